@@ -1,0 +1,19 @@
+/*
+ * deadline.h - monotonic microseconds, and budgets that travel as "time remaining" because clocks of two hosts never agree.
+ * Threads: any.
+ */
+#ifndef DEADLINE_H
+#define DEADLINE_H
+
+#include <stdint.h>
+
+#define DEADLINE_NONE UINT64_MAX
+
+uint64_t clock_now_us(void); /* CLOCK_MONOTONIC */
+
+/* remaining_us of the wire (0 = none) -> absolute local time, saturating. */
+uint64_t deadline_at(uint64_t now_us, uint64_t remaining_us);
+/* absolute -> what to put on the wire: 0 for none, at least 1 when it is (nearly) over. */
+uint64_t deadline_remaining(uint64_t now_us, uint64_t deadline_us);
+
+#endif

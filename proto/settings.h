@@ -1,0 +1,69 @@
+/*
+ * settings.h - one table per program: flag, environment variable, config-file key, default, range and --help line come from the same row.
+ *
+ * Order of precedence: flag, environment (PENSTOCK_QUEUE_LIMIT for --queue-limit), file (--config FILE, `queue-limit = 5` lines, # comments), default.
+ * Threads: one-at-a-time, at start.
+ */
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "penstock/status.h"
+
+enum setting_type {
+    SETTING_FLAG,     /* bool at offset; --x or --no-x (or --x=true|false) */
+    SETTING_INT,      /* int64_t; range min..max */
+    SETTING_BYTES,    /* int64_t; accepts 64KiB, 1MiB, 2GiB, 10MB */
+    SETTING_DURATION, /* int64_t microseconds; accepts 250us, 5ms, 2s, 1min; a bare number is in `unit` */
+    SETTING_NUMBER,   /* double */
+    SETTING_TEXT,     /* const char * (owned by the settings_store) */
+    SETTING_CHOICE,   /* const char *; one of `choices`, separated by '|' */
+    SETTING_LIST,     /* struct setting_list; may be repeated on the command line, ',' separates in file and environment */
+};
+
+#define SETTING_LIST_MAX 64
+struct setting_list {
+    const char *items[SETTING_LIST_MAX];
+    size_t count;
+};
+
+struct setting {
+    const char *name;    /* "queue-limit"; NULL ends the table */
+    enum setting_type type;
+    size_t offset;       /* of the field in the options struct */
+    const char *def;     /* default as text, NULL = empty / 0 / false */
+    const char *unit;    /* "jobs", "us"; NULL = none */
+    int64_t min, max;    /* INT, BYTES, DURATION: inclusive; both 0 = any non-negative */
+    const char *choices; /* CHOICE */
+    const char *help;    /* one line */
+};
+
+struct settings_program {
+    const char *name;            /* "penstock-broker" */
+    const char *usage;           /* "penstock-broker [options]" */
+    const char *about;           /* a sentence or more, printed by --help */
+    const char *after;           /* examples, exit codes, JSON keys; may be NULL */
+    const struct setting *table; /* --help, --version, --config are added */
+};
+
+enum settings_outcome { SETTINGS_RUN, SETTINGS_EXIT }; /* EXIT: --help or --version was printed, exit 0 */
+
+struct settings_store; /* owns the texts */
+
+/*
+ * Fills `options` from all sources. Arguments that are no flags are left for the caller: positional[] (borrowed from argv, at most argc),
+ * unless max_positional is 0, where one is an error. Unknown options get a nearest-name suggestion.
+ */
+enum pen_status settings_load(const struct settings_program *program, int argc, char **argv, void *options, const char **positional,
+                              size_t max_positional, size_t *ret_positional, enum settings_outcome *ret_outcome,
+                              struct settings_store **ret_store, struct pen_error *reterr);
+void settings_free(struct settings_store *store);
+
+void settings_help(const struct settings_program *program, FILE *out);
+void settings_table_markdown(const struct settings_program *program, FILE *out); /* hidden flag --settings-markdown: README tables */
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * tensor_codec.h - protobuf metas <-> borrowed pen_tensor views, with caps, and a bounded arena for unpacking.
+ *
+ * Threads: one-at-a-time per struct.
+ */
+#ifndef TENSOR_CODEC_H
+#define TENSOR_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "penstock/status.h"
+#include "penstock/tensor.h"
+#include "tensor.pb-c.h"
+
+/*
+ * A bump allocator for protobuf-c: every unpack of one message draws from it and one reset frees all. It grows by blocks up to `limit` bytes
+ * in all; beyond that an allocation fails and so does the unpack (a peer cannot make us allocate more).
+ */
+struct meta_arena {
+    ProtobufCAllocator allocator; /* give &arena->allocator to penstock__x__unpack */
+    struct meta_block *blocks;
+    size_t used, total, limit;
+};
+void meta_arena_init(struct meta_arena *arena, size_t limit_bytes);
+void meta_arena_reset(struct meta_arena *arena); /* keeps the first block */
+void meta_arena_fini(struct meta_arena *arena);
+
+/* Unpacks a meta with the arena; NULL when it is malformed or too big. The message lives until the arena is reset: never call __free_unpacked. */
+void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size);
+
+/* One raw frame of a group as the receiver holds it. */
+struct raw_frame {
+    const void *data;
+    size_t bytes;
+};
+
+/*
+ * Turns `count` descriptors of a received group into views (names and inline data borrowed from the unpacked message, raw data from `frames`).
+ * Checks dtype, rank, dims, byte counts, that each raw frame is used exactly once, and unique names. `what` is "input" or "output" for the error text.
+ */
+enum pen_status tensors_decode(Penstock__TensorDesc *const *descs, size_t count, const struct raw_frame *frames, size_t frames_count,
+                               const char *what, struct pen_tensor *ret_tensors, struct pen_error *reterr);
+
+/*
+ * Fills descriptors for `count` tensors: inline when all payloads together fit FRAME_INLINE_BYTES, else one raw frame each in order
+ * (zero-byte tensors stay inline). descs[i] and desc_pointers[i] are the caller's; names, dims and data are borrowed from the tensors.
+ * *ret_frames = number of raw frames, and frame_order[k] = index of the tensor that is raw frame k + 1.
+ */
+void tensors_encode(const struct pen_tensor *tensors, size_t count, Penstock__TensorDesc *descs, Penstock__TensorDesc **desc_pointers,
+                    uint32_t *frame_order, size_t *ret_frames);
+
+#endif
