@@ -87,29 +87,45 @@ struct backend_ops {
 const struct backend_ops *const *backend_table(size_t *ret_count);
 const struct backend_ops *backend_find(const char *name); /* NULL when not built in */
 
-/* partition.c: assigns every node to one of `count` open backends (falling priority) and cuts partitions. */
-struct placed {
-    uint32_t backend; /* index into the list given; PLACED_EXECUTOR for control flow, sequences and data-dependent shapes */
-    struct partition part;
-    struct plan *plan; /* NULL for PLACED_EXECUTOR */
-};
-#define PLACED_EXECUTOR UINT32_MAX
+#define BACKENDS_MAX 8
 
-struct placement {
-    struct placed *steps; /* in execution order */
-    uint32_t step_count;
-    char text[512];       /* "xnnpack 61/64 nodes 99.2 % of MACs; reference 3: Resize, Pad, Pad" */
-    double macs_share[8]; /* per backend of the list, 0..1 */
-    uint32_t nodes[8];
-};
 struct open_backend {
     const struct backend_ops *ops;
     struct backend *self;
 };
-/* strict: every node must go to backends[0]; otherwise PEN_ERR_UNSUPPORTED naming all nodes that cannot, with reasons. */
-enum pen_status placement_new(const struct open_backend *backends, size_t count, const struct graph *g, bool strict, struct placement **ret_placement,
+
+/* One step of a graph's execution: a partition with its plan, or nodes the executor runs itself. */
+struct placed {
+    uint32_t backend; /* index into the list given, or PLACED_EXECUTOR */
+    struct partition part;
+    struct plan *plan; /* NULL for PLACED_EXECUTOR */
+};
+#define PLACED_EXECUTOR UINT32_MAX /* control flow, sequences, strings, shapes that depend on data. Shape arithmetic that folds per bucket is in no step. */
+
+struct placement {
+    struct open_backend backends[BACKENDS_MAX]; /* falling priority; the last is reference unless strict */
+    uint32_t backend_count;
+    struct placed *steps; /* in execution order */
+    uint32_t step_count;
+    uint64_t macs[BACKENDS_MAX];  /* multiply-adds per backend, for the trial shapes */
+    uint32_t nodes[BACKENDS_MAX]; /* nodes per backend */
+    uint32_t executor_nodes;      /* run by the executor with reference kernels; folded shape arithmetic is not counted */
+};
+
+/*
+ * placement.c: assigns every node to the first of `backends` that supports it, cuts convex partitions and makes their plans. strict: every node must go to
+ * backends[0] (control flow and folded shape arithmetic excepted); otherwise PEN_ERR_UNSUPPORTED with a sentence that lists the nodes that cannot and why.
+ */
+enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict, struct placement **ret_placement,
                               struct pen_error *reterr);
-void placement_free(struct placement *p, const struct open_backend *backends);
+void placement_free(struct placement *p); /* NULL is fine; frees the plans */
+/* Adds b's counts to a's: a model and its subgraphs. */
+void placement_add(struct placement *a, const struct placement *b);
+/* "xnnpack 61/64 nodes 99.2 % of MACs; reference 3" */
+void placement_text(const struct placement *p, char *text, size_t bytes);
+
+/* trial.c: facts for one plausible choice of the dynamic dims, to learn which shapes are resolvable once inputs are concrete. NULL without memory. */
+struct shape_env *trial_env_new(const struct graph *g);
 
 /* Multiply-adds of a node for known shapes, 0 when unknown or not counted (placement, profile). */
 uint64_t node_macs(const struct graph *g, const struct node *n, const struct fact *facts);

@@ -1,0 +1,34 @@
+#include "backend/backend.h"
+
+#include <string.h>
+#include <time.h>
+
+const struct backend_ops *backend_find(const char *name)
+{
+    size_t count = 0;
+    const struct backend_ops *const *table = backend_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(table[i]->name, name) == 0) {
+            return table[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+bool cancel_wanted(const struct cancel *c)
+{
+    if (c == NULL) {
+        return false;
+    }
+    if (atomic_load_explicit(&c->stop, memory_order_relaxed) != 0) {
+        return true;
+    }
+    return c->deadline_us != UINT64_MAX && now_us() >= c->deadline_us;
+}

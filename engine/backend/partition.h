@@ -1,0 +1,21 @@
+/*
+ * partition.h - cuts an assignment of nodes to classes into convex partitions, in execution order.
+ *
+ * Threads: any (pure).
+ */
+#ifndef PARTITION_H
+#define PARTITION_H
+
+#include "backend/backend.h"
+
+#define PARTITION_SKIP UINT32_MAX
+
+/*
+ * classes[i] = class of node i, < class_count, or PARTITION_SKIP for nodes whose results are known without running them (they order nothing; dead nodes are passed
+ * over too). Kahn's algorithm that stays in one class while it has ready nodes: each run of one class is
+ * a partition, and no path leaves and re-enters it. Gives steps whose `backend` is the class and whose lists are one allocation each, freed by partition_free.
+ */
+enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count, struct placed **ret_steps, uint32_t *ret_count);
+void partition_free(struct placed *steps, uint32_t count);
+
+#endif

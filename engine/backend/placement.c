@@ -1,0 +1,249 @@
+#include "backend/backend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/partition.h"
+
+/* Class numbers: 0..count-1 are backends, then the executor's own nodes; shape arithmetic that folds once shapes are concrete is in no step. */
+struct chooser {
+    const struct graph *g;
+    struct placement *p;
+    const struct shape_env *trial;
+    uint32_t *classes;     /* [node_count] */
+    uint32_t *from;        /* [node_count] first backend to ask: raised when a plan was refused */
+    const char **reasons;  /* [node_count] why backends[0] said no */
+    bool strict;
+};
+
+static uint32_t class_executor(const struct chooser *c)
+{
+    return c->p->backend_count;
+}
+
+/* The executor runs what no partition can hold: subgraphs, sequences, strings, shapes that only the data decides. */
+static bool needs_executor(const struct chooser *c, const struct node *n)
+{
+    if ((op_def(n->op)->traits & (OP_CONTROL | OP_SEQUENCE | OP_DYNAMIC)) != 0) {
+        return true;
+    }
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        const struct fact *f = n->in[i] == VALUE_NONE ? NULL : &c->trial->facts[n->in[i]];
+        if (f != NULL && (f->kind != VALUE_TENSOR || f->dtype == PEN_DTYPE_STRING || !shape_known(&f->shape))) {
+            return true;
+        }
+    }
+    for (uint32_t o = 0; o < n->out_count; o++) {
+        const struct fact *f = n->out[o] == VALUE_NONE ? NULL : &c->trial->facts[n->out[o]];
+        if (f != NULL && (f->kind != VALUE_TENSOR || f->dtype == PEN_DTYPE_STRING || !shape_known(&f->shape))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t class_of(struct chooser *c, uint32_t node)
+{
+    const struct node *n = &c->g->nodes[node];
+    if (shape_env_folded(c->trial, n)) {
+        return PARTITION_SKIP;
+    }
+    if (needs_executor(c, n)) {
+        c->reasons[node] = "its shapes depend on data";
+        return class_executor(c);
+    }
+    for (uint32_t b = c->from[node]; b < c->p->backend_count; b++) {
+        const char *reason = NULL;
+        if (c->p->backends[b].ops->supports(c->p->backends[b].self, c->g, n, &reason)) {
+            return b;
+        }
+        if (b == 0) {
+            c->reasons[node] = reason != NULL ? reason : "not supported";
+        }
+    }
+    return class_executor(c);
+}
+
+#define LISTED_MAX 12
+
+/* Names the nodes that break the strict rule, at most LISTED_MAX of them. */
+static enum pen_status strict_check(const struct chooser *c, struct pen_error *reterr)
+{
+    char list[PEN_ERROR_TEXT_BYTES - 160];
+    size_t used = 0;
+    uint32_t bad = 0;
+    list[0] = '\0';
+    for (uint32_t i = 0; i < c->g->node_count; i++) {
+        const struct node *n = &c->g->nodes[i];
+        bool fine = n->dead || c->classes[i] == 0 || c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 ||
+                    strcmp(c->p->backends[0].ops->name, "reference") == 0;
+        if (fine) {
+            continue;
+        }
+        if (bad++ < LISTED_MAX && used < sizeof list) {
+            int more = snprintf(list + used, sizeof list - used, "%s%s %s (%s)", bad > 1 ? ", " : "", n->origin, n->name,
+                                c->reasons[i] != NULL ? c->reasons[i] : "not supported");
+            used += more > 0 ? (size_t)more : 0;
+        }
+    }
+    if (bad == 0) {
+        return PEN_OK;
+    }
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot take %" PRIu32 " of the model's nodes: %s%s; allow fallback placement or choose another backend",
+                         c->p->backends[0].ops->name, bad, list, bad > LISTED_MAX ? ", ..." : "");
+}
+
+static void steps_drop(struct placement *p)
+{
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        if (p->steps[i].plan != NULL) {
+            p->backends[p->steps[i].backend].ops->plan_free(p->steps[i].plan);
+        }
+    }
+    partition_free(p->steps, p->step_count);
+    p->steps = NULL;
+    p->step_count = 0;
+}
+
+/* Makes the plans. A refusal as UNSUPPORTED moves the partition's nodes to the next backend: *ret_again. */
+static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen_error *reterr)
+{
+    struct placement *p = c->p;
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        struct placed *s = &p->steps[i];
+        if (s->backend >= p->backend_count) {
+            s->backend = PLACED_EXECUTOR;
+            continue;
+        }
+        const struct open_backend *b = &p->backends[s->backend];
+        struct pen_error why = {0};
+        enum pen_status status = b->ops->plan_new(b->self, c->g, &s->part, &s->plan, &why);
+        if (status == PEN_OK) {
+            continue;
+        }
+        if (status != PEN_ERR_UNSUPPORTED || c->strict || s->backend + 1 >= p->backend_count) {
+            return pen_error_set(reterr, status, "%s", why.text[0] != '\0' ? why.text : "a backend could not plan its part of the model");
+        }
+        for (uint32_t k = 0; k < s->part.node_count; k++) {
+            c->from[s->part.nodes[k]] = s->backend + 1;
+        }
+        *ret_again = true;
+        return PEN_OK;
+    }
+    *ret_again = false;
+    return PEN_OK;
+}
+
+static void count_nodes(struct chooser *c)
+{
+    struct placement *p = c->p;
+    for (uint32_t i = 0; i < c->g->node_count; i++) {
+        if (c->g->nodes[i].dead) {
+            continue;
+        }
+        if (c->classes[i] < p->backend_count) {
+            p->nodes[c->classes[i]]++;
+            p->macs[c->classes[i]] += node_macs(c->g, &c->g->nodes[i], c->trial->facts);
+        } else if (c->classes[i] == class_executor(c)) {
+            p->executor_nodes++;
+        }
+    }
+}
+
+static enum pen_status place(struct chooser *c, struct pen_error *reterr)
+{
+    for (;;) {
+        for (uint32_t i = 0; i < c->g->node_count; i++) {
+            c->classes[i] = c->g->nodes[i].dead ? PARTITION_SKIP : class_of(c, i);
+        }
+        enum pen_status status = c->strict ? strict_check(c, reterr) : PEN_OK;
+        if (status == PEN_OK) {
+            status = partition_cut(c->g, c->classes, c->p->backend_count + 1, &c->p->steps, &c->p->step_count);
+        }
+        bool again = false;
+        if (status == PEN_OK) {
+            status = plans_make(c, &again, reterr);
+        }
+        if (status != PEN_OK || !again) {
+            return status;
+        }
+        steps_drop(c->p);
+    }
+}
+
+enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict, struct placement **ret_placement,
+                              struct pen_error *reterr)
+{
+    enum pen_status status = PEN_ERR_NO_MEMORY;
+    struct placement *p = calloc(1, sizeof *p);
+    struct chooser c = {.g = g, .p = p, .strict = strict};
+    struct shape_env *trial = trial_env_new(g);
+    c.trial = trial;
+    c.classes = calloc((size_t)g->node_count + 1, sizeof *c.classes);
+    c.from = calloc((size_t)g->node_count + 1, sizeof *c.from);
+    c.reasons = calloc((size_t)g->node_count + 1, sizeof *c.reasons);
+    if (p == NULL || trial == NULL || c.classes == NULL || c.from == NULL || c.reasons == NULL) {
+        pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
+        goto out;
+    }
+    p->backend_count = count;
+    memcpy(p->backends, backends, count * sizeof *backends);
+    status = place(&c, reterr);
+    if (status == PEN_OK) {
+        count_nodes(&c);
+        *ret_placement = p;
+        p = NULL;
+    }
+out:
+    placement_free(p);
+    shape_env_free(trial);
+    free(c.classes);
+    free(c.from);
+    free((void *)c.reasons);
+    return status;
+}
+
+void placement_free(struct placement *p)
+{
+    if (p != NULL) {
+        steps_drop(p);
+        free(p);
+    }
+}
+
+void placement_add(struct placement *a, const struct placement *b)
+{
+    for (uint32_t i = 0; i < a->backend_count && i < b->backend_count; i++) {
+        a->nodes[i] += b->nodes[i];
+        a->macs[i] += b->macs[i];
+    }
+    a->executor_nodes += b->executor_nodes;
+}
+
+void placement_text(const struct placement *p, char *text, size_t bytes)
+{
+    uint32_t nodes = p->executor_nodes;
+    uint64_t macs = 0;
+    for (uint32_t i = 0; i < p->backend_count; i++) {
+        nodes += p->nodes[i];
+        macs += p->macs[i];
+    }
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < p->backend_count && used < bytes; i++) {
+        if (p->nodes[i] == 0) {
+            continue;
+        }
+        int more = snprintf(text + used, bytes - used, "%s%s %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "", p->backends[i].ops->name, p->nodes[i], nodes);
+        used += more > 0 ? (size_t)more : 0;
+        if (macs > 0 && used < bytes) {
+            more = snprintf(text + used, bytes - used, " %.1f %% of MACs", 100.0 * (double)p->macs[i] / (double)macs);
+            used += more > 0 ? (size_t)more : 0;
+        }
+    }
+    if (p->executor_nodes > 0 && used < bytes) {
+        snprintf(text + used, bytes - used, "%sexecutor %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "", p->executor_nodes, nodes);
+    }
+}

@@ -1,0 +1,42 @@
+#include "backend/backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes tried for dynamic dims that are not the batch, until one raises no contradiction. */
+static const int64_t trial_sizes[] = {1, 8, 32, 64, 128, 224, 257, 512};
+
+static bool shapes_fill(const struct graph *g, int64_t size, struct shape *shapes)
+{
+    bool dynamic = false;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        shapes[i] = g->values[g->inputs[i]].shape;
+        for (int32_t d = 0; d < shapes[i].rank; d++) {
+            if (shapes[i].dim[d] == SHAPE_DIM_UNKNOWN) {
+                shapes[i].dim[d] = d == 0 ? 1 : size;
+                dynamic = true;
+            }
+        }
+    }
+    return dynamic;
+}
+
+struct shape_env *trial_env_new(const struct graph *g)
+{
+    struct shape *shapes = calloc((size_t)g->input_count + 1, sizeof *shapes);
+    struct shape_env *env = NULL;
+    if (shapes == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof trial_sizes / sizeof trial_sizes[0]; i++) {
+        bool dynamic = shapes_fill(g, trial_sizes[i], shapes);
+        if (shape_env_new(g, shapes, NULL, false, &env, NULL) == PEN_OK || !dynamic) {
+            break;
+        }
+    }
+    if (env == NULL && shape_env_new(g, NULL, NULL, false, &env, NULL) != PEN_OK) {
+        env = NULL;
+    }
+    free(shapes);
+    return env;
+}
