@@ -26,8 +26,9 @@ struct digest_stream;
 struct digest_stream *digest_new(enum digest_kind kind); /* NULL without memory */
 void digest_free(struct digest_stream *stream);          /* NULL is fine */
 void digest_update(struct digest_stream *stream, const void *data, size_t bytes);
-void digest_update_text(struct digest_stream *stream, const char *text); /* length-prefixed, so that fields cannot run together */
-void digest_update_u64(struct digest_stream *stream, uint64_t value);    /* little-endian */
+void digest_update_text(struct digest_stream *stream,
+                        const char *text); /* length-prefixed, so that fields cannot run together */
+void digest_update_u64(struct digest_stream *stream, uint64_t value); /* little-endian */
 struct digest digest_final(struct digest_stream *stream);
 
 /* A parameter as the digest sees it: its name and an unambiguous text form of its value. */
@@ -40,8 +41,9 @@ struct digest_parameter {
  * The request digest: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters; each list with its count first.
  * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order: proto/README.md.
  */
-enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count, const char *const *outputs,
-                               size_t outputs_count, const struct digest_parameter *parameters, size_t parameters_count,
+enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count,
+                               const char *const *outputs, size_t outputs_count,
+                               const struct digest_parameter *parameters, size_t parameters_count,
                                struct digest *ret_digest);
 
 bool digest_equal(struct digest a, struct digest b);

@@ -18,49 +18,50 @@
 #include "job_id.h"
 #include "penstock/status.h"
 
-#define FRAME_MAGIC          0x4B50u /* "PK" little-endian */
-#define FRAME_VERSION_MAJOR  1
-#define FRAME_VERSION_MINOR  0
-#define FRAME_ENVELOPE_BYTES 80u
-#define FRAME_META_BYTES_MAX (64u * 1024u)        /* protobuf meta of job traffic */
+#define FRAME_MAGIC             0x4B50u /* "PK" little-endian */
+#define FRAME_VERSION_MAJOR     1
+#define FRAME_VERSION_MINOR     0
+#define FRAME_ENVELOPE_BYTES    80u
+#define FRAME_META_BYTES_MAX    (64u * 1024u)        /* protobuf meta of job traffic */
 #define FRAME_CONTROL_BYTES_MAX (4u * 1024u * 1024u) /* meta of hello, update and control messages */
-#define FRAME_INLINE_BYTES   2048u                /* all payloads of a job together at most this: inline in the meta */
-#define FRAME_MAX_TENSORS    64u                  /* raw frames of one group */
-#define FRAME_MAX_GROUPS     64u                  /* jobs of one dispatch */
+#define FRAME_INLINE_BYTES      2048u /* all payloads of a job together at most this: inline in the meta */
+#define FRAME_MAX_TENSORS       64u   /* raw frames of one group */
+#define FRAME_MAX_GROUPS        64u   /* jobs of one dispatch */
 
 /* Wire values: never renumber. */
 enum frame_type {
-    FRAME_CLIENT_HELLO = 1, /* client -> broker: ClientHello */
-    FRAME_SUBMIT = 2,       /* client -> broker, and broker -> worker (then 1..64 groups): JobMeta */
-    FRAME_CANCEL = 3,       /* client -> broker -> worker: no meta */
-    FRAME_ACK = 4,          /* client -> broker: every result up to job.sequence has arrived; no meta */
-    FRAME_CONTROL = 5,      /* client -> broker: ControlRequest */
-    FRAME_GOODBYE = 6,      /* client or worker -> broker: leaving now, no grace wanted */
-    FRAME_RESULT = 7,       /* worker -> broker (1..64 groups) -> client (1 group): ResultMeta */
-    FRAME_CONTROL_REPLY = 8,/* broker -> client: ControlReply */
-    FRAME_WELCOME = 9,      /* broker -> client or worker: Welcome */
-    FRAME_PING = 10,        /* either way; answered by PONG */
+    FRAME_CLIENT_HELLO = 1,  /* client -> broker: ClientHello */
+    FRAME_SUBMIT = 2,        /* client -> broker, and broker -> worker (then 1..64 groups): JobMeta */
+    FRAME_CANCEL = 3,        /* client -> broker -> worker: no meta */
+    FRAME_ACK = 4,           /* client -> broker: every result up to job.sequence has arrived; no meta */
+    FRAME_CONTROL = 5,       /* client -> broker: ControlRequest */
+    FRAME_GOODBYE = 6,       /* client or worker -> broker: leaving now, no grace wanted */
+    FRAME_RESULT = 7,        /* worker -> broker (1..64 groups) -> client (1 group): ResultMeta */
+    FRAME_CONTROL_REPLY = 8, /* broker -> client: ControlReply */
+    FRAME_WELCOME = 9,       /* broker -> client or worker: Welcome */
+    FRAME_PING = 10,         /* either way; answered by PONG */
     FRAME_PONG = 11,
-    FRAME_WORKER_HELLO = 12,/* worker -> broker: WorkerHello */
-    FRAME_WORKER_UPDATE = 13,/* worker -> broker: WorkerUpdate */
-    FRAME_HEARTBEAT = 14,   /* worker -> broker: Heartbeat; broker -> worker: no meta */
-    FRAME_DRAIN = 15,       /* broker -> worker: finish and leave; worker -> broker: send no more work */
-    FRAME_RESUME = 16,      /* broker -> client or worker: I do not know you, say hello again */
+    FRAME_WORKER_HELLO = 12,  /* worker -> broker: WorkerHello */
+    FRAME_WORKER_UPDATE = 13, /* worker -> broker: WorkerUpdate */
+    FRAME_HEARTBEAT = 14,     /* worker -> broker: Heartbeat; broker -> worker: no meta */
+    FRAME_DRAIN = 15,         /* broker -> worker: finish and leave; worker -> broker: send no more work */
+    FRAME_RESUME = 16,        /* broker -> client or worker: I do not know you, say hello again */
     FRAME_TYPE_COUNT
 };
 
 enum frame_flag {
-    FRAME_FLAG_PARTIAL = 1u << 0,      /* more results of this job follow (reserved) */
-    FRAME_FLAG_DIGEST_FIRST = 1u << 1, /* payload withheld until the broker asks (reserved) */
-    FRAME_FLAG_NO_CACHE = 1u << 2,     /* neither read nor stored in the result cache, nor joined with a twin */
-    FRAME_FLAG_RESENT = 1u << 3,       /* the client repeats a job id it may have sent before */
-    FRAME_FLAG_DIGEST_SHA256 = 1u << 4,/* digest is SHA-256 cut to 16 bytes, not XXH3-128 */
-    FRAME_FLAG_DIGEST = 1u << 5,       /* digest field is filled */
+    FRAME_FLAG_PARTIAL = 1u << 0,       /* more results of this job follow (reserved) */
+    FRAME_FLAG_DIGEST_FIRST = 1u << 1,  /* payload withheld until the broker asks (reserved) */
+    FRAME_FLAG_NO_CACHE = 1u << 2,      /* neither read nor stored in the result cache, nor joined with a twin */
+    FRAME_FLAG_RESENT = 1u << 3,        /* the client repeats a job id it may have sent before */
+    FRAME_FLAG_DIGEST_SHA256 = 1u << 4, /* digest is SHA-256 cut to 16 bytes, not XXH3-128 */
+    FRAME_FLAG_DIGEST = 1u << 5,        /* digest field is filled */
 };
 
 /* Precision class of a result or the least a job accepts. Order is by fidelity within a family; wire values. */
 enum precision {
-    PRECISION_ANY = 0, /* as a demand: whatever the model is served with, but never below f32 unless the model itself is quantised */
+    PRECISION_ANY =
+        0, /* as a demand: whatever the model is served with, but never below f32 unless the model itself is quantised */
     PRECISION_F32 = 1,
     PRECISION_F16_STORAGE = 2,
     PRECISION_F16_MMA = 3,
@@ -69,25 +70,25 @@ enum precision {
     PRECISION_INT8 = 6,
     PRECISION_COUNT
 };
-const char *precision_name(enum precision precision);      /* "any", "f32", "f16_storage", ... */
+const char *precision_name(enum precision precision);       /* "any", "f32", "f16_storage", ... */
 int precision_parse(const char *name, enum precision *ret); /* 0, or -1 when unknown */
 
 /* Host form of the 80 bytes; offsets are in frame.c and proto/README.md. */
 struct envelope {
     uint8_t major, minor;
-    uint8_t type;           /* enum frame_type */
-    uint16_t flags;         /* enum frame_flag */
+    uint8_t type;   /* enum frame_type */
+    uint16_t flags; /* enum frame_flag */
     struct job_id job;
-    struct digest digest;   /* request digest */
-    uint64_t model_hash;    /* XXH3-64 of the model name: routing without opening the meta */
-    uint64_t sequence_id;   /* stateful models; 0 = none */
-    uint64_t deadline_us;   /* remaining time; 0 = none */
-    uint32_t tenant_hash;   /* low 32 bits of XXH3-64 of the tenant; 0 = default */
-    uint8_t priority;       /* 0 = the model's default, 1 = most urgent */
-    uint8_t precision;      /* enum precision */
-    uint8_t status;         /* enum pen_status of a RESULT, WELCOME or CONTROL_REPLY */
-    uint8_t frames;         /* raw frames that follow this header */
-    uint32_t meta_bytes;    /* protobuf bytes behind the envelope in the same frame */
+    struct digest digest; /* request digest */
+    uint64_t model_hash;  /* XXH3-64 of the model name: routing without opening the meta */
+    uint64_t sequence_id; /* stateful models; 0 = none */
+    uint64_t deadline_us; /* remaining time; 0 = none */
+    uint32_t tenant_hash; /* low 32 bits of XXH3-64 of the tenant; 0 = default */
+    uint8_t priority;     /* 0 = the model's default, 1 = most urgent */
+    uint8_t precision;    /* enum precision */
+    uint8_t status;       /* enum pen_status of a RESULT, WELCOME or CONTROL_REPLY */
+    uint8_t frames;       /* raw frames that follow this header */
+    uint32_t meta_bytes;  /* protobuf bytes behind the envelope in the same frame */
 };
 
 /* A zeroed envelope of this build's version. */
@@ -97,9 +98,13 @@ struct envelope envelope_make(enum frame_type type);
 void envelope_encode(const struct envelope *env, uint8_t *bytes);
 
 /*
- * Reads the envelope at the start of a header frame of `size` bytes and checks magic, major version, known type, caps and that
- * envelope + meta fill the frame exactly. A peer of a newer minor version may have a longer envelope: byte 5 says where the meta starts
- * (*ret_meta points into `frame`). PEN_ERR_VERSION for another major, else PEN_ERR_CORRUPT, with a sentence.
+ * Reads the envelope at the start of a header frame of `size` bytes and checks magic, major version, known type, a job id where the type has
+ * one, caps, and that envelope + meta fill the frame exactly. A peer of a newer minor version may have a longer envelope: byte 5 says where the
+ * meta starts (*ret_meta points into `frame`). A status that this build does not know reads as PEN_ERR_INTERNAL.
+ *
+ * Fails with a sentence: PEN_ERR_VERSION for another major; PEN_ERR_TOO_LARGE beyond a cap, then *ret_env and *ret_meta are filled all the
+ * same so that the job can be answered; PEN_ERR_UNSUPPORTED for a type or precision class of a newer minor (skip the message); else
+ * PEN_ERR_CORRUPT.
  */
 enum pen_status envelope_decode(const void *frame, size_t size, struct envelope *ret_env, const uint8_t **ret_meta,
                                 struct pen_error *reterr);

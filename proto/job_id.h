@@ -17,9 +17,9 @@ struct job_id {
 #define JOB_ID_TEXT_BYTES 40
 
 const char *job_id_text(struct job_id id, char text[JOB_ID_TEXT_BYTES]); /* returns text */
-int job_id_parse(const char *text, struct job_id *ret_id);              /* 0, or -1 */
+int job_id_parse(const char *text, struct job_id *ret_id);               /* 0, or -1 */
 bool job_id_equal(struct job_id a, struct job_id b);
 uint64_t job_id_hash(struct job_id id);
-uint64_t random_u64(void);                                              /* from getrandom(2); never 0 */
+uint64_t random_u64(void); /* from getrandom(2); never 0 */
 
 #endif

@@ -22,7 +22,7 @@ enum setting_type {
     SETTING_NUMBER,   /* double */
     SETTING_TEXT,     /* const char * (owned by the settings_store) */
     SETTING_CHOICE,   /* const char *; one of `choices`, separated by '|' */
-    SETTING_LIST,     /* struct setting_list; may be repeated on the command line, ',' separates in file and environment */
+    SETTING_LIST, /* struct setting_list; may be repeated on the command line, ',' separates in file and environment */
 };
 
 #define SETTING_LIST_MAX 64
@@ -32,7 +32,7 @@ struct setting_list {
 };
 
 struct setting {
-    const char *name;    /* "queue-limit"; NULL ends the table */
+    const char *name; /* "queue-limit"; NULL ends the table */
     enum setting_type type;
     size_t offset;       /* of the field in the options struct */
     const char *def;     /* default as text, NULL = empty / 0 / false */
@@ -58,12 +58,14 @@ struct settings_store; /* owns the texts */
  * Fills `options` from all sources. Arguments that are no flags are left for the caller: positional[] (borrowed from argv, at most argc),
  * unless max_positional is 0, where one is an error. Unknown options get a nearest-name suggestion.
  */
-enum pen_status settings_load(const struct settings_program *program, int argc, char **argv, void *options, const char **positional,
-                              size_t max_positional, size_t *ret_positional, enum settings_outcome *ret_outcome,
-                              struct settings_store **ret_store, struct pen_error *reterr);
+enum pen_status settings_load(const struct settings_program *program, int argc, char **argv, void *options,
+                              const char **positional, size_t max_positional, size_t *ret_positional,
+                              enum settings_outcome *ret_outcome, struct settings_store **ret_store,
+                              struct pen_error *reterr);
 void settings_free(struct settings_store *store);
 
 void settings_help(const struct settings_program *program, FILE *out);
-void settings_table_markdown(const struct settings_program *program, FILE *out); /* hidden flag --settings-markdown: README tables */
+void settings_table_markdown(const struct settings_program *program,
+                             FILE *out); /* hidden flag --settings-markdown: README tables */
 
 #endif

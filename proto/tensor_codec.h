@@ -29,7 +29,8 @@ void meta_arena_reset(struct meta_arena *arena); /* keeps the first block */
 void meta_arena_fini(struct meta_arena *arena);
 
 /* Unpacks a meta with the arena; NULL when it is malformed or too big. The message lives until the arena is reset: never call __free_unpacked. */
-void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size);
+void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
+                  size_t size);
 
 /* One raw frame of a group as the receiver holds it. */
 struct raw_frame {
@@ -41,15 +42,16 @@ struct raw_frame {
  * Turns `count` descriptors of a received group into views (names and inline data borrowed from the unpacked message, raw data from `frames`).
  * Checks dtype, rank, dims, byte counts, that each raw frame is used exactly once, and unique names. `what` is "input" or "output" for the error text.
  */
-enum pen_status tensors_decode(Penstock__TensorDesc *const *descs, size_t count, const struct raw_frame *frames, size_t frames_count,
-                               const char *what, struct pen_tensor *ret_tensors, struct pen_error *reterr);
+enum pen_status tensors_decode(Penstock__TensorDesc *const *descs, size_t count, const struct raw_frame *frames,
+                               size_t frames_count, const char *what, struct pen_tensor *ret_tensors,
+                               struct pen_error *reterr);
 
 /*
  * Fills descriptors for `count` tensors: inline when all payloads together fit FRAME_INLINE_BYTES, else one raw frame each in order
  * (zero-byte tensors stay inline). descs[i] and desc_pointers[i] are the caller's; names, dims and data are borrowed from the tensors.
  * *ret_frames = number of raw frames, and frame_order[k] = index of the tensor that is raw frame k + 1.
  */
-void tensors_encode(const struct pen_tensor *tensors, size_t count, Penstock__TensorDesc *descs, Penstock__TensorDesc **desc_pointers,
-                    uint32_t *frame_order, size_t *ret_frames);
+void tensors_encode(const struct pen_tensor *tensors, size_t count, Penstock__TensorDesc *descs,
+                    Penstock__TensorDesc **desc_pointers, uint32_t *frame_order, size_t *ret_frames);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef VERSION_H
 #define VERSION_H
 
-#define PENSTOCK_VERSION "0.1.0"
+#define PENSTOCK_VERSION  "0.1.0"
 #define PENSTOCK_SOFTWARE "penstock " PENSTOCK_VERSION
 
 /* One line: version, compiler, build type, sanitizers. */

@@ -13,6 +13,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* part of the public interface of every library that contains it */
+#endif
 
 enum pen_dtype {
     PEN_DTYPE_NONE = 0,
@@ -66,6 +69,9 @@ uint16_t pen_f32_to_f16(float value);
 float pen_bf16_to_f32(uint16_t value);
 uint16_t pen_f32_to_bf16(float value);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* part of the public interface of every library that contains it */
+#endif
 
 #define PEN_MAX_RANK 8
 
@@ -35,6 +38,9 @@ enum pen_status pen_tensor_check(const struct pen_tensor *tensor, struct pen_err
 /* Writes "1x3x224x224" ("scalar" for rank 0, "?" for -1) and returns text; cut to fit `bytes`. */
 const char *pen_shape_text(const int64_t *dims, uint32_t rank, char *text, size_t bytes);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

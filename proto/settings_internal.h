@@ -1,0 +1,54 @@
+/*
+ * settings_internal.h - what the files of settings share. Only settings*.c, their tests and the fuzz target include this.
+ *
+ * Threads: one-at-a-time.
+ */
+#ifndef SETTINGS_INTERNAL_H
+#define SETTINGS_INTERNAL_H
+
+#include "settings.h"
+
+#define SETTINGS_ENV_PREFIX     "PENSTOCK_"
+#define SETTINGS_ENV_BYTES      96
+#define SETTINGS_FILE_BYTES_MAX (1024u * 1024u)
+#define SETTINGS_TABLE_MAX      256u
+
+struct settings_store *settings_store_new(void);
+/* A copy of `bytes` bytes of text that lives as long as the store; NULL without memory. */
+const char *settings_store_text(struct settings_store *store, const char *text, size_t bytes);
+
+/* The row called name (not NUL-terminated), or NULL. */
+const struct setting *setting_find(const struct setting *table, const char *name, size_t bytes);
+
+/* The known name nearest to `name`, or NULL when none is near. */
+const char *setting_suggest(const struct setting *table, const char *name, size_t bytes);
+
+/* "PENSTOCK_QUEUE_LIMIT" for "queue-limit". */
+const char *setting_env_name(const char *name, char text[SETTINGS_ENV_BYTES]);
+
+/* Sets the field to empty / 0 / false. */
+void setting_clear(const struct setting *setting, void *options);
+
+/*
+ * Parses `value` (bytes long) into the field of `options`. LIST appends: the whole text as one item, or split at commas.
+ * `where` names the source in the error text: "--queue-limit", "PENSTOCK_QUEUE_LIMIT", "penstock.conf:3: queue-limit".
+ */
+enum pen_status setting_apply(const struct setting *setting, const char *value, size_t bytes, bool split,
+                              const char *where, void *options, struct settings_store *store, struct pen_error *reterr);
+
+/* Inclusive limits of an INT, BYTES or DURATION. */
+void setting_range(const struct setting *setting, int64_t *ret_min, int64_t *ret_max);
+
+/* "64KiB", "5ms", "12": the shortest exact text of a value of this setting. */
+const char *setting_value_text(const struct setting *setting, int64_t value, char *text, size_t bytes);
+
+/* Applies the text of a config file; `path` is for error texts. */
+enum pen_status settings_apply_text(const struct settings_program *program, const char *path, const char *text,
+                                    size_t bytes, void *options, struct settings_store *store,
+                                    struct pen_error *reterr);
+
+/* Reads and applies a config file. */
+enum pen_status settings_apply_file(const struct settings_program *program, const char *path, void *options,
+                                    struct settings_store *store, struct pen_error *reterr);
+
+#endif
