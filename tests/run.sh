@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# run.sh - installs, builds and runs the tests. The last line is `N passed, N failed, N skipped`; exit 0 only when none failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+usage() {
+    cat <<'TEXT'
+usage: tests/run.sh [--quick | --full | --soak] [--build DIR] [--no-install] [--only SUITE[,SUITE...]]
+
+  --quick       unit tests, the layering test and the pool end to end (the default; <= 5 minutes after the build on 2 cores)
+  --full        also long tests, faults, conformance samples, sanitizers, clang, the form of the sources, short fuzzing (<= 40 minutes)
+  --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
+  --build DIR   build folder (default: build); the others are named after it: DIR-asan, DIR-tsan, DIR-clang, DIR-fuzz
+  --no-install  does not look at packages
+  --only        runs just these suites of: build tests long fault conformance quickstart asan tsan clang format fuzz soak
+TEXT
+}
+
+mode=quick build=build install=true only=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick | --full | --soak) mode=${1#--} ;;
+    --no-install) install=false ;;
+    --build)
+        build=${2:?"--build needs a folder"}
+        shift
+        ;;
+    --only)
+        only=,${2:?"--only needs names of suites"},
+        shift
+        ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *)
+        usage >&2
+        echo "run.sh: unknown argument '$1'" >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+
+jobs=$(nproc)
+logs=$build/test-logs
+shared=../shared
+data=0
+[ -d "$shared" ] && data=1
+total_passed=0 total_failed=0 total_skipped=0
+times=()
+trap 'echo "run.sh: interrupted" >&2; exit 130' INT
+trap 'exit 143' TERM HUP
+
+# --- suites ---------------------------------------------------------------------------------------------------------
+
+# suite NAME COMMAND...: runs it, adds up its last line, notes its time. A suite that ends badly without a count is one failure.
+suite() {
+    local name=$1 begin=$EPOCHREALTIME log=$logs/$1.log status last passed failed skipped
+    shift
+    [ -z "$only" ] || [[ $only == *,$name,* ]] || return 0
+    printf '\n== %s\n' "$name"
+    "$@" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    [ "$status" -lt 128 ] || [ "$status" = 137 ] || exit "$status" # interrupted
+    last=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
+    read -r passed _ failed _ skipped _ <<<"${last:-0 passed, 0 failed, 0 skipped}"
+    if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+        failed=1
+    elif [ -z "$last" ]; then
+        passed=1
+    fi
+    total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + skipped))
+    times+=("$(awk -v n="$name" -v a="$begin" -v b="$EPOCHREALTIME" -v p="$passed" -v f="$failed" -v s="$skipped" \
+        'BEGIN { printf "%-12s %7.1f s   %d passed, %d failed, %d skipped", n, b - a, p, f, s }')")
+    printf '== %s\n' "${times[-1]}"
+}
+
+# configure_and_build FOLDER CMAKE-OPTION...
+configure_and_build() {
+    local folder=$1 generator=("Unix Makefiles")
+    shift
+    if [ -f "$folder/CMakeCache.txt" ]; then
+        generator=()
+    elif command -v ninja >/dev/null; then
+        generator=(Ninja)
+    fi
+    cmake -S . -B "$folder" ${generator[@]+-G "${generator[@]}"} -DPENSTOCK_TESTS=ON "$@" >"$folder.log" 2>&1 || {
+        cat "$folder.log"
+        echo "run.sh: cmake failed for $folder. Missing packages: deploy/install-deps.sh; a broken folder: rm -r $folder"
+        return 1
+    }
+    rm -f "$folder.log"
+    cmake --build "$folder" --parallel "$jobs" || {
+        echo "run.sh: the build in $folder failed (above)"
+        return 1
+    }
+}
+
+# run_ctest FOLDER LABELS JOBS [ENVIRONMENT...]
+run_ctest() {
+    local folder=$1 labels=$2 parallel=$3 log
+    shift 3
+    log=$logs/ctest-$(basename "$folder")-${labels//[^a-z]/_}.log
+    echo "running (the whole output: $log)"
+    env "$@" ctest --test-dir "$folder" -L "^($labels)\$" -j "$parallel" -V >"$log" 2>&1
+    awk -v data=$data -f tests/support/ctest_count.awk "$log" | tee "$log.count"
+    tail -n 1 "$log.count" | grep -q ' 0 failed'
+}
+
+build_main() {
+    configure_and_build "$build"
+}
+
+# Leaks count as failures; Redis, Criterion and other programs that tests start are none of ours.
+with_asan() {
+    configure_and_build "$build-asan" -DPENSTOCK_SANITIZE=address -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
+        run_ctest "$build-asan" 'quick|long|fault' "$jobs" ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 \
+            UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PENSTOCK_SLOW=4
+}
+
+# Criterion forks in ways that TSan cannot follow: plain harnesses and the real programs are the subjects.
+with_tsan() {
+    local options="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1 suppressions=$PWD/tests/support/tsan.supp"
+    configure_and_build "$build-tsan" -DPENSTOCK_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
+        run_ctest "$build-tsan" 'tsan' 1 TSAN_OPTIONS="$options" PENSTOCK_SLOW=8
+}
+
+with_clang() {
+    CC=clang configure_and_build "$build-clang"
+}
+
+check_format() {
+    local files
+    mapfile -t files < <(git ls-files -- '*.c' '*.h')
+    clang-format --dry-run -Werror "${files[@]}" || {
+        echo "run.sh: mend the form with: clang-format -i FILE..."
+        return 1
+    }
+    echo "${#files[@]} files are in form"
+}
+
+fuzz_all() {
+    local target failed=0 passed=0 seconds=${PENSTOCK_FUZZ_SECONDS:-15}
+    CC=clang configure_and_build "$build-fuzz" -DPENSTOCK_FUZZ=ON -DPENSTOCK_SANITIZE=address || return 1
+    for target in "$build-fuzz"/tests/fuzz_*; do
+        [ -x "$target" ] || continue
+        mkdir -p "$build-fuzz/corpus/$(basename "$target")"
+        echo "$(basename "$target"): $seconds s"
+        if "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -artifact_prefix="$build-fuzz/" -verbosity=0 -print_final_stats=1 \
+            "$build-fuzz/corpus/$(basename "$target")" "tests/fuzz/seeds/$(basename "$target")"; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+        fi
+    done
+    echo "$passed passed, $failed failed, 0 skipped"
+    [ $failed = 0 ] && [ $passed -gt 0 ]
+}
+
+# --- the run --------------------------------------------------------------------------------------------------------
+
+begin=$EPOCHREALTIME
+if $install; then
+    deploy/install-deps.sh build test || exit 1
+fi
+mkdir -p "$logs"
+suite build build_main
+if [ $total_failed -gt 0 ]; then
+    echo "nothing to test without a build"
+elif [ $mode = soak ]; then
+    suite soak tests/e2e/soak.sh "$build/bin" "${PENSTOCK_SOAK_MINUTES:-120}"
+else
+    suite tests run_ctest "$build" quick "$jobs"
+    if [ $mode = full ]; then
+        suite long run_ctest "$build" long "$jobs"
+        suite fault run_ctest "$build" fault 1
+        suite conformance tests/conformance/run.sh "$build/bin"
+        suite quickstart tests/e2e/quickstart_test.sh "$build"
+        suite format check_format
+        suite asan with_asan
+        suite tsan with_tsan
+        suite clang with_clang
+        suite fuzz fuzz_all
+    fi
+fi
+
+printf '\n'
+for line in "${times[@]}"; do
+    echo "$line"
+done
+awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "all          %7.1f s\n", b - a }'
+echo "$total_passed passed, $total_failed failed, $total_skipped skipped"
+[ $total_failed = 0 ]
