@@ -1,0 +1,184 @@
+#include "pool.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define START_MS 10000
+#define STOP_MS  10000
+#define ARGS_MAX 48
+
+struct args {
+    const char *items[ARGS_MAX];
+    size_t count;
+};
+
+static void args_add(struct args *args, const char *item)
+{
+    if (args->count + 1 >= ARGS_MAX) {
+        support_fail("more than %d arguments", ARGS_MAX);
+    }
+    args->items[args->count++] = item;
+    args->items[args->count] = NULL;
+}
+
+static void args_add_all(struct args *args, const char *const items[])
+{
+    for (size_t i = 0; items && items[i]; i++) {
+        args_add(args, items[i]);
+    }
+}
+
+static bool has(const char *const items[], const char *wanted)
+{
+    for (size_t i = 0; items && items[i]; i++) {
+        if (strcmp(items[i], wanted) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void broker_start(struct pool *pool, const char *clients, const char *workers, const char *const extra[])
+{
+    struct args args = {0};
+    args_add_all(&args, (const char *const[]){"penstock-broker", "--listen-clients", clients, "--listen-workers",
+                                              workers, NULL});
+    if (!has(extra, "--cache")) {
+        args_add_all(&args, (const char *const[]){"--cache", "memory:16MiB", NULL});
+    }
+    args_add_all(&args, extra);
+    pool->broker = process_start(args.items, NULL);
+    if (!process_wait_text(pool->broker, "evt=listening", START_MS)) {
+        support_fail("the broker does not listen; its log:\n%s", process_err(pool->broker));
+    }
+}
+
+void pool_start(struct pool *pool, const char *const extra[])
+{
+    memset(pool, 0, sizeof *pool);
+    broker_start(pool, "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", extra);
+    if (!process_log_value(pool->broker, "evt=listening", "clients", pool->clients, sizeof pool->clients) ||
+        !process_log_value(pool->broker, "evt=listening", "workers", pool->workers_endpoint,
+                           sizeof pool->workers_endpoint)) {
+        support_fail("the broker's evt=listening has no clients= and workers=:\n%s", process_err(pool->broker));
+    }
+}
+
+void pool_restart_broker(struct pool *pool, const char *const extra[])
+{
+    process_free(pool->broker);
+    broker_start(pool, pool->clients, pool->workers_endpoint, extra);
+}
+
+struct process *pool_start_worker(struct pool *pool, const char *backend, const char *models, const char *const extra[])
+{
+    if (pool->workers_count == POOL_WORKERS_MAX) {
+        support_fail("more than %d workers", POOL_WORKERS_MAX);
+    }
+    struct args args = {0};
+    args_add_all(&args, (const char *const[]){"penstock-worker", "--broker", pool->workers_endpoint, "--models",
+                                              models ? models : POOL_DIGITS_MODELS, "--backend", backend, NULL});
+    if (!has(extra, "--slots")) {
+        args_add_all(&args, (const char *const[]){"--slots", "1", NULL});
+    }
+    if (!has(extra, "--threads")) {
+        args_add_all(&args, (const char *const[]){"--threads", "1", NULL});
+    }
+    args_add_all(&args, extra);
+    return pool->workers[pool->workers_count++] = process_start(args.items, NULL);
+}
+
+size_t pool_add_worker(struct pool *pool, const char *backend, const char *models, const char *const extra[])
+{
+    struct process *worker = pool_start_worker(pool, backend, models, extra);
+    if (!process_wait_text(worker, "evt=ready", START_MS)) {
+        support_fail("the %s worker is not ready; its log:\n%s", backend, process_err(worker));
+    }
+    return pool->workers_count - 1;
+}
+
+static void stop_one(struct process *process, const char *what)
+{
+    if (process && process_alive(process)) {
+        int status = process_stop(process, STOP_MS);
+        if (status != 0) {
+            support_fail("%s ended with %d on SIGTERM (-1: not at all); its log:\n%s", what, status,
+                         process_err(process));
+        }
+    }
+    process_free(process);
+}
+
+void pool_stop(struct pool *pool)
+{
+    for (size_t i = 0; i < pool->workers_count; i++) {
+        stop_one(pool->workers[i], "a worker");
+    }
+    stop_one(pool->broker, "the broker");
+    memset(pool, 0, sizeof *pool);
+}
+
+int pool_cli(struct pool *pool, const char *verb, const char *const argv[], char **ret_out, char **ret_err)
+{
+    struct args args = {0};
+    args_add_all(&args, (const char *const[]){"penstock", verb, "--broker", pool->clients, NULL});
+    args_add_all(&args, argv);
+    return process_run(args.items, 60000, ret_out, ret_err);
+}
+
+int port_free(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        support_fail("no free loopback port: %s", strerror(errno));
+    }
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+struct process *redis_start(int *ret_port, const char *const extra[])
+{
+    for (int attempt = 0; attempt < 5; attempt++) { /* the port may be taken between port_free and the start */
+        char port[16];
+        *ret_port = *ret_port > 0 ? *ret_port : port_free();
+        snprintf(port, sizeof port, "%d", *ret_port);
+        struct args args = {0};
+        args_add_all(&args, (const char *const[]){"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+                                                  "--appendonly", "no", "--daemonize", "no", "--dir", "/tmp", NULL});
+        args_add_all(&args, extra);
+        struct process *redis = process_start_path(args.items, NULL);
+        if (process_wait_text(redis, "Ready to accept connections", START_MS)) {
+            return redis;
+        }
+        if (attempt == 4) {
+            support_fail("redis-server does not start: %s%s", process_out(redis), process_err(redis));
+        }
+        process_free(redis);
+        *ret_port = 0;
+    }
+    return NULL;
+}
+
+char *redis_cli(int port, const char *const argv[])
+{
+    char port_text[16];
+    snprintf(port_text, sizeof port_text, "%d", port);
+    struct args args = {0};
+    args_add_all(&args, (const char *const[]){"redis-cli", "-h", "127.0.0.1", "-p", port_text, NULL});
+    args_add_all(&args, argv);
+    struct process *cli = process_start_path(args.items, NULL);
+    process_wait(cli, 10000);
+    char *out = strdup(process_out(cli));
+    process_free(cli);
+    return out;
+}
