@@ -140,15 +140,28 @@ static void child_run(const struct process *process, const char *path, char *con
     _exit(127);
 }
 
+static bool same_name(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "=");
+    return strncmp(a, b, length + 1) == 0;
+}
+
 static void env_build(const char *const extra[], char *envp[ENV_MAX])
 {
     extern char **environ;
     size_t count = 0;
-    for (size_t i = 0; extra && extra[i]; i++) { /* the first of two equal names wins in getenv */
+    for (size_t i = 0; extra && extra[i]; i++) {
         envp[count++] = (char *)(uintptr_t)extra[i];
     }
+    size_t extra_count = count;
     for (size_t i = 0; environ[i] && count < ENV_MAX - 1; i++) {
-        envp[count++] = environ[i];
+        size_t k = 0;
+        while (k < extra_count && !same_name(extra[k], environ[i])) {
+            k++;
+        }
+        if (k == extra_count) {
+            envp[count++] = environ[i];
+        }
     }
     envp[count] = NULL;
 }
