@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Checks the strata of the sources: who may include whom, no header cycles, every header compiles alone.
+
+    check.py SOURCE_DIR BUILD_DIR [--sizes]
+
+The rules are the table below; they are those of the top README. BUILD_DIR holds compile_commands.json (include paths and definitions come from
+there). --sizes prints the sizes of files and functions instead. The last line is `N passed, N failed, N skipped`.
+"""
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+FOLDERS = ["proto", "engine", "broker", "worker", "client-lib"]
+
+# What the engine may see of proto: the target proto_base.
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h"}
+
+# folder -> other folders whose headers it may include. "engine:public" is engine/include.
+MAY_SEE = {
+    "proto": set(),
+    "engine": {"proto:base"},
+    "broker": {"proto"},
+    "worker": {"proto", "engine:public"},
+    "client-lib": {"proto"},
+}
+
+# Libraries beyond libc, by the start of the header's name, and the folders that may use them.
+LIBRARIES = {
+    "zmq": {"broker", "worker", "client-lib"},
+    "hiredis": {"broker"},
+    "protobuf-c": {"proto", "broker", "worker", "client-lib"},
+    "xxhash.h": {"proto", "engine"},
+    "sodium": {"proto", "engine"},
+    "cjson": {"engine", "worker", "client-lib", "broker"},
+    "xnnpack.h": {"engine"},
+    "pthreadpool.h": {"engine"},
+    "cpuinfo.h": {"engine"},
+    "dnnl": {"engine"},
+    "oneapi": {"engine"},
+    "png.h": {"client-lib", "engine"},
+    "jpeglib.h": {"client-lib", "engine"},
+    "curses.h": {"client-lib"},
+    "ncurses": {"client-lib"},
+    "criterion": set(),
+}
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+class Tree:
+    """All sources and headers of the folders, and where an include of each leads."""
+
+    def __init__(self, root):
+        self.root = root
+        self.files = [p for folder in FOLDERS for p in sorted((root / folder).rglob("*.[ch]")) if (root / folder).is_dir()]
+        self.by_suffix = {}  # "run/session.h" -> files whose path ends so
+        for path in self.files:
+            parts = path.relative_to(root).parts
+            for start in range(len(parts)):
+                self.by_suffix.setdefault("/".join(parts[start:]), []).append(path)
+
+    def folder(self, path):
+        return path.relative_to(self.root).parts[0]
+
+    def includes(self, path):
+        for match in INCLUDE.finditer(path.read_text()):
+            yield match.group(1), match.group(2)
+
+    def resolve(self, path, name):
+        """The file of ours an include means: beside the includer, else below its own folder, else anywhere; None: not ours."""
+        beside = (path.parent / name)
+        if beside.exists():
+            return Path(os.path.normpath(beside))
+        found = self.by_suffix.get(name, [])
+        own = [f for f in found if self.folder(f) == self.folder(path)]
+        return (own or found or [None])[0]
+
+
+def complaint(tree, path, quote, name):
+    """Why this include is not allowed, or None."""
+    folder = tree.folder(path)
+    if name.endswith(".pb-c.h"):
+        return None if folder == "proto" or "proto" in MAY_SEE[folder] else f"{folder} may not see messages"
+    for library, users in LIBRARIES.items():
+        if name.startswith(library):
+            return None if folder in users else f"{folder} may not use {library}"
+    target = tree.resolve(path, name)
+    if target is None:
+        return None if quote == "<" or name.endswith((".inc", ".def")) or generated(name) else "no such file among ours"
+    other = tree.folder(target)
+    if other == folder:
+        return None
+    allowed = MAY_SEE[folder]
+    if other == "proto" and "proto:base" in allowed:
+        return None if name in PROTO_BASE else f"{folder} sees only {', '.join(sorted(PROTO_BASE))} of proto"
+    if other in allowed:
+        return None
+    if f"{other}:public" in allowed:
+        return None if "include" in target.relative_to(tree.root).parts else f"{folder} sees only {other}/include"
+    return f"{folder} may not include {other}/"
+
+
+def generated(name):
+    return name in {"kernel_table.h", "penstock_config.h"}
+
+
+def check_includes(tree):
+    bad = []
+    for path in tree.files:
+        for quote, name in tree.includes(path):
+            why = complaint(tree, path, quote, name)
+            if why:
+                bad.append(f"{path.relative_to(tree.root)}: includes {name}: {why}")
+    return bad
+
+
+def check_cycles(tree):
+    """Depth-first over headers; a header met again on the way down closes a cycle."""
+    state, bad = {}, []
+
+    def visit(path, trail):
+        state[path] = "open"
+        for _, name in tree.includes(path):
+            target = tree.resolve(path, name)
+            if target is None or target.suffix != ".h":
+                continue
+            if state.get(target) == "open":
+                loop = trail[trail.index(target):] + [target] if target in trail else [path, target]
+                bad.append("header cycle: " + " -> ".join(str(p.relative_to(tree.root)) for p in loop))
+            elif target not in state:
+                visit(target, trail + [target])
+        state[path] = "done"
+
+    for path in tree.files:
+        if path.suffix == ".h" and path not in state:
+            visit(path, [path])
+    return bad
+
+
+def compile_flags(build):
+    """folder -> the flags that matter for headers, from each folder's first compiled source; sources say them in full."""
+    flags = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        words = entry.get("arguments") or shlex.split(entry["command"])
+        kept, take_next = [], False
+        for word in words:
+            if take_next or word.startswith(("-I", "-D", "-std=", "-isystem")):
+                kept.append(word)
+                take_next = word == "-isystem" and not take_next
+        flags[entry["file"]] = kept
+    return flags
+
+
+def flags_for(tree, flags, header):
+    """Those of the .c of the same name, else of a source of the same folder, else of any source of the module."""
+    partner = flags.get(str(header.with_suffix(".c")))
+    if partner:
+        return partner
+    for place in [header.parent, tree.root / tree.folder(header)]:
+        for source, kept in flags.items():
+            if source.startswith(str(place) + "/"):
+                return kept
+    return None
+
+
+def compile_alone(tree, flags, header):
+    kept = flags_for(tree, flags, header)
+    if kept is None:
+        return f"{header.relative_to(tree.root)}: nothing of its folder is built"
+    public = "include" in header.relative_to(tree.root).parts
+    for language, compiler in [("c", "gcc"), ("c++", "g++")] if public else [("c", "gcc")]:
+        options = kept if language == "c" else [f for f in kept if not f.startswith("-std=")] + ["-std=c++17"]
+        command = [compiler, "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused", "-Werror", *options, "-include", str(header), "/dev/null"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            return f"{header.relative_to(tree.root)}: does not compile alone as {language}:\n{done.stderr.strip()}"
+    return None
+
+
+def check_alone(tree, build):
+    flags = compile_flags(build)
+    headers = [p for p in tree.files if p.suffix == ".h"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [bad for bad in pool.map(lambda h: compile_alone(tree, flags, h), headers) if bad], len(headers)
+
+
+def check_places(tree):
+    """No drawer for what has no owner."""
+    return [f"{p.relative_to(tree.root)}: no common/ or util/: a file belongs to an owner"
+            for folder in FOLDERS for p in (tree.root / folder).rglob("*") if p.is_dir() and p.name in {"common", "util", "utils", "misc"}]
+
+
+def function_sizes(path):
+    """(lines, name) of each function: braces at column 0, as the form of the sources has them."""
+    name, start = None, None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.startswith("{"):
+            start = number
+        elif line.startswith("}") and start:
+            yield number - start + 1, f"{path.name}:{name}"
+            start = None
+        elif re.match(r"[a-z].*\(", line):
+            name = re.sub(r"\(.*", "", line).split()[-1].lstrip("*")
+
+
+def print_sizes(tree):
+    files = sorted(((len(p.read_text().splitlines()), str(p.relative_to(tree.root))) for p in tree.files), reverse=True)
+    sizes = sorted(size for path in tree.files if path.suffix == ".c" for size, _ in function_sizes(path))
+    largest = sorted((pair for path in tree.files if path.suffix == ".c" for pair in function_sizes(path)), reverse=True)[:8]
+    print(f"{len(files)} files, {sum(n for n, _ in files)} lines; over 600 lines: {[f for n, f in files if n > 600] or 'none'}")
+    if sizes:
+        print(f"{len(sizes)} functions; median {sizes[len(sizes) // 2]} lines, 90th percentile {sizes[len(sizes) * 9 // 10]}")
+        print("largest:", ", ".join(f"{name} {size}" for size, name in largest))
+
+
+def main():
+    root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    tree = Tree(root)
+    if "--sizes" in sys.argv:
+        print_sizes(tree)
+        return 0
+    alone, headers = check_alone(tree, build)
+    complaints = check_includes(tree) + check_cycles(tree) + check_places(tree) + alone
+    for text in complaints:
+        print(text)
+    print(f"{len(tree.files)} files checked against the rules, {headers} headers compiled alone")
+    print(f"{3 + headers - len(alone) - bool(complaints[:len(complaints) - len(alone)])} passed, {len(complaints)} failed, 0 skipped")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
