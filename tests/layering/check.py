@@ -142,35 +142,23 @@ def check_cycles(tree):
     return bad
 
 
-def compile_flags(build):
-    """folder -> the flags that matter for headers, from each folder's first compiled source; sources say them in full."""
-    flags = {}
+def compile_flags(tree, build):
+    """folder -> the include paths and definitions of all its targets together: a folder may have several."""
+    flags = {folder: [] for folder in FOLDERS}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        words = entry.get("arguments") or shlex.split(entry["command"])
-        kept, take_next = [], False
+        source = Path(entry["file"])
+        folder = tree.folder(source) if source.is_relative_to(tree.root) else None
+        words = iter(entry.get("arguments") or shlex.split(entry["command"]))
         for word in words:
-            if take_next or word.startswith(("-I", "-D", "-std=", "-isystem")):
-                kept.append(word)
-                take_next = word == "-isystem" and not take_next
-        flags[entry["file"]] = kept
-    return flags
-
-
-def flags_for(tree, flags, header):
-    """Those of the .c of the same name, else of a source of the same folder, else of any source of the module."""
-    partner = flags.get(str(header.with_suffix(".c")))
-    if partner:
-        return partner
-    for place in [header.parent, tree.root / tree.folder(header)]:
-        for source, kept in flags.items():
-            if source.startswith(str(place) + "/"):
-                return kept
-    return None
+            option = [word, next(words)] if word in ("-isystem", "-I") else [word]
+            if word.startswith(("-I", "-D", "-std=", "-isystem")) and folder in flags and option not in flags[folder]:
+                flags[folder].append(option)
+    return {folder: [word for option in options for word in option] for folder, options in flags.items()}
 
 
 def compile_alone(tree, flags, header):
-    kept = flags_for(tree, flags, header)
-    if kept is None:
+    kept = flags[tree.folder(header)]
+    if not kept:
         return f"{header.relative_to(tree.root)}: nothing of its folder is built"
     public = "include" in header.relative_to(tree.root).parts
     for language, compiler in [("c", "gcc"), ("c++", "g++")] if public else [("c", "gcc")]:
@@ -183,7 +171,7 @@ def compile_alone(tree, flags, header):
 
 
 def check_alone(tree, build):
-    flags = compile_flags(build)
+    flags = compile_flags(tree, build)
     headers = [p for p in tree.files if p.suffix == ".h"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return [bad for bad in pool.map(lambda h: compile_alone(tree, flags, h), headers) if bad], len(headers)
