@@ -20,6 +20,7 @@
 #define NODE_NONE  UINT32_MAX
 
 struct graph;
+struct graph_family;
 
 /* What a peer's file may cost us, checked before allocation. Defaults: limits_default(). */
 struct graph_limits {
@@ -52,13 +53,14 @@ struct string_view {
 struct value {
     const char *name; /* unique within its graph; never NULL */
     enum value_kind kind;
-    enum pen_dtype dtype;     /* element type (of the elements of a sequence); NONE = not known yet */
-    struct shape shape;       /* as far as known with dynamic inputs */
+    enum pen_dtype dtype;             /* element type (of the elements of a sequence); NONE = not known yet */
+    struct shape shape;               /* as far as known with dynamic inputs */
     const char *symbol[PEN_MAX_RANK]; /* names of dynamic dims of graph inputs: "N", "batch"; NULL = none */
-    const void *data;         /* constant: borrowed from the mapped file or the graph's arena; NULL = computed. Aligned to its dtype. */
-    size_t bytes;             /* of data */
+    const void *
+        data; /* constant: borrowed from the mapped file or the graph's arena; NULL = computed. Aligned to its dtype. */
+    size_t bytes; /* of data */
     struct quant quant;
-    uint32_t producer;        /* node id, NODE_NONE for inputs and constants */
+    uint32_t producer; /* node id, NODE_NONE for inputs and constants */
     uint32_t producer_output;
 };
 
@@ -75,8 +77,8 @@ struct attr {
         const int64_t *ints;
         const float *floats;
         const struct string_view *texts;
-        uint32_t value;       /* TENSOR: id of a constant value of the same graph */
-        struct graph *graph;  /* GRAPH */
+        uint32_t value;      /* TENSOR: id of a constant value of the same graph */
+        struct graph *graph; /* GRAPH */
     };
 };
 
@@ -88,7 +90,7 @@ struct node {
     uint32_t in_count, out_count;
     struct attr *attrs;
     uint32_t attr_count;
-    bool dead;          /* removed by a pass; skipped by everyone, dropped by graph_compact() */
+    bool dead; /* removed by a pass; skipped by everyone, dropped by graph_compact() */
 };
 
 /* Read access is direct; changes go through the functions below. */
@@ -98,19 +100,20 @@ struct graph {
     uint32_t value_count, value_room;
     struct node *nodes; /* topological order once frozen */
     uint32_t node_count, node_room;
-    uint32_t *inputs;   /* value ids that the caller feeds (initialisers with defaults are not here) */
+    uint32_t *inputs; /* value ids that the caller feeds (initialisers with defaults are not here) */
     uint32_t input_count;
     uint32_t *outputs;
     uint32_t output_count;
-    struct graph *parent;        /* of a subgraph */
-    struct graph_arena *arena;   /* shared with subgraphs */
+    struct graph *parent;          /* of a subgraph */
+    struct graph_arena *arena;     /* shared with subgraphs */
+    struct graph_family *children; /* of a root: all subgraphs beneath it */
     uint64_t folded_bytes;
-    bool stochastic;             /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
+    bool stochastic; /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
 };
 
 enum pen_status graph_new(const struct graph_limits *limits, struct graph **ret_graph);
 enum pen_status graph_new_child(struct graph *parent, struct graph **ret_graph); /* same arena; freed with the parent */
-void graph_free(struct graph *g); /* NULL is fine; root only */
+void graph_free(struct graph *g);                                                /* NULL is fine; root only */
 
 /* Memory that lives as long as the graph; zeroed, 64-byte aligned from 64 bytes up; NULL without memory. */
 void *graph_alloc(struct graph *g, size_t bytes);
@@ -119,19 +122,24 @@ const char *graph_text(struct graph *g, const char *text, size_t bytes); /* NUL-
 /* name may be NULL: a fresh one is made. dtype and shape start unknown. */
 enum pen_status graph_value(struct graph *g, const char *name, uint32_t *ret_value);
 /* A constant; data is borrowed when `copy` is false (it must outlive the graph: a mapped file), else copied. */
-enum pen_status graph_constant(struct graph *g, const char *name, enum pen_dtype dtype, const struct shape *shape, const void *data, size_t bytes,
-                               bool copy, uint32_t *ret_value);
+enum pen_status graph_constant(struct graph *g, const char *name, enum pen_dtype dtype, const struct shape *shape,
+                               const void *data, size_t bytes, bool copy, uint32_t *ret_value);
 /* Convenience for importers that turn attributes into inputs. */
-enum pen_status graph_constant_i64(struct graph *g, const int64_t *items, size_t count, bool scalar, uint32_t *ret_value);
+enum pen_status graph_constant_i64(struct graph *g, const int64_t *items, size_t count, bool scalar,
+                                   uint32_t *ret_value);
 enum pen_status graph_constant_f32(struct graph *g, const float *items, size_t count, bool scalar, uint32_t *ret_value);
 
 /* Appends a node; arrays are copied; producers of `out` are set. Arity is checked against op.def. */
-enum pen_status graph_node(struct graph *g, enum op op, const char *name, const uint32_t *in, uint32_t in_count, const uint32_t *out,
-                           uint32_t out_count, uint32_t *ret_node);
-enum pen_status graph_attr_set(struct graph *g, uint32_t node, const struct attr *attr); /* replaces one of the same key */
+enum pen_status graph_node(struct graph *g, enum op op, const char *name, const uint32_t *in, uint32_t in_count,
+                           const uint32_t *out, uint32_t out_count, uint32_t *ret_node);
+enum pen_status graph_attr_set(struct graph *g, uint32_t node,
+                               const struct attr *attr); /* replaces one of the same key */
 enum pen_status graph_attr_int(struct graph *g, uint32_t node, enum attr_key key, int64_t value);
 enum pen_status graph_attr_float(struct graph *g, uint32_t node, enum attr_key key, float value);
-enum pen_status graph_attr_ints(struct graph *g, uint32_t node, enum attr_key key, const int64_t *items, uint32_t count);
+enum pen_status graph_attr_ints(struct graph *g, uint32_t node, enum attr_key key, const int64_t *items,
+                                uint32_t count);
+enum pen_status graph_attr_text(struct graph *g, uint32_t node, enum attr_key key, const char *text);
+void graph_attr_drop(struct graph *g, uint32_t node, enum attr_key key); /* nothing when absent */
 
 /* Readers, with the default when absent. */
 const struct attr *node_attr(const struct node *n, enum attr_key key); /* NULL when absent */
@@ -147,7 +155,8 @@ const struct value *node_out(const struct graph *g, const struct node *n, uint32
 enum pen_status graph_replace(struct graph *g, uint32_t from, uint32_t to);
 void graph_kill(struct graph *g, uint32_t node);
 uint32_t graph_uses(const struct graph *g, uint32_t value); /* consumers + 1 per graph output */
-enum pen_status graph_compact(struct graph *g);             /* drops dead nodes and unused values' nodes, restores topological order */
+enum pen_status graph_compact(
+    struct graph *g); /* drops dead nodes and unused values' nodes, restores topological order */
 
 /* verify.c: ids in range, arity, acyclic, single producer, names unique; a sentence naming the node otherwise. Sorts nodes topologically. */
 enum pen_status graph_verify(struct graph *g, struct pen_error *reterr);

@@ -31,11 +31,12 @@ struct infer {
 bool infer_has(const struct infer *c, uint32_t index); /* input present */
 /* Reads input `index` as integers when its value is known (any integer dtype): 1 = read, 0 = not known, -1 = more than `room` items. */
 int infer_ints(const struct infer *c, uint32_t index, int64_t *items, size_t room, size_t *ret_count);
-enum pen_status infer_fail(const struct infer *c, struct pen_error *reterr, const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum pen_status infer_fail(const struct infer *c, struct pen_error *reterr, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 struct shape_env {
     const struct graph *g;
-    struct fact *facts;     /* [g->value_count] */
+    struct fact *facts;        /* [g->value_count] */
     struct graph_arena *arena; /* folded data */
     uint64_t folded_bytes;
 };
@@ -47,8 +48,8 @@ struct shape_env {
  * hold known contents of some inputs (NULL entries = unknown). fold_all: evaluate also large values whose inputs are all constant (load-time folding).
  * Unresolvable dims stay unknown: not an error. Contradictions are, with the node's name.
  */
-enum pen_status shape_env_new(const struct graph *g, const struct shape *input_shapes, const void *const *input_data, bool fold_all,
-                              struct shape_env **ret_env, struct pen_error *reterr);
+enum pen_status shape_env_new(const struct graph *g, const struct shape *input_shapes, const void *const *input_data,
+                              bool fold_all, struct shape_env **ret_env, struct pen_error *reterr);
 void shape_env_free(struct shape_env *env); /* NULL is fine */
 
 /* All outputs' values are known in this env: nothing to run. */

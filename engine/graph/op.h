@@ -33,7 +33,7 @@ enum op_trait {
     OP_SEQUENCE = 1u << 6, /* takes or gives sequences or optionals */
     OP_DYNAMIC = 1u << 7,  /* output shape depends on data in a way infer cannot resolve: NonZero, Unique ... */
     OP_REDUCE = 1u << 8,
-    OP_MACS = 1u << 9,     /* multiply-adds worth counting: Conv, Gemm, MatMul, LSTM ... */
+    OP_MACS = 1u << 9, /* multiply-adds worth counting: Conv, Gemm, MatMul, LSTM ... */
 };
 
 #define OP_VARIADIC 0xFFFF
@@ -47,8 +47,8 @@ struct op_def {
     uint32_t traits;
 };
 
-const struct op_def *op_def(enum op op);   /* never NULL for op < OP_COUNT */
-enum op op_find(const char *name);         /* OP_NONE when unknown */
+const struct op_def *op_def(enum op op); /* never NULL for op < OP_COUNT */
+enum op op_find(const char *name);       /* OP_NONE when unknown */
 
 /* Attribute keys, the same trick: attr.def holds ATTR(name, type). */
 enum attr_key {
@@ -63,8 +63,21 @@ enum attr_key attr_find(const char *name); /* ATTR_NONE when unknown */
 
 /* Values of ATTR_layout and ATTR_weight_layout (ints). Absent = ONNX's own: NCHW data, OIHW weights. */
 enum layout { LAYOUT_NCHW = 0, LAYOUT_NHWC = 1 };
-enum weight_layout { WEIGHT_OIHW = 0, WEIGHT_OHWI = 1, WEIGHT_HWIO = 2, WEIGHT_HWIM = 3 /* depthwise: kh kw channels multiplier */ };
+enum weight_layout {
+    WEIGHT_OIHW = 0,
+    WEIGHT_OHWI = 1,
+    WEIGHT_HWIO = 2,
+    WEIGHT_HWIM = 3 /* depthwise: kh kw channels multiplier */
+};
 /* Values of ATTR_act: what a fused activation does after the op; ATTR_act_min / ATTR_act_max for clamp, ATTR_act_alpha for leaky. */
-enum activation { ACT_NONE = 0, ACT_CLAMP = 1, ACT_HARDSWISH = 2, ACT_LEAKY = 3, ACT_SIGMOID = 4, ACT_TANH = 5, ACT_SWISH = 6 };
+enum activation {
+    ACT_NONE = 0,
+    ACT_CLAMP = 1,
+    ACT_HARDSWISH = 2,
+    ACT_LEAKY = 3,
+    ACT_SIGMOID = 4,
+    ACT_TANH = 5,
+    ACT_SWISH = 6
+};
 
 #endif

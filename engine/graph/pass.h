@@ -9,18 +9,21 @@
 #include "graph/graph.h"
 
 struct pass_options {
-    bool fold;      /* constants and static shapes */
-    bool fuse;      /* batch-norm folding, bias and activation fusion, pad fusion, gelu / layer-norm patterns */
-    bool nhwc;      /* one NHWC layout, transposes pushed to the edges and cancelled (fast backends); reference runs either layout */
+    bool fold; /* constants and static shapes */
+    bool fuse; /* batch-norm folding, bias and activation fusion, pad fusion, gelu / layer-norm patterns */
+    bool
+        nhwc; /* one NHWC layout, transposes pushed to the edges and cancelled (fast backends); reference runs either layout */
 };
 
 struct pass_report {
-    uint32_t nodes_before, nodes_after, folded, batch_norms, activations, pads, transposes_added, transposes_removed, common, dead;
+    uint32_t nodes_before, nodes_after, folded, batch_norms, activations, pads, transposes_added, transposes_removed,
+        common, dead;
 };
 
-enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report, struct pen_error *reterr);
+enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report,
+                         struct pen_error *reterr);
 
-enum pen_status pass_dead(struct graph *g, uint32_t *ret_count);   /* unused nodes, Identity, Dropout in inference ... */
+enum pen_status pass_dead(struct graph *g, uint32_t *ret_count); /* unused nodes, Identity, Dropout in inference ... */
 enum pen_status pass_fold(struct graph *g, uint32_t *ret_count, struct pen_error *reterr);
 enum pen_status pass_fuse(struct graph *g, struct pass_report *report, struct pen_error *reterr);
 enum pen_status pass_layout(struct graph *g, struct pass_report *report, struct pen_error *reterr);

@@ -32,7 +32,7 @@ int64_t shape_elements(const struct shape *s); /* product; -1 when unknown or be
 /* Bytes of a known shape; PEN_ERR_TOO_LARGE on overflow or beyond `limit` (0 = none). */
 enum pen_status shape_bytes(const struct shape *s, enum pen_dtype dtype, uint64_t limit, size_t *ret_bytes);
 const char *shape_text(const struct shape *s, char *text, size_t bytes); /* "1x3x?x224", "scalar", "unknown" */
-int32_t shape_axis(int64_t axis, int32_t rank);                          /* negative axes count from the end; -1 when out of range */
+int32_t shape_axis(int64_t axis, int32_t rank); /* negative axes count from the end; -1 when out of range */
 /* NumPy broadcasting of two shapes (unknown dims allowed); false when they cannot fit. */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *ret);
 
