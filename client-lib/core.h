@@ -1,0 +1,83 @@
+/*
+ * core.h - what a client consists of; plain data shared by the modules below it.
+ *
+ * One lock covers everything but the socket. The socket belongs to whoever set `driving` (drive.h), or, while nobody has, to whoever holds
+ * the lock; every change of hands passes through the lock, which is the full fence ZeroMQ asks for.
+ * Threads: fields under the lock unless marked.
+ */
+#ifndef CORE_H
+#define CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "link.h"
+#include "pending.h"
+#include "penstock/client.h"
+
+struct ask;    /* ask.h: a question to the broker */
+struct waiter; /* drive.h: a thread that waits while another drives */
+
+enum session_state {
+    SESSION_HELLO,   /* hello sent or to be sent, no welcome yet */
+    SESSION_READY,   /* welcomed */
+    SESSION_REFUSED, /* the broker will never have us */
+};
+
+/* Where we stand with the broker: session.h. Times are absolute. */
+struct session {
+    enum session_state state;
+    bool settled;       /* not SESSION_HELLO; what pen_client_wait_ready() waits for */
+    uint64_t uuid;      /* kept over reconnects: first half of job ids */
+    uint64_t opened_us; /* present socket */
+    uint64_t reopen_us; /* not before; DEADLINE_NONE: not wanted */
+    uint64_t lost_us;   /* since when there is no broker */
+    uint64_t sent_us, heard_us;
+    uint64_t heartbeat_us, liveness_us;
+    uint64_t frame_bytes_max, job_bytes_max; /* the broker's; 0 = unknown */
+    enum digest_kind digest_kind;
+    uint32_t unacknowledged; /* results since the last ACK */
+    uint64_t unacknowledged_bytes;
+    uint64_t acknowledge_us; /* when the ACK is due; DEADLINE_NONE */
+    bool cancels_waiting;
+    bool drop_wanted;         /* a new connection, to drop borrowed bytes that lie unsent in the old one */
+    struct pen_error refusal; /* why SESSION_REFUSED */
+    char trouble[256];        /* what went wrong on the way to a welcome, for the error text */
+};
+
+struct pen_client {
+    atomic_uint references; /* the handle, and each job */
+    pthread_mutex_t lock;
+    char *endpoint, *name, *tenant; /* constant */
+    int64_t unreachable_us;         /* constant, as are the limits */
+    uint64_t grace_us, bytes_max;
+    uint32_t jobs_max, spin_us;
+
+    struct link link;
+    struct session session;
+    struct pending pending;
+    struct ask *asks;
+    uint64_t asks_serial;
+    struct pen_client_counters counters;
+
+    bool driving; /* somebody owns the socket outside the lock */
+    bool closing;
+    struct waiter *waiters;
+    uint64_t reply_wait_us; /* running mean of the time to an answer: decides about spinning; the driver's */
+    atomic_bool nudged;     /* the driver is to look at the queues; any thread */
+    pthread_t keeper;
+    pthread_cond_t keeper_cond;
+    uint64_t keeper_until_us; /* it sleeps until then */
+    bool keeper_drives;       /* pen_client_fd() was asked for */
+
+    struct pen_job *finished, **finished_tail; /* ended, callbacks to run */
+    size_t finished_count;
+    bool finished_any;
+    int finished_fd; /* eventfd behind pen_client_fd(); -1 until asked for */
+};
+
+struct pen_client *client_retain(struct pen_client *client);
+void client_release(struct pen_client *client);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * drive.h - who moves the session: the blocking caller itself, one after the other, else a housekeeping thread.
+ *
+ * A blocked caller takes the socket ("drives") when nobody has it, handles every message that comes, and passes the socket on to the next
+ * waiter when its own answer is there. A job in the blocking style therefore changes threads only inside ZeroMQ. The keeper thread makes a short
+ * turn every 20 ms while something is under way and rests until the next heartbeat otherwise; after pen_client_fd() it drives all the time.
+ * Threads: any, with the client's lock held.
+ */
+#ifndef DRIVE_H
+#define DRIVE_H
+
+#include "core.h"
+
+enum pen_status drive_start(struct pen_client *client, struct pen_error *reterr); /* starts the keeper */
+void drive_stop(struct pen_client *client);                                       /* lock not held: ends it */
+
+/* Waits until *flag, which changes under the lock, or until the time limit_us (absolute). Gives up the lock while it sleeps. */
+void drive_until(struct pen_client *client, const bool *flag, uint64_t limit_us);
+
+/* There is something new to send: now, or by waking whoever drives. */
+void drive_kick(struct pen_client *client);
+
+/* Handles what is there, without blocking. */
+void drive_once(struct pen_client *client);
+
+/* Somebody other than the driver set a flag that threads may wait for. */
+void drive_changed(struct pen_client *client);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * finish.h - the end of a job: its result, its callback, its place among the awaited ones.
+ *
+ * Threads: under the client's lock, unless marked.
+ */
+#ifndef FINISH_H
+#define FINISH_H
+
+#include "core.h"
+
+/* The job leaves `pending` with this result (given). Waiters are told by drive_changed(), the caller's next step. */
+void finish_job(struct pen_client *client, struct pen_job *job, struct pen_result *result, uint64_t now_us);
+
+/* The same for all of them. */
+void finish_all(struct pen_client *client, enum pen_status status, const char *text);
+
+/* Takes a job with a callback to run; NULL: none. Gives the reference. */
+struct pen_job *finish_take(struct pen_client *client);
+
+#endif

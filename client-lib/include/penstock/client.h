@@ -1,0 +1,424 @@
+/**
+ * @file penstock/client.h
+ * The public API of libpenstock: submit inference jobs to a Penstock broker and get typed answers.
+ *
+ * A ::pen_client is one session with one broker. Any thread may submit; a blocking caller drives the socket itself, so a
+ * job costs no thread change. Jobs come in three styles:
+ *
+ *  - blocking: pen_client_run()
+ *  - future:   pen_client_submit(), then pen_job_wait() or pen_job_poll()
+ *  - event loop: pen_client_submit() with a callback, pen_client_fd() in your poll set, pen_client_dispatch() when readable
+ *
+ * Every accepted job ends with exactly one ::pen_result: an answer or a typed error. A job with a deadline ends at the
+ * deadline even when there is no broker; one without ends with PEN_ERR_UNAVAILABLE when the broker stays unreachable for
+ * pen_client_options.unreachable_us. After a broker restart unanswered jobs are sent again under the same job id.
+ *
+ * Units: times are microseconds, sizes are bytes, tensors are C order and little-endian.
+ * Ownership: what a function *gives* the caller frees with the named function; what it *borrows* must live for the stated time.
+ * The library never prints, installs no signal handlers and must not be used in a child after fork(2).
+ */
+#ifndef PENSTOCK_CLIENT_H
+#define PENSTOCK_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/dtype.h"
+#include "penstock/status.h"
+#include "penstock/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PEN_API __attribute__((visibility("default")))
+#else
+#define PEN_API
+#endif
+
+/** A session with one broker. Threads: any. */
+typedef struct pen_client pen_client;
+/** A submitted job. Threads: any; each handle is freed once. */
+typedef struct pen_job pen_job;
+/** How a job ended. Immutable; threads: any may read, one frees. */
+typedef struct pen_result pen_result;
+
+/** Time-out that never runs out, for the functions that take `timeout_us`. */
+#define PEN_FOREVER INT64_C(-1)
+
+/** Numeric class a job accepts, or a result was computed in. */
+enum pen_precision {
+    PEN_PRECISION_ANY = 0, /**< what the model is served with, never below f32 unless the model itself is quantised */
+    PEN_PRECISION_F32 = 1, /**< IEEE single throughout */
+    PEN_PRECISION_F16_STORAGE = 2, /**< half-precision storage, single-precision arithmetic */
+    PEN_PRECISION_F16_MMA = 3,     /**< half-precision products, single-precision sums */
+    PEN_PRECISION_F16_MATH = 4,    /**< half precision throughout */
+    PEN_PRECISION_BF16 = 5,        /**< bfloat16 */
+    PEN_PRECISION_INT8 = 6         /**< 8-bit integers */
+};
+
+/** "any", "f32", ...; "unknown" for a value this build does not know. Static text. Threads: any. */
+PEN_API const char *pen_precision_name(unsigned precision);
+
+/**
+ * How to reach a broker. Fill with pen_client_options_init(), then change what you need; texts are borrowed until
+ * pen_client_connect() returns.
+ */
+struct pen_client_options {
+    size_t struct_bytes;  /**< set by init: which fields this caller knows */
+    const char *endpoint; /**< "tcp://host:port" or "ipc://path"; default "tcp://127.0.0.1:5550" */
+    const char *name;     /**< shown to people; default "client" */
+    const char *tenant;   /**< NULL = "default" */
+    int64_t
+        connect_timeout_us; /**< 0 (default): connect in the background; else wait this long for the broker's welcome */
+    int64_t unreachable_us; /**< jobs end with UNAVAILABLE after this long without a broker; default 10 s, 0 = never */
+    uint64_t grace_us;      /**< how long the broker keeps our jobs when the connection is lost; 0 = its default */
+    uint32_t jobs_max;      /**< unanswered jobs before submit says BUSY; default 4096 */
+    uint64_t bytes_max;     /**< payload bytes of unanswered jobs before submit says BUSY; default 1 GiB */
+    uint64_t frame_bytes_max; /**< largest tensor accepted from the broker; default 256 MiB */
+    uint32_t spin_us;         /**< busy-wait at most this long for an answer, only with several CPUs; default 50 */
+};
+
+/** Sets every field to its default. @param options the caller's. @param struct_bytes sizeof *options. Threads: any. */
+PEN_API void pen_client_options_init(struct pen_client_options *options, size_t struct_bytes);
+
+/**
+ * Opens a session. Starts one housekeeping thread and ZeroMQ's own I/O thread.
+ * @param options NULL for the defaults.
+ * @param ret_client given; free with pen_client_free().
+ * @return PEN_OK; INVALID for a malformed endpoint; UNAVAILABLE when connect_timeout_us ran out; the broker's reason when it
+ *         refuses (VERSION, DENIED, ...); NO_MEMORY.
+ */
+PEN_API enum pen_status pen_client_connect(const struct pen_client_options *options, pen_client **ret_client,
+                                           struct pen_error *reterr);
+
+/**
+ * Waits until the broker has welcomed this session.
+ * @return PEN_OK; UNAVAILABLE after `timeout_us`; the broker's reason when it refuses. Threads: any.
+ */
+PEN_API enum pen_status pen_client_wait_ready(pen_client *client, int64_t timeout_us, struct pen_error *reterr);
+
+/**
+ * Ends the session: unanswered jobs end with PEN_ERR_CANCELLED here and are cancelled at the broker. Job handles and results
+ * stay valid and must still be freed. No other call on this client may be running or follow. NULL is fine.
+ */
+PEN_API void pen_client_free(pen_client *client);
+
+/** Kind of a parameter's value. */
+enum pen_parameter_kind { PEN_PARAMETER_TEXT, PEN_PARAMETER_INTEGER, PEN_PARAMETER_NUMBER, PEN_PARAMETER_FLAG };
+
+/** A named value that travels with a job to the model; part of the result cache's key. */
+struct pen_parameter {
+    const char *name; /**< at most 255 bytes */
+    enum pen_parameter_kind kind;
+    union {
+        const char *text;
+        int64_t integer;
+        double number;
+        bool flag;
+    } value;
+};
+
+/** Bits of pen_job_options.flags. */
+enum pen_job_flag {
+    PEN_JOB_NO_CACHE = 1, /**< neither read from nor stored in the result cache, nor joined with an equal job */
+    PEN_JOB_BORROW = 2    /**< inputs' data are borrowed, not copied, until `release` is called */
+};
+
+/** Called on the thread inside pen_client_dispatch() when a job has ended. `result` is given: free it with pen_result_free(). */
+typedef void (*pen_job_callback)(pen_job *job, pen_result *result, void *arg);
+
+/** One job. Fill with pen_job_options_init(). Everything pointed to is borrowed until the call that takes it returns, except as
+ *  PEN_JOB_BORROW says. */
+struct pen_job_options {
+    size_t struct_bytes;             /**< set by init */
+    const char *model;               /**< required */
+    uint64_t version;                /**< 0 = highest ready version */
+    const struct pen_tensor *inputs; /**< at most 64, unique names */
+    size_t inputs_count;
+    const char *const *outputs; /**< names wanted; NULL = all */
+    size_t outputs_count;
+    const struct pen_parameter *parameters; /**< at most 64 */
+    size_t parameters_count;
+    const char *const *tags; /**< the worker must carry all of them; at most 16 */
+    size_t tags_count;
+    uint64_t deadline_us;         /**< from now; 0 = none */
+    uint8_t priority;             /**< 0 = the model's default, 1 = most urgent */
+    enum pen_precision precision; /**< class demanded */
+    const char *backend;          /**< NULL = any */
+    unsigned flags;               /**< enum pen_job_flag */
+    uint64_t sequence_id;         /**< stateful models; 0 = none */
+    const char *traceparent;      /**< W3C trace context; NULL = none */
+    void (*release)(void *arg);   /**< with PEN_JOB_BORROW: inputs are no longer used; called once, from any thread */
+    void *release_arg;
+    pen_job_callback callback; /**< NULL: the future style */
+    void *callback_arg;
+};
+
+/** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
+PEN_API void pen_job_options_init(struct pen_job_options *options, size_t struct_bytes);
+
+/**
+ * Submits and waits for the end. The inputs are borrowed until the call returns and are not copied when large.
+ * @param ret_result given on PEN_OK only; free with pen_result_free().
+ * @return the job's status: PEN_OK, or what submit or the pool says, with the sentence in `reterr`. Threads: any.
+ */
+PEN_API enum pen_status pen_client_run(pen_client *client, const struct pen_job_options *options,
+                                       pen_result **ret_result, struct pen_error *reterr);
+
+/**
+ * Submits and returns at once. Inputs are copied unless PEN_JOB_BORROW is set; `release` is not called when submit fails.
+ * @param ret_job given; free with pen_job_free(). May be NULL when there is a callback.
+ * @return PEN_OK: the job is accepted and will end; INVALID, SHAPE, TOO_LARGE: malformed, nothing happened; BUSY: a limit of this
+ *         client is reached; NO_MEMORY; the broker's reason when it has refused this session. Threads: any.
+ */
+PEN_API enum pen_status pen_client_submit(pen_client *client, const struct pen_job_options *options, pen_job **ret_job,
+                                          struct pen_error *reterr);
+
+/**
+ * Waits for the job's end. Not for jobs with a callback.
+ * @param ret_result given when the job has ended, well or not: see pen_result_status(). A second wait after that gives INVALID.
+ * @return PEN_OK: ended; PEN_ERR_TIMEOUT: still under way after `timeout_us`. Threads: any; one waiter per job.
+ */
+PEN_API enum pen_status pen_job_wait(pen_job *job, int64_t timeout_us, pen_result **ret_result,
+                                     struct pen_error *reterr);
+
+/** True when the job has ended (pen_job_wait() then returns at once). Never blocks; moves the session along. Threads: any. */
+PEN_API bool pen_job_poll(pen_job *job);
+
+/** Asks the pool to stop the job. It still ends with one result: CANCELLED, or its real one when that came first. Threads: any. */
+PEN_API void pen_job_cancel(pen_job *job);
+
+/** Bytes that pen_job_id() needs. */
+#define PEN_JOB_ID_BYTES 40
+
+/** Writes the id that logs, `penstock cancel` and the broker use, and returns `text`. Threads: any. */
+PEN_API const char *pen_job_id(const pen_job *job, char text[PEN_JOB_ID_BYTES]);
+
+/** Frees the handle; a job still under way is cancelled. NULL is fine. Its callback, if any, is then not called. */
+PEN_API void pen_job_free(pen_job *job);
+
+/**
+ * A file descriptor that is readable while callbacks wait for pen_client_dispatch(). Only poll it; it belongs to the client.
+ * From this call on the housekeeping thread reads the socket at once instead of leaving it to blocking callers.
+ * @return the descriptor, or -1 without resources. Threads: any.
+ */
+PEN_API int pen_client_fd(pen_client *client);
+
+/**
+ * Calls the callbacks of ended jobs on this thread. Callbacks may submit and cancel, and free jobs, but not free the client.
+ * @param timeout_us 0: only those ready now; else waits for the first. @return how many were called. Threads: any.
+ */
+PEN_API int pen_client_dispatch(pen_client *client, int64_t timeout_us);
+
+/** Where a result comes from and what it cost. Texts live as long as the result; "" when unknown. */
+struct pen_result_info {
+    const char *model;        /**< as served */
+    uint64_t version;         /**< of the model */
+    const char *backend;      /**< "xnnpack", "reference", "vulkan" */
+    const char *device;       /**< what it ran on */
+    const char *worker;       /**< who ran it */
+    const char *library;      /**< library and ISA behind the backend */
+    const char *batch_reason; /**< why its batch closed: "full", "idle", "delay", "deadline", "single" */
+    unsigned precision;       /**< enum pen_precision */
+    bool cached;              /**< from the result cache */
+    uint32_t batch_size;      /**< jobs in its batch */
+    uint32_t attempts;        /**< 1: the first worker answered */
+    uint64_t queue_us;        /**< admitted -> dispatched */
+    uint64_t compute_us;      /**< in the engine, preprocessing included */
+    uint64_t worker_us;       /**< on the worker */
+    uint64_t total_us;        /**< admitted -> reply leaves the broker */
+    uint64_t retry_after_us;  /**< hint with BUSY and UNAVAILABLE; 0 = none */
+    uint64_t round_trip_us;   /**< submitted -> received, measured here */
+};
+
+/** PEN_OK, or why the job failed. Threads: any. */
+PEN_API enum pen_status pen_result_status(const pen_result *result);
+/** One sentence when the status is not PEN_OK, else "". Lives as long as the result. */
+PEN_API const char *pen_result_error(const pen_result *result);
+/** Never NULL; lives as long as the result. */
+PEN_API const struct pen_result_info *pen_result_info(const pen_result *result);
+/** Number of output tensors; 0 when the job failed. */
+PEN_API size_t pen_result_outputs(const pen_result *result);
+/** Output `index`; NULL beyond the last. The data lie in the received message: no copy, valid until pen_result_free(). Data are
+ *  not aligned beyond one byte in general: copy elements out with memcpy(3) where that matters. */
+PEN_API const struct pen_tensor *pen_result_output(const pen_result *result, size_t index);
+/** The output of that name, or NULL. Same lifetime. */
+PEN_API const struct pen_tensor *pen_result_find(const pen_result *result, const char *name);
+/** Number of labels the worker sent (parameter "labels" of the job). */
+PEN_API size_t pen_result_labels(const pen_result *result);
+/** Label `index`, as "0.93 nine", or NULL. Lives as long as the result. */
+PEN_API const char *pen_result_label(const pen_result *result, size_t index);
+/** Frees the result and the outputs borrowed from it. NULL is fine. */
+PEN_API void pen_result_free(pen_result *result);
+
+/** A tensor a model takes or gives. */
+struct pen_signature {
+    const char *name;
+    enum pen_dtype dtype;
+    uint32_t rank;
+    int64_t dims[PEN_MAX_RANK]; /**< -1 = dynamic */
+    bool batched;               /**< dims[0] is the batch */
+    bool optional;              /**< may be left out */
+};
+
+/** Execution times a worker measured at warm-up. */
+struct pen_warm_time {
+    uint32_t batch;
+    uint64_t cold_us; /**< first execution */
+    uint64_t warm_us; /**< median of those after it */
+};
+
+/** One worker's copy of a model. */
+struct pen_model_offer {
+    const char *worker;
+    const char *backend;
+    const char *device;
+    const char *placement; /**< which backend took which part */
+    unsigned precision;    /**< enum pen_precision */
+    uint32_t max_batch_size;
+    bool ready;
+    bool cacheable;
+    uint64_t memory_bytes;
+    size_t warm_count;
+    const struct pen_warm_time *warm;
+};
+
+/** A model of the pool. */
+struct pen_model {
+    const char *name;
+    uint64_t version;
+    const char *platform;   /**< "onnx" */
+    const char *preprocess; /**< JSON text of the model's input.preprocess, "" when it takes plain tensors */
+    size_t inputs_count;
+    const struct pen_signature *inputs;
+    size_t outputs_count;
+    const struct pen_signature *outputs;
+    size_t labels_count;
+    const char *const *labels;
+    size_t offers_count;
+    const struct pen_model_offer *const *offers;
+    uint64_t queued;
+    uint64_t running;
+    uint64_t jobs_done;
+    uint64_t jobs_failed;
+    uint64_t cache_hits;
+};
+
+/** A list of models; everything in it lives until pen_client_models_free(). */
+struct pen_model_list {
+    size_t count;
+    const struct pen_model *const *models;
+};
+
+/** Asks the broker for its models. @param ret_list given. @return PEN_OK; UNAVAILABLE without an answer in time; NO_MEMORY. */
+PEN_API enum pen_status pen_client_models(pen_client *client, int64_t timeout_us, struct pen_model_list **ret_list,
+                                          struct pen_error *reterr);
+/** NULL is fine. */
+PEN_API void pen_client_models_free(struct pen_model_list *list);
+
+/** A worker of the pool. */
+struct pen_worker {
+    const char *name;
+    const char *host;
+    const char *backend;
+    const char *device;
+    const char *state; /**< "ready", "draining", "suspect" */
+    const char *software;
+    uint32_t slots;
+    uint32_t threads; /**< per slot */
+    uint32_t jobs_running;
+    uint64_t jobs_done;
+    uint64_t jobs_failed;
+    uint64_t rss_bytes;
+    uint64_t age_us;
+    uint64_t last_seen_us; /**< ago */
+    uint64_t backlog_us;   /**< expected work it holds */
+    size_t models_count;
+    const char *const *models; /**< "name:version" */
+    size_t flags_count;
+    const char *const *flags; /**< "name=value": capabilities, ISA, library versions, self-tests */
+};
+
+/** A list of workers; everything in it lives until pen_client_workers_free(). */
+struct pen_worker_list {
+    size_t count;
+    const struct pen_worker *const *workers;
+};
+
+/** Asks the broker for its workers. @param ret_list given. @return as pen_client_models(). */
+PEN_API enum pen_status pen_client_workers(pen_client *client, int64_t timeout_us, struct pen_worker_list **ret_list,
+                                           struct pen_error *reterr);
+/** NULL is fine. */
+PEN_API void pen_client_workers_free(struct pen_worker_list *list);
+
+/** The broker's counters since its start, and its state now. */
+struct pen_stats {
+    const char *software;
+    const char *cache_kind;  /**< "memory", "redis", "none" */
+    const char *cache_state; /**< "ok", or why not */
+    bool draining;
+    uint64_t uptime_us;
+    uint64_t jobs_admitted;
+    uint64_t jobs_done;
+    uint64_t jobs_failed;
+    uint64_t jobs_rejected;
+    uint64_t jobs_expired;
+    uint64_t jobs_cancelled;
+    uint64_t jobs_requeued;
+    uint64_t jobs_coalesced;
+    uint64_t results_duplicate;
+    uint64_t cache_hits;
+    uint64_t cache_misses;
+    uint64_t cache_bytes;
+    uint64_t cache_entries;
+    uint64_t queued;
+    uint64_t running;
+    uint64_t clients;
+    uint64_t workers;
+    uint64_t workers_lost;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    uint64_t replies_kept;
+    uint64_t rss_bytes;
+};
+
+/** Asks the broker for its counters. @param ret_stats given; free with pen_client_stats_free(). @return as pen_client_models(). */
+PEN_API enum pen_status pen_client_stats(pen_client *client, int64_t timeout_us, struct pen_stats **ret_stats,
+                                         struct pen_error *reterr);
+/** NULL is fine. */
+PEN_API void pen_client_stats_free(struct pen_stats *stats);
+
+/** Lets the broker finish and leave, or only the worker of that name. @param worker NULL = the broker. @return PEN_OK: it has begun;
+ *  NOT_FOUND: no such worker; UNAVAILABLE: no answer in time. */
+PEN_API enum pen_status pen_client_drain(pen_client *client, const char *worker, int64_t timeout_us,
+                                         struct pen_error *reterr);
+
+/** Cancels a job by the text of its id, also one of another session. @return PEN_OK: cancelled; NOT_FOUND: unknown or already
+ *  answered; DENIED; INVALID: no job id; UNAVAILABLE: no answer in time. */
+PEN_API enum pen_status pen_client_cancel(pen_client *client, const char *job_id, int64_t timeout_us,
+                                          struct pen_error *reterr);
+
+/** What this session has seen; for tests and monitoring. */
+struct pen_client_counters {
+    uint64_t jobs_submitted;
+    uint64_t jobs_ended;
+    uint64_t results_duplicate; /**< results for jobs that had ended */
+    uint64_t messages_bad;      /**< malformed messages ignored */
+    uint64_t connections;       /**< sockets opened */
+    uint64_t jobs_resent;
+    uint64_t jobs_pending; /**< unanswered now */
+};
+
+/** Copies the counters out. @param struct_bytes sizeof *ret_counters. Threads: any. */
+PEN_API void pen_client_counters(pen_client *client, struct pen_client_counters *ret_counters, size_t struct_bytes);
+
+/** "0.1.0", the version of the library at run time. Static text. */
+PEN_API const char *pen_client_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,263 @@
+#include "link.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
+{
+    memset(link, 0, sizeof *link);
+    link->frame_bytes_max = frame_bytes_max;
+    link->frames_max = messages_max;
+    link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    link->context = zmq_ctx_new();
+    if (link->wake_fd < 0 || !link->context) {
+        link_fini(link);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot start a client: %s; raise the limit of open files.",
+                             strerror(errno));
+    }
+    return PEN_OK;
+}
+
+void link_fini(struct link *link)
+{
+    link_close(link, 0);
+    if (link->context) {
+        zmq_ctx_term(link->context);
+        link->context = NULL;
+    }
+    if (link->wake_fd >= 0) {
+        close(link->wake_fd);
+        link->wake_fd = -1;
+    }
+}
+
+static void set_int(void *socket, int option, int value)
+{
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/* Finite receive mark and frame size; sending is bounded by our own job and byte limits. */
+static void socket_options(const struct link *link)
+{
+    int64_t frame_bytes_max = link->frame_bytes_max > INT64_MAX ? -1 : (int64_t)link->frame_bytes_max;
+    zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max);
+    set_int(link->socket, ZMQ_LINGER, 0);
+    set_int(link->socket, ZMQ_SNDHWM, 0);
+    set_int(link->socket, ZMQ_RCVHWM, link->frames_max > INT32_MAX / 2 ? INT32_MAX / 2 : (int)link->frames_max + 64);
+    set_int(link->socket, ZMQ_RECONNECT_IVL, 10);
+    set_int(link->socket, ZMQ_RECONNECT_IVL_MAX, 320);
+    set_int(link->socket, ZMQ_TCP_KEEPALIVE, 1);
+    set_int(link->socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    set_int(link->socket, ZMQ_TCP_KEEPALIVE_INTVL, 5);
+    set_int(link->socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+}
+
+/* The monitor only speeds up the discovery of a loss: without it, silence tells. */
+static void monitor_open(struct link *link)
+{
+    char address[64];
+    snprintf(address, sizeof address, "inproc://monitor-%" PRIu64, link->opened);
+    if (zmq_socket_monitor(link->socket, address, ZMQ_EVENT_DISCONNECTED) != 0) {
+        return;
+    }
+    link->monitor = zmq_socket(link->context, ZMQ_PAIR);
+    if (link->monitor && zmq_connect(link->monitor, address) != 0) {
+        zmq_close(link->monitor);
+        link->monitor = NULL;
+    }
+}
+
+enum pen_status link_open(struct link *link, const char *endpoint, struct pen_error *reterr)
+{
+    link->socket = zmq_socket(link->context, ZMQ_DEALER);
+    if (!link->socket) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s.", zmq_strerror(errno));
+    }
+    link->opened++;
+    socket_options(link);
+    monitor_open(link);
+    if (zmq_connect(link->socket, endpoint) != 0) {
+        int why = errno;
+        link_close(link, 0);
+        return pen_error_set(
+            reterr, PEN_ERR_INVALID,
+            "broker endpoint \"%s\": %s; it must look like tcp://127.0.0.1:5550 or ipc:///run/penstock.", endpoint,
+            zmq_strerror(why));
+    }
+    return PEN_OK;
+}
+
+void link_close(struct link *link, int linger_ms)
+{
+    if (link->socket) {
+        zmq_socket_monitor(link->socket, NULL, 0);
+        set_int(link->socket, ZMQ_LINGER, linger_ms);
+        zmq_close(link->socket);
+        link->socket = NULL;
+    }
+    if (link->monitor) {
+        set_int(link->monitor, ZMQ_LINGER, 0);
+        zmq_close(link->monitor);
+        link->monitor = NULL;
+    }
+}
+
+/* Reads the monitor empty: two frames each, an event number first. */
+static bool monitor_lost(void *monitor)
+{
+    bool lost = false;
+    uint8_t frame[256];
+    for (int size; (size = zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT)) >= 0;) {
+        uint16_t event = 0;
+        if (size >= (int)sizeof event) {
+            memcpy(&event, frame, sizeof event);
+        }
+        lost |= event == ZMQ_EVENT_DISCONNECTED;
+        while (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
+            int more = 0;
+            size_t length = sizeof more;
+            if (zmq_getsockopt(monitor, ZMQ_RCVMORE, &more, &length) != 0 || !more) {
+                break;
+            }
+        }
+    }
+    return lost;
+}
+
+int link_wait(struct link *link, uint64_t timeout_us)
+{
+    zmq_pollitem_t items[3] = {{.fd = link->wake_fd, .events = ZMQ_POLLIN},
+                               {.socket = link->socket, .events = ZMQ_POLLIN},
+                               {.socket = link->monitor, .events = ZMQ_POLLIN}};
+    int count = !link->socket ? 1 : !link->monitor ? 2 : 3;
+    uint64_t timeout_ms = timeout_us / 1000 + (timeout_us % 1000 != 0);
+    if (zmq_poll(items, count, timeout_ms > 60000 ? 60000 : (long)timeout_ms) <= 0) {
+        return 0;
+    }
+    if (items[0].revents) {
+        uint64_t wakes;
+        ssize_t got = read(link->wake_fd, &wakes, sizeof wakes);
+        (void)got; /* empty is fine: somebody else's wake was read already */
+    }
+    int events = items[1].revents ? LINK_READABLE : 0;
+    return events | (items[2].revents && monitor_lost(link->monitor) ? LINK_LOST : 0);
+}
+
+void link_wake(struct link *link)
+{
+    uint64_t one = 1;
+    ssize_t put = write(link->wake_fd, &one, sizeof one);
+    (void)put; /* full means that a wake is waiting already */
+}
+
+/* The header frame: envelope and meta in one buffer. */
+static int send_header(struct link *link, struct envelope env, const void *meta, size_t meta_bytes, bool more)
+{
+    zmq_msg_t msg;
+    if (zmq_msg_init_size(&msg, FRAME_ENVELOPE_BYTES + meta_bytes) != 0) {
+        return -1;
+    }
+    env.meta_bytes = (uint32_t)meta_bytes;
+    uint8_t *bytes = zmq_msg_data(&msg);
+    envelope_encode(&env, bytes);
+    if (meta_bytes) {
+        memcpy(bytes + FRAME_ENVELOPE_BYTES, meta, meta_bytes);
+    }
+    if (zmq_msg_send(&msg, link->socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
+        zmq_msg_close(&msg);
+        return -1;
+    }
+    return 0;
+}
+
+int link_send(struct link *link, struct envelope env, const void *meta, size_t meta_bytes)
+{
+    return link->socket ? send_header(link, env, meta, meta_bytes, false) : -1;
+}
+
+int link_send_frames(struct link *link, struct envelope env, const void *meta, size_t meta_bytes,
+                     struct payload *payload, const struct raw_frame *frames, size_t frames_count)
+{
+    zmq_msg_t msgs[FRAME_MAX_TENSORS];
+    size_t ready = 0, sent = 0;
+    if (!link->socket || frames_count > FRAME_MAX_TENSORS) {
+        return -1;
+    }
+    while (ready < frames_count && payload_lend(payload, frames[ready].data, frames[ready].bytes, &msgs[ready]) == 0) {
+        ready++;
+    }
+    /* Everything that can fail for lack of memory comes before the first part: a half-sent message cannot be taken back. */
+    env.frames = (uint8_t)frames_count;
+    if (ready == frames_count && send_header(link, env, meta, meta_bytes, frames_count > 0) == 0) {
+        while (sent < ready &&
+               zmq_msg_send(&msgs[sent], link->socket, ZMQ_DONTWAIT | (sent + 1 < ready ? ZMQ_SNDMORE : 0)) >= 0) {
+            sent++;
+        }
+        if (sent == ready) {
+            return 0;
+        }
+    }
+    for (size_t i = sent; i < ready; i++) {
+        zmq_msg_close(&msgs[i]);
+    }
+    return -1;
+}
+
+void incoming_fini(struct incoming *in)
+{
+    zmq_msg_close(&in->header);
+    for (size_t i = 0; i < in->frames_count; i++) {
+        zmq_msg_close(&in->frames[i]);
+    }
+    in->frames_count = 0;
+}
+
+/* Reads what follows the header; frames beyond the cap are counted and dropped. */
+static size_t receive_rest(struct link *link, struct incoming *in)
+{
+    size_t total = 0;
+    for (int more = zmq_msg_more(&in->header); more; total++) {
+        zmq_msg_t spare, *msg = in->frames_count < FRAME_MAX_TENSORS ? &in->frames[in->frames_count] : &spare;
+        zmq_msg_init(msg);
+        if (zmq_msg_recv(msg, link->socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(msg);
+            break;
+        }
+        more = zmq_msg_more(msg);
+        if (msg == &spare) {
+            zmq_msg_close(msg);
+        } else {
+            in->frames_count++;
+        }
+    }
+    return total;
+}
+
+int link_receive(struct link *link, struct incoming *in, struct pen_error *reterr)
+{
+    if (!link->socket) {
+        return 0;
+    }
+    in->frames_count = 0;
+    zmq_msg_init(&in->header);
+    if (zmq_msg_recv(&in->header, link->socket, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&in->header);
+        return 0;
+    }
+    size_t total = receive_rest(link, in);
+    enum pen_status status =
+        envelope_decode(zmq_msg_data(&in->header), zmq_msg_size(&in->header), &in->env, &in->meta, reterr);
+    if (status == PEN_OK && in->env.frames != total) {
+        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "the broker sent %zu tensor frames where its envelope says %u.",
+                               total, (unsigned)in->env.frames);
+    }
+    if (status != PEN_OK) {
+        incoming_fini(in);
+        return -1;
+    }
+    return 1;
+}

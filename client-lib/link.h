@@ -1,0 +1,62 @@
+/*
+ * link.h - the connection to the broker: one DEALER socket, its monitor, and a descriptor that interrupts a wait.
+ *
+ * The socket is replaced as a whole when the broker was lost: what lies unsent in the old one is dropped with it.
+ * Threads: one-at-a-time (drive.h passes it on under a lock); link_wake: any.
+ */
+#ifndef LINK_H
+#define LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zmq.h>
+
+#include "frame.h"
+#include "payload.h"
+#include "tensor_codec.h"
+
+struct link {
+    void *context;
+    void *socket;    /* NULL: closed */
+    void *monitor;   /* PAIR that tells of a lost connection */
+    int wake_fd;     /* eventfd */
+    uint64_t opened; /* sockets so far */
+    uint64_t frame_bytes_max;
+    uint64_t frames_max; /* messages kept unread */
+};
+
+enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr);
+void link_fini(struct link *link);
+
+/* Opens a new socket; the old one must be closed. INVALID for a malformed endpoint. */
+enum pen_status link_open(struct link *link, const char *endpoint, struct pen_error *reterr);
+void link_close(struct link *link, int linger_ms); /* fine when closed */
+
+enum link_event { LINK_READABLE = 1, LINK_LOST = 2 };
+
+/* Sleeps until something happens or timeout_us ran out (0: only looks). Bits of enum link_event. */
+int link_wait(struct link *link, uint64_t timeout_us);
+void link_wake(struct link *link); /* ends a link_wait, now or the next one */
+
+/* Sends a message without tensors. 0, or -1. */
+int link_send(struct link *link, struct envelope env, const void *meta, size_t meta_bytes);
+/* Sends one with raw frames lent by the payload. */
+int link_send_frames(struct link *link, struct envelope env, const void *meta, size_t meta_bytes,
+                     struct payload *payload, const struct raw_frame *frames, size_t frames_count);
+
+/* A received message. The frames are the caller's to move or close. */
+struct incoming {
+    zmq_msg_t header;
+    struct envelope env;
+    const uint8_t *meta;
+    size_t frames_count;
+    zmq_msg_t frames[FRAME_MAX_TENSORS];
+};
+
+/* 1: *in is filled; 0: nothing there; -1: a malformed message was dropped, reterr says why. Never blocks. */
+int link_receive(struct link *link, struct incoming *in, struct pen_error *reterr);
+void incoming_fini(struct incoming *in);
+
+#endif

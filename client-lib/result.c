@@ -1,0 +1,216 @@
+#include "result.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job.pb-c.h"
+
+#define RESULT_ARENA_BYTES (512u * 1024u) /* of unpacked meta: its packed form is at most 64 KiB */
+
+struct pen_result {
+    enum pen_status status;
+    const char *error;
+    struct pen_result_info info;
+    struct pen_tensor *outputs; /* [outputs_count], borrowed from the messages and the arena */
+    size_t outputs_count;
+    const Penstock__ResultMeta *meta; /* in the arena; NULL for local results */
+    struct meta_arena arena;
+    zmq_msg_t *frames; /* [frames_count] */
+    size_t frames_count;
+    char text[]; /* error of a local result */
+};
+
+static struct pen_result no_memory = {
+    .status = PEN_ERR_NO_MEMORY,
+    .error = "the client is out of memory; the answer was dropped.",
+    .info = {.model = "", .backend = "", .device = "", .worker = "", .library = "", .batch_reason = ""},
+};
+
+struct pen_result *result_no_memory(void)
+{
+    return &no_memory;
+}
+
+static void info_blank(struct pen_result_info *info)
+{
+    info->model = info->backend = info->device = info->worker = info->library = info->batch_reason = "";
+}
+
+static struct pen_result *result_new(enum pen_status status, const char *text)
+{
+    size_t length = text ? strlen(text) : 0;
+    struct pen_result *result = calloc(1, sizeof *result + length + 1);
+    if (!result) {
+        return NULL;
+    }
+    result->status = status;
+    if (length) {
+        memcpy(result->text, text, length);
+    }
+    result->error = result->text;
+    info_blank(&result->info);
+    meta_arena_init(&result->arena, RESULT_ARENA_BYTES);
+    return result;
+}
+
+struct pen_result *result_local(enum pen_status status, const char *text)
+{
+    struct pen_result *result = result_new(status, text);
+    return result ? result : result_no_memory();
+}
+
+/* protobuf-c leaves an absent text as "", never NULL. */
+static void info_fill(struct pen_result_info *info, const Penstock__ResultMeta *meta)
+{
+    info->model = meta->model;
+    info->version = meta->version;
+    info->backend = meta->backend;
+    info->device = meta->device;
+    info->worker = meta->worker;
+    info->library = meta->library;
+    info->batch_reason = meta->batch_reason;
+    info->precision = meta->precision;
+    info->cached = meta->cached;
+    info->batch_size = meta->batch_size;
+    info->attempts = meta->attempts;
+    info->queue_us = meta->queue_us;
+    info->compute_us = meta->compute_us;
+    info->worker_us = meta->worker_us;
+    info->total_us = meta->total_us;
+    info->retry_after_us = meta->retry_after_us;
+}
+
+/* Moves the messages in, so that the views stay valid. */
+static bool frames_take(struct pen_result *result, struct incoming *in)
+{
+    if (!in->frames_count) {
+        return true;
+    }
+    result->frames = calloc(in->frames_count, sizeof *result->frames);
+    if (!result->frames) {
+        return false;
+    }
+    result->frames_count = in->frames_count;
+    for (size_t i = 0; i < in->frames_count; i++) {
+        zmq_msg_init(&result->frames[i]);
+        zmq_msg_move(&result->frames[i], &in->frames[i]);
+    }
+    return true;
+}
+
+static enum pen_status outputs_decode(struct pen_result *result, struct pen_error *reterr)
+{
+    const Penstock__ResultMeta *meta = result->meta;
+    struct raw_frame raw[FRAME_MAX_TENSORS];
+    if (meta->n_outputs > FRAME_MAX_TENSORS) {
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the answer has %zu outputs, more than %u.", meta->n_outputs,
+                             FRAME_MAX_TENSORS);
+    }
+    for (size_t i = 0; i < result->frames_count; i++) {
+        raw[i] = (struct raw_frame){zmq_msg_data(&result->frames[i]), zmq_msg_size(&result->frames[i])};
+    }
+    if (meta->n_outputs == 0) {
+        return PEN_OK;
+    }
+    result->outputs = calloc(meta->n_outputs, sizeof *result->outputs);
+    if (!result->outputs) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    enum pen_status status =
+        tensors_decode(meta->outputs, meta->n_outputs, raw, result->frames_count, "output", result->outputs, reterr);
+    result->outputs_count = status == PEN_OK ? meta->n_outputs : 0;
+    return status;
+}
+
+struct pen_result *result_from(struct incoming *in)
+{
+    struct pen_result *result = result_new(in->env.status, NULL);
+    if (!result) {
+        return result_no_memory();
+    }
+    result->meta =
+        meta_unpack(&result->arena, &penstock__result_meta__descriptor, in->meta, (size_t)in->env.meta_bytes);
+    if (!result->meta) {
+        pen_result_free(result);
+        return result_local(PEN_ERR_CORRUPT,
+                            "the answer's description is malformed; broker and client may differ in version.");
+    }
+    info_fill(&result->info, result->meta);
+    result->error = result->meta->error;
+    if (result->status != PEN_OK) {
+        return result;
+    }
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    enum pen_status status = frames_take(result, in) ? outputs_decode(result, &error) : PEN_ERR_NO_MEMORY;
+    if (status != PEN_OK) {
+        pen_result_free(result);
+        return status == PEN_ERR_NO_MEMORY ? result_no_memory() : result_local(PEN_ERR_CORRUPT, error.text);
+    }
+    return result;
+}
+
+void result_round_trip(struct pen_result *result, uint64_t us)
+{
+    if (result != &no_memory) {
+        result->info.round_trip_us = us;
+    }
+}
+
+enum pen_status pen_result_status(const pen_result *result)
+{
+    return result->status;
+}
+
+const char *pen_result_error(const pen_result *result)
+{
+    return result->status == PEN_OK ? "" : result->error;
+}
+
+const struct pen_result_info *pen_result_info(const pen_result *result)
+{
+    return &result->info;
+}
+
+size_t pen_result_outputs(const pen_result *result)
+{
+    return result->outputs_count;
+}
+
+const struct pen_tensor *pen_result_output(const pen_result *result, size_t index)
+{
+    return index < result->outputs_count ? &result->outputs[index] : NULL;
+}
+
+const struct pen_tensor *pen_result_find(const pen_result *result, const char *name)
+{
+    for (size_t i = 0; name && i < result->outputs_count; i++) {
+        if (strcmp(result->outputs[i].name, name) == 0) {
+            return &result->outputs[i];
+        }
+    }
+    return NULL;
+}
+
+size_t pen_result_labels(const pen_result *result)
+{
+    return result->meta ? result->meta->n_labels : 0;
+}
+
+const char *pen_result_label(const pen_result *result, size_t index)
+{
+    return index < pen_result_labels(result) ? result->meta->labels[index] : NULL;
+}
+
+void pen_result_free(pen_result *result)
+{
+    if (!result || result == &no_memory) {
+        return;
+    }
+    for (size_t i = 0; i < result->frames_count; i++) {
+        zmq_msg_close(&result->frames[i]);
+    }
+    free(result->frames);
+    free(result->outputs);
+    meta_arena_fini(&result->arena);
+    free(result);
+}

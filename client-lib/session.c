@@ -1,0 +1,423 @@
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ask.h"
+#include "deadline.h"
+#include "finish.h"
+#include "result.h"
+#include "version.h"
+#include "worker.pb-c.h"
+
+#define HEARTBEAT_US        500000u /* until the broker's welcome says better */
+#define LIVENESS_US         1500000u
+#define HELLO_RETRY_US      1000000u /* a hello without an answer */
+#define REOPEN_PAUSE_US     20000u   /* between two sockets: whoever accepts and hangs up must not make us spin */
+#define ACKNOWLEDGE_US      50000u   /* the contract allows 100 ms */
+#define ACKNOWLEDGE_COUNT   64u
+#define ACKNOWLEDGE_BYTES   (1024u * 1024u)
+#define SENDS_MAX           16u /* a job that was on this many lost connections may be what kills them */
+#define WELCOME_ARENA_BYTES (64u * 1024u)
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void session_init(struct session *s)
+{
+    memset(s, 0, sizeof *s);
+    s->uuid = random_u64();
+    s->heartbeat_us = HEARTBEAT_US;
+    s->liveness_us = LIVENESS_US;
+    s->acknowledge_us = DEADLINE_NONE;
+    s->lost_us = clock_now_us();
+    s->reopen_us = 0;
+}
+
+static struct envelope envelope_for(const struct pen_client *c, enum frame_type type)
+{
+    struct envelope env = envelope_make(type);
+    env.job.client = c->session.uuid;
+    return env;
+}
+
+static void send_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
+{
+    if (link_send(&c->link, env, NULL, 0) == 0) {
+        c->session.sent_us = now_us;
+    }
+}
+
+static void hello_send(struct pen_client *c, uint64_t now_us)
+{
+    uint8_t packed[2048]; /* name and tenant are at most 255 bytes each */
+    Penstock__ClientHello hello = PENSTOCK__CLIENT_HELLO__INIT;
+    hello.uuid = c->session.uuid;
+    hello.software = (char *)(uintptr_t)PENSTOCK_SOFTWARE;
+    hello.name = c->name;
+    hello.tenant = (char *)(uintptr_t)(c->tenant ? c->tenant : "");
+    hello.grace_us = c->grace_us;
+    size_t bytes = penstock__client_hello__pack(&hello, packed);
+    struct envelope env = envelope_for(c, FRAME_CLIENT_HELLO);
+    link_send(&c->link, env, packed, bytes);
+    c->session.sent_us = c->session.opened_us = now_us;
+}
+
+/* No longer welcomed: what was sent is unanswered and will be sent again. */
+static void welcome_forget(struct pen_client *c, uint64_t now_us)
+{
+    if (c->session.state == SESSION_READY) {
+        c->session.lost_us = now_us;
+    }
+    c->session.state = SESSION_HELLO;
+    c->session.settled = false;
+    pending_rewind(&c->pending);
+    asks_rewind(c);
+}
+
+void session_lost(struct pen_client *c, uint64_t now_us)
+{
+    if (c->session.state == SESSION_REFUSED) {
+        return;
+    }
+    welcome_forget(c, now_us);
+    link_close(&c->link, 0);
+    c->session.reopen_us = c->session.opened_us + REOPEN_PAUSE_US;
+}
+
+static void refuse(struct pen_client *c, enum pen_status status, const char *text)
+{
+    c->session.state = SESSION_REFUSED;
+    c->session.settled = true;
+    pen_error_set(&c->session.refusal, status, "%s", text);
+    link_close(&c->link, 0);
+    finish_all(c, status, c->session.refusal.text);
+    asks_fail(c, status, c->session.refusal.text);
+}
+
+static void reopen(struct pen_client *c, uint64_t now_us)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    link_close(&c->link, 0);
+    c->session.reopen_us = DEADLINE_NONE;
+    if (link_open(&c->link, c->endpoint, &error) != PEN_OK) {
+        snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", error.text);
+        c->session.opened_us = now_us;
+        c->session.reopen_us = now_us + HELLO_RETRY_US;
+        return;
+    }
+    c->counters.connections++;
+    c->session.heard_us = now_us;
+    hello_send(c, now_us);
+}
+
+static void acknowledge(struct pen_client *c, uint64_t now_us)
+{
+    struct envelope env = envelope_for(c, FRAME_ACK);
+    env.job.sequence = pending_answered(&c->pending);
+    c->session.unacknowledged = 0;
+    c->session.unacknowledged_bytes = 0;
+    c->session.acknowledge_us = DEADLINE_NONE;
+    if (env.job.sequence) {
+        send_plain(c, env, now_us);
+    }
+}
+
+/* A job without a broker ends when both it and the loss are old enough. */
+static uint64_t give_up_us(const struct pen_client *c)
+{
+    uint64_t limit = (uint64_t)c->unreachable_us;
+    if (c->session.state != SESSION_HELLO || !limit || !c->pending.oldest) {
+        return DEADLINE_NONE;
+    }
+    uint64_t from =
+        c->session.lost_us > c->pending.oldest->submitted_us ? c->session.lost_us : c->pending.oldest->submitted_us;
+    return from + limit;
+}
+
+static void give_up(struct pen_client *c, uint64_t now_us)
+{
+    const char *trouble = c->session.trouble;
+    char text[PEN_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text, "no broker at %s for %.1f s%s%s; is penstock-broker running there?", c->endpoint,
+             (double)(now_us - c->session.lost_us) * 1e-6, *trouble ? ": " : "", trouble);
+    while (give_up_us(c) <= now_us) {
+        finish_job(c, c->pending.oldest, result_local(PEN_ERR_UNAVAILABLE, text), now_us);
+    }
+}
+
+static void expire(struct pen_client *c, uint64_t now_us)
+{
+    struct pen_job *job;
+    while ((job = pending_expired(&c->pending, now_us)) != NULL) {
+        char text[128];
+        snprintf(text, sizeof text, "the deadline passed after %" PRIu64 " us without an answer%s.",
+                 now_us - job->submitted_us, job->sends ? "" : "; no broker was reached");
+        finish_job(c, job, result_local(PEN_ERR_DEADLINE, text), now_us);
+    }
+}
+
+void session_tick(struct pen_client *c, uint64_t now_us)
+{
+    struct session *s = &c->session;
+    expire(c, now_us);
+    if (s->state == SESSION_REFUSED) {
+        return;
+    }
+    if (give_up_us(c) <= now_us) {
+        give_up(c, now_us);
+    }
+    if (s->drop_wanted) {
+        s->drop_wanted = false;
+        session_lost(c, now_us);
+    }
+    if (s->state == SESSION_READY) {
+        if (now_us >= s->heard_us + s->liveness_us) {
+            session_lost(c, now_us);
+        } else if (now_us >= s->acknowledge_us) {
+            acknowledge(c, now_us);
+        } else if (now_us >= s->sent_us + s->heartbeat_us) {
+            send_plain(c, envelope_for(c, FRAME_PING), now_us);
+        }
+    } else if (s->reopen_us == DEADLINE_NONE && now_us >= s->opened_us + HELLO_RETRY_US) {
+        s->reopen_us = now_us;
+    }
+    if (now_us >= s->reopen_us) {
+        reopen(c, now_us);
+    }
+}
+
+uint64_t session_next_us(const struct pen_client *c)
+{
+    const struct session *s = &c->session;
+    uint64_t next = c->pending.next_deadline_us;
+    if (s->state == SESSION_READY) {
+        next = earlier(next, s->acknowledge_us);
+        next = earlier(next, s->heard_us + s->liveness_us);
+        next = earlier(next, s->sent_us + s->heartbeat_us);
+    } else if (s->state == SESSION_HELLO) {
+        next = earlier(next, give_up_us(c));
+        next = earlier(next, s->reopen_us == DEADLINE_NONE ? s->opened_us + HELLO_RETRY_US : s->reopen_us);
+    }
+    return next;
+}
+
+/* PEN_OK, or why the broker would hang up on this job. */
+static enum pen_status job_fits(const struct pen_client *c, const struct pen_job *job, char *text, size_t text_bytes)
+{
+    const struct session *s = &c->session;
+    uint64_t largest = 0;
+    for (size_t i = 0; i < job->frames_count; i++) {
+        largest = job->frames[i].bytes > largest ? job->frames[i].bytes : largest;
+    }
+    if (s->job_bytes_max && job->payload_bytes > s->job_bytes_max) {
+        snprintf(text, text_bytes,
+                 "the job has %zu bytes of inputs; the broker takes %" PRIu64 " (its --max-job-bytes).",
+                 job->payload_bytes, s->job_bytes_max);
+        return PEN_ERR_TOO_LARGE;
+    }
+    if (s->frame_bytes_max && largest > s->frame_bytes_max) {
+        snprintf(text, text_bytes,
+                 "an input has %" PRIu64 " bytes; the broker takes %" PRIu64 " (its --max-frame-bytes).", largest,
+                 s->frame_bytes_max);
+        return PEN_ERR_TOO_LARGE;
+    }
+    if (job->sends >= SENDS_MAX) {
+        snprintf(text, text_bytes, "the connection was lost %u times with this job on it.", job->sends);
+        return PEN_ERR_UNAVAILABLE;
+    }
+    return PEN_OK;
+}
+
+/* 0, or -1 when the socket takes no more. */
+static int job_send(struct pen_client *c, struct pen_job *job, uint64_t now_us)
+{
+    if (job->digest_kind >= 0 && job->digest_kind != (int)c->session.digest_kind) {
+        job_digest(job,
+                   c->session.digest_kind); /* on failure the old digest stays: the broker takes what the flag says */
+    }
+    struct envelope env = job->env;
+    env.job.client = c->session.uuid;
+    env.deadline_us = deadline_remaining(now_us, job->deadline_us);
+    env.flags = (uint16_t)(env.flags | (job->sends ? FRAME_FLAG_RESENT : 0));
+    if (link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload, job->frames, job->frames_count) !=
+        0) {
+        return -1;
+    }
+    c->counters.jobs_resent += job->sends != 0;
+    job->sends++;
+    c->session.sent_us = now_us;
+    return 0;
+}
+
+static void jobs_send(struct pen_client *c, uint64_t now_us)
+{
+    struct pen_job *job;
+    char text[256];
+    while ((job = c->pending.unsent) != NULL) {
+        enum pen_status status = job_fits(c, job, text, sizeof text);
+        if (status != PEN_OK) {
+            finish_job(c, job, result_local(status, text), now_us);
+        } else if (job_send(c, job, now_us) == 0) {
+            c->pending.unsent = job->newer;
+            job->cancel = job->cancelled;
+            c->session.cancels_waiting |= job->cancelled;
+        } else {
+            return;
+        }
+    }
+}
+
+static void cancels_send(struct pen_client *c, uint64_t now_us)
+{
+    c->session.cancels_waiting = false;
+    for (struct pen_job *job = c->pending.oldest; job && job != c->pending.unsent; job = job->newer) {
+        if (job->cancel) {
+            struct envelope env = envelope_for(c, FRAME_CANCEL);
+            env.job.sequence = job->env.job.sequence;
+            job->cancel = false;
+            send_plain(c, env, now_us);
+        }
+    }
+}
+
+void session_flush(struct pen_client *c, uint64_t now_us)
+{
+    if (c->session.state != SESSION_READY) {
+        return;
+    }
+    if (c->session.unacknowledged >= ACKNOWLEDGE_COUNT || c->session.unacknowledged_bytes >= ACKNOWLEDGE_BYTES) {
+        acknowledge(c, now_us);
+    }
+    jobs_send(c, now_us);
+    if (c->session.cancels_waiting) {
+        cancels_send(c, now_us);
+    }
+    if (c->asks) {
+        asks_send(c);
+    }
+}
+
+void session_cancel(struct pen_client *c, struct pen_job *job)
+{
+    if (job->ended || job->cancelled) {
+        return;
+    }
+    job->cancelled = true;
+    if (c->session.state != SESSION_READY || job->sends == 0) {
+        finish_job(c, job, result_local(PEN_ERR_CANCELLED, "the caller cancelled the job before it was sent."),
+                   clock_now_us());
+        return;
+    }
+    job->cancel = true;
+    c->session.cancels_waiting = true;
+}
+
+static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uint64_t now_us)
+{
+    struct session *s = &c->session;
+    s->heartbeat_us = clamp(welcome->heartbeat_us ? welcome->heartbeat_us : HEARTBEAT_US, 10000, 60000000);
+    s->liveness_us = clamp(welcome->liveness_us ? welcome->liveness_us : LIVENESS_US, 2 * s->heartbeat_us, 300000000);
+    s->frame_bytes_max = welcome->max_frame_bytes;
+    s->job_bytes_max = welcome->max_job_bytes;
+    s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
+    s->trouble[0] = '\0';
+    s->state = SESSION_READY;
+    s->settled = true;
+    acknowledge(c, now_us); /* what came before the loss need not be kept or answered again */
+}
+
+static void welcome_receive(struct pen_client *c, const struct incoming *in, uint64_t now_us)
+{
+    struct meta_arena arena;
+    char text[PEN_ERROR_TEXT_BYTES];
+    meta_arena_init(&arena, WELCOME_ARENA_BYTES);
+    Penstock__Welcome *welcome = meta_unpack(&arena, &penstock__welcome__descriptor, in->meta, in->env.meta_bytes);
+    if (!welcome) {
+        c->counters.messages_bad++;
+    } else if (in->env.status == PEN_OK) {
+        welcomed(c, welcome, now_us);
+    } else {
+        snprintf(text, sizeof text, "%.900s", *welcome->error ? welcome->error : "the broker refuses this client.");
+        if (pen_status_retryable((enum pen_status)in->env.status)) {
+            snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", text);
+        } else {
+            refuse(c, (enum pen_status)in->env.status, text);
+        }
+    }
+    meta_arena_fini(&arena);
+}
+
+void session_message(struct pen_client *c, const struct incoming *in, uint64_t now_us)
+{
+    c->session.heard_us = now_us;
+    switch (in->env.type) {
+    case FRAME_WELCOME:
+        welcome_receive(c, in, now_us);
+        break;
+    case FRAME_RESUME:
+        if (c->session.state == SESSION_READY) { /* else our hello is on its way */
+            welcome_forget(c, now_us);
+            hello_send(c, now_us);
+        }
+        break;
+    case FRAME_PING:
+        send_plain(c, envelope_for(c, FRAME_PONG), now_us);
+        break;
+    case FRAME_CONTROL_REPLY:
+        asks_answer(c, in);
+        break;
+    default: /* PONG counts as life, types of a newer minor version are skipped */
+        break;
+    }
+}
+
+void session_result(struct pen_client *c, const struct incoming *in, struct pen_result *result, uint64_t now_us)
+{
+    struct session *s = &c->session;
+    s->heard_us = now_us;
+    struct pen_job *job = in->env.job.client == s->uuid ? pending_find(&c->pending, in->env.job.sequence) : NULL;
+    if (!job || in->env.flags & FRAME_FLAG_PARTIAL) {
+        c->counters.results_duplicate += !job;
+        pen_result_free(result);
+        return;
+    }
+    for (size_t i = 0; i < pen_result_outputs(result); i++) {
+        s->unacknowledged_bytes += pen_result_output(result, i)->bytes;
+    }
+    s->unacknowledged++;
+    s->acknowledge_us = earlier(s->acknowledge_us, now_us + ACKNOWLEDGE_US);
+    finish_job(c, job, result, now_us);
+}
+
+void session_garbage(struct pen_client *c, const struct pen_error *error)
+{
+    c->counters.messages_bad++;
+    if (c->session.state == SESSION_HELLO) {
+        if (error->status == PEN_ERR_VERSION) {
+            refuse(c, PEN_ERR_VERSION, error->text);
+        } else {
+            snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", error->text);
+        }
+    }
+}
+
+void session_end(struct pen_client *c)
+{
+    bool ready = c->session.state == SESSION_READY;
+    if (ready) {
+        acknowledge(c, clock_now_us());
+        link_send(&c->link, envelope_for(c, FRAME_GOODBYE), NULL, 0);
+    }
+    link_close(&c->link, ready ? 100 : 0);
+    finish_all(c, PEN_ERR_CANCELLED, "the client was closed before the answer came.");
+    asks_fail(c, PEN_ERR_CANCELLED, "the client was closed before the answer came.");
+}
