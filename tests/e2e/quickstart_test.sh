@@ -66,9 +66,10 @@ check "--stop succeeds" run --stop
 check "--stop ends the pool" nothing_runs
 check "--stop twice says there is none" run --stop
 
-# Ctrl-C reaches the whole foreground group: the script runs in a session of its own and its group gets the signal.
+# Ctrl-C reaches the whole foreground group: the script runs in a session of its own and its group gets the signal (which a shell ignores in
+# what it starts with &, hence env).
 interrupt_after() { # SECONDS
-    setsid deploy/quickstart.sh --build "$build" --no-install >"$log" 2>&1 &
+    setsid env --default-signal=INT,QUIT deploy/quickstart.sh --build "$build" --no-install >"$log" 2>&1 &
     local pid=$!
     sleep "$1"
     kill -INT -- "-$pid" 2>/dev/null
