@@ -199,10 +199,15 @@ static enum pen_status unknown_option(const struct loader *loader, const struct 
 {
     const char *name = loader->program->name;
     const char *near = setting_suggest(loader->program->table, arg->name, arg->name_bytes);
+    const char *no = "";
     int shown = arg->name_bytes > 100 ? 100 : (int)arg->name_bytes;
+    if (!near && strncmp(arg->name, "no-", 3) == 0) {
+        near = setting_suggest(loader->program->table, arg->name + 3, arg->name_bytes - 3);
+        no = "no-";
+    }
     if (near)
-        return pen_error_set(loader->reterr, PEN_ERR_INVALID, "unknown option '--%.*s'; did you mean '--%s'?", shown,
-                             arg->name, near);
+        return pen_error_set(loader->reterr, PEN_ERR_INVALID, "unknown option '--%.*s'; did you mean '--%s%s'?", shown,
+                             arg->name, no, near);
     return pen_error_set(loader->reterr, PEN_ERR_INVALID, "unknown option '--%.*s'; '%s --help' lists all", shown,
                          arg->name, name);
 }

@@ -209,7 +209,7 @@ static bool choice_matches(const char *choices, const char *value)
     for (const char *at = choices; at; at = strchr(at, '|')) {
         at += *at == '|';
         if (strncmp(at, value, bytes) == 0 && (at[bytes] == '|' || at[bytes] == '\0'))
-            return bytes > 0;
+            return bytes > 0 && !strchr(value, '|');
     }
     return false;
 }

@@ -1,0 +1,438 @@
+/*
+ * vectors_make.c - writes the files of vectors/. Old files are frozen: it writes only those that do not exist yet.
+ *
+ * Usage: vectors_make FOLDER
+ */
+#include "control.pb-c.h"
+#include "frame.h"
+#include "job.pb-c.h"
+#include "tensor_codec.h"
+#include "vector_text.h"
+#include "vectors_metas.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *folder;
+static struct vector vector;
+static uint8_t payload[8192];
+static int failures;
+
+static void begin(const char *about)
+{
+    memset(&vector, 0, sizeof vector);
+    snprintf(vector.about, sizeof vector.about, "%s", about);
+    vector.canonical = true;
+}
+
+static void end(const char *name)
+{
+    char path[4096];
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/%s.vec", folder, name);
+    FILE *out = open_memstream(&vector.expect, &bytes);
+    frames_print(&vector, out);
+    fclose(out);
+    if (access(path, F_OK) == 0)
+        printf("kept %s\n", path);
+    else if (vector_write(path, &vector) != 0)
+        failures++;
+    else
+        printf("wrote %s\n", path);
+    vector_fini(&vector);
+}
+
+/* An envelope with every field filled that the type uses. */
+static struct envelope example(enum frame_type type)
+{
+    struct envelope env = envelope_make(type);
+    if (type == FRAME_SUBMIT || type == FRAME_RESULT || type == FRAME_CANCEL || type == FRAME_ACK)
+        env.job = (struct job_id){0x0123456789ABCDEFu, 7};
+    if (type == FRAME_SUBMIT) {
+        env.flags = FRAME_FLAG_NO_CACHE | FRAME_FLAG_RESENT;
+        env.model_hash = frame_name_hash("digits");
+        env.tenant_hash = (uint32_t)frame_name_hash("lab");
+        env.sequence_id = 99;
+        env.deadline_us = 1500000;
+        env.priority = 3;
+        env.precision = PRECISION_F32;
+    }
+    return env;
+}
+
+static void add_header(struct envelope env, const ProtobufCMessage *meta)
+{
+    size_t meta_bytes = meta ? protobuf_c_message_get_packed_size(meta) : 0;
+    uint8_t *bytes = malloc(FRAME_ENVELOPE_BYTES + meta_bytes);
+    if (!bytes)
+        abort();
+    env.meta_bytes = (uint32_t)meta_bytes;
+    envelope_encode(&env, bytes);
+    if (meta)
+        protobuf_c_message_pack(meta, bytes + FRAME_ENVELOPE_BYTES);
+    vector_add(&vector, bytes, FRAME_ENVELOPE_BYTES + meta_bytes);
+    free(bytes);
+}
+
+/* One group: SUBMIT or RESULT with tensors. */
+static void add_group(struct envelope env, ProtobufCMessage *meta, const struct pen_tensor *tensors, size_t count)
+{
+    Penstock__TensorDesc descs[FRAME_MAX_TENSORS], *pointers[FRAME_MAX_TENSORS];
+    uint32_t order[FRAME_MAX_TENSORS];
+    size_t frames;
+    tensors_encode(tensors, count, descs, pointers, order, &frames);
+    if (env.type == FRAME_SUBMIT) {
+        ((Penstock__JobMeta *)meta)->n_inputs = count;
+        ((Penstock__JobMeta *)meta)->inputs = pointers;
+    } else {
+        ((Penstock__ResultMeta *)meta)->n_outputs = count;
+        ((Penstock__ResultMeta *)meta)->outputs = pointers;
+    }
+    env.frames = (uint8_t)frames;
+    add_header(env, meta);
+    for (size_t i = 0; i < frames; i++)
+        vector_add(&vector, tensors[order[i]].data, tensors[order[i]].bytes);
+}
+
+static Penstock__JobMeta small_job(void)
+{
+    Penstock__JobMeta meta = PENSTOCK__JOB_META__INIT;
+    meta.model = "digits";
+    return meta;
+}
+
+static const struct pen_tensor image = {"image", PEN_DTYPE_U8, 4, {1, 1, 4, 4}, payload, 16};
+
+static void make_submit_full(void)
+{
+    static Penstock__Parameter list[4], *parameters[4];
+    static char *outputs[] = {"scores", "mask"}, *tags[] = {"rack1", "gpu"};
+    static const struct pen_tensor tensors[] = {{"image", PEN_DTYPE_U8, 4, {1, 1, 4, 4}, payload, 16},
+                                                {"gain", PEN_DTYPE_F32, 0, {0}, payload + 16, 4},
+                                                {"boxes", PEN_DTYPE_F32, 2, {0, 4}, NULL, 0}};
+    static char *const names[] = {"zoom", "labels", "mode", "flip"};
+    for (size_t i = 0; i < 4; i++) {
+        penstock__parameter__init(&list[i]);
+        list[i].name = names[i];
+        parameters[i] = &list[i];
+    }
+    list[0].value_case = PENSTOCK__PARAMETER__VALUE_NUMBER;
+    list[0].number = 0.1;
+    list[1].value_case = PENSTOCK__PARAMETER__VALUE_INTEGER;
+    list[1].integer = -5;
+    list[2].value_case = PENSTOCK__PARAMETER__VALUE_TEXT;
+    list[2].text = "fast";
+    list[3].value_case = PENSTOCK__PARAMETER__VALUE_FLAG;
+    list[3].flag = 1;
+    Penstock__JobMeta meta = small_job();
+    meta.version = 3;
+    meta.n_outputs = 2;
+    meta.outputs = outputs;
+    meta.n_parameters = 4;
+    meta.parameters = parameters;
+    meta.backend = "xnnpack";
+    meta.tenant = "lab";
+    meta.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    meta.n_tags = 2;
+    meta.tags = tags;
+    meta.sequence = "camera-4";
+    begin("SUBMIT with a value in every field; inputs, outputs and parameters stand in no order, as a client may send "
+          "them");
+    struct envelope env = example(FRAME_SUBMIT);
+    env.flags |= FRAME_FLAG_DIGEST | FRAME_FLAG_DIGEST_SHA256;
+    for (unsigned i = 0; i < 16; i++)
+        env.digest.bytes[i] = (uint8_t)(0xA0 + i);
+    add_group(env, &meta.base, tensors, 3);
+    end("submit_full");
+}
+
+static void make_submits(void)
+{
+    static const struct pen_tensor raw[] = {{"a", PEN_DTYPE_U8, 1, {2049}, payload, 2049},
+                                            {"none", PEN_DTYPE_F32, 1, {0}, NULL, 0},
+                                            {"b", PEN_DTYPE_F32, 2, {2, 3}, payload + 3000, 24}};
+    Penstock__JobMeta meta = small_job();
+    begin("SUBMIT with one small tensor inline; its request digests of both kinds");
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    end("submit_inline");
+
+    begin("SUBMIT above 2048 bytes: two raw frames, the empty tensor stays in the meta");
+    add_group(example(FRAME_SUBMIT), &meta.base, raw, 3);
+    end("submit_raw");
+
+    struct pen_tensor edge = {"x", PEN_DTYPE_U8, 1, {2048}, payload, 2048};
+    begin("SUBMIT of exactly 2048 bytes: still inline");
+    add_group(example(FRAME_SUBMIT), &meta.base, &edge, 1);
+    end("submit_2048");
+
+    begin("SUBMIT of the broker to a worker: two groups, the first raw, the second inline");
+    struct envelope env = example(FRAME_SUBMIT);
+    add_group(env, &meta.base, raw, 1);
+    env.job.sequence = 8;
+    add_group(env, &meta.base, &image, 1);
+    end("submit_batch");
+}
+
+/* One tensor of each element type, three elements each. */
+static void make_dtypes(void)
+{
+    static const uint8_t strings[] = {2, 0, 0, 0, 'a', 'b', 0, 0, 0, 0, 1, 0, 0, 0, 'c'};
+    static struct pen_tensor tensors[PEN_DTYPE_COUNT];
+    for (unsigned i = 1; i < PEN_DTYPE_COUNT; i++) {
+        enum pen_dtype dtype = (enum pen_dtype)i;
+        struct pen_tensor *tensor = &tensors[i - 1];
+        *tensor = (struct pen_tensor){
+            .name = pen_dtype_name(dtype), .dtype = dtype, .rank = 1, .dims = {3}, .data = payload + 16 * i};
+        if (dtype == PEN_DTYPE_STRING) {
+            tensor->data = strings;
+            tensor->bytes = sizeof strings;
+        } else if (dtype == PEN_DTYPE_BOOL) {
+            tensor->data = "\0\1\1";
+            tensor->bytes = 3;
+        } else if (pen_dtype_bytes(dtype, 3, &tensor->bytes) != 0) {
+            abort();
+        }
+    }
+    Penstock__JobMeta meta = small_job();
+    begin("SUBMIT with every element type");
+    add_group(example(FRAME_SUBMIT), &meta.base, tensors, PEN_DTYPE_COUNT - 1);
+    end("submit_dtypes");
+}
+
+static Penstock__ResultMeta full_result(void)
+{
+    static char *labels[] = {"0.93 nine", "0.04 four"};
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    meta.model = "digits";
+    meta.version = 3;
+    meta.backend = "xnnpack";
+    meta.device = "cpu";
+    meta.worker = "host-77";
+    meta.precision = PRECISION_F32;
+    meta.cached = 1;
+    meta.queue_us = 101;
+    meta.compute_us = 102;
+    meta.total_us = 103;
+    meta.worker_us = 104;
+    meta.batch_size = 2;
+    meta.batch_reason = "full";
+    meta.library = "xnnpack-2022 avx512";
+    meta.retry_after_us = 105;
+    meta.n_labels = 2;
+    meta.labels = labels;
+    meta.model_digest = (ProtobufCBinaryData){16, payload};
+    meta.attempts = 1;
+    return meta;
+}
+
+static void make_results(void)
+{
+    static const struct pen_tensor scores = {"scores", PEN_DTYPE_F32, 2, {1, 10}, payload, 40};
+    static const struct pen_tensor big = {"map", PEN_DTYPE_F16, 2, {33, 32}, payload, 2112};
+    Penstock__ResultMeta meta = full_result();
+    struct envelope env = example(FRAME_RESULT);
+    env.precision = PRECISION_F32;
+    begin("RESULT, one job, inline");
+    add_group(env, &meta.base, &scores, 1);
+    end("result_inline");
+
+    begin("RESULT of a worker for a batch of two, in one message, the second job failed");
+    env.flags = FRAME_FLAG_DIGEST;
+    memset(env.digest.bytes, 0x5A, 16);
+    add_group(env, &meta.base, &big, 1);
+    Penstock__ResultMeta failed = PENSTOCK__RESULT_META__INIT;
+    failed.error = "the deadline passed before the job started; give it more time or add workers";
+    failed.model = "digits";
+    env.status = PEN_ERR_DEADLINE;
+    env.job.sequence = 8;
+    add_group(env, &failed.base, NULL, 0);
+    end("result_batch");
+
+    begin("RESULT of a broker whose queue is full");
+    Penstock__ResultMeta busy = PENSTOCK__RESULT_META__INIT;
+    busy.error = "model 'digits' has 1000 jobs waiting, which is its limit; try again later";
+    busy.retry_after_us = 20000;
+    env = example(FRAME_RESULT);
+    env.status = PEN_ERR_BUSY;
+    add_group(env, &busy.base, NULL, 0);
+    end("result_busy");
+}
+
+static void make_plain_types(void)
+{
+    for (unsigned type = 1; type < FRAME_TYPE_COUNT; type++) {
+        char name[64], about[128];
+        if (type == FRAME_SUBMIT || type == FRAME_RESULT)
+            continue;
+        const ProtobufCMessage *meta = example_meta((int)type);
+        struct envelope env = example((enum frame_type)type);
+        snprintf(name, sizeof name, "%s", frame_type_name((uint8_t)type));
+        for (char *at = name; *at; at++)
+            *at = (char)(*at >= 'A' && *at <= 'Z' ? *at + 32 : *at);
+        snprintf(about, sizeof about, "%s%s", frame_type_name((uint8_t)type),
+                 meta ? " with a value in every field" : ", which has no meta");
+        begin(about);
+        if (type == FRAME_CONTROL_REPLY)
+            env.status = PEN_ERR_NOT_FOUND;
+        add_header(env, meta);
+        end(name);
+    }
+    begin("HEARTBEAT of the broker: no meta");
+    add_header(example(FRAME_HEARTBEAT), NULL);
+    end("heartbeat_broker");
+    begin("WELCOME that refuses a peer of another major version");
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    welcome.error = "the peer speaks protocol 2.0 and this side 1.0";
+    struct envelope env = example(FRAME_WELCOME);
+    env.status = PEN_ERR_VERSION;
+    add_header(env, &welcome.base);
+    end("welcome_version");
+}
+
+/* A SUBMIT whose header frame `change` may damage; canonical is off. */
+static void make_damaged(const char *name, const char *about, size_t at, uint8_t value)
+{
+    Penstock__JobMeta meta = small_job();
+    begin(about);
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    vector.canonical = false;
+    vector.frames[0].data[at] = value;
+    end(name);
+}
+
+static void make_envelope_faults(void)
+{
+    make_damaged("bad_magic", "The first byte is not 'P'", 0, 'Q');
+    make_damaged("wrong_major", "Major version 2: refused whatever follows", 2, 2);
+    make_damaged("unknown_type", "A type that version 1.0 does not have", 4, 200);
+    make_damaged("unknown_precision", "A precision class that version 1.0 does not have", 69, 100);
+    make_damaged("unknown_status", "A status that version 1.0 does not have", 70, 100);
+    make_damaged("envelope_too_long", "An envelope of 81 bytes, but version 1.0 has 80", 5, 81);
+    make_damaged("too_many_frames", "65 raw frames announced; the job id can still be read and answered", 71, 65);
+    make_damaged("reserved", "Bytes 76..79 are ignored by the reader", 76, 0xFF);
+    make_damaged("unknown_flags", "Flags without a meaning are ignored", 7, 0xFF);
+
+    Penstock__JobMeta meta = small_job();
+    begin("Cut inside the envelope");
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    vector.frames[0].bytes = 79;
+    vector.canonical = false;
+    end("truncated_envelope");
+    begin("Cut inside the meta");
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    vector.frames[0].bytes--;
+    vector.canonical = false;
+    end("truncated_meta");
+    begin("SUBMIT without a job id");
+    struct envelope env = example(FRAME_SUBMIT);
+    env.job.sequence = 0;
+    add_group(env, &meta.base, &image, 1);
+    vector.canonical = false;
+    end("no_job_id");
+    begin("PING that announces a raw frame");
+    env = envelope_make(FRAME_PING);
+    env.frames = 1;
+    add_header(env, NULL);
+    vector.canonical = false;
+    end("ping_with_frame");
+}
+
+static void make_meta_too_large(void)
+{
+    static uint8_t bytes[FRAME_ENVELOPE_BYTES + FRAME_META_BYTES_MAX + 1];
+    struct envelope env = example(FRAME_SUBMIT);
+    env.meta_bytes = FRAME_META_BYTES_MAX + 1;
+    envelope_encode(&env, bytes);
+    begin("A meta of 65537 bytes: one too many for SUBMIT; the job id can still be read and answered");
+    vector_add(&vector, bytes, sizeof bytes);
+    vector.canonical = false;
+    end("meta_too_large");
+}
+
+/* A peer of version 1.9: an envelope of 96 bytes, a meta field and a status that this version does not have. */
+static void make_newer_minor(void)
+{
+    static const uint8_t unknown_field[] = {0xA2, 0x06, 3, 'n', 'e', 'w'}; /* field 100, text */
+    uint8_t bytes[512];
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    meta.error = "a failure that was invented later";
+    size_t meta_bytes = protobuf_c_message_pack(&meta.base, bytes + 96);
+    memcpy(bytes + 96 + meta_bytes, unknown_field, sizeof unknown_field);
+    meta_bytes += sizeof unknown_field;
+    struct envelope env = example(FRAME_RESULT);
+    env.minor = 9;
+    env.status = 100;
+    env.meta_bytes = (uint32_t)meta_bytes;
+    envelope_encode(&env, bytes);
+    bytes[5] = 96;
+    memset(bytes + 80, 0xEE, 16);
+    begin("Version 1.9: a longer envelope, an unknown status (reads as INTERNAL) and an unknown meta field (skipped)");
+    vector_add(&vector, bytes, 96 + meta_bytes);
+    vector.canonical = false;
+    end("newer_minor");
+    bytes[4] = 200;
+    begin("Version 1.9: an unknown message type is UNSUPPORTED, that is: skipped");
+    vector_add(&vector, bytes, 96 + meta_bytes);
+    vector.canonical = false;
+    end("newer_minor_type");
+}
+
+static void make_tensor_faults(void)
+{
+    static const struct pen_tensor raw[] = {{"a", PEN_DTYPE_U8, 1, {2049}, payload, 2049},
+                                            {"b", PEN_DTYPE_U8, 1, {3}, payload, 3}};
+    static const struct pen_tensor twins[] = {{"a", PEN_DTYPE_U8, 1, {1}, payload, 1},
+                                              {"a", PEN_DTYPE_U8, 1, {1}, payload, 1}};
+    static const struct pen_tensor misfit = {"a", PEN_DTYPE_F32, 1, {2}, payload, 7};
+    Penstock__JobMeta meta = small_job();
+    begin("The second raw frame is missing");
+    add_group(example(FRAME_SUBMIT), &meta.base, raw, 2);
+    free(vector.frames[--vector.frames_count].data);
+    vector.canonical = false;
+    end("raw_frame_missing");
+    begin("A raw frame is a byte shorter than its descriptor says");
+    add_group(example(FRAME_SUBMIT), &meta.base, raw, 2);
+    vector.frames[1].bytes--;
+    vector.canonical = false;
+    end("raw_frame_short");
+    begin("Two inputs of one name");
+    add_group(example(FRAME_SUBMIT), &meta.base, twins, 2);
+    vector.canonical = false;
+    end("twin_names");
+    begin("Seven bytes for two f32");
+    add_group(example(FRAME_SUBMIT), &meta.base, &misfit, 1);
+    vector.canonical = false;
+    end("wrong_byte_count");
+    begin("A meta that is no protobuf: field 1 claims more bytes than there are");
+    uint8_t bytes[FRAME_ENVELOPE_BYTES + 2];
+    struct envelope env = example(FRAME_SUBMIT);
+    env.meta_bytes = 2;
+    envelope_encode(&env, bytes);
+    bytes[80] = 0x0A;
+    bytes[81] = 0x7F;
+    vector_add(&vector, bytes, sizeof bytes);
+    vector.canonical = false;
+    end("meta_malformed");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: vectors_make FOLDER\n");
+        return 2;
+    }
+    folder = argv[1];
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (uint8_t)(i * 37 + i / 256);
+    make_plain_types();
+    make_submits();
+    make_submit_full();
+    make_dtypes();
+    make_results();
+    make_envelope_faults();
+    make_meta_too_large();
+    make_newer_minor();
+    make_tensor_faults();
+    return failures ? 1 : 0;
+}
