@@ -23,9 +23,9 @@ struct exec;
 /* What is claimed before opening. */
 struct backend_caps {
     bool available;
-    char reason[256]; /* when not: what is missing and what to do */
-    char device[128]; /* "Intel Xeon (AVX-512)", a GPU's name */
-    char library[96]; /* "xnnpack-2022", with ISA where it changes last bits: provenance */
+    char reason[256];    /* when not: what is missing and what to do */
+    char device[128];    /* "Intel Xeon (AVX-512)", a GPU's name */
+    char library[96];    /* "xnnpack-2022", with ISA where it changes last bits: provenance */
     uint32_t precisions; /* bit 1u << enum pen_precision */
 };
 
@@ -65,22 +65,27 @@ struct backend_ops {
     const char *name;
     int priority; /* vulkan 30, onednn 25, xnnpack 20, reference 10 */
     enum pen_status (*probe)(struct backend_caps *ret_caps);
-    enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend, struct pen_error *reterr);
+    enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend,
+                            struct pen_error *reterr);
     void (*close)(struct backend *backend); /* NULL is fine */
     /* Pure. Shapes in g may be partly unknown; answer true only when every shape that fits what is known can be run. `reason` (may be NULL) gets a phrase when false. */
-    bool (*supports)(const struct backend *backend, const struct graph *g, const struct node *n, const char **ret_reason);
-    enum pen_status (*plan_new)(struct backend *backend, const struct graph *g, const struct partition *part, struct plan **ret_plan,
+    bool (*supports)(const struct backend *backend, const struct graph *g, const struct node *n,
+                     const char **ret_reason);
+    enum pen_status (*plan_new)(struct backend *backend, const struct graph *g, const struct partition *part,
+                                struct plan **ret_plan,
                                 struct pen_error *reterr); /* keeps g (borrowed until plan_free); copies part */
     void (*plan_free)(struct plan *plan);
     uint64_t (*plan_bytes)(const struct plan *plan); /* packed weights */
     /* env: concrete shapes of every value, known data of folded ones; borrowed until exec_free. Nodes whose outputs are folded in env are skipped. */
-    enum pen_status (*exec_new)(struct plan *plan, const struct shape_env *env, struct exec **ret_exec, struct pen_error *reterr);
+    enum pen_status (*exec_new)(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                                struct pen_error *reterr);
     void (*exec_free)(struct exec *exec);
     uint64_t (*exec_bytes)(const struct exec *exec);
     /* Views in the order of part->in / part->out. The same pointers as last time cost nothing. Returns at once where the device is asynchronous. */
-    enum pen_status (*exec_submit)(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out, const struct cancel *cancel,
-                                   struct pen_error *reterr);
-    enum pen_status (*exec_wait)(struct exec *exec, struct pen_error *reterr); /* CANCELLED or DEADLINE when cancel said so between layers */
+    enum pen_status (*exec_submit)(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                                   const struct cancel *cancel, struct pen_error *reterr);
+    enum pen_status (*exec_wait)(
+        struct exec *exec, struct pen_error *reterr); /* CANCELLED or DEADLINE when cancel said so between layers */
 };
 
 /* backend_table.c: built-in backends by falling priority; *ret_count of them. Explicit, generated from PENSTOCK_BACKENDS. */
@@ -100,7 +105,8 @@ struct placed {
     struct partition part;
     struct plan *plan; /* NULL for PLACED_EXECUTOR */
 };
-#define PLACED_EXECUTOR UINT32_MAX /* control flow, sequences, strings, shapes that depend on data. Shape arithmetic that folds per bucket is in no step. */
+#define PLACED_EXECUTOR                                                                                                \
+    UINT32_MAX /* control flow, sequences, strings, shapes that depend on data. Shape arithmetic that folds per bucket is in no step. */
 
 struct placement {
     struct open_backend backends[BACKENDS_MAX]; /* falling priority; the last is reference unless strict */
@@ -109,15 +115,15 @@ struct placement {
     uint32_t step_count;
     uint64_t macs[BACKENDS_MAX];  /* multiply-adds per backend, for the trial shapes */
     uint32_t nodes[BACKENDS_MAX]; /* nodes per backend */
-    uint32_t executor_nodes;      /* run by the executor with reference kernels; folded shape arithmetic is not counted */
+    uint32_t executor_nodes; /* run by the executor with reference kernels; folded shape arithmetic is not counted */
 };
 
 /*
  * placement.c: assigns every node to the first of `backends` that supports it, cuts convex partitions and makes their plans. strict: every node must go to
  * backends[0] (control flow and folded shape arithmetic excepted); otherwise PEN_ERR_UNSUPPORTED with a sentence that lists the nodes that cannot and why.
  */
-enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict, struct placement **ret_placement,
-                              struct pen_error *reterr);
+enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
+                              struct placement **ret_placement, struct pen_error *reterr);
 void placement_free(struct placement *p); /* NULL is fine; frees the plans */
 /* Adds b's counts to a's: a model and its subgraphs. */
 void placement_add(struct placement *a, const struct placement *b);

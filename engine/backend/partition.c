@@ -60,7 +60,8 @@ static bool skipped(const struct cutter *c, uint32_t node)
 
 static bool computed(const struct cutter *c, uint32_t value)
 {
-    return value != VALUE_NONE && c->g->values[value].producer != NODE_NONE && !skipped(c, c->g->values[value].producer);
+    return value != VALUE_NONE && c->g->values[value].producer != NODE_NONE &&
+           !skipped(c, c->g->values[value].producer);
 }
 
 static void cutter_fini(struct cutter *c)
@@ -74,7 +75,8 @@ static void cutter_fini(struct cutter *c)
     free(c->cuts);
 }
 
-static enum pen_status cutter_init(struct cutter *c, const struct graph *g, const uint32_t *classes, uint32_t class_count)
+static enum pen_status cutter_init(struct cutter *c, const struct graph *g, const uint32_t *classes,
+                                   uint32_t class_count)
 {
     size_t edges = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
@@ -192,7 +194,8 @@ static bool is_output(const struct graph *g, uint32_t value)
 }
 
 /* in_of[v] / out_of[v] = partition (plus 1) that already lists v; step_of[node] = partition. Boundary lists are written behind the nodes. */
-static void boundary(const struct cutter *c, uint32_t p, const uint32_t *step_of, uint32_t *seen, struct partition *part, uint32_t *memory)
+static void boundary(const struct cutter *c, uint32_t p, const uint32_t *step_of, uint32_t *seen,
+                     struct partition *part, uint32_t *memory)
 {
     const struct graph *g = c->g;
     uint32_t *in = memory + part->node_count;
@@ -200,7 +203,8 @@ static void boundary(const struct cutter *c, uint32_t p, const uint32_t *step_of
         const struct node *n = &g->nodes[part->nodes[k]];
         for (uint32_t i = 0; i < n->in_count; i++) {
             uint32_t v = n->in[i];
-            bool outside = v != VALUE_NONE && g->values[v].data == NULL && (g->values[v].producer == NODE_NONE || step_of[g->values[v].producer] != p);
+            bool outside = v != VALUE_NONE && g->values[v].data == NULL &&
+                           (g->values[v].producer == NODE_NONE || step_of[g->values[v].producer] != p);
             if (outside && seen[v] != p + 1) {
                 seen[v] = p + 1;
                 in[part->in_count++] = v;
@@ -213,7 +217,8 @@ static void boundary(const struct cutter *c, uint32_t p, const uint32_t *step_of
         for (uint32_t o = 0; o < n->out_count; o++) {
             uint32_t v = n->out[o];
             bool wanted = v != VALUE_NONE && is_output(g, v);
-            for (uint32_t u = v == VALUE_NONE ? 0 : c->first[v]; v != VALUE_NONE && !wanted && u < c->first[v + 1]; u++) {
+            for (uint32_t u = v == VALUE_NONE ? 0 : c->first[v]; v != VALUE_NONE && !wanted && u < c->first[v + 1];
+                 u++) {
                 wanted = step_of[c->users[u]] != p;
             }
             if (wanted) {
@@ -275,7 +280,8 @@ out:
     return status;
 }
 
-enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count, struct placed **ret_steps, uint32_t *ret_count)
+enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count,
+                              struct placed **ret_steps, uint32_t *ret_count)
 {
     struct cutter c;
     enum pen_status status = cutter_init(&c, g, classes, class_count);

@@ -15,7 +15,8 @@
  * over too). Kahn's algorithm that stays in one class while it has ready nodes: each run of one class is
  * a partition, and no path leaves and re-enters it. Gives steps whose `backend` is the class and whose lists are one allocation each, freed by partition_free.
  */
-enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count, struct placed **ret_steps, uint32_t *ret_count);
+enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count,
+                              struct placed **ret_steps, uint32_t *ret_count);
 void partition_free(struct placed *steps, uint32_t count);
 
 #endif

@@ -12,9 +12,9 @@ struct chooser {
     const struct graph *g;
     struct placement *p;
     const struct shape_env *trial;
-    uint32_t *classes;     /* [node_count] */
-    uint32_t *from;        /* [node_count] first backend to ask: raised when a plan was refused */
-    const char **reasons;  /* [node_count] why backends[0] said no */
+    uint32_t *classes;    /* [node_count] */
+    uint32_t *from;       /* [node_count] first backend to ask: raised when a plan was refused */
+    const char **reasons; /* [node_count] why backends[0] said no */
     bool strict;
 };
 
@@ -77,21 +77,23 @@ static enum pen_status strict_check(const struct chooser *c, struct pen_error *r
     list[0] = '\0';
     for (uint32_t i = 0; i < c->g->node_count; i++) {
         const struct node *n = &c->g->nodes[i];
-        bool fine = n->dead || c->classes[i] == 0 || c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 ||
-                    strcmp(c->p->backends[0].ops->name, "reference") == 0;
+        bool fine = n->dead || c->classes[i] == 0 || c->classes[i] == PARTITION_SKIP ||
+                    (op_def(n->op)->traits & OP_CONTROL) != 0 || strcmp(c->p->backends[0].ops->name, "reference") == 0;
         if (fine) {
             continue;
         }
         if (bad++ < LISTED_MAX && used < sizeof list) {
-            int more = snprintf(list + used, sizeof list - used, "%s%s %s (%s)", bad > 1 ? ", " : "", n->origin, n->name,
-                                c->reasons[i] != NULL ? c->reasons[i] : "not supported");
+            int more = snprintf(list + used, sizeof list - used, "%s%s %s (%s)", bad > 1 ? ", " : "", n->origin,
+                                n->name, c->reasons[i] != NULL ? c->reasons[i] : "not supported");
             used += more > 0 ? (size_t)more : 0;
         }
     }
     if (bad == 0) {
         return PEN_OK;
     }
-    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot take %" PRIu32 " of the model's nodes: %s%s; allow fallback placement or choose another backend",
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                         "backend %s cannot take %" PRIu32
+                         " of the model's nodes: %s%s; allow fallback placement or choose another backend",
                          c->p->backends[0].ops->name, bad, list, bad > LISTED_MAX ? ", ..." : "");
 }
 
@@ -124,7 +126,8 @@ static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen
             continue;
         }
         if (status != PEN_ERR_UNSUPPORTED || c->strict || s->backend + 1 >= p->backend_count) {
-            return pen_error_set(reterr, status, "%s", why.text[0] != '\0' ? why.text : "a backend could not plan its part of the model");
+            return pen_error_set(reterr, status, "%s",
+                                 why.text[0] != '\0' ? why.text : "a backend could not plan its part of the model");
         }
         for (uint32_t k = 0; k < s->part.node_count; k++) {
             c->from[s->part.nodes[k]] = s->backend + 1;
@@ -173,8 +176,8 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
     }
 }
 
-enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict, struct placement **ret_placement,
-                              struct pen_error *reterr)
+enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
+                              struct placement **ret_placement, struct pen_error *reterr)
 {
     enum pen_status status = PEN_ERR_NO_MEMORY;
     struct placement *p = calloc(1, sizeof *p);
@@ -236,7 +239,8 @@ void placement_text(const struct placement *p, char *text, size_t bytes)
         if (p->nodes[i] == 0) {
             continue;
         }
-        int more = snprintf(text + used, bytes - used, "%s%s %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "", p->backends[i].ops->name, p->nodes[i], nodes);
+        int more = snprintf(text + used, bytes - used, "%s%s %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "",
+                            p->backends[i].ops->name, p->nodes[i], nodes);
         used += more > 0 ? (size_t)more : 0;
         if (macs > 0 && used < bytes) {
             more = snprintf(text + used, bytes - used, " %.1f %% of MACs", 100.0 * (double)p->macs[i] / (double)macs);
@@ -244,6 +248,7 @@ void placement_text(const struct placement *p, char *text, size_t bytes)
         }
     }
     if (p->executor_nodes > 0 && used < bytes) {
-        snprintf(text + used, bytes - used, "%sexecutor %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "", p->executor_nodes, nodes);
+        snprintf(text + used, bytes - used, "%sexecutor %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "",
+                 p->executor_nodes, nodes);
     }
 }

@@ -40,16 +40,17 @@ struct pen_engine_options {
     const char *backend;          /* "auto" (highest priority that opens), or a name; NULL = "auto" */
     enum pen_precision precision; /* ANY = f32 */
     uint32_t threads;             /* of one session; 0 = 1 */
-    bool strict;                  /* every node on `backend`, else loading fails with the list of nodes it cannot take */
-    bool check_numerics;          /* debug mode: NaN and infinity are found at the node that makes them */
-    uint64_t budget_bytes;        /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
-    bool optimise;                /* graph passes; pen_engine_options_init sets true */
+    bool strict;           /* every node on `backend`, else loading fails with the list of nodes it cannot take */
+    bool check_numerics;   /* debug mode: NaN and infinity are found at the node that makes them */
+    uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
+    bool optimise;         /* graph passes; pen_engine_options_init sets true */
 };
 void pen_engine_options_init(struct pen_engine_options *options);
 
 /* Opens the chosen backend (and reference behind it for fallback unless strict) and self-tests it. Gives *ret_engine. Threads: one-at-a-time per engine for
  * loading; models and sessions as stated below. */
-enum pen_status pen_engine_new(const struct pen_engine_options *options, struct pen_engine **ret_engine, struct pen_error *reterr);
+enum pen_status pen_engine_new(const struct pen_engine_options *options, struct pen_engine **ret_engine,
+                               struct pen_error *reterr);
 void pen_engine_free(struct pen_engine *engine); /* after its models; NULL is fine */
 
 /* A detected or set property: "backend.xnnpack" = "available", "cpu.isa" = "avx512", "selftest.f32" = "ok 2.1e-7". Borrowed until the engine is freed. */
@@ -76,7 +77,8 @@ size_t pen_backends(struct pen_backend_info *infos, size_t room);
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Loads by content (ONNX ...). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
-enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model, struct pen_error *reterr);
+enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
+                               struct pen_error *reterr);
 void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fine */
 
 /* Signatures: data is NULL; a dim of -1 is dynamic. Borrowed until the model is freed. Threads: any. */
@@ -85,7 +87,7 @@ const struct pen_tensor *pen_model_outputs(const struct pen_model *model, size_t
 const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32_t dim); /* "N"; NULL = none */
 const char *pen_model_placement(const struct pen_model *model); /* "xnnpack 61/64 nodes 99.2 % of MACs; ..." */
 const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
-bool pen_model_stochastic(const struct pen_model *model);       /* random or stateful operators: answers must not be cached */
+bool pen_model_stochastic(const struct pen_model *model); /* random or stateful operators: answers must not be cached */
 /* SHA-256 cut to 16 bytes over the model file and its external data in the order of their names. */
 void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16]);
 uint64_t pen_model_bytes(const struct pen_model *model); /* file mapping + constants + packed weights */
@@ -97,29 +99,33 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
 void pen_session_free(struct pen_session *session); /* NULL is fine */
 
 /* Makes the bucket of these input shapes ready and executes it once on zeros (sensible values for integer inputs). Times in microseconds; pointers may be NULL. */
-enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count, uint64_t *ret_prepare_us,
-                                 uint64_t *ret_run_us, struct pen_error *reterr);
+enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                 uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
 
 /*
  * Selects the bucket for these inputs (names or, where name is NULL, positions; dims decide) and gives the memory where input `index` may be written, so that a
  * gather or a preprocessing step writes once. Valid until the next call on the session. 64 readable bytes follow each buffer.
  */
-enum pen_status pen_session_bind(struct pen_session *session, const struct pen_tensor *inputs, size_t count, struct pen_error *reterr);
+enum pen_status pen_session_bind(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                 struct pen_error *reterr);
 void *pen_session_input(struct pen_session *session, size_t index, size_t *ret_bytes);
 
 /* A request to stop, from any thread: seen between layers. */
 struct pen_stop;
 struct pen_stop *pen_stop_new(void);
 void pen_stop_free(struct pen_stop *stop);
-void pen_stop_arm(struct pen_stop *stop, uint64_t deadline_us); /* before a run; absolute CLOCK_MONOTONIC, UINT64_MAX = none */
-void pen_stop_now(struct pen_stop *stop);                       /* Threads: any */
+void pen_stop_arm(struct pen_stop *stop,
+                  uint64_t deadline_us);  /* before a run; absolute CLOCK_MONOTONIC, UINT64_MAX = none */
+void pen_stop_now(struct pen_stop *stop); /* Threads: any */
 
 /* Runs the bound bucket. Outputs (in the model's order; *ret_count of them) are borrowed until the next call on the session. */
-enum pen_status pen_session_run_bound(struct pen_session *session, const struct pen_stop *stop, const struct pen_tensor **ret_outputs, size_t *ret_count,
+enum pen_status pen_session_run_bound(struct pen_session *session, const struct pen_stop *stop,
+                                      const struct pen_tensor **ret_outputs, size_t *ret_count,
                                       struct pen_error *reterr);
 /* bind + copy + run. Inputs are borrowed for the call. STRING tensors are in wire form. */
-enum pen_status pen_session_run(struct pen_session *session, const struct pen_tensor *inputs, size_t count, const struct pen_stop *stop,
-                                const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr);
+enum pen_status pen_session_run(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                const struct pen_stop *stop, const struct pen_tensor **ret_outputs, size_t *ret_count,
+                                struct pen_error *reterr);
 
 /* Per-node times of the last runs when profiling is on. */
 struct pen_profile_row {
@@ -127,7 +133,8 @@ struct pen_profile_row {
     uint64_t runs, total_ns, macs;
 };
 void pen_session_profile(struct pen_session *session, bool on);
-const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session, size_t *ret_count); /* borrowed until the next call */
+const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session,
+                                                       size_t *ret_count); /* borrowed until the next call */
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,297 @@
+#include "run/bucket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/lifetime.h"
+
+/* While planning: when a value is made and last used, in steps. */
+struct plan_state {
+    struct bucket *b;
+    uint32_t *first, *last; /* [value_count]; first = NODE_NONE: not ours to place */
+    struct lifetime *items;
+    uint32_t *item_value;
+    uint32_t item_count;
+};
+
+static bool placeable(const struct fact *f)
+{
+    return f->kind == VALUE_TENSOR && f->data == NULL && f->dtype != PEN_DTYPE_STRING && f->dtype != PEN_DTYPE_NONE &&
+           shape_known(&f->shape);
+}
+
+static bool step_static(const struct bucket *b, const struct placed *step)
+{
+    for (uint32_t k = 0; k < step->part.node_count; k++) {
+        const struct node *n = &b->program->g->nodes[step->part.nodes[k]];
+        for (uint32_t o = 0; o < n->out_count; o++) {
+            if (n->out[o] != VALUE_NONE && !shape_known(&b->env->facts[n->out[o]].shape)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum pen_status execs_new(struct bucket *b, struct pen_error *reterr)
+{
+    const struct placement *p = b->program->placement;
+    for (uint32_t s = 0; s < p->step_count; s++) {
+        struct bucket_step *step = &b->steps[s];
+        step->placed = &p->steps[s];
+        if (step->placed->plan == NULL || !step_static(b, step->placed)) {
+            continue;
+        }
+        const struct backend_ops *ops = p->backends[step->placed->backend].ops;
+        enum pen_status status = ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
+        if (status != PEN_OK && status != PEN_ERR_UNSUPPORTED) {
+            return status;
+        }
+    }
+    return PEN_OK;
+}
+
+static void note_made(struct plan_state *st, uint32_t v, uint32_t step)
+{
+    if (v != VALUE_NONE && st->first[v] == NODE_NONE && placeable(&st->b->env->facts[v])) {
+        st->first[v] = step;
+        st->last[v] = step;
+    }
+}
+
+static void note_used(struct plan_state *st, uint32_t v, uint32_t step)
+{
+    if (v != VALUE_NONE && st->first[v] != NODE_NONE && st->last[v] < step) {
+        st->last[v] = step;
+    }
+}
+
+/* Boundary values live from the step that makes them to the last step that reads them; inputs and outputs for the whole run. */
+static void lifetimes_find(struct plan_state *st)
+{
+    const struct graph *g = st->b->program->g;
+    const struct placement *p = st->b->program->placement;
+    memset(st->first, 0xFF, (size_t)g->value_count * sizeof *st->first);
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        note_made(st, g->inputs[i], 0);
+        note_used(st, g->inputs[i], p->step_count);
+    }
+    for (uint32_t s = 0; s < p->step_count; s++) {
+        const struct partition *part = &p->steps[s].part;
+        for (uint32_t i = 0; i < part->in_count; i++) {
+            note_used(st, part->in[i], s);
+        }
+        for (uint32_t i = 0; i < part->out_count; i++) {
+            note_made(st, part->out[i], s);
+        }
+        for (uint32_t k = 0; st->b->steps[s].exec == NULL && k < part->node_count; k++) {
+            const struct node *n = &g->nodes[part->nodes[k]];
+            for (uint32_t o = 0; o < n->out_count; o++) {
+                note_made(st, n->out[o], s);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        note_used(st, g->outputs[i], p->step_count);
+    }
+}
+
+static enum pen_status arena_new(struct plan_state *st, uint64_t limit, struct pen_error *reterr)
+{
+    struct bucket *b = st->b;
+    for (uint32_t v = 0; v < b->program->g->value_count; v++) {
+        if (st->first[v] == NODE_NONE) {
+            continue;
+        }
+        struct lifetime *item = &st->items[st->item_count];
+        const struct fact *f = &b->env->facts[v];
+        enum pen_status status = shape_bytes(&f->shape, f->dtype, limit, &item->bytes);
+        if (status != PEN_OK) {
+            return pen_error_set(reterr, status, "value %s is larger than the session's memory budget",
+                                 b->program->g->values[v].name);
+        }
+        item->first = st->first[v];
+        item->last = st->last[v];
+        st->item_value[st->item_count++] = v;
+    }
+    enum pen_status status = lifetime_plan(st->items, st->item_count, &b->arena_bytes);
+    if (status != PEN_OK) {
+        return status;
+    }
+    if (b->arena_bytes > limit) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "these input shapes need %zu bytes between steps, over the session's memory budget",
+                             b->arena_bytes);
+    }
+    if (posix_memalign(&b->arena, LIFETIME_ALIGN, b->arena_bytes + LIFETIME_PAD) != 0) {
+        b->arena = NULL;
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an arena of %zu bytes", b->arena_bytes);
+    }
+    memset(b->arena, 0, b->arena_bytes + LIFETIME_PAD);
+    for (uint32_t i = 0; i < st->item_count; i++) {
+        struct rt_value *value = &b->values[st->item_value[i]];
+        value->data = (unsigned char *)b->arena + st->items[i].offset;
+        value->bytes = st->items[i].bytes;
+        b->planned[st->item_value[i]] = true;
+    }
+    return PEN_OK;
+}
+
+static enum pen_status arena_plan(struct bucket *b, uint64_t limit, struct pen_error *reterr)
+{
+    size_t count = (size_t)b->program->g->value_count + 1;
+    struct plan_state st = {.b = b};
+    enum pen_status status = PEN_ERR_NO_MEMORY;
+    st.first = calloc(count, sizeof *st.first);
+    st.last = calloc(count, sizeof *st.last);
+    st.items = calloc(count, sizeof *st.items);
+    st.item_value = calloc(count, sizeof *st.item_value);
+    if (st.first != NULL && st.last != NULL && st.items != NULL && st.item_value != NULL) {
+        lifetimes_find(&st);
+        status = arena_new(&st, limit, reterr);
+    }
+    free(st.first);
+    free(st.last);
+    free(st.items);
+    free(st.item_value);
+    return status;
+}
+
+static struct buffer_view *views_new(const struct bucket *b, const uint32_t *ids, uint32_t count)
+{
+    struct buffer_view *views = calloc((size_t)count + 1, sizeof *views);
+    for (uint32_t i = 0; views != NULL && i < count; i++) {
+        const struct rt_value *v = &b->values[ids[i]];
+        views[i] = (struct buffer_view){.data = v->data, .bytes = v->bytes, .shape = v->shape, .dtype = v->dtype};
+    }
+    return views;
+}
+
+static enum pen_status views_make(struct bucket *b)
+{
+    for (uint32_t s = 0; s < b->program->placement->step_count; s++) {
+        struct bucket_step *step = &b->steps[s];
+        if (step->exec != NULL) {
+            step->in = views_new(b, step->placed->part.in, step->placed->part.in_count);
+            step->out = views_new(b, step->placed->part.out, step->placed->part.out_count);
+            if (step->in == NULL || step->out == NULL) {
+                return PEN_ERR_NO_MEMORY;
+            }
+        }
+    }
+    return PEN_OK;
+}
+
+static void values_fill(struct bucket *b)
+{
+    const struct graph *g = b->program->g;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        const struct fact *f = &b->env->facts[v];
+        struct rt_value *value = &b->values[v];
+        value->kind = f->kind;
+        value->dtype = f->dtype;
+        value->shape = f->shape;
+        value->data = (void *)(uintptr_t)f->data;
+        value->bytes = f->data != NULL ? f->bytes : 0;
+    }
+}
+
+/* Shape arithmetic that was expected to fold, does it here too? */
+static bool folds_as_expected(const struct bucket *b)
+{
+    const struct graph *g = b->program->g;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        if (!g->nodes[n].dead && !b->program->in_step[n] && !shape_env_folded(b->env, &g->nodes[n])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum pen_status bucket_new(const struct program *program, const struct shape *in_shapes, uint64_t limit,
+                           struct bucket **ret_bucket, struct pen_error *reterr)
+{
+    const struct graph *g = program->g;
+    struct bucket *b = calloc(1, sizeof *b);
+    enum pen_status status = PEN_ERR_NO_MEMORY;
+    if (b == NULL) {
+        return pen_error_set(reterr, status, "no memory for a shape bucket");
+    }
+    b->program = program;
+    b->in_shapes = calloc((size_t)g->input_count + 1, sizeof *b->in_shapes);
+    b->values = calloc((size_t)g->value_count + 1, sizeof *b->values);
+    b->planned = calloc((size_t)g->value_count + 1, sizeof *b->planned);
+    b->steps = calloc((size_t)program->placement->step_count + 1, sizeof *b->steps);
+    if (b->in_shapes == NULL || b->values == NULL || b->planned == NULL || b->steps == NULL) {
+        pen_error_set(reterr, status, "no memory for a shape bucket");
+        goto fail;
+    }
+    memcpy(b->in_shapes, in_shapes, g->input_count * sizeof *in_shapes);
+    status = shape_env_new(g, in_shapes, NULL, false, &b->env, reterr);
+    if (status != PEN_OK) {
+        goto fail;
+    }
+    values_fill(b);
+    b->interpretive = !folds_as_expected(b);
+    if (!b->interpretive) {
+        status = execs_new(b, reterr);
+        if (status == PEN_OK) {
+            status = arena_plan(b, limit, reterr);
+        }
+        if (status == PEN_OK) {
+            status = views_make(b);
+        }
+        if (status != PEN_OK) {
+            goto fail;
+        }
+    }
+    *ret_bucket = b;
+    return PEN_OK;
+fail:
+    bucket_free(b);
+    return status;
+}
+
+void bucket_free(struct bucket *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    const struct placement *p = b->program->placement;
+    for (uint32_t s = 0; b->steps != NULL && s < p->step_count; s++) {
+        if (b->steps[s].exec != NULL) {
+            p->backends[b->steps[s].placed->backend].ops->exec_free(b->steps[s].exec);
+        }
+        free(b->steps[s].in);
+        free(b->steps[s].out);
+    }
+    free(b->steps);
+    free(b->arena);
+    free(b->planned);
+    free(b->values);
+    free(b->in_shapes);
+    shape_env_free(b->env);
+    free(b);
+}
+
+bool bucket_fits(const struct bucket *b, const struct shape *in_shapes)
+{
+    for (uint32_t i = 0; i < b->program->g->input_count; i++) {
+        if (!shape_equal(&b->in_shapes[i], &in_shapes[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t bucket_bytes(const struct bucket *b)
+{
+    uint64_t bytes = b->arena_bytes + b->env->folded_bytes;
+    const struct placement *p = b->program->placement;
+    for (uint32_t s = 0; s < p->step_count; s++) {
+        if (b->steps[s].exec != NULL) {
+            bytes += p->backends[b->steps[s].placed->backend].ops->exec_bytes(b->steps[s].exec);
+        }
+    }
+    return bytes;
+}

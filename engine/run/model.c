@@ -1,0 +1,202 @@
+#include "run/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "graph/pass.h"
+
+static enum pen_status file_map(const char *path, uint64_t limit, void **ret_file, size_t *ret_bytes,
+                                struct pen_error *reterr)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return pen_error_set(reterr, errno == ENOENT ? PEN_ERR_NOT_FOUND : PEN_ERR_IO, "cannot open model file %s: %s",
+                             path, strerror(errno));
+    }
+    struct stat st;
+    enum pen_status status = PEN_OK;
+    void *file = NULL;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        status = pen_error_set(reterr, PEN_ERR_IO, "%s is not a regular file: give the model file itself", path);
+    } else if (st.st_size == 0) {
+        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "model file %s is empty", path);
+    } else if ((uint64_t)st.st_size > limit) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE, "model file %s has %lld bytes, over the budget of %" PRIu64,
+                               path, (long long)st.st_size, limit);
+    } else {
+        file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (file == MAP_FAILED) {
+            status = pen_error_set(reterr, PEN_ERR_IO, "cannot map model file %s: %s", path, strerror(errno));
+        }
+    }
+    close(fd);
+    if (status == PEN_OK) {
+        *ret_file = file;
+        *ret_bytes = (size_t)st.st_size;
+    }
+    return status;
+}
+
+static enum pen_status graph_read(struct pen_model *m, const char *path, struct pen_error *reterr)
+{
+    if (!onnx_probe(m->file, m->file_bytes)) {
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "%s is not a model this build reads: it does not start like an ONNX file", path);
+    }
+    m->format = "onnx";
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    if ((size_t)snprintf(folder, sizeof folder, "%.*s", length, slash == NULL ? "." : path) >= sizeof folder) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the path of the model is longer than %zu bytes", sizeof folder);
+    }
+    return onnx_read(m->file, m->file_bytes, folder, &m->engine->limits, &m->graph, &m->extra, reterr);
+}
+
+static enum pen_status passes(struct pen_model *m, struct pen_error *reterr)
+{
+    enum pen_status status = graph_verify(m->graph, reterr);
+    if (status != PEN_OK || !m->engine->options.optimise) {
+        return status;
+    }
+    bool fast = strcmp(m->engine->backends[0].ops->name, "reference") != 0;
+    struct pass_options options = {.fold = true, .fuse = true, .nhwc = fast};
+    struct pass_report report = {0};
+    status = pass_run(m->graph, &options, &report, reterr);
+    return status == PEN_OK ? graph_verify(m->graph, reterr) : status;
+}
+
+static struct pen_tensor *signatures(const struct graph *g, const uint32_t *ids, uint32_t count)
+{
+    struct pen_tensor *sigs = calloc((size_t)count + 1, sizeof *sigs);
+    for (uint32_t i = 0; sigs != NULL && i < count; i++) {
+        const struct value *v = &g->values[ids[i]];
+        sigs[i] = (struct pen_tensor){
+            .name = v->name, .dtype = v->dtype, .rank = v->shape.rank < 0 ? 0 : (uint32_t)v->shape.rank};
+        for (uint32_t d = 0; d < sigs[i].rank; d++) {
+            sigs[i].dims[d] = v->shape.dim[d];
+        }
+    }
+    return sigs;
+}
+
+static enum pen_status signatures_make(struct pen_model *m, struct pen_error *reterr)
+{
+    m->input_count = m->graph->input_count;
+    m->output_count = m->graph->output_count;
+    m->inputs = signatures(m->graph, m->graph->inputs, m->graph->input_count);
+    m->outputs = signatures(m->graph, m->graph->outputs, m->graph->output_count);
+    if (m->inputs == NULL || m->outputs == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
+    }
+    return PEN_OK;
+}
+
+static void placement_describe(struct pen_model *m)
+{
+    struct placement total = *m->program->placement;
+    for (uint32_t i = 0; i < m->program->child_count; i++) {
+        program_placement_add(m->program->children[i].program, &total);
+    }
+    placement_text(&total, m->placement, sizeof m->placement);
+}
+
+enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
+                               struct pen_error *reterr)
+{
+    struct pen_model *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model");
+    }
+    m->engine = engine;
+    atomic_fetch_add(&engine_counters.models, 1);
+    enum pen_status status = file_map(path, engine->limits.model_bytes, &m->file, &m->file_bytes, reterr);
+    if (status == PEN_OK) {
+        status = graph_read(m, path, reterr);
+    }
+    if (status == PEN_OK) {
+        status = passes(m, reterr);
+    }
+    if (status == PEN_OK) {
+        status = signatures_make(m, reterr);
+    }
+    if (status == PEN_OK) {
+        status =
+            program_new(engine->backends, engine->backend_count, m->graph, engine->options.strict, &m->program, reterr);
+    }
+    if (status != PEN_OK) {
+        pen_model_free(m);
+        return status;
+    }
+    placement_describe(m);
+    atomic_fetch_add(&engine_counters.weights_bytes, pen_model_bytes(m));
+    *ret_model = m;
+    return PEN_OK;
+}
+
+void pen_model_free(struct pen_model *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    atomic_fetch_sub(&engine_counters.models, 1);
+    if (model->program != NULL) {
+        atomic_fetch_sub(&engine_counters.weights_bytes, pen_model_bytes(model));
+    }
+    program_free(model->program);
+    graph_free(model->graph);
+    import_extra_fini(&model->extra);
+    if (model->file != NULL) {
+        munmap(model->file, model->file_bytes);
+    }
+    free(model->inputs);
+    free(model->outputs);
+    free(model);
+}
+
+const struct pen_tensor *pen_model_inputs(const struct pen_model *model, size_t *ret_count)
+{
+    *ret_count = model->input_count;
+    return model->inputs;
+}
+
+const struct pen_tensor *pen_model_outputs(const struct pen_model *model, size_t *ret_count)
+{
+    *ret_count = model->output_count;
+    return model->outputs;
+}
+
+const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32_t dim)
+{
+    if (input >= model->input_count || dim >= PEN_MAX_RANK) {
+        return NULL;
+    }
+    return model->graph->values[model->graph->inputs[input]].symbol[dim];
+}
+
+const char *pen_model_placement(const struct pen_model *model)
+{
+    return model->placement;
+}
+
+const char *pen_model_format(const struct pen_model *model)
+{
+    return model->format;
+}
+
+bool pen_model_stochastic(const struct pen_model *model)
+{
+    return model->graph->stochastic;
+}
+
+uint64_t pen_model_bytes(const struct pen_model *model)
+{
+    return model->file_bytes + model->graph->folded_bytes + program_plan_bytes(model->program);
+}

@@ -1,0 +1,36 @@
+/*
+ * program.h - a graph with its placement and plans, and the programs of its subgraphs: what all sessions of a model share.
+ *
+ * Threads: one-at-a-time while built, any afterwards (immutable).
+ */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include "backend/backend.h"
+
+struct program;
+
+/* A subgraph of a control-flow node. */
+struct program_child {
+    uint32_t node;
+    enum attr_key key; /* ATTR_then_branch, ATTR_else_branch, ATTR_body */
+    struct program *program;
+};
+
+struct program {
+    const struct graph *g;
+    struct placement *placement;
+    struct program_child *children;
+    uint32_t child_count;
+    bool *in_step; /* [node_count] false: dead, or expected to fold in every bucket */
+};
+
+enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
+                            struct program **ret_program, struct pen_error *reterr);
+void program_free(struct program *p); /* NULL is fine */
+/* Index into children, or -1. */
+int program_child_find(const struct program *p, uint32_t node, enum attr_key key);
+uint64_t program_plan_bytes(const struct program *p);
+void program_placement_add(const struct program *p, struct placement *total); /* with its children */
+
+#endif

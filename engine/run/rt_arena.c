@@ -1,0 +1,85 @@
+#include "run/rt_arena.h"
+
+#include <stdlib.h>
+
+#include "graph/lifetime.h"
+
+#define BLOCK_BYTES_MIN ((size_t)256 * 1024)
+
+struct rt_block {
+    struct rt_block *next;
+    size_t room, used;
+    unsigned char *bytes;
+};
+
+static void *memory_alloc(struct rt_memory *m, size_t bytes)
+{
+    return rt_arena_alloc((struct rt_arena *)(void *)m, bytes);
+}
+
+void rt_arena_init(struct rt_arena *a, uint64_t limit_bytes)
+{
+    *a = (struct rt_arena){.memory = {.alloc = memory_alloc}, .limit = limit_bytes};
+}
+
+void rt_arena_reset(struct rt_arena *a)
+{
+    for (struct rt_block *b = a->blocks; b != NULL; b = b->next) {
+        b->used = 0;
+    }
+    a->current = a->blocks;
+}
+
+void rt_arena_fini(struct rt_arena *a)
+{
+    for (struct rt_block *b = a->blocks, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b->bytes);
+        free(b);
+    }
+    a->blocks = a->current = NULL;
+    a->total = 0;
+}
+
+static struct rt_block *block_add(struct rt_arena *a, size_t bytes)
+{
+    size_t room = bytes > BLOCK_BYTES_MIN ? bytes : BLOCK_BYTES_MIN;
+    if (room > a->limit || a->total > a->limit - room) {
+        return NULL;
+    }
+    struct rt_block *b = calloc(1, sizeof *b);
+    if (b == NULL || posix_memalign((void **)&b->bytes, LIFETIME_ALIGN, room) != 0) {
+        free(b);
+        return NULL;
+    }
+    b->room = room;
+    a->total += room;
+    b->next = a->current != NULL ? a->current->next : NULL;
+    if (a->current != NULL) {
+        a->current->next = b;
+    } else {
+        a->blocks = b;
+    }
+    return b;
+}
+
+void *rt_arena_alloc(struct rt_arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX - LIFETIME_PAD - LIFETIME_ALIGN) {
+        return NULL;
+    }
+    size_t need = (bytes + LIFETIME_PAD + LIFETIME_ALIGN - 1) & ~(size_t)(LIFETIME_ALIGN - 1);
+    while (a->current != NULL && a->current->room - a->current->used < need && a->current->next != NULL) {
+        a->current = a->current->next;
+    }
+    if (a->current == NULL || a->current->room - a->current->used < need) {
+        struct rt_block *b = block_add(a, need);
+        if (b == NULL) {
+            return NULL;
+        }
+        a->current = b;
+    }
+    void *memory = a->current->bytes + a->current->used;
+    a->current->used += need;
+    return memory;
+}

@@ -1,0 +1,242 @@
+#include "run/runner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum pen_status runner_new(const struct program *program, struct run_context *context, bool child,
+                           struct runner **ret_runner)
+{
+    struct runner *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    r->program = program;
+    r->context = context;
+    r->bucket_room = child ? RUNNER_CHILD_BUCKETS : RUNNER_BUCKETS;
+    r->children = calloc((size_t)program->child_count + 1, sizeof *r->children);
+    enum pen_status status = r->children != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
+    for (uint32_t i = 0; status == PEN_OK && i < program->child_count; i++) {
+        status = runner_new(program->children[i].program, context, true, &r->children[i]);
+    }
+    if (status != PEN_OK) {
+        runner_free(r);
+        return status;
+    }
+    *ret_runner = r;
+    return PEN_OK;
+}
+
+void runner_free(struct runner *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; r->children != NULL && i < r->program->child_count; i++) {
+        runner_free(r->children[i]);
+    }
+    for (uint32_t i = 0; i < r->bucket_count; i++) {
+        bucket_free(r->buckets[i]);
+    }
+    free((void *)r->children);
+    free(r);
+}
+
+static uint32_t bucket_oldest(const struct runner *r)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < r->bucket_count; i++) {
+        if (r->buckets[i]->used < r->buckets[oldest]->used) {
+            oldest = i;
+        }
+    }
+    return oldest;
+}
+
+enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, struct bucket **ret_bucket,
+                              struct pen_error *reterr)
+{
+    r->tick++;
+    for (uint32_t i = 0; i < r->bucket_count; i++) {
+        if (bucket_fits(r->buckets[i], in_shapes)) {
+            r->buckets[i]->used = r->tick;
+            *ret_bucket = r->buckets[i];
+            return PEN_OK;
+        }
+    }
+    struct bucket *b = NULL;
+    enum pen_status status = bucket_new(r->program, in_shapes, r->context->arena_limit, &b, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    if (r->bucket_count == r->bucket_room) {
+        uint32_t oldest = bucket_oldest(r);
+        bucket_free(r->buckets[oldest]);
+        r->buckets[oldest] = r->buckets[--r->bucket_count];
+        r->context->bucket_count--;
+    }
+    b->used = r->tick;
+    r->buckets[r->bucket_count++] = b;
+    r->context->bucket_count++;
+    *ret_bucket = b;
+    return PEN_OK;
+}
+
+/* Debug mode: the node that makes the first NaN or infinity is named. */
+static enum pen_status numerics_check(struct runner *r, const struct node *n, const struct rt_value *v)
+{
+    if (!r->context->check_numerics || v->kind != VALUE_TENSOR || v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
+        return PEN_OK;
+    }
+    const float *x = v->data;
+    for (size_t i = 0; i < v->bytes / sizeof *x; i++) {
+        if (!isfinite(x[i])) {
+            return pen_error_set(r->context->error, PEN_ERR_INVALID, "node %s (%s) produced %s at element %zu", n->name,
+                                 n->origin, isnan(x[i]) ? "NaN" : "infinity", i);
+        }
+    }
+    return PEN_OK;
+}
+
+static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t node, struct rt_value *in,
+                                 struct rt_value *out, bool *wanted)
+{
+    const struct graph *g = r->program->g;
+    const struct node *n = &g->nodes[node];
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        in[i] = n->in[i] != VALUE_NONE ? b->values[n->in[i]] : (struct rt_value){0};
+    }
+    for (uint32_t o = 0; o < n->out_count; o++) {
+        wanted[o] = n->out[o] != VALUE_NONE;
+        out[o] = (struct rt_value){0};
+        if (wanted[o] && b->planned[n->out[o]]) {
+            out[o] = b->values[n->out[o]];
+        }
+    }
+    struct kernel_call k = {.g = g,
+                            .n = n,
+                            .in = in,
+                            .out = out,
+                            .wanted = wanted,
+                            .memory = &r->context->arena.memory,
+                            .cancel = r->context->cancel,
+                            .error = r->context->error};
+    bool control = (op_def(n->op)->traits & OP_CONTROL) != 0;
+    enum pen_status status = control ? control_run(r, node, &k) : kernel_run_node(&k);
+    for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
+        if (wanted[o]) {
+            b->values[n->out[o]] = out[o];
+            status = numerics_check(r, n, &out[o]);
+        }
+    }
+    return status;
+}
+
+static enum pen_status node_run(struct runner *r, struct bucket *b, uint32_t node)
+{
+    const struct node *n = &r->program->g->nodes[node];
+    if (cancel_wanted(r->context->cancel)) {
+        return PEN_ERR_CANCELLED;
+    }
+    size_t ports = (size_t)n->in_count + n->out_count + 2;
+    struct rt_value *values = rt_arena_alloc(&r->context->arena, ports * sizeof *values);
+    bool *wanted = rt_arena_alloc(&r->context->arena, ports * sizeof *wanted);
+    if (values == NULL || wanted == NULL) {
+        return pen_error_set(r->context->error, PEN_ERR_NO_MEMORY, "node %s: the session's memory budget is spent",
+                             n->name);
+    }
+    uint64_t start = r->context->profile != NULL ? profile_now_ns() : 0;
+    enum pen_status status = node_call(r, b, node, values, values + n->in_count + 1, wanted);
+    if (r->context->profile != NULL) {
+        profile_add(r->context->profile, n, n->name, op_def(n->op)->name, "executor", 0, profile_now_ns() - start);
+    }
+    return status;
+}
+
+static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucket_step *step)
+{
+    const struct open_backend *backend = &r->program->placement->backends[step->placed->backend];
+    uint64_t start = r->context->profile != NULL ? profile_now_ns() : 0;
+    enum pen_status status =
+        backend->ops->exec_submit(step->exec, step->in, step->out, r->context->cancel, r->context->error);
+    if (status == PEN_OK) {
+        status = backend->ops->exec_wait(step->exec, r->context->error);
+    }
+    const struct partition *part = &step->placed->part;
+    if (r->context->profile != NULL) {
+        const struct node *first = &r->program->g->nodes[part->nodes[0]];
+        profile_add(r->context->profile, part, first->name,
+                    part->node_count > 1 ? "partition" : op_def(first->op)->name, backend->ops->name, 0,
+                    profile_now_ns() - start);
+    }
+    for (uint32_t i = 0; status == PEN_OK && r->context->check_numerics && i < part->out_count; i++) {
+        const struct value *v = &r->program->g->values[part->out[i]];
+        status = numerics_check(r, &r->program->g->nodes[v->producer], &b->values[part->out[i]]);
+    }
+    return status;
+}
+
+enum pen_status runner_run(struct runner *r, struct bucket *b)
+{
+    enum pen_status status = PEN_OK;
+    if (b->interpretive) {
+        const struct graph *g = r->program->g;
+        for (uint32_t n = 0; status == PEN_OK && n < g->node_count; n++) {
+            if (!g->nodes[n].dead && !shape_env_folded(b->env, &g->nodes[n])) {
+                status = node_run(r, b, n);
+            }
+        }
+        return status;
+    }
+    for (uint32_t s = 0; status == PEN_OK && s < r->program->placement->step_count; s++) {
+        struct bucket_step *step = &b->steps[s];
+        if (step->exec != NULL) {
+            status = exec_run(r, b, step);
+            continue;
+        }
+        for (uint32_t k = 0; status == PEN_OK && k < step->placed->part.node_count; k++) {
+            uint32_t node = step->placed->part.nodes[k];
+            if (!shape_env_folded(b->env, &r->program->g->nodes[node])) {
+                status = node_run(r, b, node);
+            }
+        }
+    }
+    return status;
+}
+
+/* A subgraph whose shapes keep changing is run without a plan: values come from the run's arena. */
+static enum pen_status bucket_for_call(struct runner *r, const struct rt_value *in, struct bucket **ret_bucket)
+{
+    const struct graph *g = r->program->g;
+    struct shape *shapes = rt_arena_alloc(&r->context->arena, ((size_t)g->input_count + 1) * sizeof *shapes);
+    if (shapes == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        shapes[i] = in[i].kind == VALUE_TENSOR && in[i].dtype != PEN_DTYPE_NONE ? in[i].shape : shape_unknown();
+    }
+    return runner_bucket(r, shapes, ret_bucket, r->context->error);
+}
+
+enum pen_status runner_call(struct runner *r, const struct rt_value *in, struct rt_value *out)
+{
+    const struct graph *g = r->program->g;
+    struct bucket *b = NULL;
+    enum pen_status status = bucket_for_call(r, in, &b);
+    if (status != PEN_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        struct rt_value *v = &b->values[g->inputs[i]];
+        if (b->planned[g->inputs[i]]) {
+            memcpy(v->data, in[i].data, v->bytes);
+        } else {
+            *v = in[i];
+        }
+    }
+    status = runner_run(r, b);
+    for (uint32_t o = 0; status == PEN_OK && o < g->output_count; o++) {
+        out[o] = b->values[g->outputs[o]];
+    }
+    return status;
+}

@@ -1,0 +1,52 @@
+/*
+ * runner.h - one session's side of a program: its shape buckets (least recently used goes first) and the runners of its subgraphs.
+ *
+ * Threads: one-at-a-time.
+ */
+#ifndef RUNNER_H
+#define RUNNER_H
+
+#include "run/bucket.h"
+#include "run/profile.h"
+#include "run/rt_arena.h"
+
+#define RUNNER_BUCKETS       16 /* shape buckets a session keeps */
+#define RUNNER_CHILD_BUCKETS 4  /* of a subgraph */
+
+/* Shared by a session's runners; per run: cancel and error. */
+struct run_context {
+    struct rt_arena arena;
+    uint64_t arena_limit;
+    bool check_numerics;
+    const struct cancel *cancel;
+    struct pen_error *error;
+    struct profile *profile; /* NULL = off */
+    uint64_t bucket_count;   /* for pen_memory() */
+};
+
+struct runner {
+    const struct program *program;
+    struct run_context *context;
+    struct bucket *buckets[RUNNER_BUCKETS];
+    uint32_t bucket_count, bucket_room;
+    uint64_t tick;
+    struct runner **children; /* [program->child_count] */
+};
+
+enum pen_status runner_new(const struct program *program, struct run_context *context, bool child,
+                           struct runner **ret_runner);
+void runner_free(struct runner *r); /* NULL is fine */
+
+/* The bucket of these shapes, made when missing. */
+enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, struct bucket **ret_bucket,
+                              struct pen_error *reterr);
+/* Runs a bucket whose input values are set (planned ones: their memory is filled). Outputs are then in values[g->outputs[i]]. */
+enum pen_status runner_run(struct runner *r, struct bucket *b);
+/* For subgraphs: copies `in` (g->input_count) in, runs, points `out` (g->output_count) at the results: valid until this runner runs again, or the run ends. */
+enum pen_status runner_call(struct runner *r, const struct rt_value *in, struct rt_value *out);
+
+/* control.c, scan.c: If, Loop, SequenceMap, Scan. `k` as for a kernel; `node` is the id in r's graph. */
+enum pen_status control_run(struct runner *r, uint32_t node, struct kernel_call *k);
+enum pen_status scan_run(struct runner *body, struct kernel_call *k);
+
+#endif

@@ -1,0 +1,325 @@
+#include "run/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "run/wire_string.h"
+
+static uint64_t now_us(void)
+{
+    return profile_now_ns() / 1000u;
+}
+
+enum pen_status pen_session_new(struct pen_model *model, struct pen_session **ret_session, struct pen_error *reterr)
+{
+    struct pen_session *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
+    }
+    s->model = model;
+    s->context.arena_limit = model->engine->limits.arena_bytes;
+    s->context.check_numerics = model->engine->options.check_numerics;
+    rt_arena_init(&s->context.arena, model->engine->limits.arena_bytes);
+    s->outputs = calloc(model->output_count + 1, sizeof *s->outputs);
+    s->shapes = calloc(model->input_count + 1, sizeof *s->shapes);
+    s->order = calloc(model->input_count + 1, sizeof *s->order);
+    atomic_fetch_add(&engine_counters.sessions, 1);
+    if (s->outputs == NULL || s->shapes == NULL || s->order == NULL ||
+        runner_new(model->program, &s->context, false, &s->runner) != PEN_OK) {
+        pen_session_free(s);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
+    }
+    *ret_session = s;
+    return PEN_OK;
+}
+
+void pen_session_free(struct pen_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    atomic_fetch_sub(&engine_counters.sessions, 1);
+    atomic_fetch_sub(&engine_counters.buckets, session->context.bucket_count);
+    runner_free(session->runner);
+    rt_arena_fini(&session->context.arena);
+    profile_free(session->profile);
+    free(session->outputs);
+    free(session->shapes);
+    free(session->order);
+    free(session);
+}
+
+static const struct pen_tensor *signature(const struct pen_session *s, size_t input)
+{
+    return &s->model->inputs[input];
+}
+
+/* Does a tensor fit the signature? The sentence names the input. */
+static enum pen_status input_check(const struct pen_session *s, size_t input, const struct pen_tensor *t,
+                                   struct pen_error *reterr)
+{
+    const struct pen_tensor *sig = signature(s, input);
+    char want[96];
+    char got[96];
+    if (t->rank > PEN_MAX_RANK) {
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "input '%s': rank %u is over the limit of %d", sig->name, t->rank,
+                             PEN_MAX_RANK);
+    }
+    if (sig->dtype != PEN_DTYPE_NONE && t->dtype != sig->dtype) {
+        return pen_error_set(reterr, PEN_ERR_DTYPE, "input '%s' must be %s, got %s", sig->name,
+                             pen_dtype_name(sig->dtype), pen_dtype_name(t->dtype));
+    }
+    const struct shape *shape = &s->model->graph->values[s->model->graph->inputs[input]].shape;
+    bool fits = shape->rank == SHAPE_RANK_UNKNOWN || (uint32_t)shape->rank == t->rank;
+    for (uint32_t d = 0; fits && shape->rank != SHAPE_RANK_UNKNOWN && d < t->rank; d++) {
+        fits = t->dims[d] >= 0 && (shape->dim[d] == SHAPE_DIM_UNKNOWN || shape->dim[d] == t->dims[d]);
+    }
+    if (!fits) {
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "input '%s' must be %s, got %s", sig->name,
+                             shape_text(shape, want, sizeof want), pen_shape_text(t->dims, t->rank, got, sizeof got));
+    }
+    return PEN_OK;
+}
+
+static enum pen_status inputs_match(struct pen_session *s, const struct pen_tensor *inputs, size_t count,
+                                    struct pen_error *reterr)
+{
+    size_t need = s->model->input_count;
+    if (count != need) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the model takes %zu inputs, got %zu", need, count);
+    }
+    for (size_t i = 0; i < need; i++) {
+        size_t at = i;
+        if (inputs[i].name != NULL) {
+            for (at = 0; at < count && (inputs[at].name == NULL || strcmp(inputs[at].name, signature(s, i)->name) != 0);
+                 at++) {
+            }
+            if (at == count) {
+                return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "input '%s' is missing", signature(s, i)->name);
+            }
+        }
+        enum pen_status status = input_check(s, i, &inputs[at], reterr);
+        if (status != PEN_OK) {
+            return status;
+        }
+        s->order[i] = (uint32_t)at;
+        s->shapes[i] = shape_of((int32_t)inputs[at].rank, inputs[at].dims);
+    }
+    return PEN_OK;
+}
+
+enum pen_status pen_session_bind(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                 struct pen_error *reterr)
+{
+    enum pen_status status = inputs_match(session, inputs, count, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    uint64_t before = session->context.bucket_count;
+    session->bound = NULL;
+    rt_arena_reset(&session->context.arena);
+    struct bucket *b = NULL;
+    status = runner_bucket(session->runner, session->shapes, &b, reterr);
+    atomic_fetch_add(&engine_counters.buckets, session->context.bucket_count - before);
+    if (status != PEN_OK) {
+        return status;
+    }
+    const struct graph *g = session->model->graph;
+    for (uint32_t i = 0; b->interpretive && i < g->input_count; i++) {
+        struct rt_value *v = &b->values[g->inputs[i]];
+        size_t bytes = 0;
+        if (v->dtype == PEN_DTYPE_STRING || v->kind != VALUE_TENSOR) {
+            continue;
+        }
+        status = shape_bytes(&v->shape, v->dtype, g->limits.tensor_bytes, &bytes);
+        v->bytes = bytes;
+        v->data = status == PEN_OK ? rt_arena_alloc(&session->context.arena, bytes) : NULL;
+        if (v->data == NULL) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for input '%s'", signature(session, i)->name);
+        }
+    }
+    session->bound = b;
+    return PEN_OK;
+}
+
+void *pen_session_input(struct pen_session *session, size_t index, size_t *ret_bytes)
+{
+    if (session->bound == NULL || index >= session->model->input_count) {
+        return NULL;
+    }
+    struct rt_value *v = &session->bound->values[session->model->graph->inputs[index]];
+    if (v->dtype == PEN_DTYPE_STRING) {
+        return NULL;
+    }
+    *ret_bytes = v->bytes;
+    return v->data;
+}
+
+static enum pen_status output_export(struct pen_session *s, size_t index, struct pen_error *reterr)
+{
+    const struct rt_value *v = &s->bound->values[s->model->graph->outputs[index]];
+    struct pen_tensor *t = &s->outputs[index];
+    const char *name = s->model->outputs[index].name;
+    if (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || !shape_known(&v->shape)) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "output '%s' is a sequence or optional: only tensors can be returned", name);
+    }
+    *t = (struct pen_tensor){
+        .name = name, .dtype = v->dtype, .rank = (uint32_t)v->shape.rank, .data = v->data, .bytes = v->bytes};
+    memcpy(t->dims, v->shape.dim, sizeof t->dims);
+    if (v->dtype == PEN_DTYPE_STRING) {
+        void *wire = NULL;
+        enum pen_status status =
+            wire_string_encode(&s->context.arena, v->data, (size_t)shape_elements(&v->shape), &wire, &t->bytes, reterr);
+        t->data = wire;
+        return status;
+    }
+    return shape_bytes(&v->shape, v->dtype, 0, &t->bytes);
+}
+
+enum pen_status pen_session_run_bound(struct pen_session *session, const struct pen_stop *stop,
+                                      const struct pen_tensor **ret_outputs, size_t *ret_count,
+                                      struct pen_error *reterr)
+{
+    if (session->bound == NULL) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "bind inputs before running the session");
+    }
+    session->context.cancel = stop != NULL ? &stop->cancel : NULL;
+    session->context.error = reterr;
+    session->context.profile = session->profile;
+    enum pen_status status = runner_run(session->runner, session->bound);
+    if (status == PEN_ERR_CANCELLED && stop != NULL && atomic_load(&stop->cancel.stop) == 0) {
+        status = PEN_ERR_DEADLINE;
+    }
+    if (status == PEN_ERR_CANCELLED || status == PEN_ERR_DEADLINE) {
+        return pen_error_set(reterr, status,
+                             status == PEN_ERR_DEADLINE ? "the deadline passed while the model ran"
+                                                        : "the run was cancelled");
+    }
+    for (size_t i = 0; status == PEN_OK && i < session->model->output_count; i++) {
+        status = output_export(session, i, reterr);
+    }
+    if (status != PEN_OK && reterr != NULL && reterr->text[0] == '\0') {
+        return pen_error_set(reterr, status, "the run failed (%s)", pen_status_name(status));
+    }
+    *ret_outputs = session->outputs;
+    *ret_count = session->model->output_count;
+    return status;
+}
+
+static enum pen_status inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr)
+{
+    const struct graph *g = s->model->graph;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        const struct pen_tensor *t = &inputs[s->order[i]];
+        struct rt_value *v = &s->bound->values[g->inputs[i]];
+        enum pen_status status = pen_tensor_check(t, reterr);
+        if (status != PEN_OK) {
+            return status;
+        }
+        if (v->dtype == PEN_DTYPE_STRING) {
+            struct string_view *items = NULL;
+            size_t count = (size_t)shape_elements(&v->shape);
+            status = wire_string_decode(&s->context.arena, t->data, t->bytes, count, &items, reterr);
+            v->data = items;
+            v->bytes = count * sizeof *items;
+            if (status != PEN_OK) {
+                return status;
+            }
+        } else if (t->bytes > 0) {
+            memcpy(v->data, t->data, t->bytes);
+        }
+    }
+    return PEN_OK;
+}
+
+enum pen_status pen_session_run(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                const struct pen_stop *stop, const struct pen_tensor **ret_outputs, size_t *ret_count,
+                                struct pen_error *reterr)
+{
+    enum pen_status status = pen_session_bind(session, inputs, count, reterr);
+    if (status == PEN_OK) {
+        status = inputs_copy(session, inputs, reterr);
+    }
+    if (status == PEN_OK) {
+        status = pen_session_run_bound(session, stop, ret_outputs, ret_count, reterr);
+    }
+    return status;
+}
+
+enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                 uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
+{
+    uint64_t start = now_us();
+    enum pen_status status = pen_session_bind(session, inputs, count, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    const struct graph *g = session->model->graph;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        struct rt_value *v = &session->bound->values[g->inputs[i]];
+        if (v->dtype == PEN_DTYPE_STRING) {
+            size_t elements = (size_t)shape_elements(&v->shape);
+            v->bytes = elements * sizeof(struct string_view);
+            v->data = rt_arena_alloc(&session->context.arena, v->bytes);
+        }
+        if (v->data == NULL) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to warm input '%s'",
+                                 signature(session, i)->name);
+        }
+        memset(v->data, 0, v->bytes);
+    }
+    uint64_t prepared = now_us();
+    const struct pen_tensor *outputs = NULL;
+    size_t output_count = 0;
+    status = pen_session_run_bound(session, NULL, &outputs, &output_count, reterr);
+    if (status == PEN_OK && ret_prepare_us != NULL) {
+        *ret_prepare_us = prepared - start;
+    }
+    if (status == PEN_OK && ret_run_us != NULL) {
+        *ret_run_us = now_us() - prepared;
+    }
+    return status;
+}
+
+void pen_session_profile(struct pen_session *session, bool on)
+{
+    if (on && session->profile == NULL) {
+        session->profile = profile_new();
+    } else if (!on) {
+        profile_free(session->profile);
+        session->profile = NULL;
+    }
+}
+
+const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session, size_t *ret_count)
+{
+    *ret_count = 0;
+    return session->profile != NULL ? profile_rows(session->profile, ret_count) : NULL;
+}
+
+struct pen_stop *pen_stop_new(void)
+{
+    struct pen_stop *stop = calloc(1, sizeof *stop);
+    if (stop != NULL) {
+        stop->cancel.deadline_us = UINT64_MAX;
+    }
+    return stop;
+}
+
+void pen_stop_free(struct pen_stop *stop)
+{
+    free(stop);
+}
+
+void pen_stop_arm(struct pen_stop *stop, uint64_t deadline_us)
+{
+    stop->cancel.deadline_us = deadline_us;
+    atomic_store(&stop->cancel.stop, 0);
+}
+
+void pen_stop_now(struct pen_stop *stop)
+{
+    atomic_store(&stop->cancel.stop, 1);
+}

@@ -1,0 +1,83 @@
+/*
+ * case.h - a verification case: a model, inputs and expected outputs, in any of the three layouts (ONNX test folder, golden JSON, light model).
+ *
+ * Threads: one-at-a-time. A case owns everything it points to, in one arena.
+ */
+#ifndef CASE_H
+#define CASE_H
+
+#include "run/rt_arena.h"
+#include "run/session_values.h"
+
+enum case_kind { CASE_ONNX_FOLDER, CASE_GOLDEN, CASE_LIGHT };
+
+/* How to compare: engine/README.md, the table of tolerances. */
+struct tolerance {
+    bool
+        by_range; /* golden: bound = rtol x range of the expected output (and nmse); else |d| <= atol + rtol |expected| */
+    double rtol, atol;
+    double nmse; /* by_range: bound of the normalised mean square error; 0 = not checked */
+    double lsb;  /* integer outputs: largest difference; 0 = exact */
+    bool top1;   /* the largest element must be at the same place */
+};
+
+#define CASE_VALUES_MAX 64
+
+struct case_set {
+    struct rt_value inputs[CASE_VALUES_MAX];
+    uint32_t input_count;
+    struct rt_value expected[CASE_VALUES_MAX];
+    double noise[CASE_VALUES_MAX]; /* golden: relative difference of two runtimes */
+    uint32_t expected_count;
+    const char *input_names[CASE_VALUES_MAX]; /* golden: NULL = by position */
+};
+
+struct case_ref {
+    enum case_kind kind;
+    char *path; /* the folder, the golden JSON, or the light model */
+    char *name; /* relative to the PATH given */
+};
+
+struct case_list {
+    struct case_ref *items;
+    size_t count, room;
+};
+
+/* Adds every case at or below `path`, sorted by name. */
+enum pen_status case_find(const char *path, struct case_list *list, struct pen_error *reterr);
+void case_list_fini(struct case_list *list);
+
+/* The model file of a case; in arena memory. */
+const char *case_model_path(const struct case_ref *ref, struct rt_arena *arena, struct pen_error *reterr);
+/* Number of data sets; set `index` read into *set with memory from the arena. `model` tells the declared kinds. */
+uint32_t case_sets(const struct case_ref *ref);
+enum pen_status case_read(const struct case_ref *ref, uint32_t index, const struct pen_model *model,
+                          struct rt_arena *arena, struct case_set *set, struct tolerance *ret_tolerance,
+                          struct pen_error *reterr);
+
+/* By layout. */
+uint32_t onnx_folder_sets(const char *folder);
+enum pen_status onnx_folder_read(const char *folder, uint32_t index, const struct pen_model *model,
+                                 struct rt_arena *arena, struct case_set *set, struct pen_error *reterr);
+enum pen_status light_read(const char *path, const struct pen_model *model, struct rt_arena *arena,
+                           struct case_set *set, struct pen_error *reterr);
+const char *golden_model_path(const char *json_path, struct rt_arena *arena, struct pen_error *reterr);
+enum pen_status golden_read(const char *json_path, const struct pen_model *model, struct rt_arena *arena,
+                            struct case_set *set, struct tolerance *tolerance, struct pen_error *reterr);
+/* A whole file with LIFETIME_PAD zero bytes behind it. */
+enum pen_status case_file(struct rt_arena *arena, const char *path, void **ret_bytes, size_t *ret_size,
+                          struct pen_error *reterr);
+char *case_join(struct rt_arena *arena, const char *folder, const char *name); /* NULL without memory */
+
+/* A copy whose memory is all in the arena. */
+enum pen_status case_value_copy(struct rt_arena *arena, const struct rt_value *from, struct rt_value *ret);
+
+/* compare.c: what was found; max_abs and max_rel over all elements. False with a reason. */
+struct comparison {
+    double max_abs, max_rel;
+    char reason[256];
+};
+bool compare_value(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *tolerance,
+                   double noise, const char *name, struct comparison *c);
+
+#endif

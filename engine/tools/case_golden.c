@@ -1,0 +1,164 @@
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/case.h"
+
+static const char *folder_of(struct rt_arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+    char *folder = rt_arena_alloc(arena, length + 2);
+    if (folder != NULL) {
+        snprintf(folder, length + 2, "%.*s", length == 0 ? 1 : (int)length, length == 0 ? "." : path);
+    }
+    return folder;
+}
+
+static cJSON *json_read(const char *path, struct rt_arena *arena, struct pen_error *reterr)
+{
+    void *bytes = NULL;
+    size_t size = 0;
+    if (case_file(arena, path, &bytes, &size, reterr) != PEN_OK) {
+        return NULL;
+    }
+    cJSON *json = cJSON_ParseWithLength(bytes, size);
+    if (json == NULL) {
+        pen_error_set(reterr, PEN_ERR_CORRUPT, "%s is not JSON", path);
+    }
+    return json;
+}
+
+const char *golden_model_path(const char *json_path, struct rt_arena *arena, struct pen_error *reterr)
+{
+    cJSON *json = json_read(json_path, arena, reterr);
+    if (json == NULL) {
+        return NULL;
+    }
+    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model"));
+    const char *golden = folder_of(arena, json_path);
+    const char *folder = golden != NULL ? folder_of(arena, golden) : NULL;
+    const char *path = model != NULL && folder != NULL ? case_join(arena, folder, model) : NULL;
+    if (path == NULL) {
+        pen_error_set(reterr, PEN_ERR_CORRUPT, "%s names no model", json_path);
+    }
+    cJSON_Delete(json);
+    return path;
+}
+
+/* One {name, dtype, shape, file} entry. */
+static enum pen_status tensor_read(const cJSON *entry, const char *folder, struct rt_arena *arena, struct rt_value *ret,
+                                   const char **ret_name, struct pen_error *reterr)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "name"));
+    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "dtype"));
+    const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "file"));
+    const cJSON *dims = cJSON_GetObjectItemCaseSensitive(entry, "shape");
+    *ret = (struct rt_value){.kind = VALUE_TENSOR, .dtype = pen_dtype_parse(dtype != NULL ? dtype : "float32")};
+    if (file == NULL || ret->dtype == PEN_DTYPE_NONE || !cJSON_IsArray(dims) ||
+        cJSON_GetArraySize(dims) > PEN_MAX_RANK) {
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "tensor '%s' of the golden case has no usable file, dtype or shape",
+                             name != NULL ? name : "?");
+    }
+    const cJSON *dim = NULL;
+    cJSON_ArrayForEach(dim, dims)
+    {
+        ret->shape.dim[ret->shape.rank++] = (int64_t)cJSON_GetNumberValue(dim);
+    }
+    size_t need = 0;
+    enum pen_status status = shape_bytes(&ret->shape, ret->dtype, 0, &need);
+    const char *path = case_join(arena, folder, file);
+    if (status == PEN_OK && path != NULL) {
+        status = case_file(arena, path, &ret->data, &ret->bytes, reterr);
+    }
+    if (status == PEN_OK && ret->bytes != need) {
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "%s has %zu bytes, its shape needs %zu", file, ret->bytes, need);
+    }
+    if (name != NULL) {
+        char *copy = rt_arena_alloc(arena, strlen(name) + 1);
+        if (copy != NULL) {
+            memcpy(copy, name, strlen(name) + 1);
+        }
+        *ret_name = copy;
+    }
+    return status;
+}
+
+static bool quantised_model(const struct case_set *set)
+{
+    for (uint32_t i = 0; i < set->expected_count; i++) {
+        if (set->expected[i].dtype != PEN_DTYPE_I8 && set->expected[i].dtype != PEN_DTYPE_U8) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Inputs given by name may stand in another order than the model's. */
+static void order_by_name(struct case_set *set, const struct pen_model *model)
+{
+    size_t count = 0;
+    const struct pen_tensor *sigs = pen_model_inputs(model, &count);
+    for (uint32_t i = 0; i < count && i < set->input_count; i++) {
+        for (uint32_t k = i + 1; k < set->input_count; k++) {
+            bool here = set->input_names[i] != NULL && strcmp(set->input_names[i], sigs[i].name) == 0;
+            if (!here && set->input_names[k] != NULL && strcmp(set->input_names[k], sigs[i].name) == 0) {
+                struct rt_value v = set->inputs[i];
+                set->inputs[i] = set->inputs[k];
+                set->inputs[k] = v;
+                const char *name = set->input_names[i];
+                set->input_names[i] = set->input_names[k];
+                set->input_names[k] = name;
+            }
+        }
+    }
+}
+
+static enum pen_status read_lists(const cJSON *json, const char *folder, struct rt_arena *arena, struct case_set *set,
+                                  struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    const cJSON *entry = NULL;
+    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(json, "inputs"))
+    {
+        if (status == PEN_OK && set->input_count < CASE_VALUES_MAX) {
+            status = tensor_read(entry, folder, arena, &set->inputs[set->input_count],
+                                 &set->input_names[set->input_count], reterr);
+            set->input_count++;
+        }
+    }
+    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(json, "outputs"))
+    {
+        const char *name = NULL;
+        if (status == PEN_OK && set->expected_count < CASE_VALUES_MAX) {
+            const cJSON *noise = cJSON_GetObjectItemCaseSensitive(entry, "second_rel_to_range");
+            set->noise[set->expected_count] = cJSON_IsNumber(noise) ? cJSON_GetNumberValue(noise) : 0;
+            status = tensor_read(entry, folder, arena, &set->expected[set->expected_count], &name, reterr);
+            set->expected_count++;
+        }
+    }
+    return status;
+}
+
+enum pen_status golden_read(const char *json_path, const struct pen_model *model, struct rt_arena *arena,
+                            struct case_set *set, struct tolerance *tolerance, struct pen_error *reterr)
+{
+    const char *folder = folder_of(arena, json_path);
+    cJSON *json = json_read(json_path, arena, reterr);
+    if (json == NULL || folder == NULL) {
+        cJSON_Delete(json);
+        return PEN_ERR_CORRUPT;
+    }
+    enum pen_status status = read_lists(json, folder, arena, set, reterr);
+    bool classifier = cJSON_HasObjectItem(json, "top5");
+    cJSON_Delete(json);
+    if (status != PEN_OK) {
+        return status;
+    }
+    order_by_name(set, model);
+    bool quantised = quantised_model(set);
+    *tolerance = (struct tolerance){
+        .by_range = !quantised, .rtol = 1e-4, .nmse = 1e-9, .lsb = quantised ? 2 : 0, .top1 = classifier || quantised};
+    return PEN_OK;
+}

@@ -1,0 +1,258 @@
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+struct bench_options {
+    struct tool_options tool;
+    const char *model;
+    struct setting_list shapes;
+    int64_t batch, runs, seconds_us;
+    bool profile;
+};
+
+static const struct setting table[] = {
+    {.name = "model", .type = SETTING_TEXT, .offset = offsetof(struct bench_options, model), .help = "model file"},
+    TOOL_SETTINGS(struct bench_options),
+    {.name = "batch",
+     .type = SETTING_INT,
+     .offset = offsetof(struct bench_options, batch),
+     .def = "1",
+     .min = 1,
+     .max = 65536,
+     .help = "size of a dynamic first dimension"},
+    {.name = "shape",
+     .type = SETTING_LIST,
+     .offset = offsetof(struct bench_options, shapes),
+     .help = "shape of an input: name=1x224x224x3 (repeatable)"},
+    {.name = "runs",
+     .type = SETTING_INT,
+     .offset = offsetof(struct bench_options, runs),
+     .def = "0",
+     .min = 0,
+     .max = 1000000,
+     .help = "timed runs; 0 = as many as fit in --seconds, at least 10"},
+    {.name = "seconds",
+     .type = SETTING_DURATION,
+     .offset = offsetof(struct bench_options, seconds_us),
+     .def = "2s",
+     .unit = "us",
+     .min = 1000,
+     .max = 600000000,
+     .help = "time for the timed runs"},
+    {.name = "profile",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct bench_options, profile),
+     .help = "also print the time per step"},
+    {.name = NULL},
+};
+
+static const struct settings_program program = {
+    .name = "penstock-engine bench",
+    .usage = "penstock-engine bench --model FILE [options]",
+    .about = "Times loading, warm-up, the first run and then many runs of a model on seeded random inputs.",
+    .after = "JSON keys: model, backend, device, library, precision, threads, batch, load_ms, warmup_ms, first_run_ms, "
+             "runs, median_ms, p10_ms, p90_ms, min_ms,\n"
+             "peak_rss_bytes, placement.",
+    .table = table,
+};
+
+#define RUNS_MAX 100000
+
+struct bench {
+    const struct bench_options *options;
+    struct pen_engine *engine;
+    struct pen_model *model;
+    struct pen_session *session;
+    struct pen_tensor inputs[TOOL_INPUTS_MAX];
+    void *buffers[TOOL_INPUTS_MAX];
+    size_t input_count;
+    double load_ms, warmup_ms, first_ms;
+    double *times;
+    size_t runs;
+};
+
+static uint64_t splitmix64(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/* Floats in [0, 1), integers in 0..9, booleans: values every model can take. */
+static void fill(const struct pen_tensor *t, void *data, uint64_t *seed)
+{
+    size_t width = pen_dtype_bits(t->dtype) / 8;
+    memset(data, 0, t->bytes);
+    for (size_t i = 0; width > 0 && i < t->bytes / width; i++) {
+        uint64_t r = splitmix64(seed);
+        float f = (float)(r >> 40) * 0x1p-24f;
+        double d = (double)f;
+        uint16_t half = t->dtype == PEN_DTYPE_F16 ? pen_f32_to_f16(f) : pen_f32_to_bf16(f);
+        uint64_t integer = t->dtype == PEN_DTYPE_BOOL ? r & 1u : r % 10u;
+        const void *from = t->dtype == PEN_DTYPE_F32                                 ? (const void *)&f
+                           : t->dtype == PEN_DTYPE_F64                               ? (const void *)&d
+                           : t->dtype == PEN_DTYPE_F16 || t->dtype == PEN_DTYPE_BF16 ? (const void *)&half
+                                                                                     : (const void *)&integer;
+        memcpy((char *)data + i * width, from, width);
+    }
+}
+
+static enum pen_status inputs_make(struct bench *b, struct pen_error *reterr)
+{
+    uint64_t seed = 1;
+    enum pen_status status = tool_inputs(b->model, &b->options->shapes, b->options->batch, b->inputs, TOOL_INPUTS_MAX,
+                                         &b->input_count, reterr);
+    for (size_t i = 0; status == PEN_OK && i < b->input_count; i++) {
+        if (b->inputs[i].dtype == PEN_DTYPE_STRING) {
+            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "input '%s' is a string: bench makes numbers only",
+                                 b->inputs[i].name);
+        }
+        b->buffers[i] = malloc(b->inputs[i].bytes + 64);
+        if (b->buffers[i] == NULL) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for input '%s'", b->inputs[i].name);
+        }
+        fill(&b->inputs[i], b->buffers[i], &seed);
+        b->inputs[i].data = b->buffers[i];
+    }
+    return status;
+}
+
+static int compare_double(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static enum pen_status run_once(struct bench *b, double *ret_ms, struct pen_error *reterr)
+{
+    const struct pen_tensor *outputs = NULL;
+    size_t count = 0;
+    uint64_t start = tool_now_us();
+    enum pen_status status = pen_session_run(b->session, b->inputs, b->input_count, NULL, &outputs, &count, reterr);
+    *ret_ms = (double)(tool_now_us() - start) / 1000.0;
+    return status;
+}
+
+static enum pen_status measure(struct bench *b, struct pen_error *reterr)
+{
+    uint64_t start = tool_now_us();
+    enum pen_status status = pen_model_load(b->engine, b->options->model, &b->model, reterr);
+    b->load_ms = (double)(tool_now_us() - start) / 1000.0;
+    if (status == PEN_OK) {
+        status = pen_session_new(b->model, &b->session, reterr);
+    }
+    if (status == PEN_OK) {
+        status = inputs_make(b, reterr);
+    }
+    start = tool_now_us();
+    if (status == PEN_OK) {
+        status = pen_session_warm(b->session, b->inputs, b->input_count, NULL, NULL, reterr);
+    }
+    b->warmup_ms = (double)(tool_now_us() - start) / 1000.0;
+    if (status == PEN_OK) {
+        status = run_once(b, &b->first_ms, reterr);
+    }
+    b->times = calloc(RUNS_MAX, sizeof *b->times);
+    if (b->times == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the times");
+    }
+    pen_session_profile(b->session, b->options->profile && status == PEN_OK);
+    uint64_t until = tool_now_us() + (uint64_t)b->options->seconds_us;
+    size_t want = b->options->runs > 0 ? (size_t)b->options->runs : 0;
+    while (status == PEN_OK && b->runs < RUNS_MAX &&
+           (want > 0 ? b->runs < want : b->runs < 10 || tool_now_us() < until)) {
+        status = run_once(b, &b->times[b->runs++], reterr);
+    }
+    qsort(b->times, b->runs, sizeof *b->times, compare_double);
+    return status;
+}
+
+static void print_json(const struct bench *b)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "model", b->options->model);
+    cJSON_AddStringToObject(o, "backend", pen_engine_backend(b->engine));
+    cJSON_AddStringToObject(o, "device", pen_engine_device(b->engine));
+    cJSON_AddStringToObject(o, "library", pen_engine_library(b->engine));
+    cJSON_AddStringToObject(o, "precision", b->options->tool.precision);
+    cJSON_AddNumberToObject(o, "threads", (double)b->options->tool.threads);
+    cJSON_AddNumberToObject(o, "batch", (double)b->options->batch);
+    cJSON_AddNumberToObject(o, "load_ms", b->load_ms);
+    cJSON_AddNumberToObject(o, "warmup_ms", b->warmup_ms);
+    cJSON_AddNumberToObject(o, "first_run_ms", b->first_ms);
+    cJSON_AddNumberToObject(o, "runs", (double)b->runs);
+    cJSON_AddNumberToObject(o, "median_ms", b->times[b->runs / 2]);
+    cJSON_AddNumberToObject(o, "p10_ms", b->times[b->runs / 10]);
+    cJSON_AddNumberToObject(o, "p90_ms", b->times[b->runs * 9 / 10]);
+    cJSON_AddNumberToObject(o, "min_ms", b->times[0]);
+    cJSON_AddNumberToObject(o, "peak_rss_bytes", (double)tool_peak_rss_bytes());
+    cJSON_AddStringToObject(o, "placement", pen_model_placement(b->model));
+    char *text = cJSON_PrintUnformatted(o);
+    printf("%s\n", text != NULL ? text : "{}");
+    cJSON_free(text);
+    cJSON_Delete(o);
+}
+
+static void print_text(const struct bench *b)
+{
+    printf("model      %s\n", b->options->model);
+    printf("backend    %s, %s (%s), %s, %" PRId64 " threads, batch %" PRId64 "\n", pen_engine_backend(b->engine),
+           pen_engine_device(b->engine), pen_engine_library(b->engine), b->options->tool.precision,
+           b->options->tool.threads, b->options->batch);
+    printf("placement  %s\n", pen_model_placement(b->model));
+    printf("load       %.2f ms\nwarm-up    %.2f ms\nfirst run  %.3f ms\n", b->load_ms, b->warmup_ms, b->first_ms);
+    printf("runs       %zu: median %.3f ms, p10 %.3f, p90 %.3f, min %.3f\n", b->runs, b->times[b->runs / 2],
+           b->times[b->runs / 10], b->times[b->runs * 9 / 10], b->times[0]);
+    printf("peak RSS   %.1f MiB\n", (double)tool_peak_rss_bytes() / 1048576.0);
+    size_t rows = 0;
+    const struct pen_profile_row *row = pen_session_profile_rows(b->session, &rows);
+    for (size_t i = 0; i < rows; i++) {
+        printf("  %-10s %-24s %-32s %10.1f us\n", row[i].backend, row[i].op, row[i].node,
+               (double)row[i].total_ns / 1000.0 / (double)row[i].runs);
+    }
+}
+
+static void bench_fini(struct bench *b)
+{
+    for (size_t i = 0; i < b->input_count; i++) {
+        free(b->buffers[i]);
+    }
+    free(b->times);
+    pen_session_free(b->session);
+    pen_model_free(b->model);
+    pen_engine_free(b->engine);
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    struct bench_options options = {0};
+    struct settings_store *store = NULL;
+    enum settings_outcome outcome = SETTINGS_RUN;
+    struct pen_error error = {0};
+    if (settings_load(&program, argc, argv, &options, NULL, 0, NULL, &outcome, &store, &error) != PEN_OK) {
+        tool_fail(&error);
+        return TOOL_USAGE;
+    }
+    int code = TOOL_OK;
+    if (outcome == SETTINGS_RUN && (options.model == NULL || options.model[0] == '\0')) {
+        fprintf(stderr, "penstock-engine: bench needs --model FILE\n");
+        code = TOOL_USAGE;
+    } else if (outcome == SETTINGS_RUN) {
+        struct bench b = {.options = &options};
+        code = tool_engine(&options.tool, false, &b.engine);
+        if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
+            code = tool_fail(&error);
+        } else if (code == TOOL_OK) {
+            (options.tool.json ? print_json : print_text)(&b);
+        }
+        bench_fini(&b);
+    }
+    settings_free(store);
+    return code;
+}

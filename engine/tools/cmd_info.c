@@ -1,0 +1,106 @@
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/tool.h"
+#include "version.h"
+
+struct info_options {
+    struct tool_options tool;
+};
+
+static const struct setting table[] = {TOOL_SETTINGS(struct info_options), {.name = NULL}};
+
+static const struct settings_program program = {
+    .name = "penstock-engine info",
+    .usage = "penstock-engine info [options]",
+    .about = "Lists the backends of this build, what this host offers them, and the flags of the chosen one after its "
+             "self-test.",
+    .after = "JSON keys: version, chosen, backends[{name, priority, available, reason, device, library, "
+             "precisions[]}], flags{name: value}.",
+    .table = table,
+};
+
+static const char *const precision_names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
+
+static void print_json(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "version", version_build());
+    cJSON_AddStringToObject(root, "chosen", pen_engine_backend(engine));
+    cJSON *list = cJSON_AddArrayToObject(root, "backends");
+    for (size_t i = 0; i < count; i++) {
+        cJSON *b = cJSON_CreateObject();
+        cJSON_AddStringToObject(b, "name", infos[i].name);
+        cJSON_AddNumberToObject(b, "priority", infos[i].priority);
+        cJSON_AddBoolToObject(b, "available", infos[i].available);
+        cJSON_AddStringToObject(b, "reason", infos[i].reason);
+        cJSON_AddStringToObject(b, "device", infos[i].device);
+        cJSON_AddStringToObject(b, "library", infos[i].library);
+        cJSON *precisions = cJSON_AddArrayToObject(b, "precisions");
+        for (size_t p = 1; p < sizeof precision_names / sizeof precision_names[0]; p++) {
+            if ((infos[i].precisions & (1u << p)) != 0) {
+                cJSON_AddItemToArray(precisions, cJSON_CreateString(precision_names[p]));
+            }
+        }
+        cJSON_AddItemToArray(list, b);
+    }
+    size_t flag_count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &flag_count);
+    cJSON *object = cJSON_AddObjectToObject(root, "flags");
+    for (size_t i = 0; i < flag_count; i++) {
+        cJSON_AddStringToObject(object, flags[i].name, flags[i].value);
+    }
+    char *text = cJSON_PrintUnformatted(root);
+    printf("%s\n", text != NULL ? text : "{}");
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+static void print_text(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
+{
+    printf("%s\n\nbackends, by priority:\n", version_build());
+    for (size_t i = 0; i < count; i++) {
+        printf("  %-10s %3d  %-11s %s%s%s%s\n", infos[i].name, infos[i].priority,
+               infos[i].available ? "available" : "unavailable", infos[i].available ? infos[i].device : infos[i].reason,
+               infos[i].library[0] != '\0' ? " (" : "", infos[i].library, infos[i].library[0] != '\0' ? ")" : "");
+        printf("  %-10s      precisions:", "");
+        for (size_t p = 1; p < sizeof precision_names / sizeof precision_names[0]; p++) {
+            if ((infos[i].precisions & (1u << p)) != 0) {
+                printf(" %s", precision_names[p]);
+            }
+        }
+        printf("\n");
+    }
+    printf("\nchosen: %s\nflags:\n", pen_engine_backend(engine));
+    size_t flag_count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &flag_count);
+    for (size_t i = 0; i < flag_count; i++) {
+        printf("  %-24s %s\n", flags[i].name, flags[i].value);
+    }
+}
+
+int cmd_info(int argc, char **argv)
+{
+    struct info_options options = {0};
+    struct settings_store *store = NULL;
+    enum settings_outcome outcome = SETTINGS_RUN;
+    struct pen_error error = {0};
+    if (settings_load(&program, argc, argv, &options, NULL, 0, NULL, &outcome, &store, &error) != PEN_OK) {
+        tool_fail(&error);
+        return TOOL_USAGE;
+    }
+    int code = TOOL_OK;
+    struct pen_engine *engine = NULL;
+    if (outcome == SETTINGS_RUN) {
+        code = tool_engine(&options.tool, false, &engine);
+    }
+    if (engine != NULL) {
+        struct pen_backend_info infos[16];
+        size_t count = pen_backends(infos, 16);
+        (options.tool.json ? print_json : print_text)(infos, count > 16 ? 16 : count, engine);
+    }
+    pen_engine_free(engine);
+    settings_free(store);
+    return code;
+}

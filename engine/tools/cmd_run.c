@@ -1,0 +1,277 @@
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/case.h"
+#include "tools/npy_file.h"
+#include "tools/tool.h"
+
+struct run_options {
+    struct tool_options tool;
+    const char *model, *output_dir;
+    struct setting_list inputs, shapes;
+    double image_scale;
+    bool strict, profile;
+};
+
+static const struct setting table[] = {
+    {.name = "model", .type = SETTING_TEXT, .offset = offsetof(struct run_options, model), .help = "model file"},
+    {.name = "input",
+     .type = SETTING_LIST,
+     .offset = offsetof(struct run_options, inputs),
+     .help = "name=file of each input: .npy, .png, .jpg or .bin (raw little-endian)"},
+    {.name = "output-dir",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct run_options, output_dir),
+     .def = ".",
+     .help = "where NAME.npy of each output is written"},
+    {.name = "shape",
+     .type = SETTING_LIST,
+     .offset = offsetof(struct run_options, shapes),
+     .help = "shape of a .bin input with dynamic dims: name=1x3x224x224"},
+    {.name = "image-scale",
+     .type = SETTING_NUMBER,
+     .offset = offsetof(struct run_options, image_scale),
+     .def = "0.00392156862745098",
+     .help = "factor on 0..255 for images into float inputs"},
+    {.name = "strict",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct run_options, strict),
+     .help = "fail unless the backend takes every node"},
+    {.name = "profile",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct run_options, profile),
+     .help = "print the time per step"},
+    TOOL_SETTINGS(struct run_options),
+    {.name = NULL},
+};
+
+static const struct settings_program program = {
+    .name = "penstock-engine run",
+    .usage = "penstock-engine run --model FILE --input name=file ... --output-dir DIR",
+    .about = "Runs a model once on tensors or images from files and writes each output as .npy.",
+    .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}].",
+    .table = table,
+};
+
+static bool has_end(const char *path, const char *end)
+{
+    size_t a = strlen(path);
+    size_t b = strlen(end);
+    return a > b && strcmp(path + a - b, end) == 0;
+}
+
+static const char *file_for(const struct setting_list *inputs, const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < inputs->count; i++) {
+        if (strncmp(inputs->items[i], name, length) == 0 && inputs->items[i][length] == '=') {
+            return inputs->items[i] + length + 1;
+        }
+    }
+    return NULL;
+}
+
+/* Pixels [h, w, c] into `t`: NCHW or NHWC by where the channel count (1 or 3) stands; uint8 as they are, floats scaled. */
+static enum pen_status image_into(const char *path, double scale, struct rt_arena *arena, struct pen_tensor *t,
+                                  struct pen_error *reterr)
+{
+    bool nchw = t->rank == 4 && (t->dims[1] == 1 || t->dims[1] == 3);
+    bool nhwc = !nchw && t->rank == 4 && (t->dims[3] == 1 || t->dims[3] == 3);
+    if ((!nchw && !nhwc) || t->dims[0] != 1 || (t->dtype != PEN_DTYPE_F32 && t->dtype != PEN_DTYPE_U8)) {
+        return pen_error_set(
+            reterr, PEN_ERR_SHAPE,
+            "input '%s' does not look like one image (f32 or u8, NCHW or NHWC, 1 or 3 channels): give a .npy", t->name);
+    }
+    int64_t h = t->dims[nchw ? 2 : 1];
+    int64_t w = t->dims[nchw ? 3 : 2];
+    size_t c = (size_t)t->dims[nchw ? 1 : 3];
+    struct pen_tensor image = {.name = t->name};
+    enum pen_status status = image_read(path, (uint32_t)c, h, w, arena, &image, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    size_t area = (size_t)(image.dims[0] * image.dims[1]);
+    void *data = rt_arena_alloc(arena, area * c * (t->dtype == PEN_DTYPE_F32 ? 4 : 1));
+    if (data == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for input '%s'", t->name);
+    }
+    const unsigned char *pixels = image.data;
+    for (size_t i = 0; i < area * c; i++) {
+        size_t to = nchw ? (i % c) * area + i / c : i;
+        if (t->dtype == PEN_DTYPE_F32) {
+            ((float *)data)[to] = (float)((double)pixels[i] * scale);
+        } else {
+            ((unsigned char *)data)[to] = pixels[i];
+        }
+    }
+    t->data = data;
+    t->bytes = area * c * (t->dtype == PEN_DTYPE_F32 ? 4 : 1);
+    return PEN_OK;
+}
+
+static enum pen_status input_read(const struct run_options *o, struct rt_arena *arena, struct pen_tensor *t,
+                                  struct pen_error *reterr)
+{
+    const char *path = file_for(&o->inputs, t->name);
+    if (path == NULL) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "input '%s' is missing: add --input '%s=FILE'", t->name, t->name);
+    }
+    if (has_end(path, ".npy")) {
+        return npy_read(path, arena, t, reterr);
+    }
+    if (has_end(path, ".png") || has_end(path, ".jpg") || has_end(path, ".jpeg")) {
+        return image_into(path, o->image_scale, arena, t, reterr);
+    }
+    void *bytes = NULL;
+    enum pen_status status = case_file(arena, path, &bytes, &t->bytes, reterr);
+    t->data = bytes;
+    return status;
+}
+
+static enum pen_status output_write(const struct run_options *o, const struct pen_tensor *t, cJSON *list,
+                                    struct pen_error *reterr)
+{
+    char path[4096];
+    char shape[128];
+    char name[256];
+    snprintf(name, sizeof name, "%s", t->name);
+    for (char *c = name; *c != '\0'; c++) {
+        *c = *c == '/' || *c == ':' ? '_' : *c;
+    }
+    snprintf(path, sizeof path, "%s/%s.npy", o->output_dir, name);
+    enum pen_status status = npy_write(path, t, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    cJSON *entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "name", t->name);
+    cJSON_AddStringToObject(entry, "dtype", pen_dtype_name(t->dtype));
+    cJSON_AddStringToObject(entry, "shape", pen_shape_text(t->dims, t->rank, shape, sizeof shape));
+    cJSON_AddStringToObject(entry, "file", path);
+    cJSON_AddItemToArray(list, entry);
+    if (!o->tool.json) {
+        printf("%s  %s  %s  -> %s\n", t->name, pen_dtype_name(t->dtype), shape, path);
+    }
+    return PEN_OK;
+}
+
+static void print_json(const struct run_options *o, const struct pen_engine *engine, const struct pen_model *model,
+                       double ms, cJSON *list)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "model", o->model);
+    cJSON_AddStringToObject(root, "backend", pen_engine_backend(engine));
+    cJSON_AddStringToObject(root, "placement", pen_model_placement(model));
+    cJSON_AddNumberToObject(root, "run_ms", ms);
+    cJSON_AddItemReferenceToObject(root, "outputs", list);
+    char *text = cJSON_PrintUnformatted(root);
+    printf("%s\n", text != NULL ? text : "{}");
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+static enum pen_status inputs_known(const struct run_options *o, const struct pen_tensor *inputs, size_t count,
+                                    struct pen_error *reterr)
+{
+    for (size_t i = 0; i < o->inputs.count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < count && !found; k++) {
+            size_t length = strlen(inputs[k].name);
+            found = strncmp(o->inputs.items[i], inputs[k].name, length) == 0 && o->inputs.items[i][length] == '=';
+        }
+        if (!found) {
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                                 "--input %s names no input of the model; its first input is '%s'", o->inputs.items[i],
+                                 count > 0 ? inputs[0].name : "(none)");
+        }
+    }
+    return PEN_OK;
+}
+
+static enum pen_status run(const struct run_options *o, struct pen_engine *engine, struct rt_arena *arena, cJSON *list,
+                           struct pen_error *reterr)
+{
+    struct pen_model *model = NULL;
+    struct pen_session *session = NULL;
+    struct pen_tensor inputs[TOOL_INPUTS_MAX];
+    const struct pen_tensor *outputs = NULL;
+    size_t count = 0;
+    size_t output_count = 0;
+    enum pen_status status = pen_model_load(engine, o->model, &model, reterr);
+    if (status == PEN_OK) {
+        status = tool_inputs(model, &o->shapes, 1, inputs, TOOL_INPUTS_MAX, &count, reterr);
+    }
+    if (status == PEN_OK) {
+        status = inputs_known(o, inputs, count, reterr);
+    }
+    for (size_t i = 0; status == PEN_OK && i < count; i++) {
+        status = input_read(o, arena, &inputs[i], reterr);
+    }
+    if (status == PEN_OK) {
+        status = pen_session_new(model, &session, reterr);
+    }
+    if (status == PEN_OK) {
+        pen_session_profile(session, o->profile);
+    }
+    uint64_t start = tool_now_us();
+    if (status == PEN_OK) {
+        status = pen_session_run(session, inputs, count, NULL, &outputs, &output_count, reterr);
+    }
+    double ms = (double)(tool_now_us() - start) / 1000.0;
+    for (size_t i = 0; status == PEN_OK && i < output_count; i++) {
+        status = output_write(o, &outputs[i], list, reterr);
+    }
+    if (status == PEN_OK && o->tool.json) {
+        print_json(o, engine, model, ms, list);
+    } else if (status == PEN_OK) {
+        printf("%s in %.3f ms on %s\n", o->model, ms, pen_model_placement(model));
+        size_t rows = 0;
+        const struct pen_profile_row *row = pen_session_profile_rows(session, &rows);
+        for (size_t i = 0; i < rows; i++) {
+            printf("  %-10s %-20s %-32s %10.1f us\n", row[i].backend, row[i].op, row[i].node,
+                   (double)row[i].total_ns / 1000.0);
+        }
+    }
+    pen_session_free(session);
+    pen_model_free(model);
+    return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run_options options = {0};
+    struct settings_store *store = NULL;
+    enum settings_outcome outcome = SETTINGS_RUN;
+    struct pen_error error = {0};
+    if (settings_load(&program, argc, argv, &options, NULL, 0, NULL, &outcome, &store, &error) != PEN_OK) {
+        tool_fail(&error);
+        return TOOL_USAGE;
+    }
+    int code = TOOL_OK;
+    if (outcome == SETTINGS_RUN && (options.model == NULL || options.model[0] == '\0')) {
+        fprintf(stderr, "penstock-engine: run needs --model FILE\n");
+        code = TOOL_USAGE;
+    } else if (outcome == SETTINGS_RUN) {
+        struct pen_engine *engine = NULL;
+        struct rt_arena arena;
+        rt_arena_init(&arena, (uint64_t)8 << 30);
+        cJSON *list = cJSON_CreateArray();
+        if (mkdir(options.output_dir, 0777) != 0 && errno != EEXIST) {
+            fprintf(stderr, "penstock-engine: cannot make folder %s: %s\n", options.output_dir, strerror(errno));
+            code = TOOL_FAILED;
+        }
+        code = code == TOOL_OK ? tool_engine(&options.tool, options.strict, &engine) : code;
+        if (code == TOOL_OK && run(&options, engine, &arena, list, &error) != PEN_OK) {
+            code = tool_fail(&error);
+        }
+        cJSON_Delete(list);
+        rt_arena_fini(&arena);
+        pen_engine_free(engine);
+    }
+    settings_free(store);
+    return code;
+}

@@ -1,0 +1,169 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/reference/element_io.h"
+#include "tools/case.h"
+
+static bool fail(struct comparison *c, const char *name, const char *what)
+{
+    snprintf(c->reason, sizeof c->reason, "output %s: %s", name, what);
+    return false;
+}
+
+static bool shapes_fit(const struct rt_value *got, const struct rt_value *expected, const char *name,
+                       struct comparison *c)
+{
+    char a[64];
+    char b[64];
+    if (got->dtype != expected->dtype) {
+        snprintf(c->reason, sizeof c->reason, "output %s: dtype %s, expected %s", name, pen_dtype_name(got->dtype),
+                 pen_dtype_name(expected->dtype));
+        return false;
+    }
+    if (!shape_equal(&got->shape, &expected->shape)) {
+        snprintf(c->reason, sizeof c->reason, "output %s: shape %s, expected %s", name,
+                 shape_text(&got->shape, a, sizeof a), shape_text(&expected->shape, b, sizeof b));
+        return false;
+    }
+    return true;
+}
+
+static bool compare_strings(const struct rt_value *got, const struct rt_value *expected, const char *name,
+                            struct comparison *c)
+{
+    const struct string_view *a = got->data;
+    const struct string_view *b = expected->data;
+    for (int64_t i = 0; i < shape_elements(&expected->shape); i++) {
+        if (a[i].bytes != b[i].bytes || (a[i].bytes > 0 && memcmp(a[i].text, b[i].text, a[i].bytes) != 0)) {
+            snprintf(c->reason, sizeof c->reason, "output %s: string %" PRId64 " is '%.*s', expected '%.*s'", name, i,
+                     (int)(a[i].bytes > 40 ? 40 : a[i].bytes), a[i].text, (int)(b[i].bytes > 40 ? 40 : b[i].bytes),
+                     b[i].text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Running figures of one tensor. */
+struct figures {
+    double error_square, expected_square, low, high, best_got, best_expected;
+    int64_t top_got, top_expected;
+};
+
+static void figures_add(struct figures *f, int64_t i, double got, double want)
+{
+    f->error_square += (got - want) * (got - want);
+    f->expected_square += want * want;
+    f->low = i == 0 || want < f->low ? want : f->low;
+    f->high = i == 0 || want > f->high ? want : f->high;
+    if (i == 0 || got > f->best_got) {
+        f->best_got = got;
+        f->top_got = i;
+    }
+    if (i == 0 || want > f->best_expected) {
+        f->best_expected = want;
+        f->top_expected = i;
+    }
+}
+
+static bool is_integer(enum pen_dtype dtype)
+{
+    return (element_class(dtype) & (ELEMENT_FLOAT | ELEMENT_COMPLEX)) == 0;
+}
+
+/* One element: NaN only fits NaN, an infinity only itself. Counts the figures; remembers the worst. */
+static bool element_fits(double got, double want, double bound, struct comparison *c)
+{
+    if (isnan(got) || isnan(want)) {
+        return isnan(got) && isnan(want);
+    }
+    if (isinf(got) || isinf(want)) {
+        return got == want;
+    }
+    double d = fabs(got - want);
+    c->max_abs = d > c->max_abs ? d : c->max_abs;
+    double rel = want != 0 ? d / fabs(want) : 0;
+    c->max_rel = rel > c->max_rel ? rel : c->max_rel;
+    return d <= bound;
+}
+
+static double range_of(const struct rt_value *v, int64_t count)
+{
+    struct figures f = {0};
+    for (int64_t i = 0; i < count; i++) {
+        double want = load_one_f64(v->data, v->dtype, i);
+        if (isfinite(want)) {
+            figures_add(&f, i, want, want);
+        }
+    }
+    double range = f.high - f.low;
+    double largest = fmax(fabs(f.high), fabs(f.low));
+    return range > 0 ? range : largest;
+}
+
+static bool compare_numbers(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *t,
+                            double noise, const char *name, struct comparison *c)
+{
+    int64_t count = shape_elements(&expected->shape);
+    struct figures f = {0};
+    bool integer = is_integer(expected->dtype);
+    double range = t->by_range && !integer ? range_of(expected, count) : 0;
+    double share = fmax(t->rtol, 3 * noise);
+    bool fits = true;
+    for (int64_t i = 0; i < count; i++) {
+        double a = load_one_f64(got->data, got->dtype, i);
+        double b = load_one_f64(expected->data, expected->dtype, i);
+        double bound = integer ? t->lsb : t->by_range ? share * range : t->atol + t->rtol * fabs(b);
+        bool here = element_fits(a, b, bound, c);
+        if (!here && fits) {
+            snprintf(c->reason, sizeof c->reason, "output %s: element %" PRId64 " is %.9g, expected %.9g (bound %.3g)",
+                     name, i, a, b, bound);
+            fits = false;
+        }
+        figures_add(&f, i, a, b);
+    }
+    if (!fits) {
+        return false;
+    }
+    double nmse = f.expected_square > 0 ? f.error_square / f.expected_square : 0;
+    if (t->by_range && !integer && t->nmse > 0 && nmse > fmax(t->nmse, 9 * noise * noise)) {
+        snprintf(c->reason, sizeof c->reason, "output %s: normalised mean square error %.3g is over %.3g", name, nmse,
+                 t->nmse);
+        return false;
+    }
+    if (t->top1 && count > 1 && f.top_got != f.top_expected &&
+        f.best_expected != load_one_f64(expected->data, expected->dtype, f.top_got)) {
+        snprintf(c->reason, sizeof c->reason, "output %s: largest at %" PRId64 ", expected %" PRId64, name, f.top_got,
+                 f.top_expected);
+        return false;
+    }
+    return true;
+}
+
+bool compare_value(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *tolerance,
+                   double noise, const char *name, struct comparison *c)
+{
+    if (got->kind != expected->kind) {
+        return fail(c, name, "is of another kind (tensor, sequence or optional)");
+    }
+    if (got->kind != VALUE_TENSOR) {
+        if (got->item_count != expected->item_count) {
+            return fail(c, name, "has another number of items");
+        }
+        for (uint32_t i = 0; i < expected->item_count; i++) {
+            if (!compare_value(&got->items[i], &expected->items[i], tolerance, noise, name, c)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (!shapes_fit(got, expected, name, c)) {
+        return false;
+    }
+    if (expected->dtype == PEN_DTYPE_STRING) {
+        return compare_strings(got, expected, name, c);
+    }
+    return compare_numbers(got, expected, tolerance, noise, name, c);
+}

@@ -1,0 +1,137 @@
+#include "tools/tool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static enum pen_precision precision_parse_name(const char *name)
+{
+    static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return (enum pen_precision)i;
+        }
+    }
+    return PEN_PRECISION_F32;
+}
+
+int tool_fail(const struct pen_error *error)
+{
+    fprintf(stderr, "penstock-engine: %s (%s)\n",
+            error->text[0] != '\0' ? error->text : "failed without a text: please report this",
+            pen_status_name(error->status));
+    return error->status == PEN_ERR_UNSUPPORTED ? TOOL_UNAVAILABLE : TOOL_FAILED;
+}
+
+int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
+{
+    struct pen_engine_options engine_options;
+    struct pen_error error = {0};
+    pen_engine_options_init(&engine_options);
+    engine_options.backend = options->backend;
+    engine_options.precision = precision_parse_name(options->precision);
+    engine_options.threads = (uint32_t)options->threads;
+    engine_options.strict = strict;
+    return pen_engine_new(&engine_options, ret_engine, &error) == PEN_OK ? 0 : tool_fail(&error);
+}
+
+uint64_t tool_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+uint64_t tool_peak_rss_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024u : 0;
+}
+
+int tool_shape_parse(const char *text, int64_t *dims, uint32_t *ret_rank)
+{
+    uint32_t rank = 0;
+    while (*text != '\0') {
+        char *end = NULL;
+        long long dim = strtoll(text, &end, 10);
+        if (end == text || dim < 0 || rank == PEN_MAX_RANK || (*end != 'x' && *end != '\0') ||
+            (*end == 'x' && end[1] == '\0')) {
+            return -1;
+        }
+        dims[rank++] = dim;
+        text = *end == 'x' ? end + 1 : end;
+    }
+    *ret_rank = rank;
+    return 0;
+}
+
+static const char *shape_for(const struct setting_list *shapes, const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < shapes->count; i++) {
+        if (strncmp(shapes->items[i], name, length) == 0 && shapes->items[i][length] == '=') {
+            return shapes->items[i] + length + 1;
+        }
+    }
+    return NULL;
+}
+
+static enum pen_status shapes_known(const struct pen_tensor *sigs, size_t count, const struct setting_list *shapes,
+                                    struct pen_error *reterr)
+{
+    for (size_t i = 0; i < shapes->count; i++) {
+        const char *equals = strchr(shapes->items[i], '=');
+        bool found = false;
+        for (size_t k = 0; equals != NULL && !found && k < count; k++) {
+            found = strlen(sigs[k].name) == (size_t)(equals - shapes->items[i]) &&
+                    strncmp(sigs[k].name, shapes->items[i], strlen(sigs[k].name)) == 0;
+        }
+        if (!found) {
+            return pen_error_set(
+                reterr, PEN_ERR_NOT_FOUND,
+                "--shape %s names no input of the model; write name=1x3x224x224 with one of its input names",
+                shapes->items[i]);
+        }
+    }
+    return PEN_OK;
+}
+
+enum pen_status tool_inputs(const struct pen_model *model, const struct setting_list *shapes, int64_t batch,
+                            struct pen_tensor *ret_inputs, size_t room, size_t *ret_count, struct pen_error *reterr)
+{
+    size_t count = 0;
+    const struct pen_tensor *sigs = pen_model_inputs(model, &count);
+    if (count > room) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model has %zu inputs, this tool takes %zu", count, room);
+    }
+    enum pen_status status = shapes_known(sigs, count, shapes, reterr);
+    for (size_t i = 0; status == PEN_OK && i < count; i++) {
+        struct pen_tensor *t = &ret_inputs[i];
+        *t = sigs[i];
+        const char *given = shape_for(shapes, t->name);
+        if (given != NULL && tool_shape_parse(given, t->dims, &t->rank) != 0) {
+            return pen_error_set(reterr, PEN_ERR_INVALID, "--shape %s=%s is no shape; write it as 1x3x224x224", t->name,
+                                 given);
+        }
+        for (uint32_t d = 0; given == NULL && d < t->rank; d++) {
+            if (t->dims[d] < 0) {
+                t->dims[d] = d == 0 && batch > 0 ? batch : 1;
+            } else if (d == 0 && batch > 1 && t->dims[d] != batch) {
+                return pen_error_set(reterr, PEN_ERR_SHAPE,
+                                     "input '%s' has a fixed first dimension of %" PRId64 ": --batch %" PRId64
+                                     " does not apply",
+                                     t->name, t->dims[d], batch);
+            }
+        }
+        uint64_t elements = 0;
+        status = pen_tensor_elements(t, &elements);
+        if (status == PEN_OK && t->dtype != PEN_DTYPE_STRING && pen_dtype_bytes(t->dtype, elements, &t->bytes) != 0) {
+            status = pen_error_set(reterr, PEN_ERR_TOO_LARGE, "input '%s' is too large", t->name);
+        }
+    }
+    *ret_count = count;
+    return status;
+}

@@ -1,0 +1,66 @@
+/*
+ * tool.h - what the subcommands of penstock-engine share: their table, engine options from settings, error printing.
+ */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include <stdint.h>
+
+#include "penstock/engine.h"
+#include "settings.h"
+
+enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_UNAVAILABLE = 3 };
+
+/* Options every subcommand has; first in each subcommand's options struct. */
+struct tool_options {
+    const char *backend;
+    const char *precision;
+    int64_t threads;
+    bool json;
+};
+#define TOOL_SETTINGS(owner_)                                                                                          \
+    {.name = "backend",                                                                                                \
+     .type = SETTING_TEXT,                                                                                             \
+     .offset = offsetof(owner_, tool.backend),                                                                         \
+     .def = "auto",                                                                                                    \
+     .help = "backend: auto, or a name that `penstock-engine info` lists"},                                            \
+        {.name = "precision",                                                                                          \
+         .type = SETTING_CHOICE,                                                                                       \
+         .offset = offsetof(owner_, tool.precision),                                                                   \
+         .def = "f32",                                                                                                 \
+         .choices = "f32|f16_storage|f16_mma|f16_math|bf16|int8",                                                      \
+         .help = "precision the backend computes in"},                                                                 \
+        {.name = "threads",                                                                                            \
+         .type = SETTING_INT,                                                                                          \
+         .offset = offsetof(owner_, tool.threads),                                                                     \
+         .def = "1",                                                                                                   \
+         .min = 1,                                                                                                     \
+         .max = 1024,                                                                                                  \
+         .help = "threads of the session"},                                                                            \
+    {                                                                                                                  \
+        .name = "json", .type = SETTING_FLAG, .offset = offsetof(owner_, tool.json),                                   \
+        .help = "print one JSON object instead of text"                                                                \
+    }
+
+/* strict: a named backend must take every node. Prints the error and returns an exit code, or 0. */
+int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);
+int tool_fail(
+    const struct pen_error *error); /* prints "penstock-engine: sentence (CODE)" to stderr; the exit code for it */
+uint64_t tool_now_us(void);
+uint64_t tool_peak_rss_bytes(void);
+
+/* "name=1x3x224x224" -> dims; -1 when malformed. */
+int tool_shape_parse(const char *text, int64_t *dims, uint32_t *ret_rank);
+
+/* Inputs of a model with every dynamic dim chosen: from `shapes` ("name=1x3x224x224"), else dim 0 = batch (0: 1) and the rest 1. Checks names. Data NULL. */
+enum pen_status tool_inputs(const struct pen_model *model, const struct setting_list *shapes, int64_t batch,
+                            struct pen_tensor *ret_inputs, size_t room, size_t *ret_count, struct pen_error *reterr);
+#define TOOL_INPUTS_MAX 64
+
+/* The subcommands: argv[0] is the subcommand's name. */
+int cmd_info(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+#endif
