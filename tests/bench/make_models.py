@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """Writes the ONNX files the benches run; weights are seeded, so every host gets the same bytes.
 
-    make_models.py DIR [mobilenet_v2] [resnet50] [null]        # all of them by default
+    make_models.py DIR [mobilenet_v2] [resnet50]        # both by default
 
 mobilenet_v2  MobileNetV2 1.0/224 (Sandler et al. 2018), He-initialised: conv + batch norm + ReLU6, as training frameworks export it
 resnet50      ResNet-50 (He et al. 2015) with the stride in the 3x3 convolution, He-initialised
-null          one Identity on uint8 [N, 1024], as a model folder with config.json: what a pool costs when the model costs nothing
 
 Package: onnx (tests/support/venv.sh makes the environment).
 """
-import json
 import sys
 from pathlib import Path
 
@@ -116,18 +114,6 @@ def resnet50():
     return image_model(net, "resnet50")
 
 
-def write_null(folder):
-    net = Net(0)
-    net.nodes.append(helper.make_node("Identity", ["bytes"], ["copy"], name="identity"))
-    inputs = [helper.make_tensor_value_info("bytes", TensorProto.UINT8, ["N", 1024])]
-    outputs = [helper.make_tensor_value_info("copy", TensorProto.UINT8, ["N", 1024])]
-    (folder / "1").mkdir(parents=True, exist_ok=True)
-    (folder / "1" / "model.onnx").write_bytes(net.model("null", inputs, outputs).SerializeToString())
-    config = {"platform": "onnx", "max_batch_size": 64, "response_cache": {"enable": True}}
-    (folder / "config.json").write_text(json.dumps(config) + "\n")
-    print(f"{folder}: uint8 [N, 1024] -> the same")
-
-
 def write_image_model(path, model):
     path.write_bytes(model.SerializeToString())
     weights = sum(int(np.prod(w.dims)) for w in model.graph.initializer)
@@ -138,16 +124,14 @@ def main(arguments):
     if not arguments or arguments[0].startswith("-"):
         print(__doc__)
         return 2
-    folder, names = Path(arguments[0]), arguments[1:] or ["mobilenet_v2", "resnet50", "null"]
+    folder, names = Path(arguments[0]), arguments[1:] or ["mobilenet_v2", "resnet50"]
     folder.mkdir(parents=True, exist_ok=True)
     builders = {"mobilenet_v2": mobilenet_v2, "resnet50": resnet50}
     for name in names:
-        if name == "null":
-            write_null(folder / "null")
-        elif name in builders:
+        if name in builders:
             write_image_model(folder / f"{name}.onnx", builders[name]())
         else:
-            print(f"make_models.py: unknown model '{name}'; there are {', '.join([*builders, 'null'])}", file=sys.stderr)
+            print(f"make_models.py: unknown model '{name}'; there are {', '.join(builders)}", file=sys.stderr)
             return 2
     return 0
 

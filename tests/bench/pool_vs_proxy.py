@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Our broker beside zmq_proxy with the same frames, in one interleaved run.
+
+    pool_vs_proxy.py BUILD_DIR [--repeats 5] [--bytes 1024]
+
+systems   proxy        bench client - zmq_proxy - echo worker
+          echo         bench client - penstock-broker - echo worker
+          null         bench client - penstock-broker - penstock-worker with the null model in a real slot
+cases     pinned, window 1: everything on one core, the length of the software path     free, window 1: as the system schedules
+          pinned and free, window 64: throughput
+
+Prints the median over the repeats for each and its ratio to the proxy; compare ratios of one run, never microseconds of two.
+Standard library only.
+"""
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+START_TIMEOUT_S = 15
+
+
+class Programs:
+    """What one measurement starts; all of it ends with the block."""
+
+    def __init__(self, prefix):
+        self.prefix, self.started, self.logs = prefix, [], []
+
+    def start(self, command, wait_for):
+        log = tempfile.TemporaryFile("w+")
+        process = subprocess.Popen(self.prefix + command, stdout=log, stderr=subprocess.STDOUT)
+        self.started.append(process)
+        self.logs.append(log)
+        for _ in range(START_TIMEOUT_S * 200):
+            log.seek(0)
+            text = log.read()
+            if wait_for in text:
+                return text
+            if process.poll() is not None:
+                break
+            try:
+                process.wait(0.005)
+            except subprocess.TimeoutExpired:
+                pass
+        sys.exit(f"{command[0]} did not say '{wait_for}':\n{text}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.started):
+            process.terminate()
+        for process in reversed(self.started):
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def start_system(system, programs, tools, bin_dir, models):
+    """Returns (how the client speaks, its endpoint)."""
+    if system == "proxy":
+        clients, workers = free_endpoint(), free_endpoint()
+        programs.start([f"{tools}/bench_proxy", clients, workers], "listening")
+        programs.start([f"{tools}/bench_echo_worker", "proxy", workers], "ready")
+        return "proxy", clients
+    any_port = "tcp://127.0.0.1:*"
+    log = programs.start([f"{bin_dir}/penstock-broker", "--listen-clients", any_port, "--listen-workers", any_port, "--cache", "memory:16MiB"],
+                         "evt=listening")
+    clients, workers = (re.search(rf"\b{name}=(tcp://\S+)", log).group(1) for name in ("clients", "workers"))
+    if system == "echo":
+        programs.start([f"{tools}/bench_echo_worker", "broker", workers], "ready")
+    else:
+        programs.start([f"{bin_dir}/penstock-worker", "--broker", workers, "--models", models, "--backend", "reference", "--slots", "1",
+                        "--threads", "1"], "evt=ready")
+    return "broker", clients
+
+
+def free_endpoint():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def measure(prefix, tools, speak, endpoint, size, window, jobs):
+    done = subprocess.run(prefix + [f"{tools}/bench_client", speak, endpoint, str(size), str(window), str(jobs)], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"bench_client failed: {done.stderr}{done.stdout}")
+    return json.loads(done.stdout)
+
+
+def options():
+    arguments, values = sys.argv[1:], {"--repeats": 5, "--bytes": 1024}
+    for name in values:
+        if name in arguments:
+            at = arguments.index(name)
+            values[name] = int(arguments[at + 1])
+            del arguments[at:at + 2]
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    return Path(arguments[0]), values["--repeats"], values["--bytes"]
+
+
+def main():
+    build, repeats, size = options()
+    tools, bin_dir = build / "tests", build / "bin"
+    core = str(sorted(os.sched_getaffinity(0))[-1])
+    few, many = (3000, 40000) if size <= 65536 else (400, 2000)
+    systems = ["proxy", "echo", "null"]
+    figures = {}
+    with tempfile.TemporaryDirectory() as models:
+        subprocess.run([f"{tools}/bench_null_model", models], check=True)
+        for _ in range(repeats):
+            for place, prefix in [("pinned", ["taskset", "-c", core]), ("free", [])]:
+                for system in systems:
+                    with Programs(prefix) as programs:
+                        speak, endpoint = start_system(system, programs, tools, bin_dir, models)
+                        one = measure(prefix, tools, speak, endpoint, size, 1, few)
+                        wide = measure(prefix, tools, speak, endpoint, size, 64, many)
+                    figures.setdefault((place, system, "p50"), []).append(one["p50_us"])
+                    figures.setdefault((place, system, "rate"), []).append(wide["jobs_per_s"])
+    print(f"{size} bytes in and out, median of {repeats} interleaved repeats, {os.cpu_count()} CPUs")
+    print(f"{'system':8} {'place':7} {'p50 us, window 1':>17} {'minus proxy':>12} {'jobs/s, window 64':>18} {'of proxy':>9}")
+    for place in ["pinned", "free"]:
+        for system in systems:
+            p50 = statistics.median(figures[place, system, "p50"])
+            rate = statistics.median(figures[place, system, "rate"])
+            base_p50 = statistics.median(figures[place, "proxy", "p50"])
+            base_rate = statistics.median(figures[place, "proxy", "rate"])
+            print(f"{system:8} {place:7} {p50:17.0f} {p50 - base_p50:+12.0f} {rate:18.0f} {rate / base_rate:8.2f}x")
+
+
+if __name__ == "__main__":
+    main()

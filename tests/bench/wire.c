@@ -1,0 +1,74 @@
+#include "wire.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zmq.h>
+
+void wire_die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+void wire_send(void *socket, struct envelope *env, const ProtobufCMessage *meta, int more)
+{
+    size_t bytes = meta ? protobuf_c_message_get_packed_size(meta) : 0;
+    zmq_msg_t message;
+    env->meta_bytes = (uint32_t)bytes;
+    if (zmq_msg_init_size(&message, FRAME_ENVELOPE_BYTES + bytes) != 0) {
+        wire_die("out of memory");
+    }
+    envelope_encode(env, zmq_msg_data(&message));
+    if (meta) {
+        protobuf_c_message_pack(meta, (uint8_t *)zmq_msg_data(&message) + FRAME_ENVELOPE_BYTES);
+    }
+    if (zmq_msg_send(&message, socket, more ? ZMQ_SNDMORE : 0) < 0) {
+        wire_die("send: %s", zmq_strerror(zmq_errno()));
+    }
+}
+
+void wire_send_bytes(void *socket, const void *bytes, size_t size, int more)
+{
+    if (zmq_send(socket, bytes, size, more ? ZMQ_SNDMORE : 0) < 0) {
+        wire_die("send: %s", zmq_strerror(zmq_errno()));
+    }
+}
+
+int wire_more(void *socket)
+{
+    int more = 0;
+    size_t size = sizeof more;
+    zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
+    return more;
+}
+
+void wire_drop_rest(void *socket)
+{
+    zmq_msg_t message;
+    zmq_msg_init(&message);
+    while (wire_more(socket)) {
+        if (zmq_msg_recv(&message, socket, 0) < 0) {
+            break;
+        }
+    }
+    zmq_msg_close(&message);
+}
+
+void *wire_dealer(void *context, const char *endpoint)
+{
+    const int none = 0;
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    if (!socket || zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none) ||
+        zmq_setsockopt(socket, ZMQ_RCVHWM, &none, sizeof none) ||
+        zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none) || zmq_connect(socket, endpoint)) {
+        wire_die("cannot connect to %s: %s", endpoint, zmq_strerror(zmq_errno()));
+    }
+    return socket;
+}
