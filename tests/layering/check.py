@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDERS = ["proto", "engine", "broker", "worker", "client-lib"]
+PROGRAMS = {"engine/tools": "engine-tools"}  # a program in a library's folder: it has rules of its own
 
 # What the engine may see of proto: the target proto_base.
 PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h"}
@@ -27,6 +28,7 @@ MAY_SEE = {
     "broker": {"proto"},
     "worker": {"proto", "engine:public"},
     "client-lib": {"proto"},
+    "engine-tools": {"proto", "engine"},
 }
 
 # Libraries beyond libc, by the start of the header's name, and the folders that may use them.
@@ -36,14 +38,14 @@ LIBRARIES = {
     "protobuf-c": {"proto", "broker", "worker", "client-lib"},
     "xxhash.h": {"proto", "engine"},
     "sodium": {"proto", "engine"},
-    "cjson": {"engine", "worker", "client-lib", "broker"},
+    "cjson": {"engine", "engine-tools", "worker", "client-lib", "broker"},
     "xnnpack.h": {"engine"},
     "pthreadpool.h": {"engine"},
     "cpuinfo.h": {"engine"},
     "dnnl": {"engine"},
     "oneapi": {"engine"},
-    "png.h": {"client-lib", "engine"},
-    "jpeglib.h": {"client-lib", "engine"},
+    "png.h": {"client-lib", "engine-tools"},
+    "jpeglib.h": {"client-lib", "engine-tools"},
     "curses.h": {"client-lib"},
     "ncurses": {"client-lib"},
     "criterion": set(),
@@ -67,6 +69,11 @@ class Tree:
     def folder(self, path):
         return path.relative_to(self.root).parts[0]
 
+    def unit(self, path):
+        """What the rules speak of: the folder, or a program in it."""
+        relative = path.relative_to(self.root)
+        return PROGRAMS.get("/".join(relative.parts[:2]), relative.parts[0])
+
     def includes(self, path):
         for match in INCLUDE.finditer(path.read_text()):
             yield match.group(1), match.group(2)
@@ -83,7 +90,7 @@ class Tree:
 
 def complaint(tree, path, quote, name):
     """Why this include is not allowed, or None."""
-    folder = tree.folder(path)
+    folder = tree.unit(path)
     if name.endswith(".pb-c.h"):
         return None if folder == "proto" or "proto" in MAY_SEE[folder] else f"{folder} may not see messages"
     for library, users in LIBRARIES.items():
@@ -92,7 +99,7 @@ def complaint(tree, path, quote, name):
     target = tree.resolve(path, name)
     if target is None:
         return None if quote == "<" or name.endswith((".inc", ".def")) or generated(name) else "no such file among ours"
-    other = tree.folder(target)
+    other = tree.unit(target)
     if other == folder:
         return None
     allowed = MAY_SEE[folder]
