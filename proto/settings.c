@@ -47,7 +47,7 @@ void settings_free(struct settings_store *store)
 const struct setting *setting_find(const struct setting *table, const char *name, size_t bytes)
 {
     for (; table->name; table++)
-        if (strncmp(table->name, name, bytes) == 0 && table->name[bytes] == '\0')
+        if (strlen(table->name) == bytes && memcmp(table->name, name, bytes) == 0) /* the name may hold a zero byte */
             return table;
     return NULL;
 }
@@ -186,7 +186,8 @@ static enum pen_status environment_apply(struct loader *loader)
         bool may_be_empty = setting->type == SETTING_TEXT || setting->type == SETTING_LIST;
         if (!value || (!*value && !may_be_empty))
             continue;
-        setting_clear(setting, loader->options);
+        if (setting->type == SETTING_LIST)
+            setting_clear(setting, loader->options);
         enum pen_status status =
             setting_apply(setting, value, strlen(value), true, name, loader->options, loader->store, loader->reterr);
         if (status != PEN_OK)
@@ -239,7 +240,7 @@ static enum pen_status option_apply(struct loader *loader, int *index)
     if (is_config)
         return PEN_OK; /* read before */
     bool *given = &loader->given[arg.setting - loader->program->table];
-    if (!*given)
+    if (!*given && arg.setting->type == SETTING_LIST)
         setting_clear(arg.setting, loader->options); /* a list given here replaces that of file or environment */
     *given = true;
     return setting_apply(arg.setting, value, strlen(value), false, where, loader->options, loader->store,

@@ -85,8 +85,8 @@ static enum pen_status line_apply(struct reader *reader, const char *line, size_
     if (*set_at != 0 && setting->type != SETTING_LIST)
         return pen_error_set(reterr, PEN_ERR_INVALID, "%s:%u: '%s' was set before in line %u; keep one of them",
                              reader->path, reader->line, setting->name, *set_at);
-    if (*set_at == 0)
-        setting_clear(setting, reader->options);
+    if (*set_at == 0 && setting->type == SETTING_LIST)
+        setting_clear(setting, reader->options); /* replaces the default */
     *set_at = reader->line;
     snprintf(where, sizeof where, "%.300s:%u: %s", reader->path, reader->line, setting->name);
     return setting_apply(setting, value, value_bytes, true, where, reader->options, reader->store, reterr);

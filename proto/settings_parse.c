@@ -125,13 +125,13 @@ static int fraction_parse(const char *at, const char **end, int64_t *ret_billion
     return 0;
 }
 
-/* value * factor + billionths of factor; -1 on overflow. */
-static int scale(int64_t value, int64_t billionths, int64_t factor, int64_t *ret_scaled)
+/* value * factor + billionths of factor, away from 0 when negative; -1 on overflow. */
+static int scale(int64_t value, int64_t billionths, bool negative, int64_t factor, int64_t *ret_scaled)
 {
     int64_t whole, part = (int64_t)((double)billionths * 1e-9 * (double)factor + 0.5);
     if (__builtin_mul_overflow(value, factor, &whole))
         return -1;
-    return __builtin_add_overflow(whole, value < 0 ? -part : part, ret_scaled) ? -1 : 0;
+    return __builtin_add_overflow(whole, negative ? -part : part, ret_scaled) ? -1 : 0;
 }
 
 static int scaled_parse(const struct setting *setting, const char *text, int64_t *ret_value)
@@ -147,10 +147,10 @@ static int scaled_parse(const struct setting *setting, const char *text, int64_t
         end++;
     bool bare = *end == '\0';
     if (bare && (setting->type == SETTING_BYTES || (value == 0 && billionths == 0)))
-        return scale(value, billionths, 1, ret_value);
+        return scale(value, billionths, *text == '-', 1, ret_value);
     const char *name = bare ? setting->unit : end; /* a bare duration is in the setting's unit */
     const struct suffix *suffix = name ? suffix_find(suffixes, name) : NULL;
-    return suffix ? scale(value, billionths, suffix->factor, ret_value) : -1;
+    return suffix ? scale(value, billionths, *text == '-', suffix->factor, ret_value) : -1;
 }
 
 static enum pen_status int_apply(const struct setting *setting, const char *value, const char *where, int64_t *field,

@@ -140,6 +140,7 @@ Test(settings, each_error_says_what_and_what_to_do)
     refused("whole number", (char *[]){"prog", "--queue-limit=99999999999999999999", NULL});
     refused("a size such as", (char *[]){"prog", "--cache-bytes=5parsec", NULL});
     refused("of at least 0", (char *[]){"prog", "--cache-bytes=-5", NULL});
+    refused("from 1us", (char *[]){"prog", "--timeout=-0.5s", NULL});
     refused("a size such as", (char *[]){"prog", "--cache-bytes=9000000TiB", NULL});
     refused("from 1us to 1min", (char *[]){"prog", "--timeout=2min", NULL});
     refused("with its unit", (char *[]){"prog", "--any-time=5", NULL});

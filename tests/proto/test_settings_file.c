@@ -59,6 +59,8 @@ Test(settings_file, errors_name_file_and_line)
     refused("limit=", "x.conf:1: limit: ''");
     cr_assert_eq(settings_apply_text(&program, "x.conf", "name=a\0b", 8, &options, store, &error), PEN_ERR_INVALID);
     cr_assert(strstr(error.text, "zero byte"));
+    cr_assert_eq(settings_apply_text(&program, "x.conf", "limit\0\0\0=5", 10, &options, store, &error),
+                 PEN_ERR_INVALID);
 }
 
 Test(settings_file, a_file_that_cannot_be_read)

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Builds the fuzz targets with clang and runs each for SECONDS (default 30). A finding stops the run and is left in the build folder.
+# Usage: tests/fuzz/run.sh [SECONDS] [TARGET...]     PENSTOCK_FUZZ_BUILD: build folder, default build-fuzz
+set -eu
+
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+root=$(CDPATH= cd -- "$here/../.." && pwd)
+seconds=${1:-30}
+[ $# -gt 0 ] && shift
+build=${PENSTOCK_FUZZ_BUILD:-$root/build-fuzz}
+corpus=$build/corpus
+
+command -v clang >/dev/null || {
+    echo "fuzz: clang is missing; install clang and libclang-rt-dev (deploy/install-deps.sh lists the packages)" >&2
+    exit 1
+}
+cmake -G Ninja -S "$root" -B "$build" -DCMAKE_C_COMPILER=clang -DPENSTOCK_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null
+ninja -C "$build" fuzz_all >"$build/build.log" 2>&1 || {
+    tail -n 40 "$build/build.log" >&2
+    echo "fuzz: the build failed; see $build/build.log" >&2
+    exit 1
+}
+
+targets=${*:-$(cd "$build/bin/fuzz" && ls)}
+for target in $targets; do
+    mkdir -p "$corpus/$target"
+done
+mkdir -p "$corpus/fuzz_envelope" "$corpus/fuzz_meta" "$corpus/fuzz_settings"
+"$build/bin/fuzz_seeds" "$root/tests/proto/vectors" "$corpus"
+printf 'queue-limit = 5 # jobs\nname = " a "\ncache-bytes=1.5GiB\ntimeout=250us\ntag=a,b\nbackend=auto\nspin=off\nshare=0.25\n' \
+    >"$corpus/fuzz_settings/all"
+
+for target in $targets; do
+    began=$(date +%s)
+    log=$build/$target.log
+    if ! (cd "$build" && bin/fuzz/"$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=8192 -print_final_stats=1 \
+        -artifact_prefix="$build/$target-" "corpus/$target") >"$log" 2>&1; then
+        tail -n 40 "$log" >&2
+        echo "fuzz: $target failed; the input lies in $build/$target-*, the log in $log" >&2
+        exit 1
+    fi
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    echo "fuzz: $target ok, $runs inputs in $(($(date +%s) - began)) s"
+done
