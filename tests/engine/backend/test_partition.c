@@ -23,10 +23,8 @@ static struct graph *random_graph(uint32_t nodes)
     cr_assert_eq(graph_new(&limits, &g), PEN_OK);
     uint32_t values[NODES_MAX + 1];
     uint32_t count = 0;
-    g->inputs = graph_alloc(g, sizeof *g->inputs);
     cr_assert_eq(graph_value(g, "x", &values[count++]), PEN_OK);
-    g->inputs[0] = values[0];
-    g->input_count = 1;
+    cr_assert_eq(graph_input(g, values[0]), PEN_OK);
     for (uint32_t i = 0; i < nodes; i++) {
         uint32_t in[2] = {values[below(count)], values[below(count)]};
         uint32_t out = 0;
@@ -35,9 +33,7 @@ static struct graph *random_graph(uint32_t nodes)
         cr_assert_eq(graph_node(g, OP_Add, NULL, in, 2, &out, 1, &node), PEN_OK);
         values[count++] = out;
     }
-    g->outputs = graph_alloc(g, sizeof *g->outputs);
-    g->outputs[0] = values[count - 1];
-    g->output_count = 1;
+    cr_assert_eq(graph_output(g, values[count - 1]), PEN_OK);
     return g;
 }
 
