@@ -1,0 +1,152 @@
+#include "admit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fleet.h"
+
+#define TEXT_BYTES     256u
+#define PARAMETERS_MAX 64u
+
+static enum pen_status find_model(const struct models *models, const Penstock__JobMeta *meta, struct model **ret_model,
+                                  struct pen_error *reterr)
+{
+    char text[TEXT_BYTES];
+    struct model *model = model_find(models, meta->model, meta->version);
+    if (model) {
+        *ret_model = model;
+        return PEN_OK;
+    }
+    if (models->count == 0)
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "model '%.255s' cannot be run: no worker is connected",
+                             meta->model);
+    if (meta->version && model_find(models, meta->model, 0))
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' has no version %llu here; served: %s",
+                             meta->model, (unsigned long long)meta->version, models_text(models, text, sizeof text));
+    return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "unknown model '%.255s'; served: %s", meta->model,
+                         models_text(models, text, sizeof text));
+}
+
+static enum pen_status read_demand(const struct admit_request *request, struct admission *admission,
+                                   struct pen_error *reterr)
+{
+    const Penstock__JobMeta *meta = request->meta;
+    size_t used = 0;
+    if (request->env->precision >= PRECISION_COUNT)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "precision %u is unknown; expected 0 to %d (proto/frame.h)",
+                             request->env->precision, PRECISION_COUNT - 1);
+    if (strlen(meta->backend) >= sizeof admission->demand.backend)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "no backend has a name as long as '%.40s...'", meta->backend);
+    admission->demand.precision = (enum precision)request->env->precision;
+    memcpy(admission->demand.backend, meta->backend, strlen(meta->backend) + 1);
+    for (size_t i = 0; i < meta->n_tags; i++) {
+        size_t length = strlen(meta->tags[i]);
+        if (used + length + 2 > sizeof admission->tags || strchr(meta->tags[i], '\n'))
+            return pen_error_set(reterr, PEN_ERR_INVALID, "the tags have more than %u bytes, or one has a line break",
+                                 ADMIT_TAGS_BYTES);
+        memcpy(admission->tags + used, meta->tags[i], length);
+        used += length;
+        admission->tags[used++] = '\n';
+    }
+    admission->tags[used] = '\0';
+    admission->demand.tags = used ? admission->tags : NULL;
+    return PEN_OK;
+}
+
+static void list_offers(const struct model *model, char text[TEXT_BYTES])
+{
+    size_t used = 0;
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        char one[TEXT_BYTES];
+        int n = snprintf(one, sizeof one, "%s %s", offer->meta->backend, precision_name(offer->precision));
+        if (n < 0 || used + (size_t)n + 3 > TEXT_BYTES)
+            break;
+        if (used && strstr(text, one))
+            continue; /* two workers alike */
+        used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%s", used ? ", " : "", one);
+    }
+}
+
+/* A model without offers has lost its workers a moment ago: its jobs wait. */
+static enum pen_status check_capable(const struct model *model, const struct demand *demand, struct pen_error *reterr)
+{
+    char text[TEXT_BYTES] = "";
+    const struct offer *offer;
+    bool backend = false, precision = false;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        if (match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags))
+            return PEN_OK;
+        bool same = !demand->backend[0] || strcmp(demand->backend, offer->meta->backend) == 0;
+        backend |= same;
+        precision |= same && match_precision(demand->precision, offer->precision);
+    }
+    if (model->offers_count == 0)
+        return PEN_OK;
+    list_offers(model, text);
+    if (!backend)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "no worker runs model '%s' on backend '%s'; it is served by: %s", model->name,
+                             demand->backend, text);
+    if (!precision)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "no worker runs model '%s' in precision %s or better; it is served by: %s", model->name,
+                             precision_name(demand->precision), text);
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                         "no worker that runs model '%s' carries all the tags that the job asks for", model->name);
+}
+
+static uint8_t effective_priority(const struct model *model, uint8_t wanted)
+{
+    uint8_t priority = wanted ? wanted : model->priority_default;
+    return model->priority_levels && priority > model->priority_levels ? model->priority_levels : priority;
+}
+
+/*
+ * Shared only where sameness is known: the client's digest is of the kind that was asked for, all workers hold the same content, and nothing in
+ * the job reaches beyond the key (tags name workers, sequences have state).
+ */
+static void read_key(const struct admit_request *request, struct admission *admission)
+{
+    const struct envelope *env = request->env;
+    const struct model *model = admission->model;
+    bool sha = env->flags & FRAME_FLAG_DIGEST_SHA256;
+    admission->shared = (env->flags & FRAME_FLAG_DIGEST) && !(env->flags & FRAME_FLAG_NO_CACHE) &&
+                        sha == (request->digest == DIGEST_SHA256) && model->cacheable && !model->digest_mixed &&
+                        !admission->demand.tags && env->sequence_id == 0 && !*request->meta->sequence;
+    admission->key = (struct cache_key){
+        .request = env->digest, .model = model->digest, .tenant = request->tenant->number, .precision = env->precision};
+}
+
+enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
+                      struct pen_error *reterr)
+{
+    Penstock__JobMeta *meta = request->meta;
+    struct admission *a = ret_admission;
+    if (meta->n_parameters > PARAMETERS_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu parameters; at most %u are allowed",
+                             meta->n_parameters, PARAMETERS_MAX);
+    if (meta->n_inputs > FRAME_MAX_TENSORS)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu inputs; at most %u are allowed",
+                             meta->n_inputs, FRAME_MAX_TENSORS);
+    enum pen_status status = find_model(models, meta, &a->model, reterr);
+    if (status == PEN_OK)
+        status = read_demand(request, a, reterr);
+    if (status == PEN_OK)
+        status = tensors_decode(meta->inputs, meta->n_inputs, request->raws, request->raws_count, "input",
+                                request->tensors, reterr);
+    if (status == PEN_OK)
+        status = signature_check(a->model->signature, a->model->name, a->model->rows_max, request->tensors,
+                                 meta->n_inputs, &a->rows, &a->shape, reterr);
+    if (status == PEN_OK)
+        status = signature_check_outputs(a->model->signature, a->model->name, meta->outputs, meta->n_outputs, reterr);
+    if (status == PEN_OK)
+        status = check_capable(a->model, &a->demand, reterr);
+    if (status != PEN_OK)
+        return status;
+    a->priority = effective_priority(a->model, request->env->priority);
+    read_key(request, a);
+    return PEN_OK;
+}

@@ -1,0 +1,45 @@
+/*
+ * admit.h - may this SUBMIT become a job? Every refusal names the field and what was expected.
+ *
+ * Checks against what workers offered in their hellos: model, inputs by name, dtype and shape, outputs, backend, precision, tags; and against the
+ * broker's caps. Threads: owner. Changes nothing.
+ */
+#ifndef ADMIT_H
+#define ADMIT_H
+
+#include "cache_key.h"
+#include "frame.h"
+#include "job.pb-c.h"
+#include "match.h"
+#include "model.h"
+#include "penstock/tensor.h"
+#include "session.h"
+#include "tensor_codec.h"
+
+#define ADMIT_TAGS_BYTES 1024u
+
+struct admit_request {
+    const struct envelope *env;
+    Penstock__JobMeta *meta;
+    const struct raw_frame *raws;
+    size_t raws_count;
+    const struct tenant *tenant;
+    enum digest_kind digest;    /* the kind that the broker asked for */
+    struct pen_tensor *tensors; /* scratch, FRAME_MAX_TENSORS */
+};
+
+struct admission {
+    struct model *model;
+    struct demand demand; /* tags point into tags[] */
+    char tags[ADMIT_TAGS_BYTES];
+    uint64_t shape;
+    uint32_t rows;
+    uint8_t priority;
+    bool shared; /* may be answered from the cache, joined with a twin, and stored; key is filled */
+    struct cache_key key;
+};
+
+enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
+                      struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,405 @@
+#include "answer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "job.pb-c.h"
+#include "logline.h"
+
+/* Field numbers of ResultMeta in proto/job.proto. */
+enum {
+    RESULT_MODEL = 3,
+    RESULT_VERSION = 4,
+    RESULT_CACHED = 9,
+    RESULT_QUEUE_US = 10,
+    RESULT_COMPUTE_US = 11,
+    RESULT_TOTAL_US = 12,
+    RESULT_WORKER_US = 13,
+    RESULT_BATCH_SIZE = 14,
+    RESULT_BATCH_REASON = 15,
+    RESULT_ATTEMPTS = 20,
+};
+
+/* ---- building a reply ---- */
+
+/* Header frame of a RESULT: envelope, the meta as it came, and the patch unless the whole would be too large. */
+static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
+                                    zmq_msg_t *ret_frame)
+{
+    size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
+    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra) != 0)
+        return PEN_ERR_NO_MEMORY;
+    uint8_t *to = zmq_msg_data(ret_frame);
+    env->meta_bytes = (uint32_t)(bytes + extra);
+    envelope_encode(env, to);
+    if (bytes)
+        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
+    if (extra)
+        memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
+    return PEN_OK;
+}
+
+/* Puts the header into frame 0 of a parcel that has all others. */
+static enum pen_status set_header(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
+                                  const struct patch *patch)
+{
+    zmq_msg_t frame;
+    if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
+    zmq_msg_move(&parcel->frames[0], &frame);
+    zmq_msg_close(&frame);
+    parcel->bytes += FRAME_ENVELOPE_BYTES + env->meta_bytes;
+    return PEN_OK;
+}
+
+static struct parcel *error_parcel(struct job_id id, enum pen_status status, const char *text, const char *model,
+                                   uint64_t total_us, uint64_t retry_after_us)
+{
+    uint8_t meta[PEN_ERROR_TEXT_BYTES + 512];
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    struct envelope env = envelope_make(FRAME_RESULT);
+    env.job = id;
+    env.status = (uint8_t)status;
+    result.error = (char *)(uintptr_t)text;
+    result.model = (char *)(uintptr_t)(strlen(model) < 256 ? model : "");
+    result.total_us = total_us;
+    result.retry_after_us = retry_after_us;
+    struct parcel *parcel = parcel_new(1);
+    if (parcel && set_header(parcel, &env, meta, penstock__result_meta__pack(&result, meta), NULL) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    return parcel;
+}
+
+/* ---- sending it ---- */
+
+static bool send_parcel(struct broker *broker, struct session *session, const struct parcel *parcel)
+{
+    if (!session->connected || link_full(&session->link, (uint64_t)broker->options->peer_bytes))
+        return false;
+    if (!broker->clients.begin(&broker->clients, session->link.peer)) {
+        broker_client_gone(broker, session);
+        return false;
+    }
+    for (uint32_t i = 0; i < parcel->count; i++) {
+        zmq_msg_t frame;
+        parcel_frame(parcel, i, &frame);
+        broker->clients.part(&broker->clients, &frame, i + 1 < parcel->count);
+    }
+    link_sent(&session->link, parcel->bytes, broker->now_us);
+    broker_mark_client(broker, session);
+    return true;
+}
+
+static void count_end(struct broker *broker, struct job *job, enum pen_status status)
+{
+    if (status == PEN_OK) {
+        broker->stats.jobs_done++;
+        job->model->jobs_done++;
+        return;
+    }
+    broker->stats.jobs_failed++;
+    job->model->jobs_failed++;
+    broker->stats.jobs_expired += status == PEN_ERR_DEADLINE;
+    broker->stats.jobs_cancelled += status == PEN_ERR_CANCELLED;
+}
+
+static void log_end(const struct broker *broker, const struct job *job, enum pen_status status)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    enum log_level level = status == PEN_OK ? LOG_DEBUG : status == PEN_ERR_WORKER_LOST ? LOG_WARN : LOG_INFO;
+    if (log_enabled(level))
+        log_event(level, "job_done", "job=%s model=%s status=%s total_us=%" PRIu64 " attempts=%u",
+                  job_id_text(job->id, id), job->model->name, pen_status_name(status),
+                  broker->now_us - job->admitted_us, job->attempts);
+}
+
+/* What a live job holds goes back; only its reply stays. The job is out of lanes, flights and dispatches already. */
+static void retire(struct broker *broker, struct job *job, enum pen_status status)
+{
+    count_end(broker, job, status);
+    log_end(broker, job, status);
+    heap_remove(&broker->deadlines, job);
+    lane_release(job->lane);
+    job->model->users--;
+    broker->live--;
+    parcel_release(job->request);
+    job->request = NULL;
+    job->lane = NULL;
+    job->model = NULL;
+    job->state = JOB_DONE;
+}
+
+/* Takes the parcel (NULL: there was no memory for a reply; the client asks again after its own time-out). */
+static void deliver(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status)
+{
+    struct session *session = job->session;
+    bool sent = reply && send_parcel(broker, session, reply);
+    retire(broker, job, status);
+    job->reply = reply;
+    job->unsent = !sent;
+    if (!reply || (sent && job->id.sequence <= session->acked)) {
+        session_remove(session, job);
+        jobs_free(&broker->jobs, job);
+        return;
+    }
+    reply_keep(&broker->sessions, job, broker->now_us);
+}
+
+/* ---- errors ---- */
+
+void answer_refusal(struct broker *broker, struct session *session, const struct envelope *env, const char *model,
+                    uint64_t retry_after_us, const struct pen_error *error)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    struct parcel *reply = error_parcel(env->job, error->status, error->text, model, 0, retry_after_us);
+    broker->stats.jobs_rejected++;
+    log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
+              pen_status_name(error->status), error->text);
+    if (reply)
+        send_parcel(broker, session, reply);
+    parcel_release(reply);
+}
+
+static void deliver_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
+{
+    deliver(broker, job,
+            error_parcel(job->id, status, text, job->model->name, broker->now_us - job->admitted_us,
+                         pen_status_retryable(status) ? dispatch_wait_hint_us(broker, job->model) : 0),
+            status);
+}
+
+void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
+{
+    struct flight *flight = job->flight && job->flight->leader == job ? job->flight : NULL;
+    /* The twins of a job that killed its workers would kill more of them. */
+    while (status == PEN_ERR_WORKER_LOST && flight && flight->followers_count > 0) {
+        struct job *follower = TAILQ_FIRST(&flight->followers);
+        dispatch_detach(broker, follower);
+        deliver_error(broker, follower, status, text);
+    }
+    dispatch_detach(broker, job);
+    deliver_error(broker, job, status, text);
+}
+
+/* ---- results ---- */
+
+static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                      struct patch *ret_patch)
+{
+    *ret_patch = (struct patch){.used = 0};
+    uint64_t started_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us : job->admitted_us;
+    patch_number(ret_patch, RESULT_QUEUE_US, started_us - job->admitted_us);
+    patch_number(ret_patch, RESULT_TOTAL_US, broker->now_us - job->admitted_us);
+    patch_number(ret_patch, RESULT_BATCH_SIZE, dispatch->count);
+    patch_text(ret_patch, RESULT_BATCH_REASON, dispatch->reason);
+    patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
+}
+
+static void hit_patch(uint64_t total_us, const struct model *model, struct patch *ret_patch)
+{
+    static const uint32_t zeroes[] = {RESULT_QUEUE_US, RESULT_COMPUTE_US, RESULT_WORKER_US, RESULT_BATCH_SIZE,
+                                      RESULT_ATTEMPTS};
+    *ret_patch = (struct patch){.used = 0};
+    patch_number(ret_patch, RESULT_CACHED, 1);
+    patch_number(ret_patch, RESULT_TOTAL_US, total_us);
+    patch_number(ret_patch, RESULT_VERSION, model->version);
+    for (size_t i = 0; i < sizeof zeroes / sizeof zeroes[0]; i++)
+        patch_number(ret_patch, zeroes[i], 0);
+    patch_text(ret_patch, RESULT_BATCH_REASON, "");
+    patch_text(ret_patch, RESULT_MODEL, model->name); /* two names may share one content */
+}
+
+static struct parcel *result_parcel(struct result_group *group)
+{
+    struct parcel *parcel = parcel_new(1u + group->env.frames);
+    for (uint32_t i = 1; parcel && i < parcel->count; i++) {
+        if (parcel_take(parcel, i, &group->frames[i - 1]) != PEN_OK) {
+            parcel_release(parcel);
+            return NULL;
+        }
+    }
+    return parcel;
+}
+
+/* The same result under another job's id and times; `raws` has the raw frames. */
+static struct parcel *reply_parcel(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                                   const struct result_group *group, const struct parcel *raws)
+{
+    struct patch patch;
+    struct envelope env = group->env;
+    struct parcel *parcel = parcel_share(raws, true);
+    if (!parcel)
+        return NULL;
+    env.major = FRAME_VERSION_MAJOR;
+    env.minor = FRAME_VERSION_MINOR;
+    env.job = job->id;
+    run_patch(broker, job, dispatch, &patch);
+    if (set_header(parcel, &env, group->meta, group->env.meta_bytes, &patch) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    return parcel;
+}
+
+/* The worker ran what the client's digest says, on the content that the key says. */
+static bool proved(const struct flight *flight, const struct dispatch *dispatch, const struct result_group *group)
+{
+    const uint8_t *model = group->facts.model_digest;
+    return digest_equal(group->env.digest, flight->key.request) &&
+           digest_equal(dispatch->model_digest, flight->key.model) &&
+           (!model || memcmp(model, flight->key.model.bytes, sizeof flight->key.model.bytes) == 0);
+}
+
+static void log_unproved(struct broker *broker, const struct job *job, const struct flight *flight)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    broker->stats.digests_wrong++;
+    log_event(LOG_WARN, "digest_wrong", "job=%s model=%s followers=%u", job_id_text(job->id, id), job->model->name,
+              flight->followers_count);
+}
+
+/* Followers get the proved result; those of an unproved or failed one run by themselves. */
+static void settle_followers(struct broker *broker, struct flight *flight, const struct dispatch *dispatch,
+                             const struct result_group *group, const struct parcel *raws, bool share)
+{
+    struct job *follower;
+    while ((follower = TAILQ_FIRST(&flight->followers)) != NULL) {
+        if (!share) {
+            flight_leave(flight, follower);
+            dispatch_queue(broker, follower);
+            continue;
+        }
+        dispatch_detach(broker, follower);
+        deliver(broker, follower, reply_parcel(broker, follower, dispatch, group, raws),
+                (enum pen_status)group->env.status);
+    }
+}
+
+/* Stored as the worker sent it, after all replies have left. */
+static void store(struct broker *broker, const struct cache_key *key, const char *tenant,
+                  const struct result_group *group, struct parcel *raws)
+{
+    struct cache_value value;
+    struct envelope env = group->env;
+    env.flags = 0;
+    if (set_header(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
+        cache_value_read(raws, &value) == PEN_OK)
+        cache_put(broker->cache, key, tenant, &value, broker->now_us);
+}
+
+static void settle_flight(struct broker *broker, struct job *job, struct dispatch *dispatch,
+                          const struct result_group *group, struct parcel *raws)
+{
+    struct flight *flight = job->flight;
+    struct cache_key key = flight->key;
+    const char *tenant = job->session->tenant->name;
+    bool good = proved(flight, dispatch, group), ok = group->env.status == PEN_OK;
+    if (!good && ok)
+        log_unproved(broker, job, flight);
+    struct parcel *reply = reply_parcel(broker, job, dispatch, group, raws);
+    settle_followers(broker, flight, dispatch, group, raws, good && ok);
+    flight_free(&broker->flights, flight);
+    deliver(broker, job, reply, (enum pen_status)group->env.status);
+    if (good && ok)
+        store(broker, &key, tenant, group, raws);
+}
+
+void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group)
+{
+    struct parcel *raws = result_parcel(group);
+    job->dispatch = NULL;
+    job->model->running--;
+    if (!raws) {
+        job->model->running++;
+        job->dispatch = dispatch;
+        answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
+        return;
+    }
+    if (job->flight) {
+        settle_flight(broker, job, dispatch, group, raws);
+    } else {
+        deliver(broker, job, reply_parcel(broker, job, dispatch, group, raws), (enum pen_status)group->env.status);
+    }
+    parcel_release(raws);
+}
+
+/* ---- hits ---- */
+
+static struct parcel *hit_parcel(struct broker *broker, struct job_id id, const struct cache_value *value,
+                                 const struct model *model, uint64_t admitted_us)
+{
+    struct patch patch;
+    struct envelope env;
+    const uint8_t *meta;
+    struct parcel *parcel = parcel_share(value->parcel, true);
+    zmq_msg_t *header = &value->parcel->frames[0];
+    if (!parcel || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    env.job = id;
+    hit_patch(broker->now_us - admitted_us, model, &patch);
+    if (set_header(parcel, &env, meta, env.meta_bytes, &patch) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    return parcel;
+}
+
+void answer_hit(struct broker *broker, struct session *session, const struct envelope *env, struct model *model,
+                const struct cache_value *value, uint64_t started_us)
+{
+    struct parcel *reply = hit_parcel(broker, env->job, value, model, started_us);
+    broker->stats.cache_hits++;
+    broker->stats.jobs_done++;
+    model->cache_hits++;
+    model->jobs_done++;
+    if (reply)
+        send_parcel(broker, session, reply);
+    parcel_release(reply);
+}
+
+void answer_job_hit(struct broker *broker, struct job *job, const struct cache_value *value)
+{
+    struct flight *flight = job->flight;
+    while (flight && flight->followers_count > 0) {
+        struct job *follower = TAILQ_FIRST(&flight->followers);
+        dispatch_detach(broker, follower);
+        deliver(broker, follower, hit_parcel(broker, follower->id, value, follower->model, follower->admitted_us),
+                PEN_OK);
+    }
+    struct model *model = job->model;
+    dispatch_detach(broker, job);
+    broker->stats.cache_hits++;
+    model->cache_hits++;
+    deliver(broker, job, hit_parcel(broker, job->id, value, model, job->admitted_us), PEN_OK);
+}
+
+/* ---- again ---- */
+
+void answer_again(struct broker *broker, struct session *session, struct job *job)
+{
+    if (send_parcel(broker, session, job->reply) && job->unsent) {
+        job->unsent = false;
+        session->unsent--;
+    }
+}
+
+void answer_unsent(struct broker *broker, struct session *session)
+{
+    struct job *job;
+    if (session->unsent == 0)
+        return;
+    TAILQ_FOREACH(job, &session->kept, in_session)
+    {
+        if (!job->unsent)
+            continue;
+        if (!send_parcel(broker, session, job->reply))
+            return;
+        job->unsent = false;
+        session->unsent--;
+    }
+}

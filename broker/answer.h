@@ -1,0 +1,39 @@
+/*
+ * answer.h - the end of a job: its one final RESULT, what is kept of it, and what becomes of its twins.
+ * Threads: owner.
+ */
+#ifndef ANSWER_H
+#define ANSWER_H
+
+#include "broker.h"
+#include "patch.h"
+
+/* A group of a worker's RESULT. `frames`: its raw frames, moved out. */
+struct result_group {
+    struct envelope env;
+    const uint8_t *meta;
+    struct result_facts facts;
+    zmq_msg_t *header;
+    zmq_msg_t *frames;
+};
+
+/* Refuses a SUBMIT that never became a job. */
+void answer_refusal(struct broker *broker, struct session *session, const struct envelope *env, const char *model,
+                    uint64_t retry_after_us, const struct pen_error *error);
+/* A hit for a SUBMIT that never became a job. */
+void answer_hit(struct broker *broker, struct session *session, const struct envelope *env, struct model *model,
+                const struct cache_value *value, uint64_t started_us);
+/* A hit for a job that waited for Redis, and for its followers. */
+void answer_job_hit(struct broker *broker, struct job *job, const struct cache_value *value);
+
+/* The worker's answer, for the job and its followers; stored in the cache when its digest proves right. */
+void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group);
+/* An error that the broker finds; followers of a lost job share its fate, others take the job's place. */
+void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text);
+
+/* A repeated job id whose reply is still kept. */
+void answer_again(struct broker *broker, struct session *session, struct job *job);
+/* Sends what had to wait because the client did not read. */
+void answer_unsent(struct broker *broker, struct session *session);
+
+#endif

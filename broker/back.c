@@ -1,0 +1,336 @@
+#include "back.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "answer.h"
+#include "dispatch.h"
+#include "logline.h"
+
+static void bad_message(struct broker *broker, const char *reason)
+{
+    broker->stats.messages_bad++;
+    log_event(LOG_WARN, "bad_message", "side=workers reason=%s", reason);
+}
+
+static void tell_cancel(struct broker *broker, struct worker *worker, struct job_id id)
+{
+    struct envelope env = envelope_make(FRAME_CANCEL);
+    env.job = id;
+    broker_send_worker(broker, worker, &env, NULL, 0);
+}
+
+/* ---- hello ---- */
+
+/* A job that the returning worker still runs and that nobody has begun elsewhere becomes its dispatch again. */
+static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
+{
+    struct offer *offer = NULL;
+    for (size_t i = 0; i < worker->offers_count && !offer; i++)
+        offer = worker->offers[i]->model == job->model ? worker->offers[i] : NULL;
+    struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
+    if (!dispatch)
+        return false;
+    lane_remove(job->lane, job);
+    queue_leave(&job->model->queue, job->request->bytes);
+    broker->queued_bytes -= job->request->bytes;
+    job->state = JOB_DISPATCHED;
+    job->dispatch = dispatch;
+    job->slot = 0;
+    job->model->running++;
+    dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
+    dispatch->rows = job->rows;
+    dispatch->bytes = job->request->bytes;
+    dispatch->reason = "single";
+    dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
+    dispatch_send(dispatch, offer, broker->now_us);
+    return true;
+}
+
+static void adopt_running(struct broker *broker, struct worker *worker)
+{
+    const Penstock__WorkerHello *hello = worker->hello;
+    char text[JOB_ID_TEXT_BYTES];
+    for (size_t i = 0; i < hello->n_running; i++) {
+        struct job_id id = {.client = hello->running[i]->client, .sequence = hello->running[i]->sequence};
+        struct job *job = jobs_find(&broker->jobs, id);
+        if (job && job->state == JOB_QUEUED && adopt(broker, worker, job))
+            log_event(LOG_INFO, "job_adopted", "job=%s worker=%s", job_id_text(id, text), hello->name);
+        else
+            tell_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */
+    }
+}
+
+static void replace(struct broker *broker, struct worker *old)
+{
+    log_event(LOG_INFO, "worker_back", "worker=%s uuid=%016" PRIx64, old->hello->name, old->uuid);
+    broker_worker_leave(broker, old, false); /* the process lives: its jobs are no suspects */
+}
+
+static void log_hello(const struct worker *worker)
+{
+    log_event(LOG_INFO, "worker_ready",
+              "worker=%s uuid=%016" PRIx64 " host=%s backend=%s device=%s slots=%u models=%zu", worker->hello->name,
+              worker->uuid, worker->hello->host, worker->hello->backend, worker->hello->device, worker->slots,
+              worker->offers_count);
+    for (size_t i = 0; i < worker->offers_count; i++) {
+        const struct model *model = worker->offers[i]->model;
+        if (model->digest_mixed)
+            log_event(LOG_WARN, "model_digests_differ", "model=%s version=%" PRIu64 " worker=%s", model->name,
+                      model->version, worker->hello->name);
+    }
+}
+
+static void hello(struct broker *broker, struct message *message, const struct envelope *env, const uint8_t *meta)
+{
+    struct pen_error error = {.status = PEN_OK};
+    struct worker *worker = NULL, *old = fleet_by_peer(&broker->fleet, message->peer);
+    /* The new record first: a hello that is refused changes nothing. */
+    enum pen_status status = fleet_join(&broker->fleet, meta, env->meta_bytes, message->peer, message_fd(message),
+                                        broker->now_us, &worker, &error);
+    if (status != PEN_OK) {
+        broker->stats.messages_bad++;
+        log_event(LOG_WARN, "worker_refused", "status=%s reason=%s", pen_status_name(status), error.text);
+        broker_welcome(broker, &broker->workers, message->peer, status, error.text);
+        return;
+    }
+    if (!old)
+        old = fleet_other_by_uuid(&broker->fleet, worker);
+    if (old)
+        replace(broker, old);
+    adopt_running(broker, worker);
+    log_hello(worker);
+    broker_welcome(broker, &broker->workers, message->peer, PEN_OK, "");
+    broker->schedule = true;
+}
+
+/* ---- results ---- */
+
+static void learn(struct dispatch *dispatch, const struct result_group *group)
+{
+    bool first = dispatch->open == dispatch->count; /* one time for the whole batch */
+    if (first && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL))
+        speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us);
+}
+
+/* A worker that is about to leave sends work back; it was not the job's fault. */
+static bool returned(const struct result_group *group)
+{
+    return group->env.status == PEN_ERR_UNAVAILABLE || group->env.status == PEN_ERR_BUSY;
+}
+
+static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
+                        struct result_group *group)
+{
+    struct job *job = dispatch->slots[slot].job;
+    learn(dispatch, group);
+    if (group->env.status == PEN_OK)
+        worker->jobs_done++;
+    else
+        worker->jobs_failed++;
+    if (!job)
+        broker->stats.results_duplicate++;
+    else if (returned(group) && job->attempts < broker->options->max_attempts)
+        dispatch_requeue(broker, job, false);
+    else
+        answer_result(broker, job, dispatch, group);
+    dispatch_answer(dispatch, slot);
+    broker->schedule |= !TAILQ_EMPTY(&broker->models.active);
+}
+
+static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    char text[JOB_ID_TEXT_BYTES];
+    uint32_t slot;
+    struct job *job = jobs_find(&broker->jobs, group->env.job);
+    struct dispatch *dispatch = job && job->state == JOB_DISPATCHED ? job->dispatch : NULL;
+    if (dispatch && dispatch->worker == worker && job_id_equal(dispatch->slots[job->slot].id, group->env.job)) {
+        take_result(broker, worker, dispatch, job->slot, group);
+        return;
+    }
+    if (worker_holds(worker, group->env.job, &dispatch, &slot)) {
+        take_result(broker, worker, dispatch, slot, group);
+        return;
+    }
+    broker->stats.results_duplicate++;
+    log_event(LOG_DEBUG, "result_ignored", "job=%s worker=%s", job_id_text(group->env.job, text), worker->hello->name);
+}
+
+/* A result whose meta cannot be read is still the end of its job. */
+static void broken_result(struct broker *broker, struct result_group *group)
+{
+    bad_message(broker, "a result's meta is no ResultMeta");
+    group->env.status = PEN_ERR_CORRUPT;
+    group->env.frames = 0;
+    group->env.meta_bytes = 0;
+    group->facts = (struct result_facts){.compute_us = 0};
+}
+
+static void on_result(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                      const uint8_t *meta)
+{
+    size_t at = 0;
+    struct pen_error error = {.status = PEN_OK};
+    (void)env;
+    (void)meta;
+    if (message->overflow) {
+        bad_message(broker, "a result with more frames than 64 groups can have");
+        return;
+    }
+    while (at < message->count) {
+        struct result_group group = {.header = &message->frames[at]};
+        enum pen_status status =
+            envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, &error);
+        if (status != PEN_OK || group.env.type != FRAME_RESULT || group.env.frames >= message->count - at) {
+            bad_message(broker, status != PEN_OK ? error.text : "a group of a result is cut short or of another type");
+            return;
+        }
+        group.frames = &message->frames[at] + 1;
+        at += 1u + group.env.frames;
+        if (group.env.flags & FRAME_FLAG_PARTIAL)
+            continue; /* reserved */
+        if (!result_read(group.meta, group.env.meta_bytes, &group.facts))
+            broken_result(broker, &group);
+        one_result(broker, worker, &group);
+    }
+}
+
+/* ---- the rest ---- */
+
+static void on_update(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                      const uint8_t *meta)
+{
+    struct pen_error error = {.status = PEN_OK};
+    enum pen_status status = fleet_update(&broker->fleet, worker, meta, env->meta_bytes, broker->now_us, &error);
+    if (status != PEN_OK) {
+        bad_message(broker, error.text);
+        broker_welcome(broker, &broker->workers, message->peer, status, error.text);
+        return;
+    }
+    log_hello(worker);
+    broker->schedule = true;
+}
+
+static void on_heartbeat(struct broker *broker, struct worker *worker, struct message *message,
+                         const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    meta_arena_reset(&broker->arena);
+    const Penstock__Heartbeat *beat =
+        meta_unpack(&broker->arena, &penstock__heartbeat__descriptor, meta, env->meta_bytes);
+    if (!beat) {
+        bad_message(broker, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
+        return;
+    }
+    worker->rss_bytes = beat->rss_bytes;
+    worker->oldest_running_us = beat->oldest_running_us;
+}
+
+static void on_ping(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                    const uint8_t *meta)
+{
+    (void)message;
+    (void)meta;
+    struct envelope pong = envelope_make(FRAME_PONG);
+    pong.job = env->job;
+    broker_send_worker(broker, worker, &pong, NULL, 0);
+}
+
+static void on_pong(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                    const uint8_t *meta)
+{
+    (void)broker;
+    (void)message;
+    (void)env;
+    (void)meta;
+    link_ponged(&worker->link);
+}
+
+static void on_drain(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                     const uint8_t *meta)
+{
+    (void)broker;
+    (void)message;
+    (void)env;
+    (void)meta;
+    if (worker->state == WORKER_DRAINING)
+        return;
+    worker->state = WORKER_DRAINING;
+    log_event(LOG_INFO, "worker_draining", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
+}
+
+/* What it still held was promised to be answered before; it goes back to the queue without blame. */
+static void on_goodbye(struct broker *broker, struct worker *worker, struct message *message,
+                       const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    (void)env;
+    (void)meta;
+    log_event(LOG_INFO, "worker_gone", "worker=%s uuid=%016" PRIx64 " jobs=%u", worker->hello->name, worker->uuid,
+              worker->jobs);
+    worker->state = WORKER_DRAINING;
+    broker_worker_leave(broker, worker, false);
+}
+
+void back_drain(struct broker *broker, struct worker *worker)
+{
+    struct envelope env = envelope_make(FRAME_DRAIN);
+    worker->state = WORKER_DRAINING;
+    log_event(LOG_INFO, "worker_drain", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
+    broker_send_worker(broker, worker, &env, NULL, 0);
+}
+
+typedef void (*worker_verb)(struct broker *broker, struct worker *worker, struct message *message,
+                            const struct envelope *env, const uint8_t *meta);
+
+static const worker_verb verbs[FRAME_TYPE_COUNT] = {
+    [FRAME_RESULT] = on_result,       [FRAME_WORKER_UPDATE] = on_update,
+    [FRAME_HEARTBEAT] = on_heartbeat, [FRAME_PING] = on_ping,
+    [FRAME_PONG] = on_pong,           [FRAME_DRAIN] = on_drain,
+    [FRAME_GOODBYE] = on_goodbye,
+};
+
+static bool open_envelope(struct broker *broker, struct message *message, struct envelope *ret_env,
+                          const uint8_t **ret_meta)
+{
+    struct pen_error error = {.status = PEN_OK};
+    if (message->named || message->count == 0) {
+        bad_message(broker, message->named ? "the peer set a ZeroMQ identity of its own; leave it unset" : "no frames");
+        return false;
+    }
+    if (broker_ignores(&broker->workers_ignored, message->peer))
+        return false;
+    zmq_msg_t *header = &message->frames[0];
+    enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
+    if (status == PEN_ERR_VERSION)
+        broker_refuse_version(broker, &broker->workers, &broker->workers_ignored, message->peer, error.text);
+    else if (status != PEN_OK)
+        bad_message(broker, error.text);
+    return status == PEN_OK;
+}
+
+void back_message(struct broker *broker, struct message *message)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    broker->now_us = broker->clock();
+    if (!open_envelope(broker, message, &env, &meta))
+        return;
+    if (env.type == FRAME_WORKER_HELLO) {
+        hello(broker, message, &env, meta);
+        return;
+    }
+    if (!verbs[env.type]) {
+        bad_message(broker, frame_type_name(env.type));
+        return;
+    }
+    struct worker *worker = fleet_by_peer(&broker->fleet, message->peer);
+    if (worker) {
+        worker->link.heard_us = broker->now_us;
+        verbs[env.type](broker, worker, message, &env, meta);
+        return;
+    }
+    broker->stats.results_duplicate += env.type == FRAME_RESULT; /* of a worker that was given up */
+    if (env.type != FRAME_GOODBYE)
+        broker_resume(broker, &broker->workers, message->peer);
+}

@@ -1,0 +1,16 @@
+/*
+ * back.h - what workers say: hello, results, heartbeats, changes of their models, leaving.
+ * Threads: owner.
+ */
+#ifndef BACK_H
+#define BACK_H
+
+#include "broker.h"
+
+/* Handles one message of the worker ROUTER; may move its frames out. Whatever it holds, the broker survives it. */
+void back_message(struct broker *broker, struct message *message);
+
+/* Asks the worker to finish and leave (`penstock drain NAME`). */
+void back_drain(struct broker *broker, struct worker *worker);
+
+#endif

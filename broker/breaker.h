@@ -1,0 +1,25 @@
+/*
+ * breaker.h - a circuit breaker: after some failures in a row nobody waits for the other side until it has proved to be back.
+ * Threads: owner. Pure.
+ */
+#ifndef BREAKER_H
+#define BREAKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BREAKER_FAILURES 3u
+
+struct breaker {
+    uint32_t failures; /* in a row */
+    bool open;
+    char reason[96];
+};
+
+void breaker_init(struct breaker *breaker);                     /* open: nothing is proved yet */
+bool breaker_fail(struct breaker *breaker, const char *reason); /* true when this failure opened it */
+void breaker_trip(struct breaker *breaker, const char *reason); /* opens it at once */
+void breaker_pass(struct breaker *breaker);                     /* an answer came: the count begins anew */
+void breaker_close(struct breaker *breaker);                    /* a probe has proved that the other side is back */
+
+#endif

@@ -1,0 +1,400 @@
+#include "broker.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "control.pb-c.h"
+#include "dispatch.h"
+#include "logline.h"
+#include "version.h"
+#include "worker.pb-c.h"
+
+#define JOB_ARENA_BYTES                                                                                                \
+    (1024u * 1024u) /* a JobMeta of 64 KiB unpacked; the largest expansion is about 12 (empty texts) */
+
+enum pen_status broker_init(struct broker *broker, const struct options *options, struct cache *cache,
+                            uint64_t (*clock)(void))
+{
+    *broker = (struct broker){.options = options, .cache = cache, .clock = clock, .uuid = random_u64()};
+    broker->now_us = broker->started_us = broker->beat_us = clock();
+    broker->probe_us = broker->wake_us = broker->drain_refuse_us = broker->drain_end_us = UINT64_MAX;
+    TAILQ_INIT(&broker->lookups);
+    meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
+    heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
+    if (jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
+        sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
+                      (uint64_t)options->replies_age_us) != PEN_OK ||
+        models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
+        fleet_init(&broker->fleet, &broker->models) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
+    return PEN_OK;
+}
+
+/* Jobs that are still live are answered to nobody: the connections are closed by now. */
+static void drop_jobs(struct broker *broker)
+{
+    struct session *session;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    {
+        session->connected = false;
+        while (!TAILQ_EMPTY(&session->live))
+            answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_UNAVAILABLE, "the broker is stopping");
+    }
+}
+
+void broker_fini(struct broker *broker)
+{
+    drop_jobs(broker);
+    sessions_fini(&broker->sessions);
+    fleet_fini(&broker->fleet);
+    models_fini(&broker->models);
+    jobs_fini(&broker->jobs);
+    flights_fini(&broker->flights);
+    heap_fini(&broker->deadlines);
+    meta_arena_fini(&broker->arena);
+}
+
+/* ---- sending ---- */
+
+void broker_client_gone(struct broker *broker, struct session *session)
+{
+    if (!session->connected)
+        return;
+    session_disconnect(session, broker->now_us);
+    broker->stats.clients_lost++;
+    broker->beat_us = broker->now_us; /* its grace may be 0 */
+    log_event(LOG_INFO, "client_lost", "client=%016" PRIx64 " name=%s jobs=%u grace_us=%" PRIu64, session->uuid,
+              session->name, session->live_count, session->grace_us);
+}
+
+bool broker_send_client(struct broker *broker, struct session *session, struct envelope *env, const void *meta,
+                        size_t bytes)
+{
+    if (!port_send(&broker->clients, session->link.peer, env, meta, bytes)) {
+        broker_client_gone(broker, session);
+        return false;
+    }
+    if (env->type == FRAME_PING)
+        link_pinged(&session->link, broker->now_us);
+    link_sent(&session->link, FRAME_ENVELOPE_BYTES + bytes, broker->now_us);
+    return true;
+}
+
+void broker_mark_client(struct broker *broker, struct session *session)
+{
+    struct envelope env = envelope_make(FRAME_PING);
+    if (link_wants_ping(&session->link, (uint64_t)broker->options->peer_bytes))
+        broker_send_client(broker, session, &env, NULL, 0);
+}
+
+bool broker_send_worker(struct broker *broker, struct worker *worker, struct envelope *env, const void *meta,
+                        size_t bytes)
+{
+    if (!port_send(&broker->workers, worker->link.peer, env, meta, bytes))
+        return false;
+    if (env->type == FRAME_PING)
+        link_pinged(&worker->link, broker->now_us);
+    link_sent(&worker->link, FRAME_ENVELOPE_BYTES + bytes, broker->now_us);
+    return true;
+}
+
+void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text)
+{
+    uint8_t meta[PEN_ERROR_TEXT_BYTES + 256];
+    const struct options *options = broker->options;
+    struct envelope env = envelope_make(FRAME_WELCOME);
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    env.status = (uint8_t)status;
+    welcome.software = (char *)(uintptr_t)PENSTOCK_SOFTWARE;
+    welcome.heartbeat_us = (uint64_t)options->heartbeat_us;
+    welcome.liveness_us = (uint64_t)options->liveness_us;
+    welcome.max_frame_bytes = (uint64_t)options->max_frame_bytes;
+    welcome.max_job_bytes = (uint64_t)options->max_job_bytes;
+    welcome.broker_uuid = broker->uuid;
+    welcome.digest_kind = options->digest;
+    welcome.error = (char *)(uintptr_t)text;
+    welcome.grace_us = (uint64_t)options->grace_us;
+    port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
+}
+
+void broker_resume(struct broker *broker, struct port *port, uint32_t peer)
+{
+    (void)broker;
+    struct envelope env = envelope_make(FRAME_RESUME);
+    port_send(port, peer, &env, NULL, 0);
+}
+
+bool broker_ignores(const struct ignored *ignored, uint32_t peer)
+{
+    uint32_t count = ignored->count < IGNORED_PEERS ? ignored->count : IGNORED_PEERS;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ignored->peers[i] == peer)
+            return true;
+    }
+    return false;
+}
+
+void broker_refuse_version(struct broker *broker, struct port *port, struct ignored *ignored, uint32_t peer,
+                           const char *text)
+{
+    ignored->peers[ignored->count++ % IGNORED_PEERS] = peer;
+    log_event(LOG_WARN, "peer_refused", "reason=%s", text);
+    broker_welcome(broker, port, peer, PEN_ERR_VERSION, text);
+}
+
+/* ---- losses ---- */
+
+void broker_session_end(struct broker *broker, struct session *session, const char *reason)
+{
+    log_event(LOG_INFO, "client_gone", "client=%016" PRIx64 " name=%s jobs=%u reason=%s", session->uuid, session->name,
+              session->live_count, reason);
+    session->connected = false;
+    while (!TAILQ_EMPTY(&session->live))
+        answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
+    session_free(&broker->sessions, session);
+}
+
+void broker_worker_lost(struct broker *broker, struct worker *worker, const char *reason)
+{
+    broker->stats.workers_lost++;
+    log_event(LOG_WARN, "worker_lost", "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s", worker->hello->name,
+              worker->uuid, worker->jobs, reason);
+    worker->state = WORKER_DRAINING; /* no candidate any more */
+    broker_worker_leave(broker, worker, true);
+}
+
+void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect)
+{
+    while (!TAILQ_EMPTY(&worker->dispatches)) {
+        struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
+        for (uint32_t i = 0; i < dispatch->count; i++) {
+            struct job *job = dispatch->slots[i].job;
+            dispatch->slots[i].job = NULL;
+            if (job)
+                dispatch_requeue(broker, job, suspect);
+        }
+        dispatch_free(dispatch);
+    }
+    fleet_leave(&broker->fleet, worker, broker->now_us);
+    broker->schedule = true;
+}
+
+static void probe_soon(struct broker *broker, struct link *link)
+{
+    link_probe(link, broker->now_us);
+    broker->probe_us = broker->now_us;
+}
+
+void broker_hint_workers(struct broker *broker, int fd)
+{
+    struct worker *worker;
+    (void)fd; /* few workers: all are asked */
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    probe_soon(broker, &worker->link);
+}
+
+void broker_hint_clients(struct broker *broker, int fd)
+{
+    struct session *session;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    {
+        if (session->connected && (session->link.fd == fd || session->link.fd < 0))
+            probe_soon(broker, &session->link);
+    }
+}
+
+/* ---- clockwork ---- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void probe_workers(struct broker *broker)
+{
+    struct envelope env = envelope_make(FRAME_PING);
+    struct worker *worker, *next;
+    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
+        next = TAILQ_NEXT(worker, in_fleet);
+        if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
+            broker_worker_lost(broker, worker, "its connection is gone");
+        else
+            broker->probe_us = earlier(broker->probe_us, link_probe_next_us(&worker->link));
+    }
+}
+
+static void probe_clients(struct broker *broker)
+{
+    struct envelope env = envelope_make(FRAME_PING);
+    struct session *session;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    {
+        if (!session->connected)
+            continue;
+        if (link_probe_due(&session->link, broker->now_us))
+            broker_send_client(broker, session, &env, NULL, 0);
+        broker->probe_us = earlier(broker->probe_us, link_probe_next_us(&session->link));
+    }
+}
+
+static void expire_jobs(struct broker *broker)
+{
+    struct job *job;
+    while ((job = heap_top(&broker->deadlines)) && job->deadline_us <= broker->now_us)
+        answer_error(broker, job, PEN_ERR_DEADLINE,
+                     job->state == JOB_DISPATCHED ? "the deadline passed while a worker was running the job"
+                                                  : "the deadline passed before a worker was free for the job");
+}
+
+/* Redis did not answer in time: on without it. */
+static void expire_lookups(struct broker *broker)
+{
+    struct job *job;
+    while ((job = TAILQ_FIRST(&broker->lookups)) &&
+           broker->now_us - job->admitted_us >= cache_deadline_us(broker->cache)) {
+        TAILQ_REMOVE(&broker->lookups, job, in_group);
+        broker->stats.cache_misses++;
+        cache_give_up(broker->cache, broker->now_us);
+        dispatch_queue(broker, job);
+    }
+}
+
+static void beat_workers(struct broker *broker)
+{
+    struct envelope beat = envelope_make(FRAME_HEARTBEAT);
+    uint64_t period_us =
+        (uint64_t)broker->options->heartbeat_us * 3 / 4; /* checked every quarter: never later than the period */
+    struct worker *worker, *next;
+    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
+        next = TAILQ_NEXT(worker, in_fleet);
+        if (broker->now_us - worker->link.heard_us >= (uint64_t)broker->options->liveness_us)
+            broker_worker_lost(broker, worker, "it has been silent for too long");
+        else if (broker->now_us - worker->link.sent_us >= period_us &&
+                 !broker_send_worker(broker, worker, &beat, NULL, 0))
+            broker_worker_lost(broker, worker, "its connection is gone");
+    }
+}
+
+static void beat_clients(struct broker *broker)
+{
+    struct envelope ping = envelope_make(FRAME_PING);
+    uint64_t period_us = (uint64_t)broker->options->heartbeat_us * 3 / 4;
+    struct session *session, *next;
+    for (session = TAILQ_FIRST(&broker->sessions.all); session; session = next) {
+        next = TAILQ_NEXT(session, in_all);
+        if (session->connected && broker->now_us - session->link.heard_us >= (uint64_t)broker->options->liveness_us)
+            broker_client_gone(broker, session);
+        else if (session->connected && broker->now_us - session->link.sent_us >= period_us)
+            broker_send_client(broker, session, &ping, NULL, 0);
+        if (session_over(session, broker->now_us))
+            broker_session_end(broker, session, "the client is gone");
+    }
+}
+
+/* Nobody offers the model any more: its jobs wait a while for a restart, then they are told; then it is forgotten. */
+static void check_orphans(struct broker *broker)
+{
+    struct model *model, *next;
+    for (model = TAILQ_FIRST(&broker->models.all); model; model = next) {
+        next = TAILQ_NEXT(model, in_all);
+        if (model->orphan_us == 0 || broker->now_us - model->orphan_us < (uint64_t)broker->options->worker_wait_us)
+            continue;
+        struct lane *lane, *next_lane;
+        for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next_lane) {
+            next_lane = TAILQ_NEXT(lane, in_active);
+            if (lane->model == model)
+                broker_lane_unserved(broker, lane);
+        }
+        if (model->users == 0)
+            model_free(&broker->models, model);
+    }
+}
+
+/* Ends the jobs of a lane that nobody can run. The lane itself may be gone afterwards. */
+void broker_lane_unserved(struct broker *broker, struct lane *lane)
+{
+    lane->users++; /* outlive the loop */
+    struct job *job;
+    while ((job = lane_head(lane)) != NULL)
+        answer_error(broker, job, PEN_ERR_UNAVAILABLE,
+                     "no worker that could run the job is connected; start one or try again later");
+    lane_release(lane);
+}
+
+static void beat(struct broker *broker)
+{
+    broker->beat_us = broker->now_us + (uint64_t)broker->options->heartbeat_us / 4;
+    if (broker->beat_us - broker->now_us > 250000)
+        broker->beat_us = broker->now_us + 250000;
+    beat_workers(broker);
+    beat_clients(broker);
+    replies_age(&broker->sessions, broker->now_us);
+    check_orphans(broker);
+    broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
+}
+
+static void finish_drain(struct broker *broker)
+{
+    struct session *session;
+    if (broker->now_us < broker->drain_end_us)
+        return;
+    broker->drain_end_us = UINT64_MAX;
+    log_event(LOG_WARN, "drain_timeout", "jobs=%" PRIu64, broker->live);
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    {
+        while (!TAILQ_EMPTY(&session->live))
+            answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_UNAVAILABLE,
+                         "the broker stops before the job could finish; send it again");
+    }
+}
+
+void broker_tick(struct broker *broker)
+{
+    broker->now_us = broker->clock();
+    expire_jobs(broker);
+    if (!TAILQ_EMPTY(&broker->lookups))
+        expire_lookups(broker);
+    if (broker->now_us >= broker->probe_us) {
+        broker->probe_us = UINT64_MAX;
+        probe_workers(broker);
+        probe_clients(broker);
+    }
+    if (broker->now_us >= broker->beat_us)
+        beat(broker);
+    if (broker->now_us >= broker->wake_us)
+        broker->schedule = true;
+    finish_drain(broker);
+    if (broker->schedule)
+        dispatch_all(broker);
+}
+
+uint64_t broker_next_us(const struct broker *broker)
+{
+    const struct job *job = heap_top(&broker->deadlines), *lookup = TAILQ_FIRST(&broker->lookups);
+    uint64_t next = earlier(broker->beat_us, earlier(broker->probe_us, broker->wake_us));
+    if (job)
+        next = earlier(next, job->deadline_us);
+    if (lookup)
+        next = earlier(next, lookup->admitted_us + cache_deadline_us(broker->cache));
+    return earlier(next, broker->drain_end_us);
+}
+
+/* ---- drain ---- */
+
+void broker_drain(struct broker *broker)
+{
+    if (broker->draining)
+        return;
+    broker->draining = true;
+    broker->drain_refuse_us = broker->now_us + (uint64_t)broker->options->drain_delay_us;
+    broker->drain_end_us = broker->drain_refuse_us + (uint64_t)broker->options->drain_timeout_us;
+    log_event(LOG_INFO, "drain", "jobs=%" PRIu64 " delay_us=%" PRId64 " timeout_us=%" PRId64, broker->live,
+              broker->options->drain_delay_us, broker->options->drain_timeout_us);
+}
+
+bool broker_drained(const struct broker *broker)
+{
+    return broker->draining && broker->live == 0 && broker->now_us >= broker->drain_refuse_us;
+}

@@ -1,0 +1,117 @@
+/*
+ * broker.h - the broker's state and its clockwork; front, back, dispatch, answer and control act on it.
+ *
+ * One thread owns everything in here. Time comes from a function pointer and messages leave through the two ports, so tests drive the whole
+ * logic without sockets and without waiting.
+ * Threads: owner.
+ */
+#ifndef BROKER_H
+#define BROKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache.h"
+#include "fleet.h"
+#include "flight.h"
+#include "frame.h"
+#include "heap.h"
+#include "job.h"
+#include "model.h"
+#include "options.h"
+#include "port.h"
+#include "session.h"
+#include "stats.h"
+#include "tensor_codec.h"
+
+#define IGNORED_PEERS 64u
+
+/* Peers that speak another major version: told once, then ignored. The oldest entry is overwritten. */
+struct ignored {
+    uint32_t peers[IGNORED_PEERS];
+    uint32_t count;
+};
+
+struct broker {
+    const struct options *options;
+    uint64_t (*clock)(void);
+    uint64_t now_us; /* read once per message */
+    uint64_t uuid, started_us;
+
+    struct port clients, workers;
+    struct ignored clients_ignored, workers_ignored;
+    struct jobs jobs;
+    struct sessions sessions;
+    struct models models;
+    struct fleet fleet;
+    struct table flights;
+    struct heap deadlines;
+    struct job_list lookups; /* asked of Redis, oldest first */
+    struct cache *cache;
+    struct stats stats;
+
+    struct meta_arena arena; /* of the message in hand */
+    struct pen_tensor tensors[FRAME_MAX_TENSORS];
+    struct raw_frame raws[FRAME_MAX_TENSORS];
+
+    uint64_t arrivals;
+    uint64_t live;         /* jobs that are not done */
+    uint64_t queued_bytes; /* requests of those that wait */
+    uint32_t pass;         /* number of scheduling passes */
+    bool schedule;         /* something changed: lanes may move */
+    bool draining;
+    uint64_t drain_refuse_us; /* new jobs are refused from here on */
+    uint64_t drain_end_us;    /* what is unfinished then is answered UNAVAILABLE */
+    uint64_t beat_us;         /* when the slow checks run next */
+    uint64_t probe_us;        /* when a probe is due; UINT64_MAX = none runs */
+    uint64_t wake_us;         /* when a batch closes by time */
+};
+
+/* `options`, `cache` (may be NULL) are borrowed; the ports are filled in by the caller. */
+enum pen_status broker_init(struct broker *broker, const struct options *options, struct cache *cache,
+                            uint64_t (*clock)(void));
+void broker_fini(struct broker *broker);
+
+/* Whatever is due now: deadlines, probes, silence, grace, ages, batches that close by time. */
+void broker_tick(struct broker *broker);
+/* When broker_tick has something to do next. */
+uint64_t broker_next_us(const struct broker *broker);
+
+/* A connection was lost somewhere: look for it among workers / clients. */
+void broker_hint_workers(struct broker *broker, int fd);
+void broker_hint_clients(struct broker *broker, int fd);
+
+/* SIGTERM or `penstock drain`. */
+void broker_drain(struct broker *broker);
+bool broker_drained(const struct broker *broker);
+
+/* Drops a connection's session from life: grace first, or at once. Its jobs are cancelled. */
+void broker_session_end(struct broker *broker, struct session *session, const char *reason);
+/* The worker is gone: its jobs are queued again or answered. */
+void broker_worker_lost(struct broker *broker, struct worker *worker, const char *reason);
+
+/* Takes a worker out of the fleet; jobs it held are queued again. suspect: they may be what ended it. */
+void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect);
+/* Answers the jobs of a lane that nobody can run; the lane may be gone afterwards. */
+void broker_lane_unserved(struct broker *broker, struct lane *lane);
+
+/* Sends to a session or worker and accounts for it; false = gone (and taken note of, for sessions). */
+bool broker_send_client(struct broker *broker, struct session *session, struct envelope *env, const void *meta,
+                        size_t bytes);
+bool broker_send_worker(struct broker *broker, struct worker *worker, struct envelope *env, const void *meta,
+                        size_t bytes);
+
+/* Its connection proved to be gone: the grace window begins. */
+void broker_client_gone(struct broker *broker, struct session *session);
+/* PINGs the client when the answer would tell how far it has read. */
+void broker_mark_client(struct broker *broker, struct session *session);
+
+/* Tells a peer of another major version so, once; it is ignored from then on. */
+void broker_refuse_version(struct broker *broker, struct port *port, struct ignored *ignored, uint32_t peer,
+                           const char *text);
+bool broker_ignores(const struct ignored *ignored, uint32_t peer);
+/* WELCOME with the broker's settings, or with a reason. */
+void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text);
+void broker_resume(struct broker *broker, struct port *port, uint32_t peer);
+
+#endif

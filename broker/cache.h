@@ -1,0 +1,77 @@
+/*
+ * cache.h - results by content: one interface over a bounded memory LRU, Redis, or none.
+ *
+ * A value is a RESULT group as its worker sent it, with what it was computed by; whether it serves a job is checked on each hit. Memory answers at
+ * once; Redis is asked on its own thread and answers later, by the number of the question, or is given up after the deadline.
+ * Threads: owner.
+ */
+#ifndef CACHE_H
+#define CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache_key.h"
+#include "match.h"
+#include "parcel.h"
+
+#define CACHE_BACKEND_BYTES 32u
+
+struct cache_value {
+    struct parcel *parcel; /* frame 0: envelope and ResultMeta; then the raw frames */
+    enum precision precision;
+    char backend[CACHE_BACKEND_BYTES];
+};
+
+enum cache_kind { CACHE_NONE, CACHE_MEMORY, CACHE_REDIS };
+
+struct cache_options {
+    enum cache_kind kind;
+    uint64_t bytes_max; /* memory: the budget; Redis: of one value */
+    char host[256];     /* Redis */
+    int port, database;
+    const char *namespace; /* key prefix */
+    uint64_t ttl_us;
+    uint64_t deadline_us; /* for one answer */
+};
+
+/* "memory:64MiB", "redis://host:port/db", "none" -> kind, bytes, host, port, database. */
+enum pen_status cache_parse(const char *text, struct cache_options *ret_options, struct pen_error *reterr);
+
+enum cache_answer { CACHE_MISS, CACHE_HIT, CACHE_ASKED };
+
+struct cache;
+enum pen_status cache_new(void *context, const struct cache_options *options, struct cache **ret_cache,
+                          struct pen_error *reterr);
+void cache_free(struct cache *cache); /* NULL is fine */
+
+bool cache_enabled(const struct cache *cache);
+
+/* HIT: *ret_value is borrowed until the next call. ASKED: *ret_question will come out of cache_poll, or never. */
+enum cache_answer cache_get(struct cache *cache, const struct cache_key *key, const char *tenant, uint64_t now_us,
+                            struct cache_value *ret_value, uint64_t *ret_question);
+/* Shares the value's parcel; a value beyond the caps is left out. */
+void cache_put(struct cache *cache, const struct cache_key *key, const char *tenant, const struct cache_value *value,
+               uint64_t now_us);
+
+/* Good enough for who demands this? */
+bool cache_serves(const struct cache_value *value, const struct demand *demand);
+/* Reads backend and precision out of a parcel whose header is a RESULT; PEN_ERR_CORRUPT when it is none. */
+enum pen_status cache_value_read(struct parcel *parcel, struct cache_value *ret_value);
+
+/* Answers that have come: false = none left. Gives the value's parcel; *ret_hit false: not there. */
+bool cache_poll(struct cache *cache, uint64_t now_us, uint64_t *ret_question, bool *ret_hit,
+                struct cache_value *ret_value);
+/* The question was given up by the caller: counts against the breaker. */
+void cache_give_up(struct cache *cache, uint64_t now_us);
+void *cache_socket(struct cache *cache); /* to poll for reading; NULL = none */
+uint64_t cache_deadline_us(const struct cache *cache);
+
+struct cache_report {
+    const char *kind;
+    char state[128]; /* "ok", "open: connection refused" */
+    uint64_t bytes, entries, evicted;
+};
+void cache_report(const struct cache *cache, struct cache_report *ret_report);
+
+#endif

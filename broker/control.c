@@ -1,0 +1,334 @@
+#include "control.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "back.h"
+#include "control.pb-c.h"
+#include "logline.h"
+#include "version.h"
+
+/* Everything of one reply is allocated here and freed with it. */
+struct answer {
+    struct meta_arena arena;
+    Penstock__ControlReply reply;
+    enum pen_status status;
+};
+
+#define ANSWER_BYTES_MAX (64u * 1024u * 1024u)
+
+static void *room(struct answer *answer, size_t bytes)
+{
+    void *memory = answer->arena.allocator.alloc(answer->arena.allocator.allocator_data, bytes ? bytes : 1);
+    if (memory)
+        memset(memory, 0, bytes);
+    else
+        answer->status = PEN_ERR_NO_MEMORY;
+    return memory;
+}
+
+static char *text_in(struct answer *answer, const char *text)
+{
+    char *copy = room(answer, strlen(text) + 1);
+    if (copy)
+        memcpy(copy, text, strlen(text) + 1);
+    return copy ? copy : (char *)(uintptr_t) "";
+}
+
+static void fail(struct answer *answer, enum pen_status status, const char *text)
+{
+    answer->status = status;
+    answer->reply.error = text_in(answer, text);
+}
+
+/* ---- models ---- */
+
+static void fill_sigs(struct answer *answer, const struct tensor_sig *from, size_t count, size_t *ret_count,
+                      Penstock__TensorSig ***ret_sigs)
+{
+    Penstock__TensorSig **pointers = room(answer, count * sizeof *pointers);
+    Penstock__TensorSig *sigs = room(answer, count * sizeof *sigs);
+    if (!pointers || !sigs)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        penstock__tensor_sig__init(&sigs[i]);
+        sigs[i].name = from[i].name;
+        sigs[i].dtype = from[i].dtype;
+        sigs[i].n_dims = from[i].rank;
+        sigs[i].dims = (int64_t *)(uintptr_t)from[i].dims;
+        sigs[i].batched = from[i].batched;
+        sigs[i].optional = from[i].optional;
+        pointers[i] = &sigs[i];
+    }
+    *ret_count = count;
+    *ret_sigs = pointers;
+}
+
+static void fill_offers(struct answer *answer, const struct model *model, Penstock__ModelInfo *info)
+{
+    Penstock__ModelOffer **offers = room(answer, model->offers_count * sizeof *offers);
+    char **names = room(answer, model->offers_count * sizeof *names);
+    const struct offer *offer;
+    if (!offers || !names)
+        return;
+    info->offers = offers;
+    info->worker_names = names;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        offers[info->n_offers++] = (Penstock__ModelOffer *)(uintptr_t)offer->meta;
+        names[info->n_worker_names++] = offer->worker->hello->name;
+    }
+}
+
+static void fill_model(struct answer *answer, const struct model *model, Penstock__ModelInfo *info)
+{
+    penstock__model_info__init(info);
+    info->name = model->name;
+    info->version = model->version;
+    info->queued = model->queue.waiting;
+    info->running = model->running;
+    info->jobs_done = model->jobs_done;
+    info->jobs_failed = model->jobs_failed;
+    info->cache_hits = model->cache_hits;
+    fill_sigs(answer, model->signature->inputs, model->signature->inputs_count, &info->n_inputs, &info->inputs);
+    fill_sigs(answer, model->signature->outputs, model->signature->outputs_count, &info->n_outputs, &info->outputs);
+    fill_offers(answer, model, info);
+}
+
+/* argument: a model's name, or empty for all. */
+static void on_models(struct broker *broker, struct answer *answer, const char *argument)
+{
+    size_t count = broker->models.count;
+    Penstock__ModelInfo **pointers = room(answer, count * sizeof *pointers);
+    Penstock__ModelInfo *infos = room(answer, count * sizeof *infos);
+    const struct model *model;
+    if (!pointers || !infos)
+        return;
+    answer->reply.models = pointers;
+    TAILQ_FOREACH(model, &broker->models.all, in_all)
+    {
+        size_t i = answer->reply.n_models;
+        if (*argument && strcmp(argument, model->name) != 0)
+            continue;
+        fill_model(answer, model, &infos[i]);
+        pointers[i] = &infos[i];
+        answer->reply.n_models++;
+    }
+    if (*argument && answer->reply.n_models == 0)
+        fail(answer, PEN_ERR_NOT_FOUND, "no worker offers a model of that name");
+}
+
+/* ---- workers ---- */
+
+static const char *state_text(const struct broker *broker, const struct worker *worker)
+{
+    if (worker->state == WORKER_DRAINING)
+        return "draining";
+    bool silent = broker->now_us - worker->link.heard_us > (uint64_t)broker->options->heartbeat_us * 3 / 2;
+    return silent || link_probing(&worker->link) ? "suspect" : "ready";
+}
+
+static void fill_worker(const struct broker *broker, struct answer *answer, const struct worker *worker,
+                        Penstock__WorkerInfo *info)
+{
+    const Penstock__WorkerHello *hello = worker->hello;
+    penstock__worker_info__init(info);
+    info->name = hello->name;
+    info->uuid = worker->uuid;
+    info->host = hello->host;
+    info->backend = hello->backend;
+    info->device = hello->device;
+    info->software = hello->software;
+    info->state = (char *)(uintptr_t)state_text(broker, worker);
+    info->slots = worker->slots;
+    info->threads = hello->threads;
+    info->jobs_running = worker->jobs;
+    info->jobs_done = worker->jobs_done;
+    info->jobs_failed = worker->jobs_failed;
+    info->rss_bytes = worker->rss_bytes;
+    info->age_us = broker->now_us - worker->since_us;
+    info->last_seen_us = broker->now_us - worker->link.heard_us;
+    info->backlog_us = worker_backlog_us(worker, broker->now_us);
+    info->n_flags = hello->n_flags;
+    info->flags = hello->flags;
+    info->models = room(answer, worker->offers_count * sizeof *info->models);
+    for (size_t i = 0; info->models && i < worker->offers_count; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "%.255s:%" PRIu64, worker->offers[i]->model->name,
+                 worker->offers[i]->model->version);
+        info->models[info->n_models++] = text_in(answer, text);
+    }
+}
+
+static void on_workers(struct broker *broker, struct answer *answer, const char *argument)
+{
+    size_t count = broker->fleet.count;
+    Penstock__WorkerInfo **pointers = room(answer, count * sizeof *pointers);
+    Penstock__WorkerInfo *infos = room(answer, count * sizeof *infos);
+    const struct worker *worker;
+    if (!pointers || !infos)
+        return;
+    answer->reply.workers = pointers;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
+        size_t i = answer->reply.n_workers;
+        if (*argument && strcmp(argument, worker->hello->name) != 0)
+            continue;
+        fill_worker(broker, answer, worker, &infos[i]);
+        pointers[i] = &infos[i];
+        answer->reply.n_workers++;
+    }
+    if (*argument && answer->reply.n_workers == 0)
+        fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected");
+}
+
+/* ---- stats ---- */
+
+static void fill_load(const struct broker *broker, Penstock__Stats *stats)
+{
+    const struct model *model;
+    const struct session *session;
+    TAILQ_FOREACH(model, &broker->models.all, in_all)
+    {
+        stats->queued += model->queue.waiting;
+        stats->running += model->running;
+    }
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    stats->clients += session->connected;
+    stats->workers = broker->fleet.count;
+    stats->bytes_in = broker->clients.bytes_in + broker->workers.bytes_in;
+    stats->bytes_out = broker->clients.bytes_out + broker->workers.bytes_out;
+    stats->replies_kept = broker->sessions.kept_count;
+}
+
+static void fill_cache(struct broker *broker, struct answer *answer, Penstock__Stats *stats)
+{
+    struct cache_report report;
+    cache_report(broker->cache, &report);
+    stats->cache_hits = broker->stats.cache_hits;
+    stats->cache_misses = broker->stats.cache_misses;
+    stats->cache_bytes = report.bytes;
+    stats->cache_entries = report.entries;
+    stats->cache_kind = text_in(answer, report.kind);
+    stats->cache_state = text_in(answer, report.state);
+}
+
+static void on_stats(struct broker *broker, struct answer *answer, const char *argument)
+{
+    (void)argument;
+    const struct stats *own = &broker->stats;
+    Penstock__Stats *stats = room(answer, sizeof *stats);
+    if (!stats)
+        return;
+    penstock__stats__init(stats);
+    answer->reply.stats = stats;
+    stats->uptime_us = broker->now_us - broker->started_us;
+    stats->jobs_admitted = own->jobs_admitted;
+    stats->jobs_done = own->jobs_done;
+    stats->jobs_failed = own->jobs_failed;
+    stats->jobs_rejected = own->jobs_rejected;
+    stats->jobs_expired = own->jobs_expired;
+    stats->jobs_cancelled = own->jobs_cancelled;
+    stats->jobs_requeued = own->jobs_requeued;
+    stats->jobs_coalesced = own->jobs_coalesced;
+    stats->results_duplicate = own->results_duplicate;
+    stats->workers_lost = own->workers_lost;
+    stats->rss_bytes = stats_rss_bytes();
+    stats->draining = broker->draining;
+    stats->software = (char *)(uintptr_t)PENSTOCK_SOFTWARE;
+    fill_load(broker, stats);
+    fill_cache(broker, answer, stats);
+}
+
+/* ---- drain, ping ---- */
+
+/* argument: empty or "broker" = this broker, "workers" = all of them, else a worker's name. */
+static void on_drain(struct broker *broker, struct answer *answer, const char *argument)
+{
+    struct worker *worker;
+    if (!*argument || strcmp(argument, "broker") == 0) {
+        broker_drain(broker);
+        return;
+    }
+    if (strcmp(argument, "workers") == 0) {
+        TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+        back_drain(broker, worker);
+        return;
+    }
+    worker = fleet_by_name(&broker->fleet, argument);
+    if (worker)
+        back_drain(broker, worker);
+    else
+        fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected; `workers` lists them");
+}
+
+static void on_ping(struct broker *broker, struct answer *answer, const char *argument)
+{
+    (void)broker;
+    (void)answer;
+    (void)argument;
+}
+
+static const struct verb {
+    const char *name;
+    void (*act)(struct broker *broker, struct answer *answer, const char *argument);
+} verbs[] = {
+    {"models", on_models}, {"workers", on_workers}, {"stats", on_stats}, {"drain", on_drain}, {"ping", on_ping}};
+
+static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(request->verb, verbs[i].name) == 0) {
+            verbs[i].act(broker, answer, request->argument);
+            return;
+        }
+    }
+    fail(answer, PEN_ERR_NOT_FOUND, "unknown verb; there are models, workers, stats, drain, ping");
+}
+
+static void send_answer(struct broker *broker, struct session *session, struct answer *answer)
+{
+    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
+    size_t bytes = penstock__control_reply__get_packed_size(&answer->reply);
+    uint8_t *meta = bytes <= FRAME_CONTROL_BYTES_MAX ? malloc(bytes ? bytes : 1) : NULL;
+    if (!meta) {
+        uint64_t serial = answer->reply.serial;
+        penstock__control_reply__init(&answer->reply);
+        answer->reply.serial = serial;
+        answer->reply.error =
+            (char *)(uintptr_t) "the answer is larger than a control message may be; name one model or worker";
+        answer->status = PEN_ERR_TOO_LARGE;
+        bytes = penstock__control_reply__get_packed_size(&answer->reply);
+        meta = malloc(bytes);
+    }
+    env.status = (uint8_t)answer->status;
+    if (meta)
+        broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&answer->reply, meta));
+    free(meta);
+}
+
+void control_answer(struct broker *broker, struct session *session, const uint8_t *meta, size_t bytes)
+{
+    struct answer answer = {.status = PEN_OK};
+    meta_arena_reset(&broker->arena);
+    const Penstock__ControlRequest *request =
+        meta_unpack(&broker->arena, &penstock__control_request__descriptor, meta, bytes);
+    meta_arena_init(&answer.arena, ANSWER_BYTES_MAX);
+    penstock__control_reply__init(&answer.reply);
+    if (request) {
+        answer.reply.serial = request->serial;
+        act(broker, &answer, request);
+    } else {
+        fail(&answer, PEN_ERR_CORRUPT, "the question's meta is no ControlRequest (proto/control.proto)");
+    }
+    if (answer.status == PEN_ERR_NO_MEMORY) {
+        uint64_t serial = answer.reply.serial;
+        penstock__control_reply__init(&answer.reply);
+        answer.reply.serial = serial;
+        answer.reply.error = (char *)(uintptr_t) "the broker has no memory for the answer";
+    }
+    send_answer(broker, session, &answer);
+    meta_arena_fini(&answer.arena);
+}

@@ -1,0 +1,351 @@
+#include "dispatch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "answer.h"
+#include "batch.h"
+#include "logline.h"
+
+#define ENVELOPE_DEADLINE_AT  56u /* proto/README.md */
+#define CANDIDATES_MAX        64u /* offers looked at for one batch; a model on more workers takes the first with these */
+#define MESSAGE_BYTES_MAX     (64u * 1024u * 1024u)
+#define TRANSFER_BYTES_PER_US 1000u /* loopback and 10 Gbit/s alike, within a factor of two */
+
+/* ---- into the lanes ---- */
+
+void dispatch_queue(struct broker *broker, struct job *job)
+{
+    job->state = JOB_QUEUED;
+    if (lane_push(job->lane, job) != PEN_OK) {
+        answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory to queue the job");
+        return;
+    }
+    broker->schedule = true;
+}
+
+void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
+{
+    char text[160];
+    job->dispatch = NULL;
+    job->state = JOB_QUEUED;
+    job->model->running--;
+    job->model->queue.waiting++; /* beyond the limit if need be: it was admitted once */
+    job->model->queue.bytes += job->request->bytes;
+    broker->queued_bytes += job->request->bytes;
+    job->front = true;
+    job->alone |= suspect;
+    if (suspect && job->attempts >= broker->options->max_attempts) {
+        snprintf(text, sizeof text,
+                 "the job was running on %u workers when they were lost, the limit; it may be what ends them",
+                 job->attempts);
+        answer_error(broker, job, PEN_ERR_WORKER_LOST, text);
+        return;
+    }
+    broker->stats.jobs_requeued++;
+    dispatch_queue(broker, job);
+}
+
+/* ---- out of wherever it is ---- */
+
+static void leave_queue(struct broker *broker, struct job *job)
+{
+    queue_leave(&job->model->queue, job->request->bytes);
+    broker->queued_bytes -= job->request->bytes;
+}
+
+/* The leader waits or runs no more: its first follower goes on. NULL: nobody followed, the flight is over. */
+static struct job *succeed(struct broker *broker, struct job *job)
+{
+    struct flight *flight = job->flight;
+    if (!flight || flight->leader != job)
+        return NULL;
+    struct job *next = flight_promote(flight);
+    if (!next)
+        flight_free(&broker->flights, flight);
+    return next;
+}
+
+static void tell_cancel(struct broker *broker, struct dispatch *dispatch, uint32_t slot)
+{
+    struct envelope env = envelope_make(FRAME_CANCEL);
+    env.job = dispatch->slots[slot].id;
+    broker_send_worker(broker, dispatch->worker, &env, NULL, 0);
+}
+
+static void detach_dispatched(struct broker *broker, struct job *job)
+{
+    struct dispatch *dispatch = job->dispatch;
+    uint32_t slot = job->slot;
+    uint8_t attempts = job->attempts;
+    job->dispatch = NULL;
+    job->model->running--;
+    dispatch->slots[slot].job = NULL;
+    struct job *next = succeed(broker, job);
+    if (!next) {
+        tell_cancel(broker, dispatch, slot);
+        return;
+    }
+    leave_queue(broker, next);
+    next->state = JOB_DISPATCHED;
+    next->dispatch = dispatch;
+    next->slot = slot;
+    next->attempts = attempts;
+    next->dispatched_us = broker->now_us;
+    next->model->running++;
+    dispatch->slots[slot].job = next;
+}
+
+void dispatch_detach(struct broker *broker, struct job *job)
+{
+    struct job *next = NULL;
+    switch ((enum job_state)job->state) {
+    case JOB_LOOKUP:
+        TAILQ_REMOVE(&broker->lookups, job, in_group);
+        leave_queue(broker, job);
+        next = succeed(broker, job);
+        break;
+    case JOB_QUEUED:
+        lane_remove(job->lane, job);
+        leave_queue(broker, job);
+        next = succeed(broker, job);
+        break;
+    case JOB_FOLLOWING:
+        flight_leave(job->flight, job);
+        leave_queue(broker, job);
+        break;
+    case JOB_DISPATCHED:
+        detach_dispatched(broker, job);
+        break;
+    case JOB_DONE:
+        break;
+    }
+    if (next)
+        dispatch_queue(broker, next);
+}
+
+/* ---- to a worker ---- */
+
+struct plan {
+    struct offer *offer;
+    uint32_t rows;
+    const char *reason;
+    uint64_t expect_us;
+};
+
+/* Rows that this offer could take of the lane now. */
+static uint32_t plan_rows(const struct lane *lane, const struct job *head, const struct offer *offer)
+{
+    uint32_t most = offer->rows_max ? offer->rows_max : 1;
+    uint64_t rows = head->alone || most == 1 ? head->rows : lane->rows;
+    return rows > most ? most : (uint32_t)rows;
+}
+
+static size_t gather(struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
+                     struct match_candidate ret_candidates[CANDIDATES_MAX])
+{
+    size_t count = 0;
+    const struct job *head = lane_head(lane);
+    struct offer *offer;
+    TAILQ_FOREACH(offer, &lane->model->offers, in_model)
+    {
+        struct worker *worker = offer->worker;
+        if (count == CANDIDATES_MAX)
+            break;
+        if (worker->state != WORKER_READY ||
+            !match_capable(&lane->demand, offer->meta->backend, offer->precision, worker->tags))
+            continue;
+        uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(lane, head, offer));
+        ret_offers[count] = offer;
+        ret_candidates[count++] = (struct match_candidate){
+            .backlog_us = worker_backlog_us(worker, broker->now_us),
+            .expect_us = expect_us,
+            .transfer_us = head->request->bytes / TRANSFER_BYTES_PER_US,
+            .credit = worker_credit(worker, expect_us, head->request->bytes),
+        };
+    }
+    return count;
+}
+
+static struct batch_choice close_batch(struct broker *broker, const struct lane *lane, const struct job *head,
+                                       const struct offer *offer)
+{
+    struct batch_rules rules = {
+        .rows_max = head->alone ? 1 : offer->rows_max,
+        .preferred = offer->meta->preferred_batch_size,
+        .preferred_count = offer->meta->n_preferred_batch_size,
+        .delay_us = offer->meta->max_queue_delay_us,
+    };
+    struct batch_facts facts = {
+        .now_us = broker->now_us,
+        .rows_waiting = lane->rows,
+        .oldest_us = head->admitted_us,
+        .deadline_us = head->deadline_us,
+        .expect_us = speed_expect_us(&offer->speed, (uint32_t)lane->rows + 1),
+    };
+    return batch_close(&rules, &facts);
+}
+
+/* False: nothing of this lane can start now. */
+static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
+{
+    struct offer *offers[CANDIDATES_MAX];
+    struct match_candidate candidates[CANDIDATES_MAX];
+    const struct job *head = lane_head(lane);
+    size_t count = gather(broker, lane, offers, candidates);
+    uint64_t left_us = head->deadline_us > broker->now_us ? head->deadline_us - broker->now_us : 0;
+    int index = match_choose(candidates, count, lane->heap.count - 1, left_us);
+    lane->wake_us = UINT64_MAX;
+    if (index == MATCH_WAIT)
+        return false;
+    struct batch_choice choice = close_batch(broker, lane, head, offers[index]);
+    lane->wake_us = choice.wake_us;
+    if (choice.rows == 0)
+        return false;
+    *ret_plan = (struct plan){
+        .offer = offers[index], .rows = choice.rows, .reason = choice.reason, .expect_us = candidates[index].expect_us};
+    return true;
+}
+
+static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
+{
+    return dispatch->count < FRAME_MAX_GROUPS && !job->alone && dispatch->rows + job->rows <= plan->rows &&
+           dispatch->bytes + job->request->bytes <= MESSAGE_BYTES_MAX;
+}
+
+static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job)
+{
+    lane_remove(job->lane, job);
+    leave_queue(broker, job);
+    job->state = JOB_DISPATCHED;
+    job->dispatch = dispatch;
+    job->slot = dispatch->count;
+    job->attempts++;
+    job->dispatched_us = broker->now_us;
+    job->model->running++;
+    dispatch->slots[dispatch->count] = (struct dispatch_slot){.id = job->id, .job = job};
+    dispatch->count++;
+    dispatch->rows += job->rows;
+    dispatch->bytes += job->request->bytes;
+}
+
+/* The header is shared with the kept request, but for jobs with a deadline: what remains of it is written into a copy. */
+static enum pen_status header_frame(const struct broker *broker, const struct job *job, zmq_msg_t *ret_frame)
+{
+    enum pen_status status = parcel_frame(job->request, 0, ret_frame);
+    if (status != PEN_OK || job->deadline_us == DEADLINE_NONE)
+        return status;
+    zmq_msg_t copy;
+    size_t bytes = zmq_msg_size(ret_frame);
+    if (zmq_msg_init_size(&copy, bytes) != 0)
+        return PEN_OK; /* the deadline as it was at admission: the broker still enforces the right one */
+    uint8_t *to = zmq_msg_data(&copy);
+    memcpy(to, zmq_msg_data(ret_frame), bytes);
+    uint64_t left_us = deadline_remaining(broker->now_us, job->deadline_us);
+    for (unsigned i = 0; i < 8; i++)
+        to[ENVELOPE_DEADLINE_AT + i] = (uint8_t)(left_us >> (8 * i));
+    zmq_msg_move(ret_frame, &copy);
+    zmq_msg_close(&copy);
+    return PEN_OK;
+}
+
+static void send_job(struct broker *broker, const struct job *job, bool last)
+{
+    for (uint32_t i = 0; i < job->request->count; i++) {
+        zmq_msg_t frame;
+        if (i == 0)
+            header_frame(broker, job, &frame);
+        else
+            parcel_frame(job->request, i, &frame);
+        broker->workers.part(&broker->workers, &frame, !(last && i + 1 == job->request->count));
+    }
+}
+
+static void log_dispatch(const struct dispatch *dispatch)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    if (!log_enabled(LOG_DEBUG))
+        return;
+    for (uint32_t i = 0; i < dispatch->count; i++)
+        log_event(LOG_DEBUG, "job_dispatched", "job=%s worker=%s batch=%u reason=%s expect_us=%" PRIu64,
+                  job_id_text(dispatch->slots[i].id, id), dispatch->worker->hello->name, dispatch->count,
+                  dispatch->reason, dispatch->expect_us);
+}
+
+/* False only when the lane could not move; a worker that proves to be gone counts as movement. */
+static bool dispatch_lane(struct broker *broker, struct lane *lane)
+{
+    struct plan plan;
+    if (!choose(broker, lane, &plan))
+        return false;
+    struct worker *worker = plan.offer->worker;
+    size_t most = lane->heap.count < plan.rows ? lane->heap.count : plan.rows;
+    struct dispatch *dispatch = dispatch_new(most < FRAME_MAX_GROUPS ? most : FRAME_MAX_GROUPS);
+    if (!dispatch)
+        return false;
+    if (!broker->workers.begin(&broker->workers, worker->link.peer)) {
+        dispatch_discard(dispatch);
+        broker_worker_lost(broker, worker, "its connection is gone");
+        return true;
+    }
+    dispatch->count = 0;
+    add_job(broker, dispatch, lane_head(lane));
+    while (lane_head(lane) && dispatch->count < most && fits(lane_head(lane), dispatch, &plan))
+        add_job(broker, dispatch, lane_head(lane));
+    dispatch->open = dispatch->count;
+    dispatch->reason = plan.reason;
+    dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
+    for (uint32_t i = 0; i < dispatch->count; i++)
+        send_job(broker, dispatch->slots[i].job, i + 1 == dispatch->count);
+    dispatch_send(dispatch, plan.offer, broker->now_us);
+    link_sent(&worker->link, dispatch->bytes, broker->now_us);
+    log_dispatch(dispatch);
+    return true;
+}
+
+/* The lane whose head is the most urgent among those not yet tried in this pass. */
+static struct lane *next_lane(struct broker *broker)
+{
+    struct lane *best = NULL, *lane;
+    TAILQ_FOREACH(lane, &broker->models.active, in_active)
+    {
+        if (lane->pass != broker->pass && (!best || job_before(lane_head(lane), lane_head(best))))
+            best = lane;
+    }
+    return best;
+}
+
+void dispatch_all(struct broker *broker)
+{
+    struct lane *lane;
+    broker->schedule = false;
+    broker->pass++;
+    while ((lane = next_lane(broker)) != NULL) {
+        if (!dispatch_lane(broker, lane))
+            lane->pass = broker->pass;
+    }
+    broker->wake_us = UINT64_MAX;
+    TAILQ_FOREACH(lane, &broker->models.active, in_active)
+    {
+        if (lane->wake_us < broker->wake_us)
+            broker->wake_us = lane->wake_us;
+    }
+}
+
+uint64_t dispatch_wait_hint_us(const struct broker *broker, const struct model *model)
+{
+    uint64_t slots = 0, expect_us = 0;
+    const struct offer *offer;
+    (void)broker;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        slots += offer->worker->slots;
+        expect_us += speed_expect_us(&offer->speed, 1) * offer->worker->slots;
+    }
+    if (slots == 0)
+        return 1000000;
+    uint64_t hint =
+        model->queue.waiting * (expect_us / slots) / slots / 4; /* a quarter of the queue: room for newcomers by then */
+    return hint < 5000 ? 5000 : hint > 5000000 ? 5000000 : hint;
+}

@@ -1,0 +1,27 @@
+/*
+ * dispatch.h - from lanes to workers: batches are composed as late as idle slots and deadlines allow.
+ * Threads: owner.
+ */
+#ifndef DISPATCH_H
+#define DISPATCH_H
+
+#include "broker.h"
+
+/* Moves what can move now, the most urgent head first. Sets broker->wake_us. */
+void dispatch_all(struct broker *broker);
+
+/* Puts a live job (back) into its lane. */
+void dispatch_queue(struct broker *broker, struct job *job);
+/* Its dispatch is void: the job waits again, before all others; a suspect from now on alone in its batch, until its attempts are spent. */
+void dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
+
+/*
+ * Takes a live job out of wherever it is. A leader's place goes to its first follower; a worker that runs it for nobody gets a CANCEL. The job
+ * stays in its session and has no state until it is answered.
+ */
+void dispatch_detach(struct broker *broker, struct job *job);
+
+/* How long a new job of this model would wait, as a hint for clients that were told BUSY. */
+uint64_t dispatch_wait_hint_us(const struct broker *broker, const struct model *model);
+
+#endif

@@ -1,0 +1,331 @@
+#include "fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_MAX  1024u
+#define OFFERS_MAX 1024u
+
+enum pen_status fleet_init(struct fleet *fleet, struct models *models)
+{
+    *fleet = (struct fleet){.models = models};
+    TAILQ_INIT(&fleet->all);
+    return table_init(&fleet->by_peer);
+}
+
+void fleet_fini(struct fleet *fleet)
+{
+    while (!TAILQ_EMPTY(&fleet->all))
+        fleet_leave(fleet, TAILQ_FIRST(&fleet->all), 0);
+    table_fini(&fleet->by_peer);
+}
+
+struct worker *fleet_by_peer(const struct fleet *fleet, uint32_t peer)
+{
+    struct table_node *node = table_first(&fleet->by_peer, table_hash(&fleet->by_peer, peer, 0));
+    for (; node; node = table_next(node)) {
+        struct worker *worker = table_entry(node, struct worker, link.by_peer);
+        if (worker->link.peer == peer)
+            return worker;
+    }
+    return NULL;
+}
+
+struct worker *fleet_by_uuid(const struct fleet *fleet, uint64_t uuid)
+{
+    struct worker *worker;
+    TAILQ_FOREACH(worker, &fleet->all, in_fleet)
+    {
+        if (worker->uuid == uuid)
+            return worker;
+    }
+    return NULL;
+}
+
+struct worker *fleet_other_by_uuid(const struct fleet *fleet, const struct worker *worker)
+{
+    struct worker *other;
+    TAILQ_FOREACH(other, &fleet->all, in_fleet)
+    {
+        if (other != worker && other->uuid == worker->uuid)
+            return other;
+    }
+    return NULL;
+}
+
+struct worker *fleet_by_name(const struct fleet *fleet, const char *name)
+{
+    struct worker *worker;
+    TAILQ_FOREACH(worker, &fleet->all, in_fleet)
+    {
+        if (strcmp(worker->hello->name, name) == 0)
+            return worker;
+    }
+    return NULL;
+}
+
+static char *join_tags(char *const *tags, size_t count)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(tags[i]) + 1;
+    char *text = malloc(bytes), *end = text;
+    if (!text)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        end = stpcpy(end, tags[i]);
+        *end++ = '\n';
+    }
+    *end = '\0';
+    return text;
+}
+
+static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const Penstock__ModelOffer *meta,
+                               struct pen_error *reterr)
+{
+    struct model *model;
+    if (model_for(fleet->models, meta, &model, reterr) != PEN_OK)
+        return NULL;
+    struct offer *offer = calloc(1, sizeof *offer);
+    if (!offer)
+        return NULL;
+    offer->worker = worker;
+    offer->model = model;
+    offer->meta = meta;
+    offer->precision = meta->precision < PRECISION_COUNT ? (enum precision)meta->precision : PRECISION_ANY;
+    offer->rows_max = meta->max_batch_size;
+    if (meta->digest.len == sizeof offer->digest.bytes)
+        memcpy(offer->digest.bytes, meta->digest.data, sizeof offer->digest.bytes);
+    for (size_t i = 0; i < meta->n_warm; i++) {
+        if (meta->warm[i]->warm_us)
+            speed_seed(&offer->speed, meta->warm[i]->batch ? meta->warm[i]->batch : 1, meta->warm[i]->warm_us);
+    }
+    return offer;
+}
+
+static void offers_drop(struct worker *worker, struct offer **offers, size_t count, uint64_t now_us)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct dispatch *dispatch;
+        TAILQ_FOREACH(dispatch, &worker->dispatches, in_worker)
+        {
+            if (dispatch->offer == offers[i])
+                dispatch->offer = NULL;
+        }
+        model_remove_offer(offers[i]->model, offers[i], now_us);
+        free(offers[i]);
+    }
+    free(offers);
+}
+
+/* What was measured of a model survives an update that offers the same content. */
+static void inherit_speed(struct offer *offer, struct offer *const *old, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (old[i]->model == offer->model && digest_equal(old[i]->digest, offer->digest))
+            offer->speed = old[i]->speed;
+    }
+}
+
+static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, Penstock__ModelOffer *const *metas,
+                                   size_t count, uint64_t now_us, struct pen_error *reterr)
+{
+    if (count > OFFERS_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a worker may offer %u models, this one offers %zu", OFFERS_MAX,
+                             count);
+    struct offer **offers = calloc(count ? count : 1, sizeof(struct offer *));
+    if (!offers)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the offers of a worker");
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!metas[i]->ready)
+            continue;
+        struct offer *offer = offer_new(fleet, worker, metas[i], reterr);
+        if (!offer) {
+            offers_drop(worker, offers, used, now_us);
+            return reterr && reterr->status ? reterr->status : PEN_ERR_NO_MEMORY;
+        }
+        inherit_speed(offer, worker->offers, worker->offers_count);
+        model_add_offer(offer->model, offer);
+        offers[used++] = offer;
+    }
+    struct offer **old = worker->offers;
+    size_t old_count = worker->offers_count;
+    worker->offers = offers;
+    worker->offers_count = used;
+    offers_drop(worker, old, old_count, now_us);
+    return PEN_OK;
+}
+
+static struct worker *worker_new(uint32_t peer, int fd, uint64_t now_us)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return NULL;
+    link_init(&worker->link, peer, fd, now_us);
+    worker->since_us = now_us;
+    TAILQ_INIT(&worker->dispatches);
+    meta_arena_init(&worker->hello_arena, WORKER_META_BYTES);
+    meta_arena_init(&worker->update_arena[0], WORKER_META_BYTES);
+    meta_arena_init(&worker->update_arena[1], WORKER_META_BYTES);
+    return worker;
+}
+
+static void worker_free(struct worker *worker)
+{
+    free(worker->tags);
+    meta_arena_fini(&worker->hello_arena);
+    meta_arena_fini(&worker->update_arena[0]);
+    meta_arena_fini(&worker->update_arena[1]);
+    free(worker);
+}
+
+static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, size_t bytes, struct pen_error *reterr)
+{
+    worker->hello = meta_unpack(&worker->hello_arena, &penstock__worker_hello__descriptor, meta, bytes);
+    if (!worker->hello)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "the hello's meta is no WorkerHello (proto/worker.proto), or unpacks to more than %u MiB",
+                             WORKER_META_BYTES >> 20);
+    if (worker->hello->uuid == 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has no uuid; a worker draws a random one per process");
+    if (worker->hello->slots == 0 || worker->hello->slots > SLOTS_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has slots = %u; 1 to %u are allowed",
+                             worker->hello->slots, SLOTS_MAX);
+    worker->uuid = worker->hello->uuid;
+    worker->slots = worker->hello->slots;
+    worker->tags = join_tags(worker->hello->tags, worker->hello->n_tags);
+    return worker->tags ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a worker");
+}
+
+enum pen_status fleet_join(struct fleet *fleet, const uint8_t *meta, size_t bytes, uint32_t peer, int fd,
+                           uint64_t now_us, struct worker **ret_worker, struct pen_error *reterr)
+{
+    if (fleet->count >= WORKERS_MAX)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "the broker already has %u workers, its limit", WORKERS_MAX);
+    struct worker *worker = worker_new(peer, fd, now_us);
+    if (!worker)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a worker");
+    enum pen_status status = read_hello(worker, meta, bytes, reterr);
+    if (status == PEN_OK)
+        status = offers_take(fleet, worker, worker->hello->models, worker->hello->n_models, now_us, reterr);
+    if (status != PEN_OK) {
+        worker_free(worker);
+        return status;
+    }
+    table_insert(&fleet->by_peer, &worker->link.by_peer, table_hash(&fleet->by_peer, peer, 0));
+    TAILQ_INSERT_TAIL(&fleet->all, worker, in_fleet);
+    fleet->count++;
+    *ret_worker = worker;
+    return PEN_OK;
+}
+
+enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const uint8_t *meta, size_t bytes,
+                             uint64_t now_us, struct pen_error *reterr)
+{
+    struct meta_arena *arena = &worker->update_arena[worker->update_turn];
+    meta_arena_reset(arena);
+    Penstock__WorkerUpdate *update = meta_unpack(arena, &penstock__worker_update__descriptor, meta, bytes);
+    if (!update)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the update's meta is no WorkerUpdate (proto/worker.proto)");
+    enum pen_status status = offers_take(fleet, worker, update->models, update->n_models, now_us, reterr);
+    if (status == PEN_OK)
+        worker->update_turn ^= 1;
+    return status;
+}
+
+void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
+{
+    while (!TAILQ_EMPTY(&worker->dispatches))
+        dispatch_free(TAILQ_FIRST(&worker->dispatches));
+    offers_drop(worker, worker->offers, worker->offers_count, now_us);
+    table_remove(&fleet->by_peer, &worker->link.by_peer);
+    TAILQ_REMOVE(&fleet->all, worker, in_fleet);
+    fleet->count--;
+    worker_free(worker);
+}
+
+bool worker_credit(const struct worker *worker, uint64_t expect_us, size_t bytes)
+{
+    if (worker->state != WORKER_READY)
+        return false;
+    if (worker->messages > 0 && worker->bytes + bytes > CREDIT_BYTES)
+        return false;
+    if (worker->messages < CREDIT_MESSAGES * worker->slots)
+        return true;
+    return worker->jobs < CREDIT_JOBS * worker->slots &&
+           worker->expect_us + expect_us <= (uint64_t)CREDIT_US * worker->slots;
+}
+
+uint64_t worker_backlog_us(const struct worker *worker, uint64_t now_us)
+{
+    const struct dispatch *oldest = TAILQ_FIRST(&worker->dispatches);
+    uint64_t expected = worker->expect_us / worker->slots;
+    uint64_t age = oldest && now_us > oldest->sent_us ? now_us - oldest->sent_us : 0;
+    return age > 4 * expected ? age : expected; /* a stuck worker looks ever worse */
+}
+
+struct dispatch *dispatch_new(size_t count)
+{
+    struct dispatch *dispatch = calloc(1, sizeof *dispatch + count * sizeof dispatch->slots[0]);
+    if (dispatch)
+        dispatch->count = dispatch->open = (uint32_t)count;
+    return dispatch;
+}
+
+void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_us)
+{
+    struct worker *worker = offer->worker;
+    dispatch->worker = worker;
+    dispatch->offer = offer;
+    dispatch->model_digest = offer->digest;
+    dispatch->sent_us = now_us;
+    TAILQ_INSERT_TAIL(&worker->dispatches, dispatch, in_worker);
+    worker->messages++;
+    worker->jobs += dispatch->count;
+    worker->expect_us += dispatch->expect_us;
+    worker->bytes += dispatch->bytes;
+}
+
+void dispatch_free(struct dispatch *dispatch)
+{
+    struct worker *worker = dispatch->worker;
+    TAILQ_REMOVE(&worker->dispatches, dispatch, in_worker);
+    worker->messages--;
+    worker->jobs -= dispatch->open;
+    worker->expect_us -= dispatch->expect_us;
+    worker->bytes -= dispatch->bytes;
+    free(dispatch);
+}
+
+void dispatch_discard(struct dispatch *dispatch)
+{
+    free(dispatch);
+}
+
+bool dispatch_answer(struct dispatch *dispatch, uint32_t slot)
+{
+    dispatch->slots[slot].answered = true;
+    dispatch->slots[slot].job = NULL;
+    dispatch->worker->jobs--;
+    if (--dispatch->open > 0)
+        return false;
+    dispatch_free(dispatch);
+    return true;
+}
+
+bool worker_holds(const struct worker *worker, struct job_id id, struct dispatch **ret_dispatch, uint32_t *ret_slot)
+{
+    struct dispatch *dispatch;
+    TAILQ_FOREACH(dispatch, &worker->dispatches, in_worker)
+    {
+        for (uint32_t i = 0; i < dispatch->count; i++) {
+            if (dispatch->slots[i].answered || !job_id_equal(dispatch->slots[i].id, id))
+                continue;
+            *ret_dispatch = dispatch;
+            *ret_slot = i;
+            return true;
+        }
+    }
+    return false;
+}

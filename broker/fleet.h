@@ -1,0 +1,112 @@
+/*
+ * fleet.h - the workers: who they are, what they offer, what they hold, how much more they may be given.
+ *
+ * Credit: a worker holds up to two messages per slot (one runs, one is prefetched); of short work up to 64 jobs or 2 ms of expected time per slot.
+ * Threads: owner. Pure: times are parameters.
+ */
+#ifndef FLEET_H
+#define FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "frame.h"
+#include "job.h"
+#include "link.h"
+#include "model.h"
+#include "tensor_codec.h"
+#include "worker.pb-c.h"
+
+#define WORKERS_MAX       1024u
+#define WORKER_META_BYTES (16u * 1024u * 1024u)  /* a hello unpacked; its packed form is at most 4 MiB */
+#define CREDIT_MESSAGES   2u                     /* per slot */
+#define CREDIT_JOBS       64u                    /* per slot */
+#define CREDIT_US         2000u                  /* per slot */
+#define CREDIT_BYTES      (256u * 1024u * 1024u) /* per worker, unless it holds nothing */
+
+enum worker_state { WORKER_READY, WORKER_DRAINING };
+
+/* One message to a worker; it counts against the credit until each of its jobs was answered, wanted or not. */
+struct dispatch_slot {
+    struct job_id id; /* as the worker knows it */
+    struct job *job;  /* NULL: cancelled, expired, or the client has gone */
+    bool answered;
+};
+
+struct dispatch {
+    TAILQ_ENTRY(dispatch) in_worker;
+    struct worker *worker;
+    struct offer *offer; /* NULL: withdrawn meanwhile */
+    struct digest model_digest;
+    const char *reason; /* why the batch closed */
+    uint64_t sent_us, expect_us;
+    size_t bytes;
+    uint32_t count, open; /* slots, and those not answered */
+    uint32_t rows;
+    struct dispatch_slot slots[];
+};
+TAILQ_HEAD(dispatch_list, dispatch);
+
+struct worker {
+    struct link link;
+    TAILQ_ENTRY(worker) in_fleet;
+    uint64_t uuid, since_us;
+    enum worker_state state;
+    struct meta_arena hello_arena,
+        update_arena[2]; /* the older update lives until the newer one has replaced its offers */
+    unsigned update_turn;
+    Penstock__WorkerHello *hello;
+    uint32_t slots;
+    char *tags; /* each followed by '\n' */
+    struct offer **offers;
+    size_t offers_count;
+    struct dispatch_list dispatches; /* oldest first */
+    uint32_t messages, jobs;         /* unanswered */
+    uint64_t expect_us;              /* of the unanswered */
+    size_t bytes;
+    uint64_t jobs_done, jobs_failed;
+    uint64_t rss_bytes, oldest_running_us; /* of the last heartbeat */
+};
+TAILQ_HEAD(worker_list, worker);
+
+struct fleet {
+    struct models *models; /* borrowed */
+    struct table by_peer;
+    struct worker_list all;
+    uint32_t count;
+};
+
+enum pen_status fleet_init(struct fleet *fleet, struct models *models);
+void fleet_fini(struct fleet *fleet);
+
+struct worker *fleet_by_peer(const struct fleet *fleet, uint32_t peer);
+struct worker *fleet_by_uuid(const struct fleet *fleet, uint64_t uuid);
+struct worker *fleet_other_by_uuid(const struct fleet *fleet,
+                                   const struct worker *worker); /* an older record of the same process */
+struct worker *fleet_by_name(const struct fleet *fleet, const char *name);
+
+/* Reads a packed WorkerHello or says in a sentence what is wrong with it. */
+enum pen_status fleet_join(struct fleet *fleet, const uint8_t *meta, size_t bytes, uint32_t peer, int fd,
+                           uint64_t now_us, struct worker **ret_worker, struct pen_error *reterr);
+/* Replaces the offers by a packed WorkerUpdate; what was measured of unchanged models stays. */
+enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const uint8_t *meta, size_t bytes,
+                             uint64_t now_us, struct pen_error *reterr);
+/* Withdraws its offers and frees it; its dispatches must have been taken back. */
+void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
+
+bool worker_credit(const struct worker *worker, uint64_t expect_us, size_t bytes);
+uint64_t worker_backlog_us(const struct worker *worker,
+                           uint64_t now_us); /* per slot; the age of its oldest dispatch when that is more */
+
+/* A dispatch of `count` empty slots; NULL without memory. It is the worker's from dispatch_send on. */
+struct dispatch *dispatch_new(size_t count);
+void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_us);
+/* The slot was answered: returns true when it was the last, and the dispatch is freed. */
+bool dispatch_answer(struct dispatch *dispatch, uint32_t slot);
+void dispatch_free(struct dispatch *dispatch);    /* takes it off its worker */
+void dispatch_discard(struct dispatch *dispatch); /* one that was never sent */
+/* The unanswered slot by the id that the worker knows; false = it does not hold that job. */
+bool worker_holds(const struct worker *worker, struct job_id id, struct dispatch **ret_dispatch, uint32_t *ret_slot);
+
+#endif

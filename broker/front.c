@@ -1,0 +1,255 @@
+#include "front.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "answer.h"
+#include "control.h"
+#include "control.pb-c.h"
+#include "dispatch.h"
+#include "logline.h"
+#include "submit.h"
+
+#define GRACE_US_MAX (10u * 60u * 1000000u)
+
+static void bad_message(struct broker *broker, const char *reason)
+{
+    broker->stats.messages_bad++;
+    log_event(LOG_WARN, "bad_message", "side=clients reason=%s", reason);
+}
+
+/* ---- hello ---- */
+
+static void set_name(struct session *session, const char *name)
+{
+    snprintf(session->name, sizeof session->name, "%s", *name ? name : "-");
+}
+
+static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, size_t bytes,
+                                  Penstock__ClientHello **ret_hello, const struct tenant **ret_tenant,
+                                  struct pen_error *reterr)
+{
+    meta_arena_reset(&broker->arena);
+    Penstock__ClientHello *hello = meta_unpack(&broker->arena, &penstock__client_hello__descriptor, meta, bytes);
+    if (!hello)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the hello's meta is no ClientHello (proto/control.proto)");
+    if (hello->uuid == 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has no uuid; a client draws a random one per session");
+    *ret_hello = hello;
+    return tenant_intern(&broker->sessions, hello->tenant, ret_tenant, reterr);
+}
+
+/* A second hello with another uuid on one connection says goodbye to the first. */
+static void end_former(struct broker *broker, uint32_t peer, uint64_t uuid)
+{
+    struct session *former = session_by_peer(&broker->sessions, peer);
+    if (former && former->uuid != uuid)
+        broker_session_end(broker, former, "the client said hello under another uuid");
+}
+
+static void hello(struct broker *broker, struct message *message, const struct envelope *env, const uint8_t *meta)
+{
+    struct pen_error error = {.status = PEN_OK};
+    Penstock__ClientHello *said = NULL;
+    const struct tenant *tenant = NULL;
+    enum pen_status status = read_hello(broker, meta, env->meta_bytes, &said, &tenant, &error);
+    if (status != PEN_OK) {
+        broker->stats.messages_bad++;
+        broker_welcome(broker, &broker->clients, message->peer, status, error.text);
+        return;
+    }
+    end_former(broker, message->peer, said->uuid);
+    struct session *session = session_find(&broker->sessions, said->uuid);
+    bool known = session != NULL;
+    if (!session)
+        session = session_new(&broker->sessions, said->uuid);
+    if (!session) {
+        broker_welcome(broker, &broker->clients, message->peer, PEN_ERR_BUSY,
+                       "the broker serves as many clients as it can; try again later");
+        return;
+    }
+    session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
+    session->tenant = tenant;
+    session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
+    if (session->grace_us > GRACE_US_MAX)
+        session->grace_us = GRACE_US_MAX;
+    set_name(session, said->name);
+    log_event(LOG_INFO, known ? "client_back" : "client_hello", "client=%016" PRIx64 " name=%s tenant=%s software=%s",
+              session->uuid, session->name, tenant->name, said->software);
+    broker_welcome(broker, &broker->clients, message->peer, PEN_OK, "");
+}
+
+/* ---- what a known client says ---- */
+
+static void on_submit(struct broker *broker, struct session *session, struct message *message,
+                      const struct envelope *env, const uint8_t *meta)
+{
+    if (env->job.client != session->uuid) {
+        bad_message(broker, "a job id of another session");
+        struct pen_error error = {.status = PEN_OK};
+        pen_error_set(&error, PEN_ERR_DENIED,
+                      "the job id names session %016" PRIx64 ", this connection said hello as %016" PRIx64,
+                      env->job.client, session->uuid);
+        answer_refusal(broker, session, env, "", 0, &error);
+        return;
+    }
+    submit_job(broker, session, env, meta, message);
+}
+
+static void on_cancel(struct broker *broker, struct session *session, struct message *message,
+                      const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    (void)meta;
+    struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
+    if (job && job->state != JOB_DONE)
+        answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
+}
+
+static void on_ack(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
+                   const uint8_t *meta)
+{
+    (void)message;
+    (void)meta;
+    replies_acknowledge(&broker->sessions, session, env->job.sequence);
+}
+
+static void on_control(struct broker *broker, struct session *session, struct message *message,
+                       const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    control_answer(broker, session, meta, env->meta_bytes);
+}
+
+static void on_goodbye(struct broker *broker, struct session *session, struct message *message,
+                       const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    (void)env;
+    (void)meta;
+    broker_session_end(broker, session, "the client said goodbye");
+}
+
+static void on_ping(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
+                    const uint8_t *meta)
+{
+    (void)message;
+    (void)meta;
+    struct envelope pong = envelope_make(FRAME_PONG);
+    pong.job = env->job;
+    broker_send_client(broker, session, &pong, NULL, 0);
+}
+
+static void on_pong(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
+                    const uint8_t *meta)
+{
+    (void)message;
+    (void)env;
+    (void)meta;
+    link_ponged(&session->link);
+    answer_unsent(broker, session);
+}
+
+typedef void (*client_verb)(struct broker *broker, struct session *session, struct message *message,
+                            const struct envelope *env, const uint8_t *meta);
+
+static const client_verb verbs[FRAME_TYPE_COUNT] = {
+    [FRAME_SUBMIT] = on_submit,   [FRAME_CANCEL] = on_cancel, [FRAME_ACK] = on_ack,   [FRAME_CONTROL] = on_control,
+    [FRAME_GOODBYE] = on_goodbye, [FRAME_PING] = on_ping,     [FRAME_PONG] = on_pong,
+};
+
+/* ---- the door ---- */
+
+static uint64_t load_u64(const uint8_t *bytes)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+/* A broken SUBMIT is answered when its job id can still be read (offsets: proto/README.md), anything else is dropped and counted. */
+static void refuse_broken(struct broker *broker, struct message *message, const struct pen_error *error)
+{
+    const uint8_t *bytes = zmq_msg_data(&message->frames[0]);
+    struct session *session = session_by_peer(&broker->sessions, message->peer);
+    bad_message(broker, error->text);
+    if (!session || zmq_msg_size(&message->frames[0]) < FRAME_ENVELOPE_BYTES || error->status == PEN_ERR_UNSUPPORTED ||
+        bytes[4] != FRAME_SUBMIT)
+        return;
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    env.job = (struct job_id){.client = load_u64(bytes + 8), .sequence = load_u64(bytes + 16)};
+    if (env.job.client == session->uuid && env.job.sequence != 0)
+        answer_refusal(broker, session, &env, "", 0, error);
+}
+
+static bool open_envelope(struct broker *broker, struct message *message, struct envelope *ret_env,
+                          const uint8_t **ret_meta)
+{
+    struct pen_error error = {.status = PEN_OK};
+    if (message->named) {
+        bad_message(broker, "the peer set a ZeroMQ identity of its own; leave it unset");
+        return false;
+    }
+    if (broker_ignores(&broker->clients_ignored, message->peer))
+        return false;
+    if (message->count == 0) {
+        bad_message(broker, "no frames");
+        return false;
+    }
+    zmq_msg_t *header = &message->frames[0];
+    enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
+    if (status == PEN_ERR_VERSION)
+        broker_refuse_version(broker, &broker->clients, &broker->clients_ignored, message->peer, error.text);
+    else if (status != PEN_OK)
+        refuse_broken(broker, message, &error);
+    return status == PEN_OK;
+}
+
+void front_message(struct broker *broker, struct message *message)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    broker->now_us = broker->clock();
+    if (!open_envelope(broker, message, &env, &meta))
+        return;
+    if (env.type == FRAME_CLIENT_HELLO) {
+        hello(broker, message, &env, meta);
+        return;
+    }
+    if (!verbs[env.type]) {
+        bad_message(broker, frame_type_name(env.type));
+        return;
+    }
+    struct session *session = session_by_peer(&broker->sessions, message->peer);
+    if (!session) {
+        if (env.type != FRAME_GOODBYE)
+            broker_resume(broker, &broker->clients, message->peer);
+        return;
+    }
+    if (session->connected)
+        session->link.heard_us = broker->now_us;
+    else
+        session_revive(session, broker->now_us);
+    verbs[env.type](broker, session, message, &env, meta);
+}
+
+void front_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
+{
+    struct job *job;
+    TAILQ_FOREACH(job, &broker->lookups, in_group)
+    {
+        if (job->lookup == question)
+            break;
+    }
+    if (!job)
+        return; /* given up, cancelled or expired meanwhile */
+    if (hit && cache_serves(value, &job->lane->demand)) {
+        answer_job_hit(broker, job, value);
+        return;
+    }
+    broker->stats.cache_misses++;
+    TAILQ_REMOVE(&broker->lookups, job, in_group);
+    dispatch_queue(broker, job);
+}

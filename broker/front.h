@@ -1,0 +1,16 @@
+/*
+ * front.h - what clients say: hello, submit, cancel, acknowledge, ask, goodbye.
+ * Threads: owner.
+ */
+#ifndef FRONT_H
+#define FRONT_H
+
+#include "broker.h"
+
+/* Handles one message of the client ROUTER; may move its frames out. Whatever it holds, the broker survives it. */
+void front_message(struct broker *broker, struct message *message);
+
+/* The answer to a question that was asked of Redis. */
+void front_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
+
+#endif

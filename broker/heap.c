@@ -1,0 +1,106 @@
+#include "heap.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static uint32_t *place_of(const struct heap *heap, const void *item)
+{
+    return (uint32_t *)(void *)((char *)(uintptr_t)item + heap->place_offset);
+}
+
+static void put(struct heap *heap, size_t index, void *item)
+{
+    heap->items[index] = item;
+    *place_of(heap, item) = (uint32_t)(index + 1);
+}
+
+static void sift_up(struct heap *heap, size_t index)
+{
+    void *item = heap->items[index];
+    while (index > 0) {
+        size_t parent = (index - 1) / 2;
+        if (!heap->before(item, heap->items[parent]))
+            break;
+        put(heap, index, heap->items[parent]);
+        index = parent;
+    }
+    put(heap, index, item);
+}
+
+static void sift_down(struct heap *heap, size_t index)
+{
+    void *item = heap->items[index];
+    for (;;) {
+        size_t child = 2 * index + 1;
+        if (child >= heap->count)
+            break;
+        if (child + 1 < heap->count && heap->before(heap->items[child + 1], heap->items[child]))
+            child++;
+        if (!heap->before(heap->items[child], item))
+            break;
+        put(heap, index, heap->items[child]);
+        index = child;
+    }
+    put(heap, index, item);
+}
+
+void heap_init(struct heap *heap, heap_before before, size_t place_offset)
+{
+    *heap = (struct heap){.before = before, .place_offset = place_offset};
+}
+
+void heap_fini(struct heap *heap)
+{
+    free(heap->items);
+    heap->items = NULL;
+    heap->count = heap->capacity = 0;
+}
+
+static enum pen_status grow(struct heap *heap)
+{
+    size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
+    if (capacity >= UINT32_MAX)
+        return PEN_ERR_NO_MEMORY;
+    void **items = realloc(heap->items, capacity * sizeof *items);
+    if (!items)
+        return PEN_ERR_NO_MEMORY;
+    heap->items = items;
+    heap->capacity = capacity;
+    return PEN_OK;
+}
+
+enum pen_status heap_push(struct heap *heap, void *item)
+{
+    assert(!heap_holds(heap, item));
+    if (heap->count == heap->capacity && grow(heap) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
+    heap->items[heap->count] = item;
+    sift_up(heap, heap->count++);
+    return PEN_OK;
+}
+
+void *heap_top(const struct heap *heap)
+{
+    return heap->count ? heap->items[0] : NULL;
+}
+
+void heap_remove(struct heap *heap, void *item)
+{
+    uint32_t place = *place_of(heap, item);
+    if (place == 0)
+        return;
+    size_t index = place - 1;
+    assert(index < heap->count && heap->items[index] == item);
+    *place_of(heap, item) = 0;
+    void *last = heap->items[--heap->count];
+    if (last == item)
+        return;
+    put(heap, index, last);
+    sift_up(heap, index);
+    sift_down(heap, *place_of(heap, last) - 1);
+}
+
+bool heap_holds(const struct heap *heap, const void *item)
+{
+    return *place_of(heap, item) != 0;
+}

@@ -1,0 +1,32 @@
+/*
+ * heap.h - an intrusive binary heap: the item that comes before all others is on top, any item leaves in O(log n).
+ *
+ * An item stores its own place (a uint32_t, 0 = not in the heap), so that a cancelled job is removed without a search.
+ * Threads: one-at-a-time.
+ */
+#ifndef HEAP_H
+#define HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/status.h"
+
+typedef bool (*heap_before)(const void *a, const void *b); /* strict order: a leaves before b */
+
+struct heap {
+    void **items;
+    size_t count, capacity;
+    heap_before before;
+    size_t place_offset; /* of the item's uint32_t place */
+};
+
+void heap_init(struct heap *heap, heap_before before, size_t place_offset);
+void heap_fini(struct heap *heap); /* the items stay their owners' */
+enum pen_status heap_push(struct heap *heap, void *item);
+void *heap_top(const struct heap *heap);         /* NULL if empty */
+void heap_remove(struct heap *heap, void *item); /* nothing when the item is not in it */
+bool heap_holds(const struct heap *heap, const void *item);
+
+#endif

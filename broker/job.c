@@ -1,0 +1,99 @@
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SPARES_MAX 256u /* covers the churn of busy minutes; more would keep memory that the system could use */
+
+const char *job_state_name(enum job_state state)
+{
+    static const char *const names[] = {"lookup", "queued", "following", "dispatched", "done"};
+    return names[state];
+}
+
+bool job_before(const void *a, const void *b)
+{
+    const struct job *x = a, *y = b;
+    if (x->front != y->front)
+        return x->front;
+    if (x->priority != y->priority)
+        return x->priority < y->priority;
+    if (x->deadline_us != y->deadline_us)
+        return x->deadline_us < y->deadline_us;
+    return x->arrival < y->arrival;
+}
+
+bool job_deadline_before(const void *a, const void *b)
+{
+    const struct job *x = a, *y = b;
+    return x->deadline_us < y->deadline_us;
+}
+
+enum pen_status jobs_init(struct jobs *jobs)
+{
+    *jobs = (struct jobs){0};
+    return table_init(&jobs->by_id);
+}
+
+void jobs_fini(struct jobs *jobs)
+{
+    while (jobs->spare) {
+        struct job *job = jobs->spare;
+        jobs->spare = job->in_group.tqe_next;
+        free(job);
+    }
+    table_fini(&jobs->by_id);
+}
+
+static uint64_t hash_of(const struct jobs *jobs, struct job_id id)
+{
+    return table_hash(&jobs->by_id, id.client, id.sequence);
+}
+
+struct job *jobs_find(const struct jobs *jobs, struct job_id id)
+{
+    struct table_node *node = table_first(&jobs->by_id, hash_of(jobs, id));
+    for (; node; node = table_next(node)) {
+        struct job *job = table_entry(node, struct job, by_id);
+        if (job_id_equal(job->id, id))
+            return job;
+    }
+    return NULL;
+}
+
+static struct job *take_spare(struct jobs *jobs)
+{
+    struct job *job = jobs->spare;
+    if (!job)
+        return malloc(sizeof *job);
+    jobs->spare = job->in_group.tqe_next;
+    jobs->spares--;
+    return job;
+}
+
+struct job *jobs_new(struct jobs *jobs, struct job_id id)
+{
+    struct job *job = take_spare(jobs);
+    if (!job)
+        return NULL;
+    memset(job, 0, sizeof *job);
+    job->id = id;
+    job->deadline_us = DEADLINE_NONE;
+    job->rows = 1;
+    table_insert(&jobs->by_id, &job->by_id, hash_of(jobs, id));
+    return job;
+}
+
+void jobs_free(struct jobs *jobs, struct job *job)
+{
+    table_remove(&jobs->by_id, &job->by_id);
+    parcel_release(job->request);
+    parcel_release(job->reply);
+    if (jobs->spares >= SPARES_MAX) {
+        free(job);
+        return;
+    }
+    job->in_group.tqe_next = jobs->spare;
+    jobs->spare = job;
+    jobs->spares++;
+}

@@ -1,0 +1,74 @@
+/*
+ * job.h - the record of one job from SUBMIT until its reply is forgotten, and the table that finds it by id.
+ *
+ * States and their edges: broker/README.md. A job belongs to its session; lanes, dispatches and flights only refer to it.
+ * Threads: owner.
+ */
+#ifndef JOB_H
+#define JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "deadline.h"
+#include "job_id.h"
+#include "parcel.h"
+#include "table.h"
+
+enum job_state {
+    JOB_LOOKUP,     /* queued: Redis is being asked for an answer */
+    JOB_QUEUED,     /* queued: in its lane */
+    JOB_FOLLOWING,  /* queued: an identical job in flight answers for it */
+    JOB_DISPATCHED, /* a worker has it */
+    JOB_DONE,       /* answered; the reply is kept until acknowledged */
+};
+const char *job_state_name(enum job_state state);
+
+struct job {
+    struct job_id id;
+    struct table_node by_id;
+    TAILQ_ENTRY(job) in_session; /* live jobs, or kept replies by sequence */
+    TAILQ_ENTRY(job) in_group;   /* followers of a flight, jobs that wait for Redis, or kept replies by age */
+    struct session *session;
+    struct model *model;   /* NULL when done */
+    struct lane *lane;     /* NULL when done */
+    struct flight *flight; /* as its leader or a follower */
+    struct dispatch *dispatch;
+    struct parcel *request; /* frame 0 is what a worker gets, but for the remaining deadline */
+    struct parcel *reply;
+    uint64_t admitted_us, dispatched_us, done_us;
+    uint64_t deadline_us; /* absolute; DEADLINE_NONE */
+    uint64_t arrival;     /* order of admission */
+    uint64_t lookup;      /* number of the question to Redis */
+    uint32_t lane_place, deadline_place;
+    uint32_t rows;    /* of the batch dimension; 1 when there is none */
+    uint32_t slot;    /* its place in the dispatch */
+    uint8_t state;    /* enum job_state */
+    uint8_t priority; /* 1 = most urgent */
+    uint8_t attempts; /* dispatches that began */
+    bool front;       /* requeued after a worker's death: before all others */
+    bool alone;       /* suspect: in a batch of its own */
+    bool unsent;      /* done, but its client had too much unread */
+};
+TAILQ_HEAD(job_list, job);
+
+/* What leaves a lane first: requeued ones, then priority, deadline, arrival. A heap_before. */
+bool job_before(const void *a, const void *b);
+bool job_deadline_before(const void *a, const void *b);
+
+struct jobs {
+    struct table by_id;
+    struct job *spare; /* linked by in_group.tqe_next: freed records kept for the next job */
+    uint32_t spares;
+};
+
+enum pen_status jobs_init(struct jobs *jobs);
+void jobs_fini(struct jobs *jobs); /* every job has been freed before */
+struct job *jobs_find(const struct jobs *jobs, struct job_id id);
+/* A zeroed record in the table; NULL without memory. */
+struct job *jobs_new(struct jobs *jobs, struct job_id id);
+/* Leaves the table and releases its parcels; it must have left all lists. */
+void jobs_free(struct jobs *jobs, struct job *job);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * link.h - one connection's life as the broker sees it: what was heard and sent, what the peer has not taken yet, and the search for it after
+ * a hint that some connection was lost.
+ *
+ * What a peer has taken is known from PONGs: they come in the order of the PINGs, so the answer to the PING sent behind n bytes says that
+ * those n bytes have arrived.
+ * Threads: owner. Pure: times are parameters.
+ */
+#ifndef LINK_H
+#define LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "table.h"
+
+struct link {
+    struct table_node by_peer;
+    uint32_t peer; /* routing id */
+    int fd;        /* of the connection; -1 unknown */
+    uint64_t heard_us, sent_us;
+    uint64_t bytes_sent, bytes_taken, bytes_marked; /* marked: sent before the PING that is on its way */
+    uint32_t pings, pongs, ping_marked;
+    uint64_t probe_start_us;
+    unsigned probe_step; /* next entry of the schedule; LINK_PROBES = none */
+};
+
+#define LINK_PROBES 6u
+
+void link_init(struct link *link, uint32_t peer, int fd, uint64_t now_us);
+void link_sent(struct link *link, uint64_t bytes, uint64_t now_us);
+
+/* True once for each step of 1/8 of the cap: a PING now would tell how far the peer has read. */
+bool link_wants_ping(const struct link *link, uint64_t cap_bytes);
+void link_pinged(struct link *link, uint64_t now_us);
+void link_ponged(struct link *link);
+/* The peer has more than `cap_bytes` of ours unread. */
+bool link_full(const struct link *link, uint64_t cap_bytes);
+
+/* After a hint: PINGs at 0, 1, 4, 13, 40 and 121 ms; one probe alone missed 3 of 5 kills. */
+void link_probe(struct link *link, uint64_t now_us);
+bool link_probing(const struct link *link);
+bool link_probe_due(struct link *link, uint64_t now_us); /* true: send a PING now */
+uint64_t link_probe_next_us(const struct link *link);    /* UINT64_MAX = none */
+
+#endif

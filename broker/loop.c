@@ -1,0 +1,181 @@
+#include "loop.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "back.h"
+#include "front.h"
+#include "logline.h"
+
+#define DRAIN_MESSAGES 256u     /* of one socket before the other gets its turn */
+#define SLOW_LOOK_US   1000u    /* monitors and signals while the broker is too busy to sleep */
+#define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
+
+struct loop {
+    struct broker *broker;
+    struct message message;
+    int signals;
+    unsigned signals_seen;
+    uint64_t spin_us, last_us, looked_us;
+    bool worked; /* since memory was trimmed */
+};
+
+static unsigned cgroup_cpus(void)
+{
+    double quota, period;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    int fields = file ? fscanf(file, "%lf %lf", &quota, &period) : 0;
+    if (file)
+        fclose(file);
+    return fields == 2 && period > 0 && quota >= 0 ? (unsigned)(quota / period) : 1024;
+}
+
+unsigned loop_cpus(void)
+{
+    cpu_set_t set;
+    unsigned affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    unsigned quota = cgroup_cpus();
+    unsigned cpus = affinity < quota ? affinity : quota;
+    return cpus ? cpus : 1;
+}
+
+static void worker_fd_lost(void *context, int fd)
+{
+    broker_hint_workers(context, fd);
+}
+
+static void client_fd_lost(void *context, int fd)
+{
+    broker_hint_clients(context, fd);
+}
+
+static void read_signals(struct loop *loop)
+{
+    struct signalfd_siginfo info;
+    while (read(loop->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        loop->signals_seen++;
+        if (loop->signals_seen == 1)
+            broker_drain(loop->broker);
+    }
+}
+
+static unsigned drain_port(struct loop *loop, struct port *port, void (*handle)(struct broker *, struct message *))
+{
+    unsigned count = 0;
+    while (count < DRAIN_MESSAGES && port_receive(port, &loop->message)) {
+        handle(loop->broker, &loop->message);
+        count++;
+    }
+    message_clear(&loop->message);
+    return count;
+}
+
+static unsigned drain_cache(struct loop *loop)
+{
+    uint64_t question;
+    bool hit;
+    struct cache_value value;
+    unsigned count = 0;
+    struct broker *broker = loop->broker;
+    while (count < DRAIN_MESSAGES && cache_poll(broker->cache, broker->now_us, &question, &hit, &value)) {
+        broker->now_us = broker->clock();
+        front_lookup(broker, question, hit, &value);
+        if (hit)
+            parcel_release(value.parcel);
+        count++;
+    }
+    return count;
+}
+
+static void look_aside(struct loop *loop)
+{
+    loop->looked_us = loop->broker->now_us;
+    port_losses(&loop->broker->workers, worker_fd_lost, loop->broker);
+    port_losses(&loop->broker->clients, client_fd_lost, loop->broker);
+    read_signals(loop);
+}
+
+/* One round: replies first. Returns how much there was. */
+static unsigned turn(struct loop *loop)
+{
+    struct broker *broker = loop->broker;
+    unsigned count = drain_port(loop, &broker->workers, back_message);
+    count += drain_port(loop, &broker->clients, front_message);
+    if (cache_socket(broker->cache))
+        count += drain_cache(loop);
+    broker->now_us = broker->clock();
+    if (broker->now_us - loop->looked_us >= SLOW_LOOK_US)
+        look_aside(loop);
+    if (broker->schedule || broker->now_us >= broker_next_us(broker))
+        broker_tick(broker);
+    if (count) {
+        loop->last_us = broker->now_us;
+        loop->worked = true;
+    }
+    return count;
+}
+
+static long sleep_ms(const struct loop *loop)
+{
+    uint64_t now_us = loop->broker->now_us, next_us = broker_next_us(loop->broker);
+    if (next_us <= now_us)
+        return 0;
+    uint64_t ms = (next_us - now_us + 999) / 1000;
+    return ms > 1000 ? 1000 : (long)ms;
+}
+
+static void trim(struct loop *loop)
+{
+    if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->last_us < IDLE_TRIM_US)
+        return;
+    malloc_trim(0);
+    loop->worked = false;
+}
+
+static enum pen_status sleep_until_event(struct loop *loop)
+{
+    struct broker *broker = loop->broker;
+    void *cache = cache_socket(broker->cache);
+    zmq_pollitem_t items[] = {
+        {.socket = broker->workers.socket, .events = ZMQ_POLLIN},
+        {.socket = broker->clients.socket, .events = ZMQ_POLLIN},
+        {.socket = broker->workers.monitor, .events = ZMQ_POLLIN},
+        {.socket = broker->clients.monitor, .events = ZMQ_POLLIN},
+        {.fd = loop->signals, .events = ZMQ_POLLIN},
+        {.socket = cache, .events = ZMQ_POLLIN},
+    };
+    int count = cache ? 6 : 5;
+    if (zmq_poll(items, count, sleep_ms(loop)) < 0 && errno != EINTR)
+        return PEN_ERR_IO;
+    broker->now_us = broker->clock();
+    if (items[2].revents || items[3].revents || items[4].revents)
+        look_aside(loop);
+    trim(loop);
+    return PEN_OK;
+}
+
+static bool spinning(const struct loop *loop)
+{
+    return loop->spin_us > 0 && loop->broker->now_us - loop->last_us < loop->spin_us;
+}
+
+enum pen_status loop_run(struct broker *broker, int signals)
+{
+    enum pen_status status = PEN_OK;
+    struct loop loop = {.broker = broker, .signals = signals};
+    loop.spin_us = loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0;
+    while (status == PEN_OK && !broker_drained(broker)) {
+        unsigned count = turn(&loop);
+        if (loop.signals_seen > 1)
+            status = PEN_ERR_CANCELLED;
+        else if (count == 0 && !spinning(&loop) && !broker->schedule)
+            status = sleep_until_event(&loop);
+    }
+    message_fini(&loop.message);
+    return status;
+}

@@ -1,0 +1,87 @@
+#include "match.h"
+
+#include <string.h>
+
+bool match_precision(enum precision want, enum precision have)
+{
+    if (have == PRECISION_F32 || want == have)
+        return true;
+    switch (want) {
+    case PRECISION_ANY:
+        return have == PRECISION_INT8 || have == PRECISION_ANY; /* the model itself is quantised */
+    case PRECISION_F16_MMA:
+    case PRECISION_F16_MATH:
+        return have >= PRECISION_F16_STORAGE && have < want;
+    default:
+        return false;
+    }
+}
+
+/* One tag of a '\n'-terminated list in another such list. */
+static bool has_tag(const char *tags, const char *tag, size_t length)
+{
+    while (*tags) {
+        const char *end = strchr(tags, '\n');
+        size_t own = end ? (size_t)(end - tags) : strlen(tags);
+        if (own == length && memcmp(tags, tag, length) == 0)
+            return true;
+        tags += own + (end ? 1 : 0);
+    }
+    return false;
+}
+
+static bool has_tags(const char *tags, const char *wanted)
+{
+    while (*wanted) {
+        size_t length = strcspn(wanted, "\n");
+        if (!has_tag(tags, wanted, length))
+            return false;
+        wanted += length + (wanted[length] ? 1 : 0);
+    }
+    return true;
+}
+
+bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags)
+{
+    if (demand->backend[0] && strcmp(demand->backend, backend) != 0)
+        return false;
+    return match_precision(demand->precision, precision) && (!demand->tags || has_tags(tags ? tags : "", demand->tags));
+}
+
+static uint64_t completion(const struct match_candidate *c)
+{
+    return c->backlog_us + c->expect_us + c->transfer_us;
+}
+
+/* The earlier completion; a tie goes to the one that can start now. */
+static int best_of(const struct match_candidate *candidates, size_t count, bool need_credit)
+{
+    int best = MATCH_WAIT;
+    for (size_t i = 0; i < count; i++) {
+        if (need_credit && !candidates[i].credit)
+            continue;
+        if (best < 0 || completion(&candidates[i]) < completion(&candidates[best]) ||
+            (completion(&candidates[i]) == completion(&candidates[best]) && candidates[i].credit &&
+             !candidates[best].credit))
+            best = (int)i;
+    }
+    return best;
+}
+
+/*
+ * A slow idle worker against a fast busy one: the slow one helps when it is done before the fast one would have worked off the queue behind
+ * this batch too, unless that costs this batch its deadline.
+ */
+int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us)
+{
+    int best = best_of(candidates, count, false);
+    if (best < 0 || candidates[best].credit)
+        return best;
+    int now = best_of(candidates, count, true);
+    if (now < 0)
+        return MATCH_WAIT;
+    uint64_t now_us = completion(&candidates[now]), best_us = completion(&candidates[best]);
+    if (now_us > deadline_us && best_us <= deadline_us)
+        return MATCH_WAIT;
+    return now_us <= best_us + queued * candidates[best].expect_us ? now : MATCH_WAIT;
+}

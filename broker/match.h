@@ -1,0 +1,42 @@
+/*
+ * match.h - which worker shall run a batch: the one that is expected to answer first, or none for now when waiting for a busy one is quicker.
+ *
+ * Pure: facts in, an index out, so that tables of cases can hold it. Threads: any.
+ */
+#ifndef MATCH_H
+#define MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frame.h"
+
+/* What a job asks of its worker beyond the model. */
+struct demand {
+    char backend[32];         /* empty = any */
+    enum precision precision; /* the least it accepts */
+    const char *tags;         /* each tag followed by '\n'; NULL or empty = none */
+};
+
+/* `tags` of the worker in the same form; `backend` and `precision` of its offer. */
+bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags);
+/* True when an answer computed in `have` is good enough for who demands `want`: f32 serves everybody, and within the fp16 family more is fine. */
+bool match_precision(enum precision want, enum precision have);
+
+struct match_candidate {
+    uint64_t backlog_us;  /* expected work it holds, per slot, or the age of its oldest dispatch when that is more */
+    uint64_t expect_us;   /* of this batch */
+    uint64_t transfer_us; /* to get the inputs there */
+    bool credit;          /* it may be given work now */
+};
+
+#define MATCH_WAIT (-1)
+
+/*
+ * queued: jobs that stay behind in the same queue; deadline_us: time left of the most urgent one, UINT64_MAX = none. Returns the index of the
+ * candidate with the least expected completion, or MATCH_WAIT: none has credit, or one without credit would be done earlier.
+ */
+int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us);
+
+#endif

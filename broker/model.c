@@ -1,0 +1,168 @@
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frame.h"
+
+#define NAME_BYTES_MAX  255u
+#define PRIORITY_MIDDLE 128u /* of models without levels: both more and less urgent is possible */
+
+enum pen_status models_init(struct models *models, uint64_t limit_jobs)
+{
+    *models = (struct models){.limit_jobs = limit_jobs};
+    TAILQ_INIT(&models->all);
+    TAILQ_INIT(&models->active);
+    return table_init(&models->by_name);
+}
+
+void models_fini(struct models *models)
+{
+    while (!TAILQ_EMPTY(&models->all))
+        model_free(models, TAILQ_FIRST(&models->all));
+    table_fini(&models->by_name);
+}
+
+static bool better(const struct model *a, const struct model *b)
+{
+    bool a_served = a->offers_count > 0, b_served = b->offers_count > 0;
+    return a_served != b_served ? a_served : a->version > b->version;
+}
+
+struct model *model_find(const struct models *models, const char *name, uint64_t version)
+{
+    struct model *best = NULL;
+    uint64_t hash = table_hash(&models->by_name, frame_name_hash(name), 0);
+    struct table_node *node = table_first(&models->by_name, hash);
+    for (; node; node = table_next(node)) {
+        struct model *model = table_entry(node, struct model, by_name);
+        if ((version && model->version != version) || strcmp(model->name, name) != 0)
+            continue;
+        if (!best || better(model, best))
+            best = model;
+    }
+    return best;
+}
+
+static struct model *model_new(struct models *models, const char *name, uint64_t version)
+{
+    struct model *model = calloc(1, sizeof *model);
+    if (!model)
+        return NULL;
+    model->name = strdup(name);
+    model->version = version;
+    TAILQ_INIT(&model->offers);
+    if (!model->name || queue_init(&model->queue, &models->active, models->limit_jobs) != PEN_OK) {
+        free(model->name);
+        free(model);
+        return NULL;
+    }
+    table_insert(&models->by_name, &model->by_name, table_hash(&models->by_name, frame_name_hash(name), 0));
+    TAILQ_INSERT_TAIL(&models->all, model, in_all);
+    models->count++;
+    return model;
+}
+
+void model_free(struct models *models, struct model *model)
+{
+    table_remove(&models->by_name, &model->by_name);
+    TAILQ_REMOVE(&models->all, model, in_all);
+    models->count--;
+    queue_fini(&model->queue);
+    signature_free(model->signature);
+    free(model->name);
+    free(model);
+}
+
+/* The newest offer's word counts: rules are read from the same files on all workers. */
+static void take_rules(struct model *model, const Penstock__ModelOffer *meta, uint64_t limit_jobs)
+{
+    uint32_t priority = meta->default_priority_level;
+    model->priority_levels = (uint8_t)(meta->priority_levels > 255 ? 255 : meta->priority_levels);
+    model->priority_default = (uint8_t)(priority > 255 ? 255 : priority);
+    if (model->priority_default == 0)
+        model->priority_default = model->priority_levels ? model->priority_levels : PRIORITY_MIDDLE;
+    model->timeout_us = meta->default_timeout_us;
+    model->rows_max = meta->max_batch_size;
+    bool own_limit = meta->max_queue_size > 0 && meta->max_queue_size < limit_jobs;
+    model->queue.limit_jobs = own_limit ? meta->max_queue_size : limit_jobs;
+}
+
+enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
+                          struct pen_error *reterr)
+{
+    size_t length = strlen(meta->name);
+    if (length == 0 || length > NAME_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "an offered model has a name of %zu bytes; 1 to %u are allowed",
+                             length, NAME_BYTES_MAX);
+    if (meta->version == 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "model '%s' is offered as version 0; versions begin at 1",
+                             meta->name);
+    struct signature *signature;
+    enum pen_status status =
+        signature_new(meta->inputs, meta->n_inputs, meta->outputs, meta->n_outputs, &signature, reterr);
+    if (status != PEN_OK)
+        return status;
+    struct model *model = model_find(models, meta->name, meta->version);
+    if (!model && models->count < MODELS_MAX)
+        model = model_new(models, meta->name, meta->version);
+    if (!model) {
+        signature_free(signature);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "model '%s' is one more than the %u that a broker keeps",
+                             meta->name, MODELS_MAX);
+    }
+    signature_free(model->signature);
+    model->signature = signature;
+    take_rules(model, meta, models->limit_jobs);
+    *ret_model = model;
+    return PEN_OK;
+}
+
+static void recompute(struct model *model)
+{
+    const struct offer *first = TAILQ_FIRST(&model->offers);
+    model->digest_mixed = false;
+    model->cacheable = first != NULL;
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        model->digest_mixed |= !digest_equal(offer->digest, first->digest);
+        model->cacheable &= offer->meta->cacheable != 0 && offer->meta->digest.len == sizeof offer->digest.bytes;
+    }
+    if (first)
+        model->digest = first->digest;
+}
+
+void model_add_offer(struct model *model, struct offer *offer)
+{
+    TAILQ_INSERT_TAIL(&model->offers, offer, in_model);
+    model->offers_count++;
+    model->orphan_us = 0;
+    recompute(model);
+}
+
+void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us)
+{
+    TAILQ_REMOVE(&model->offers, offer, in_model);
+    model->offers_count--;
+    if (model->offers_count == 0)
+        model->orphan_us = now_us ? now_us : 1;
+    recompute(model);
+}
+
+const char *models_text(const struct models *models, char *text, size_t bytes)
+{
+    size_t used = 0;
+    const struct model *model;
+    text[0] = '\0';
+    TAILQ_FOREACH(model, &models->all, in_all)
+    {
+        int n = snprintf(text + used, bytes - used, "%s%s:%llu", used ? ", " : "", model->name,
+                         (unsigned long long)model->version);
+        used += n > 0 ? (size_t)n : 0;
+        if (used + 1 >= bytes)
+            break;
+    }
+    return used ? text : "none";
+}

@@ -1,0 +1,82 @@
+/*
+ * model.h - the models that workers offer: one record per name and version with its signature, its queue and its offers.
+ *
+ * A model outlives its last worker for a while, so that jobs wait for a restarting one instead of failing.
+ * Threads: owner.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "digest.h"
+#include "queue.h"
+#include "signature.h"
+#include "speed.h"
+#include "table.h"
+#include "worker.pb-c.h"
+
+#define MODELS_MAX 4096u
+
+/* One worker's offer of one model. */
+struct offer {
+    TAILQ_ENTRY(offer) in_model;
+    struct worker *worker;
+    struct model *model;
+    const Penstock__ModelOffer *meta; /* borrowed from the worker's hello or update */
+    struct digest digest;
+    enum precision precision;
+    uint32_t rows_max; /* of a batch; 0 = no batch dimension */
+    struct speed speed;
+};
+TAILQ_HEAD(offer_list, offer);
+
+struct model {
+    struct table_node by_name;
+    TAILQ_ENTRY(model) in_all;
+    char *name;
+    uint64_t version;
+    struct signature *signature; /* of the newest offer */
+    struct digest digest;        /* of all offers, unless mixed */
+    bool digest_mixed;           /* workers hold different contents under one version: nothing is cached or joined */
+    bool cacheable;
+    uint8_t priority_default, priority_levels;
+    uint32_t rows_max;
+    uint64_t timeout_us; /* for jobs without a deadline; 0 = none */
+    struct queue queue;
+    struct offer_list offers;
+    uint32_t offers_count;
+    uint32_t users;     /* live jobs */
+    uint64_t orphan_us; /* when the last offer went; 0 = it has some */
+    uint64_t running, jobs_done, jobs_failed, cache_hits;
+};
+TAILQ_HEAD(model_list, model);
+
+struct models {
+    struct table by_name;
+    struct model_list all;
+    uint32_t count;
+    struct lane_list active; /* lanes of all models that hold jobs */
+    uint64_t limit_jobs;
+};
+
+enum pen_status models_init(struct models *models, uint64_t limit_jobs);
+void models_fini(struct models *models); /* no jobs and no offers are left */
+
+/* version 0 = the highest with offers, else the highest known. NULL = unknown. */
+struct model *model_find(const struct models *models, const char *name, uint64_t version);
+/* Finds or makes the record that the offer belongs to and takes over its signature and rules. */
+enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
+                          struct pen_error *reterr);
+void model_free(struct models *models, struct model *model);
+
+/* The offer joins or leaves; digests and cacheability are recomputed over all offers. */
+void model_add_offer(struct model *model, struct offer *offer);
+void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us);
+
+/* "a, b, c" of known models for an error text, cut to fit. */
+const char *models_text(const struct models *models, char *text, size_t bytes);
+
+#endif

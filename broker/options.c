@@ -1,0 +1,146 @@
+#include "options.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define AT(field) offsetof(struct options, field)
+#define KIB       1024
+#define MIB       (1024 * KIB)
+#define GIB       (1024ll * MIB)
+#define MS        1000ll
+#define SECOND    1000000ll
+#define HOUR      (3600 * SECOND)
+
+static const struct setting table[] = {
+    {"listen-clients", SETTING_TEXT, AT(listen_clients), "tcp://127.0.0.1:5550", NULL, 0, 0, NULL,
+     "where clients connect; port * lets the system choose"},
+    {"listen-workers", SETTING_TEXT, AT(listen_workers), "tcp://127.0.0.1:5551", NULL, 0, 0, NULL,
+     "where workers connect"},
+    {"allow-remote", SETTING_FLAG, AT(allow_remote), NULL, NULL, 0, 0, NULL,
+     "listen on addresses beyond loopback: nothing is encrypted or authenticated, so only behind a firewall"},
+    {"cache", SETTING_TEXT, AT(cache_text), "memory:64MiB", NULL, 0, 0, NULL,
+     "result cache: memory:<bytes>, redis://host:port/db or none"},
+    {"cache-ttl", SETTING_DURATION, AT(cache_ttl_us), "1h", "us", 0, 365 * 24 * HOUR, NULL,
+     "age at which a cached result is forgotten; 0 = never"},
+    {"cache-namespace", SETTING_TEXT, AT(cache_namespace), "penstock", NULL, 0, 0, NULL, "prefix of the keys in Redis"},
+    {"cache-deadline", SETTING_DURATION, AT(cache_deadline_us), "5ms", "us", 100, SECOND, NULL,
+     "longest wait for Redis before a job goes on without it"},
+    {"cache-value-bytes", SETTING_BYTES, AT(cache_value_bytes), "1MiB", "bytes", 1, GIB, NULL,
+     "largest result that is stored in Redis"},
+    {"queue-limit", SETTING_INT, AT(queue_limit), "100000", "jobs", 1, 100000000, NULL,
+     "waiting jobs per model and version; beyond it clients are told BUSY"},
+    {"queue-bytes", SETTING_BYTES, AT(queue_bytes), "1GiB", "bytes", 1, 1024 * GIB, NULL,
+     "bytes of all waiting jobs; beyond it clients are told BUSY"},
+    {"max-job-bytes", SETTING_BYTES, AT(max_job_bytes), "256MiB", "bytes", 1, 64 * GIB, NULL, "largest job"},
+    {"max-frame-bytes", SETTING_BYTES, AT(max_frame_bytes), "256MiB", "bytes", 64 * KIB, 64 * GIB, NULL,
+     "largest frame on the wire; a peer that sends a larger one is disconnected"},
+    {"peer-bytes", SETTING_BYTES, AT(peer_bytes), "256MiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
+     "replies that one client may leave unread before they are held back"},
+    {"heartbeat", SETTING_DURATION, AT(heartbeat_us), "1s", "us", 10 * MS, 600 * SECOND, NULL,
+     "silence after which a sign of life is sent"},
+    {"liveness", SETTING_DURATION, AT(liveness_us), "2s", "us", 20 * MS, HOUR, NULL,
+     "silence after which a peer is given up"},
+    {"grace", SETTING_DURATION, AT(grace_us), "1s", "us", 0, HOUR, NULL,
+     "how long a client's jobs outlive its connection"},
+    {"worker-wait", SETTING_DURATION, AT(worker_wait_us), "10s", "us", 0, HOUR, NULL,
+     "how long jobs of a model whose last worker has gone wait for another"},
+    {"replies-bytes", SETTING_BYTES, AT(replies_bytes), "64MiB", "bytes", 0, 1024 * GIB, NULL,
+     "replies kept until their clients acknowledge them"},
+    {"replies-age", SETTING_DURATION, AT(replies_age_us), "30s", "us", 0, HOUR, NULL,
+     "age at which a kept reply is forgotten"},
+    {"max-attempts", SETTING_INT, AT(max_attempts), "3", "workers", 1, 100, NULL,
+     "workers that may be lost with a job before it is answered WORKER_LOST"},
+    {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", "us", 0, HOUR, NULL,
+     "after SIGTERM: how long new jobs are still taken"},
+    {"drain-timeout", SETTING_DURATION, AT(drain_timeout_us), "30s", "us", 0, HOUR, NULL,
+     "after that: how long jobs may take to finish"},
+    {"spin", SETTING_DURATION, AT(spin_us), "50us", "us", 0, 10 * MS, NULL,
+     "busy wait after the last message, on more than one CPU; 0 = off"},
+    {"digest", SETTING_CHOICE, AT(digest_text), "xxh3", NULL, 0, 0, "xxh3|sha256",
+     "request digest asked of clients; sha256 where they do not trust each other"},
+    {"log-level", SETTING_CHOICE, AT(log_level_text), "info", NULL, 0, 0, "debug|info|warn|error",
+     "least important lines that are logged"},
+    {"log-format", SETTING_CHOICE, AT(log_format), "text", NULL, 0, 0, "text|json", "form of the log lines on stderr"},
+    {"ready-fd", SETTING_INT, AT(ready_fd), "-1", NULL, -1, 1024, NULL,
+     "descriptor that gets the line with the addresses instead of stdout"},
+    {NULL, SETTING_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
+};
+
+static const struct settings_program program = {
+    .name = "penstock-broker",
+    .usage = "penstock-broker [options]",
+    .about = "Takes jobs from clients, gives them to workers, answers from the cache, and loses none.\n"
+             "When it listens it prints one line: evt=listening clients=<endpoint> workers=<endpoint> pid=<pid>.",
+    .after = "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
+             "\n"
+             "Exit codes: 0 drained; 1 failed while running; 2 bad options; 3 an address cannot be listened on; 4 "
+             "ended by a second signal.\n"
+             "\n"
+             "Example: penstock-broker --cache redis://127.0.0.1:6379/0 --queue-limit 1000",
+    .table = table,
+};
+
+/* tcp://127.x, tcp://localhost, tcp://[::1], ipc:// and inproc:// stay on this machine. */
+static bool is_local(const char *endpoint)
+{
+    static const char *const local[] = {
+        "tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:", "ipc://", "inproc://"};
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        if (strncasecmp(endpoint, local[i], strlen(local[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum pen_status check_endpoint(const struct options *options, const char *flag, const char *endpoint,
+                                      struct pen_error *reterr)
+{
+    if (options->allow_remote || is_local(endpoint))
+        return PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_DENIED,
+                         "%s %s can be reached from other machines, and nothing on it is encrypted or authenticated; "
+                         "add --allow-remote when a "
+                         "firewall keeps strangers out",
+                         flag, endpoint);
+}
+
+static enum pen_status check(struct options *options, struct pen_error *reterr)
+{
+    enum pen_status status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
+    if (status == PEN_OK)
+        status = check_endpoint(options, "--listen-workers", options->listen_workers, reterr);
+    if (status == PEN_OK && options->liveness_us <= options->heartbeat_us)
+        status =
+            pen_error_set(reterr, PEN_ERR_INVALID, "--liveness must be longer than --heartbeat: twice it is usual");
+    if (status == PEN_OK)
+        status = cache_parse(options->cache_text, &options->cache, reterr);
+    return status;
+}
+
+static void derive(struct options *options)
+{
+    options->digest = strcmp(options->digest_text, "sha256") == 0 ? DIGEST_SHA256 : DIGEST_XXH3;
+    options->cache.namespace = options->cache_namespace;
+    options->cache.ttl_us = (uint64_t)options->cache_ttl_us;
+    options->cache.deadline_us = (uint64_t)options->cache_deadline_us;
+    if (options->cache.kind == CACHE_REDIS)
+        options->cache.bytes_max = (uint64_t)options->cache_value_bytes;
+    log_level_parse(options->log_level_text, &options->log_level);
+}
+
+enum pen_status options_load(int argc, char **argv, struct options *ret_options, enum settings_outcome *ret_outcome,
+                             struct settings_store **ret_store, struct pen_error *reterr)
+{
+    size_t positional;
+    *ret_options = (struct options){.listen_clients = NULL};
+    enum pen_status status =
+        settings_load(&program, argc, argv, ret_options, NULL, 0, &positional, ret_outcome, ret_store, reterr);
+    if (status != PEN_OK || *ret_outcome == SETTINGS_EXIT)
+        return status;
+    status = check(ret_options, reterr);
+    if (status == PEN_OK)
+        derive(ret_options);
+    return status;
+}

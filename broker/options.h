@@ -1,0 +1,41 @@
+/*
+ * options.h - the broker's settings: one table gives flags, environment, config file and --help. Threads: one-at-a-time, at start.
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache.h"
+#include "digest.h"
+#include "logline.h"
+#include "settings.h"
+
+struct options {
+    const char *listen_clients, *listen_workers;
+    bool allow_remote;
+    const char *cache_text;
+    int64_t cache_ttl_us, cache_deadline_us, cache_value_bytes;
+    const char *cache_namespace;
+    int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
+    int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us;
+    int64_t replies_bytes, replies_age_us;
+    int64_t max_attempts;
+    int64_t drain_delay_us, drain_timeout_us;
+    int64_t spin_us;
+    const char *digest_text;
+    const char *log_level_text, *log_format;
+    int64_t ready_fd;
+
+    /* Derived by options_load. */
+    struct cache_options cache;
+    enum digest_kind digest;
+    enum log_level log_level;
+};
+
+/* Fills and checks everything; texts belong to *ret_store. */
+enum pen_status options_load(int argc, char **argv, struct options *ret_options, enum settings_outcome *ret_outcome,
+                             struct settings_store **ret_store, struct pen_error *reterr);
+
+#endif

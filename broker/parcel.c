@@ -1,0 +1,78 @@
+#include "parcel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct parcel *parcel_new(size_t count)
+{
+    struct parcel *parcel = malloc(sizeof *parcel + count * sizeof(zmq_msg_t));
+    if (!parcel)
+        return NULL;
+    parcel->references = 1;
+    parcel->count = (uint32_t)count;
+    parcel->bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        zmq_msg_init(&parcel->frames[i]);
+    return parcel;
+}
+
+struct parcel *parcel_retain(struct parcel *parcel)
+{
+    parcel->references++;
+    return parcel;
+}
+
+void parcel_release(struct parcel *parcel)
+{
+    if (!parcel || --parcel->references > 0)
+        return;
+    for (size_t i = 0; i < parcel->count; i++)
+        zmq_msg_close(&parcel->frames[i]);
+    free(parcel);
+}
+
+enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *frame)
+{
+    assert(index < parcel->count);
+    zmq_msg_t *own = &parcel->frames[index];
+    size_t bytes = zmq_msg_size(frame);
+    if (bytes < PARCEL_COPY_BYTES) {
+        zmq_msg_t copy;
+        if (zmq_msg_init_size(&copy, bytes) != 0)
+            return PEN_ERR_NO_MEMORY;
+        memcpy(zmq_msg_data(&copy), zmq_msg_data(frame), bytes);
+        zmq_msg_move(own, &copy);
+        zmq_msg_close(&copy);
+    } else {
+        zmq_msg_move(own, frame);
+    }
+    parcel->bytes += bytes;
+    return PEN_OK;
+}
+
+/* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
+enum pen_status parcel_frame(const struct parcel *parcel, size_t index, zmq_msg_t *ret_frame)
+{
+    assert(index < parcel->count);
+    zmq_msg_init(ret_frame);
+    if (zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&parcel->frames[index]) == 0)
+        return PEN_OK;
+    zmq_msg_close(ret_frame);
+    return PEN_ERR_NO_MEMORY;
+}
+
+struct parcel *parcel_share(const struct parcel *parcel, bool skip_header)
+{
+    struct parcel *twin = parcel_new(parcel->count);
+    if (!twin)
+        return NULL;
+    for (size_t i = skip_header ? 1 : 0; i < parcel->count; i++) {
+        if (zmq_msg_copy(&twin->frames[i], (zmq_msg_t *)(uintptr_t)&parcel->frames[i]) != 0) {
+            parcel_release(twin);
+            return NULL;
+        }
+        twin->bytes += zmq_msg_size(&twin->frames[i]);
+    }
+    return twin;
+}

@@ -1,0 +1,39 @@
+/*
+ * parcel.h - the frames of one group: a job's request, its kept reply, a cached value. Shared by reference count, never changed.
+ *
+ * Frames below PARCEL_COPY_BYTES are copied into a block of their own, because a small received message pins libzmq's 8 KiB receive
+ * buffer; larger ones are moved, so that a payload is never copied.
+ * Threads: owner for retain and release; the frames may be read and closed elsewhere (libzmq counts their references atomically).
+ */
+#ifndef PARCEL_H
+#define PARCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zmq.h>
+
+#include "penstock/status.h"
+
+#define PARCEL_COPY_BYTES 8192u
+
+struct parcel {
+    uint32_t references;
+    uint32_t count;
+    size_t bytes; /* of all frames */
+    zmq_msg_t frames[];
+};
+
+struct parcel *parcel_new(size_t count); /* empty frames, one reference; NULL without memory */
+struct parcel *parcel_retain(struct parcel *parcel);
+void parcel_release(struct parcel *parcel); /* NULL is fine */
+
+/* Fills frame `index` from `frame`, which is empty afterwards. */
+enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *frame);
+/* A second parcel with the same frames, sharing their bytes; frame 0 stays empty when `skip_header`. */
+struct parcel *parcel_share(const struct parcel *parcel, bool skip_header);
+/* Gives frame `index` as a frame to send, sharing the bytes. */
+enum pen_status parcel_frame(const struct parcel *parcel, size_t index, zmq_msg_t *ret_frame);
+
+#endif

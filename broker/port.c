@@ -1,0 +1,240 @@
+#include "port.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PEER_ID_BYTES 5u
+#define FRAMES_KEPT   256u /* room kept between messages */
+
+void message_clear(struct message *message)
+{
+    for (size_t i = 0; i < message->count; i++)
+        zmq_msg_close(&message->frames[i]);
+    message->count = 0;
+    message->bytes = 0;
+    message->overflow = message->named = false;
+    if (message->capacity > FRAMES_KEPT) {
+        free(message->frames);
+        message->frames = NULL;
+        message->capacity = 0;
+    }
+}
+
+void message_fini(struct message *message)
+{
+    message_clear(message);
+    free(message->frames);
+    *message = (struct message){0};
+}
+
+static enum pen_status message_grow(struct message *message)
+{
+    size_t capacity = message->capacity ? message->capacity * 2 : 16;
+    zmq_msg_t *frames = malloc(capacity * sizeof *frames);
+    if (!frames)
+        return PEN_ERR_NO_MEMORY;
+    for (size_t i = 0; i < message->count; i++) {
+        zmq_msg_init(&frames[i]); /* a zmq_msg_t must be moved by the library */
+        zmq_msg_move(&frames[i], &message->frames[i]);
+        zmq_msg_close(&message->frames[i]);
+    }
+    free(message->frames);
+    message->frames = frames;
+    message->capacity = capacity;
+    return PEN_OK;
+}
+
+enum pen_status message_add(struct message *message, zmq_msg_t *frame)
+{
+    if (message->count >= MESSAGE_FRAMES_MAX ||
+        (message->count == message->capacity && message_grow(message) != PEN_OK)) {
+        message->overflow = true;
+        zmq_msg_close(frame);
+        return PEN_ERR_TOO_LARGE;
+    }
+    zmq_msg_t *own = &message->frames[message->count++];
+    zmq_msg_init(own);
+    zmq_msg_move(own, frame);
+    zmq_msg_close(frame);
+    message->bytes += zmq_msg_size(own);
+    return PEN_OK;
+}
+
+int message_fd(struct message *message)
+{
+    return message->count ? zmq_msg_get(&message->frames[0], ZMQ_SRCFD) : -1;
+}
+
+static bool router_begin(struct port *port, uint32_t peer)
+{
+    uint8_t id[PEER_ID_BYTES] = {0};
+    memcpy(id + 1, &peer, sizeof peer);
+    while (zmq_send(port->socket, id, sizeof id, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
+        if (errno != EINTR)
+            return false; /* EHOSTUNREACH; EAGAIN cannot be, the pipes are unlimited and we count ourselves */
+    }
+    return true;
+}
+
+static void router_part(struct port *port, zmq_msg_t *frame, bool more)
+{
+    size_t bytes = zmq_msg_size(frame);
+    while (zmq_msg_send(frame, port->socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
+        if (errno == EINTR)
+            continue;
+        zmq_msg_close(frame);
+        return;
+    }
+    port->bytes_out += bytes;
+}
+
+static void option_int(void *socket, int option, int value)
+{
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/* Send pipes are unlimited because ROUTER drops silently at its mark; link.h counts what each peer has not taken yet. */
+static void set_options(void *socket, const struct port_options *options)
+{
+    option_int(socket, ZMQ_SNDHWM, 0);
+    option_int(socket, ZMQ_RCVHWM, 1000);
+    option_int(socket, ZMQ_ROUTER_MANDATORY, 1);
+    option_int(socket, ZMQ_LINGER, 0);
+    option_int(socket, ZMQ_BACKLOG, 1024);
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &options->frame_bytes_max, sizeof options->frame_bytes_max);
+    /* A frozen host is seen by libzmq's own beats, which close the connection and free what waited for it. */
+    option_int(socket, ZMQ_HEARTBEAT_IVL, (int)(options->heartbeat_us / 1000));
+    option_int(socket, ZMQ_HEARTBEAT_TIMEOUT, (int)(options->liveness_us / 1000));
+    option_int(socket, ZMQ_TCP_KEEPALIVE, 1);
+    option_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    option_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    option_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5);
+}
+
+static enum pen_status watch(struct port *port, void *context, const char *name, struct pen_error *reterr)
+{
+    int linger = 0;
+    port->monitor = zmq_socket(context, ZMQ_PAIR);
+    if (!port->monitor || zmq_socket_monitor(port->socket, name, ZMQ_EVENT_DISCONNECTED) != 0 ||
+        zmq_setsockopt(port->monitor, ZMQ_LINGER, &linger, sizeof linger) != 0 || zmq_connect(port->monitor, name) != 0)
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot watch the connections of %s: %s", name, zmq_strerror(errno));
+    return PEN_OK;
+}
+
+static enum pen_status bind_error(const char *endpoint, struct pen_error *reterr)
+{
+    if (errno == EADDRINUSE)
+        return pen_error_set(reterr, PEN_ERR_IO,
+                             "%s is taken, perhaps by another broker; stop that one or choose another address",
+                             endpoint);
+    return pen_error_set(reterr, PEN_ERR_IO, "cannot listen on %s: %s", endpoint, zmq_strerror(errno));
+}
+
+enum pen_status port_open(struct port *port, void *context, const struct port_options *options,
+                          struct pen_error *reterr)
+{
+    *port = (struct port){.begin = router_begin, .part = router_part};
+    port->socket = zmq_socket(context, ZMQ_ROUTER);
+    if (!port->socket)
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot make a socket: %s", zmq_strerror(errno));
+    set_options(port->socket, options);
+    enum pen_status status = watch(port, context, options->monitor_name, reterr);
+    if (status == PEN_OK && zmq_bind(port->socket, options->endpoint) != 0)
+        status = bind_error(options->endpoint, reterr);
+    if (status != PEN_OK)
+        port_close(port, 0);
+    return status;
+}
+
+void port_close(struct port *port, int linger_ms)
+{
+    if (port->socket) {
+        zmq_socket_monitor(port->socket, NULL, 0);
+        option_int(port->socket, ZMQ_LINGER, linger_ms);
+        zmq_close(port->socket);
+    }
+    if (port->monitor)
+        zmq_close(port->monitor);
+    port->socket = port->monitor = NULL;
+}
+
+enum pen_status port_endpoint(const struct port *port, char *ret_text, size_t bytes)
+{
+    return zmq_getsockopt(port->socket, ZMQ_LAST_ENDPOINT, ret_text, &bytes) == 0 ? PEN_OK : PEN_ERR_IO;
+}
+
+static bool receive_peer(struct port *port, struct message *message, bool *ret_more)
+{
+    zmq_msg_t id;
+    zmq_msg_init(&id);
+    if (zmq_msg_recv(&id, port->socket, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&id);
+        return false;
+    }
+    const uint8_t *bytes = zmq_msg_data(&id);
+    message->named = zmq_msg_size(&id) != PEER_ID_BYTES || bytes[0] != 0;
+    if (!message->named)
+        memcpy(&message->peer, bytes + 1, sizeof message->peer);
+    *ret_more = zmq_msg_more(&id) != 0;
+    zmq_msg_close(&id);
+    return true;
+}
+
+bool port_receive(struct port *port, struct message *message)
+{
+    bool more;
+    message_clear(message);
+    if (!receive_peer(port, message, &more))
+        return false;
+    while (more) {
+        zmq_msg_t frame;
+        zmq_msg_init(&frame);
+        if (zmq_msg_recv(&frame, port->socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(&frame); /* parts arrive together or not at all; only EINTR comes here */
+            if (errno == EINTR)
+                continue;
+            break;
+        }
+        more = zmq_msg_more(&frame) != 0;
+        port->bytes_in += zmq_msg_size(&frame);
+        message_add(message, &frame);
+    }
+    return true;
+}
+
+/* A monitor message: u16 event, u32 value (the file descriptor), then the address. */
+void port_losses(struct port *port, void (*lost)(void *context, int fd), void *context)
+{
+    for (;;) {
+        uint8_t event[6];
+        char address[256];
+        if (zmq_recv(port->monitor, event, sizeof event, ZMQ_DONTWAIT) < 0)
+            return;
+        zmq_recv(port->monitor, address, sizeof address, ZMQ_DONTWAIT);
+        uint16_t kind;
+        int32_t value;
+        memcpy(&kind, event, sizeof kind);
+        memcpy(&value, event + 2, sizeof value);
+        if (kind == ZMQ_EVENT_DISCONNECTED)
+            lost(context, value);
+    }
+}
+
+bool port_send(struct port *port, uint32_t peer, struct envelope *env, const void *meta, size_t meta_bytes)
+{
+    zmq_msg_t frame;
+    env->meta_bytes = (uint32_t)meta_bytes;
+    if (zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + meta_bytes) != 0)
+        return false;
+    uint8_t *bytes = zmq_msg_data(&frame);
+    envelope_encode(env, bytes);
+    if (meta_bytes)
+        memcpy(bytes + FRAME_ENVELOPE_BYTES, meta, meta_bytes);
+    if (!port->begin(port, peer)) {
+        zmq_msg_close(&frame);
+        return false;
+    }
+    port->part(port, &frame, false);
+    return true;
+}

@@ -1,0 +1,66 @@
+/*
+ * port.h - a ROUTER as the broker sees it: whole messages in, frames out, peers as numbers.
+ *
+ * Peers are known by the automatic routing id that ROUTER gives them (a zero byte and 32 bits); who sets an identity of its own is told not
+ * to. The two verbs of sending are function pointers, so that tests drive the broker's logic without a socket.
+ * Threads: owner.
+ */
+#ifndef PORT_H
+#define PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zmq.h>
+
+#include "frame.h"
+#include "penstock/status.h"
+
+#define MESSAGE_FRAMES_MAX (FRAME_MAX_GROUPS * (FRAME_MAX_TENSORS + 1))
+
+/* One received multipart message without its routing id. */
+struct message {
+    uint32_t peer;
+    bool named;    /* the peer set its own identity */
+    bool overflow; /* more frames than any message may have: the rest was thrown away */
+    size_t count, capacity;
+    zmq_msg_t *frames;
+    size_t bytes;
+};
+void message_fini(struct message *message);
+void message_clear(struct message *message);                            /* closes the frames, keeps the room */
+enum pen_status message_add(struct message *message, zmq_msg_t *frame); /* takes the frame; closes it on failure */
+int message_fd(struct message *message);                                /* the connection it came over; -1 unknown */
+
+struct port {
+    bool (*begin)(struct port *port, uint32_t peer);              /* false: the peer is gone */
+    void (*part)(struct port *port, zmq_msg_t *frame, bool more); /* takes the frame */
+    void *socket, *monitor;
+    uint64_t bytes_in, bytes_out;
+};
+
+struct port_options {
+    const char *endpoint;
+    const char *monitor_name; /* inproc address of the monitor */
+    int64_t frame_bytes_max;
+    uint64_t heartbeat_us, liveness_us;
+};
+
+/* Binds; PEN_ERR_IO with a sentence when the address is taken or malformed. */
+enum pen_status port_open(struct port *port, void *context, const struct port_options *options,
+                          struct pen_error *reterr);
+void port_close(struct port *port, int linger_ms);
+/* The address really bound: `*` is resolved. */
+enum pen_status port_endpoint(const struct port *port, char *ret_text, size_t bytes);
+
+/* Takes one message without waiting: true when there was one. */
+bool port_receive(struct port *port, struct message *message);
+
+/* Reads the monitor without waiting: calls lost(fd) for each connection that ended. */
+void port_losses(struct port *port, void (*lost)(void *context, int fd), void *context);
+
+/* Sends one header frame of `env` and `meta`; false when the peer is gone. */
+bool port_send(struct port *port, uint32_t peer, struct envelope *env, const void *meta, size_t meta_bytes);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * queue.h - jobs waiting for a worker, one queue per model and version, in lanes of jobs that may share a batch.
+ *
+ * A lane holds the jobs of one demand (backend, precision, tags) and one shape bucket, ordered by job_before. Lanes that hold jobs are in the
+ * broker's list of active lanes. A lane lives as long as a job refers to it.
+ * Threads: owner.
+ */
+#ifndef QUEUE_H
+#define QUEUE_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "heap.h"
+#include "job.h"
+#include "match.h"
+#include "table.h"
+
+struct lane {
+    struct table_node by_demand;
+    TAILQ_ENTRY(lane) in_active;
+    struct queue *queue;
+    struct model *model;
+    struct demand demand; /* tags belong to the lane */
+    uint64_t shape;       /* hash of the input dims but for the batch dimension */
+    struct heap heap;
+    uint64_t rows;
+    uint64_t wake_us; /* when its batch closes by time; UINT64_MAX = none */
+    uint32_t users;   /* live jobs that refer to it */
+    uint32_t pass;    /* last scheduling pass in which it could not move */
+};
+TAILQ_HEAD(lane_list, lane);
+
+struct queue {
+    struct table lanes;
+    struct lane_list *active; /* borrowed: the broker's */
+    uint64_t limit_jobs;
+    uint64_t waiting; /* lookup, queued and following */
+    uint64_t bytes;   /* of their requests */
+};
+
+enum pen_status queue_init(struct queue *queue, struct lane_list *active, uint64_t limit_jobs);
+void queue_fini(struct queue *queue); /* no job refers to it any more */
+
+/* Finds or makes the lane and counts the caller as a user; copies the demand. NULL without memory. */
+struct lane *queue_lane(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape);
+void lane_release(struct lane *lane);
+
+/* PEN_ERR_BUSY when the model has its limit of waiting jobs. */
+enum pen_status queue_enter(struct queue *queue, size_t bytes);
+void queue_leave(struct queue *queue, size_t bytes);
+
+enum pen_status lane_push(struct lane *lane, struct job *job);
+struct job *lane_head(const struct lane *lane);
+void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
+
+#endif

@@ -1,0 +1,128 @@
+#include "redis_mail.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "digest.h"
+#include "frame.h"
+
+#if defined(__SANITIZE_THREAD__)
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#else
+#define __tsan_acquire(address) ((void)(address))
+#define __tsan_release(address) ((void)(address))
+#endif
+
+#define MAGIC       0x31565350u /* "PSV1" */
+#define DIGEST_SIZE 16u
+
+struct letter *letter_new(enum letter_kind kind)
+{
+    struct letter *letter = calloc(1, sizeof *letter);
+    if (letter)
+        letter->kind = kind;
+    return letter;
+}
+
+void letter_free(struct letter *letter)
+{
+    if (!letter)
+        return;
+    parcel_release(letter->parcel);
+    free(letter);
+}
+
+bool letter_send(void *socket, struct letter *letter)
+{
+    __tsan_release(letter); /* libzmq is not instrumented: the hand-over must be told */
+    if (zmq_send(socket, &letter, sizeof letter, ZMQ_DONTWAIT) == (int)sizeof letter)
+        return true;
+    letter_free(letter);
+    return false;
+}
+
+struct letter *letter_receive(void *socket)
+{
+    struct letter *letter;
+    if (zmq_recv(socket, &letter, sizeof letter, ZMQ_DONTWAIT) != (int)sizeof letter)
+        return NULL;
+    __tsan_acquire(letter);
+    return letter;
+}
+
+static struct digest digest_of(const uint8_t *bytes, size_t size)
+{
+    struct digest digest = {{0}};
+    struct digest_stream *stream = digest_new(DIGEST_XXH3);
+    if (!stream)
+        return digest;
+    digest_update(stream, bytes, size);
+    digest = digest_final(stream);
+    digest_free(stream);
+    return digest;
+}
+
+uint8_t *value_encode(const struct parcel *parcel, size_t *ret_bytes)
+{
+    size_t size = 8 + 8u * parcel->count + parcel->bytes + DIGEST_SIZE;
+    uint8_t *bytes = malloc(size), *at = bytes;
+    if (!bytes)
+        return NULL;
+    uint32_t head[2] = {htole32(MAGIC), htole32(parcel->count)};
+    memcpy(at, head, sizeof head);
+    at += sizeof head;
+    for (uint32_t i = 0; i < parcel->count; i++, at += 8) {
+        uint64_t frame_bytes = htole64(zmq_msg_size(&parcel->frames[i]));
+        memcpy(at, &frame_bytes, 8);
+    }
+    for (uint32_t i = 0; i < parcel->count; i++) {
+        zmq_msg_t *frame = (zmq_msg_t *)(uintptr_t)&parcel->frames[i];
+        memcpy(at, zmq_msg_data(frame), zmq_msg_size(frame));
+        at += zmq_msg_size(frame);
+    }
+    struct digest digest = digest_of(bytes, (size_t)(at - bytes));
+    memcpy(at, digest.bytes, DIGEST_SIZE);
+    *ret_bytes = (size_t)(at - bytes) + DIGEST_SIZE;
+    return bytes;
+}
+
+static bool read_frame(struct parcel *parcel, uint32_t index, const uint8_t *data, size_t size)
+{
+    zmq_msg_t frame;
+    if (zmq_msg_init_size(&frame, size) != 0)
+        return false;
+    memcpy(zmq_msg_data(&frame), data, size);
+    zmq_msg_move(&parcel->frames[index], &frame);
+    zmq_msg_close(&frame);
+    parcel->bytes += size;
+    return true;
+}
+
+struct parcel *value_decode(const uint8_t *bytes, size_t size)
+{
+    uint32_t head[2];
+    if (size < sizeof head + DIGEST_SIZE)
+        return NULL;
+    size_t left = size - DIGEST_SIZE;
+    struct digest digest = digest_of(bytes, left);
+    memcpy(head, bytes, sizeof head);
+    uint32_t count = le32toh(head[1]);
+    if (memcmp(digest.bytes, bytes + left, DIGEST_SIZE) != 0 || le32toh(head[0]) != MAGIC || count == 0 ||
+        count > FRAME_MAX_TENSORS + 1 || left < 8 + 8u * count)
+        return NULL;
+    struct parcel *parcel = parcel_new(count);
+    const uint8_t *at = bytes + 8 + 8u * count, *end = bytes + left;
+    for (uint32_t i = 0; parcel && i < count; i++) {
+        uint64_t frame_bytes;
+        memcpy(&frame_bytes, bytes + 8 + 8u * i, 8);
+        frame_bytes = le64toh(frame_bytes);
+        if (frame_bytes > (uint64_t)(end - at) || !read_frame(parcel, i, at, (size_t)frame_bytes)) {
+            parcel_release(parcel);
+            return NULL;
+        }
+        at += frame_bytes;
+    }
+    return parcel;
+}

@@ -1,0 +1,202 @@
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
+                              uint64_t kept_age_us)
+{
+    *sessions = (struct sessions){.jobs = jobs, .kept_bytes_max = kept_bytes_max, .kept_age_us = kept_age_us};
+    TAILQ_INIT(&sessions->all);
+    TAILQ_INIT(&sessions->kept);
+    const struct tenant *tenant;
+    if (table_init(&sessions->by_uuid) != PEN_OK || table_init(&sessions->by_peer) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
+    return tenant_intern(sessions, "default", &tenant, NULL);
+}
+
+void sessions_fini(struct sessions *sessions)
+{
+    while (!TAILQ_EMPTY(&sessions->all))
+        session_free(sessions, TAILQ_FIRST(&sessions->all));
+    for (uint32_t i = 0; i < sessions->tenants_count; i++)
+        free(sessions->tenants[i]);
+    table_fini(&sessions->by_uuid);
+    table_fini(&sessions->by_peer);
+}
+
+static bool tenant_valid(const char *name)
+{
+    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return name[length] == '\0' && length > 0 && length <= TENANT_BYTES_MAX;
+}
+
+enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
+                              struct pen_error *reterr)
+{
+    if (!name || !*name)
+        name = "default";
+    if (!tenant_valid(name))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a tenant's name has 1 to %u characters of A-Z a-z 0-9 . _ - and this one does not",
+                             TENANT_BYTES_MAX);
+    for (uint32_t i = 0; i < sessions->tenants_count; i++) {
+        if (strcmp(sessions->tenants[i]->name, name) == 0) {
+            *ret_tenant = sessions->tenants[i];
+            return PEN_OK;
+        }
+    }
+    struct tenant *tenant = sessions->tenants_count < TENANTS_MAX ? calloc(1, sizeof *tenant) : NULL;
+    if (!tenant)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "the broker already serves %u tenants, its limit", TENANTS_MAX);
+    tenant->number = sessions->tenants_count;
+    memcpy(tenant->name, name, strlen(name));
+    sessions->tenants[sessions->tenants_count++] = tenant;
+    *ret_tenant = tenant;
+    return PEN_OK;
+}
+
+struct session *session_find(const struct sessions *sessions, uint64_t uuid)
+{
+    struct table_node *node = table_first(&sessions->by_uuid, table_hash(&sessions->by_uuid, uuid, 0));
+    for (; node; node = table_next(node)) {
+        struct session *session = table_entry(node, struct session, by_uuid);
+        if (session->uuid == uuid)
+            return session;
+    }
+    return NULL;
+}
+
+struct session *session_by_peer(const struct sessions *sessions, uint32_t peer)
+{
+    struct table_node *node = table_first(&sessions->by_peer, table_hash(&sessions->by_peer, peer, 0));
+    for (; node; node = table_next(node)) {
+        struct session *session = table_entry(node, struct session, link.by_peer);
+        if (session->link.peer == peer)
+            return session;
+    }
+    return NULL;
+}
+
+struct session *session_new(struct sessions *sessions, uint64_t uuid)
+{
+    struct session *session = sessions->count < SESSIONS_MAX ? calloc(1, sizeof *session) : NULL;
+    if (!session)
+        return NULL;
+    session->uuid = uuid;
+    session->tenant = sessions->tenants[0];
+    TAILQ_INIT(&session->live);
+    TAILQ_INIT(&session->kept);
+    table_insert(&sessions->by_uuid, &session->by_uuid, table_hash(&sessions->by_uuid, uuid, 0));
+    /* Without a connection yet: its place by peer is taken by session_connect. */
+    link_init(&session->link, 0, -1, 0);
+    table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, 0, 0));
+    TAILQ_INSERT_TAIL(&sessions->all, session, in_all);
+    sessions->count++;
+    return session;
+}
+
+void session_free(struct sessions *sessions, struct session *session)
+{
+    while (!TAILQ_EMPTY(&session->kept))
+        reply_forget(sessions, TAILQ_FIRST(&session->kept));
+    table_remove(&sessions->by_uuid, &session->by_uuid);
+    table_remove(&sessions->by_peer, &session->link.by_peer);
+    TAILQ_REMOVE(&sessions->all, session, in_all);
+    sessions->count--;
+    free(session);
+}
+
+void session_connect(struct sessions *sessions, struct session *session, uint32_t peer, int fd, uint64_t now_us)
+{
+    table_remove(&sessions->by_peer, &session->link.by_peer);
+    link_init(&session->link, peer, fd, now_us);
+    table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, peer, 0));
+    session->connected = true;
+}
+
+void session_disconnect(struct session *session, uint64_t now_us)
+{
+    session->connected = false;
+    session->lost_us = now_us;
+}
+
+void session_revive(struct session *session, uint64_t now_us)
+{
+    session->connected = true;
+    session->link.heard_us = now_us;
+}
+
+bool session_over(const struct session *session, uint64_t now_us)
+{
+    return !session->connected && now_us - session->lost_us >= session->grace_us;
+}
+
+void session_add(struct session *session, struct job *job)
+{
+    job->session = session;
+    TAILQ_INSERT_TAIL(&session->live, job, in_session);
+    session->live_count++;
+}
+
+void session_remove(struct session *session, struct job *job)
+{
+    TAILQ_REMOVE(&session->live, job, in_session);
+    session->live_count--;
+}
+
+/* Ascending by sequence, from the tail: results come nearly in order. */
+static void insert_kept(struct session *session, struct job *job)
+{
+    struct job *before = TAILQ_LAST(&session->kept, job_list);
+    while (before && before->id.sequence > job->id.sequence)
+        before = TAILQ_PREV(before, job_list, in_session);
+    if (before)
+        TAILQ_INSERT_AFTER(&session->kept, before, job, in_session);
+    else
+        TAILQ_INSERT_HEAD(&session->kept, job, in_session);
+}
+
+void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
+{
+    session_remove(job->session, job);
+    insert_kept(job->session, job);
+    TAILQ_INSERT_TAIL(&sessions->kept, job, in_group);
+    job->done_us = now_us;
+    job->session->unsent += job->unsent;
+    sessions->kept_count++;
+    sessions->kept_bytes += job->reply->bytes + sizeof *job;
+    while (sessions->kept_bytes > sessions->kept_bytes_max && TAILQ_FIRST(&sessions->kept) != job)
+        reply_forget(sessions, TAILQ_FIRST(&sessions->kept));
+    if (sessions->kept_bytes > sessions->kept_bytes_max)
+        reply_forget(sessions, job);
+}
+
+void reply_forget(struct sessions *sessions, struct job *job)
+{
+    TAILQ_REMOVE(&job->session->kept, job, in_session);
+    TAILQ_REMOVE(&sessions->kept, job, in_group);
+    sessions->kept_count--;
+    sessions->kept_bytes -= job->reply->bytes + sizeof *job;
+    if (job->unsent) {
+        job->session->unsent--;
+        sessions->dropped_unsent++;
+    }
+    jobs_free(sessions->jobs, job);
+}
+
+void replies_acknowledge(struct sessions *sessions, struct session *session, uint64_t sequence)
+{
+    if (sequence > session->acked)
+        session->acked = sequence;
+    struct job *job;
+    while ((job = TAILQ_FIRST(&session->kept)) && job->id.sequence <= sequence)
+        reply_forget(sessions, job);
+}
+
+void replies_age(struct sessions *sessions, uint64_t now_us)
+{
+    struct job *job;
+    while ((job = TAILQ_FIRST(&sessions->kept)) && now_us - job->done_us >= sessions->kept_age_us)
+        reply_forget(sessions, job);
+}

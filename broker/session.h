@@ -1,0 +1,87 @@
+/*
+ * session.h - clients: who they are, whether they are connected, and the replies kept for them until acknowledged.
+ *
+ * A session is named by the client's uuid and survives its connection by a grace window. Kept replies are bounded by bytes and age over all
+ * sessions; an acknowledgement is cumulative by sequence. Tenants are interned, so that equal numbers mean equal names.
+ * Threads: owner.
+ */
+#ifndef SESSION_H
+#define SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "job.h"
+#include "link.h"
+#include "table.h"
+
+#define SESSIONS_MAX       65536u
+#define TENANTS_MAX        1024u
+#define TENANT_BYTES_MAX   64u
+#define SESSION_NAME_BYTES 64u
+
+struct tenant {
+    uint32_t number; /* 0 = "default" */
+    char name[TENANT_BYTES_MAX + 1];
+};
+
+struct session {
+    struct table_node by_uuid;
+    TAILQ_ENTRY(session) in_all;
+    struct link link;
+    bool connected;
+    uint64_t uuid;
+    uint64_t grace_us;
+    uint64_t lost_us; /* when the connection went */
+    uint64_t acked;   /* highest acknowledged sequence */
+    const struct tenant *tenant;
+    char name[SESSION_NAME_BYTES];
+    struct job_list live; /* by in_session */
+    struct job_list kept; /* by in_session, ascending sequence */
+    uint32_t live_count;
+    uint32_t unsent;
+};
+TAILQ_HEAD(session_list, session);
+
+struct sessions {
+    struct jobs *jobs; /* borrowed */
+    struct table by_uuid, by_peer;
+    struct session_list all;
+    uint32_t count;
+    struct job_list kept; /* by in_group, oldest first */
+    uint64_t kept_count, kept_bytes, kept_bytes_max, kept_age_us;
+    uint64_t dropped_unsent; /* kept replies forgotten before their client could read them */
+    struct tenant *tenants[TENANTS_MAX];
+    uint32_t tenants_count;
+};
+
+enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
+                              uint64_t kept_age_us);
+void sessions_fini(struct sessions *sessions); /* frees all sessions; they have no live jobs any more */
+
+/* PEN_ERR_INVALID for a name outside [A-Za-z0-9._-]{0,64} ("" is "default"), PEN_ERR_BUSY beyond TENANTS_MAX. */
+enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
+                              struct pen_error *reterr);
+
+struct session *session_find(const struct sessions *sessions, uint64_t uuid);
+struct session *session_by_peer(const struct sessions *sessions, uint32_t peer);
+struct session *session_new(struct sessions *sessions, uint64_t uuid); /* NULL: no memory or SESSIONS_MAX */
+void session_free(struct sessions *sessions,
+                  struct session *session); /* forgets its kept replies; live must be empty */
+
+void session_connect(struct sessions *sessions, struct session *session, uint32_t peer, int fd, uint64_t now_us);
+void session_disconnect(struct session *session, uint64_t now_us); /* the grace window begins */
+void session_revive(struct session *session, uint64_t now_us);     /* it spoke again on the same connection */
+bool session_over(const struct session *session, uint64_t now_us); /* the grace window has ended */
+
+void session_add(struct session *session, struct job *job); /* a live job */
+void session_remove(struct session *session, struct job *job);
+
+/* The job is done and has its reply: moves it from live to kept; what exceeds the bytes is forgotten, oldest first. */
+void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us);
+void reply_forget(struct sessions *sessions, struct job *job); /* frees the job */
+void replies_acknowledge(struct sessions *sessions, struct session *session, uint64_t sequence);
+void replies_age(struct sessions *sessions, uint64_t now_us); /* forgets what is too old */
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * signature.h - what a model takes and gives, copied from a worker's offer, and the check of a job's tensors against it.
+ *
+ * Threads: owner. A signature is immutable.
+ */
+#ifndef SIGNATURE_H
+#define SIGNATURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/tensor.h"
+#include "tensor.pb-c.h"
+
+struct tensor_sig {
+    char *name;
+    uint32_t dtype, rank;
+    int64_t dims[PEN_MAX_RANK]; /* -1 = dynamic */
+    bool batched, optional;
+};
+
+struct signature {
+    struct tensor_sig *inputs, *outputs;
+    size_t inputs_count, outputs_count;
+};
+
+/* PEN_ERR_INVALID with a sentence when the offer's own tensors make no sense. */
+enum pen_status signature_new(Penstock__TensorSig *const *inputs, size_t inputs_count,
+                              Penstock__TensorSig *const *outputs, size_t outputs_count,
+                              struct signature **ret_signature, struct pen_error *reterr);
+void signature_free(struct signature *signature); /* NULL is fine */
+bool signature_equal(const struct signature *a, const struct signature *b);
+
+/*
+ * Checks names, dtypes and shapes. rows_max: 0 = the model has no batch dimension. *ret_rows is the batch dimension of the job (1 without one) and
+ * *ret_shape a hash of all other dims: jobs of equal shape may share a batch.
+ */
+enum pen_status signature_check(const struct signature *signature, const char *model, uint32_t rows_max,
+                                const struct pen_tensor *inputs, size_t count, uint32_t *ret_rows, uint64_t *ret_shape,
+                                struct pen_error *reterr);
+/* Requested outputs must exist. */
+enum pen_status signature_check_outputs(const struct signature *signature, const char *model, char *const *names,
+                                        size_t count, struct pen_error *reterr);
+
+#endif

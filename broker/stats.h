@@ -1,0 +1,21 @@
+/*
+ * stats.h - what the broker counts. Plain data; only the owner writes. Threads: owner.
+ */
+#ifndef STATS_H
+#define STATS_H
+
+#include <stdint.h>
+
+struct stats {
+    uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
+        jobs_coalesced;
+    uint64_t results_duplicate; /* late or repeated results, ignored */
+    uint64_t digests_wrong;     /* results whose recomputed digest is not the client's: nothing stored */
+    uint64_t cache_hits, cache_misses;
+    uint64_t workers_lost, clients_lost;
+    uint64_t messages_bad; /* dropped: not ours, broken, out of place */
+};
+
+uint64_t stats_rss_bytes(void); /* of this process; 0 when unknown */
+
+#endif

@@ -1,0 +1,267 @@
+#include "submit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "admit.h"
+#include "answer.h"
+#include "dispatch.h"
+#include "logline.h"
+#include "patch.h"
+
+/* Field numbers of JobMeta in proto/job.proto. */
+enum { JOB_VERSION = 2, JOB_TENANT = 7 };
+
+static enum pen_status check_room(const struct broker *broker, const struct session *session,
+                                  const struct message *message, struct pen_error *reterr)
+{
+    const struct options *options = broker->options;
+    if (message->bytes > (uint64_t)options->max_job_bytes)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "the job has %zu bytes; this broker takes %" PRId64 " (--max-job-bytes)", message->bytes,
+                             options->max_job_bytes);
+    if (broker->now_us >= broker->drain_refuse_us)
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                             "the broker is draining and takes no new jobs; try again shortly or another broker");
+    if (broker->queued_bytes + message->bytes > (uint64_t)options->queue_bytes)
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%" PRIu64 " bytes of jobs are waiting, the limit is %" PRId64
+                             " (--queue-bytes); try again later",
+                             broker->queued_bytes, options->queue_bytes);
+    if (link_full(&session->link, (uint64_t)options->peer_bytes))
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "this client has more than %" PRId64
+                             " bytes of replies unread (--peer-bytes); read them first",
+                             options->peer_bytes);
+    return PEN_OK;
+}
+
+static enum pen_status check_groups(const struct envelope *env, const struct message *message, struct pen_error *reterr)
+{
+    if (message->overflow || message->count != 1u + env->frames)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the envelope announces %u raw frames, the message has %zu",
+                             env->frames, message->count - 1);
+    if (env->job.sequence == 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "job sequences begin at 1, this one is 0");
+    return PEN_OK;
+}
+
+static enum pen_status read_meta(struct broker *broker, const struct envelope *env, const uint8_t *meta,
+                                 struct message *message, Penstock__JobMeta **ret_meta, struct pen_error *reterr)
+{
+    meta_arena_reset(&broker->arena);
+    *ret_meta = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
+    if (!*ret_meta)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+    for (size_t i = 1; i < message->count; i++)
+        broker->raws[i - 1] =
+            (struct raw_frame){.data = zmq_msg_data(&message->frames[i]), .bytes = zmq_msg_size(&message->frames[i])};
+    return PEN_OK;
+}
+
+/* What a worker will get: the client's meta with the version that "highest" meant and the tenant that the hello named. */
+static enum pen_status make_request(const struct session *session, const struct envelope *env, const uint8_t *meta,
+                                    const struct admission *admission, const Penstock__JobMeta *job,
+                                    struct message *message, struct parcel **ret_request)
+{
+    struct patch patch = {.used = 0};
+    struct envelope own = *env;
+    zmq_msg_t header;
+    if (job->version == 0)
+        patch_number(&patch, JOB_VERSION, admission->model->version);
+    if (session->tenant->number != 0 || *job->tenant)
+        patch_text(&patch, JOB_TENANT, session->tenant->name);
+    if (env->meta_bytes + patch.used > FRAME_META_BYTES_MAX)
+        return PEN_ERR_TOO_LARGE;
+    own.major = FRAME_VERSION_MAJOR;
+    own.minor = FRAME_VERSION_MINOR;
+    own.priority = admission->priority;
+    own.tenant_hash = session->tenant->number ? (uint32_t)frame_name_hash(session->tenant->name) : 0;
+    own.meta_bytes = (uint32_t)(env->meta_bytes + patch.used);
+    struct parcel *parcel = parcel_new(message->count);
+    if (!parcel || zmq_msg_init_size(&header, FRAME_ENVELOPE_BYTES + own.meta_bytes) != 0)
+        goto fail;
+    uint8_t *to = zmq_msg_data(&header);
+    envelope_encode(&own, to);
+    memcpy(to + FRAME_ENVELOPE_BYTES, meta, env->meta_bytes);
+    memcpy(to + FRAME_ENVELOPE_BYTES + env->meta_bytes, patch.bytes, patch.used);
+    parcel->bytes = zmq_msg_size(&header);
+    zmq_msg_move(&parcel->frames[0], &header);
+    zmq_msg_close(&header);
+    for (size_t i = 1; i < message->count; i++) {
+        if (parcel_take(parcel, i, &message->frames[i]) != PEN_OK)
+            goto fail;
+    }
+    *ret_request = parcel;
+    return PEN_OK;
+fail:
+    parcel_release(parcel);
+    return PEN_ERR_NO_MEMORY;
+}
+
+static void set_deadline(struct broker *broker, struct job *job, const struct envelope *env)
+{
+    uint64_t remaining_us = env->deadline_us ? env->deadline_us : job->model->timeout_us;
+    job->deadline_us = deadline_at(broker->now_us, remaining_us);
+    if (job->deadline_us != DEADLINE_NONE)
+        heap_push(&broker->deadlines, job); /* without memory it is checked when the job's turn comes */
+}
+
+static enum pen_status make_job(struct broker *broker, struct session *session, const struct envelope *env,
+                                const struct admission *admission, struct parcel *request, struct job **ret_job,
+                                struct pen_error *reterr)
+{
+    struct queue *queue = &admission->model->queue;
+    if (queue_enter(queue, request->bytes) != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
+                             " (--queue-limit); try again later",
+                             queue->waiting, admission->model->name, queue->limit_jobs);
+    struct lane *lane = queue_lane(queue, admission->model, &admission->demand, admission->shape);
+    struct job *job = lane ? jobs_new(&broker->jobs, env->job) : NULL;
+    if (!job) {
+        if (lane)
+            lane_release(lane);
+        queue_leave(queue, request->bytes);
+        return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another job; try again later");
+    }
+    job->model = admission->model;
+    job->lane = lane;
+    job->request = request;
+    job->rows = admission->rows;
+    job->priority = admission->priority;
+    job->admitted_us = broker->now_us;
+    job->arrival = ++broker->arrivals;
+    job->model->users++;
+    broker->live++;
+    broker->queued_bytes += request->bytes;
+    broker->stats.jobs_admitted++;
+    set_deadline(broker, job, env);
+    session_add(session, job);
+    *ret_job = job;
+    return PEN_OK;
+}
+
+static void log_admitted(const struct job *job)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    if (log_enabled(LOG_DEBUG))
+        log_event(LOG_DEBUG, "job_admitted", "job=%s model=%s version=%" PRIu64 " bytes=%zu priority=%u",
+                  job_id_text(job->id, id), job->model->name, job->model->version, job->request->bytes, job->priority);
+}
+
+/* Queued at once, behind a twin, or after Redis has been asked. */
+static void place(struct broker *broker, struct job *job, const struct admission *admission, bool asked,
+                  uint64_t question)
+{
+    log_admitted(job);
+    struct flight *flight = admission->shared ? flight_find(&broker->flights, &admission->key, job->lane) : NULL;
+    if (flight) {
+        job->state = JOB_FOLLOWING;
+        flight_join(flight, job);
+        broker->stats.jobs_coalesced++;
+        return;
+    }
+    if (admission->shared)
+        flight_new(&broker->flights, &admission->key, job); /* without memory it simply runs alone */
+    if (asked) {
+        job->state = JOB_LOOKUP;
+        job->lookup = question;
+        TAILQ_INSERT_TAIL(&broker->lookups, job, in_group);
+        return;
+    }
+    dispatch_queue(broker, job);
+}
+
+/* HIT: answered. A job with a twin in flight is not looked up: its answer is on the way. */
+static enum cache_answer look_up(struct broker *broker, struct session *session, const struct envelope *env,
+                                 const struct admission *admission, uint64_t *ret_question)
+{
+    struct cache_value value;
+    if (!admission->shared || !cache_enabled(broker->cache))
+        return CACHE_MISS;
+    enum cache_answer answer =
+        cache_get(broker->cache, &admission->key, session->tenant->name, broker->now_us, &value, ret_question);
+    if (answer == CACHE_HIT && cache_serves(&value, &admission->demand)) {
+        answer_hit(broker, session, env, admission->model, &value, broker->now_us);
+        return CACHE_HIT;
+    }
+    broker->stats.cache_misses += answer != CACHE_ASKED;
+    return answer == CACHE_ASKED ? CACHE_ASKED : CACHE_MISS;
+}
+
+static bool has_twin(const struct broker *broker, const struct admission *admission)
+{
+    struct table_node *node = NULL;
+    uint64_t hash =
+        table_hash(&broker->flights, cache_key_half(&admission->key, 0), cache_key_half(&admission->key, 1));
+    if (admission->shared)
+        node = table_first(&broker->flights, hash);
+    return node != NULL; /* a wrong guess costs one lookup less, no more */
+}
+
+static enum pen_status accept_job(struct broker *broker, struct session *session, const struct envelope *env,
+                                  const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
+                                  struct admission *admission, struct pen_error *reterr)
+{
+    struct parcel *request = NULL;
+    struct job *job = NULL;
+    uint64_t question = 0;
+    struct admit_request ask = {.env = env,
+                                .raws = broker->raws,
+                                .raws_count = env->frames,
+                                .tenant = session->tenant,
+                                .digest = broker->options->digest,
+                                .tensors = broker->tensors};
+    enum pen_status status = check_groups(env, message, reterr);
+    if (status == PEN_OK)
+        status = read_meta(broker, env, meta, message, ret_meta, reterr);
+    ask.meta = *ret_meta;
+    if (status == PEN_OK)
+        status = check_room(broker, session, message, reterr);
+    if (status == PEN_OK)
+        status = admit(&broker->models, &ask, admission, reterr);
+    if (status != PEN_OK)
+        return status;
+    enum cache_answer answer =
+        has_twin(broker, admission) ? CACHE_MISS : look_up(broker, session, env, admission, &question);
+    if (answer == CACHE_HIT)
+        return PEN_OK;
+    status = make_request(session, env, meta, admission, *ret_meta, message, &request);
+    if (status != PEN_OK)
+        return pen_error_set(reterr, status,
+                             "the job's meta leaves no room for the broker's own fields, or memory is short");
+    status = make_job(broker, session, env, admission, request, &job, reterr);
+    if (status != PEN_OK) {
+        parcel_release(request);
+        return status;
+    }
+    place(broker, job, admission, answer == CACHE_ASKED, question);
+    return PEN_OK;
+}
+
+void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                struct message *message)
+{
+    struct job *known = jobs_find(&broker->jobs, env->job);
+    struct admission admission = {.model = NULL};
+    Penstock__JobMeta *job_meta = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    if (known) {
+        if (known->state == JOB_DONE)
+            answer_again(broker, session, known);
+        return; /* live: its answer will come */
+    }
+    enum pen_status status = accept_job(broker, session, env, meta, message, &job_meta, &admission, &error);
+    if (status == PEN_OK)
+        return;
+    uint64_t hint_us = 0;
+    if (status == PEN_ERR_BUSY && admission.model)
+        hint_us = dispatch_wait_hint_us(broker, admission.model);
+    else if (pen_status_retryable(status))
+        hint_us = 100000;
+    if (error.status == PEN_OK)
+        pen_error_set(&error, status, "the job was refused: %s", pen_status_name(status));
+    answer_refusal(broker, session, env, job_meta && strlen(job_meta->model) < 256 ? job_meta->model : "", hint_us,
+                   &error);
+}

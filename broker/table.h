@@ -1,0 +1,37 @@
+/*
+ * table.h - an intrusive hash table: nodes live inside the records they find, so that a lookup table allocates nothing per record.
+ *
+ * The caller compares keys: walk table_first / table_next, which yield the nodes of an equal 64-bit hash. Hashes of what a peer chooses are
+ * mixed with the table's random seed, so that nobody can aim collisions at it.
+ * Threads: one-at-a-time.
+ */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/status.h"
+
+struct table_node {
+    struct table_node *next;
+    uint64_t hash;
+};
+
+struct table {
+    struct table_node **buckets;
+    size_t mask, count;
+    uint64_t seed;
+};
+
+#define table_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+enum pen_status table_init(struct table *table);
+void table_fini(struct table *table); /* the records stay their owners' */
+uint64_t table_hash(const struct table *table, uint64_t a, uint64_t b);
+void table_insert(struct table *table, struct table_node *node, uint64_t hash);
+void table_remove(struct table *table, struct table_node *node);
+struct table_node *table_first(const struct table *table, uint64_t hash);
+struct table_node *table_next(const struct table_node *node); /* the next of the same hash, or NULL */
+
+#endif
