@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/partition.h"
+#include "graph/internal.h"
 
 #define NODES_MAX 60
 
@@ -24,7 +25,7 @@ static struct graph *random_graph(uint32_t nodes)
     uint32_t values[NODES_MAX + 1];
     uint32_t count = 0;
     cr_assert_eq(graph_value(g, "x", &values[count++]), PEN_OK);
-    cr_assert_eq(graph_input(g, values[0]), PEN_OK);
+    cr_assert_eq(graph_input_add(g, values[0]), PEN_OK);
     for (uint32_t i = 0; i < nodes; i++) {
         uint32_t in[2] = {values[below(count)], values[below(count)]};
         uint32_t out = 0;
@@ -33,7 +34,7 @@ static struct graph *random_graph(uint32_t nodes)
         cr_assert_eq(graph_node(g, OP_Add, NULL, in, 2, &out, 1, &node), PEN_OK);
         values[count++] = out;
     }
-    cr_assert_eq(graph_output(g, values[count - 1]), PEN_OK);
+    cr_assert_eq(graph_output_add(g, values[count - 1]), PEN_OK);
     return g;
 }
 
