@@ -28,6 +28,20 @@ void digest_free(struct digest_stream *stream)
     free(stream);
 }
 
+/* Below this the choice costs more than it gains. */
+#define WIDE_BYTES_MIN 2048u
+
+static void xxh3_update(XXH3_state_t *state, const void *data, size_t bytes)
+{
+#if defined(__x86_64__)
+    if (bytes >= WIDE_BYTES_MIN && __builtin_cpu_supports("avx2")) {
+        digest_xxh3_update_avx2(state, data, bytes);
+        return;
+    }
+#endif
+    XXH3_128bits_update(state, data, bytes);
+}
+
 void digest_update(struct digest_stream *stream, const void *data, size_t bytes)
 {
     if (bytes == 0)
@@ -35,7 +49,7 @@ void digest_update(struct digest_stream *stream, const void *data, size_t bytes)
     if (stream->kind == DIGEST_SHA256)
         crypto_hash_sha256_update(&stream->state.sha256, data, bytes);
     else
-        XXH3_128bits_update(&stream->state.xxh3, data, bytes);
+        xxh3_update(&stream->state.xxh3, data, bytes);
 }
 
 void digest_update_u64(struct digest_stream *stream, uint64_t value)

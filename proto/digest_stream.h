@@ -1,7 +1,7 @@
 /*
  * digest_stream.h - the stream's insides, so that digest_request.c can keep one on its stack: no allocation per job.
  *
- * Only digest.c and digest_request.c include this. Threads: one-at-a-time per stream.
+ * Only digest*.c include this. Threads: one-at-a-time per stream.
  */
 #ifndef DIGEST_STREAM_H
 #define DIGEST_STREAM_H
@@ -20,6 +20,10 @@ struct digest_stream {
     } state;
     enum digest_kind kind;
 };
+
+#if defined(__x86_64__)
+void digest_xxh3_update_avx2(XXH3_state_t *state, const void *data, size_t bytes);
+#endif
 
 void digest_stream_init(struct digest_stream *stream, enum digest_kind kind);
 
