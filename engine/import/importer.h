@@ -1,0 +1,61 @@
+/*
+ * importer.h - model files to graphs: recognise by content, read with budgets, and read the value files of ONNX's test cases.
+ *
+ * Every reader takes bytes that stay mapped while the result lives: constants are borrowed from them in place where alignment allows.
+ * Threads: one-at-a-time per graph; different files in parallel.
+ */
+#ifndef IMPORTER_H
+#define IMPORTER_H
+
+#include "graph/graph.h"
+
+struct graph_arena;
+
+/* A file beside the model (external tensor data), mapped read-only. */
+struct import_file {
+    char *name; /* relative to the model's folder, as the model names it */
+    void *data;
+    size_t bytes;
+};
+
+/* What must outlive the graph, sorted by name (the order of the model digest). */
+struct import_extra {
+    struct import_file *files;
+    uint32_t file_count;
+    int64_t ir_version, opset; /* as the file states them; 0 = not stated */
+};
+void import_extra_fini(struct import_extra *extra); /* unmaps; after the graph is freed */
+
+/* ---- ONNX ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Cheap: looks like a ModelProto (an ir_version and a graph or opsets among the first fields). */
+bool onnx_probe(const void *bytes, size_t size);
+
+/*
+ * Reads a model; *ret_graph is verified and sorted. folder: where external data lies, NULL = none allowed. limits: NULL = defaults.
+ * An initialiser that is also a graph input is a constant here, whatever the IR version says: it is not among the graph's inputs.
+ * PEN_ERR_UNSUPPORTED lists every operator without a meaning here by name and node (the first 50).
+ */
+enum pen_status onnx_read(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                          struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
+
+/* A value of a test case: TensorProto, SequenceProto or OptionalProto. */
+struct onnx_value {
+    const char *name; /* "" when the file gives none */
+    enum value_kind kind;
+    enum pen_dtype dtype;
+    struct shape shape;
+    const void *data; /* strings: struct string_view[] */
+    size_t bytes;
+    struct onnx_value *items; /* SEQUENCE: the elements; OPTIONAL: 0 or 1 */
+    uint32_t item_count;
+};
+
+/* The message type is not in the file: `kind` says what to read. Memory comes from the arena; data may be borrowed from `bytes`. */
+enum pen_status onnx_value_read(const void *bytes, size_t size, enum value_kind kind, struct graph_arena *arena,
+                                struct onnx_value *ret_value, struct pen_error *reterr);
+/* onnx_value_read for the common case. */
+enum pen_status onnx_tensor_read(const void *bytes, size_t size, struct graph_arena *arena,
+                                 struct onnx_value *ret_value, struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,163 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/internal.h"
+#include "import/onnx/reader.h"
+
+/* A subgraph attribute read into a graph of its own, with the values it captures. */
+struct body {
+    struct scope scope;
+    struct graph *graph;
+};
+
+static bool body_read(struct call *c, const char *attr_key, struct body *b)
+{
+    const struct call_attr *found = NULL;
+    for (uint32_t i = 0; i < c->attr_count; i++) {
+        if (bytes_are(c->attrs[i].pb.name, attr_key) && c->attrs[i].pb.type == PB_GRAPH)
+            found = &c->attrs[i];
+    }
+    if (!found) {
+        call_fail(c, PEN_ERR_INVALID, "node %s (%s) lacks its subgraph '%s'", c->name, c->origin, attr_key);
+        return false;
+    }
+    if (c->scope->depth + 1 > c->g->limits.depth) {
+        call_fail(c, PEN_ERR_TOO_LARGE, "subgraphs are nested more than %u deep at node %s", c->g->limits.depth,
+                  c->name);
+        return false;
+    }
+    enum pen_status status = graph_new_child(c->g, &b->graph);
+    if (status == PEN_OK) {
+        struct scope *home = found->home->g == c->g ? found->home : c->scope;
+        b->scope = (struct scope){.r = c->r, .g = b->graph, .outer = home, .depth = c->scope->depth + 1};
+        b->scope.opsets = home->opsets;
+        b->scope.opset_count = home->opset_count;
+        status = scope_read_graph(&b->scope, found->pb.message);
+    }
+    if (status != PEN_OK)
+        c->status = status;
+    return status == PEN_OK;
+}
+
+static void set_graph(struct call *c, uint32_t node, enum attr_key key, struct graph *body)
+{
+    struct attr attr = {.key = key, .type = ATTR_GRAPH, .graph = body};
+    if (c->status == PEN_OK)
+        c->status = graph_attr_set(c->g, node, &attr);
+}
+
+/* Emits the node with the captures of up to two bodies behind its own inputs. */
+static uint32_t emit_with(struct call *c, enum op op, const struct body *first, const struct body *second)
+{
+    uint32_t more = first->scope.capture_count + (second ? second->scope.capture_count : 0);
+    uint32_t *in = malloc(((size_t)c->in_count + more + 1) * sizeof *in);
+    if (!in) {
+        c->status = PEN_ERR_NO_MEMORY;
+        return NODE_NONE;
+    }
+    uint32_t count = c->in_count;
+    memcpy(in, c->in, count * sizeof *in);
+    for (uint32_t i = 0; i < first->scope.capture_count; i++)
+        in[count++] = first->scope.captures[i];
+    for (uint32_t i = 0; second && i < second->scope.capture_count; i++)
+        in[count++] = second->scope.captures[i];
+    uint32_t node = call_emit(c, op, in, count, c->out, c->out_count);
+    free(in);
+    return node;
+}
+
+void control_if(struct call *c)
+{
+    struct body yes = {0}, no = {0};
+    if (body_read(c, "then_branch", &yes) && body_read(c, "else_branch", &no)) {
+        if (c->in_count != 1)
+            call_fail(c, PEN_ERR_INVALID, "node %s (If) needs exactly one input", c->name);
+        uint32_t node = c->status == PEN_OK ? emit_with(c, OP_If, &yes, &no) : NODE_NONE;
+        set_graph(c, node, ATTR_then_branch, yes.graph);
+        set_graph(c, node, ATTR_else_branch, no.graph);
+    }
+    scope_fini(&yes.scope);
+    scope_fini(&no.scope);
+}
+
+/* What a Loop feeds its body first is known by definition. */
+static void type_loop_inputs(struct graph *body)
+{
+    for (uint32_t i = 0; i < 2 && i < body->input_count; i++) {
+        struct value *v = &body->values[body->inputs[i]];
+        v->dtype = i == 0 ? PEN_DTYPE_I64 : PEN_DTYPE_BOOL;
+        v->shape = shape_scalar();
+    }
+}
+
+static void pad_inputs(struct call *c, uint32_t count)
+{
+    /* fill_call made room for the file's inputs, of which trailing empty ones were dropped. */
+    while (c->in_count < count)
+        c->in[c->in_count++] = VALUE_NONE;
+}
+
+void control_loop(struct call *c)
+{
+    struct body body = {0};
+    struct pb_node n;
+    (void)n;
+    if (c->in_count < 2 && c->in + 2 > c->out) {
+        call_fail(c, PEN_ERR_INVALID, "node %s (Loop) needs a trip count and a condition, at least as empty names",
+                  c->name);
+        return;
+    }
+    pad_inputs(c, 2);
+    if (body_read(c, "body", &body)) {
+        uint32_t carried = c->in_count - 2;
+        if (body.graph->input_count != c->in_count + body.scope.capture_count)
+            call_fail(c, PEN_ERR_INVALID, "node %s (Loop) feeds %u values, its body takes another number", c->name,
+                      carried);
+        type_loop_inputs(body.graph);
+        uint32_t node = c->status == PEN_OK ? emit_with(c, OP_Loop, &body, NULL) : NODE_NONE;
+        set_graph(c, node, ATTR_body, body.graph);
+        call_set_int(c, node, ATTR_carried, carried);
+    }
+    scope_fini(&body.scope);
+}
+
+void control_scan(struct call *c)
+{
+    static const char *const except[] = {"body", NULL};
+    struct body body = {0};
+    int64_t scanned = call_int(c, "num_scan_inputs", 0);
+    if (c->version < 9) {
+        call_fail(c, PEN_ERR_UNSUPPORTED,
+                  "node %s: Scan of opset 8 (batched) is not supported; export with opset 9 or newer", c->name);
+        return;
+    }
+    if (scanned < 1 || scanned > c->in_count) {
+        call_fail(c, PEN_ERR_INVALID, "node %s (Scan) has num_scan_inputs %lld with %u inputs", c->name,
+                  (long long)scanned, c->in_count);
+        return;
+    }
+    if (body_read(c, "body", &body)) {
+        uint32_t states = c->in_count - (uint32_t)scanned;
+        if (body.graph->input_count != c->in_count + body.scope.capture_count)
+            call_fail(c, PEN_ERR_INVALID, "node %s (Scan) feeds %u values, its body takes another number", c->name,
+                      c->in_count);
+        uint32_t node = c->status == PEN_OK ? emit_with(c, OP_Scan, &body, NULL) : NODE_NONE;
+        call_copy_attrs(c, node, except);
+        set_graph(c, node, ATTR_body, body.graph);
+        call_set_int(c, node, ATTR_carried, states);
+    }
+    scope_fini(&body.scope);
+}
+
+/* ---- SequenceMap: a Loop over the sequence's length that appends to one output sequence per result --------------------- */
+
+struct map_loop {
+    struct call *c;
+    struct graph *body; /* of the Loop */
+    struct body inner;  /* of the SequenceMap, a child of nothing but its own scope */
+};
+
+void control_sequence_map(struct call *c)
+{
+    call_fail(c, PEN_ERR_UNSUPPORTED, "node %s: SequenceMap is not supported", c->name);
+}

@@ -1,0 +1,187 @@
+#include "import/onnx/external.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "import/onnx/message.h"
+
+#define FIELD_EXTERNAL 13
+#define FILES_MAX      4096
+
+/* One step down a relative path without following links; closes `folder`. -1 = refused or absent. */
+static int open_beneath(int folder, const char *name, bool last)
+{
+    int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
+    bool plain = *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    int fd = plain ? openat(folder, name, flags) : -1;
+    close(folder);
+    return fd;
+}
+
+static int open_location(const char *folder, const char *location)
+{
+    char path[PATH_MAX];
+    size_t bytes = strlen(location);
+    if (location[0] == '/' || bytes == 0 || bytes >= sizeof path)
+        return -1;
+    memcpy(path, location, bytes + 1);
+    int fd = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *name = path;
+    while (fd >= 0 && name) {
+        char *slash = strchr(name, '/');
+        if (slash)
+            *slash = '\0';
+        fd = open_beneath(fd, name, !slash);
+        name = slash ? slash + 1 : NULL;
+    }
+    return fd;
+}
+
+static enum pen_status map_file(struct external *e, const char *location, struct import_file *ret_file,
+                                struct pen_error *reterr)
+{
+    struct stat info;
+    int fd = open_location(e->folder, location);
+    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        if (fd >= 0)
+            close(fd);
+        return pen_error_set(reterr, PEN_ERR_IO,
+                             "external data '%.200s' is not a regular file beneath the model's folder (links and '..' "
+                             "are refused)",
+                             location);
+    }
+    uint64_t bytes = (uint64_t)info.st_size;
+    if (bytes > e->budget) {
+        close(fd);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "external data '%.200s' exceeds the model's budget", location);
+    }
+    void *data = bytes ? mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    close(fd);
+    if (data == MAP_FAILED)
+        return pen_error_set(reterr, PEN_ERR_IO, "external data '%.200s' cannot be mapped", location);
+    e->budget -= bytes;
+    *ret_file = (struct import_file){.data = data, .bytes = (size_t)bytes};
+    return PEN_OK;
+}
+
+static enum pen_status file_add(struct import_extra *extra, struct import_file file)
+{
+    struct import_file *bigger = realloc(extra->files, ((size_t)extra->file_count + 1) * sizeof *bigger);
+    if (!bigger)
+        return PEN_ERR_NO_MEMORY;
+    extra->files = bigger;
+    extra->files[extra->file_count++] = file;
+    return PEN_OK;
+}
+
+static enum pen_status find_file(struct external *e, const char *location, struct bytes *ret, struct pen_error *reterr)
+{
+    for (uint32_t i = 0; i < e->to->file_count; i++) {
+        if (strcmp(e->to->files[i].name, location) == 0) {
+            *ret = (struct bytes){e->to->files[i].data, e->to->files[i].bytes};
+            return PEN_OK;
+        }
+    }
+    if (e->to->file_count >= FILES_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model names more than %d files of external data",
+                             FILES_MAX);
+    struct import_file file;
+    enum pen_status status = map_file(e, location, &file, reterr);
+    if (status != PEN_OK)
+        return status;
+    file.name = strdup(location);
+    if (!file.name || file_add(e->to, file) != PEN_OK) {
+        free(file.name);
+        if (file.data)
+            munmap(file.data, file.bytes);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the external data's file list");
+    }
+    *ret = (struct bytes){file.data, file.bytes};
+    return PEN_OK;
+}
+
+/* StringStringEntryProto */
+static bool parse_entry(struct bytes message, struct bytes *ret_key, struct bytes *ret_value)
+{
+    struct wire_field f;
+    int got;
+    while ((got = wire_next(&message, &f)) == 1) {
+        if (f.number == 1 && f.type == WIRE_BYTES)
+            *ret_key = f.bytes;
+        else if (f.number == 2 && f.type == WIRE_BYTES)
+            *ret_value = f.bytes;
+    }
+    return got == 0;
+}
+
+static bool parse_number(struct bytes text, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text.at[i] - '0'), &value))
+            return false;
+    }
+    *ret = value;
+    return text.size > 0;
+}
+
+struct place {
+    struct bytes location;
+    uint64_t offset, length;
+    bool has_length;
+};
+
+static bool parse_place(struct bytes tensor, struct place *p)
+{
+    struct bytes entry;
+    int got;
+    while ((got = pb_each(&tensor, FIELD_EXTERNAL, &entry)) == 1) {
+        struct bytes key = {0}, value = {0};
+        if (!parse_entry(entry, &key, &value))
+            return false;
+        if (bytes_are(key, "location"))
+            p->location = value;
+        else if (bytes_are(key, "offset") && !parse_number(value, &p->offset))
+            return false;
+        else if (bytes_are(key, "length")) {
+            p->has_length = true;
+            if (!parse_number(value, &p->length))
+                return false;
+        }
+    }
+    return got == 0 && p->location.size > 0 && p->location.size < PATH_MAX &&
+           !memchr(p->location.at, '\0', p->location.size);
+}
+
+enum pen_status external_data(struct external *e, struct bytes tensor, size_t need, size_t pad, struct bytes *ret_data,
+                              bool *ret_copy, struct pen_error *reterr)
+{
+    struct place p = {0};
+    char location[PATH_MAX];
+    struct bytes file;
+    if (!e || !e->folder)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "the model keeps data in other files, but no folder is known");
+    if (!parse_place(tensor, &p))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "a tensor's external data has no proper location, offset or length");
+    memcpy(location, p.location.at, p.location.size);
+    location[p.location.size] = '\0';
+    enum pen_status status = find_file(e, location, &file, reterr);
+    if (status != PEN_OK)
+        return status;
+    if (p.offset > file.size || need > file.size - p.offset || (p.has_length && p.length != need))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "external data '%.200s' (%zu bytes) does not hold the %zu bytes at offset %llu that a "
+                             "tensor needs",
+                             location, file.size, need, (unsigned long long)p.offset);
+    *ret_data = (struct bytes){file.at ? file.at + p.offset : NULL, need};
+    *ret_copy = file.size - p.offset - need < pad;
+    return PEN_OK;
+}

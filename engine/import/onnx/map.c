@@ -1,0 +1,114 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "import/onnx/reader.h"
+
+/* Operators of ours that are not in the standard domain, though their names are: only a row of a table leads to them. */
+static bool foreign(enum op op)
+{
+    static const enum op list[] = {
+        OP_QLinearAdd,
+        OP_QLinearMul,
+        OP_QLinearSigmoid,
+        OP_QLinearLeakyRelu,
+        OP_QLinearConcat,
+        OP_QLinearAveragePool,
+        OP_QLinearSoftmax,
+        OP_QLinearGlobalAveragePool,
+        OP_QGemm,
+        OP_MatMulNBits,
+        OP_MsAttention,
+        OP_MultiHeadAttention,
+        OP_Adagrad,
+        OP_Adam,
+        OP_Momentum,
+        OP_ArrayFeatureExtractor,
+        OP_Binarizer,
+        OP_FeatureVectorizer,
+        OP_Imputer,
+        OP_LabelEncoder,
+        OP_LinearClassifier,
+        OP_LinearRegressor,
+        OP_Normalizer,
+        OP_OneHotEncoder,
+        OP_Scaler,
+        OP_TreeEnsemble,
+        OP_TreeEnsembleClassifier,
+        OP_TreeEnsembleRegressor,
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        if (list[i] == op)
+            return true;
+    }
+    return false;
+}
+
+static const struct op_row *find_in(const struct op_row *rows, const struct call *c, const char *domain)
+{
+    for (; rows->name; rows++) {
+        if (strcmp(rows->domain, domain) == 0 && c->version >= rows->since && c->version <= rows->until &&
+            bytes_are(c->op_type, rows->name))
+            return rows;
+    }
+    return NULL;
+}
+
+static const struct op_row *find_row(const struct call *c, const char *domain)
+{
+    static const struct op_row *const tables[] = {rows_onnx, rows_shape, rows_microsoft};
+    const struct op_row *row = NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !row; i++)
+        row = find_in(tables[i], c, domain);
+    return row;
+}
+
+static void note_missing(struct call *c)
+{
+    struct reader *r = c->r;
+    if (r->missing_count++ >= ONNX_MISSING_MAX || r->missing_bytes + 1 >= sizeof r->missing)
+        return;
+    char text[256];
+    int bytes = snprintf(text, sizeof text, "%s%.*s%s%.*s (node %.80s)", r->missing_count > 1 ? ", " : "",
+                         (int)(c->domain.size < 40 ? c->domain.size : 40),
+                         c->domain.size ? (const char *)c->domain.at : "", c->domain.size ? "::" : "",
+                         (int)(c->op_type.size < 60 ? c->op_type.size : 60), (const char *)c->op_type.at, c->name);
+    if (bytes > 0 && r->missing_bytes + (size_t)bytes < sizeof r->missing) {
+        memcpy(r->missing + r->missing_bytes, text, (size_t)bytes + 1);
+        r->missing_bytes += (size_t)bytes;
+    }
+}
+
+static void same_form(struct call *c, enum op op)
+{
+    uint32_t node = call_emit(c, op, c->in, c->in_count, c->out, c->out_count);
+    call_copy_attrs(c, node, NULL);
+}
+
+void call_lower(struct call *c)
+{
+    const struct pb_function *f = function_find(c->r, c->domain, c->op_type, c->overload);
+    char name[64];
+    if (f) {
+        c->status = function_inline(c, f);
+        return;
+    }
+    bool standard = c->domain.size == 0 || bytes_are(c->domain, "ai.onnx");
+    char domain[48] = "";
+    if (!standard && c->domain.size < sizeof domain)
+        memcpy(domain, c->domain.at, c->domain.size);
+    const struct op_row *row = standard || domain[0] ? find_row(c, domain) : NULL;
+    if (row && row->upgrade) {
+        row->upgrade(c);
+        return;
+    }
+    enum op op = row ? row->op : OP_NONE;
+    if (!row && standard && c->op_type.size < sizeof name) {
+        memcpy(name, c->op_type.at, c->op_type.size);
+        name[c->op_type.size] = '\0';
+        op = op_find(name);
+    }
+    if (op == OP_NONE || (!row && foreign(op)))
+        note_missing(c);
+    else
+        same_form(c, op);
+}

@@ -1,0 +1,43 @@
+/*
+ * wire.h - a bounded reader of protobuf's wire format over borrowed bytes: no recursion, no allocation, no copies.
+ *
+ * Threads: any.
+ */
+#ifndef ONNX_WIRE_H
+#define ONNX_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bytes {
+    const uint8_t *at;
+    size_t size;
+};
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+struct wire_field {
+    uint32_t number;
+    enum wire_type type;
+    uint64_t value;     /* VARINT, FIXED64, FIXED32 */
+    struct bytes bytes; /* BYTES */
+};
+
+/* Takes the next field off the front of *message: 1 = read, 0 = end, -1 = broken. */
+int wire_next(struct bytes *message, struct wire_field *ret_field);
+
+/* Takes one number off a packed list. */
+bool wire_varint(struct bytes *list, uint64_t *ret_value);
+
+/* Numbers a repeated field holds in this one occurrence, packed or not; -1 when broken. item_bytes: 0 = varints, 4 or 8 = fixed. */
+int64_t wire_count(const struct wire_field *field, unsigned item_bytes);
+
+/* Reads them in turn: *list starts as field->bytes, or empty when the field is not packed. */
+bool wire_item(const struct wire_field *field, struct bytes *list, unsigned item_bytes, uint64_t *ret_value);
+
+bool bytes_are(struct bytes b, const char *text);
+float bits_to_float(uint64_t bits);
+double bits_to_double(uint64_t bits);
+
+#endif
