@@ -1,0 +1,170 @@
+/* cmd_models.c - `penstock models`. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+
+struct options {
+    struct common common;
+};
+
+static const struct setting settings[] = {COMMON_SETTINGS(struct options), {.name = NULL}};
+
+static const struct settings_program program = {
+    .name = "penstock models",
+    .usage = "penstock models [NAME] [options]",
+    .about =
+        "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend.",
+    .after =
+        "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
+        "[...], labels,\n"
+        "preprocess, queued, running, jobs_done, jobs_failed, cache_hits, offers: [{worker, backend, device, "
+        "placement, precision,\n"
+        "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}]}\n\n" EXIT_CODES_TEXT,
+    .table = settings,
+};
+
+static void signatures_json(cJSON *json, const char *key, const struct pen_signature *sigs, size_t count)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, key);
+    for (size_t i = 0; i < count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "name", sigs[i].name);
+        cJSON_AddStringToObject(one, "dtype", pen_dtype_name(sigs[i].dtype));
+        cJSON *dims = cJSON_AddArrayToObject(one, "dims");
+        for (uint32_t d = 0; d < sigs[i].rank; d++) {
+            cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)sigs[i].dims[d]));
+        }
+        cJSON_AddBoolToObject(one, "batched", sigs[i].batched);
+        cJSON_AddBoolToObject(one, "optional", sigs[i].optional);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
+static cJSON *offer_json(const struct pen_model_offer *o)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "worker", o->worker);
+    cJSON_AddStringToObject(json, "backend", o->backend);
+    cJSON_AddStringToObject(json, "device", o->device);
+    cJSON_AddStringToObject(json, "placement", o->placement);
+    cJSON_AddStringToObject(json, "precision", pen_precision_name(o->precision));
+    cJSON_AddNumberToObject(json, "max_batch_size", o->max_batch_size);
+    cJSON_AddBoolToObject(json, "ready", o->ready);
+    cJSON_AddBoolToObject(json, "cacheable", o->cacheable);
+    cJSON_AddNumberToObject(json, "memory_bytes", (double)o->memory_bytes);
+    cJSON *warm = cJSON_AddArrayToObject(json, "warm");
+    for (size_t i = 0; i < o->warm_count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddNumberToObject(one, "batch", o->warm[i].batch);
+        cJSON_AddNumberToObject(one, "cold_us", (double)o->warm[i].cold_us);
+        cJSON_AddNumberToObject(one, "warm_us", (double)o->warm[i].warm_us);
+        cJSON_AddItemToArray(warm, one);
+    }
+    return json;
+}
+
+static cJSON *model_json(const struct pen_model *m)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "name", m->name);
+    cJSON_AddNumberToObject(json, "version", (double)m->version);
+    cJSON_AddStringToObject(json, "platform", m->platform);
+    signatures_json(json, "inputs", m->inputs, m->inputs_count);
+    signatures_json(json, "outputs", m->outputs, m->outputs_count);
+    cJSON *labels = cJSON_AddArrayToObject(json, "labels");
+    for (size_t i = 0; i < m->labels_count; i++) {
+        cJSON_AddItemToArray(labels, cJSON_CreateString(m->labels[i]));
+    }
+    cJSON *preprocess = *m->preprocess ? cJSON_Parse(m->preprocess) : NULL;
+    cJSON_AddItemToObject(json, "preprocess", preprocess ? preprocess : cJSON_CreateNull());
+    cJSON_AddNumberToObject(json, "queued", (double)m->queued);
+    cJSON_AddNumberToObject(json, "running", (double)m->running);
+    cJSON_AddNumberToObject(json, "jobs_done", (double)m->jobs_done);
+    cJSON_AddNumberToObject(json, "jobs_failed", (double)m->jobs_failed);
+    cJSON_AddNumberToObject(json, "cache_hits", (double)m->cache_hits);
+    cJSON *offers = cJSON_AddArrayToObject(json, "offers");
+    for (size_t i = 0; i < m->offers_count; i++) {
+        cJSON_AddItemToArray(offers, offer_json(m->offers[i]));
+    }
+    return json;
+}
+
+static void signatures_text(const char *what, const struct pen_signature *sigs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char shape[128];
+        printf("  %s %s: %s %s%s%s\n", what, sigs[i].name, pen_dtype_name(sigs[i].dtype),
+               pen_shape_text(sigs[i].dims, sigs[i].rank, shape, sizeof shape), sigs[i].batched ? ", batched" : "",
+               sigs[i].optional ? ", optional" : "");
+    }
+}
+
+static void model_text(const struct pen_model *m)
+{
+    printf("%s:%" PRIu64 "  %" PRIu64 " queued, %" PRIu64 " running, %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
+           " from the cache\n",
+           m->name, m->version, m->queued, m->running, m->jobs_done, m->jobs_failed, m->cache_hits);
+    signatures_text("in ", m->inputs, m->inputs_count);
+    signatures_text("out", m->outputs, m->outputs_count);
+    for (size_t i = 0; i < m->offers_count; i++) {
+        const struct pen_model_offer *o = m->offers[i];
+        printf("  on  %s: %s, %s, %s, batches up to %u%s%s\n", o->worker, o->backend, pen_precision_name(o->precision),
+               o->placement, o->max_batch_size, o->warm_count ? "" : ", not warm", o->ready ? "" : ", not ready");
+    }
+}
+
+static int models(const struct options *o, const char *name)
+{
+    struct pen_model_list *list = NULL;
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    int code = EXIT_OK;
+    size_t shown = 0;
+    pen_client *client = command_connect(&o->common, "penstock models", &code);
+    if (!client) {
+        return code;
+    }
+    cJSON *json = cJSON_CreateObject(), *array = cJSON_AddArrayToObject(json, "models");
+    enum pen_status status = pen_client_models(client, o->common.timeout_us, &list, &error);
+    for (size_t i = 0; status == PEN_OK && i < list->count; i++) {
+        if (name && strcmp(list->models[i]->name, name) != 0) {
+            continue;
+        }
+        shown++;
+        if (o->common.json) {
+            cJSON_AddItemToArray(array, model_json(list->models[i]));
+        } else {
+            model_text(list->models[i]);
+        }
+    }
+    if (status == PEN_OK && name && !shown) {
+        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\".", name);
+    }
+    if (status != PEN_OK) {
+        code = command_fail(&o->common, &error);
+    } else if (o->common.json) {
+        command_print(json);
+        json = NULL;
+    } else if (!shown) {
+        printf("No models: no worker is connected. Start one: penstock-worker --models DIR\n");
+    }
+    cJSON_Delete(json);
+    pen_client_models_free(list);
+    pen_client_free(client);
+    return code;
+}
+
+int command_models(int argc, char **argv)
+{
+    struct options options;
+    struct settings_store *store = NULL;
+    const char *name[1] = {NULL};
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (command_settings(&program, argc, argv, &options, name, 1, &count, &store, &code)) {
+        code = models(&options, count ? name[0] : NULL);
+        settings_free(store);
+    }
+    return code;
+}

@@ -1,0 +1,209 @@
+/* cmd_submit.c - `penstock submit MODEL FILE...`: one job per file, all in flight at once, answers in the order of the files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "inputs.h"
+#include "request.h"
+#include "show.h"
+
+#define FILES_MAX 4096u
+#define AT_ONCE   64u /* jobs in flight: enough to fill batches, little memory */
+
+struct options {
+    struct common common;
+    struct request_settings request;
+    const char *output_dir;
+    int64_t top;
+};
+
+static const struct setting settings[] = {
+    COMMON_SETTINGS(struct options),
+    REQUEST_SETTINGS(struct options, request),
+    {.name = "top",
+     .type = SETTING_INT,
+     .offset = offsetof(struct options, top),
+     .def = "3",
+     .max = SHOW_TOP_MAX,
+     .help = "classes to show when the model has labels"},
+    {.name = "output-dir",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, output_dir),
+     .def = "",
+     .help = "write every output there as <file>.<output>.npy"},
+    {.name = NULL},
+};
+
+static const struct settings_program program = {
+    .name = "penstock submit",
+    .usage = "penstock submit MODEL [FILE...] [options]",
+    .about = "Runs MODEL once per FILE and prints the answers. A FILE is a picture (PNG, JPEG, BMP), which is "
+             "converted and resized to\n"
+             "what the model takes, a .npy array, or raw little-endian values. Models with several inputs: --input "
+             "NAME=FILE for each.",
+    .after =
+        "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
+        "batch_reason,\n"
+        "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached,\n"
+        "labels: [{label, index, score}], outputs: [{name, dtype, dims, values (at most 1024)}]}]}\n\n" EXIT_CODES_TEXT,
+    .table = settings,
+};
+
+struct run {
+    const struct options *options;
+    pen_client *client;
+    const struct pen_model *model;
+    struct show show;
+    cJSON *jobs; /* with --json */
+    size_t count, done;
+    int exit;
+    bool progress;
+};
+
+static void fail(struct run *run, const char *what, const struct pen_error *error)
+{
+    int code = command_exit_of(error->status);
+    run->exit = code > run->exit ? code : run->exit;
+    if (run->jobs) {
+        cJSON *json = cJSON_CreateObject();
+        cJSON_AddStringToObject(json, "file", what);
+        cJSON_AddStringToObject(json, "status", pen_status_name(error->status));
+        cJSON_AddStringToObject(json, "error", error->text);
+        cJSON_AddItemToArray(run->jobs, json);
+    }
+    fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error->status), error->text);
+}
+
+static pen_job *start(struct run *run, const char *file)
+{
+    struct request request;
+    struct inputs inputs = {.count = 0};
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    pen_job *job = NULL;
+    enum pen_status status = request_make(&run->options->request, &request, &error);
+    status = status == PEN_OK ? inputs_add_list(&inputs, run->model, &run->options->request.inputs, &error) : status;
+    if (status == PEN_OK && file) {
+        status = inputs_add_file(&inputs, run->model, NULL, file, &error);
+    }
+    if (status == PEN_OK) {
+        request.options.model = run->model->name;
+        request.options.inputs = inputs.tensors;
+        request.options.inputs_count = inputs.count;
+        status = pen_client_submit(run->client, &request.options, &job, &error);
+    }
+    inputs_fini(&inputs);
+    if (status != PEN_OK) {
+        fail(run, file ? file : run->model->name, &error);
+        return NULL;
+    }
+    return job;
+}
+
+static void finish(struct run *run, pen_job *job, const char *what)
+{
+    char id[PEN_JOB_ID_BYTES];
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    pen_result *result = NULL;
+    if (!job || pen_job_wait(job, PEN_FOREVER, &result, &error) != PEN_OK) {
+        pen_job_free(job);
+        return;
+    }
+    if (run->jobs) {
+        cJSON_AddItemToArray(run->jobs, show_json(&run->show, what, pen_job_id(job, id), result));
+    } else {
+        show_text(&run->show, what, result);
+    }
+    enum pen_status status = pen_result_status(result);
+    int code = command_exit_of(status);
+    if (status == PEN_OK && run->show.output_dir && show_save(&run->show, what, result, &error) != PEN_OK) {
+        fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error.status), error.text);
+        code = EXIT_JOB_FAILED;
+    }
+    run->exit = code > run->exit ? code : run->exit;
+    pen_result_free(result);
+    pen_job_free(job);
+    run->done++;
+    if (run->progress) {
+        fprintf(stderr, "\r%zu of %zu%s", run->done, run->count, run->done == run->count ? "\n" : "");
+    }
+}
+
+static void run_all(struct run *run, const char *const *files, size_t count)
+{
+    pen_job *jobs[AT_ONCE];
+    const char *const none[] = {NULL};
+    if (count == 0) {
+        files = none;
+        count = 1;
+    }
+    run->count = count;
+    run->progress = count > 1 && isatty(STDERR_FILENO) && (run->jobs || !isatty(STDOUT_FILENO));
+    for (size_t started = 0, ended = 0; ended < count;) {
+        while (started < count && started - ended < AT_ONCE) {
+            jobs[started % AT_ONCE] = start(run, files[started]);
+            started++;
+        }
+        finish(run, jobs[ended % AT_ONCE], files[ended] ? files[ended] : run->model->name);
+        ended++;
+    }
+}
+
+static int submit(const struct options *o, const char *const *positional, size_t count)
+{
+    struct run run = {.options = o};
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    struct pen_model_list *models = NULL;
+    int code = EXIT_OK;
+    run.client = command_connect(&o->common, "penstock submit", &code);
+    if (!run.client) {
+        return code;
+    }
+    enum pen_status status = pen_client_models(run.client, o->common.timeout_us, &models, &error);
+    if (status == PEN_OK) {
+        run.model = model_find(models, positional[0], (uint64_t)o->request.version);
+        if (!run.model) {
+            status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"%s; see penstock models.",
+                                   positional[0], o->request.version ? " in that version" : "");
+        }
+    }
+    if (status == PEN_OK) {
+        run.show = (struct show){run.model->labels, run.model->labels_count, (size_t)o->top,
+                                 *o->output_dir ? o->output_dir : NULL};
+        run.jobs = o->common.json ? cJSON_CreateArray() : NULL;
+        run_all(&run, positional + 1, count - 1);
+        if (o->common.json) {
+            cJSON *json = cJSON_CreateObject();
+            cJSON_AddItemToObject(json, "jobs", run.jobs);
+            command_print(json);
+        }
+        code = run.exit;
+    } else {
+        code = command_fail(&o->common, &error);
+    }
+    pen_client_models_free(models);
+    pen_client_free(run.client);
+    return code;
+}
+
+int command_submit(int argc, char **argv)
+{
+    static const char *positional[FILES_MAX];
+    struct options options;
+    struct settings_store *store = NULL;
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (!command_settings(&program, argc, argv, &options, positional, FILES_MAX, &count, &store, &code)) {
+        return code;
+    }
+    if (count == 0 || (count == 1 && options.request.inputs.count == 0)) {
+        fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
+                        "lists the models.\n");
+        code = EXIT_USAGE;
+    } else {
+        code = submit(&options, positional, count);
+    }
+    settings_free(store);
+    return code;
+}

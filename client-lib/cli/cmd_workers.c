@@ -1,0 +1,121 @@
+/* cmd_workers.c - `penstock workers`. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "command.h"
+
+struct options {
+    struct common common;
+};
+
+static const struct setting settings[] = {COMMON_SETTINGS(struct options), {.name = NULL}};
+
+static const struct settings_program program = {
+    .name = "penstock workers",
+    .usage = "penstock workers [options]",
+    .about = "Lists the workers of the pool.",
+    .after = "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
+             "jobs_done, jobs_failed,\n"
+             "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
+             "value}}]}\n\n" EXIT_CODES_TEXT,
+    .table = settings,
+};
+
+static void flags_json(cJSON *json, const struct pen_worker *w)
+{
+    cJSON *flags = cJSON_AddObjectToObject(json, "flags");
+    for (size_t i = 0; i < w->flags_count; i++) {
+        char name[128];
+        size_t length = 0;
+        const char *text = w->flags[i];
+        while (text[length] && text[length] != '=' && length < sizeof name - 1) {
+            name[length] = text[length];
+            length++;
+        }
+        name[length] = '\0';
+        cJSON_AddStringToObject(flags, name, text[length] == '=' ? text + length + 1 : "");
+    }
+}
+
+static cJSON *worker_json(const struct pen_worker *w)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "name", w->name);
+    cJSON_AddStringToObject(json, "host", w->host);
+    cJSON_AddStringToObject(json, "backend", w->backend);
+    cJSON_AddStringToObject(json, "device", w->device);
+    cJSON_AddStringToObject(json, "state", w->state);
+    cJSON_AddStringToObject(json, "software", w->software);
+    cJSON_AddNumberToObject(json, "slots", w->slots);
+    cJSON_AddNumberToObject(json, "threads", w->threads);
+    cJSON_AddNumberToObject(json, "jobs_running", w->jobs_running);
+    cJSON_AddNumberToObject(json, "jobs_done", (double)w->jobs_done);
+    cJSON_AddNumberToObject(json, "jobs_failed", (double)w->jobs_failed);
+    cJSON_AddNumberToObject(json, "rss_bytes", (double)w->rss_bytes);
+    cJSON_AddNumberToObject(json, "age_us", (double)w->age_us);
+    cJSON_AddNumberToObject(json, "last_seen_us", (double)w->last_seen_us);
+    cJSON_AddNumberToObject(json, "backlog_us", (double)w->backlog_us);
+    cJSON *models = cJSON_AddArrayToObject(json, "models");
+    for (size_t i = 0; i < w->models_count; i++) {
+        cJSON_AddItemToArray(models, cJSON_CreateString(w->models[i]));
+    }
+    flags_json(json, w);
+    return json;
+}
+
+static void worker_text(const struct pen_worker *w)
+{
+    char rss[AMOUNT_BYTES], age[AMOUNT_BYTES];
+    printf("%s  %s on %s, %u slot%s of %u thread%s, %s\n", w->name, w->backend, w->device, w->slots,
+           w->slots == 1 ? "" : "s", w->threads, w->threads == 1 ? "" : "s", w->state);
+    printf("  %u running, %" PRIu64 " done, %" PRIu64 " failed; %s, up %s; models:", w->jobs_running, w->jobs_done,
+           w->jobs_failed, amount_bytes(w->rss_bytes, rss), amount_us(w->age_us, age));
+    for (size_t i = 0; i < w->models_count; i++) {
+        printf(" %s", w->models[i]);
+    }
+    printf("\n");
+}
+
+static int workers(const struct options *o)
+{
+    struct pen_worker_list *list = NULL;
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    int code = EXIT_OK;
+    pen_client *client = command_connect(&o->common, "penstock workers", &code);
+    if (!client) {
+        return code;
+    }
+    enum pen_status status = pen_client_workers(client, o->common.timeout_us, &list, &error);
+    if (status != PEN_OK) {
+        code = command_fail(&o->common, &error);
+    } else if (o->common.json) {
+        cJSON *json = cJSON_CreateObject(), *array = cJSON_AddArrayToObject(json, "workers");
+        for (size_t i = 0; i < list->count; i++) {
+            cJSON_AddItemToArray(array, worker_json(list->workers[i]));
+        }
+        command_print(json);
+    } else {
+        for (size_t i = 0; i < list->count; i++) {
+            worker_text(list->workers[i]);
+        }
+        if (!list->count) {
+            printf("No workers. Start one: penstock-worker --models DIR\n");
+        }
+    }
+    pen_client_workers_free(list);
+    pen_client_free(client);
+    return code;
+}
+
+int command_workers(int argc, char **argv)
+{
+    struct options options;
+    struct settings_store *store = NULL;
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+        code = workers(&options);
+        settings_free(store);
+    }
+    return code;
+}

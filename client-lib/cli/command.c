@@ -1,0 +1,109 @@
+#include "command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
+                      const char **positional, size_t max_positional, size_t *ret_positional,
+                      struct settings_store **ret_store, int *ret_exit)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    enum settings_outcome outcome = SETTINGS_RUN;
+    if (settings_load(program, argc, argv, options, positional, max_positional, ret_positional, &outcome, ret_store,
+                      &error) != PEN_OK) {
+        fprintf(stderr, "%s: %s\nTry %s --help.\n", program->name, error.text, program->name);
+        *ret_exit = EXIT_USAGE;
+        return false;
+    }
+    if (outcome == SETTINGS_EXIT) {
+        settings_free(*ret_store);
+        *ret_exit = EXIT_OK;
+        return false;
+    }
+    return true;
+}
+
+int command_exit_of(enum pen_status status)
+{
+    switch (status) {
+    case PEN_OK:
+        return EXIT_OK;
+    case PEN_ERR_UNAVAILABLE:
+        return EXIT_NO_POOL;
+    default:
+        return EXIT_JOB_FAILED;
+    }
+}
+
+int command_fail(const struct common *common, const struct pen_error *error)
+{
+    if (common->json) {
+        cJSON *json = cJSON_CreateObject();
+        cJSON *inner = cJSON_AddObjectToObject(json, "error");
+        cJSON_AddStringToObject(inner, "code", pen_status_name(error->status));
+        cJSON_AddStringToObject(inner, "text", error->text);
+        command_print(json);
+    }
+    fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error->status), error->text);
+    return command_exit_of(error->status);
+}
+
+pen_client *command_connect(const struct common *common, const char *name, int *ret_exit)
+{
+    struct pen_client_options options;
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    pen_client *client = NULL;
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = common->broker;
+    options.tenant = common->tenant;
+    options.name = name;
+    options.connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
+    if (pen_client_connect(&options, &client, &error) != PEN_OK) {
+        *ret_exit = command_fail(common, &error);
+        if (error.status == PEN_ERR_INVALID) {
+            *ret_exit = EXIT_USAGE;
+        }
+        return NULL;
+    }
+    return client;
+}
+
+int command_print(cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    if (!text) {
+        fprintf(stderr, "penstock: NO_MEMORY: no memory for the answer as JSON.\n");
+        return EXIT_JOB_FAILED;
+    }
+    puts(text);
+    free(text);
+    return EXIT_OK;
+}
+
+const char *amount_bytes(uint64_t bytes, char text[AMOUNT_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024.0 && unit < 4; unit++) {
+        value /= 1024.0;
+    }
+    snprintf(text, AMOUNT_BYTES, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return text;
+}
+
+const char *amount_us(uint64_t us, char text[AMOUNT_BYTES])
+{
+    if (us < 10000) {
+        snprintf(text, AMOUNT_BYTES, "%" PRIu64 " us", us);
+    } else if (us < 10000000) {
+        snprintf(text, AMOUNT_BYTES, "%.1f ms", (double)us * 1e-3);
+    } else if (us < UINT64_C(6000000000)) {
+        snprintf(text, AMOUNT_BYTES, "%.0f s", (double)us * 1e-6);
+    } else {
+        snprintf(text, AMOUNT_BYTES, "%.1f h", (double)us / 3.6e9);
+    }
+    return text;
+}

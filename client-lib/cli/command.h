@@ -1,0 +1,77 @@
+/*
+ * command.h - what the subcommands of `penstock` share: the table, exit codes, the settings every one has, and how errors are told.
+ *
+ * Threads: owner - the main thread.
+ */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include <stddef.h>
+
+#include <cjson/cJSON.h>
+
+#include "penstock/client.h"
+#include "settings.h"
+
+enum exit_code { EXIT_OK = 0, EXIT_JOB_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_POOL = 3 };
+
+struct command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
+};
+
+int command_submit(int argc, char **argv);
+int command_models(int argc, char **argv);
+int command_workers(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_load(int argc, char **argv);
+int command_drain(int argc, char **argv);
+int command_cancel(int argc, char **argv);
+
+/* First member of every command's options. */
+struct common {
+    const char *broker, *tenant;
+    int64_t timeout_us;
+    bool json;
+};
+
+/* clang-format off */
+#define COMMON_SETTINGS(opts)                                                                                                    \
+    {.name = "broker", .type = SETTING_TEXT, .offset = offsetof(opts, common.broker), .def = "tcp://127.0.0.1:5550",             \
+     .help = "endpoint of the broker for clients"},                                                                              \
+    {.name = "tenant", .type = SETTING_TEXT, .offset = offsetof(opts, common.tenant), .def = "default",                          \
+     .help = "tenant to act for"},                                                                                               \
+    {.name = "timeout", .type = SETTING_DURATION, .offset = offsetof(opts, common.timeout_us), .def = "3s", .unit = "us",        \
+     .help = "how long to wait for the broker's first word"},                                                                    \
+    {.name = "json", .type = SETTING_FLAG, .offset = offsetof(opts, common.json), .def = "false",                                \
+     .help = "print one JSON object"}
+/* clang-format on */
+
+#define EXIT_CODES_TEXT                                                                                                \
+    "Exit codes: 0 done, 1 a job failed or the broker said no, 2 wrong usage, 3 no broker or no capable worker."
+
+/*
+ * Fills options from the table. EXIT_OK and *ret_store: go on, free the store at the end. Otherwise *ret_exit is what to return (help was
+ * printed, or an error told).
+ */
+bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
+                      const char **positional, size_t max_positional, size_t *ret_positional,
+                      struct settings_store **ret_store, int *ret_exit);
+
+/* A session whose broker has answered; NULL: the error was told and *ret_exit set. */
+pen_client *command_connect(const struct common *common, const char *name, int *ret_exit);
+
+/* Says on stderr what went wrong, as text or {"error": {...}}, and returns the exit code for the status. */
+int command_fail(const struct common *common, const struct pen_error *error);
+int command_exit_of(enum pen_status status);
+
+/* Prints one JSON object and a newline; frees it. EXIT_OK, or EXIT_JOB_FAILED without memory. */
+int command_print(cJSON *json);
+
+/* "12.3 MB", "4.5 s" for people; returns text. */
+#define AMOUNT_BYTES 24
+const char *amount_bytes(uint64_t bytes, char text[AMOUNT_BYTES]);
+const char *amount_us(uint64_t us, char text[AMOUNT_BYTES]);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * inputs.h - files -> the tensors of a job, by the model's signature.
+ *
+ * Threads: owner.
+ */
+#ifndef INPUTS_H
+#define INPUTS_H
+
+#include "penstock/client.h"
+#include "settings.h"
+
+#define INPUTS_MAX 64
+
+/* Tensors and the memory behind them. */
+struct inputs {
+    struct pen_tensor tensors[INPUTS_MAX];
+    size_t count;
+    void *memory[INPUTS_MAX]; /* freed by inputs_fini */
+};
+
+void inputs_fini(struct inputs *inputs);
+
+/* The highest version, or the given one; NULL: not in the list. */
+const struct pen_model *model_find(const struct pen_model_list *list, const char *name, uint64_t version);
+
+/* Adds a picture, .npy or raw file as the tensor `name` (NULL: the one the model's preprocess names, else its first input). */
+enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *model, const char *name,
+                                const char *file, struct pen_error *reterr);
+
+/* Adds "name=file" items. */
+enum pen_status inputs_add_list(struct inputs *inputs, const struct pen_model *model, const struct setting_list *list,
+                                struct pen_error *reterr);
+
+/* Adds seeded random values for every required input that is missing; dynamic dimensions become 1. */
+enum pen_status inputs_generate(struct inputs *inputs, const struct pen_model *model, struct pen_error *reterr);
+
+/* Changes a few bytes of the first input so that no two calls give equal inputs (numbers stay finite). */
+void inputs_vary(struct inputs *inputs, uint64_t counter);
+
+#endif

@@ -1,0 +1,222 @@
+#include "load_run.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "deadline.h"
+
+#define STRAGGLER_US 60000000u /* after the end, for jobs without a deadline */
+
+struct load {
+    const struct load_plan *plan;
+    struct load_report *report;
+    uint64_t start_us, stop_us, progress_us;
+    uint64_t counter;   /* of inputs */
+    uint64_t in_flight; /* asynchronous jobs */
+    bool closed;        /* a job that ends starts the next */
+};
+
+/* One asynchronous job: when it was due. */
+struct shot {
+    struct load *load;
+    uint64_t due_us;
+};
+
+static void note_error(struct load_report *r, enum pen_status status, const char *text)
+{
+    r->errors++;
+    r->error = status;
+    snprintf(r->error_text, sizeof r->error_text, "%s", text);
+}
+
+static void note(struct load_report *r, uint64_t due_us, const pen_result *result)
+{
+    const struct pen_result_info *info = pen_result_info(result);
+    r->requests++;
+    if (pen_result_status(result) != PEN_OK) {
+        note_error(r, pen_result_status(result), pen_result_error(result));
+        return;
+    }
+    histogram_add(&r->latency_us, clock_now_us() - due_us);
+    r->cache_hits += info->cached;
+    if (!info->cached) {
+        histogram_add(&r->queue_us, info->queue_us);
+        histogram_add(&r->compute_us, info->compute_us);
+    }
+}
+
+static void progress(struct load *load, uint64_t now_us)
+{
+    const struct load_report *r = load->report;
+    if (!load->plan->progress || now_us < load->progress_us) {
+        return;
+    }
+    fprintf(stderr, "\r%3.0f s: %llu answers, %llu errors, p50 %llu us, p99 %llu us  ",
+            (double)(now_us - load->start_us) * 1e-6, (unsigned long long)r->requests, (unsigned long long)r->errors,
+            (unsigned long long)histogram_at(&r->latency_us, 0.5),
+            (unsigned long long)histogram_at(&r->latency_us, 0.99));
+    load->progress_us = now_us + 1000000;
+}
+
+static void vary(struct load *load)
+{
+    if (load->plan->unique) {
+        inputs_vary(load->plan->inputs, load->start_us + ++load->counter);
+    }
+}
+
+static struct pen_job_options job_of(const struct load *load)
+{
+    struct pen_job_options job = load->plan->job;
+    job.inputs = load->plan->inputs->tensors;
+    job.inputs_count = load->plan->inputs->count;
+    return job;
+}
+
+static void pause_us(long us)
+{
+    struct timespec pause = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+/* One at a time, in the blocking style: the shortest path there is. */
+static void run_one_by_one(struct load *load)
+{
+    struct pen_job_options job = job_of(load);
+    for (uint64_t now = clock_now_us(); now < load->stop_us; now = clock_now_us()) {
+        struct pen_error error = {.status = PEN_OK, .text = ""};
+        pen_result *result = NULL;
+        vary(load);
+        if (load->plan->unique) {
+            now = clock_now_us();
+        }
+        if (pen_client_run(load->plan->client, &job, &result, &error) == PEN_OK) {
+            note(load->report, now, result);
+            pen_result_free(result);
+        } else {
+            load->report->requests++;
+            note_error(load->report, error.status, error.text);
+            pause_us(1000); /* refusals come fast: do not hammer */
+        }
+        progress(load, now);
+    }
+}
+
+static bool shoot(struct load *load, uint64_t due_us);
+
+static void on_result(pen_job *job, pen_result *result, void *arg)
+{
+    struct shot *shot = arg;
+    struct load *load = shot->load;
+    (void)job;
+    load->in_flight--;
+    note(load->report, shot->due_us, result);
+    bool ok = pen_result_status(result) == PEN_OK;
+    pen_result_free(result);
+    free(shot);
+    uint64_t now = clock_now_us();
+    if (load->closed && now < load->stop_us) {
+        if (!ok) {
+            pause_us(1000);
+        }
+        shoot(load, now);
+    }
+}
+
+/* False: refused on the spot, counted as an error. */
+static bool shoot(struct load *load, uint64_t due_us)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    struct shot *shot = malloc(sizeof *shot);
+    struct pen_job_options job = job_of(load);
+    vary(load);
+    job.callback = on_result;
+    job.callback_arg = shot;
+    enum pen_status status = shot ? PEN_OK : pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory for a job.");
+    if (shot) {
+        *shot = (struct shot){load, due_us};
+        load->in_flight++;
+        status = pen_client_submit(load->plan->client, &job, NULL, &error);
+    }
+    if (status == PEN_OK) {
+        return true;
+    }
+    load->in_flight -= shot != NULL;
+    free(shot);
+    load->report->requests++;
+    note_error(load->report, status, error.text);
+    return false;
+}
+
+static void wait_for_stragglers(struct load *load)
+{
+    uint64_t limit = clock_now_us() + STRAGGLER_US;
+    load->closed = false;
+    while (load->in_flight && clock_now_us() < limit) {
+        pen_client_dispatch(load->plan->client, 100000);
+    }
+}
+
+static void run_closed(struct load *load)
+{
+    load->closed = true;
+    for (int64_t i = 0; i < load->plan->concurrency; i++) {
+        shoot(load, clock_now_us());
+    }
+    for (uint64_t now = clock_now_us(); now < load->stop_us; now = clock_now_us()) {
+        pen_client_dispatch(load->plan->client, 100000);
+        while ((int64_t)load->in_flight < load->plan->concurrency && shoot(load, clock_now_us())) {
+        }
+        progress(load, now);
+    }
+    wait_for_stragglers(load);
+}
+
+/* The descriptor allows waits of less than a millisecond. */
+static void wait_until(struct load *load, int fd, uint64_t due_us)
+{
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+    for (uint64_t now = clock_now_us(); now < due_us; now = clock_now_us()) {
+        uint64_t left = due_us - now;
+        struct timespec timeout = {.tv_sec = (time_t)(left / 1000000), .tv_nsec = (long)(left % 1000000) * 1000};
+        if (ppoll(&item, 1, &timeout, NULL) > 0) {
+            pen_client_dispatch(load->plan->client, 0);
+        }
+    }
+}
+
+static void run_open(struct load *load)
+{
+    int fd = pen_client_fd(load->plan->client);
+    for (uint64_t n = 0;; n++) {
+        uint64_t due = load->start_us + (uint64_t)((double)n * 1e6 / load->plan->rate);
+        if (due >= load->stop_us) {
+            break;
+        }
+        wait_until(load, fd, due);
+        shoot(load, due);
+        pen_client_dispatch(load->plan->client, 0);
+        progress(load, due);
+    }
+    wait_for_stragglers(load);
+}
+
+void load_run(const struct load_plan *plan, struct load_report *report)
+{
+    struct load load = {.plan = plan, .report = report, .start_us = clock_now_us()};
+    load.stop_us = load.start_us + (uint64_t)plan->duration_us;
+    load.progress_us = load.start_us + 1000000;
+    if (plan->rate > 0.0) {
+        run_open(&load);
+    } else if (plan->concurrency > 1) {
+        run_closed(&load);
+    } else {
+        run_one_by_one(&load);
+    }
+    report->elapsed_us = clock_now_us() - load.start_us;
+    if (plan->progress) {
+        fprintf(stderr, "\n");
+    }
+}

@@ -1,0 +1,82 @@
+/* main.c - `penstock`: finds the subcommand. */
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "version.h"
+
+static const struct command commands[] = {
+    {"submit", "run a model on pictures or tensors", command_submit},
+    {"models", "list the pool's models", command_models},
+    {"workers", "list the pool's workers", command_workers},
+    {"top", "watch queues, workers, backends and cache", command_top},
+    {"load", "measure latency and throughput under load", command_load},
+    {"cancel", "cancel a job by its id", command_cancel},
+    {"drain", "let the broker, or one worker, finish and leave", command_drain},
+};
+
+#define COMMANDS_COUNT (sizeof commands / sizeof *commands)
+
+static void commands_print(FILE *out)
+{
+    fprintf(out, "penstock COMMAND [options]\n\n");
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].summary);
+    }
+    fprintf(out, "\nEach has --help. All take --broker ENDPOINT (or PENSTOCK_BROKER), default tcp://127.0.0.1:5550, "
+                 "and --json.\n" EXIT_CODES_TEXT "\n");
+}
+
+/* What to do next depends on whether a pool is there. */
+static int welcome(void)
+{
+    const char *broker = getenv("PENSTOCK_BROKER");
+    struct pen_client_options options;
+    pen_client *client = NULL;
+    struct pen_model_list *models = NULL;
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = broker && *broker ? broker : options.endpoint;
+    options.connect_timeout_us = 300000;
+    commands_print(stdout);
+    if (pen_client_connect(&options, &client, NULL) != PEN_OK) {
+        printf("\nNo broker answers at %s. Start a pool:\n"
+               "  penstock-broker &\n  penstock-worker --models DIR &\n  penstock models\n",
+               options.endpoint);
+        return EXIT_OK;
+    }
+    if (pen_client_models(client, 1000000, &models, NULL) == PEN_OK && models->count) {
+        printf("\nThe broker at %s serves %zu model%s. Next:\n  penstock submit %s FILE...\n  penstock top\n",
+               options.endpoint, models->count, models->count == 1 ? "" : "s", models->models[0]->name);
+    } else {
+        printf("\nThe broker at %s has no worker yet. Next:\n  penstock-worker --models DIR\n", options.endpoint);
+    }
+    pen_client_models_free(models);
+    pen_client_free(client);
+    return EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    if (argc < 2) {
+        return welcome();
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        commands_print(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("penstock %s\n", version_build());
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "penstock: there is no command \"%s\".\n\n", argv[1]);
+    commands_print(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,27 @@
+/*
+ * preprocess.h - how a model wants its pictures: its `input.preprocess`, which the broker passes on as JSON text.
+ *
+ * The client decodes, converts to grey or RGB, resizes and fits; order, inversion, mean and scale are the worker's. Pixels travel as
+ * uint8 [1, height, width, channels].
+ * Threads: any (no state).
+ */
+#ifndef PREPROCESS_H
+#define PREPROCESS_H
+
+#include "image.h"
+
+struct preprocess {
+    char input[256]; /* name of the input tensor; "" = the model's first */
+    uint32_t channels, height, width;
+    enum image_filter filter;
+    enum image_fit fit;
+};
+
+/* INVALID with what is wrong in the text. */
+enum pen_status preprocess_parse(const char *json, struct preprocess *ret_preprocess, struct pen_error *reterr);
+
+/* Any picture -> the picture the model takes. */
+enum pen_status preprocess_image(const struct preprocess *p, const struct image *image, struct image *ret_image,
+                                 struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * request.h - the settings that describe a job, shared by submit and load, and the job options they make.
+ *
+ * Threads: owner.
+ */
+#ifndef REQUEST_H
+#define REQUEST_H
+
+#include "penstock/client.h"
+#include "settings.h"
+
+#define REQUEST_PARAMETERS_MAX 64
+
+struct request_settings {
+    const char *backend, *precision;
+    int64_t version, deadline_us, priority, sequence;
+    bool no_cache;
+    struct setting_list inputs, outputs, tags, parameters;
+};
+
+/* clang-format off */
+#define REQUEST_SETTINGS(opts, member)                                                                                           \
+    {.name = "input", .type = SETTING_LIST, .offset = offsetof(opts, member.inputs), .help = "NAME=FILE: a tensor from a .npy, raw or picture file"}, \
+    {.name = "outputs", .type = SETTING_LIST, .offset = offsetof(opts, member.outputs), .help = "names of the outputs wanted; all when empty"}, \
+    {.name = "parameter", .type = SETTING_LIST, .offset = offsetof(opts, member.parameters), .help = "NAME=VALUE for the model: integer, number, true, false or text"}, \
+    {.name = "tag", .type = SETTING_LIST, .offset = offsetof(opts, member.tags), .help = "only on workers that carry it"}, \
+    {.name = "backend", .type = SETTING_TEXT, .offset = offsetof(opts, member.backend), .def = "", .help = "only on this backend, such as xnnpack"}, \
+    {.name = "precision", .type = SETTING_CHOICE, .offset = offsetof(opts, member.precision), .def = "any",                      \
+     .choices = "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", .help = "numeric class demanded"},                             \
+    {.name = "model-version", .type = SETTING_INT, .offset = offsetof(opts, member.version), .def = "0", .help = "version of the model; 0 = the highest"}, \
+    {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s", .unit = "us",     \
+     .help = "give up on a job after this long; 0 = never"},                                                                     \
+    {.name = "priority", .type = SETTING_INT, .offset = offsetof(opts, member.priority), .def = "0", .max = 255,                 \
+     .help = "1 = most urgent; 0 = the model's default"},                                                                        \
+    {.name = "sequence", .type = SETTING_INT, .offset = offsetof(opts, member.sequence), .def = "0", .help = "sequence id for stateful models; 0 = none"}, \
+    {.name = "no-cache", .type = SETTING_FLAG, .offset = offsetof(opts, member.no_cache), .def = "false",                        \
+     .help = "neither read nor store cached results"}
+/* clang-format on */
+
+/* What the options point to. */
+struct request {
+    struct pen_job_options options;
+    struct pen_parameter parameters[REQUEST_PARAMETERS_MAX];
+    char names[REQUEST_PARAMETERS_MAX][64];
+};
+
+/* model and inputs remain to be set. The settings must outlive the request. */
+enum pen_status request_make(const struct request_settings *settings, struct request *ret_request,
+                             struct pen_error *reterr);
+
+#endif

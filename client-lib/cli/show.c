@@ -1,0 +1,169 @@
+#include "show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "command.h"
+#include "labels.h"
+#include "npy.h"
+
+#define VALUES_TEXT 8u
+#define VALUES_JSON 1024u
+
+static size_t top_of(const struct show *show, const pen_result *result, struct label *top)
+{
+    size_t most = show->top < SHOW_TOP_MAX ? show->top : SHOW_TOP_MAX;
+    return most ? labels_top(result, show->labels, show->labels_count, most, top) : 0;
+}
+
+static void output_text(const struct pen_tensor *t)
+{
+    char shape[128];
+    uint64_t elements = 0;
+    printf("  %s: %s %s", t->name, pen_dtype_name(t->dtype), pen_shape_text(t->dims, t->rank, shape, sizeof shape));
+    if (pen_tensor_elements(t, &elements) == PEN_OK && elements && !isnan(tensor_value(t, 0))) {
+        printf(":");
+        for (uint64_t i = 0; i < elements && i < VALUES_TEXT; i++) {
+            printf(" %.6g", tensor_value(t, i));
+        }
+        printf("%s", elements > VALUES_TEXT ? " ..." : "");
+    }
+    printf("\n");
+}
+
+void show_text(const struct show *show, const char *what, const pen_result *result)
+{
+    const struct pen_result_info *i = pen_result_info(result);
+    struct label *top = calloc(SHOW_TOP_MAX, sizeof *top);
+    char queue[AMOUNT_BYTES], compute[AMOUNT_BYTES], total[AMOUNT_BYTES], trip[AMOUNT_BYTES];
+    printf("%s\n", what);
+    if (pen_result_status(result) != PEN_OK) {
+        printf("  %s: %s\n", pen_status_name(pen_result_status(result)), pen_result_error(result));
+    }
+    size_t count = top ? top_of(show, result, top) : 0;
+    for (size_t k = 0; k < count; k++) {
+        printf("  %8.4f  %s\n", top[k].score, top[k].text);
+    }
+    for (size_t k = 0; count == 0 && k < pen_result_outputs(result); k++) {
+        output_text(pen_result_output(result, k));
+    }
+    free(top);
+    if (pen_result_status(result) == PEN_OK) {
+        printf("  model %s:%" PRIu64 ", backend %s, precision %s, device %s, worker %s\n", i->model, i->version,
+               i->backend, pen_precision_name(i->precision), i->device, i->worker);
+        printf("  queue %s, compute %s, total %s, round trip %s; batch of %u%s\n", amount_us(i->queue_us, queue),
+               amount_us(i->compute_us, compute), amount_us(i->total_us, total), amount_us(i->round_trip_us, trip),
+               i->batch_size, i->cached ? "; from the cache" : "");
+    }
+}
+
+static cJSON *output_json(const struct pen_tensor *t)
+{
+    cJSON *json = cJSON_CreateObject();
+    uint64_t elements = 0;
+    cJSON_AddStringToObject(json, "name", t->name);
+    cJSON_AddStringToObject(json, "dtype", pen_dtype_name(t->dtype));
+    cJSON *dims = cJSON_AddArrayToObject(json, "dims");
+    for (uint32_t d = 0; d < t->rank; d++) {
+        cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)t->dims[d]));
+    }
+    if (pen_tensor_elements(t, &elements) == PEN_OK && elements && elements <= VALUES_JSON &&
+        !isnan(tensor_value(t, 0))) {
+        cJSON *values = cJSON_AddArrayToObject(json, "values");
+        for (uint64_t i = 0; i < elements; i++) {
+            cJSON_AddItemToArray(values, cJSON_CreateNumber(tensor_value(t, i)));
+        }
+    }
+    return json;
+}
+
+static void info_json(cJSON *json, const struct pen_result_info *i)
+{
+    const struct {
+        const char *key, *text;
+    } texts[] = {{"model", i->model},
+                 {"backend", i->backend},
+                 {"precision", pen_precision_name(i->precision)},
+                 {"device", i->device},
+                 {"worker", i->worker},
+                 {"library", i->library},
+                 {"batch_reason", i->batch_reason}};
+    const struct {
+        const char *key;
+        uint64_t number;
+    } numbers[] = {
+        {"version", i->version},   {"batch_size", i->batch_size},       {"attempts", i->attempts},
+        {"queue_us", i->queue_us}, {"compute_us", i->compute_us},       {"worker_us", i->worker_us},
+        {"total_us", i->total_us}, {"round_trip_us", i->round_trip_us}, {"retry_after_us", i->retry_after_us}};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        cJSON_AddStringToObject(json, texts[k].key, texts[k].text);
+    }
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        cJSON_AddNumberToObject(json, numbers[k].key, (double)numbers[k].number);
+    }
+    cJSON_AddBoolToObject(json, "cached", i->cached);
+}
+
+cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result)
+{
+    cJSON *json = cJSON_CreateObject();
+    struct label *top = calloc(SHOW_TOP_MAX, sizeof *top);
+    size_t count = top ? top_of(show, result, top) : 0;
+    cJSON_AddStringToObject(json, "file", what);
+    cJSON_AddStringToObject(json, "job", job_id);
+    cJSON_AddStringToObject(json, "status", pen_status_name(pen_result_status(result)));
+    cJSON_AddStringToObject(json, "error", pen_result_error(result));
+    info_json(json, pen_result_info(result));
+    cJSON *labels = cJSON_AddArrayToObject(json, "labels");
+    for (size_t k = 0; k < count; k++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "label", top[k].text);
+        cJSON_AddNumberToObject(one, "index", (double)top[k].index);
+        cJSON_AddNumberToObject(one, "score", top[k].score);
+        cJSON_AddItemToArray(labels, one);
+    }
+    free(top);
+    cJSON *outputs = cJSON_AddArrayToObject(json, "outputs");
+    for (size_t k = 0; k < pen_result_outputs(result); k++) {
+        cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, k)));
+    }
+    return json;
+}
+
+/* Names come from a model: nothing in them may lead out of the folder. */
+static void safe_name(char *text)
+{
+    for (char *c = text; *c; c++) {
+        if (*c == '/' || *c == '\\' || *c == ':' || (unsigned char)*c < ' ') {
+            *c = '_';
+        }
+    }
+}
+
+enum pen_status show_save(const struct show *show, const char *what, const pen_result *result, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    const char *slash = strrchr(what, '/');
+    const char *base = slash ? slash + 1 : what;
+    const char *dot = strrchr(base, '.');
+    if (mkdir(show->output_dir, 0777) != 0 && errno != EEXIST) {
+        return pen_error_set(reterr, PEN_ERR_IO, "%s: cannot make the folder: %s.", show->output_dir, strerror(errno));
+    }
+    for (size_t i = 0; status == PEN_OK && i < pen_result_outputs(result); i++) {
+        char path[4096], name[256];
+        const struct pen_tensor *t = pen_result_output(result, i);
+        snprintf(name, sizeof name, "%s", t->name);
+        safe_name(name);
+        int length = snprintf(path, sizeof path, "%s/%.*s.%s.npy", show->output_dir,
+                              dot && dot != base ? (int)(dot - base) : (int)strlen(base), base, name);
+        status = length < (int)sizeof path
+                     ? npy_write(path, t, reterr)
+                     : pen_error_set(reterr, PEN_ERR_INVALID, "%s: the path is too long.", show->output_dir);
+    }
+    return status;
+}

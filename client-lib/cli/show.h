@@ -1,0 +1,32 @@
+/*
+ * show.h - a result for people and for programs.
+ *
+ * Threads: owner.
+ */
+#ifndef SHOW_H
+#define SHOW_H
+
+#include <cjson/cJSON.h>
+
+#include "penstock/client.h"
+
+#define SHOW_TOP_MAX 1000
+
+struct show {
+    const char *const *labels; /* the model's */
+    size_t labels_count;
+    size_t top;             /* classes to show */
+    const char *output_dir; /* NULL: write no files */
+};
+
+/* To stdout. `what`: the file it answers. */
+void show_text(const struct show *show, const char *what, const pen_result *result);
+
+/* An object of its own, for the list "jobs"; keys: penstock submit --help. */
+cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result);
+
+/* Writes the outputs as OUTPUT_DIR/<stem>.<output>.npy; the stem is the file's name without folders and extension. */
+enum pen_status show_save(const struct show *show, const char *what, const pen_result *result,
+                          struct pen_error *reterr);
+
+#endif

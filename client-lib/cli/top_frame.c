@@ -1,0 +1,146 @@
+#include "top_frame.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "deadline.h"
+
+enum pen_status top_view_take(pen_client *client, int64_t timeout_us, struct top_view *ret_view,
+                              struct pen_error *reterr)
+{
+    struct top_view view = {NULL, NULL, NULL, 0};
+    enum pen_status status = pen_client_stats(client, timeout_us, &view.stats, reterr);
+    status = status == PEN_OK ? pen_client_models(client, timeout_us, &view.models, reterr) : status;
+    status = status == PEN_OK ? pen_client_workers(client, timeout_us, &view.workers, reterr) : status;
+    view.taken_us = clock_now_us();
+    if (status != PEN_OK) {
+        top_view_fini(&view);
+        return status;
+    }
+    *ret_view = view;
+    return PEN_OK;
+}
+
+void top_view_fini(struct top_view *view)
+{
+    pen_client_stats_free(view->stats);
+    pen_client_models_free(view->models);
+    pen_client_workers_free(view->workers);
+    *view = (struct top_view){NULL, NULL, NULL, 0};
+}
+
+__attribute__((format(printf, 3, 4))) static void add(struct top_frame *frame, bool heading, const char *format, ...)
+{
+    va_list args;
+    if (frame->count >= TOP_LINES_MAX) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(frame->lines[frame->count], TOP_LINE_BYTES, format, args);
+    va_end(args);
+    /* Texts come from workers: nothing that moves the cursor may pass. */
+    for (char *c = frame->lines[frame->count]; *c; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 0x7F ? '?' : *c;
+    }
+    frame->heading[frame->count++] = heading;
+}
+
+static double per_second(uint64_t now, uint64_t before, uint64_t us)
+{
+    return us && now >= before ? (double)(now - before) * 1e6 / (double)us : 0.0;
+}
+
+static void pool_lines(const struct pen_stats *s, const struct pen_stats *before, uint64_t us, struct top_frame *frame)
+{
+    char uptime[AMOUNT_BYTES], rss[AMOUNT_BYTES], cache[AMOUNT_BYTES];
+    uint64_t looked = s->cache_hits + s->cache_misses;
+    add(frame, false, "%s, up %s, %s, %" PRIu64 " clients, %" PRIu64 " workers%s", s->software,
+        amount_us(s->uptime_us, uptime), amount_bytes(s->rss_bytes, rss), s->clients, s->workers,
+        s->draining ? ", DRAINING" : "");
+    add(frame, false,
+        "jobs   %" PRIu64 " queued, %" PRIu64 " running, %.1f/s; done %" PRIu64 ", failed %" PRIu64
+        ", rejected %" PRIu64 ", expired %" PRIu64 ", cancelled %" PRIu64 ", requeued %" PRIu64 ", joined %" PRIu64,
+        s->queued, s->running, before ? per_second(s->jobs_done, before->jobs_done, us) : 0.0, s->jobs_done,
+        s->jobs_failed, s->jobs_rejected, s->jobs_expired, s->jobs_cancelled, s->jobs_requeued, s->jobs_coalesced);
+    add(frame, false,
+        "cache  %s, %s: %s in %" PRIu64 " entries, %" PRIu64 " hits of %" PRIu64 " (%.0f %%), %.1f hits/s",
+        s->cache_kind, s->cache_state, amount_bytes(s->cache_bytes, cache), s->cache_entries, s->cache_hits, looked,
+        looked ? 100.0 * (double)s->cache_hits / (double)looked : 0.0,
+        before ? per_second(s->cache_hits, before->cache_hits, us) : 0.0);
+}
+
+static const struct pen_model *model_before(const struct top_view *before, const struct pen_model *m)
+{
+    for (size_t i = 0; before && before->models && i < before->models->count; i++) {
+        const struct pen_model *b = before->models->models[i];
+        if (b->version == m->version && strcmp(b->name, m->name) == 0) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+/* "xnnpack+reference" */
+static void backends_text(const struct pen_model *m, char text[64])
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < m->offers_count; i++) {
+        const char *name = m->offers[i]->backend;
+        size_t used = strlen(text);
+        if (!strstr(text, name) && used + strlen(name) + 2 < 64) {
+            snprintf(text + used, 64 - used, "%s%s", used ? "+" : "", name);
+        }
+    }
+}
+
+static void models_lines(const struct top_view *view, const struct top_view *before, uint64_t us,
+                         struct top_frame *frame)
+{
+    add(frame, true, "%-28s %8s %8s %10s %10s %8s %8s  %s", "MODEL", "QUEUED", "RUNNING", "DONE", "DONE/S", "FAILED",
+        "CACHED", "BACKENDS");
+    for (size_t i = 0; i < view->models->count; i++) {
+        const struct pen_model *m = view->models->models[i], *b = model_before(before, m);
+        char name[64], backends[64];
+        snprintf(name, sizeof name, "%.40s:%" PRIu64, m->name, m->version);
+        backends_text(m, backends);
+        add(frame, false, "%-28s %8" PRIu64 " %8" PRIu64 " %10" PRIu64 " %10.1f %8" PRIu64 " %8" PRIu64 "  %s", name,
+            m->queued, m->running, m->jobs_done, b ? per_second(m->jobs_done, b->jobs_done, us) : 0.0, m->jobs_failed,
+            m->cache_hits, backends);
+    }
+    if (!view->models->count) {
+        add(frame, false, "none: start a worker with penstock-worker --models DIR");
+    }
+}
+
+static void workers_lines(const struct pen_worker_list *workers, struct top_frame *frame)
+{
+    add(frame, true, "%-24s %-10s %-9s %7s %6s %10s %7s %11s  %s", "WORKER", "BACKEND", "STATE", "RUNNING", "SLOTS",
+        "DONE", "FAILED", "MEMORY", "DEVICE");
+    for (size_t i = 0; i < workers->count; i++) {
+        const struct pen_worker *w = workers->workers[i];
+        char rss[AMOUNT_BYTES];
+        add(frame, false, "%-24.40s %-10.20s %-9.12s %7u %6u %10" PRIu64 " %7" PRIu64 " %11s  %.60s", w->name,
+            w->backend, w->state, w->jobs_running, w->slots, w->jobs_done, w->jobs_failed,
+            amount_bytes(w->rss_bytes, rss), w->device);
+    }
+    if (!workers->count) {
+        add(frame, false, "none");
+    }
+}
+
+void top_frame_make(const struct top_view *view, const struct top_view *before, const char *broker,
+                    struct top_frame *frame)
+{
+    const struct pen_stats *old = before ? before->stats : NULL;
+    uint64_t us = old ? view->taken_us - before->taken_us : 0;
+    frame->count = 0;
+    add(frame, true, "penstock top  %s", broker);
+    pool_lines(view->stats, old, us, frame);
+    add(frame, false, "%s", "");
+    models_lines(view, before, us, frame);
+    add(frame, false, "%s", "");
+    workers_lines(view->workers, frame);
+}
