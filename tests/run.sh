@@ -141,21 +141,7 @@ check_format() {
 }
 
 fuzz_all() {
-    local target failed=0 passed=0 seconds=${PENSTOCK_FUZZ_SECONDS:-15}
-    CC=clang configure_and_build "$build-fuzz" -DPENSTOCK_FUZZ=ON -DPENSTOCK_SANITIZE=address || return 1
-    for target in "$build-fuzz"/tests/fuzz_*; do
-        [ -x "$target" ] || continue
-        mkdir -p "$build-fuzz/corpus/$(basename "$target")"
-        echo "$(basename "$target"): $seconds s"
-        if "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -artifact_prefix="$build-fuzz/" -verbosity=0 -print_final_stats=1 \
-            "$build-fuzz/corpus/$(basename "$target")" "tests/fuzz/seeds/$(basename "$target")"; then
-            passed=$((passed + 1))
-        else
-            failed=$((failed + 1))
-        fi
-    done
-    echo "$passed passed, $failed failed, 0 skipped"
-    [ $failed = 0 ] && [ $passed -gt 0 ]
+    PENSTOCK_FUZZ_BUILD=$build-fuzz tests/fuzz/run.sh "${PENSTOCK_FUZZ_SECONDS:-15}"
 }
 
 # --- the run --------------------------------------------------------------------------------------------------------
