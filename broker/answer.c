@@ -79,14 +79,14 @@ static bool send_parcel(struct broker *broker, struct session *session, const st
 {
     if (!session->connected || link_full(&session->link, (uint64_t)broker->options->peer_bytes))
         return false;
-    if (!broker->clients.begin(&broker->clients, session->link.peer)) {
+    if (!broker->clients->begin(broker->clients, session->link.peer)) {
         broker_client_gone(broker, session);
         return false;
     }
     for (uint32_t i = 0; i < parcel->count; i++) {
         zmq_msg_t frame;
         parcel_frame(parcel, i, &frame);
-        broker->clients.part(&broker->clients, &frame, i + 1 < parcel->count);
+        broker->clients->part(broker->clients, &frame, i + 1 < parcel->count);
     }
     link_sent(&session->link, parcel->bytes, broker->now_us);
     broker_mark_client(broker, session);

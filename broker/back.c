@@ -91,7 +91,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     if (status != PEN_OK) {
         broker->stats.messages_bad++;
         log_event(LOG_WARN, "worker_refused", "status=%s reason=%s", pen_status_name(status), error.text);
-        broker_welcome(broker, &broker->workers, message->peer, status, error.text);
+        broker_welcome(broker, broker->workers, message->peer, status, error.text);
         return;
     }
     if (!old)
@@ -100,7 +100,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
         replace(broker, old);
     adopt_running(broker, worker);
     log_hello(worker);
-    broker_welcome(broker, &broker->workers, message->peer, PEN_OK, "");
+    broker_welcome(broker, broker->workers, message->peer, PEN_OK, "");
     broker->schedule = true;
 }
 
@@ -204,7 +204,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     enum pen_status status = fleet_update(&broker->fleet, worker, meta, env->meta_bytes, broker->now_us, &error);
     if (status != PEN_OK) {
         bad_message(broker, error.text);
-        broker_welcome(broker, &broker->workers, message->peer, status, error.text);
+        broker_welcome(broker, broker->workers, message->peer, status, error.text);
         return;
     }
     log_hello(worker);
@@ -303,7 +303,7 @@ static bool open_envelope(struct broker *broker, struct message *message, struct
     zmq_msg_t *header = &message->frames[0];
     enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
     if (status == PEN_ERR_VERSION)
-        broker_refuse_version(broker, &broker->workers, &broker->workers_ignored, message->peer, error.text);
+        broker_refuse_version(broker, broker->workers, &broker->workers_ignored, message->peer, error.text);
     else if (status != PEN_OK)
         bad_message(broker, error.text);
     return status == PEN_OK;
@@ -332,5 +332,5 @@ void back_message(struct broker *broker, struct message *message)
     }
     broker->stats.results_duplicate += env.type == FRAME_RESULT; /* of a worker that was given up */
     if (env.type != FRAME_GOODBYE)
-        broker_resume(broker, &broker->workers, message->peer);
+        broker_resume(broker, broker->workers, message->peer);
 }

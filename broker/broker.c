@@ -72,7 +72,7 @@ void broker_client_gone(struct broker *broker, struct session *session)
 bool broker_send_client(struct broker *broker, struct session *session, struct envelope *env, const void *meta,
                         size_t bytes)
 {
-    if (!port_send(&broker->clients, session->link.peer, env, meta, bytes)) {
+    if (!port_send(broker->clients, session->link.peer, env, meta, bytes)) {
         broker_client_gone(broker, session);
         return false;
     }
@@ -92,7 +92,7 @@ void broker_mark_client(struct broker *broker, struct session *session)
 bool broker_send_worker(struct broker *broker, struct worker *worker, struct envelope *env, const void *meta,
                         size_t bytes)
 {
-    if (!port_send(&broker->workers, worker->link.peer, env, meta, bytes))
+    if (!port_send(broker->workers, worker->link.peer, env, meta, bytes))
         return false;
     if (env->type == FRAME_PING)
         link_pinged(&worker->link, broker->now_us);

@@ -38,7 +38,7 @@ struct broker {
     uint64_t now_us; /* read once per message */
     uint64_t uuid, started_us;
 
-    struct port clients, workers;
+    struct port *clients, *workers; /* borrowed */
     struct ignored clients_ignored, workers_ignored;
     struct jobs jobs;
     struct sessions sessions;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "back.h"
 #include "control.pb-c.h"
 #include "logline.h"
@@ -198,8 +199,8 @@ static void fill_load(const struct broker *broker, Penstock__Stats *stats)
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     stats->clients += session->connected;
     stats->workers = broker->fleet.count;
-    stats->bytes_in = broker->clients.bytes_in + broker->workers.bytes_in;
-    stats->bytes_out = broker->clients.bytes_out + broker->workers.bytes_out;
+    stats->bytes_in = broker->clients->bytes_in + broker->workers->bytes_in;
+    stats->bytes_out = broker->clients->bytes_out + broker->workers->bytes_out;
     stats->replies_kept = broker->sessions.kept_count;
 }
 
@@ -264,6 +265,21 @@ static void on_drain(struct broker *broker, struct answer *answer, const char *a
         fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected; `workers` lists them");
 }
 
+/* argument: the text of a job id; whoever submitted it gets CANCELLED. */
+static void on_cancel(struct broker *broker, struct answer *answer, const char *argument)
+{
+    struct job_id id;
+    if (job_id_parse(argument, &id) != 0) {
+        fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        return;
+    }
+    struct job *job = jobs_find(&broker->jobs, id);
+    if (job && job->state != JOB_DONE)
+        answer_error(broker, job, PEN_ERR_CANCELLED, "cancelled by its id on request of another session");
+    else
+        fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came");
+}
+
 static void on_ping(struct broker *broker, struct answer *answer, const char *argument)
 {
     (void)broker;
@@ -274,8 +290,8 @@ static void on_ping(struct broker *broker, struct answer *answer, const char *ar
 static const struct verb {
     const char *name;
     void (*act)(struct broker *broker, struct answer *answer, const char *argument);
-} verbs[] = {
-    {"models", on_models}, {"workers", on_workers}, {"stats", on_stats}, {"drain", on_drain}, {"ping", on_ping}};
+} verbs[] = {{"models", on_models}, {"workers", on_workers}, {"stats", on_stats},
+             {"drain", on_drain},   {"cancel", on_cancel},   {"ping", on_ping}};
 
 static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
 {
@@ -285,7 +301,7 @@ static void act(struct broker *broker, struct answer *answer, const Penstock__Co
             return;
         }
     }
-    fail(answer, PEN_ERR_NOT_FOUND, "unknown verb; there are models, workers, stats, drain, ping");
+    fail(answer, PEN_ERR_NOT_FOUND, "unknown verb; there are models, workers, stats, drain, cancel, ping");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct answer *answer)

@@ -258,7 +258,7 @@ static void send_job(struct broker *broker, const struct job *job, bool last)
             header_frame(broker, job, &frame);
         else
             parcel_frame(job->request, i, &frame);
-        broker->workers.part(&broker->workers, &frame, !(last && i + 1 == job->request->count));
+        broker->workers->part(broker->workers, &frame, !(last && i + 1 == job->request->count));
     }
 }
 
@@ -284,7 +284,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     struct dispatch *dispatch = dispatch_new(most < FRAME_MAX_GROUPS ? most : FRAME_MAX_GROUPS);
     if (!dispatch)
         return false;
-    if (!broker->workers.begin(&broker->workers, worker->link.peer)) {
+    if (!broker->workers->begin(broker->workers, worker->link.peer)) {
         dispatch_discard(dispatch);
         broker_worker_lost(broker, worker, "its connection is gone");
         return true;

@@ -56,7 +56,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     enum pen_status status = read_hello(broker, meta, env->meta_bytes, &said, &tenant, &error);
     if (status != PEN_OK) {
         broker->stats.messages_bad++;
-        broker_welcome(broker, &broker->clients, message->peer, status, error.text);
+        broker_welcome(broker, broker->clients, message->peer, status, error.text);
         return;
     }
     end_former(broker, message->peer, said->uuid);
@@ -65,7 +65,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     if (!session)
         session = session_new(&broker->sessions, said->uuid);
     if (!session) {
-        broker_welcome(broker, &broker->clients, message->peer, PEN_ERR_BUSY,
+        broker_welcome(broker, broker->clients, message->peer, PEN_ERR_BUSY,
                        "the broker serves as many clients as it can; try again later");
         return;
     }
@@ -77,7 +77,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     set_name(session, said->name);
     log_event(LOG_INFO, known ? "client_back" : "client_hello", "client=%016" PRIx64 " name=%s tenant=%s software=%s",
               session->uuid, session->name, tenant->name, said->software);
-    broker_welcome(broker, &broker->clients, message->peer, PEN_OK, "");
+    broker_welcome(broker, broker->clients, message->peer, PEN_OK, "");
 }
 
 /* ---- what a known client says ---- */
@@ -201,7 +201,7 @@ static bool open_envelope(struct broker *broker, struct message *message, struct
     zmq_msg_t *header = &message->frames[0];
     enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
     if (status == PEN_ERR_VERSION)
-        broker_refuse_version(broker, &broker->clients, &broker->clients_ignored, message->peer, error.text);
+        broker_refuse_version(broker, broker->clients, &broker->clients_ignored, message->peer, error.text);
     else if (status != PEN_OK)
         refuse_broken(broker, message, &error);
     return status == PEN_OK;
@@ -225,7 +225,7 @@ void front_message(struct broker *broker, struct message *message)
     struct session *session = session_by_peer(&broker->sessions, message->peer);
     if (!session) {
         if (env.type != FRAME_GOODBYE)
-            broker_resume(broker, &broker->clients, message->peer);
+            broker_resume(broker, broker->clients, message->peer);
         return;
     }
     if (session->connected)

@@ -95,8 +95,8 @@ static unsigned drain_cache(struct loop *loop)
 static void look_aside(struct loop *loop)
 {
     loop->looked_us = loop->broker->now_us;
-    port_losses(&loop->broker->workers, worker_fd_lost, loop->broker);
-    port_losses(&loop->broker->clients, client_fd_lost, loop->broker);
+    port_losses(loop->broker->workers, worker_fd_lost, loop->broker);
+    port_losses(loop->broker->clients, client_fd_lost, loop->broker);
     read_signals(loop);
 }
 
@@ -104,8 +104,8 @@ static void look_aside(struct loop *loop)
 static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
-    unsigned count = drain_port(loop, &broker->workers, back_message);
-    count += drain_port(loop, &broker->clients, front_message);
+    unsigned count = drain_port(loop, broker->workers, back_message);
+    count += drain_port(loop, broker->clients, front_message);
     if (cache_socket(broker->cache))
         count += drain_cache(loop);
     broker->now_us = broker->clock();
@@ -142,10 +142,10 @@ static enum pen_status sleep_until_event(struct loop *loop)
     struct broker *broker = loop->broker;
     void *cache = cache_socket(broker->cache);
     zmq_pollitem_t items[] = {
-        {.socket = broker->workers.socket, .events = ZMQ_POLLIN},
-        {.socket = broker->clients.socket, .events = ZMQ_POLLIN},
-        {.socket = broker->workers.monitor, .events = ZMQ_POLLIN},
-        {.socket = broker->clients.monitor, .events = ZMQ_POLLIN},
+        {.socket = broker->workers->socket, .events = ZMQ_POLLIN},
+        {.socket = broker->clients->socket, .events = ZMQ_POLLIN},
+        {.socket = broker->workers->monitor, .events = ZMQ_POLLIN},
+        {.socket = broker->clients->monitor, .events = ZMQ_POLLIN},
         {.fd = loop->signals, .events = ZMQ_POLLIN},
         {.socket = cache, .events = ZMQ_POLLIN},
     };

@@ -48,14 +48,14 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
                                .frame_bytes_max = options->max_frame_bytes,
                                .heartbeat_us = (uint64_t)options->heartbeat_us,
                                .liveness_us = (uint64_t)options->liveness_us};
-    enum pen_status status = port_open(&broker->clients, context, &ask, reterr);
+    enum pen_status status = port_open(broker->clients, context, &ask, reterr);
     if (status != PEN_OK)
         return status;
     ask.endpoint = options->listen_workers;
     ask.monitor_name = "inproc://monitor-workers";
-    status = port_open(&broker->workers, context, &ask, reterr);
+    status = port_open(broker->workers, context, &ask, reterr);
     if (status != PEN_OK)
-        port_close(&broker->clients, 0);
+        port_close(broker->clients, 0);
     return status;
 }
 
@@ -63,14 +63,14 @@ static void announce(const struct broker *broker)
 {
     char clients[256] = "", workers[256] = "", line[640];
     int fd = broker->options->ready_fd >= 0 ? (int)broker->options->ready_fd : STDOUT_FILENO;
-    port_endpoint(&broker->clients, clients, sizeof clients);
-    port_endpoint(&broker->workers, workers, sizeof workers);
+    port_endpoint(broker->clients, clients, sizeof clients);
+    port_endpoint(broker->workers, workers, sizeof workers);
     int bytes =
         snprintf(line, sizeof line, "evt=listening clients=%s workers=%s pid=%ld\n", clients, workers, (long)getpid());
-    if (bytes > 0 && write(fd, line, (size_t)bytes) < 0)
-        log_event(LOG_WARN, "ready_line_lost", "fd=%d error=%s", fd, strerror(errno));
     log_event(LOG_INFO, "listening", "clients=%s workers=%s cache=%s version=%s", clients, workers,
               broker->options->cache_text, PENSTOCK_VERSION);
+    if (bytes > 0 && write(fd, line, (size_t)bytes) < 0)
+        log_event(LOG_WARN, "ready_line_lost", "fd=%d error=%s", fd, strerror(errno));
     if (broker->options->allow_remote)
         log_event(LOG_WARN, "remote_allowed", "reason=%s",
                   "connections are neither encrypted nor authenticated; keep strangers out by a firewall");
@@ -82,8 +82,8 @@ static int serve(struct broker *broker, int signals)
     enum pen_status status = loop_run(broker, signals);
     int linger_ms = status == PEN_OK ? LINGER_MS : 0;
     log_event(LOG_INFO, "stopped", "status=%s", pen_status_name(status));
-    port_close(&broker->clients, linger_ms);
-    port_close(&broker->workers, linger_ms);
+    port_close(broker->clients, linger_ms);
+    port_close(broker->workers, linger_ms);
     return status == PEN_OK ? EXIT_DRAINED : status == PEN_ERR_CANCELLED ? EXIT_SIGNAL : EXIT_FAILED;
 }
 
@@ -96,6 +96,7 @@ static int fail(int code, const struct pen_error *error)
 static int run(const struct options *options, void *context, int signals)
 {
     static struct broker broker; /* large scratch arrays: not on the stack */
+    struct port clients = {.socket = NULL}, workers = {.socket = NULL};
     struct pen_error error = {.status = PEN_OK};
     struct cache *cache = NULL;
     int code = EXIT_FAILED;
@@ -103,6 +104,8 @@ static int run(const struct options *options, void *context, int signals)
         pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to start");
         return fail(code, &error);
     }
+    broker.clients = &clients;
+    broker.workers = &workers;
     if (open_ports(&broker, context, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
     else if (cache_new(context, &options->cache, &cache, &error) != PEN_OK)
@@ -111,9 +114,8 @@ static int run(const struct options *options, void *context, int signals)
         broker.cache = cache;
     if (error.status == PEN_OK)
         code = serve(&broker, signals);
-    port_close(&broker.clients, 0);
-    port_close(&broker.workers, 0);
-    broker.clients = broker.workers = (struct port){.socket = NULL};
+    port_close(&clients, 0);
+    port_close(&workers, 0);
     broker_fini(&broker);
     cache_free(cache);
     return code;

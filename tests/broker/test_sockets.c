@@ -1,0 +1,69 @@
+/* The real program over real sockets: the path of a job, and what happens when a peer vanishes. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "peer.h"
+
+static const struct wire_model echo = {.name = "echo",
+                                       .version = 1,
+                                       .backend = "xnnpack",
+                                       .precision = PRECISION_F32,
+                                       .warm_us = 100,
+                                       .digest = 9,
+                                       .cacheable = true};
+
+static struct wire_worker worker(uint64_t uuid, const char *name)
+{
+    return (struct wire_worker){.uuid = uuid, .name = name, .slots = 1, .models = &echo, .models_count = 1};
+}
+
+Test(sockets, result_comes_back, .timeout = 60)
+{
+    struct pool pool;
+    struct peer client, w;
+    struct heard heard = {.count = 0};
+    struct wire_worker one = worker(5, "one");
+    pool_start(&pool, NULL);
+    peer_worker(&w, pool.workers_endpoint, &one);
+    peer_client(&client, pool.clients, 0xC);
+    peer_submit(&client, &(struct wire_job){.id = {0xC, 1}, .model = "echo", .raw = true, .dims = {1, 4}});
+    cr_assert(peer_expect(&w, &heard, FRAME_SUBMIT, 5000));
+    cr_assert_eq(heard.count, 2, "the raw frame came along");
+    cr_assert_eq(peer_answer(&w, &heard, 50), 1);
+    cr_assert(peer_expect(&client, &heard, FRAME_RESULT, 5000));
+    cr_assert_eq(heard.env.status, PEN_OK);
+    heard_fini(&heard);
+    peer_close(&client);
+    peer_close(&w);
+    pool_stop(&pool);
+}
+
+/* The bound is 50 ms; the median is below 5. */
+Test(sockets, jobs_of_a_vanished_worker_run_elsewhere_within_50_ms, .timeout = 60)
+{
+    struct pool pool;
+    struct peer client, first, second;
+    struct heard heard = {.count = 0};
+    struct wire_worker one = worker(5, "one"), two = worker(6, "two");
+    pool_start(&pool, NULL);
+    peer_worker(&first, pool.workers_endpoint, &one);
+    peer_client(&client, pool.clients, 0xC);
+    for (uint64_t i = 1; i <= 2; i++)
+        peer_submit(&client, &(struct wire_job){.id = {0xC, i}, .model = "echo", .no_cache = true});
+    cr_assert(peer_expect(&first, &heard, FRAME_SUBMIT, 5000));
+    cr_assert(peer_expect(&first, &heard, FRAME_SUBMIT, 5000));
+    peer_worker(&second, pool.workers_endpoint, &two);
+    uint64_t start_us = support_now_us();
+    peer_vanish(&first);
+    cr_assert(peer_expect(&second, &heard, FRAME_SUBMIT, 5000));
+    uint64_t took_us = support_now_us() - start_us;
+    printf("requeue_us=%llu\n", (unsigned long long)took_us);
+    cr_assert_lt(took_us, (uint64_t)support_slow(50) * 1000);
+    peer_answer(&second, &heard, 50);
+    cr_assert(peer_expect(&client, &heard, FRAME_RESULT, 5000));
+    cr_assert_eq(heard.env.status, PEN_OK);
+    heard_fini(&heard);
+    peer_close(&client);
+    peer_close(&second);
+    pool_stop(&pool);
+}

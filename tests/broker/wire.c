@@ -1,0 +1,215 @@
+#include "wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "penstock/dtype.h"
+
+#define MODELS_MAX 16
+
+static char *text(const char *value)
+{
+    return (char *)(uintptr_t)(value ? value : "");
+}
+
+size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us)
+{
+    Penstock__ClientHello hello = PENSTOCK__CLIENT_HELLO__INIT;
+    hello.uuid = uuid;
+    hello.tenant = text(tenant);
+    hello.name = text("test");
+    hello.software = text("test 1");
+    hello.grace_us = grace_us;
+    return penstock__client_hello__pack(&hello, meta);
+}
+
+/* One offer and the tensors it points to. */
+struct offer_parts {
+    Penstock__ModelOffer offer;
+    Penstock__TensorSig in, out, *ins[1], *outs[1];
+    Penstock__WarmTime warm, *warms[1];
+    int64_t in_dims[2], out_dims[2];
+    uint32_t preferred[1];
+    uint8_t digest[16];
+};
+
+static void fill_sig(Penstock__TensorSig *sig, const char *name, int64_t dims[2], int64_t elements, bool batched)
+{
+    penstock__tensor_sig__init(sig);
+    dims[0] = batched ? -1 : 1;
+    dims[1] = elements;
+    sig->name = text(name);
+    sig->dtype = PEN_DTYPE_U8;
+    sig->n_dims = 2;
+    sig->dims = dims;
+    sig->batched = batched;
+}
+
+static void fill_offer(struct offer_parts *parts, const struct wire_model *model)
+{
+    Penstock__ModelOffer *offer = &parts->offer;
+    penstock__model_offer__init(offer);
+    fill_sig(&parts->in, "x", parts->in_dims, model->dim ? model->dim : 4, model->max_batch > 0);
+    fill_sig(&parts->out, "y", parts->out_dims, 1, model->max_batch > 0);
+    parts->ins[0] = &parts->in;
+    parts->outs[0] = &parts->out;
+    offer->name = text(model->name);
+    offer->version = model->version;
+    offer->backend = text(model->backend);
+    offer->precision = model->precision;
+    offer->max_batch_size = model->max_batch;
+    offer->max_queue_delay_us = model->delay_us;
+    offer->max_queue_size = model->max_queue;
+    offer->default_timeout_us = model->timeout_us;
+    offer->cacheable = model->cacheable;
+    offer->ready = !model->not_ready;
+    memset(parts->digest, model->digest, sizeof parts->digest);
+    offer->digest.data = parts->digest;
+    offer->digest.len = sizeof parts->digest;
+    offer->n_inputs = offer->n_outputs = 1;
+    offer->inputs = parts->ins;
+    offer->outputs = parts->outs;
+    if (model->warm_us) {
+        penstock__warm_time__init(&parts->warm);
+        parts->warm.batch = 1;
+        parts->warm.warm_us = model->warm_us;
+        parts->warms[0] = &parts->warm;
+        offer->n_warm = 1;
+        offer->warm = parts->warms;
+    }
+    if (model->preferred) {
+        parts->preferred[0] = model->preferred;
+        offer->n_preferred_batch_size = 1;
+        offer->preferred_batch_size = parts->preferred;
+    }
+}
+
+size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
+{
+    Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;
+    struct offer_parts parts[MODELS_MAX];
+    Penstock__ModelOffer *offers[MODELS_MAX];
+    Penstock__RunningJob running[64], *runnings[64];
+    char *tags[1] = {text(worker->tag)};
+    hello.uuid = worker->uuid;
+    hello.name = text(worker->name);
+    hello.host = text("here");
+    hello.backend = text("xnnpack");
+    hello.slots = worker->slots;
+    hello.tags = tags;
+    hello.n_tags = worker->tag != NULL;
+    for (size_t i = 0; i < worker->models_count; i++) {
+        fill_offer(&parts[i], &worker->models[i]);
+        offers[i] = &parts[i].offer;
+    }
+    hello.models = offers;
+    hello.n_models = worker->models_count;
+    for (size_t i = 0; i < worker->running_count; i++) {
+        penstock__running_job__init(&running[i]);
+        running[i].client = worker->running[i].client;
+        running[i].sequence = worker->running[i].sequence;
+        runnings[i] = &running[i];
+    }
+    hello.running = runnings;
+    hello.n_running = worker->running_count;
+    return penstock__worker_hello__pack(&hello, meta);
+}
+
+size_t wire_worker_update(uint8_t *meta, const struct wire_model *models, size_t count)
+{
+    Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
+    struct offer_parts parts[MODELS_MAX];
+    Penstock__ModelOffer *offers[MODELS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        fill_offer(&parts[i], &models[i]);
+        offers[i] = &parts[i].offer;
+    }
+    update.models = offers;
+    update.n_models = count;
+    return penstock__worker_update__pack(&update, meta);
+}
+
+size_t wire_control(uint8_t *meta, const char *verb, const char *argument, uint64_t serial)
+{
+    Penstock__ControlRequest request = PENSTOCK__CONTROL_REQUEST__INIT;
+    request.verb = text(verb);
+    request.argument = text(argument);
+    request.serial = serial;
+    return penstock__control_request__pack(&request, meta);
+}
+
+size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes)
+{
+    Penstock__JobMeta request = PENSTOCK__JOB_META__INIT;
+    Penstock__TensorDesc input = PENSTOCK__TENSOR_DESC__INIT, *inputs[1] = {&input};
+    uint8_t data[4096];
+    int64_t dims[2] = {job->dims[0] ? job->dims[0] : 1, job->dims[1] ? job->dims[1] : 4};
+    char *outputs[1] = {text(job->output)}, *tags[1] = {text(job->tag)};
+    size_t bytes = (size_t)(dims[0] * dims[1]);
+    input.name = text(job->input ? job->input : "x");
+    input.dtype = job->dtype ? job->dtype : PEN_DTYPE_U8;
+    input.dims = dims;
+    input.n_dims = job->rank ? job->rank : 2;
+    input.bytes = bytes;
+    *ret_raw_bytes = 0;
+    if (job->raw) {
+        input.frame = 1;
+        *ret_raw_bytes = bytes;
+    } else {
+        memset(data, job->fill, bytes < sizeof data ? bytes : sizeof data);
+        input.data.data = data;
+        input.data.len = bytes < sizeof data ? bytes : sizeof data;
+    }
+    request.model = text(job->model);
+    request.version = job->version;
+    request.inputs = inputs;
+    request.n_inputs = 1;
+    request.backend = text(job->backend);
+    request.tenant = text(job->tenant);
+    request.outputs = outputs;
+    request.n_outputs = job->output != NULL;
+    request.tags = tags;
+    request.n_tags = job->tag != NULL;
+    return penstock__job_meta__pack(&request, meta);
+}
+
+struct envelope wire_job_envelope(const struct wire_job *job)
+{
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    env.job = job->id;
+    env.priority = job->priority;
+    env.precision = (uint8_t)job->precision;
+    env.deadline_us = job->deadline_us;
+    env.frames = job->raw;
+    env.model_hash = frame_name_hash(job->model);
+    if (!job->no_digest) {
+        env.flags |= FRAME_FLAG_DIGEST;
+        memset(env.digest.bytes, job->digest ? job->digest : job->fill + 1, sizeof env.digest.bytes);
+    }
+    if (job->no_cache)
+        env.flags |= FRAME_FLAG_NO_CACHE;
+    return env;
+}
+
+size_t wire_result(uint8_t *meta, uint8_t value, const char *backend, enum precision precision, uint64_t compute_us,
+                   const char *error)
+{
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    Penstock__TensorDesc output = PENSTOCK__TENSOR_DESC__INIT, *outputs[1] = {&output};
+    int64_t dims[2] = {1, 1};
+    output.name = text("y");
+    output.dtype = PEN_DTYPE_U8;
+    output.dims = dims;
+    output.n_dims = 2;
+    output.bytes = 1;
+    output.data.data = &value;
+    output.data.len = 1;
+    result.outputs = outputs;
+    result.n_outputs = error == NULL;
+    result.error = text(error);
+    result.backend = text(backend);
+    result.precision = precision;
+    result.compute_us = compute_us;
+    result.worker = text("fake");
+    return penstock__result_meta__pack(&result, meta);
+}

@@ -1,0 +1,72 @@
+/*
+ * wire.h - the messages of both sides as a test says them: metas packed into a buffer. Threads: any.
+ */
+#ifndef TEST_WIRE_H
+#define TEST_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control.pb-c.h"
+#include "frame.h"
+#include "job.pb-c.h"
+#include "worker.pb-c.h"
+
+#define WIRE_META_BYTES (64u * 1024u)
+
+struct wire_model {
+    const char *name; /* input "x" u8 [dims...], output "y" u8 */
+    uint64_t version;
+    const char *backend;
+    enum precision precision;
+    uint32_t max_batch;
+    uint64_t delay_us, warm_us, timeout_us;
+    uint32_t max_queue, preferred;
+    uint8_t digest; /* every byte of it */
+    bool cacheable, not_ready;
+    int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
+};
+
+struct wire_worker {
+    uint64_t uuid;
+    const char *name;
+    uint32_t slots;
+    const char *tag; /* NULL = none */
+    const struct wire_model *models;
+    size_t models_count;
+    const struct job_id *running;
+    size_t running_count;
+};
+
+struct wire_job {
+    struct job_id id;
+    const char *model;
+    uint64_t version;
+    const char *input; /* NULL = "x" */
+    uint32_t dtype;    /* 0 = u8 */
+    int64_t dims[2];   /* [rows, elements] */
+    uint32_t rank;     /* 0 = 2 */
+    uint8_t fill;
+    const char *backend, *output, *tag, *tenant;
+    enum precision precision;
+    uint8_t priority;
+    uint64_t deadline_us;
+    bool no_digest, no_cache;
+    uint8_t digest; /* every byte of it; 0 = `fill` + 1 */
+    bool raw;       /* the payload in a raw frame instead of the meta */
+};
+
+/* Each packs into `meta` of WIRE_META_BYTES and returns the size. */
+size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us);
+size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker);
+size_t wire_worker_update(uint8_t *meta, const struct wire_model *models, size_t count);
+size_t wire_control(uint8_t *meta, const char *verb, const char *argument, uint64_t serial);
+/* The job's payload is dims[0] * dims[1] bytes of `fill`; raw: it goes to *ret_raw_bytes instead. */
+size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes);
+struct envelope wire_job_envelope(const struct wire_job *job);
+/* y = one byte. */
+size_t wire_result(uint8_t *meta, uint8_t value, const char *backend, enum precision precision, uint64_t compute_us,
+                   const char *error);
+
+#endif
