@@ -75,7 +75,7 @@ def main():
         sys.exit(__doc__)
     build, seconds, repeats = Path(sys.argv[1]), option("--seconds", 4), option("--repeats", 3)
     core = str(sorted(os.sched_getaffinity(0))[-1])
-    cases = [("computed", "none", ["--no-cache"]), ("memory", "memory:16MiB", ["--same"]), ("redis", "redis", ["--same"])]
+    cases = [("computed", "none", ["--no-cache"]), ("memory", "memory:16MiB", []), ("redis", "redis", [])]
     figures = {}
     for _ in range(repeats):
         for place, prefix in [("pinned", ["taskset", "-c", core]), ("free", [])]:
