@@ -8,6 +8,8 @@ root=$(CDPATH= cd -- "$here/../.." && pwd)
 seconds=${1:-30}
 [ $# -gt 0 ] && shift
 build=${PENSTOCK_FUZZ_BUILD:-$root/build-fuzz}
+mkdir -p "$build"
+build=$(CDPATH= cd -- "$build" && pwd)
 corpus=$build/corpus
 
 command -v clang >/dev/null || {
