@@ -17,7 +17,8 @@
 
 /*
  * A bump allocator for protobuf-c: every unpack of one message draws from it and one reset frees all. It grows by blocks up to `limit` bytes
- * in all; beyond that an allocation fails and so does the unpack (a peer cannot make us allocate more).
+ * in all; beyond that an allocation fails and so does the unpack (a peer cannot make us allocate more). It must not move after its init. A limit
+ * of 1 MiB holds any honest meta of 64 KiB; 2 bytes on the wire can unfold to 120.
  */
 struct meta_arena {
     ProtobufCAllocator allocator; /* give &arena->allocator to penstock__x__unpack */
@@ -25,7 +26,7 @@ struct meta_arena {
     size_t used, total, limit;
 };
 void meta_arena_init(struct meta_arena *arena, size_t limit_bytes);
-void meta_arena_reset(struct meta_arena *arena); /* keeps the first block */
+void meta_arena_reset(struct meta_arena *arena); /* keeps one block of at most 256 KiB: no malloc in the steady state */
 void meta_arena_fini(struct meta_arena *arena);
 
 /* Unpacks a meta with the arena; NULL when it is malformed or too big. The message lives until the arena is reset: never call __free_unpacked. */
@@ -40,7 +41,8 @@ struct raw_frame {
 
 /*
  * Turns `count` descriptors of a received group into views (names and inline data borrowed from the unpacked message, raw data from `frames`).
- * Checks dtype, rank, dims, byte counts, that each raw frame is used exactly once, and unique names. `what` is "input" or "output" for the error text.
+ * Checks dtype, rank, dims, byte counts, that each raw frame is used exactly once, and unique names (1..255 bytes, no control characters). `what` is "input" or "output" for the error text.
+ * ret_tensors has room for `count`; on failure what it holds is worth nothing.
  */
 enum pen_status tensors_decode(Penstock__TensorDesc *const *descs, size_t count, const struct raw_frame *frames,
                                size_t frames_count, const char *what, struct pen_tensor *ret_tensors,
