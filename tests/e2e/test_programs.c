@@ -29,7 +29,7 @@ Test(programs, second_broker_on_a_port_says_so)
     struct process *second = process_start((const char *const[]){"penstock-broker", "--listen-clients", pool.clients,
                                                                  "--listen-workers", "tcp://127.0.0.1:*", NULL},
                                            NULL);
-    expect_end(second, (const char *const[]){strrchr(pool.clients, ':') + 1, "in use", NULL});
+    expect_end(second, (const char *const[]){strrchr(pool.clients, ':') + 1, "taken", NULL});
     pool_stop(&pool);
 }
 
