@@ -1,0 +1,317 @@
+/* catalog.c - folders to models, with one sentence for each that cannot be served. */
+#include "catalog.h"
+#include "logline.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES   4096
+#define FOLDER_BYTES 3072 /* leaves room for a version and a file */
+
+struct catalog_entry {
+    char *name, *path;
+    uint64_t version;
+    struct config config;
+};
+
+static void failed(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
+{
+    catalog->failed++;
+    log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
+              pen_status_name(error->status), error->text);
+}
+
+/* "12" -> 12; 0 for anything else (versions start at 1, "007" and "1x" are no versions). */
+static uint64_t version_parse(const char *text)
+{
+    char *end = NULL;
+    if (text[0] < '1' || text[0] > '9' || strlen(text) > 18)
+        return 0;
+    uint64_t version = strtoull(text, &end, 10);
+    return *end == '\0' ? version : 0;
+}
+
+static int by_version_down(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static bool is_folder(const char *parent, const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat info;
+    snprintf(path, sizeof path, "%.2800s/%.255s", parent, name);
+    return name[0] != '.' && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* All versions in the folder, highest first; at most CONFIG_VERSIONS_MAX * 8 are looked at. */
+static size_t versions_list(const char *folder, uint64_t *versions, size_t room)
+{
+    struct dirent *item;
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return 0;
+    while ((item = readdir(dir)) && count < room) {
+        uint64_t version = version_parse(item->d_name);
+        if (version != 0 && is_folder(folder, item->d_name))
+            versions[count++] = version;
+    }
+    closedir(dir);
+    qsort(versions, count, sizeof *versions, by_version_down);
+    return count;
+}
+
+static enum pen_status entry_add(struct catalog *catalog, const char *folder, const char *name, uint64_t version,
+                                 struct config *config, struct pen_error *reterr)
+{
+    if (catalog->entries_count == CATALOG_MODELS_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a worker serves at most %u models", CATALOG_MODELS_MAX);
+    if (catalog->entries_count == catalog->entries_room) {
+        size_t room = catalog->entries_room ? 2 * catalog->entries_room : 8;
+        struct catalog_entry *entries = realloc(catalog->entries, room * sizeof *entries);
+        if (!entries)
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
+        catalog->entries = entries;
+        catalog->entries_room = room;
+    }
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/model.onnx", folder, version);
+    struct catalog_entry *entry = &catalog->entries[catalog->entries_count];
+    *entry = (struct catalog_entry){.name = strdup(name), .path = strdup(path), .version = version, .config = *config};
+    if (!entry->name || !entry->path) {
+        free(entry->name);
+        free(entry->path);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
+    }
+    config_init(config);
+    catalog->entries_count++;
+    return PEN_OK;
+}
+
+/* The version's own config.json wins over the model's. */
+static enum pen_status version_add(struct catalog *catalog, const char *folder, const char *name, uint64_t version,
+                                   struct pen_error *reterr)
+{
+    char own[PATH_BYTES];
+    struct config config;
+    config_init(&config);
+    snprintf(own, sizeof own, "%.3072s/%" PRIu64, folder, version);
+    enum pen_status status = config_load(own, &config, reterr);
+    if (status == PEN_OK && !config.present)
+        status = config_load(folder, &config, reterr);
+    if (status == PEN_OK)
+        status = entry_add(catalog, folder, name, version, &config, reterr);
+    config_fini(&config);
+    return status;
+}
+
+static bool policy_takes(const struct config *config, uint64_t version, size_t place)
+{
+    if (config->policy == CONFIG_ALL)
+        return true;
+    if (config->policy == CONFIG_LATEST)
+        return place < config->policy_latest;
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policy_versions[i] == version)
+            return true;
+    return false;
+}
+
+static enum pen_status policy_missing(const struct config *config, const uint64_t *versions, size_t count,
+                                      struct pen_error *reterr)
+{
+    for (size_t i = 0; config->policy == CONFIG_SPECIFIC && i < config->policy_count; i++) {
+        bool found = false;
+        for (size_t j = 0; j < count; j++)
+            found |= versions[j] == config->policy_versions[i];
+        if (!found)
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                                 "version_policy names version %" PRIu64 ", which is not there",
+                                 config->policy_versions[i]);
+    }
+    return PEN_OK;
+}
+
+/* One model folder; version 0 = by its policy. */
+static void folder_scan(struct catalog *catalog, const char *parent, const char *name, uint64_t wanted)
+{
+    char folder[FOLDER_BYTES];
+    uint64_t versions[CONFIG_VERSIONS_MAX * 8];
+    struct config config;
+    struct pen_error error = {0};
+    enum pen_status status = PEN_OK;
+    snprintf(folder, sizeof folder, "%.2800s/%.255s", parent, name);
+    size_t count = versions_list(folder, versions, sizeof versions / sizeof *versions), taken = 0;
+    config_init(&config);
+    if (strlen(name) > CONFIG_NAME_BYTES_MAX)
+        status =
+            pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
+    else if (count == 0)
+        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "%.512s has no version: put the model at %.64s/1/model.onnx",
+                               folder, name);
+    if (status == PEN_OK)
+        status = config_load(folder, &config, &error);
+    if (status == PEN_OK && wanted == 0)
+        status = policy_missing(&config, versions, count, &error);
+    for (size_t i = 0; status == PEN_OK && i < count; i++) {
+        if (wanted != 0 ? versions[i] != wanted : !policy_takes(&config, versions[i], i))
+            continue;
+        taken++;
+        status = version_add(catalog, folder, name, versions[i], &error);
+    }
+    if (status == PEN_OK && taken == 0)
+        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "%.512s has no version %" PRIu64, folder, wanted);
+    if (status != PEN_OK)
+        failed(catalog, name, wanted, &error);
+    config_fini(&config);
+}
+
+static void choice_scan(struct catalog *catalog, const char *folder, const char *choice)
+{
+    char name[CONFIG_NAME_BYTES_MAX + 1];
+    struct pen_error error = {0};
+    const char *colon = strrchr(choice, ':');
+    size_t length = colon ? (size_t)(colon - choice) : strlen(choice);
+    uint64_t version = colon ? version_parse(colon + 1) : 0;
+    if (length == 0 || length > CONFIG_NAME_BYTES_MAX || choice[0] == '.' || memchr(choice, '/', length) ||
+        (colon && version == 0)) {
+        pen_error_set(&error, PEN_ERR_INVALID, "--model %.128s is not of the form NAME or NAME:VERSION", choice);
+        failed(catalog, choice, 0, &error);
+        return;
+    }
+    memcpy(name, choice, length);
+    name[length] = '\0';
+    if (!is_folder(folder, name)) {
+        pen_error_set(&error, PEN_ERR_NOT_FOUND, "there is no folder %.512s/%.128s", folder, name);
+        failed(catalog, name, version, &error);
+        return;
+    }
+    folder_scan(catalog, folder, name, version);
+}
+
+static int visible(const struct dirent *item)
+{
+    return item->d_name[0] != '.';
+}
+
+enum pen_status catalog_scan(const char *folder, const char *const *choices, size_t choices_count,
+                             struct catalog *catalog, struct pen_error *reterr)
+{
+    struct dirent **items = NULL;
+    *catalog = (struct catalog){0};
+    int count = scandir(folder, &items, visible, alphasort);
+    if (count < 0)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "cannot read the folder of models '%.512s': %s", folder,
+                             strerror(errno));
+    for (int i = 0; i < count; i++) {
+        if (choices_count == 0 && is_folder(folder, items[i]->d_name))
+            folder_scan(catalog, folder, items[i]->d_name, 0);
+        free(items[i]);
+    }
+    free(items);
+    for (size_t i = 0; i < choices_count; i++)
+        choice_scan(catalog, folder, choices[i]);
+    return PEN_OK;
+}
+
+uint32_t catalog_instances(const struct catalog *catalog)
+{
+    uint32_t most = 1;
+    for (size_t i = 0; i < catalog->entries_count; i++)
+        if (catalog->entries[i].config.instance_count > most)
+            most = catalog->entries[i].config.instance_count;
+    return most;
+}
+
+static bool known(const struct catalog *catalog, const char *name, uint64_t version)
+{
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->models[i]->version == version && strcmp(catalog->models[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+static enum pen_status kind_check(const struct config *config, const struct pen_engine *engine,
+                                  struct pen_error *reterr)
+{
+    const char *backend = pen_engine_backend(engine);
+    bool gpu = strcmp(backend, "vulkan") == 0;
+    if (config->instance_kind == CONFIG_KIND_GPU && !gpu)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "instance_group says KIND_GPU, but this worker's backend is %s", backend);
+    if (config->instance_kind == CONFIG_KIND_CPU && gpu)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "instance_group says KIND_CPU, but this worker's backend is %s", backend);
+    return PEN_OK;
+}
+
+static void entry_load(struct catalog *catalog, struct catalog_entry *entry, struct pen_engine *engine)
+{
+    struct pen_error error = {0};
+    struct served *served = NULL;
+    if (known(catalog, entry->name, entry->version))
+        return; /* chosen twice */
+    enum pen_status status = kind_check(&entry->config, engine, &error);
+    if (status == PEN_OK)
+        status = served_new(engine, entry->name, entry->version, entry->path, &entry->config, &served, &error);
+    if (status == PEN_OK)
+        catalog->models[catalog->count++] = served;
+    else
+        failed(catalog, entry->name, entry->version, &error);
+}
+
+enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine, bool (*stop)(void),
+                             struct pen_error *reterr)
+{
+    catalog->models = calloc(catalog->entries_count ? catalog->entries_count : 1, sizeof *catalog->models);
+    if (!catalog->models)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
+    for (size_t i = 0; i < catalog->entries_count && !(stop && stop()); i++)
+        entry_load(catalog, &catalog->entries[i], engine);
+    return PEN_OK;
+}
+
+void catalog_remove(struct catalog *catalog, size_t index)
+{
+    served_free(catalog->models[index]);
+    catalog->count--;
+    catalog->failed++;
+    for (size_t i = index; i < catalog->count; i++)
+        catalog->models[i] = catalog->models[i + 1];
+}
+
+void catalog_fini(struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->count; i++)
+        served_free(catalog->models[i]);
+    for (size_t i = 0; i < catalog->entries_count; i++) {
+        config_fini(&catalog->entries[i].config);
+        free(catalog->entries[i].name);
+        free(catalog->entries[i].path);
+    }
+    free(catalog->models);
+    free(catalog->entries);
+    *catalog = (struct catalog){0};
+}
+
+const struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version, size_t *ret_index)
+{
+    const struct served *best = NULL;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct served *served = catalog->models[i];
+        if (strcmp(served->name, name) != 0 || (version != 0 && served->version != version))
+            continue;
+        if (!best || served->version > best->version) {
+            best = served;
+            *ret_index = i;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,97 @@
+/*
+ * config.h - what config.json says about a model: batching, warm-up, how pixels become the input, what the classes are called.
+ *
+ * The words are Triton's where it has one. Unknown keys, and values this worker does not honour, are errors: a setting that is silently
+ * ignored is worse than none. The schema is in worker/README.md.
+ *
+ * Ownership: a config owns its labels and texts. Threads: one-at-a-time while it is read; immutable afterwards.
+ */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/status.h"
+#include "penstock/tensor.h"
+
+#define CONFIG_FILE_BYTES_MAX  (4u * 1024u * 1024u)
+#define CONFIG_BATCH_MAX       1024u
+#define CONFIG_PREFERRED_MAX   16u
+#define CONFIG_WARMUPS_MAX     16u
+#define CONFIG_WARM_INPUTS_MAX 16u
+#define CONFIG_VERSIONS_MAX    32u
+#define CONFIG_CHANNELS_MAX    4u
+#define CONFIG_LABELS_MAX      32768u
+#define CONFIG_LABEL_BYTES_MAX 256u
+#define CONFIG_NAME_BYTES_MAX  255u
+
+enum config_kind { CONFIG_KIND_AUTO, CONFIG_KIND_CPU, CONFIG_KIND_GPU };
+enum config_policy { CONFIG_LATEST, CONFIG_ALL, CONFIG_SPECIFIC };
+
+/* How uint8 pixels [batch, height, width, channels] become the network's float input: (x - mean) * scale per channel. */
+struct config_preprocess {
+    bool present;
+    char input[CONFIG_NAME_BYTES_MAX + 1]; /* "" = the only input */
+    bool nhwc;                             /* layout of the network's input */
+    bool bgr;                              /* channel order of the network; the wire is RGB */
+    bool invert;                           /* 255 - x first */
+    uint32_t channels, height, width;      /* 0 = as the model's signature says */
+    float mean[CONFIG_CHANNELS_MAX],
+        scale[CONFIG_CHANNELS_MAX]; /* in the network's channel order; one value counts for all */
+    size_t mean_count, scale_count; /* 0 = mean 0, scale 1 */
+    char *text;                     /* the object as compact JSON: clients that resize images read it */
+};
+
+struct config_warm_input {
+    char name[CONFIG_NAME_BYTES_MAX + 1];
+    uint32_t rank;
+    int64_t dims[PEN_MAX_RANK]; /* without the batch dimension when the model is batched */
+};
+
+struct config_warmup {
+    uint32_t batch_size;
+    struct config_warm_input *inputs;
+    size_t inputs_count;
+};
+
+struct config {
+    bool present;            /* false: there is no file, all below is the default */
+    bool batch_given;        /* max_batch_size was stated */
+    uint32_t max_batch_size; /* 0 = the model has no batch dimension */
+    uint32_t preferred[CONFIG_PREFERRED_MAX];
+    size_t preferred_count;
+    uint64_t max_queue_delay_us;
+    uint32_t priority_levels, default_priority_level;
+    uint32_t max_queue_size;
+    uint64_t default_timeout_us;
+    uint32_t instance_count; /* 0 = not stated */
+    enum config_kind instance_kind;
+    enum config_policy policy;
+    uint32_t policy_latest; /* CONFIG_LATEST: how many */
+    uint64_t policy_versions[CONFIG_VERSIONS_MAX];
+    size_t policy_count;
+    struct config_warmup warmups[CONFIG_WARMUPS_MAX];
+    size_t warmups_count;
+    bool cache_enable;
+    struct config_preprocess preprocess;
+    char **labels;
+    size_t labels_count;
+    char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */
+    bool softmax;                                /* labels are ranked by the softmax of the output */
+};
+
+void config_init(struct config *config); /* the defaults */
+void config_fini(struct config *config); /* a config that was only initialised is fine */
+
+/* Reads the JSON text. The config must be initialised; on failure it is left for config_fini. Does not open labels_file. */
+enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
+
+/* The same from folder/config.json, labels file included (it lies in the same folder). No such file is no error: defaults, present = false. */
+enum pen_status config_load(const char *folder, struct config *config, struct pen_error *reterr);
+
+/* One label per line; empty lines at the end do not count. Replaces the config's labels. */
+enum pen_status config_labels_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
+
+#endif

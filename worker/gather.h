@@ -1,0 +1,34 @@
+/*
+ * gather.h - N jobs into one run of the engine, and its outputs back into N results.
+ *
+ * Inputs are written once, straight into the session's bound buffers (preprocessing happens on the way); outputs are cut as views and copied once, into
+ * the result's frames. Threads: one-at-a-time (a slot's).
+ */
+#ifndef GATHER_H
+#define GATHER_H
+
+#include "task.h"
+
+#define GATHER_TASKS_MAX FRAME_MAX_GROUPS
+
+struct batch {
+    const struct served *served;
+    struct task *tasks[GATHER_TASKS_MAX];
+    size_t count;
+    uint32_t rows;
+};
+
+/* Takes the first task that is not taken, and the later ones that can join it up to max_batch_size rows. False: none is left. */
+bool gather_compose(struct task *tasks, size_t count, struct batch *ret_batch);
+
+/* Binds the session to the batch's shapes and writes all inputs. */
+enum pen_status gather_inputs(struct pen_session *session, const struct batch *batch, struct pen_error *reterr);
+
+/* True when every output has one row for each input row, so that it can be cut (always for one task). */
+bool gather_can_split(const struct batch *batch, const struct pen_tensor *outputs, size_t count);
+
+/* Views of the wanted outputs of tasks[index], whose rows begin at `first_row`. Returns their number; room for SERVED_TENSORS_MAX. */
+size_t gather_split(const struct batch *batch, size_t index, uint32_t first_row, const struct pen_tensor *outputs,
+                    size_t count, struct pen_tensor *ret_views);
+
+#endif

@@ -1,0 +1,103 @@
+/* handoff.c - mutex, condition, and a counter that spinning slots may read without the lock. */
+#include "handoff.h"
+
+#include "deadline.h"
+#include "spin.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct handoff {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct dispatch *first, *last;
+    unsigned sleepers;
+    bool closed;
+    atomic_size_t length;
+    struct spin spin; /* only one slot spins at a time */
+    atomic_flag spinning;
+};
+
+struct handoff *handoff_new(uint64_t spin_us)
+{
+    struct handoff *handoff = calloc(1, sizeof *handoff);
+    if (!handoff)
+        return NULL;
+    pthread_mutex_init(&handoff->lock, NULL);
+    pthread_cond_init(&handoff->filled, NULL);
+    spin_init(&handoff->spin, spin_us);
+    atomic_flag_clear(&handoff->spinning);
+    return handoff;
+}
+
+void handoff_free(struct handoff *handoff)
+{
+    if (!handoff)
+        return;
+    pthread_cond_destroy(&handoff->filled);
+    pthread_mutex_destroy(&handoff->lock);
+    free(handoff);
+}
+
+void handoff_push(struct handoff *handoff, struct dispatch *dispatch)
+{
+    dispatch->queue_next = NULL;
+    pthread_mutex_lock(&handoff->lock);
+    *(handoff->last ? &handoff->last->queue_next : &handoff->first) = dispatch;
+    handoff->last = dispatch;
+    atomic_fetch_add_explicit(&handoff->length, 1, memory_order_release);
+    bool wake = handoff->sleepers > 0;
+    pthread_mutex_unlock(&handoff->lock);
+    if (wake)
+        pthread_cond_signal(&handoff->filled);
+}
+
+/* Returns early when there is work. */
+static void spin_for_work(struct handoff *handoff)
+{
+    if (!spin_worthwhile(&handoff->spin) || atomic_flag_test_and_set(&handoff->spinning))
+        return;
+    uint64_t until = clock_now_us() + handoff->spin.limit_us;
+    bool found = false;
+    while (!found && clock_now_us() < until) {
+        found = atomic_load_explicit(&handoff->length, memory_order_acquire) > 0;
+        spin_pause();
+    }
+    spin_result(&handoff->spin, found);
+    atomic_flag_clear(&handoff->spinning);
+}
+
+struct dispatch *handoff_take(struct handoff *handoff)
+{
+    struct dispatch *dispatch = NULL;
+    if (atomic_load_explicit(&handoff->length, memory_order_acquire) == 0)
+        spin_for_work(handoff);
+    pthread_mutex_lock(&handoff->lock);
+    while (!handoff->first && !handoff->closed) {
+        handoff->sleepers++;
+        pthread_cond_wait(&handoff->filled, &handoff->lock);
+        handoff->sleepers--;
+    }
+    if (!handoff->closed) {
+        dispatch = handoff->first;
+        handoff->first = dispatch->queue_next;
+        if (!handoff->first)
+            handoff->last = NULL;
+        atomic_fetch_sub_explicit(&handoff->length, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&handoff->lock);
+    return dispatch;
+}
+
+void handoff_close(struct handoff *handoff)
+{
+    pthread_mutex_lock(&handoff->lock);
+    handoff->closed = true;
+    pthread_mutex_unlock(&handoff->lock);
+    pthread_cond_broadcast(&handoff->filled);
+}
+
+size_t handoff_length(struct handoff *handoff)
+{
+    return atomic_load_explicit(&handoff->length, memory_order_relaxed);
+}

@@ -1,0 +1,281 @@
+/* hello.c - facts -> WorkerHello. */
+#include "hello.h"
+
+#include "tensor_codec.h"
+#include "version.h"
+#include "worker.pb-c.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARENA_BYTES      (64u * 1024u * 1024u)
+#define RUNNING_MAX      4096u
+#define LABELS_BYTES_MAX (1024u * 1024u) /* of all models together: the hello has a cap, labels are a convenience */
+
+struct hello {
+    struct meta_arena arena;
+    Penstock__WorkerHello message;
+    size_t labels_bytes;
+    bool failed; /* an allocation did */
+};
+
+static void *take(struct hello *hello, size_t count, size_t size)
+{
+    size_t bytes = (count ? count : 1) * size;
+    void *memory = hello->arena.allocator.alloc(hello->arena.allocator.allocator_data, bytes);
+    if (memory)
+        memset(memory, 0, bytes);
+    else
+        hello->failed = true;
+    return memory;
+}
+
+static char *text(struct hello *hello, const char *from)
+{
+    size_t bytes = strlen(from ? from : "") + 1;
+    char *copy = take(hello, bytes, 1);
+    if (copy && from)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+static char **texts(struct hello *hello, const char *const *from, size_t count)
+{
+    char **list = take(hello, count, sizeof *list);
+    for (size_t i = 0; list && i < count; i++)
+        list[i] = text(hello, from[i]);
+    return list;
+}
+
+static Penstock__TensorSig **signature(struct hello *hello, const struct pen_tensor *tensors, size_t count,
+                                       bool batched)
+{
+    Penstock__TensorSig **list = take(hello, count, sizeof *list);
+    Penstock__TensorSig *sigs = take(hello, count, sizeof *sigs);
+    for (size_t i = 0; list && sigs && i < count; i++) {
+        int64_t *dims = take(hello, tensors[i].rank, sizeof *dims);
+        if (!dims)
+            return NULL;
+        memcpy(dims, tensors[i].dims, tensors[i].rank * sizeof *dims);
+        penstock__tensor_sig__init(&sigs[i]);
+        sigs[i].name = text(hello, tensors[i].name);
+        sigs[i].dtype = (uint32_t)tensors[i].dtype;
+        sigs[i].n_dims = tensors[i].rank;
+        sigs[i].dims = dims;
+        sigs[i].batched = batched;
+        list[i] = &sigs[i];
+    }
+    return list;
+}
+
+static void warm_times(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
+{
+    Penstock__WarmTime **list = take(hello, served->warm_count, sizeof *list);
+    Penstock__WarmTime *times = take(hello, served->warm_count, sizeof *times);
+    if (!list || !times)
+        return;
+    for (size_t i = 0; i < served->warm_count; i++) {
+        penstock__warm_time__init(&times[i]);
+        times[i].batch = served->warm[i].batch;
+        times[i].cold_us = served->warm[i].cold_us;
+        times[i].warm_us = served->warm[i].warm_us;
+        list[i] = &times[i];
+    }
+    offer->warm = list;
+    offer->n_warm = served->warm_count;
+}
+
+static void labels(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < served->config.labels_count; i++)
+        bytes += strlen(served->config.labels[i]) + 4;
+    if (bytes > LABELS_BYTES_MAX - hello->labels_bytes)
+        return;
+    hello->labels_bytes += bytes;
+    offer->labels = texts(hello, (const char *const *)served->config.labels, served->config.labels_count);
+    offer->n_labels = served->config.labels_count;
+}
+
+static void batching(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
+{
+    const struct config *config = &served->config;
+    offer->max_batch_size = served->max_batch_size;
+    offer->preferred_batch_size = take(hello, config->preferred_count, sizeof(uint32_t));
+    if (offer->preferred_batch_size)
+        memcpy(offer->preferred_batch_size, config->preferred, config->preferred_count * sizeof(uint32_t));
+    offer->n_preferred_batch_size = config->preferred_count;
+    offer->max_queue_delay_us = config->max_queue_delay_us;
+    offer->priority_levels = config->priority_levels;
+    offer->default_priority_level = config->default_priority_level;
+    offer->max_queue_size = config->max_queue_size;
+    offer->default_timeout_us = config->default_timeout_us;
+}
+
+static void offer_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
+                       Penstock__ModelOffer *offer)
+{
+    bool batched = served->max_batch_size > 0;
+    penstock__model_offer__init(offer);
+    offer->name = text(hello, served->name);
+    offer->version = served->version;
+    offer->digest.data = take(hello, sizeof served->digest.bytes, 1);
+    if (offer->digest.data)
+        memcpy(offer->digest.data, served->digest.bytes, sizeof served->digest.bytes);
+    offer->digest.len = sizeof served->digest.bytes;
+    offer->inputs = signature(hello, served->inputs, served->inputs_count, batched);
+    offer->n_inputs = served->inputs_count;
+    offer->outputs = signature(hello, served->outputs, served->outputs_count, batched);
+    offer->n_outputs = served->outputs_count;
+    offer->backend = text(hello, facts->identity->backend);
+    offer->device = text(hello, facts->identity->device);
+    offer->precision = (uint32_t)facts->identity->precision;
+    offer->placement = text(hello, pen_model_placement(served->model));
+    offer->platform = text(hello, pen_model_format(served->model));
+    offer->cacheable = served->cacheable;
+    offer->memory_bytes = served->memory_bytes;
+    offer->ready = true;
+    offer->preprocess = text(hello, served->config.preprocess.text);
+    batching(hello, served, offer);
+    warm_times(hello, served, offer);
+    labels(hello, served, offer);
+}
+
+static void offers_fill(struct hello *hello, const struct hello_facts *facts)
+{
+    size_t count = facts->catalog->count;
+    Penstock__ModelOffer **list = take(hello, count, sizeof *list);
+    Penstock__ModelOffer *offers = take(hello, count, sizeof *offers);
+    for (size_t i = 0; list && offers && i < count; i++) {
+        offer_fill(hello, facts, facts->catalog->models[i], &offers[i]);
+        list[i] = &offers[i];
+    }
+    hello->message.models = list;
+    hello->message.n_models = count;
+}
+
+/* What the engine found out, and the libraries of the worker itself. */
+static void flags_fill(struct hello *hello, const struct hello_facts *facts)
+{
+    enum { OWN = 3 };
+    char zmq[32];
+    int major = 0, minor = 0, patch = 0;
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(facts->engine, &count);
+    zmq_version(&major, &minor, &patch);
+    snprintf(zmq, sizeof zmq, "%d.%d.%d", major, minor, patch);
+    const struct pen_flag own[OWN] = {
+        {"library.libzmq", zmq}, {"library.protobuf-c", protobuf_c_version()}, {"build", version_build()}};
+    Penstock__Flag **list = take(hello, count + OWN, sizeof *list);
+    Penstock__Flag *copies = take(hello, count + OWN, sizeof *copies);
+    for (size_t i = 0; list && copies && i < count + OWN; i++) {
+        const struct pen_flag *flag = i < count ? &flags[i] : &own[i - count];
+        penstock__flag__init(&copies[i]);
+        copies[i].name = text(hello, flag->name);
+        copies[i].value = text(hello, flag->value);
+        list[i] = &copies[i];
+    }
+    hello->message.flags = list;
+    hello->message.n_flags = count + OWN;
+}
+
+enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_hello, struct pen_error *reterr)
+{
+    struct hello *hello = calloc(1, sizeof *hello);
+    if (!hello)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
+    meta_arena_init(&hello->arena, ARENA_BYTES);
+    Penstock__WorkerHello *message = &hello->message;
+    penstock__worker_hello__init(message);
+    message->name = text(hello, facts->identity->worker);
+    message->uuid = facts->uuid;
+    message->host = text(hello, facts->host);
+    message->pid = (uint32_t)getpid();
+    message->software = text(hello, PENSTOCK_SOFTWARE);
+    message->slots = facts->slots;
+    message->threads = facts->threads;
+    message->backend = text(hello, facts->identity->backend);
+    message->device = text(hello, facts->identity->device);
+    message->tags = texts(hello, facts->options->tags.items, facts->options->tags.count);
+    message->n_tags = facts->options->tags.count;
+    message->memory_bytes = facts->memory_bytes;
+    flags_fill(hello, facts);
+    offers_fill(hello, facts);
+    if (hello->failed) {
+        hello_free(hello);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
+    }
+    *ret_hello = hello;
+    return PEN_OK;
+}
+
+void hello_free(struct hello *hello)
+{
+    if (!hello)
+        return;
+    meta_arena_fini(&hello->arena);
+    free(hello);
+}
+
+static size_t running_add(Penstock__RunningJob *jobs, size_t count, struct job_id id)
+{
+    if (count == RUNNING_MAX)
+        return count;
+    penstock__running_job__init(&jobs[count]);
+    jobs[count].client = id.client;
+    jobs[count].sequence = id.sequence;
+    return count + 1;
+}
+
+static size_t running_list(const struct held *held, const struct reply *unsent, Penstock__RunningJob *jobs)
+{
+    size_t count = 0;
+    for (const struct dispatch *d = held->first; d; d = d->next)
+        for (size_t i = 0; i < d->jobs_count; i++)
+            if (atomic_load(&d->jobs[i].state) != JOB_ANSWERED)
+                count = running_add(jobs, count, d->jobs[i].env.job);
+    for (; unsent; unsent = unsent->next)
+        for (size_t i = 0; i < unsent->jobs_count; i++)
+            count = running_add(jobs, count, unsent->jobs[i]);
+    return count;
+}
+
+static enum pen_status pack(const Penstock__WorkerHello *message, zmq_msg_t *ret_frame, struct pen_error *reterr)
+{
+    struct envelope env = envelope_make(FRAME_WORKER_HELLO);
+    size_t bytes = penstock__worker_hello__get_packed_size(message);
+    if (bytes > FRAME_CONTROL_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "the hello has %zu bytes, at most %u can travel: serve fewer models", bytes,
+                             FRAME_CONTROL_BYTES_MAX);
+    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes) != 0)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
+    env.meta_bytes = (uint32_t)bytes;
+    envelope_encode(&env, zmq_msg_data(ret_frame));
+    penstock__worker_hello__pack(message, (uint8_t *)zmq_msg_data(ret_frame) + FRAME_ENVELOPE_BYTES);
+    return PEN_OK;
+}
+
+enum pen_status hello_frame(struct hello *hello, const struct held *held, const struct reply *unsent,
+                            zmq_msg_t *ret_frame, struct pen_error *reterr)
+{
+    Penstock__RunningJob *jobs = calloc(RUNNING_MAX, sizeof *jobs);
+    Penstock__RunningJob **pointers = calloc(RUNNING_MAX, sizeof(Penstock__RunningJob *));
+    enum pen_status status =
+        jobs && pointers ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
+    if (status == PEN_OK) {
+        size_t count = running_list(held, unsent, jobs);
+        for (size_t i = 0; i < count; i++)
+            pointers[i] = &jobs[i];
+        hello->message.running = pointers;
+        hello->message.n_running = count;
+        status = pack(&hello->message, ret_frame, reterr);
+        hello->message.running = NULL;
+        hello->message.n_running = 0;
+    }
+    free(jobs);
+    free(pointers);
+    return status;
+}

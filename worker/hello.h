@@ -1,0 +1,38 @@
+/*
+ * hello.h - the first message on every connection: who this worker is, what it can do, what it still holds.
+ *
+ * Built once after warm-up; only the list of held jobs changes. Ownership: owns its arena; borrows catalog, engine and options for its life.
+ * Threads: owner - the network thread.
+ */
+#ifndef HELLO_H
+#define HELLO_H
+
+#include <zmq.h>
+
+#include "catalog.h"
+#include "held.h"
+#include "quota.h"
+#include "options.h"
+#include "outbox.h"
+
+struct hello;
+
+struct hello_facts {
+    const struct catalog *catalog;
+    const struct pen_engine *engine;
+    const struct options *options;
+    const struct identity *identity;
+    const char *host;
+    uint64_t uuid;
+    uint32_t slots, threads;
+    uint64_t memory_bytes;
+};
+
+enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_hello, struct pen_error *reterr);
+void hello_free(struct hello *hello); /* NULL is fine */
+
+/* Packs the hello into `ret_frame` (initialised here, the caller sends or closes it); unsent replies count as held, too. */
+enum pen_status hello_frame(struct hello *hello, const struct held *held, const struct reply *unsent,
+                            zmq_msg_t *ret_frame, struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,158 @@
+/* inbox.c - receive, check, move frames; no protobuf is opened here. */
+#include "inbox.h"
+
+#include "deadline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct inbox {
+    zmq_msg_t frames[INBOX_FRAMES_MAX]; /* [0, count) are open */
+    size_t count;
+};
+
+static void inbox_clear(struct inbox *inbox)
+{
+    while (inbox->count > 0)
+        zmq_msg_close(&inbox->frames[--inbox->count]);
+}
+
+struct inbox *inbox_new(void)
+{
+    return calloc(1, sizeof(struct inbox));
+}
+
+void inbox_free(struct inbox *inbox)
+{
+    if (!inbox)
+        return;
+    inbox_clear(inbox);
+    free(inbox);
+}
+
+/* The rest of a message that has too many frames. */
+static void drain(void *socket)
+{
+    zmq_msg_t frame;
+    int more = 1;
+    while (more) {
+        zmq_msg_init(&frame);
+        more = zmq_msg_recv(&frame, socket, ZMQ_DONTWAIT) >= 0 && zmq_msg_more(&frame);
+        zmq_msg_close(&frame);
+    }
+}
+
+static enum pen_status frames_receive(struct inbox *inbox, void *socket, size_t *ret_bytes, struct pen_error *reterr)
+{
+    size_t bytes = 0;
+    for (;;) {
+        zmq_msg_t *frame = &inbox->frames[inbox->count];
+        zmq_msg_init(frame);
+        if (zmq_msg_recv(frame, socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(frame);
+            return inbox->count == 0
+                       ? PEN_ERR_UNAVAILABLE
+                       : pen_error_set(reterr, PEN_ERR_CORRUPT, "a message broke off after %zu frames: %s",
+                                       inbox->count, zmq_strerror(errno));
+        }
+        bytes += zmq_msg_size(frame);
+        inbox->count++;
+        if (!zmq_msg_more(frame))
+            break;
+        if (inbox->count == INBOX_FRAMES_MAX) {
+            drain(socket);
+            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a message has more than %u frames", INBOX_FRAMES_MAX);
+        }
+    }
+    *ret_bytes = bytes;
+    return PEN_OK;
+}
+
+enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message *ret_message, struct pen_error *reterr)
+{
+    struct message message = {.frames = inbox->frames};
+    inbox_clear(inbox);
+    enum pen_status status = frames_receive(inbox, socket, &message.bytes, reterr);
+    if (status == PEN_OK)
+        status = envelope_decode(zmq_msg_data(&inbox->frames[0]), zmq_msg_size(&inbox->frames[0]), &message.env,
+                                 &message.meta, reterr);
+    if (status != PEN_OK)
+        return status;
+    message.frames_count = inbox->count;
+    *ret_message = message;
+    return PEN_OK;
+}
+
+/* Counts the groups; every frame must belong to one. */
+static enum pen_status groups_count(const struct message *message, size_t *ret_groups, struct pen_error *reterr)
+{
+    size_t groups = 0;
+    for (size_t at = 0; at < message->frames_count; groups++) {
+        struct envelope env;
+        const uint8_t *meta;
+        zmq_msg_t *frame = &message->frames[at];
+        enum pen_status status = envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &env, &meta, reterr);
+        if (status != PEN_OK)
+            return status;
+        if (groups == FRAME_MAX_GROUPS)
+            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a dispatch has more than %u jobs", FRAME_MAX_GROUPS);
+        if (env.type != FRAME_SUBMIT)
+            return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu of a dispatch is a %s", groups,
+                                 frame_type_name(env.type));
+        if (env.frames >= message->frames_count - at)
+            return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu announces %u frames, %zu follow", groups,
+                                 env.frames, message->frames_count - at - 1);
+        at += 1u + env.frames;
+    }
+    *ret_groups = groups;
+    return PEN_OK;
+}
+
+static void jobs_fill(struct dispatch *dispatch, uint64_t now_us)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < dispatch->jobs_count; i++) {
+        struct job *job = &dispatch->jobs[i];
+        zmq_msg_t *frame = &dispatch->frames[at];
+        envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &job->env, &job->meta, NULL); /* checked before */
+        job->deadline_us = deadline_at(now_us, job->env.deadline_us);
+        job->first_frame = (uint32_t)at + 1;
+        at += 1u + job->env.frames;
+    }
+}
+
+enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uint64_t now_us,
+                               struct dispatch **ret_dispatch, struct pen_error *reterr)
+{
+    size_t groups = 0;
+    enum pen_status status = groups_count(message, &groups, reterr);
+    if (status != PEN_OK)
+        return status;
+    struct dispatch *dispatch =
+        calloc(1, sizeof *dispatch + groups * sizeof(struct job) + message->frames_count * sizeof(zmq_msg_t));
+    if (!dispatch)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a dispatch of %zu jobs", groups);
+    dispatch->received_us = now_us;
+    dispatch->bytes = message->bytes;
+    dispatch->jobs = (struct job *)(dispatch + 1);
+    dispatch->jobs_count = groups;
+    dispatch->frames = (zmq_msg_t *)(dispatch->jobs + groups);
+    dispatch->frames_count = message->frames_count;
+    for (size_t i = 0; i < dispatch->frames_count; i++) {
+        zmq_msg_init(&dispatch->frames[i]);
+        zmq_msg_move(&dispatch->frames[i], &message->frames[i]);
+    }
+    inbox_clear(inbox);
+    jobs_fill(dispatch, now_us); /* after the move: small messages live inside their zmq_msg_t */
+    *ret_dispatch = dispatch;
+    return PEN_OK;
+}
+
+void dispatch_free(struct dispatch *dispatch)
+{
+    if (!dispatch)
+        return;
+    for (size_t i = 0; i < dispatch->frames_count; i++)
+        zmq_msg_close(&dispatch->frames[i]);
+    free(dispatch);
+}

@@ -1,0 +1,67 @@
+/*
+ * inbox.h - whole messages from the broker, and dispatches made of them.
+ *
+ * What a peer sends is checked before it costs anything: frames per message, groups, the match of envelopes and frames, bytes held. A message that
+ * makes no sense is dropped and counted; the connection goes on.
+ *
+ * Threads: owner - the network thread. A dispatch is lent to one slot between handoff and its last reply; `state` and `cancelled` of its jobs are
+ * the only fields both touch meanwhile.
+ */
+#ifndef INBOX_H
+#define INBOX_H
+
+#include <stdatomic.h>
+#include <zmq.h>
+
+#include "frame.h"
+
+#define INBOX_FRAMES_MAX (FRAME_MAX_GROUPS * (1u + FRAME_MAX_TENSORS))
+
+enum job_state { JOB_WAITING, JOB_RUNNING, JOB_ANSWERED };
+
+/* One group of a dispatch. */
+struct job {
+    struct envelope env;
+    uint64_t deadline_us;  /* absolute, DEADLINE_NONE = none */
+    const uint8_t *meta;   /* env.meta_bytes of protobuf, inside the header frame */
+    uint32_t first_frame;  /* index in the dispatch's frames; env.frames of them */
+    atomic_int state;      /* enum job_state: whoever moves it on from WAITING answers the job */
+    atomic_bool cancelled; /* running: not wanted any more */
+};
+
+struct dispatch {
+    struct dispatch *next, *previous; /* held list, network thread */
+    struct dispatch *queue_next;      /* handoff */
+    uint64_t received_us;
+    size_t bytes;
+    struct job *jobs;
+    size_t jobs_count;
+    zmq_msg_t *frames;
+    size_t frames_count;
+};
+
+/* A message as received: valid until the next inbox_receive. */
+struct message {
+    zmq_msg_t *frames;
+    size_t frames_count;
+    size_t bytes;
+    struct envelope env; /* of the first group */
+    const uint8_t *meta;
+};
+
+struct inbox;
+struct inbox *inbox_new(void);        /* NULL without memory */
+void inbox_free(struct inbox *inbox); /* NULL is fine */
+
+/*
+ * Takes one message from the socket without waiting. UNAVAILABLE: none is there. CORRUPT, VERSION, TOO_LARGE: one was there, is dropped, and the
+ * sentence says why.
+ */
+enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message *ret_message, struct pen_error *reterr);
+
+/* Makes a dispatch of a SUBMIT message, taking its frames. Gives *ret_dispatch. */
+enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uint64_t now_us,
+                               struct dispatch **ret_dispatch, struct pen_error *reterr);
+void dispatch_free(struct dispatch *dispatch); /* NULL is fine */
+
+#endif

@@ -1,0 +1,179 @@
+/* json_reader.c - typed values out of cJSON, and sentences about what is wrong with them. */
+#include "json_reader.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_BYTES 64u /* longer keys get no suggestion */
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Levenshtein distance, row by row. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[NAME_BYTES + 1], length = strlen(b);
+    for (size_t j = 0; j <= length; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < length; j++) {
+            size_t above = row[j + 1];
+            row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
+
+static const char *nearest(const char *name, const struct json_field *fields)
+{
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    if (strlen(name) >= NAME_BYTES)
+        return NULL;
+    for (; fields->name; fields++) {
+        size_t distance = edit_distance(name, fields->name);
+        if (strstr(fields->name, name) && name[0])
+            distance = distance < 3 ? distance : 3; /* a part of the name: max_batch */
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = fields->name;
+        }
+    }
+    return best_distance <= 3 ? best : NULL;
+}
+
+static enum pen_status unknown_key(const char *path, const char *name, const struct json_field *fields,
+                                   struct pen_error *reterr)
+{
+    const char *near = nearest(name, fields);
+    const char *where = path[0] ? path : "the top level";
+    if (near)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s: did you mean '%s'?", name, where,
+                             near);
+    return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s", name, where);
+}
+
+static const struct json_field *field_find(const struct json_field *fields, const char *name)
+{
+    for (; fields->name; fields++)
+        if (strcmp(fields->name, name) == 0)
+            return fields;
+    return NULL;
+}
+
+enum pen_status json_object(const cJSON *object, const char *path, const struct json_field *fields, void *target,
+                            struct pen_error *reterr)
+{
+    if (!cJSON_IsObject(object))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be an object", path[0] ? path : "the document");
+    for (const cJSON *item = object->child; item; item = item->next) {
+        char below[JSON_PATH_BYTES];
+        const struct json_field *field = field_find(fields, item->string);
+        if (!field)
+            return unknown_key(path, item->string, fields, reterr);
+        snprintf(below, sizeof below, "%s%s%s", path, path[0] ? "." : "", field->name);
+        if (cJSON_GetObjectItemCaseSensitive(object, field->name) != item)
+            return pen_error_set(reterr, PEN_ERR_INVALID, "%s is given twice", below);
+        enum pen_status status = field->read(item, below, target, reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    return PEN_OK;
+}
+
+enum pen_status json_bool(const cJSON *value, const char *path, bool *ret_value, struct pen_error *reterr)
+{
+    if (!cJSON_IsBool(value))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be true or false", path);
+    *ret_value = cJSON_IsTrue(value) != 0;
+    return PEN_OK;
+}
+
+enum pen_status json_u64(const cJSON *value, const char *path, uint64_t min, uint64_t max, uint64_t *ret_value,
+                         struct pen_error *reterr)
+{
+    double number = cJSON_IsNumber(value) ? value->valuedouble : -1;
+    if (!(number >= (double)min && number <= (double)max) || number != floor(number))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be a whole number from %" PRIu64 " to %" PRIu64, path,
+                             min, max);
+    *ret_value = (uint64_t)number;
+    return PEN_OK;
+}
+
+enum pen_status json_u32(const cJSON *value, const char *path, uint32_t min, uint32_t max, uint32_t *ret_value,
+                         struct pen_error *reterr)
+{
+    uint64_t wide = 0;
+    enum pen_status status = json_u64(value, path, min, max, &wide, reterr);
+    if (status == PEN_OK)
+        *ret_value = (uint32_t)wide;
+    return status;
+}
+
+enum pen_status json_text(const cJSON *value, const char *path, size_t limit_bytes, const char **ret_text,
+                          struct pen_error *reterr)
+{
+    if (!cJSON_IsString(value) || value->valuestring[0] == '\0' || strlen(value->valuestring) > limit_bytes)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be a text of 1 to %zu bytes", path, limit_bytes);
+    *ret_text = value->valuestring;
+    return PEN_OK;
+}
+
+enum pen_status json_choice(const cJSON *value, const char *path, const char *choices, uint32_t *ret_index,
+                            struct pen_error *reterr)
+{
+    const char *text = cJSON_IsString(value) ? value->valuestring : "";
+    uint32_t index = 0;
+    for (const char *at = choices; at; index++) {
+        const char *end = strchr(at, '|');
+        size_t length = end ? (size_t)(end - at) : strlen(at);
+        if (strlen(text) == length && memcmp(text, at, length) == 0) {
+            *ret_index = index;
+            return PEN_OK;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be one of %s", path, choices);
+}
+
+enum pen_status json_floats(const cJSON *value, const char *path, size_t room, float *ret_values, size_t *ret_count,
+                            struct pen_error *reterr)
+{
+    size_t count = 0;
+    enum pen_status status = json_array(value, path, room, &count, reterr);
+    if (status != PEN_OK)
+        return status;
+    if (count == 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must have 1 to %zu numbers", path, room);
+    size_t i = 0;
+    for (const cJSON *item = value->child; item; item = item->next, i++) {
+        if (!cJSON_IsNumber(item) || !isfinite((float)item->valuedouble))
+            return pen_error_set(reterr, PEN_ERR_INVALID, "%s[%zu] must be a finite number", path, i);
+        ret_values[i] = (float)item->valuedouble;
+    }
+    *ret_count = count;
+    return PEN_OK;
+}
+
+enum pen_status json_array(const cJSON *value, const char *path, size_t limit, size_t *ret_count,
+                           struct pen_error *reterr)
+{
+    size_t count = 0;
+    if (!cJSON_IsArray(value))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be an array", path);
+    for (const cJSON *item = value->child; item; item = item->next)
+        count++;
+    if (count > limit)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%s has %zu entries, at most %zu are allowed", path, count,
+                             limit);
+    *ret_count = count;
+    return PEN_OK;
+}

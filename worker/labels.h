@@ -1,0 +1,24 @@
+/*
+ * labels.h - "0.931 nine": the highest scores of an output with what config.json calls its classes.
+ *
+ * Threads: any (pure functions over the caller's memory).
+ */
+#ifndef LABELS_H
+#define LABELS_H
+
+#include "served.h"
+
+#define LABEL_TEXT_BYTES (CONFIG_LABEL_BYTES_MAX + 16u)
+
+struct label_text {
+    char text[LABEL_TEXT_BYTES];
+};
+
+/*
+ * Writes the `top` best of each of `rows` rows of `scores` (f32, `rows` equal parts), best first, into ret_texts[room]. Scores are what the model gives, or
+ * their softmax when the config says so. NaN counts as least. Returns the number written: 0 when the tensor is not f32 or does not divide by rows.
+ */
+size_t labels_write(const struct config *config, const struct pen_tensor *scores, uint32_t rows, uint32_t top,
+                    struct label_text *ret_texts, size_t room);
+
+#endif

@@ -1,0 +1,317 @@
+/* link.c - one DEALER at a time, and what is said on it besides results. */
+#include "link.h"
+
+#include "deadline.h"
+#include "tensor_codec.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEARTBEAT_US      1000000u /* until the broker says otherwise */
+#define LIVENESS_US       5000000u
+#define HEARTBEAT_US_MIN  1000u /* whatever a broker says: no storm of heartbeats */
+#define LIVENESS_US_MIN   20000u
+#define HELLO_WAIT_US     1000000u  /* a hello without an answer is repeated on a new socket */
+#define RESUME_WAIT_US    50000u    /* a second RESUME within this is the answer to what was sent before the hello */
+#define COMPLAIN_US       10000000u /* between two lines about a silent broker */
+#define UNSENT_BYTES_MAX  (256u * 1024u * 1024u)
+#define WELCOME_BYTES_MAX 65536u
+
+void link_init(struct link *link, void *zmq, const struct options *options, const struct identity *identity,
+               struct hello *hello, struct held *held, struct stats *stats)
+{
+    *link = (struct link){.zmq = zmq,
+                          .options = options,
+                          .identity = identity,
+                          .hello = hello,
+                          .held = held,
+                          .stats = stats,
+                          .heartbeat_us = HEARTBEAT_US,
+                          .liveness_us = LIVENESS_US};
+}
+
+static void socket_close(struct link *link, int linger_ms)
+{
+    if (!link->socket)
+        return;
+    zmq_setsockopt(link->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    zmq_close(link->socket);
+    link->socket = NULL;
+    link->state = LINK_CLOSED;
+}
+
+static void unsent_drop_first(struct link *link)
+{
+    struct reply *reply = link->unsent;
+    link->unsent = reply->next;
+    if (!link->unsent)
+        link->unsent_last = NULL;
+    link->unsent_bytes -= reply->bytes;
+    reply_free(reply);
+}
+
+void link_fini(struct link *link, int linger_ms)
+{
+    socket_close(link, linger_ms);
+    while (link->unsent)
+        unsent_drop_first(link);
+}
+
+/* ---- connecting -------------------------------------------------------------------------------------------------------------------- */
+
+static void set_int(void *socket, int option, int value)
+{
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/*
+ * SNDHWM 0: a full queue would drop results silently; what can be in flight is bounded by the jobs held. RCVHWM finite: the rest stays
+ * in the broker.
+ */
+static void *socket_new(struct link *link)
+{
+    void *socket = zmq_socket(link->zmq, ZMQ_DEALER);
+    int64_t frame_limit = link->options->frame_limit;
+    if (!socket)
+        return NULL;
+    set_int(socket, ZMQ_SNDHWM, 0);
+    set_int(socket, ZMQ_RCVHWM, 1000);
+    set_int(socket, ZMQ_LINGER, 0);
+    set_int(socket, ZMQ_RECONNECT_IVL, 20);
+    set_int(socket, ZMQ_RECONNECT_IVL_MAX, 500);
+    set_int(socket, ZMQ_TCP_KEEPALIVE, 1);
+    set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5);
+    set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_limit, sizeof frame_limit);
+    return socket;
+}
+
+static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen_error *reterr)
+{
+    zmq_msg_t frame;
+    enum pen_status status = hello_frame(link->hello, link->held, link->unsent, &frame, reterr);
+    if (status != PEN_OK)
+        return status;
+    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&frame);
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot send the hello: %s", zmq_strerror(errno));
+    }
+    link->state = LINK_HELLO;
+    link->hello_us = link->received_us = link->beat_us = now_us;
+    return PEN_OK;
+}
+
+enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr)
+{
+    socket_close(link, 0);
+    link->socket = socket_new(link);
+    if (!link->socket)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
+    if (zmq_connect(link->socket, link->options->broker) != 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "--broker %.256s is no endpoint (tcp://host:port, ipc://path): %s", link->options->broker,
+                             zmq_strerror(errno));
+    return hello_send(link, now_us, reterr);
+}
+
+void link_resume(struct link *link, uint64_t now_us)
+{
+    struct pen_error error = {0};
+    if (link->state == LINK_HELLO && now_us - link->hello_us < RESUME_WAIT_US)
+        return;
+    log_event(LOG_INFO, "resume", "broker=%s", link->options->broker);
+    if (hello_send(link, now_us, &error) != PEN_OK)
+        log_event(LOG_ERROR, "hello_failed", "error=%s", error.text);
+}
+
+/* ---- welcome ----------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t in_force(int64_t own_us, uint64_t told_us, uint64_t otherwise_us, uint64_t least_us)
+{
+    uint64_t us = own_us > 0 ? (uint64_t)own_us : told_us > 0 ? told_us : otherwise_us;
+    return us < least_us ? least_us : us;
+}
+
+static void refused(struct link *link, enum pen_status status, const char *text)
+{
+    log_event(LOG_ERROR, "refused", "broker=%s status=%s error=%s", link->options->broker, pen_status_name(status),
+              text);
+    if (pen_status_retryable(status))
+        return; /* the hello's own time-out tries again */
+    link->state = LINK_REFUSED;
+    link->exit_code = status == PEN_ERR_VERSION ? WORKER_EXIT_VERSION : WORKER_EXIT_REFUSED;
+}
+
+static void unsent_flush(struct link *link)
+{
+    while (link->unsent) {
+        struct reply *reply = link->unsent;
+        link->unsent = reply->next;
+        link->unsent_bytes -= reply->bytes;
+        link_reply(link, reply);
+    }
+    link->unsent_last = NULL;
+}
+
+void link_welcome(struct link *link, const struct envelope *env, const uint8_t *meta, uint64_t now_us)
+{
+    struct meta_arena arena;
+    if (link->state != LINK_HELLO && link->state != LINK_SERVING)
+        return;
+    meta_arena_init(&arena, WELCOME_BYTES_MAX * 4);
+    const Penstock__Welcome *welcome = meta_unpack(&arena, &penstock__welcome__descriptor, meta, env->meta_bytes);
+    if (env->status != PEN_OK) {
+        refused(link, (enum pen_status)env->status,
+                welcome && welcome->error[0] ? welcome->error : "the broker gives no reason");
+    } else if (welcome) {
+        link->heartbeat_us =
+            in_force(link->options->heartbeat_us, welcome->heartbeat_us, HEARTBEAT_US, HEARTBEAT_US_MIN);
+        link->liveness_us = in_force(link->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
+        link->max_frame_bytes = welcome->max_frame_bytes;
+        link->state = LINK_SERVING;
+        link->complained_us = 0;
+        log_event(LOG_INFO, "welcome",
+                  "broker=%s software=%.64s heartbeat_us=%" PRIu64 " liveness_us=%" PRIu64 " restarted=%d",
+                  link->options->broker, welcome->software, link->heartbeat_us, link->liveness_us,
+                  link->broker_uuid != 0 && link->broker_uuid != welcome->broker_uuid);
+        link->broker_uuid = welcome->broker_uuid;
+        link->received_us = now_us;
+        unsent_flush(link);
+    } else {
+        atomic_fetch_add(&link->stats->messages_dropped, 1);
+        log_event(LOG_WARN, "message_dropped", "error=%s", "a WELCOME has no readable meta");
+    }
+    meta_arena_fini(&arena);
+}
+
+void link_version(struct link *link, const char *text)
+{
+    if (link->state == LINK_HELLO)
+        refused(link, PEN_ERR_VERSION, text);
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------------------------------- */
+
+static bool fits(const struct link *link, const struct reply *reply)
+{
+    for (size_t i = 0; link->max_frame_bytes > 0 && i < reply->frames_count; i++)
+        if (zmq_msg_size(&reply->frames[i]) > link->max_frame_bytes)
+            return false;
+    return true;
+}
+
+/* A frame above the broker's limit would cost us the connection; the callers get a sentence instead. */
+static struct reply *too_large(const struct link *link, struct reply *reply)
+{
+    char text[160];
+    struct reply *refusal = reply_new(reply->jobs_count, reply->jobs_count);
+    snprintf(text, sizeof text, "the result has a frame above the %" PRIu64 " bytes that the broker takes",
+             link->max_frame_bytes);
+    for (size_t i = 0; refusal && i < reply->jobs_count; i++) {
+        struct envelope env = envelope_make(FRAME_SUBMIT);
+        env.job = reply->jobs[i];
+        if (reply_add_error(refusal, &env, link->identity, PEN_ERR_TOO_LARGE, text, 0) != PEN_OK)
+            break;
+    }
+    reply_free(reply);
+    return refusal;
+}
+
+static void keep(struct link *link, struct reply *reply)
+{
+    reply->next = NULL;
+    *(link->unsent_last ? &link->unsent_last->next : &link->unsent) = reply;
+    link->unsent_last = reply;
+    link->unsent_bytes += reply->bytes;
+    while (link->unsent_bytes > UNSENT_BYTES_MAX && link->unsent != link->unsent_last) {
+        log_event(LOG_WARN, "result_dropped", "bytes=%zu error=%s", link->unsent->bytes,
+                  "no broker, and too many results wait for one: the job will run again");
+        unsent_drop_first(link);
+    }
+}
+
+void link_reply(struct link *link, struct reply *reply)
+{
+    if (reply->frames_count == 0) {
+        reply_free(reply);
+        return;
+    }
+    if (link->state != LINK_SERVING) {
+        keep(link, reply);
+        return;
+    }
+    if (!fits(link, reply))
+        reply = too_large(link, reply);
+    if (reply && reply_send(reply, link->socket) != 0)
+        log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
+}
+
+static void send_frame(struct link *link, const struct envelope *env, const Penstock__Heartbeat *beat)
+{
+    zmq_msg_t frame;
+    if (!link->socket || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env->meta_bytes) != 0)
+        return;
+    envelope_encode(env, zmq_msg_data(&frame));
+    if (beat)
+        penstock__heartbeat__pack(beat, (uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES);
+    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
+        zmq_msg_close(&frame);
+}
+
+void link_send(struct link *link, enum frame_type type)
+{
+    struct envelope env = envelope_make(type);
+    send_frame(link, &env, NULL);
+}
+
+void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us)
+{
+    struct envelope env = envelope_make(FRAME_HEARTBEAT);
+    env.meta_bytes = (uint32_t)penstock__heartbeat__get_packed_size(beat);
+    send_frame(link, &env, beat);
+    link->beat_us = now_us;
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------------------------- */
+
+static void complain(struct link *link, const char *evt, uint64_t silent_us, uint64_t now_us)
+{
+    if (link->complained_us != 0 && now_us - link->complained_us < COMPLAIN_US)
+        return;
+    link->complained_us = now_us;
+    log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->options->broker, silent_us,
+              link->held->jobs);
+}
+
+static uint64_t silence_due_us(const struct link *link)
+{
+    return link->state == LINK_SERVING ? link->received_us + link->liveness_us : link->hello_us + HELLO_WAIT_US;
+}
+
+void link_check(struct link *link, uint64_t now_us)
+{
+    struct pen_error error = {0};
+    if (link->state == LINK_REFUSED || now_us < silence_due_us(link))
+        return;
+    complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
+             now_us);
+    if (link_connect(link, now_us, &error) != PEN_OK) {
+        log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
+        link->hello_us = now_us; /* try again as after an unanswered hello */
+    }
+}
+
+/* Three quarters of the interval: "at least every heartbeat_us" must hold under load, too. */
+uint64_t link_beat_due_us(const struct link *link)
+{
+    return link->state == LINK_SERVING ? link->beat_us + link->heartbeat_us - link->heartbeat_us / 4 : DEADLINE_NONE;
+}
+
+uint64_t link_next_us(const struct link *link)
+{
+    uint64_t silence_us = silence_due_us(link), beat_us = link_beat_due_us(link);
+    return silence_us < beat_us ? silence_us : beat_us;
+}

@@ -1,0 +1,127 @@
+/* options.c - the table, and what more than one row decides. */
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct setting table[] = {
+    {"broker", SETTING_TEXT, offsetof(struct options, broker), "tcp://127.0.0.1:5551", NULL, 0, 0, NULL,
+     "worker endpoint of the broker"},
+    {"models", SETTING_TEXT, offsetof(struct options, models), "models", NULL, 0, 0, NULL,
+     "folder of models: NAME/VERSION/model.onnx, config.json beside"},
+    {"model", SETTING_LIST, offsetof(struct options, model_choices), NULL, NULL, 0, 0, NULL,
+     "serve only NAME or NAME:VERSION (may be repeated)"},
+    {"backend", SETTING_TEXT, offsetof(struct options, backend), "auto", NULL, 0, 0, NULL,
+     "auto, or a backend that `penstock-engine info` lists"},
+    {"precision", SETTING_CHOICE, offsetof(struct options, precision), "any", NULL, 0, 0,
+     "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", "arithmetic; any = f32"},
+    {"placement", SETTING_CHOICE, offsetof(struct options, placement), "fallback", NULL, 0, 0, "strict|fallback",
+     "strict: a model that the backend cannot run whole is refused"},
+    {"slots", SETTING_INT, offsetof(struct options, slots), "0", "slots", 0, 64, NULL,
+     "jobs or batches at the same time; 0 = instance_group of the models, else 1"},
+    {"threads", SETTING_INT, offsetof(struct options, threads), "0", "threads", 0, 256, NULL,
+     "of each slot; 0 = processors (affinity, cgroup) / slots"},
+    {"memory-limit", SETTING_BYTES, offsetof(struct options, memory_limit), "0", "bytes", 0, INT64_MAX, NULL,
+     "of one model with its sessions; 0 = three quarters of what cgroup and host grant"},
+    {"queue-bytes", SETTING_BYTES, offsetof(struct options, queue_bytes), "0", "bytes", 0, INT64_MAX, NULL,
+     "inputs held at a time; 0 = a quarter of the memory, at most 1 GiB"},
+    {"frame-limit", SETTING_BYTES, offsetof(struct options, frame_limit), "256MiB", "bytes", 65536, INT64_MAX, NULL,
+     "largest frame accepted from the broker"},
+    {"name", SETTING_TEXT, offsetof(struct options, name), NULL, NULL, 0, 0, NULL, "for people; default HOST-PID"},
+    {"tag", SETTING_LIST, offsetof(struct options, tags), NULL, NULL, 0, 0, NULL,
+     "jobs may demand tags (may be repeated)"},
+    {"heartbeat", SETTING_DURATION, offsetof(struct options, heartbeat_us), "0", "us", 0, 3600000000, NULL,
+     "send at least this often; 0 = as the broker says"},
+    {"liveness", SETTING_DURATION, offsetof(struct options, liveness_us), "0", "us", 0, 3600000000, NULL,
+     "reconnect after this much silence; 0 = as the broker says"},
+    {"drain-timeout", SETTING_DURATION, offsetof(struct options, drain_timeout_us), "30s", "us", 0, 86400000000, NULL,
+     "after SIGTERM: wait this long for running jobs"},
+    {"watchdog", SETTING_DURATION, offsetof(struct options, watchdog_us), "60s", "us", 0, 86400000000, NULL,
+     "end the process when a run goes on this long past its deadline (or start, without one); 0 = off"},
+    {"spin", SETTING_DURATION, offsetof(struct options, spin_us), "50us", "us", 0, 1000000, NULL,
+     "busy wait before sleeping, where there is more than one processor; 0 = off"},
+    {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
+     "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
+    {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,
+     "serve even when no model could be loaded"},
+    {"log-level", SETTING_CHOICE, offsetof(struct options, log_level), "auto", NULL, 0, 0, "auto|debug|info|warn|error",
+     "auto = info, debug in debug mode"},
+    {"log-format", SETTING_CHOICE, offsetof(struct options, log_format), "text", NULL, 0, 0, "text|json",
+     "one line per event, on stderr"},
+    {.name = NULL},
+};
+
+const struct settings_program options_program = {
+    .name = "penstock-worker",
+    .usage = "penstock-worker [options]",
+    .about = "Loads the models of a folder, warms them up by executing them, and runs the jobs a broker sends.",
+    .after = "exit codes: 0 drained, 1 failure, 2 wrong option or backend, 3 no model could be loaded,\n"
+             "            4 refused by the broker, 5 the broker speaks another protocol, 6 a run was wedged\n"
+             "signals:    SIGTERM, SIGINT drain (finish, say goodbye, exit 0); a second one exits at once",
+    .table = table,
+};
+
+enum log_level options_log_level(const struct options *options)
+{
+    enum log_level level = strcmp(options->mode, "debug") == 0 ? LOG_DEBUG : LOG_INFO;
+    log_level_parse(options->log_level, &level); /* "auto" leaves it as it is */
+    return level;
+}
+
+static enum pen_precision precision_of(const char *name)
+{
+    static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return (enum pen_precision)i;
+    return PEN_PRECISION_ANY;
+}
+
+enum { BACKENDS_MAX = 16 };
+
+static void backends_list(const struct pen_backend_info *infos, size_t count, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count && used < room; i++)
+        if (infos[i].available) {
+            int wrote = snprintf(text + used, room - used, "%s%s", used ? ", " : "", infos[i].name);
+            used += wrote > 0 ? (size_t)wrote : 0;
+        }
+}
+
+static enum pen_status backend_check(const char *name, struct pen_error *reterr)
+{
+    struct pen_backend_info infos[BACKENDS_MAX];
+    char there[256];
+    if (strcmp(name, "auto") == 0)
+        return PEN_OK;
+    size_t count = pen_backends(infos, BACKENDS_MAX);
+    count = count < BACKENDS_MAX ? count : BACKENDS_MAX;
+    backends_list(infos, count, there, sizeof there);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(infos[i].name, name) != 0)
+            continue;
+        if (infos[i].available)
+            return PEN_OK;
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this host lacks the backend '%s' (%s); there is: %s", name,
+                             infos[i].reason, there);
+    }
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this build has no backend '%.64s'; there is: %s", name, there);
+}
+
+enum pen_status options_engine(const struct options *options, uint32_t threads, uint64_t memory_bytes,
+                               struct pen_engine_options *ret_engine, struct pen_error *reterr)
+{
+    enum pen_status status = backend_check(options->backend, reterr);
+    if (status != PEN_OK)
+        return status;
+    pen_engine_options_init(ret_engine);
+    ret_engine->backend = options->backend;
+    ret_engine->precision = precision_of(options->precision);
+    ret_engine->threads = threads;
+    ret_engine->strict = strcmp(options->placement, "strict") == 0;
+    ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
+    ret_engine->budget_bytes = memory_bytes;
+    return PEN_OK;
+}

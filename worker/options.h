@@ -1,0 +1,40 @@
+/*
+ * options.h - the settings of penstock-worker, from flags, environment and file.
+ *
+ * Ownership: texts belong to the settings_store. Threads: one-at-a-time, at start.
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include "logline.h"
+#include "penstock/engine.h"
+#include "settings.h"
+
+/* Exit codes of the program. */
+enum worker_exit {
+    WORKER_EXIT_OK = 0,      /* drained */
+    WORKER_EXIT_FAILED = 1,  /* something broke: memory, a thread, an unfinished drain */
+    WORKER_EXIT_USAGE = 2,   /* an option, an unknown backend, or one this host lacks */
+    WORKER_EXIT_MODELS = 3,  /* nothing could be loaded */
+    WORKER_EXIT_REFUSED = 4, /* the broker refuses this worker */
+    WORKER_EXIT_VERSION = 5, /* the broker speaks another protocol */
+    WORKER_EXIT_WEDGED = 6   /* the watchdog: a slot exceeded its job's hard limit */
+};
+
+struct options {
+    const char *broker, *models, *backend, *precision, *placement, *name, *mode, *log_level, *log_format;
+    struct setting_list model_choices, tags;
+    int64_t slots, threads;
+    int64_t memory_limit, queue_bytes, frame_limit;
+    int64_t heartbeat_us, liveness_us, drain_timeout_us, watchdog_us, spin_us;
+    bool allow_empty;
+};
+
+extern const struct settings_program options_program;
+
+/* The engine's part of the settings: precision, threads, strictness, checks. UNSUPPORTED names the backends there are. */
+enum pen_status options_engine(const struct options *options, uint32_t threads, uint64_t memory_bytes,
+                               struct pen_engine_options *ret_engine, struct pen_error *reterr);
+enum log_level options_log_level(const struct options *options);
+
+#endif

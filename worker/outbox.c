@@ -1,0 +1,238 @@
+/* outbox.c - RESULT messages and the way they go to the network thread. */
+#include "outbox.h"
+
+#include "tensor_codec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct outbox {
+    _Atomic(struct reply *) head; /* newest first */
+    atomic_bool sleeping;
+    int fd;
+};
+
+/* ---- one reply --------------------------------------------------------------------------------------------------------------------- */
+
+struct reply *reply_new(size_t jobs_room, size_t frames_room)
+{
+    struct reply *reply =
+        calloc(1, sizeof *reply + frames_room * sizeof(zmq_msg_t) + jobs_room * sizeof(struct job_id));
+    if (!reply)
+        return NULL;
+    reply->frames = (zmq_msg_t *)(reply + 1);
+    reply->frames_room = frames_room;
+    reply->jobs = (struct job_id *)(reply->frames + frames_room);
+    reply->jobs_room = jobs_room;
+    return reply;
+}
+
+static void frames_cut(struct reply *reply, size_t count)
+{
+    while (reply->frames_count > count)
+        zmq_msg_close(&reply->frames[--reply->frames_count]);
+}
+
+void reply_free(struct reply *reply)
+{
+    if (!reply)
+        return;
+    frames_cut(reply, 0);
+    free(reply);
+}
+
+static enum pen_status frame_open(struct reply *reply, size_t bytes, void **ret_data, struct pen_error *reterr)
+{
+    zmq_msg_t *frame = &reply->frames[reply->frames_count];
+    if (zmq_msg_init_size(frame, bytes) != 0)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a result of %zu bytes", bytes);
+    reply->frames_count++;
+    *ret_data = zmq_msg_data(frame);
+    return PEN_OK;
+}
+
+static enum pen_status header_add(struct reply *reply, struct envelope *env, const Penstock__ResultMeta *meta,
+                                  struct pen_error *reterr)
+{
+    void *data = NULL;
+    size_t bytes = penstock__result_meta__get_packed_size(meta);
+    if (bytes > FRAME_META_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the result's meta has %zu bytes, at most %u can travel", bytes,
+                             FRAME_META_BYTES_MAX);
+    enum pen_status status = frame_open(reply, FRAME_ENVELOPE_BYTES + bytes, &data, reterr);
+    if (status != PEN_OK)
+        return status;
+    env->meta_bytes = (uint32_t)bytes;
+    envelope_encode(env, data);
+    penstock__result_meta__pack(meta, (uint8_t *)data + FRAME_ENVELOPE_BYTES);
+    return PEN_OK;
+}
+
+static struct envelope result_envelope(const struct envelope *asked, enum pen_status status, enum precision precision,
+                                       const struct digest *digest)
+{
+    struct envelope env = envelope_make(FRAME_RESULT);
+    env.job = asked->job;
+    env.model_hash = asked->model_hash;
+    env.sequence_id = asked->sequence_id;
+    env.tenant_hash = asked->tenant_hash;
+    env.priority = asked->priority;
+    env.precision = (uint8_t)precision;
+    env.status = (uint8_t)status;
+    if (digest) {
+        env.digest = *digest;
+        env.flags = (uint16_t)(FRAME_FLAG_DIGEST | (asked->flags & FRAME_FLAG_DIGEST_SHA256));
+    }
+    return env;
+}
+
+enum pen_status reply_add(struct reply *reply, const struct envelope *asked, enum pen_status outcome,
+                          enum precision precision, const struct digest *digest, Penstock__ResultMeta *meta,
+                          const struct pen_tensor *outputs, size_t outputs_count, struct pen_error *reterr)
+{
+    Penstock__TensorDesc descs[FRAME_MAX_TENSORS], *pointers[FRAME_MAX_TENSORS];
+    uint32_t order[FRAME_MAX_TENSORS];
+    size_t raw = 0, before = reply->frames_count;
+    struct envelope env = result_envelope(asked, outcome, precision, digest);
+    if (outputs_count > FRAME_MAX_TENSORS || reply->jobs_count == reply->jobs_room)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a result has no room for %zu outputs", outputs_count);
+    tensors_encode(outputs, outputs_count, descs, pointers, order, &raw);
+    if (1 + raw > reply->frames_room - reply->frames_count)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a result has no room for %zu frames", raw);
+    meta->outputs = pointers;
+    meta->n_outputs = outputs_count;
+    env.frames = (uint8_t)raw;
+    enum pen_status status = header_add(reply, &env, meta, reterr);
+    for (size_t i = 0; status == PEN_OK && i < raw; i++) {
+        void *data = NULL;
+        const struct pen_tensor *output = &outputs[order[i]];
+        status = frame_open(reply, output->bytes, &data, reterr);
+        if (status == PEN_OK)
+            memcpy(data, output->data, output->bytes);
+        reply->bytes += output->bytes;
+    }
+    meta->outputs = NULL;
+    meta->n_outputs = 0;
+    if (status != PEN_OK) {
+        frames_cut(reply, before);
+        return status;
+    }
+    reply->jobs[reply->jobs_count++] = asked->job;
+    return PEN_OK;
+}
+
+static char *writable(const char *text)
+{
+    char *pointer; /* protobuf-c's structs have no const; packing only reads */
+    memcpy(&pointer, &text, sizeof pointer);
+    return pointer;
+}
+
+enum pen_status reply_add_error(struct reply *reply, const struct envelope *env, const struct identity *identity,
+                                enum pen_status status, const char *text, uint64_t worker_us)
+{
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    meta.error = writable(text);
+    meta.worker = writable(identity->worker);
+    meta.backend = writable(identity->backend);
+    meta.worker_us = worker_us;
+    return reply_add(reply, env, status, PRECISION_ANY, NULL, &meta, NULL, 0, NULL);
+}
+
+int reply_send(struct reply *reply, void *socket)
+{
+    int result = 0;
+    for (size_t i = 0; i < reply->frames_count && result == 0; i++) {
+        int more = i + 1 < reply->frames_count ? ZMQ_SNDMORE : 0;
+        result = zmq_msg_send(&reply->frames[i], socket, ZMQ_DONTWAIT | more) < 0 ? -1 : 0;
+    }
+    int error = errno;
+    reply_free(reply); /* closing a sent message is allowed and does nothing */
+    errno = error;
+    return result;
+}
+
+/* ---- the way to the network thread ------------------------------------------------------------------------------------------------ */
+
+struct outbox *outbox_new(void)
+{
+    struct outbox *outbox = calloc(1, sizeof *outbox);
+    if (!outbox)
+        return NULL;
+    outbox->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (outbox->fd < 0) {
+        free(outbox);
+        return NULL;
+    }
+    return outbox;
+}
+
+void outbox_free(struct outbox *outbox)
+{
+    if (!outbox)
+        return;
+    for (struct reply *reply = outbox_take_all(outbox), *next; reply; reply = next) {
+        next = reply->next;
+        reply_free(reply);
+    }
+    close(outbox->fd);
+    free(outbox);
+}
+
+int outbox_fd(const struct outbox *outbox)
+{
+    return outbox->fd;
+}
+
+void outbox_wake(struct outbox *outbox)
+{
+    uint64_t one = 1;
+    if (write(outbox->fd, &one, sizeof one) < 0) {
+        /* EAGAIN: 2^64 wakes are pending, one more changes nothing */
+    }
+}
+
+/* Sequentially consistent on purpose: either this push is seen by outbox_sleep, or `sleeping` is seen here. */
+void outbox_push(struct outbox *outbox, struct reply *reply)
+{
+    struct reply *head = atomic_load(&outbox->head);
+    do
+        reply->next = head;
+    while (!atomic_compare_exchange_weak(&outbox->head, &head, reply));
+    if (atomic_exchange(&outbox->sleeping, false))
+        outbox_wake(outbox);
+}
+
+struct reply *outbox_take_all(struct outbox *outbox)
+{
+    struct reply *oldest = NULL;
+    if (!atomic_load_explicit(&outbox->head, memory_order_relaxed))
+        return NULL;
+    for (struct reply *reply = atomic_exchange(&outbox->head, NULL), *next; reply; reply = next) {
+        next = reply->next;
+        reply->next = oldest;
+        oldest = reply;
+    }
+    return oldest;
+}
+
+bool outbox_sleep(struct outbox *outbox)
+{
+    atomic_store(&outbox->sleeping, true);
+    if (!atomic_load(&outbox->head))
+        return true;
+    atomic_store(&outbox->sleeping, false);
+    return false;
+}
+
+void outbox_awake(struct outbox *outbox, bool signalled)
+{
+    uint64_t wakes;
+    atomic_store(&outbox->sleeping, false);
+    if (signalled && read(outbox->fd, &wakes, sizeof wakes) < 0) {
+        /* EAGAIN: somebody else's wake, already taken */
+    }
+}

@@ -1,0 +1,322 @@
+/* serve.c - what each message does, and the order in which the loop looks at things. */
+#include "serve.h"
+
+#include "deadline.h"
+#include "signals.h"
+#include "watchdog.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define RECEIVE_BURST    256u     /* messages before results get their turn */
+#define BARRIER_WAIT_US  1000000u /* a broker that does not answer PING */
+#define WATCHDOG_STEP_US 250000u
+#define POLL_MS_MAX      10000
+
+static void dropped(struct serve *serve, enum pen_status status, const char *text)
+{
+    atomic_fetch_add(&serve->stats->messages_dropped, 1);
+    log_event(LOG_WARN, "message_dropped", "status=%s error=%s", pen_status_name(status), text);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Answers every job of a dispatch that is not taken. */
+static void dispatch_refuse(struct serve *serve, struct dispatch *dispatch, enum pen_status status, const char *text)
+{
+    struct reply *reply = reply_new(dispatch->jobs_count, dispatch->jobs_count);
+    for (size_t i = 0; reply && i < dispatch->jobs_count; i++)
+        reply_add_error(reply, &dispatch->jobs[i].env, serve->identity, status, text, 0);
+    atomic_fetch_add(&serve->stats->jobs_failed, dispatch->jobs_count);
+    dispatch_free(dispatch);
+    if (reply)
+        link_reply(serve->link, reply);
+}
+
+/* A SUBMIT that makes no sense as a whole is still answered when its first job's name could be read. */
+static void submit_refuse(struct serve *serve, const struct envelope *env, enum pen_status status, const char *text)
+{
+    struct reply *reply = env->job.client != 0 ? reply_new(1, 1) : NULL;
+    dropped(serve, status, text);
+    if (!reply)
+        return;
+    if (reply_add_error(reply, env, serve->identity, status, text, 0) == PEN_OK)
+        link_reply(serve->link, reply);
+    else
+        reply_free(reply);
+}
+
+static void on_submit(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    struct pen_error error = {0};
+    struct dispatch *dispatch = NULL;
+    enum pen_status status = inbox_dispatch(serve->inbox, message, now_us, &dispatch, &error);
+    if (status != PEN_OK) {
+        submit_refuse(serve, &message->env, status, error.text);
+        return;
+    }
+    status = held_add(serve->held, dispatch, &error);
+    if (status != PEN_OK) {
+        log_event(LOG_WARN, "dispatch_refused", "jobs=%zu bytes=%zu error=%s", dispatch->jobs_count, dispatch->bytes,
+                  error.text);
+        dispatch_refuse(serve, dispatch, status, error.text);
+        return;
+    }
+    handoff_push(serve->handoff, dispatch);
+}
+
+static void on_cancel(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    struct dispatch *dispatch = NULL;
+    struct job *job = held_find(serve->held, message->env.job, &dispatch);
+    int expected = JOB_WAITING;
+    if (!job)
+        return; /* answered already, or never ours */
+    if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_ANSWERED)) {
+        for (size_t i = 0; i < serve->slots_count; i++)
+            slot_cancel(serve->slots[i], job);
+        return;
+    }
+    struct reply *reply = reply_new(1, 1);
+    if (!reply)
+        return;
+    atomic_fetch_add(&serve->stats->jobs_cancelled, 1);
+    reply_add_error(reply, &job->env, serve->identity, PEN_ERR_CANCELLED, "the job was cancelled before it started",
+                    now_us - dispatch->received_us);
+    link_reply(serve->link, reply);
+}
+
+static void on_welcome(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    bool before = serve->link->state == LINK_SERVING;
+    link_welcome(serve->link, &message->env, message->meta, now_us);
+    if (serve->draining && !before && serve->link->state == LINK_SERVING) {
+        link_send(serve->link, FRAME_DRAIN); /* a new connection does not know yet */
+        link_send(serve->link, FRAME_PING);
+    }
+}
+
+static void on_ping(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    (void)message;
+    (void)now_us;
+    link_send(serve->link, FRAME_PONG);
+}
+
+static void on_pong(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    (void)message;
+    (void)now_us;
+    serve->barrier_passed = serve->draining; /* nothing else here sends PING */
+}
+
+static void on_resume(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    (void)message;
+    link_resume(serve->link, now_us);
+}
+
+static void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
+{
+    if (serve->draining)
+        return;
+    log_event(LOG_INFO, "drain", "reason=%s held_jobs=%zu", why, serve->held->jobs);
+    serve->draining = true;
+    serve->drain_us = now_us;
+    if (serve->link->state == LINK_SERVING) {
+        link_send(serve->link, FRAME_DRAIN);
+        link_send(serve->link, FRAME_PING); /* its PONG comes behind every dispatch sent before the DRAIN was read */
+    }
+}
+
+static void on_drain(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    (void)message;
+    drain_begin(serve, now_us, "broker");
+}
+
+static void on_life(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    (void)serve;
+    (void)message;
+    (void)now_us;
+}
+
+typedef void message_handler(struct serve *serve, struct message *message, uint64_t now_us);
+static message_handler *const handlers[FRAME_TYPE_COUNT] = {
+    [FRAME_SUBMIT] = on_submit, [FRAME_CANCEL] = on_cancel, [FRAME_WELCOME] = on_welcome, [FRAME_PING] = on_ping,
+    [FRAME_PONG] = on_pong,     [FRAME_RESUME] = on_resume, [FRAME_DRAIN] = on_drain,     [FRAME_HEARTBEAT] = on_life,
+};
+
+static void message_handle(struct serve *serve, struct message *message, uint64_t now_us)
+{
+    message_handler *handler = message->env.type < FRAME_TYPE_COUNT ? handlers[message->env.type] : NULL;
+    if (handler)
+        handler(serve, message, now_us);
+    else
+        dropped(serve, PEN_ERR_INVALID, "a message of a type that no broker sends to a worker");
+}
+
+/* True when there was anything. */
+static bool receive_some(struct serve *serve, uint64_t now_us)
+{
+    unsigned count = 0;
+    for (; count < RECEIVE_BURST && serve->link->socket; count++) {
+        struct message message = {0};
+        struct pen_error error = {0};
+        enum pen_status status = inbox_receive(serve->inbox, serve->link->socket, &message, &error);
+        if (status == PEN_ERR_UNAVAILABLE)
+            break;
+        serve->link->received_us = now_us;
+        if (status == PEN_ERR_VERSION)
+            link_version(serve->link, error.text);
+        if (status == PEN_OK)
+            message_handle(serve, &message, now_us);
+        else
+            dropped(serve, status, error.text);
+    }
+    return count > 0;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------------------------- */
+
+static bool send_some(struct serve *serve)
+{
+    struct reply *reply = outbox_take_all(serve->outbox);
+    bool any = reply != NULL;
+    for (struct reply *next; reply; reply = next) {
+        struct dispatch *finished = reply->finished;
+        next = reply->next;
+        link_reply(serve->link, reply);
+        if (finished) {
+            held_remove(serve->held, finished);
+            dispatch_free(finished);
+        }
+    }
+    return any;
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------------------------- */
+
+static void beat(struct serve *serve, uint64_t now_us)
+{
+    Penstock__Heartbeat message = PENSTOCK__HEARTBEAT__INIT;
+    for (size_t i = 0; i < serve->slots_count; i++) {
+        struct slot_running running;
+        slot_running(serve->slots[i], &running);
+        uint64_t age_us = running.busy && now_us > running.started_us ? now_us - running.started_us : 0;
+        message.slots_busy += running.busy;
+        message.oldest_running_us = age_us > message.oldest_running_us ? age_us : message.oldest_running_us;
+    }
+    message.jobs_done = atomic_load(&serve->stats->jobs_done);
+    message.jobs_failed = atomic_load(&serve->stats->jobs_failed);
+    message.compute_us = atomic_load(&serve->stats->compute_us);
+    message.rss_bytes = stats_rss_bytes();
+    message.queued = (uint32_t)handoff_length(serve->handoff);
+    link_heartbeat(serve->link, &message, now_us);
+}
+
+/* Ends the process: a slot that hangs in a kernel cannot be joined, and its neighbours' jobs are better run elsewhere. */
+static void watch(struct serve *serve, uint64_t now_us)
+{
+    if (serve->held->dispatches == 0 || serve->options->watchdog_us == 0)
+        return;
+    if (watchdog_check(serve->slots, serve->slots_count, (uint64_t)serve->options->watchdog_us, now_us) > 0)
+        _exit(WORKER_EXIT_WEDGED);
+}
+
+static bool barrier_over(const struct serve *serve, uint64_t now_us)
+{
+    return serve->barrier_passed || serve->link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
+}
+
+/* Returns -1 to go on, else the exit code. */
+static int drain_check(struct serve *serve, uint64_t now_us)
+{
+    if (!serve->draining)
+        return -1;
+    bool empty = serve->held->dispatches == 0 && !serve->link->unsent;
+    if (empty && barrier_over(serve, now_us)) {
+        link_send(serve->link, FRAME_GOODBYE);
+        serve->drained = true;
+        log_event(LOG_INFO, "drained", "jobs_done=%" PRIu64 " jobs_failed=%" PRIu64,
+                  (uint64_t)atomic_load(&serve->stats->jobs_done), (uint64_t)atomic_load(&serve->stats->jobs_failed));
+        return WORKER_EXIT_OK;
+    }
+    if (now_us - serve->drain_us < (uint64_t)serve->options->drain_timeout_us)
+        return -1;
+    log_event(LOG_ERROR, "drain_timeout", "held_jobs=%zu error=%s", serve->held->jobs,
+              "jobs still run after the time for draining: they are left to other workers");
+    _exit(WORKER_EXIT_FAILED); /* their slots cannot be joined */
+}
+
+/* Does what is due. Returns -1 to go on, else the exit code. */
+static int tick(struct serve *serve, uint64_t now_us)
+{
+    if (signals_asked())
+        drain_begin(serve, now_us, "signal");
+    link_check(serve->link, now_us);
+    if (serve->link->state == LINK_REFUSED)
+        return serve->link->exit_code;
+    if (now_us >= link_beat_due_us(serve->link))
+        beat(serve, now_us);
+    watch(serve, now_us);
+    return drain_check(serve, now_us);
+}
+
+static long poll_ms(const struct serve *serve, uint64_t now_us)
+{
+    uint64_t next_us = link_next_us(serve->link);
+    if (serve->held->dispatches > 0 && next_us > now_us + WATCHDOG_STEP_US)
+        next_us = now_us + WATCHDOG_STEP_US;
+    if (serve->draining && next_us > now_us + WATCHDOG_STEP_US)
+        next_us = now_us + WATCHDOG_STEP_US;
+    if (next_us <= now_us)
+        return 0;
+    uint64_t ms = (next_us - now_us + 999) / 1000;
+    return ms > POLL_MS_MAX ? POLL_MS_MAX : (long)ms;
+}
+
+static void sleep_for_events(struct serve *serve, uint64_t now_us)
+{
+    zmq_pollitem_t items[2] = {{.socket = serve->link->socket, .events = ZMQ_POLLIN},
+                               {.fd = outbox_fd(serve->outbox), .events = ZMQ_POLLIN}};
+    int first = serve->link->socket ? 0 : 1;
+    if (!outbox_sleep(serve->outbox))
+        return;
+    zmq_poll(items + first, 2 - first, poll_ms(serve, now_us)); /* EINTR: the signal has written the eventfd */
+    outbox_awake(serve->outbox, (items[1].revents & ZMQ_POLLIN) != 0);
+}
+
+/*
+ * Results first, then messages until there are none: a receive that finds nothing has taken all of the socket's signals, so that the poll behind
+ * it misses nothing. While there is traffic the loop spins for a moment before it sleeps.
+ */
+int serve_run(struct serve *serve)
+{
+    uint64_t spin_until_us = 0;
+    for (;;) {
+        uint64_t now_us = clock_now_us();
+        bool progress = send_some(serve);
+        progress |= receive_some(serve, now_us);
+        int code = tick(serve, now_us);
+        if (code >= 0)
+            return code;
+        if (progress) {
+            if (spin_until_us != 0)
+                spin_result(&serve->spin, true);
+            spin_until_us = spin_worthwhile(&serve->spin) ? now_us + serve->spin.limit_us : 0;
+            continue;
+        }
+        if (now_us < spin_until_us) {
+            spin_pause();
+            continue;
+        }
+        if (spin_until_us != 0)
+            spin_result(&serve->spin, false);
+        spin_until_us = 0;
+        sleep_for_events(serve, now_us);
+    }
+}

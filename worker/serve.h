@@ -1,0 +1,34 @@
+/*
+ * serve.h - the network thread's loop: messages in, results out, heartbeats, cancellations, drain. It never runs a kernel.
+ *
+ * Threads: owner - the network thread.
+ */
+#ifndef SERVE_H
+#define SERVE_H
+
+#include "link.h"
+#include "spin.h"
+
+struct serve {
+    struct link *link;
+    struct inbox *inbox;
+    struct outbox *outbox;
+    struct handoff *handoff;
+    struct held *held;
+    struct stats *stats;
+    struct slot *const *slots;
+    size_t slots_count;
+    const struct options *options;
+    const struct identity *identity;
+    struct spin spin;
+
+    bool draining;       /* asked to, by a signal or by the broker */
+    bool drained;        /* goodbye is said */
+    bool barrier_passed; /* the broker has read our DRAIN: no dispatch is on its way any more */
+    uint64_t drain_us;   /* when it began */
+};
+
+/* Until drained, refused or wedged. Returns the program's exit code. */
+int serve_run(struct serve *serve);
+
+#endif

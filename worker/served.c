@@ -1,0 +1,197 @@
+/* served.c - from a file to what the worker can promise about it. */
+#include "served.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define AUTO_BATCH 8u /* of models without config.json whose first dimension is named like a batch */
+
+int served_input(const struct served *served, const char *name)
+{
+    for (size_t i = 0; i < served->inputs_count; i++)
+        if (strcmp(served->inputs[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+int served_output(const struct served *served, const char *name)
+{
+    for (size_t i = 0; i < served->outputs_count; i++)
+        if (strcmp(served->outputs[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+size_t served_row_bytes(const struct served *served, const struct pen_tensor *tensor)
+{
+    uint64_t elements = 1;
+    size_t bytes = 0;
+    for (uint32_t i = served->max_batch_size > 0 ? 1 : 0; i < tensor->rank; i++)
+        elements *= (uint64_t)tensor->dims[i]; /* cannot overflow: the tensor's bytes were checked against its dims */
+    return pen_dtype_bytes(tensor->dtype, elements, &bytes) == 0 ? bytes : 0;
+}
+
+/* NULL when tensor `t` can be cut and joined along dims[0], else why not. */
+static const char *batch_obstacle(const struct pen_tensor *t)
+{
+    if (t->rank == 0 || t->dims[0] != -1)
+        return "has a fixed first dimension";
+    if (pen_dtype_bits(t->dtype) < 8)
+        return "has elements that do not fill whole bytes";
+    return NULL;
+}
+
+static bool batch_possible(const struct served *served, const char **ret_name, const char **ret_why)
+{
+    for (size_t i = 0; i < served->inputs_count + served->outputs_count; i++) {
+        const struct pen_tensor *t =
+            i < served->inputs_count ? &served->network_inputs[i] : &served->outputs[i - served->inputs_count];
+        *ret_name = t->name;
+        *ret_why = batch_obstacle(t);
+        if (*ret_why)
+            return false;
+    }
+    return served->inputs_count > 0;
+}
+
+/* A free first dimension may be a sequence or a count of boxes: without a config only its name makes it a batch. */
+static bool batch_named(const struct served *served)
+{
+    for (size_t i = 0; i < served->inputs_count; i++) {
+        const char *symbol = pen_model_symbol(served->model, i, 0);
+        if (!symbol || (strcasecmp(symbol, "n") != 0 && !strcasestr(symbol, "batch")))
+            return false;
+    }
+    return true;
+}
+
+static enum pen_status batch_decide(struct served *served, struct pen_error *reterr)
+{
+    const char *name = "", *why = "";
+    bool possible = batch_possible(served, &name, &why);
+    if (!served->config.batch_given) {
+        served->max_batch_size = possible && batch_named(served) ? AUTO_BATCH : 0;
+        return PEN_OK;
+    }
+    if (served->config.max_batch_size > 0 && !possible)
+        return pen_error_set(
+            reterr, PEN_ERR_INVALID,
+            "config.json says max_batch_size %u, but '%s' %s: say 0, or export the model with a free batch",
+            served->config.max_batch_size, name, why);
+    served->max_batch_size = served->config.max_batch_size;
+    return PEN_OK;
+}
+
+static enum pen_status names_check(const struct pen_tensor *tensors, size_t count, const char *what,
+                                   struct pen_error *reterr)
+{
+    if (count > SERVED_TENSORS_MAX)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the model has %zu %ss, at most %u can travel", count, what,
+                             SERVED_TENSORS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!tensors[i].name || !tensors[i].name[0] || strlen(tensors[i].name) > CONFIG_NAME_BYTES_MAX)
+            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%s %zu has no name of 1 to %u bytes", what, i,
+                                 CONFIG_NAME_BYTES_MAX);
+    return PEN_OK;
+}
+
+static enum pen_status pixels_join(struct served *served, struct pen_error *reterr)
+{
+    const struct config_preprocess *config = &served->config.preprocess;
+    int index = config->input[0] ? served_input(served, config->input) : 0;
+    if (index < 0)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                             "input.preprocess names the input '%s', which the model does not have", config->input);
+    if (!config->input[0] && served->inputs_count != 1)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "input.preprocess must say which of the %zu inputs it means",
+                             served->inputs_count);
+    if (served->strings)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "input.preprocess and text inputs in one model are not supported");
+    served->pixels_input = index;
+    return preprocess_init(&served->preprocess, config, &served->network_inputs[index], &served->inputs[index], reterr);
+}
+
+static enum pen_status signature_build(struct served *served, struct pen_error *reterr)
+{
+    served->network_inputs = pen_model_inputs(served->model, &served->inputs_count);
+    served->outputs = pen_model_outputs(served->model, &served->outputs_count);
+    enum pen_status status = names_check(served->network_inputs, served->inputs_count, "input", reterr);
+    if (status == PEN_OK)
+        status = names_check(served->outputs, served->outputs_count, "output", reterr);
+    if (status != PEN_OK)
+        return status;
+    served->inputs = calloc(served->inputs_count ? served->inputs_count : 1, sizeof *served->inputs);
+    if (!served->inputs)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
+    for (size_t i = 0; i < served->inputs_count; i++) {
+        served->inputs[i] = served->network_inputs[i];
+        served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
+    }
+    for (size_t i = served->outputs_count; i > 0; i--)
+        if (served->outputs[i - 1].dtype == PEN_DTYPE_F32)
+            served->labels_output = (int)(i - 1);
+    return served->config.preprocess.present ? pixels_join(served, reterr) : PEN_OK;
+}
+
+/* The model's content and every setting that changes what a caller gets for the same request. */
+static enum pen_status digest_build(struct served *served, struct pen_error *reterr)
+{
+    uint8_t content[16];
+    struct digest_stream *stream = digest_new(DIGEST_SHA256);
+    if (!stream)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's digest");
+    pen_model_digest(served->model, content);
+    digest_update(stream, content, sizeof content);
+    digest_update_text(stream, served->config.preprocess.text ? served->config.preprocess.text : "");
+    digest_update_u64(stream, served->config.softmax);
+    digest_update_u64(stream, served->config.labels_count);
+    for (size_t i = 0; i < served->config.labels_count; i++)
+        digest_update_text(stream, served->config.labels[i]);
+    served->digest = digest_final(stream);
+    digest_free(stream);
+    return PEN_OK;
+}
+
+enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t version, const char *path,
+                           struct config *config, struct served **ret_served, struct pen_error *reterr)
+{
+    struct served *served = calloc(1, sizeof *served);
+    if (!served) {
+        config_fini(config);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
+    }
+    snprintf(served->name, sizeof served->name, "%s", name);
+    served->version = version;
+    served->pixels_input = served->labels_output = -1;
+    served->config = *config;
+    config_init(config);
+
+    enum pen_status status = pen_model_load(engine, path, &served->model, reterr);
+    if (status == PEN_OK)
+        status = signature_build(served, reterr);
+    if (status == PEN_OK)
+        status = batch_decide(served, reterr);
+    if (status == PEN_OK)
+        status = digest_build(served, reterr);
+    if (status != PEN_OK) {
+        served_free(served);
+        return status;
+    }
+    served->cacheable = served->config.cache_enable && !pen_model_stochastic(served->model);
+    served->memory_bytes = pen_model_bytes(served->model);
+    *ret_served = served;
+    return PEN_OK;
+}
+
+void served_free(struct served *served)
+{
+    if (!served)
+        return;
+    pen_model_free(served->model);
+    free(served->inputs);
+    config_fini(&served->config);
+    free(served);
+}

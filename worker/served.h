@@ -1,0 +1,57 @@
+/*
+ * served.h - one loaded model as this worker serves it: what travels on the wire, whether jobs may share a batch, its content digest.
+ *
+ * Ownership: owns the engine's model, the config and all texts. Threads: one-at-a-time until it is warm, immutable afterwards.
+ */
+#ifndef SERVED_H
+#define SERVED_H
+
+#include "config.h"
+#include "digest.h"
+#include "penstock/engine.h"
+#include "preprocess.h"
+
+#define SERVED_TENSORS_MAX 64u /* inputs, and outputs; the wire's own limit */
+#define SERVED_WARM_MAX    36u
+
+struct warm_time {
+    uint32_t batch;
+    uint64_t cold_us, warm_us;
+};
+
+struct served {
+    char name[CONFIG_NAME_BYTES_MAX + 1];
+    uint64_t version;
+    struct config config;
+    struct pen_model *model;
+    const struct pen_tensor *network_inputs; /* what the engine takes; borrowed from the model */
+    struct pen_tensor *inputs; /* what travels: [inputs_count], the same order; uint8 where pixels are preprocessed */
+    size_t inputs_count;
+    const struct pen_tensor *outputs; /* [outputs_count], borrowed from the model */
+    size_t outputs_count;
+    uint32_t max_batch_size; /* 0 = dims[0] is no batch: jobs run one by one */
+    bool strings;            /* an input is of STRING: its size is known only when it is there */
+    int pixels_input;        /* index of the input that is preprocessed, -1 = none */
+    struct preprocess preprocess;
+    int labels_output; /* first f32 output, -1 = none */
+    struct digest digest;
+    bool cacheable;
+    uint64_t memory_bytes;
+    bool warmed;
+    struct warm_time warm[SERVED_WARM_MAX];
+    size_t warm_count;
+};
+
+/* Loads `path`. Takes over what `config` holds, also on failure (the config is then empty). */
+enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t version, const char *path,
+                           struct config *config, struct served **ret_served, struct pen_error *reterr);
+void served_free(struct served *served); /* after its sessions; NULL is fine */
+
+/* Index of the input or output of that name, -1 when there is none. */
+int served_input(const struct served *served, const char *name);
+int served_output(const struct served *served, const char *name);
+
+/* Bytes of one row (one step of dims[0], or the whole tensor when the model is not batched) for concrete dims. Not for STRING. */
+size_t served_row_bytes(const struct served *served, const struct pen_tensor *tensor);
+
+#endif

@@ -1,0 +1,44 @@
+/* signals.c - the handler counts, wakes the network thread, and on the second signal leaves. */
+#include "signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+static atomic_int asked;
+static atomic_int wake_fd = -1;
+
+static void handle(int number)
+{
+    int saved_errno = errno;
+    uint64_t one = 1;
+    int fd = atomic_load(&wake_fd);
+    if (atomic_fetch_add(&asked, 1) > 0)
+        _exit(128 + number);
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
+        /* full: a wake is pending already */
+    }
+    errno = saved_errno;
+}
+
+void signals_install(void)
+{
+    struct sigaction action = {.sa_handler = handle};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool signals_asked(void)
+{
+    return atomic_load(&asked) > 0;
+}
+
+void signals_wake(int fd)
+{
+    atomic_store(&wake_fd, fd);
+}

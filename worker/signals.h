@@ -1,0 +1,15 @@
+/*
+ * signals.h - SIGTERM and SIGINT ask for a drain; the second one ends the process at once. Installed before models load.
+ *
+ * Threads: signals_asked any; the rest one-at-a-time at start.
+ */
+#ifndef SIGNALS_H
+#define SIGNALS_H
+
+#include <stdbool.h>
+
+void signals_install(void);
+bool signals_asked(void);
+void signals_wake(int fd); /* an eventfd that is written when one comes; -1 = none */
+
+#endif

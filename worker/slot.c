@@ -1,0 +1,435 @@
+/* slot.c - open, compose, gather, run, split, answer. */
+#include "slot.h"
+
+#include "deadline.h"
+#include "gather.h"
+#include "labels.h"
+#include "logline.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARENA_BYTES (16u * 1024u * 1024u) /* metas of one dispatch, unpacked */
+
+struct slot {
+    struct slot_context context;
+    uint32_t number;
+    struct pen_session **sessions;
+    struct pen_stop *stop;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* guards what other threads look at: */
+    const struct batch *running;
+    uint64_t started_us, deadline_us;
+
+    struct meta_arena arena;
+    struct task tasks[GATHER_TASKS_MAX];
+    struct label_text labels[TASK_LABELS_MAX];
+    struct reply *reply;       /* the message under construction */
+    struct dispatch *dispatch; /* being worked on */
+};
+
+/* ---- answers ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Without memory for an answer the job would hang for ever: the broker runs the jobs of a dead worker elsewhere. */
+static void die_without_memory(void)
+{
+    log_event(LOG_ERROR, "out_of_memory", "error=%s",
+              "no memory for a result: this worker ends so that its jobs run elsewhere");
+    _exit(1);
+}
+
+static void reply_open(struct slot *slot, size_t jobs)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < slot->context.catalog->count; i++) {
+        size_t outputs = slot->context.catalog->models[i]->outputs_count;
+        most = outputs > most ? outputs : most;
+    }
+    slot->reply = reply_new(jobs, jobs * (1 + most));
+    if (!slot->reply)
+        die_without_memory();
+}
+
+static uint64_t worker_us(const struct slot *slot, uint64_t now_us)
+{
+    return now_us - slot->dispatch->received_us;
+}
+
+static void answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text)
+{
+    struct stats *stats = slot->context.stats;
+    atomic_store(&job->state, JOB_ANSWERED);
+    atomic_fetch_add(status == PEN_ERR_CANCELLED  ? &stats->jobs_cancelled
+                     : status == PEN_ERR_DEADLINE ? &stats->jobs_expired
+                                                  : &stats->jobs_failed,
+                     1);
+    if (reply_add_error(slot->reply, &job->env, slot->context.identity, status, text,
+                        worker_us(slot, clock_now_us())) != PEN_OK)
+        die_without_memory();
+}
+
+static char *writable(const char *text)
+{
+    char *pointer; /* protobuf-c's structs have no const; packing only reads */
+    memcpy(&pointer, &text, sizeof pointer);
+    return pointer;
+}
+
+struct timing {
+    uint64_t compute_us, worker_us;
+};
+
+static void meta_fill(const struct slot *slot, const struct batch *batch, struct timing timing,
+                      Penstock__ResultMeta *meta)
+{
+    const struct identity *identity = slot->context.identity;
+    const struct served *served = batch->served;
+    penstock__result_meta__init(meta);
+    meta->model = writable(served->name);
+    meta->version = served->version;
+    meta->backend = writable(identity->backend);
+    meta->device = writable(identity->device);
+    meta->library = writable(identity->library);
+    meta->worker = writable(identity->worker);
+    meta->precision = (uint32_t)identity->precision;
+    meta->compute_us = timing.compute_us;
+    meta->worker_us = timing.worker_us;
+    meta->batch_size = (uint32_t)batch->count;
+    meta->model_digest.data = (uint8_t *)writable((const char *)served->digest.bytes);
+    meta->model_digest.len = sizeof served->digest.bytes;
+}
+
+/* Labels go into the meta, so what they may take there is limited as well. */
+static void labels_fill(struct slot *slot, const struct task *task, const struct pen_tensor *scores, char **pointers,
+                        Penstock__ResultMeta *meta)
+{
+    size_t bytes = 0, kept = 0;
+    size_t count = labels_write(&task->served->config, scores, task->rows, task->labels, slot->labels, TASK_LABELS_MAX);
+    for (; kept < count; kept++) {
+        bytes += strlen(slot->labels[kept].text) + 8;
+        if (bytes > FRAME_META_BYTES_MAX / 2)
+            break;
+        pointers[kept] = slot->labels[kept].text;
+    }
+    meta->labels = pointers;
+    meta->n_labels = kept;
+}
+
+/* The rows of output `index` that belong to the task, wanted or not. */
+static struct pen_tensor rows_of(const struct batch *batch, const struct task *task, uint32_t first_row,
+                                 const struct pen_tensor *output)
+{
+    struct pen_tensor view = *output;
+    if (batch->count > 1) {
+        size_t row = output->bytes / batch->rows;
+        view.bytes = row * task->rows;
+        view.data = (const uint8_t *)output->data + row * first_row;
+    }
+    return view;
+}
+
+static void answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
+                          const struct pen_tensor *outputs, size_t count, struct timing timing)
+{
+    Penstock__ResultMeta meta;
+    char *label_pointers[TASK_LABELS_MAX];
+    struct pen_tensor views[SERVED_TENSORS_MAX];
+    struct pen_error error = {0};
+    struct task *task = batch->tasks[index];
+    int labels = batch->served->labels_output;
+    meta_fill(slot, batch, timing, &meta);
+    if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
+        struct pen_tensor scores = rows_of(batch, task, first_row, &outputs[labels]);
+        labels_fill(slot, task, &scores, label_pointers, &meta);
+    }
+    size_t taken = gather_split(batch, index, first_row, outputs, count, views);
+    enum pen_status status = reply_add(slot->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
+                                       task->digested ? &task->digest : NULL, &meta, views, taken, &error);
+    if (status != PEN_OK) {
+        answer_error(slot, task->job, status, error.text);
+        return;
+    }
+    atomic_store(&task->job->state, JOB_ANSWERED);
+    atomic_fetch_add(&slot->context.stats->jobs_done, 1);
+}
+
+/* ---- running a batch --------------------------------------------------------------------------------------------------------------- */
+
+/* A batch may stop when none of its jobs can use the answer any more. */
+static uint64_t batch_deadline(const struct batch *batch)
+{
+    uint64_t latest = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        latest = batch->tasks[i]->job->deadline_us > latest ? batch->tasks[i]->job->deadline_us : latest;
+    return latest;
+}
+
+static void running_set(struct slot *slot, const struct batch *batch, uint64_t now_us)
+{
+    pthread_mutex_lock(&slot->lock);
+    slot->running = batch;
+    slot->started_us = now_us;
+    slot->deadline_us = batch ? batch_deadline(batch) : DEADLINE_NONE;
+    if (batch)
+        pen_stop_arm(slot->stop, slot->deadline_us);
+    pthread_mutex_unlock(&slot->lock);
+}
+
+static bool batch_wanted(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (!atomic_load(&batch->tasks[i]->job->cancelled))
+            return true;
+    return false;
+}
+
+/* Answers what must not start any more and takes it out of the batch. */
+static void batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct task *task = batch->tasks[i];
+        if (atomic_load(&task->job->cancelled)) {
+            answer_error(slot, task->job, PEN_ERR_CANCELLED, "the job was cancelled before it started");
+        } else if (task->job->deadline_us <= now_us) {
+            answer_error(slot, task->job, PEN_ERR_DEADLINE, "the deadline passed before the job started on the worker");
+        } else {
+            batch->tasks[kept++] = task;
+            continue;
+        }
+        batch->rows -= task->rows;
+    }
+    batch->count = kept;
+}
+
+static enum pen_status engine_run(struct slot *slot, const struct batch *batch, const struct pen_tensor **ret_outputs,
+                                  size_t *ret_count, struct pen_error *reterr)
+{
+    struct pen_session *session = slot->sessions[batch->tasks[0]->model];
+    if (batch->served->strings) /* the size of texts is known only when they are there: no buffer to bind */
+        return pen_session_run(session, batch->tasks[0]->inputs, batch->served->inputs_count, slot->stop, ret_outputs,
+                               ret_count, reterr);
+    enum pen_status status = gather_inputs(session, batch, reterr);
+    if (status != PEN_OK)
+        return status;
+    return pen_session_run_bound(session, slot->stop, ret_outputs, ret_count, reterr);
+}
+
+static void answer_failure(struct slot *slot, const struct batch *batch, enum pen_status status, const char *text)
+{
+    uint64_t now_us = clock_now_us();
+    for (size_t i = 0; i < batch->count; i++) {
+        struct job *job = batch->tasks[i]->job;
+        if (atomic_load(&job->cancelled))
+            answer_error(slot, job, PEN_ERR_CANCELLED, "the job was cancelled while it ran");
+        else if (job->deadline_us <= now_us)
+            answer_error(slot, job, PEN_ERR_DEADLINE, "the deadline passed while the job ran");
+        else
+            answer_error(slot, job, status, text);
+    }
+}
+
+static void answer_batch(struct slot *slot, const struct batch *batch, const struct pen_tensor *outputs, size_t count,
+                         struct timing timing)
+{
+    uint32_t row = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct task *task = batch->tasks[i];
+        if (atomic_load(&task->job->cancelled))
+            answer_error(slot, task->job, PEN_ERR_CANCELLED, "the job was cancelled while it ran");
+        else
+            answer_result(slot, batch, i, row, outputs, count, timing);
+        row += task->rows;
+    }
+}
+
+/* Runs and answers the batch. False, nothing answered: its jobs should run one by one. */
+static bool batch_try(struct slot *slot, struct batch *batch)
+{
+    const struct pen_tensor *outputs = NULL;
+    size_t count = 0;
+    struct pen_error error = {0};
+    uint64_t start_us = clock_now_us();
+    batch_prune(slot, batch, start_us);
+    if (batch->count == 0)
+        return true;
+    running_set(slot, batch, start_us);
+    enum pen_status status =
+        batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
+    uint64_t end_us = clock_now_us();
+    running_set(slot, NULL, end_us);
+    atomic_fetch_add(&slot->context.stats->compute_us, end_us - start_us);
+    atomic_fetch_add(&slot->context.stats->batches, 1);
+    if (status == PEN_OK && gather_can_split(batch, outputs, count)) {
+        answer_batch(slot, batch, outputs, count,
+                     (struct timing){.compute_us = end_us - start_us, .worker_us = worker_us(slot, end_us)});
+        return true;
+    }
+    bool stopped = status == PEN_ERR_CANCELLED || status == PEN_ERR_DEADLINE;
+    if (batch->count > 1 && !stopped)
+        return false;
+    answer_failure(slot, batch, status, error.text);
+    return true;
+}
+
+static void batch_run(struct slot *slot, struct batch *batch)
+{
+    if (batch_try(slot, batch))
+        return;
+    log_event(LOG_WARN, "batch_split", "model=%s jobs=%zu", batch->served->name, batch->count);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct batch alone = {
+            .served = batch->served, .tasks = {batch->tasks[i]}, .count = 1, .rows = batch->tasks[i]->rows};
+        batch_try(slot, &alone);
+    }
+}
+
+/* ---- a dispatch -------------------------------------------------------------------------------------------------------------------- */
+
+/* Opens what nobody has answered; refusals are answered at once. Returns the number of tasks. */
+static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < dispatch->jobs_count; i++) {
+        struct job *job = &dispatch->jobs[i];
+        struct pen_error error = {0};
+        int expected = JOB_WAITING;
+        if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_RUNNING))
+            continue; /* cancelled in the queue */
+        enum pen_status status =
+            task_open(slot->context.catalog, &slot->arena, dispatch, job, &slot->tasks[count], &error);
+        if (status == PEN_OK)
+            count++;
+        else
+            answer_error(slot, job, status, error.text);
+    }
+    return count;
+}
+
+static void reply_push(struct slot *slot, struct dispatch *finished)
+{
+    slot->reply->finished = finished;
+    outbox_push(slot->context.outbox, slot->reply);
+    slot->reply = NULL;
+}
+
+static void dispatch_run(struct slot *slot, struct dispatch *dispatch)
+{
+    struct batch batch;
+    size_t done = 0;
+    slot->dispatch = dispatch;
+    meta_arena_reset(&slot->arena);
+    reply_open(slot, dispatch->jobs_count);
+    size_t count = tasks_open(slot, dispatch);
+    while (gather_compose(slot->tasks, count, &batch)) {
+        if (done > 0) { /* what is ready does not wait for the rest */
+            reply_push(slot, NULL);
+            reply_open(slot, count - done);
+        }
+        done += batch.count;
+        batch_run(slot, &batch);
+    }
+    reply_push(slot, dispatch); /* the dispatch may be gone from here on */
+}
+
+static void *slot_main(void *argument)
+{
+    struct slot *slot = argument;
+    struct dispatch *dispatch;
+    char name[16];
+    snprintf(name, sizeof name, "slot-%u", slot->number);
+    pthread_setname_np(pthread_self(), name);
+    while ((dispatch = handoff_take(slot->context.handoff)))
+        dispatch_run(slot, dispatch);
+    return NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------------------------- */
+
+enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct pen_session **sessions,
+                         struct slot **ret_slot, struct pen_error *reterr)
+{
+    struct slot *slot = calloc(1, sizeof *slot);
+    struct pen_stop *stop = slot ? pen_stop_new() : NULL;
+    if (!stop) {
+        for (size_t i = 0; i < context->catalog->count; i++)
+            pen_session_free(sessions[i]);
+        free(sessions);
+        free(slot);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for slot %u", number);
+    }
+    slot->context = *context;
+    slot->number = number;
+    slot->sessions = sessions;
+    slot->stop = stop;
+    slot->deadline_us = DEADLINE_NONE;
+    pthread_mutex_init(&slot->lock, NULL);
+    meta_arena_init(&slot->arena, ARENA_BYTES);
+    *ret_slot = slot;
+    return PEN_OK;
+}
+
+enum pen_status slot_start(struct slot *slot, struct pen_error *reterr)
+{
+    sigset_t all, before;
+    sigfillset(&all); /* signals go to the network thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&slot->thread, NULL, slot_main, slot);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot start the thread of slot %u: %s", slot->number,
+                             strerror(error));
+    slot->started = true;
+    return PEN_OK;
+}
+
+void slot_join(struct slot *slot)
+{
+    if (slot->started)
+        pthread_join(slot->thread, NULL);
+    slot->started = false;
+}
+
+void slot_free(struct slot *slot)
+{
+    if (!slot)
+        return;
+    for (size_t i = 0; i < slot->context.catalog->count; i++)
+        pen_session_free(slot->sessions[i]);
+    free(slot->sessions);
+    pen_stop_free(slot->stop);
+    meta_arena_fini(&slot->arena);
+    pthread_mutex_destroy(&slot->lock);
+    reply_free(slot->reply);
+    free(slot);
+}
+
+void slot_cancel(struct slot *slot, struct job *job)
+{
+    atomic_store(&job->cancelled, true);
+    pthread_mutex_lock(&slot->lock);
+    if (slot->running && !batch_wanted(slot->running))
+        pen_stop_now(slot->stop);
+    pthread_mutex_unlock(&slot->lock);
+}
+
+void slot_running(struct slot *slot, struct slot_running *ret_running)
+{
+    *ret_running = (struct slot_running){0};
+    pthread_mutex_lock(&slot->lock);
+    if (slot->running) {
+        ret_running->busy = true;
+        ret_running->started_us = slot->started_us;
+        ret_running->deadline_us = slot->deadline_us;
+        ret_running->job = slot->running->tasks[0]->job->env.job;
+        snprintf(ret_running->model, sizeof ret_running->model, "%.63s", slot->running->served->name);
+    }
+    pthread_mutex_unlock(&slot->lock);
+}

@@ -1,0 +1,47 @@
+/*
+ * slot.h - a compute slot: one thread with one session per model, that takes dispatches, runs them in batches and pushes results.
+ *
+ * A batch that fails as a whole is run again job by job, so that one bad job does not fail its neighbours.
+ *
+ * Threads: slot_new and slot_free one-at-a-time (slots must be stopped); slot_cancel, slot_running any.
+ */
+#ifndef SLOT_H
+#define SLOT_H
+
+#include "catalog.h"
+#include "handoff.h"
+#include "outbox.h"
+#include "stats.h"
+
+struct slot;
+
+/* What a slot works with. Borrowed for its life. */
+struct slot_context {
+    const struct catalog *catalog;
+    struct handoff *handoff;
+    struct outbox *outbox;
+    struct stats *stats;
+    const struct identity *identity;
+};
+
+/* `sessions`: one per model of the catalog, in its order; taken over also on failure. */
+enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct pen_session **sessions,
+                         struct slot **ret_slot, struct pen_error *reterr);
+enum pen_status slot_start(struct slot *slot,
+                           struct pen_error *reterr); /* its thread; it ends when the handoff is closed */
+void slot_join(struct slot *slot);                    /* waits for the thread; a slot never started is fine */
+void slot_free(struct slot *slot);                    /* NULL is fine */
+
+/* The job is not wanted: when nothing else in the slot's batch is, the run stops between layers. */
+void slot_cancel(struct slot *slot, struct job *job);
+
+struct slot_running {
+    bool busy;
+    uint64_t started_us;
+    uint64_t deadline_us; /* latest of the batch, DEADLINE_NONE when one has none */
+    struct job_id job;    /* first of the batch */
+    char model[64];
+};
+void slot_running(struct slot *slot, struct slot_running *ret_running);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * stats.h - what this worker has done: the numbers of its heartbeats. Threads: any (atomics).
+ */
+#ifndef STATS_H
+#define STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct stats {
+    atomic_uint_fast64_t jobs_done, jobs_failed, jobs_cancelled, jobs_expired;
+    atomic_uint_fast64_t batches, compute_us;
+    atomic_uint_fast64_t messages_dropped; /* from the broker, senseless */
+};
+
+uint64_t stats_rss_bytes(void); /* of this process; 0 where /proc is missing */
+
+#endif

@@ -1,0 +1,203 @@
+/* task.c - from a header frame and its tensor frames to checked inputs. */
+#include "task.h"
+
+#include "job_meta.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void *arena_take(struct meta_arena *arena, size_t count, size_t size)
+{
+    size_t bytes = (count ? count : 1) * size;
+    void *memory = arena->allocator.alloc(arena->allocator.allocator_data, bytes);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+static enum pen_status no_room(struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the metas of this dispatch need more memory than a slot grants");
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool dims_fit(const struct pen_tensor *sig, const struct pen_tensor *t)
+{
+    if (sig->rank != t->rank)
+        return false;
+    for (uint32_t i = 0; i < sig->rank; i++)
+        if (sig->dims[i] >= 0 && sig->dims[i] != t->dims[i])
+            return false;
+    return true;
+}
+
+static enum pen_status input_check(const struct served *served, const struct pen_tensor *sig,
+                                   const struct pen_tensor *t, uint32_t *rows, struct pen_error *reterr)
+{
+    char got[128], want[128];
+    if (t->dtype != sig->dtype)
+        return pen_error_set(reterr, PEN_ERR_DTYPE, "input '%s' is %s, model '%s' takes %s", sig->name,
+                             pen_dtype_name(t->dtype), served->name, pen_dtype_name(sig->dtype));
+    if (!dims_fit(sig, t))
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "input '%s' is %s, model '%s' takes %s", sig->name,
+                             pen_shape_text(t->dims, t->rank, got, sizeof got), served->name,
+                             pen_shape_text(sig->dims, sig->rank, want, sizeof want));
+    if (served->max_batch_size == 0)
+        return PEN_OK;
+    if (t->dims[0] < 1 || t->dims[0] > (int64_t)served->max_batch_size)
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "input '%s' has %" PRId64 " rows, model '%s' takes 1 to %u",
+                             sig->name, t->dims[0], served->name, served->max_batch_size);
+    if (*rows != 0 && *rows != (uint32_t)t->dims[0])
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "input '%s' has %" PRId64 " rows, another input has %u", sig->name,
+                             t->dims[0], *rows);
+    *rows = (uint32_t)t->dims[0];
+    return PEN_OK;
+}
+
+static enum pen_status missing_input(const struct served *served, uint64_t seen, struct pen_error *reterr)
+{
+    for (size_t i = 0; i < served->inputs_count; i++)
+        if (!(seen & UINT64_C(1) << i))
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "input '%s' of model '%s' is missing",
+                                 served->inputs[i].name, served->name);
+    return PEN_OK;
+}
+
+enum pen_status task_match_inputs(const struct served *served, const struct pen_tensor *tensors, size_t count,
+                                  struct pen_tensor *inputs, uint32_t *ret_rows, struct pen_error *reterr)
+{
+    uint64_t seen = 0;
+    uint32_t rows = 0;
+    for (size_t i = 0; i < count; i++) {
+        int index = served_input(served, tensors[i].name);
+        if (index < 0)
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%s' has no input '%s'%s%s", served->name,
+                                 tensors[i].name, served->inputs_count == 1 ? "; its input is " : "",
+                                 served->inputs_count == 1 ? served->inputs[0].name : "");
+        enum pen_status status = input_check(served, &served->inputs[index], &tensors[i], &rows, reterr);
+        if (status != PEN_OK)
+            return status;
+        inputs[index] = tensors[i];
+        seen |= UINT64_C(1) << index;
+    }
+    enum pen_status status = missing_input(served, seen, reterr);
+    if (status == PEN_OK)
+        *ret_rows = rows ? rows : 1;
+    return status;
+}
+
+/* ---- outputs, parameters --------------------------------------------------------------------------------------------------- */
+
+static enum pen_status outputs_choose(struct task *task, const Penstock__JobMeta *meta, struct pen_error *reterr)
+{
+    if (meta->n_outputs == 0) {
+        task->outputs = UINT64_MAX;
+        return PEN_OK;
+    }
+    for (size_t i = 0; i < meta->n_outputs; i++) {
+        int index = served_output(task->served, meta->outputs[i]);
+        if (index < 0)
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%s' has no output '%.255s'", task->served->name,
+                                 meta->outputs[i]);
+        task->outputs |= UINT64_C(1) << index;
+    }
+    return PEN_OK;
+}
+
+static enum pen_status parameters_read(struct task *task, const Penstock__JobMeta *meta, struct pen_error *reterr)
+{
+    if (meta->n_parameters > 64)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%zu parameters, at most 64 are allowed", meta->n_parameters);
+    for (size_t i = 0; i < meta->n_parameters; i++) {
+        const Penstock__Parameter *p = meta->parameters[i];
+        if (strcmp(p->name, "labels") != 0)
+            continue;
+        if (p->value_case != PENSTOCK__PARAMETER__VALUE_INTEGER || p->integer < 0 || p->integer > TASK_LABELS_MAX)
+            return pen_error_set(reterr, PEN_ERR_INVALID, "parameter 'labels' must be an integer from 0 to %u",
+                                 TASK_LABELS_MAX);
+        task->labels = (uint32_t)p->integer;
+    }
+    return PEN_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
+
+/* Of the bytes that are about to run, not of what the envelope says. */
+static enum pen_status digest_make(struct task *task, struct meta_arena *arena, const Penstock__JobMeta *meta,
+                                   const struct pen_tensor *tensors, struct pen_error *reterr)
+{
+    uint16_t flags = task->job->env.flags;
+    if (!(flags & FRAME_FLAG_DIGEST))
+        return PEN_OK;
+    enum digest_kind kind = flags & FRAME_FLAG_DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
+    enum pen_status status = job_meta_digest(kind, meta, tensors, arena, &task->digest);
+    if (status != PEN_OK)
+        return pen_error_set(reterr, status, "the request's digest cannot be computed: %s", pen_status_name(status));
+    task->digested = true;
+    return PEN_OK;
+}
+
+static enum pen_status tensors_open(struct task *task, struct meta_arena *arena, const struct dispatch *dispatch,
+                                    const Penstock__JobMeta *meta, struct pen_error *reterr)
+{
+    struct raw_frame raw[FRAME_MAX_TENSORS];
+    struct pen_tensor tensors[FRAME_MAX_TENSORS];
+    const struct job *job = task->job;
+    for (size_t i = 0; i < job->env.frames; i++) {
+        zmq_msg_t *frame = &dispatch->frames[job->first_frame + i];
+        raw[i] = (struct raw_frame){.data = zmq_msg_data(frame), .bytes = zmq_msg_size(frame)};
+    }
+    enum pen_status status =
+        tensors_decode(meta->inputs, meta->n_inputs, raw, job->env.frames, "input", tensors, reterr);
+    if (status != PEN_OK)
+        return status;
+    task->inputs = arena_take(arena, task->served->inputs_count, sizeof *task->inputs);
+    if (!task->inputs)
+        return no_room(reterr);
+    status = task_match_inputs(task->served, tensors, meta->n_inputs, task->inputs, &task->rows, reterr);
+    return status == PEN_OK ? digest_make(task, arena, meta, tensors, reterr) : status;
+}
+
+static enum pen_status model_find(struct task *task, const struct catalog *catalog, const Penstock__JobMeta *meta,
+                                  struct pen_error *reterr)
+{
+    task->served = catalog_find(catalog, meta->model, meta->version, &task->model);
+    if (task->served)
+        return PEN_OK;
+    if (meta->version != 0)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "this worker has no model '%.255s' of version %" PRIu64,
+                             meta->model, meta->version);
+    return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "this worker has no model '%.255s'", meta->model);
+}
+
+enum pen_status task_open(const struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
+                          struct job *job, struct task *ret_task, struct pen_error *reterr)
+{
+    *ret_task = (struct task){.job = job};
+    if (job->env.meta_bytes > FRAME_META_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job's meta has %u bytes, at most %u are allowed",
+                             job->env.meta_bytes, FRAME_META_BYTES_MAX);
+    const Penstock__JobMeta *meta = meta_unpack(arena, &penstock__job_meta__descriptor, job->meta, job->env.meta_bytes);
+    if (!meta)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta, or needs too much memory");
+    enum pen_status status = model_find(ret_task, catalog, meta, reterr);
+    if (status == PEN_OK)
+        status = tensors_open(ret_task, arena, dispatch, meta, reterr);
+    if (status == PEN_OK)
+        status = outputs_choose(ret_task, meta, reterr);
+    if (status == PEN_OK)
+        status = parameters_read(ret_task, meta, reterr);
+    return status;
+}
+
+bool task_joins(const struct task *a, const struct task *b)
+{
+    if (a->served != b->served || a->served->max_batch_size == 0 || a->served->strings)
+        return false;
+    for (size_t i = 0; i < a->served->inputs_count; i++)
+        for (uint32_t d = 1; d < a->inputs[i].rank; d++)
+            if (a->inputs[i].dims[d] != b->inputs[i].dims[d])
+                return false;
+    return true;
+}

@@ -1,0 +1,43 @@
+/*
+ * task.h - a job opened on a slot: its meta unpacked, its model found, its inputs checked against the signature.
+ *
+ * Everything a task points at lives in the slot's arena or in the dispatch's frames. Threads: one-at-a-time (a slot's).
+ */
+#ifndef TASK_H
+#define TASK_H
+
+#include "catalog.h"
+#include "inbox.h"
+#include "job.pb-c.h"
+#include "tensor_codec.h"
+
+#define TASK_LABELS_MAX 256u /* labels in one result, over all its rows */
+
+struct task {
+    struct job *job;
+    const struct served *served;
+    size_t model;              /* its place in the catalog */
+    struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they travelled */
+    uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
+    uint64_t outputs;          /* bit i: output i is wanted */
+    uint32_t labels;           /* top labels wanted per row, 0 = none */
+    bool digested;
+    struct digest digest; /* of the inputs that are about to run */
+    bool taken;           /* part of a batch already */
+};
+
+/*
+ * Opens `job` of `dispatch`. On failure the status is the job's typed answer: NOT_FOUND (model, input, output), SHAPE, DTYPE, CORRUPT, TOO_LARGE,
+ * INVALID; *ret_task is undefined then.
+ */
+enum pen_status task_open(const struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
+                          struct job *job, struct task *ret_task, struct pen_error *reterr);
+
+/* May both run in one batch: same model, same dims but for the batch? */
+bool task_joins(const struct task *a, const struct task *b);
+
+/* Checks `count` named tensors against the signature; fills inputs in the model's order and *ret_rows. */
+enum pen_status task_match_inputs(const struct served *served, const struct pen_tensor *tensors, size_t count,
+                                  struct pen_tensor *inputs, uint32_t *ret_rows, struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,183 @@
+/* warmup.c - which shapes, and how often: as little as gives a median. */
+#include "warmup.h"
+
+#include "logline.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define WARM_RUNS      3u      /* the median of three */
+#define WARM_RUNS_STOP 100000u /* us: a run this long is not repeated */
+
+static const struct config_warm_input *entry_input(const struct config_warmup *entry, const char *name)
+{
+    for (size_t i = 0; entry && i < entry->inputs_count; i++)
+        if (strcmp(entry->inputs[i].name, name) == 0)
+            return &entry->inputs[i];
+    return NULL;
+}
+
+/* dims of model_warmup count without the batch dimension where the model has one, as in Triton. */
+static enum pen_status entry_apply(const struct config_warm_input *given, uint32_t skip, struct pen_tensor *input,
+                                   struct pen_error *reterr)
+{
+    if (given->rank + skip != input->rank)
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "model_warmup gives input '%s' %u dimensions, the model takes %u",
+                             given->name, given->rank, input->rank - skip);
+    for (uint32_t d = 0; d < given->rank; d++) {
+        int64_t *dim = &input->dims[d + skip];
+        if (*dim >= 0 && *dim != given->dims[d])
+            return pen_error_set(reterr, PEN_ERR_SHAPE,
+                                 "model_warmup gives dimension %u of input '%s' as %" PRId64
+                                 ", the model takes %" PRId64,
+                                 d, given->name, given->dims[d], *dim);
+        *dim = given->dims[d];
+    }
+    return PEN_OK;
+}
+
+static void pixels_apply(const struct preprocess *pre, struct pen_tensor *input)
+{
+    input->dims[1] = pre->nhwc ? pre->height : pre->channels;
+    input->dims[2] = pre->nhwc ? pre->width : pre->height;
+    input->dims[3] = pre->nhwc ? pre->channels : pre->width;
+}
+
+enum pen_status warmup_shape(const struct served *served, uint32_t batch, const struct config_warmup *entry,
+                             struct warm_shape *ret_shape, struct pen_error *reterr)
+{
+    uint32_t skip = served->max_batch_size > 0 ? 1 : 0;
+    ret_shape->batch = skip ? batch : 0;
+    for (size_t i = 0; i < served->inputs_count; i++) {
+        struct pen_tensor *input = &ret_shape->inputs[i];
+        *input = served->network_inputs[i];
+        const struct config_warm_input *given = entry_input(entry, input->name);
+        if (skip)
+            input->dims[0] = batch;
+        if ((int)i == served->pixels_input)
+            pixels_apply(&served->preprocess, input);
+        enum pen_status status = given ? entry_apply(given, skip, input, reterr) : PEN_OK;
+        if (status != PEN_OK)
+            return status;
+        for (uint32_t d = 0; d < input->rank; d++)
+            if (input->dims[d] < 0)
+                return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                                     "dimension %u of input '%s' is open: name it in model_warmup", d, input->name);
+    }
+    return PEN_OK;
+}
+
+static size_t batch_insert(uint32_t *batches, size_t count, uint32_t batch)
+{
+    size_t at = 0;
+    while (at < count && batches[at] < batch)
+        at++;
+    if (at < count && batches[at] == batch)
+        return count;
+    memmove(batches + at + 1, batches + at, (count - at) * sizeof *batches);
+    batches[at] = batch;
+    return count + 1;
+}
+
+size_t warmup_batches(const struct served *served, uint32_t ret_batches[SERVED_WARM_MAX])
+{
+    const struct config *config = &served->config;
+    size_t count = 0;
+    count = batch_insert(ret_batches, count, 1);
+    if (served->max_batch_size == 0)
+        return count;
+    count = batch_insert(ret_batches, count, served->max_batch_size);
+    for (size_t i = 0; i < config->preferred_count; i++)
+        count = batch_insert(ret_batches, count, config->preferred[i]);
+    for (size_t i = 0; i < config->warmups_count; i++)
+        if (config->warmups[i].batch_size > 0)
+            count = batch_insert(ret_batches, count, config->warmups[i].batch_size);
+    return count;
+}
+
+static uint64_t median3(const uint64_t *t, size_t count)
+{
+    uint64_t low, high;
+    if (count < 3)
+        return t[count - 1];
+    low = t[0] < t[1] ? t[0] : t[1];
+    high = t[0] < t[1] ? t[1] : t[0];
+    return t[2] < low ? low : t[2] > high ? high : t[2];
+}
+
+static enum pen_status shape_warm(struct pen_session *session, struct served *served, const struct warm_shape *shape,
+                                  bool measure, struct pen_error *reterr)
+{
+    uint64_t prepare_us = 0, first_us = 0, runs_us[WARM_RUNS] = {0};
+    size_t runs = 0;
+    enum pen_status status =
+        pen_session_warm(session, shape->inputs, served->inputs_count, &prepare_us, &first_us, reterr);
+    while (status == PEN_OK && measure && runs < WARM_RUNS && (runs == 0 || runs_us[runs - 1] < WARM_RUNS_STOP)) {
+        status = pen_session_warm(session, shape->inputs, served->inputs_count, NULL, &runs_us[runs], reterr);
+        runs++;
+    }
+    if (status == PEN_OK && measure && served->warm_count < SERVED_WARM_MAX)
+        served->warm[served->warm_count++] = (struct warm_time){
+            .batch = shape->batch, .cold_us = prepare_us + first_us, .warm_us = median3(runs_us, runs)};
+    return status;
+}
+
+/* The entry whose inputs stand for batch sizes that name none. */
+static const struct config_warmup *entry_default(const struct config *config, uint32_t batch)
+{
+    const struct config_warmup *first = NULL;
+    for (size_t i = 0; i < config->warmups_count; i++) {
+        if (config->warmups[i].inputs_count == 0)
+            continue;
+        if (config->warmups[i].batch_size == batch)
+            return &config->warmups[i];
+        first = first ? first : &config->warmups[i];
+    }
+    return first;
+}
+
+/* Entries that name inputs may repeat a batch size with other dims: each of them is a bucket of its own. */
+static enum pen_status entries_warm(struct pen_session *session, struct served *served, bool measure,
+                                    struct pen_error *reterr)
+{
+    for (size_t i = 0; i < served->config.warmups_count; i++) {
+        const struct config_warmup *entry = &served->config.warmups[i];
+        uint32_t batch = entry->batch_size > 0 ? entry->batch_size : 1;
+        struct warm_shape shape;
+        if (entry->inputs_count == 0 || entry == entry_default(&served->config, batch))
+            continue;
+        enum pen_status status = warmup_shape(served, batch, entry, &shape, reterr);
+        if (status == PEN_OK)
+            status = shape_warm(session, served, &shape, measure, reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    return PEN_OK;
+}
+
+enum pen_status warmup_run(struct pen_session *session, struct served *served, bool measure, struct pen_error *reterr)
+{
+    uint32_t batches[SERVED_WARM_MAX];
+    struct pen_error open = {0};
+    size_t count = warmup_batches(served, batches);
+    if (measure)
+        served->warm_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct warm_shape shape;
+        enum pen_status status =
+            warmup_shape(served, batches[i], entry_default(&served->config, batches[i]), &shape, &open);
+        if (status == PEN_ERR_UNSUPPORTED || served->strings) {
+            if (measure)
+                log_event(LOG_WARN, "model_not_warm", "model=%s version=%" PRIu64 " reason=%s", served->name,
+                          served->version, served->strings ? "it takes texts" : open.text);
+            return PEN_OK;
+        }
+        if (status != PEN_OK)
+            return pen_error_set(reterr, status, "%s", open.text);
+        status = shape_warm(session, served, &shape, measure, reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    served->warmed = true;
+    return entries_warm(session, served, measure, reterr);
+}

@@ -1,0 +1,32 @@
+/* watchdog.c - the judgement; whoever asks ends the process. */
+#include "watchdog.h"
+
+#include "deadline.h"
+#include "logline.h"
+
+#include <inttypes.h>
+
+uint64_t watchdog_hard_us(const struct slot_running *running, uint64_t limit_us)
+{
+    if (!running->busy || limit_us == 0)
+        return DEADLINE_NONE;
+    uint64_t from_us = running->deadline_us == DEADLINE_NONE ? running->started_us : running->deadline_us;
+    return from_us > DEADLINE_NONE - limit_us ? DEADLINE_NONE : from_us + limit_us;
+}
+
+size_t watchdog_check(struct slot *const *slots, size_t count, uint64_t limit_us, uint64_t now_us)
+{
+    size_t wedged = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct slot_running running;
+        char id[JOB_ID_TEXT_BYTES];
+        slot_running(slots[i], &running);
+        if (now_us < watchdog_hard_us(&running, limit_us))
+            continue;
+        wedged++;
+        log_event(LOG_ERROR, "wedged", "slot=%zu job=%s model=%s running_us=%" PRIu64 " error=%s", i,
+                  job_id_text(running.job, id), running.model, now_us - running.started_us,
+                  "the run goes on past its hard limit: this worker ends so that its other jobs run elsewhere");
+    }
+    return wedged;
+}

@@ -1,0 +1,386 @@
+/* worker.c - builds the parts in order, lends the thread to serve.c, takes the parts down in reverse. */
+#include "worker.h"
+
+#include "deadline.h"
+#include "job_id.h"
+#include "quota.h"
+#include "serve.h"
+#include "signals.h"
+#include "version.h"
+#include "warmup.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define QUEUE_BYTES_MAX   (UINT64_C(1) << 30)
+#define GOODBYE_LINGER_MS 500
+
+struct worker {
+    const struct options *options;
+    uint64_t start_us;
+    struct quota quota;
+    struct worker_sizes sizes;
+    struct catalog catalog;
+    struct pen_engine *engine;
+    struct pen_session ***sessions; /* [slots][models]; a row is given to its slot */
+    struct identity identity;
+    char host[256], name[300];
+    struct stats stats;
+    struct held held;
+    struct handoff *handoff;
+    struct outbox *outbox;
+    struct inbox *inbox;
+    struct slot **slots; /* [slots], filled as far as they exist */
+    uint32_t slots_count;
+    struct hello *hello;
+    void *zmq;
+    struct link link;
+};
+
+void worker_sizes(const struct options *options, const struct quota *quota, uint32_t instances,
+                  struct worker_sizes *ret_sizes)
+{
+    uint32_t slots = options->slots > 0 ? (uint32_t)options->slots : instances;
+    if (options->slots == 0 && slots > quota->cpus)
+        slots = quota->cpus;
+    uint32_t threads = options->threads > 0 ? (uint32_t)options->threads : quota->cpus / slots;
+    uint64_t memory = options->memory_limit > 0 ? (uint64_t)options->memory_limit : quota->memory_bytes / 4 * 3;
+    uint64_t queue = memory / 4 < QUEUE_BYTES_MAX ? memory / 4 : QUEUE_BYTES_MAX;
+    *ret_sizes = (struct worker_sizes){
+        .slots = slots,
+        .threads = threads > 0 ? threads : 1,
+        .memory_bytes = memory,
+        .queue_bytes = options->queue_bytes > 0 ? (uint64_t)options->queue_bytes : queue,
+    };
+}
+
+/* ---- models ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool prod(const struct worker *worker)
+{
+    return strcmp(worker->options->mode, "prod") == 0;
+}
+
+static int models_verdict(const struct worker *worker)
+{
+    const struct catalog *catalog = &worker->catalog;
+    if (signals_asked())
+        return -1;
+    if (prod(worker) && catalog->failed > 0) {
+        log_event(LOG_ERROR, "models_failed", "failed=%zu error=%s", catalog->failed,
+                  "prod mode serves all models or none: mend those above");
+        return WORKER_EXIT_MODELS;
+    }
+    if (catalog->count == 0 && !worker->options->allow_empty) {
+        log_event(LOG_ERROR, "no_models", "folder=%s failed=%zu error=%s", worker->options->models, catalog->failed,
+                  "no model could be loaded: put one at NAME/1/model.onnx, or start with --allow-empty");
+        return WORKER_EXIT_MODELS;
+    }
+    return -1;
+}
+
+static int models_load(struct worker *worker)
+{
+    struct pen_error error = {0};
+    struct pen_engine_options engine;
+    const struct options *options = worker->options;
+    enum pen_status status = catalog_scan(options->models, options->model_choices.items, options->model_choices.count,
+                                          &worker->catalog, &error);
+    if (status != PEN_OK && !options->allow_empty) {
+        log_event(LOG_ERROR, "no_models", "error=%s", error.text);
+        return WORKER_EXIT_MODELS;
+    }
+    worker_sizes(options, &worker->quota, catalog_instances(&worker->catalog), &worker->sizes);
+    status = options_engine(options, worker->sizes.threads, worker->sizes.memory_bytes, &engine, &error);
+    if (status == PEN_OK)
+        status = pen_engine_new(&engine, &worker->engine, &error);
+    if (status != PEN_OK) {
+        log_event(LOG_ERROR, "backend_failed", "backend=%s status=%s error=%s", options->backend,
+                  pen_status_name(status), error.text);
+        return WORKER_EXIT_USAGE;
+    }
+    status = catalog_load(&worker->catalog, worker->engine, signals_asked, &error);
+    if (status != PEN_OK) {
+        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
+        return WORKER_EXIT_FAILED;
+    }
+    return models_verdict(worker);
+}
+
+/* ---- warm-up ----------------------------------------------------------------------------------------------------------------------- */
+
+static enum pen_status sessions_room(struct worker *worker, struct pen_error *reterr)
+{
+    size_t models = worker->catalog.count ? worker->catalog.count : 1;
+    worker->sessions = calloc(worker->sizes.slots, sizeof *worker->sessions);
+    for (uint32_t i = 0; worker->sessions && i < worker->sizes.slots; i++) {
+        worker->sessions[i] = calloc(models, sizeof **worker->sessions);
+        if (!worker->sessions[i])
+            break;
+    }
+    if (!worker->sessions || !worker->sessions[worker->sizes.slots - 1])
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %u slots", worker->sizes.slots);
+    return PEN_OK;
+}
+
+/* One session per slot; the first one's times are the ones that are told. */
+static enum pen_status model_warm(struct worker *worker, size_t model, struct pen_error *reterr)
+{
+    struct served *served = worker->catalog.models[model];
+    for (uint32_t i = 0; i < worker->sizes.slots; i++) {
+        enum pen_status status = pen_session_new(served->model, &worker->sessions[i][model], reterr);
+        if (status == PEN_OK)
+            status = warmup_run(worker->sessions[i][model], served, i == 0, reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    return PEN_OK;
+}
+
+static void model_drop(struct worker *worker, size_t model)
+{
+    for (uint32_t i = 0; i < worker->sizes.slots; i++) {
+        pen_session_free(worker->sessions[i][model]);
+        worker->sessions[i][model] = NULL;
+    }
+    catalog_remove(&worker->catalog, model);
+}
+
+static void model_log(const struct served *served)
+{
+    char digest[DIGEST_TEXT_BYTES];
+    const struct warm_time *one = served->warm_count > 0 ? &served->warm[0] : NULL;
+    log_event(LOG_INFO, "model_ready",
+              "model=%s version=%" PRIu64 " digest=%s placement=%s max_batch_size=%u cold_us=%" PRIu64
+              " warm_us=%" PRIu64,
+              served->name, served->version, digest_text(served->digest, digest), pen_model_placement(served->model),
+              served->max_batch_size, one ? one->cold_us : 0, one ? one->warm_us : 0);
+}
+
+static int models_warm(struct worker *worker)
+{
+    struct pen_error error = {0};
+    if (sessions_room(worker, &error) != PEN_OK) {
+        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
+        return WORKER_EXIT_FAILED;
+    }
+    for (size_t i = 0; i < worker->catalog.count && !signals_asked();) {
+        struct served *served = worker->catalog.models[i];
+        enum pen_status status = model_warm(worker, i, &error);
+        if (status == PEN_OK) {
+            model_log(served);
+            i++;
+            continue;
+        }
+        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
+                  served->version, pen_status_name(status), error.text);
+        model_drop(worker, i);
+    }
+    return models_verdict(worker);
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------------------------- */
+
+static void identity_fill(struct worker *worker)
+{
+    if (gethostname(worker->host, sizeof worker->host - 1) != 0)
+        snprintf(worker->host, sizeof worker->host, "localhost");
+    snprintf(worker->name, sizeof worker->name, "%.200s-%ld", worker->host, (long)getpid());
+    worker->identity = (struct identity){
+        .worker = worker->options->name ? worker->options->name : worker->name,
+        .backend = pen_engine_backend(worker->engine),
+        .device = pen_engine_device(worker->engine),
+        .library = pen_engine_library(worker->engine),
+        .precision = (enum precision)pen_engine_precision(worker->engine),
+    };
+    if (!worker->identity.worker[0])
+        worker->identity.worker = worker->name;
+}
+
+static uint64_t spin_us(const struct worker *worker)
+{
+    return worker->quota.cpus > 1 ? (uint64_t)worker->options->spin_us : 0;
+}
+
+/* The wire lets the broker have 2 dispatches of 64 jobs per slot outstanding; twice that leaves room for a reconnect. */
+static void held_open(struct worker *worker)
+{
+    held_init(&worker->held, (size_t)worker->sizes.slots * 4 * FRAME_MAX_GROUPS, (size_t)worker->sizes.queue_bytes);
+}
+
+static enum pen_status slots_open(struct worker *worker, struct pen_error *reterr)
+{
+    struct slot_context context = {.catalog = &worker->catalog,
+                                   .handoff = worker->handoff,
+                                   .outbox = worker->outbox,
+                                   .stats = &worker->stats,
+                                   .identity = &worker->identity};
+    worker->slots = calloc(worker->sizes.slots, sizeof *worker->slots);
+    if (!worker->slots)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %u slots", worker->sizes.slots);
+    for (uint32_t i = 0; i < worker->sizes.slots; i++) {
+        struct pen_session **row = worker->sessions[i];
+        worker->sessions[i] = NULL;
+        enum pen_status status = slot_new(&context, i, row, &worker->slots[i], reterr);
+        if (status == PEN_OK)
+            worker->slots_count++;
+        if (status == PEN_OK)
+            status = slot_start(worker->slots[i], reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    return PEN_OK;
+}
+
+static enum pen_status hello_open(struct worker *worker, struct pen_error *reterr)
+{
+    struct hello_facts facts = {
+        .catalog = &worker->catalog,
+        .engine = worker->engine,
+        .options = worker->options,
+        .identity = &worker->identity,
+        .host = worker->host,
+        .uuid = random_u64(),
+        .slots = worker->sizes.slots,
+        .threads = worker->sizes.threads,
+        .memory_bytes = worker->sizes.memory_bytes,
+    };
+    return hello_new(&facts, &worker->hello, reterr);
+}
+
+static enum pen_status parts_open(struct worker *worker, struct pen_error *reterr)
+{
+    worker->zmq = zmq_ctx_new();
+    worker->handoff = handoff_new(spin_us(worker));
+    worker->outbox = outbox_new();
+    worker->inbox = inbox_new();
+    if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->inbox)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptors for the message path");
+    signals_wake(outbox_fd(worker->outbox));
+    held_open(worker);
+    enum pen_status status = slots_open(worker, reterr);
+    if (status == PEN_OK)
+        status = hello_open(worker, reterr);
+    return status;
+}
+
+static void sessions_free(struct worker *worker)
+{
+    for (uint32_t i = 0; worker->sessions && i < worker->sizes.slots; i++) {
+        for (size_t j = 0; worker->sessions[i] && j < worker->catalog.count; j++)
+            pen_session_free(worker->sessions[i][j]);
+        free(worker->sessions[i]);
+    }
+    free(worker->sessions);
+}
+
+static void parts_close(struct worker *worker)
+{
+    if (worker->handoff)
+        handoff_close(worker->handoff);
+    for (uint32_t i = 0; i < worker->slots_count; i++)
+        slot_join(worker->slots[i]);
+    for (uint32_t i = 0; i < worker->slots_count; i++)
+        slot_free(worker->slots[i]);
+    signals_wake(-1);
+    link_fini(&worker->link, GOODBYE_LINGER_MS);
+    held_fini(&worker->held);
+    inbox_free(worker->inbox);
+    outbox_free(worker->outbox);
+    handoff_free(worker->handoff);
+    hello_free(worker->hello);
+    if (worker->zmq)
+        zmq_ctx_term(worker->zmq); /* waits for the goodbye, at most the linger time */
+    free(worker->slots);
+    sessions_free(worker);
+    catalog_fini(&worker->catalog);
+    pen_engine_free(worker->engine);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
+
+static void ready_log(const struct worker *worker)
+{
+    log_event(
+        LOG_INFO, "ready",
+        "worker=%s backend=%s device=%s library=%s models=%zu failed=%zu slots=%u threads=%u memory_bytes=%" PRIu64
+        " broker=%s ready_us=%" PRIu64,
+        worker->identity.worker, worker->identity.backend, worker->identity.device, worker->identity.library,
+        worker->catalog.count, worker->catalog.failed, worker->sizes.slots, worker->sizes.threads,
+        worker->sizes.memory_bytes, worker->options->broker, clock_now_us() - worker->start_us);
+}
+
+static int serve(struct worker *worker)
+{
+    struct pen_error error = {0};
+    struct serve state = {
+        .link = &worker->link,
+        .inbox = worker->inbox,
+        .outbox = worker->outbox,
+        .handoff = worker->handoff,
+        .held = &worker->held,
+        .stats = &worker->stats,
+        .slots = worker->slots,
+        .slots_count = worker->slots_count,
+        .options = worker->options,
+        .identity = &worker->identity,
+    };
+    spin_init(&state.spin, spin_us(worker));
+    link_init(&worker->link, worker->zmq, worker->options, &worker->identity, worker->hello, &worker->held,
+              &worker->stats);
+    enum pen_status status = link_connect(&worker->link, clock_now_us(), &error);
+    if (status != PEN_OK) {
+        log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
+        return status == PEN_ERR_INVALID ? WORKER_EXIT_USAGE : WORKER_EXIT_FAILED;
+    }
+    ready_log(worker);
+    return serve_run(&state);
+}
+
+static int life(struct worker *worker)
+{
+    struct pen_error error = {0};
+    int code = models_load(worker);
+    if (code < 0)
+        code = models_warm(worker);
+    if (code >= 0)
+        return code;
+    if (signals_asked()) { /* while loading: nothing is held, nobody knows us */
+        log_event(LOG_INFO, "drained", "jobs_done=0 jobs_failed=0");
+        return WORKER_EXIT_OK;
+    }
+    identity_fill(worker);
+    if (parts_open(worker, &error) != PEN_OK) {
+        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
+        return WORKER_EXIT_FAILED;
+    }
+    return serve(worker);
+}
+
+/* Payloads of a few hundred KiB come and go: keep them on the heap instead of mapping and unmapping each. */
+static void malloc_tune(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 64 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
+int worker_run(const struct options *options, uint64_t start_us)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return WORKER_EXIT_FAILED;
+    malloc_tune();
+    worker->options = options;
+    worker->start_us = start_us;
+    quota_detect(&worker->quota);
+    log_event(LOG_DEBUG, "start", "version=%s cpus=%u memory_bytes=%" PRIu64, PENSTOCK_VERSION, worker->quota.cpus,
+              worker->quota.memory_bytes);
+    int code = life(worker);
+    parts_close(worker);
+    free(worker);
+    return code;
+}
