@@ -90,7 +90,7 @@ static enum pen_status find_file(struct external *e, const char *location, struc
     if (e->to->file_count >= FILES_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model names more than %d files of external data",
                              FILES_MAX);
-    struct import_file file;
+    struct import_file file = {0};
     enum pen_status status = map_file(e, location, &file, reterr);
     if (status != PEN_OK)
         return status;
@@ -164,7 +164,7 @@ enum pen_status external_data(struct external *e, struct bytes tensor, size_t ne
 {
     struct place p = {0};
     char location[PATH_MAX];
-    struct bytes file;
+    struct bytes file = {0};
     if (!e || !e->folder)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "the model keeps data in other files, but no folder is known");
