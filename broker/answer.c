@@ -184,6 +184,16 @@ void answer_error(struct broker *broker, struct job *job, enum pen_status status
     deliver_error(broker, job, status, text);
 }
 
+void answer_lane_unserved(struct broker *broker, struct lane *lane)
+{
+    struct job *job;
+    lane->users++; /* outlive the loop */
+    while ((job = lane_head(lane)) != NULL)
+        answer_error(broker, job, PEN_ERR_UNAVAILABLE,
+                     "no worker that could run the job is connected; start one or try again later");
+    lane_release(lane);
+}
+
 /* ---- results ---- */
 
 static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,

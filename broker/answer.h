@@ -31,6 +31,9 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
 /* An error that the broker finds; followers of a lost job share its fate, others take the job's place. */
 void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text);
 
+/* Ends the waiting jobs of a lane that nobody can run; the lane may be gone afterwards. */
+void answer_lane_unserved(struct broker *broker, struct lane *lane);
+
 /* A repeated job id whose reply is still kept. */
 void answer_again(struct broker *broker, struct session *session, struct job *job);
 /* Sends what had to wait because the client did not read. */

@@ -96,8 +96,10 @@ static void hello(struct broker *broker, struct message *message, const struct e
     }
     if (!old)
         old = fleet_other_by_uuid(&broker->fleet, worker);
-    if (old)
+    if (old) {
+        fleet_inherit(worker, old);
         replace(broker, old);
+    }
     adopt_running(broker, worker);
     log_hello(worker);
     broker_welcome(broker, broker->workers, message->peer, PEN_OK, "");

@@ -293,34 +293,53 @@ static void beat_clients(struct broker *broker)
     }
 }
 
-/* Nobody offers the model any more: its jobs wait a while for a restart, then they are told; then it is forgotten. */
+static bool lane_served(const struct lane *lane)
+{
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &lane->model->offers, in_model)
+    {
+        if (offer->worker->state == WORKER_READY &&
+            match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags))
+            return true;
+    }
+    return false;
+}
+
+/* Jobs that nobody can run any more wait a while for a worker to come back, then they are told. */
+static void check_lanes(struct broker *broker)
+{
+    struct lane *lane, *next;
+    for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
+        next = TAILQ_NEXT(lane, in_active);
+        if (lane_served(lane))
+            lane->unserved_us = 0;
+        else if (lane->unserved_us == 0)
+            lane->unserved_us = broker->now_us;
+        else if (broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us)
+            answer_lane_unserved(broker, lane);
+    }
+}
+
+/* A model that nobody offers any more is forgotten after the same while. */
 static void check_orphans(struct broker *broker)
 {
     struct model *model, *next;
     for (model = TAILQ_FIRST(&broker->models.all); model; model = next) {
         next = TAILQ_NEXT(model, in_all);
-        if (model->orphan_us == 0 || broker->now_us - model->orphan_us < (uint64_t)broker->options->worker_wait_us)
-            continue;
-        struct lane *lane, *next_lane;
-        for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next_lane) {
-            next_lane = TAILQ_NEXT(lane, in_active);
-            if (lane->model == model)
-                broker_lane_unserved(broker, lane);
-        }
-        if (model->users == 0)
+        if (model->orphan_us != 0 && model->users == 0 &&
+            broker->now_us - model->orphan_us >= (uint64_t)broker->options->worker_wait_us)
             model_free(&broker->models, model);
     }
 }
 
-/* Ends the jobs of a lane that nobody can run. The lane itself may be gone afterwards. */
-void broker_lane_unserved(struct broker *broker, struct lane *lane)
+static void report_drops(struct broker *broker)
 {
-    lane->users++; /* outlive the loop */
-    struct job *job;
-    while ((job = lane_head(lane)) != NULL)
-        answer_error(broker, job, PEN_ERR_UNAVAILABLE,
-                     "no worker that could run the job is connected; start one or try again later");
-    lane_release(lane);
+    if (broker->sessions.dropped_unsent == broker->drops_reported)
+        return;
+    log_event(LOG_WARN, "replies_dropped", "count=%" PRIu64 " reason=%s",
+              broker->sessions.dropped_unsent - broker->drops_reported,
+              "their clients did not read them before --replies-bytes or --replies-age");
+    broker->drops_reported = broker->sessions.dropped_unsent;
 }
 
 static void beat(struct broker *broker)
@@ -331,7 +350,9 @@ static void beat(struct broker *broker)
     beat_workers(broker);
     beat_clients(broker);
     replies_age(&broker->sessions, broker->now_us);
+    check_lanes(broker);
     check_orphans(broker);
+    report_drops(broker);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
 }
 

@@ -54,7 +54,7 @@ struct broker {
     struct pen_tensor tensors[FRAME_MAX_TENSORS];
     struct raw_frame raws[FRAME_MAX_TENSORS];
 
-    uint64_t arrivals;
+    uint64_t arrivals, drops_reported;
     uint64_t live;         /* jobs that are not done */
     uint64_t queued_bytes; /* requests of those that wait */
     uint32_t pass;         /* number of scheduling passes */
@@ -92,8 +92,6 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, const char
 
 /* Takes a worker out of the fleet; jobs it held are queued again. suspect: they may be what ended it. */
 void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect);
-/* Answers the jobs of a lane that nobody can run; the lane may be gone afterwards. */
-void broker_lane_unserved(struct broker *broker, struct lane *lane);
 
 /* Sends to a session or worker and accounts for it; false = gone (and taken note of, for sessions). */
 bool broker_send_client(struct broker *broker, struct session *session, struct envelope *env, const void *meta,

@@ -234,6 +234,14 @@ enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const u
     return status;
 }
 
+void fleet_inherit(struct worker *worker, const struct worker *old)
+{
+    for (size_t i = 0; i < worker->offers_count; i++)
+        inherit_speed(worker->offers[i], old->offers, old->offers_count);
+    worker->jobs_done = old->jobs_done;
+    worker->jobs_failed = old->jobs_failed;
+}
+
 void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
 {
     while (!TAILQ_EMPTY(&worker->dispatches))

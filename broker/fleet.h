@@ -92,6 +92,8 @@ enum pen_status fleet_join(struct fleet *fleet, const uint8_t *meta, size_t byte
 /* Replaces the offers by a packed WorkerUpdate; what was measured of unchanged models stays. */
 enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const uint8_t *meta, size_t bytes,
                              uint64_t now_us, struct pen_error *reterr);
+/* What was measured of the older record of the same process serves the newer one. */
+void fleet_inherit(struct worker *worker, const struct worker *old);
 /* Withdraws its offers and frees it; its dispatches must have been taken back. */
 void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
 

@@ -125,6 +125,8 @@ static long sleep_ms(const struct loop *loop)
     uint64_t now_us = loop->broker->now_us, next_us = broker_next_us(loop->broker);
     if (next_us <= now_us)
         return 0;
+    if (loop->spin_us > 0 && next_us == loop->broker->wake_us && next_us - now_us < 1000)
+        return 0; /* zmq_poll counts milliseconds, batches close by microseconds */
     uint64_t ms = (next_us - now_us + 999) / 1000;
     return ms > 1000 ? 1000 : (long)ms;
 }

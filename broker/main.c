@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -25,6 +26,16 @@ static void set_malloc(void)
     mallopt(M_MMAP_THRESHOLD, 64 * 1024 * 1024);
     mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
     mallopt(M_ARENA_MAX, 2);
+}
+
+/* One descriptor per connection: as many as the system grants. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 /* Blocked before any thread starts, so that libzmq's and the cache's threads inherit it. */
@@ -128,6 +139,7 @@ int main(int argc, char **argv)
     enum settings_outcome outcome = SETTINGS_RUN;
     struct pen_error error = {.status = PEN_OK};
     set_malloc();
+    raise_descriptors();
     if (options_load(argc, argv, &options, &outcome, &store, &error) != PEN_OK)
         return fail(EXIT_USAGE, &error);
     if (outcome == SETTINGS_EXIT) {

@@ -9,11 +9,6 @@ enum pen_status queue_init(struct queue *queue, struct lane_list *active, uint64
     return table_init(&queue->lanes);
 }
 
-void queue_fini(struct queue *queue)
-{
-    table_fini(&queue->lanes);
-}
-
 static uint64_t text_hash(const char *text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a: short texts, and the table's seed is mixed in afterwards */
@@ -55,6 +50,8 @@ struct lane *queue_lane(struct queue *queue, struct model *model, const struct d
     for (; node; node = table_next(node)) {
         struct lane *lane = table_entry(node, struct lane, by_demand);
         if (lane->shape == shape && same_demand(&lane->demand, demand)) {
+            if (queue->idle == lane)
+                queue->idle = NULL;
             lane->users++;
             return lane;
         }
@@ -67,15 +64,30 @@ struct lane *queue_lane(struct queue *queue, struct model *model, const struct d
     return lane;
 }
 
-/* The last plain lane stays for the next job: a model in use would else make and free it for each. */
-void lane_release(struct lane *lane)
+static void lane_free(struct lane *lane)
 {
-    if (--lane->users > 0 || lane->queue->lanes.count == 1)
-        return;
     table_remove(&lane->queue->lanes, &lane->by_demand);
     heap_fini(&lane->heap);
     free((char *)(uintptr_t)lane->demand.tags);
     free(lane);
+}
+
+/* A model in use would else make and free its lane for each job. */
+void lane_release(struct lane *lane)
+{
+    if (--lane->users > 0)
+        return;
+    if (lane->queue->idle)
+        lane_free(lane);
+    else
+        lane->queue->idle = lane;
+}
+
+void queue_fini(struct queue *queue)
+{
+    if (queue->idle)
+        lane_free(queue->idle);
+    table_fini(&queue->lanes);
 }
 
 enum pen_status queue_enter(struct queue *queue, size_t bytes)
@@ -117,5 +129,6 @@ void lane_remove(struct lane *lane, struct job *job)
     if (lane->heap.count == 0) {
         TAILQ_REMOVE(lane->queue->active, lane, in_active);
         lane->wake_us = UINT64_MAX;
+        lane->unserved_us = 0;
     }
 }

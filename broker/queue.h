@@ -25,15 +25,17 @@ struct lane {
     uint64_t shape;       /* hash of the input dims but for the batch dimension */
     struct heap heap;
     uint64_t rows;
-    uint64_t wake_us; /* when its batch closes by time; UINT64_MAX = none */
-    uint32_t users;   /* live jobs that refer to it */
-    uint32_t pass;    /* last scheduling pass in which it could not move */
+    uint64_t unserved_us; /* since when no worker could run its jobs; 0 = one can */
+    uint64_t wake_us;     /* when its batch closes by time; UINT64_MAX = none */
+    uint32_t users;       /* live jobs that refer to it */
+    uint32_t pass;        /* last scheduling pass in which it could not move */
 };
 TAILQ_HEAD(lane_list, lane);
 
 struct queue {
     struct table lanes;
     struct lane_list *active; /* borrowed: the broker's */
+    struct lane *idle;        /* the last one nobody uses stays for the next job */
     uint64_t limit_jobs;
     uint64_t waiting; /* lookup, queued and following */
     uint64_t bytes;   /* of their requests */

@@ -157,6 +157,13 @@ static void insert_kept(struct session *session, struct job *job)
         TAILQ_INSERT_HEAD(&session->kept, job, in_session);
 }
 
+/* By a cap: what its client has never got is counted, so that nothing is dropped silently. */
+static void drop(struct sessions *sessions, struct job *job)
+{
+    sessions->dropped_unsent += job->unsent;
+    reply_forget(sessions, job);
+}
+
 void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
 {
     session_remove(job->session, job);
@@ -167,9 +174,9 @@ void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
     sessions->kept_count++;
     sessions->kept_bytes += job->reply->bytes + sizeof *job;
     while (sessions->kept_bytes > sessions->kept_bytes_max && TAILQ_FIRST(&sessions->kept) != job)
-        reply_forget(sessions, TAILQ_FIRST(&sessions->kept));
+        drop(sessions, TAILQ_FIRST(&sessions->kept));
     if (sessions->kept_bytes > sessions->kept_bytes_max)
-        reply_forget(sessions, job);
+        drop(sessions, job);
 }
 
 void reply_forget(struct sessions *sessions, struct job *job)
@@ -178,10 +185,7 @@ void reply_forget(struct sessions *sessions, struct job *job)
     TAILQ_REMOVE(&sessions->kept, job, in_group);
     sessions->kept_count--;
     sessions->kept_bytes -= job->reply->bytes + sizeof *job;
-    if (job->unsent) {
-        job->session->unsent--;
-        sessions->dropped_unsent++;
-    }
+    job->session->unsent -= job->unsent;
     jobs_free(sessions->jobs, job);
 }
 
@@ -198,5 +202,5 @@ void replies_age(struct sessions *sessions, uint64_t now_us)
 {
     struct job *job;
     while ((job = TAILQ_FIRST(&sessions->kept)) && now_us - job->done_us >= sessions->kept_age_us)
-        reply_forget(sessions, job);
+        drop(sessions, job);
 }

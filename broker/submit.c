@@ -150,6 +150,16 @@ static void log_admitted(const struct job *job)
                   job_id_text(job->id, id), job->model->name, job->model->version, job->request->bytes, job->priority);
 }
 
+/* The leader is as urgent as its most urgent follower. */
+static void raise_leader(struct broker *broker, struct job *leader, uint8_t priority)
+{
+    if (leader->state != JOB_QUEUED || leader->priority <= priority)
+        return;
+    lane_remove(leader->lane, leader);
+    leader->priority = priority;
+    dispatch_queue(broker, leader);
+}
+
 /* Queued at once, behind a twin, or after Redis has been asked. */
 static void place(struct broker *broker, struct job *job, const struct admission *admission, bool asked,
                   uint64_t question)
@@ -160,6 +170,7 @@ static void place(struct broker *broker, struct job *job, const struct admission
         job->state = JOB_FOLLOWING;
         flight_join(flight, job);
         broker->stats.jobs_coalesced++;
+        raise_leader(broker, flight->leader, job->priority);
         return;
     }
     if (admission->shared)

@@ -1,0 +1,204 @@
+/* Sessions, kept replies and the memory cache. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "cache_memory.h"
+#include "patch.h"
+#include "session.h"
+#include "wire.h"
+
+/* ---- sessions ---- */
+
+static struct parcel *parcel_of(size_t bytes)
+{
+    zmq_msg_t frame;
+    struct parcel *parcel = parcel_new(1);
+    zmq_msg_init_size(&frame, bytes);
+    memset(zmq_msg_data(&frame), 0, bytes);
+    parcel_take(parcel, 0, &frame);
+    zmq_msg_close(&frame);
+    return parcel;
+}
+
+static struct job *done_job(struct jobs *jobs, struct sessions *sessions, struct session *session, uint64_t sequence,
+                            size_t bytes, uint64_t now_us)
+{
+    struct job *job = jobs_new(jobs, (struct job_id){session->uuid, sequence});
+    session_add(session, job);
+    job->reply = parcel_of(bytes);
+    reply_keep(sessions, job, now_us);
+    return job;
+}
+
+Test(session, acknowledgement_forgets_all_up_to_it_in_any_order_of_completion)
+{
+    struct jobs jobs;
+    struct sessions sessions;
+    jobs_init(&jobs);
+    cr_assert_eq(sessions_init(&sessions, &jobs, 1000000, 1000000), PEN_OK);
+    struct session *session = session_new(&sessions, 5);
+    session_connect(&sessions, session, 1, -1, 0);
+    static const uint64_t order[] = {3, 1, 5, 2, 4};
+    for (size_t i = 0; i < 5; i++)
+        done_job(&jobs, &sessions, session, order[i], 10, 1);
+    replies_acknowledge(&sessions, session, 3);
+    for (uint64_t i = 1; i <= 5; i++)
+        cr_assert_eq(jobs_find(&jobs, (struct job_id){5, i}) != NULL, i > 3, "%lu", (unsigned long)i);
+    cr_assert_eq(sessions.kept_count, 2);
+    session_free(&sessions, session);
+    cr_assert_eq(sessions.kept_bytes, 0);
+    sessions_fini(&sessions);
+    jobs_fini(&jobs);
+}
+
+Test(session, kept_replies_are_bounded_by_bytes_and_age)
+{
+    struct jobs jobs;
+    struct sessions sessions;
+    jobs_init(&jobs);
+    sessions_init(&sessions, &jobs, 3 * (1000 + sizeof(struct job)), 50);
+    struct session *session = session_new(&sessions, 5);
+    for (uint64_t i = 1; i <= 4; i++)
+        done_job(&jobs, &sessions, session, i, 1000, i * 10);
+    cr_assert_null(jobs_find(&jobs, (struct job_id){5, 1}), "the oldest gives way");
+    cr_assert_eq(sessions.kept_count, 3);
+    replies_age(&sessions, 80);
+    cr_assert_eq(sessions.kept_count, 1, "those of 20 and 30 are 50 old");
+    done_job(&jobs, &sessions, session, 9, 100000, 90);
+    cr_assert_eq(sessions.kept_count, 0, "one that is larger than the bound is not kept, nor are the others");
+    sessions_fini(&sessions);
+    jobs_fini(&jobs);
+}
+
+Test(session, grace_begins_when_the_connection_is_lost)
+{
+    struct jobs jobs;
+    struct sessions sessions;
+    jobs_init(&jobs);
+    sessions_init(&sessions, &jobs, 1000, 1000);
+    struct session *session = session_new(&sessions, 5);
+    session->grace_us = 100;
+    session_connect(&sessions, session, 11, -1, 0);
+    cr_assert_not(session_over(session, 100000));
+    session_disconnect(session, 1000);
+    cr_assert_not(session_over(session, 1099));
+    cr_assert(session_over(session, 1100));
+    session_connect(&sessions, session, 12, -1, 1100);
+    cr_assert_not(session_over(session, 5000));
+    cr_assert_null(session_by_peer(&sessions, 11));
+    cr_assert_eq(session_by_peer(&sessions, 12), session);
+    sessions_fini(&sessions);
+    jobs_fini(&jobs);
+}
+
+Test(session, tenants_are_interned_and_checked)
+{
+    struct jobs jobs;
+    struct sessions sessions;
+    struct pen_error error = {.status = PEN_OK};
+    const struct tenant *a = NULL, *b = NULL;
+    jobs_init(&jobs);
+    sessions_init(&sessions, &jobs, 1000, 1000);
+    cr_assert_eq(tenant_intern(&sessions, "", &a, &error), PEN_OK);
+    cr_assert_str_eq(a->name, "default");
+    cr_assert_eq(tenant_intern(&sessions, "blue", &a, &error), PEN_OK);
+    cr_assert_eq(tenant_intern(&sessions, "blue", &b, &error), PEN_OK);
+    cr_assert_eq(a, b);
+    cr_assert_eq(tenant_intern(&sessions, "a:b", &b, &error), PEN_ERR_INVALID,
+                 "a colon would run into the key in Redis");
+    sessions_fini(&sessions);
+    jobs_fini(&jobs);
+}
+
+/* ---- the memory cache ---- */
+
+static struct cache_key key_of(uint8_t request)
+{
+    struct cache_key key = {.tenant = 1, .precision = PRECISION_F32};
+    memset(key.request.bytes, request, sizeof key.request.bytes);
+    return key;
+}
+
+static void put(struct cache_memory *memory, struct cache_key key, size_t bytes, uint64_t now_us)
+{
+    struct cache_value value = {.parcel = parcel_of(bytes), .precision = PRECISION_F32, .backend = "xnnpack"};
+    cache_memory_put(memory, &key, &value, now_us);
+    parcel_release(value.parcel);
+}
+
+static bool has(struct cache_memory *memory, struct cache_key key, uint64_t now_us)
+{
+    struct cache_value value;
+    return cache_memory_get(memory, &key, now_us, &value);
+}
+
+Test(cache_memory, what_was_used_longest_ago_gives_way)
+{
+    struct cache_memory *memory;
+    struct cache_report report = {.kind = ""};
+    cr_assert_eq(cache_memory_new(10000, 0, &memory), PEN_OK);
+    for (uint8_t i = 0; i < 4; i++)
+        put(memory, key_of(i), 2000, 0);
+    cr_assert(has(memory, key_of(0), 0), "used: now the youngest");
+    put(memory, key_of(9), 2000, 0);
+    cr_assert(has(memory, key_of(0), 0));
+    cr_assert_not(has(memory, key_of(1), 0));
+    cache_memory_report(memory, &report);
+    cr_assert_eq(report.entries, 4);
+    cr_assert_leq(report.bytes, 10000);
+    cr_assert_eq(report.evicted, 1);
+    put(memory, key_of(50), 9000, 0);
+    cr_assert_not(has(memory, key_of(50), 0), "one value never takes more than a quarter");
+    cache_memory_free(memory);
+}
+
+Test(cache_memory, every_part_of_the_key_counts)
+{
+    struct cache_memory *memory;
+    cache_memory_new(100000, 0, &memory);
+    struct cache_key key = key_of(1), other = key;
+    put(memory, key, 100, 0);
+    cr_assert(has(memory, key, 0));
+    other.tenant = 2;
+    cr_assert_not(has(memory, other, 0));
+    other = key;
+    other.precision = PRECISION_F16_MATH;
+    cr_assert_not(has(memory, other, 0));
+    other = key;
+    other.model.bytes[15] = 1;
+    cr_assert_not(has(memory, other, 0));
+    other = key;
+    other.request.bytes[15] ^= 1;
+    cr_assert_not(has(memory, other, 0));
+    cache_memory_free(memory);
+}
+
+Test(cache_memory, values_age)
+{
+    struct cache_memory *memory;
+    cache_memory_new(100000, 1000, &memory);
+    put(memory, key_of(1), 100, 0);
+    cr_assert(has(memory, key_of(1), 999));
+    cr_assert_not(has(memory, key_of(1), 1000));
+    cache_memory_free(memory);
+}
+
+Test(cache, option_is_parsed_or_refused)
+{
+    struct cache_options options;
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(cache_parse("memory:64MiB", &options, &error), PEN_OK);
+    cr_assert_eq(options.bytes_max, 64u << 20);
+    cr_assert_eq(cache_parse("redis://127.0.0.1:1234/5", &options, &error), PEN_OK);
+    cr_assert_eq(options.port, 1234);
+    cr_assert_eq(options.database, 5);
+    cr_assert_str_eq(options.host, "127.0.0.1");
+    cr_assert_eq(cache_parse("redis://h", &options, &error), PEN_OK);
+    cr_assert_eq(options.port, 6379);
+    cr_assert_eq(cache_parse("none", &options, &error), PEN_OK);
+    cr_assert_eq(options.kind, CACHE_NONE);
+    static const char *const bad[] = {"",         "memory",         "memory:",         "memory:-1", "memory:5XB",
+                                      "redis://", "redis://h:port", "redis://h:99999", "file:/x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_expect_eq(cache_parse(bad[i], &options, &error), PEN_ERR_INVALID, "%s", bad[i]);
+}

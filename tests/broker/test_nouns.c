@@ -1,0 +1,237 @@
+/* Units of the small nouns: heap, table, link, speed, breaker, patch, parcel. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "breaker.h"
+#include "heap.h"
+#include "link.h"
+#include "parcel.h"
+#include "patch.h"
+#include "speed.h"
+#include "table.h"
+#include "wire.h"
+
+struct item {
+    int key;
+    uint32_t place;
+    struct table_node node;
+};
+
+static bool item_before(const void *a, const void *b)
+{
+    return ((const struct item *)a)->key < ((const struct item *)b)->key;
+}
+
+Test(heap, items_leave_in_order_whatever_is_removed_between)
+{
+    struct heap heap;
+    struct item items[500];
+    unsigned seed = 7;
+    heap_init(&heap, item_before, offsetof(struct item, place));
+    for (size_t i = 0; i < 500; i++) {
+        items[i] = (struct item){.key = rand_r(&seed) % 100};
+        cr_assert_eq(heap_push(&heap, &items[i]), PEN_OK);
+    }
+    for (size_t i = 0; i < 500; i += 3) {
+        heap_remove(&heap, &items[i]);
+        heap_remove(&heap, &items[i]); /* the second does nothing */
+        cr_assert_not(heap_holds(&heap, &items[i]));
+    }
+    int last = -1;
+    size_t count = 0;
+    for (struct item *top; (top = heap_top(&heap)) != NULL; count++) {
+        cr_assert_geq(top->key, last);
+        last = top->key;
+        heap_remove(&heap, top);
+    }
+    cr_assert_eq(count, 500 - 167);
+    heap_fini(&heap);
+}
+
+Test(table, finds_what_was_inserted_and_nothing_else_through_growth)
+{
+    struct table table;
+    struct item *items = calloc(5000, sizeof *items);
+    cr_assert_eq(table_init(&table), PEN_OK);
+    for (int i = 0; i < 5000; i++) {
+        items[i].key = i;
+        table_insert(&table, &items[i].node, table_hash(&table, (uint64_t)i, 1));
+    }
+    for (int i = 0; i < 5000; i += 2)
+        table_remove(&table, &items[i].node);
+    for (int i = 0; i < 5000; i++) {
+        struct table_node *node = table_first(&table, table_hash(&table, (uint64_t)i, 1));
+        cr_assert_eq(node != NULL, i % 2 == 1);
+        if (node)
+            cr_assert_eq(table_entry(node, struct item, node)->key, i);
+    }
+    cr_assert_eq(table.count, 2500);
+    table_fini(&table);
+    free(items);
+}
+
+Test(link, pongs_tell_how_far_the_peer_has_read)
+{
+    struct link link;
+    link_init(&link, 1, -1, 0);
+    link_sent(&link, 100, 1);
+    cr_assert_not(link_wants_ping(&link, 1000), "100 is below an eighth of 1000");
+    link_sent(&link, 100, 2);
+    cr_assert(link_wants_ping(&link, 1000));
+    link_pinged(&link, 3);
+    cr_assert_not(link_wants_ping(&link, 1000), "one mark at a time");
+    link_sent(&link, 900, 4);
+    cr_assert(link_full(&link, 1000));
+    link_ponged(&link);
+    cr_assert_not(link_full(&link, 1000), "200 were taken, 900 are not");
+    cr_assert_eq(link.bytes_taken, 200);
+    link_ponged(&link);
+    cr_assert_eq(link.bytes_taken, 200, "a PONG that nobody asked for says nothing");
+}
+
+Test(link, pong_of_an_older_ping_takes_nothing)
+{
+    struct link link;
+    link_init(&link, 1, -1, 0);
+    link.bytes_marked = 1; /* two beats before the mark */
+    link_pinged(&link, 1);
+    link_pinged(&link, 2);
+    link.bytes_marked = 0;
+    link_sent(&link, 500, 3);
+    link_pinged(&link, 3);
+    link_ponged(&link);
+    link_ponged(&link);
+    cr_assert_eq(link.bytes_taken, 0);
+    link_ponged(&link);
+    cr_assert_eq(link.bytes_taken, 500);
+}
+
+Test(link, probes_come_at_0_1_4_13_40_and_121_ms)
+{
+    struct link link;
+    static const uint64_t ms[] = {0, 1, 4, 13, 40, 121};
+    link_init(&link, 1, -1, 0);
+    cr_assert_not(link_probing(&link));
+    link_probe(&link, 5000);
+    for (size_t i = 0; i < 6; i++) {
+        cr_assert_eq(link_probe_next_us(&link), 5000 + ms[i] * 1000);
+        cr_assert_not(link_probe_due(&link, 5000 + ms[i] * 1000 - 1));
+        cr_assert(link_probe_due(&link, 5000 + ms[i] * 1000));
+    }
+    cr_assert_not(link_probing(&link));
+    cr_assert_eq(link_probe_next_us(&link), UINT64_MAX);
+}
+
+Test(speed, warm_times_serve_until_measured_then_the_mean)
+{
+    struct speed speed = {.measured = 0};
+    cr_assert_eq(speed_expect_us(&speed, 1), SPEED_UNKNOWN_US);
+    speed_seed(&speed, 1, 800);
+    cr_assert_eq(speed_expect_us(&speed, 1), 800);
+    cr_assert_eq(speed_expect_us(&speed, 8), 6400, "scaled up from one");
+    speed_learn(&speed, 1, 1600);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1600, "the first measurement replaces the seed");
+    speed_learn(&speed, 1, 800);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1500, "weight 1/8");
+    speed_seed(&speed, 1, 5);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1500, "a seed never replaces a measurement");
+    speed_learn(&speed, 8, 4000);
+    cr_assert_eq(speed_expect_us(&speed, 9), 4000);
+    speed_learn(&speed, 1000, UINT64_MAX);
+    cr_assert_eq(speed_expect_us(&speed, 64), UINT32_MAX);
+}
+
+Test(breaker, opens_after_failures_in_a_row_and_closes_only_by_proof)
+{
+    struct breaker breaker;
+    breaker_init(&breaker);
+    cr_assert(breaker.open);
+    breaker_close(&breaker);
+    cr_assert_not(breaker_fail(&breaker, "slow"));
+    cr_assert_not(breaker_fail(&breaker, "slow"));
+    breaker_pass(&breaker);
+    cr_assert_not(breaker_fail(&breaker, "slow"));
+    cr_assert_not(breaker_fail(&breaker, "slow"));
+    cr_assert(breaker_fail(&breaker, "slow"));
+    cr_assert(breaker.open);
+    breaker_pass(&breaker);
+    cr_assert(breaker.open, "a late answer is no proof");
+    breaker_close(&breaker);
+    cr_assert_not(breaker.open);
+}
+
+Test(patch, appended_fields_win_over_those_of_the_meta)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    struct patch patch = {.used = 0};
+    size_t bytes = wire_result(meta, 3, "xnnpack", PRECISION_F32, 777, NULL);
+    patch_number(&patch, 11, 0);
+    patch_number(&patch, 12, 1234567890123u);
+    patch_text(&patch, 15, "delay");
+    memcpy(meta + bytes, patch.bytes, patch.used);
+    Penstock__ResultMeta *result = penstock__result_meta__unpack(NULL, bytes + patch.used, meta);
+    cr_assert_not_null(result);
+    cr_assert_eq(result->compute_us, 0);
+    cr_assert_eq(result->total_us, 1234567890123u);
+    cr_assert_str_eq(result->batch_reason, "delay");
+    cr_assert_str_eq(result->backend, "xnnpack");
+    penstock__result_meta__free_unpacked(result, NULL);
+}
+
+Test(patch, never_overflows)
+{
+    struct patch patch = {.used = 0};
+    char text[512];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    patch_text(&patch, 3, text);
+    cr_assert_eq(patch.used, 0);
+    for (int i = 0; i < 100; i++)
+        patch_number(&patch, 536870911, UINT64_MAX);
+    cr_assert_leq(patch.used, PATCH_BYTES_MAX);
+}
+
+Test(patch, facts_are_read_and_broken_metas_refused)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    struct result_facts facts;
+    size_t bytes = wire_result(meta, 3, "xnnpack", PRECISION_INT8, 777, NULL);
+    cr_assert(result_read(meta, bytes, &facts));
+    cr_assert_eq(facts.compute_us, 777);
+    cr_assert_eq(facts.precision, PRECISION_INT8);
+    cr_assert_eq(facts.backend_bytes, 7);
+    cr_assert_arr_eq(facts.backend, "xnnpack", 7);
+    size_t refused = 0;
+    for (size_t cut = 1; cut < bytes; cut++)
+        refused += !result_read(meta, cut, &facts);
+    cr_assert_gt(refused, bytes / 2);
+    static const uint8_t endless[] = {0x58, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+    cr_assert_not(result_read(endless, sizeof endless, &facts));
+    static const uint8_t group[] = {0x0B};
+    cr_assert_not(result_read(group, sizeof group, &facts));
+}
+
+Test(parcel, small_frames_are_copied_and_large_ones_moved)
+{
+    zmq_msg_t small, large;
+    struct parcel *parcel = parcel_new(2);
+    zmq_msg_init_size(&small, 100);
+    zmq_msg_init_size(&large, PARCEL_COPY_BYTES);
+    memset(zmq_msg_data(&small), 1, 100);
+    const void *large_data = zmq_msg_data(&large), *small_data = zmq_msg_data(&small);
+    cr_assert_eq(parcel_take(parcel, 0, &small), PEN_OK);
+    cr_assert_eq(parcel_take(parcel, 1, &large), PEN_OK);
+    cr_assert_eq(parcel->bytes, 100 + PARCEL_COPY_BYTES);
+    cr_assert_neq(zmq_msg_data(&parcel->frames[0]), small_data);
+    cr_assert_eq(zmq_msg_data(&parcel->frames[1]), large_data);
+    zmq_msg_close(&small);
+    zmq_msg_close(&large);
+    struct parcel *twin = parcel_share(parcel, true);
+    cr_assert_eq(zmq_msg_size(&twin->frames[0]), 0);
+    cr_assert_eq(zmq_msg_data(&twin->frames[1]), large_data, "shared, not copied");
+    parcel_release(parcel);
+    cr_assert_eq(twin->bytes, PARCEL_COPY_BYTES);
+    parcel_release(twin);
+    parcel_release(NULL);
+}
