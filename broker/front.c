@@ -149,6 +149,7 @@ static void on_pong(struct broker *broker, struct session *session, struct messa
     (void)meta;
     link_ponged(&session->link);
     answer_unsent(broker, session);
+    broker_mark_client(broker, session); /* more may be unread than that PONG told of */
 }
 
 typedef void (*client_verb)(struct broker *broker, struct session *session, struct message *message,

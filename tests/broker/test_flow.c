@@ -1,0 +1,299 @@
+/* Credit, batches, priorities, limits, what clients leave unread, drain, control. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "desk.h"
+
+static const struct wire_model models[] = {
+    {.name = "slow", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 50000, .digest = 1},
+    {.name = "fast", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 100, .digest = 2},
+    {.name = "batchy",
+     .version = 1,
+     .backend = "xnnpack",
+     .precision = PRECISION_F32,
+     .warm_us = 50000,
+     .digest = 3,
+     .max_batch = 4,
+     .delay_us = 3000,
+     .dim = -1},
+    {.name = "small",
+     .version = 1,
+     .backend = "xnnpack",
+     .precision = PRECISION_F32,
+     .warm_us = 50000,
+     .digest = 4,
+     .max_queue = 2},
+    {.name = "timed",
+     .version = 1,
+     .backend = "xnnpack",
+     .precision = PRECISION_F32,
+     .warm_us = 50000,
+     .digest = 5,
+     .timeout_us = 7000},
+};
+
+static struct desk *ready_desk(uint32_t slots)
+{
+    struct desk *desk = desk_new();
+    desk->options.queue_limit = 5;
+    desk_open(desk);
+    desk_worker(desk, 901,
+                &(struct wire_worker){.uuid = 1, .name = "one", .slots = slots, .models = models, .models_count = 5});
+    desk_client(desk, 1, 0xA);
+    return desk;
+}
+
+static void submit(struct desk *desk, const char *model, uint64_t sequence, struct wire_job job)
+{
+    job.id = (struct job_id){0xA, sequence};
+    job.model = model;
+    job.no_digest = true;
+    desk_submit(desk, 1, &job);
+}
+
+Test(flow, long_models_get_two_messages_a_slot)
+{
+    struct desk *desk = ready_desk(2);
+    for (uint64_t i = 1; i <= 6; i++)
+        submit(desk, "slow", i, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 4);
+    desk_result(desk, 901, (struct job_id){0xA, 2}, 0, 1);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 5);
+    desk_free(desk);
+}
+
+Test(flow, short_models_get_two_milliseconds_or_64_jobs_a_slot)
+{
+    struct desk *desk = ready_desk(1);
+    desk->broker.models.limit_jobs = 1000;
+    for (uint64_t i = 1; i <= 22; i++)
+        submit(desk, "fast", i, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 20, "20 of 100 us");
+    desk_result_status(desk, 901, (struct job_id){0xA, 1}, PEN_OK, 10); /* learnt: 10 us */
+    for (uint64_t i = 30; i <= 130; i++)
+        submit(desk, "fast", i, (struct wire_job){.fill = 1});
+    cr_assert_leq(desk->broker.fleet.all.tqh_first->jobs, 64);
+    desk_free(desk);
+}
+
+Test(flow, batch_closes_when_full)
+{
+    struct desk *desk = ready_desk(1);
+    for (uint64_t i = 1; i <= 3; i++)
+        submit(desk, "batchy", i, (struct wire_job){.fill = 1});
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "company may come");
+    submit(desk, "batchy", 4, (struct wire_job){.fill = 1});
+    struct sent *out = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_groups(out), 4);
+    for (uint64_t i = 1; i <= 4; i++)
+        desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
+    Penstock__ResultMeta *result = sent_result(desk_next(&desk->clients, FRAME_RESULT));
+    cr_assert_eq(result->batch_size, 4);
+    cr_assert_str_eq(result->batch_reason, "full");
+    penstock__result_meta__free_unpacked(result, NULL);
+    desk_free(desk);
+}
+
+Test(flow, batch_closes_by_delay_and_shapes_do_not_mix)
+{
+    struct desk *desk = ready_desk(1);
+    submit(desk, "batchy", 1, (struct wire_job){.fill = 1, .dims = {1, 4}});
+    submit(desk, "batchy", 2, (struct wire_job){.fill = 1, .dims = {1, 9}});
+    submit(desk, "batchy", 3, (struct wire_job){.fill = 1, .dims = {2, 4}});
+    desk_wait(desk, 2999);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_wait(desk, 1);
+    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT), *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_groups(first), 2, "1 and 3");
+    cr_assert_eq(sent_job(first, 1).sequence, 3);
+    cr_assert_eq(sent_groups(second), 1);
+    desk_free(desk);
+}
+
+Test(flow, rows_count_not_jobs)
+{
+    struct desk *desk = ready_desk(1);
+    submit(desk, "batchy", 1, (struct wire_job){.fill = 1, .dims = {3, 4}});
+    submit(desk, "batchy", 2, (struct wire_job){.fill = 1, .dims = {2, 4}});
+    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(first, "5 rows wait, 4 fill a batch");
+    cr_assert_eq(sent_groups(first), 1, "3 + 2 are too many");
+    desk_free(desk);
+}
+
+Test(flow, urgent_jobs_go_first)
+{
+    struct desk *desk = ready_desk(1);
+    submit(desk, "slow", 1, (struct wire_job){.fill = 1});
+    submit(desk, "slow", 2, (struct wire_job){.fill = 1});
+    submit(desk, "slow", 3, (struct wire_job){.fill = 1});
+    submit(desk, "small", 4, (struct wire_job){.fill = 1, .priority = 1});
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    desk_result(desk, 901, (struct job_id){0xA, 1}, 0, 1);
+    cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 4, "across models too");
+    desk_free(desk);
+}
+
+Test(flow, faster_worker_is_chosen_by_what_was_measured)
+{
+    struct desk *desk = ready_desk(1);
+    struct wire_model quick = models[0];
+    quick.warm_us = 2000;
+    desk_worker(desk, 902,
+                &(struct wire_worker){.uuid = 2, .name = "two", .slots = 1, .models = &quick, .models_count = 1});
+    submit(desk, "slow", 1, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, 902);
+    desk_result_status(desk, 902, (struct job_id){0xA, 1}, PEN_OK, 200000); /* it was too optimistic */
+    submit(desk, "slow", 2, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, 901);
+    desk_free(desk);
+}
+
+static enum pen_status refusal(struct desk *desk)
+{
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_not_null(reply);
+    Penstock__ResultMeta *result = sent_result(reply);
+    if (pen_status_retryable((enum pen_status)reply->env.status))
+        cr_assert_gt(result->retry_after_us, 0);
+    penstock__result_meta__free_unpacked(result, NULL);
+    return (enum pen_status)reply->env.status;
+}
+
+Test(flow, full_queue_is_busy_with_a_hint)
+{
+    struct desk *desk = ready_desk(1);
+    for (uint64_t i = 1; i <= 8; i++)
+        submit(desk, "slow", i, (struct wire_job){.fill = 1}); /* 2 out, 5 wait */
+    cr_assert_eq(refusal(desk), PEN_ERR_BUSY);
+    for (uint64_t i = 11; i <= 13; i++)
+        submit(desk, "small", i, (struct wire_job){.fill = 1}); /* its own limit is 2 */
+    cr_assert_eq(refusal(desk), PEN_ERR_BUSY);
+    desk_free(desk);
+}
+
+Test(flow, queued_bytes_are_bounded)
+{
+    struct desk *desk = ready_desk(1);
+    desk->options.queue_bytes = 30000;
+    for (uint64_t i = 1; i <= 5; i++)
+        submit(desk, "batchy", i, (struct wire_job){.dims = {1, 10000}, .raw = true});
+    cr_assert_eq(refusal(desk), PEN_ERR_BUSY);
+    desk_free(desk);
+}
+
+Test(flow, model_default_timeout_applies)
+{
+    struct desk *desk = ready_desk(1);
+    submit(desk, "timed", 1, (struct wire_job){.fill = 1});
+    desk_wait(desk, 7000);
+    cr_assert_eq(refusal(desk), PEN_ERR_DEADLINE);
+    desk_free(desk);
+}
+
+Test(flow, unread_replies_are_held_back_and_come_after_the_pong)
+{
+    struct desk *desk = ready_desk(1);
+    desk->options.peer_bytes = 500;
+    for (uint64_t i = 1; i <= 5; i++) {
+        submit(desk, "slow", i, (struct wire_job){.fill = 1});
+        desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
+    }
+    size_t sent = desk_pending(&desk->clients, FRAME_RESULT);
+    cr_assert_lt(sent, 5);
+    cr_assert_eq(desk_pending(&desk->clients, FRAME_PING), 1);
+    while (desk_pending(&desk->clients, FRAME_RESULT) < 5) {
+        size_t before = desk->clients.count;
+        desk_say_client(desk, 1, envelope_make(FRAME_PONG), NULL, 0, 0);
+        cr_assert_gt(desk->clients.count, before, "each PONG makes room");
+    }
+    desk_free(desk);
+}
+
+Test(flow, drain_refuses_new_jobs_and_finishes_the_others)
+{
+    struct desk *desk = ready_desk(1);
+    submit(desk, "slow", 1, (struct wire_job){.fill = 1});
+    broker_drain(&desk->broker);
+    submit(desk, "slow", 2, (struct wire_job){.fill = 1});
+    cr_assert_eq(refusal(desk), PEN_ERR_UNAVAILABLE);
+    cr_assert_not(broker_drained(&desk->broker));
+    desk_result(desk, 901, (struct job_id){0xA, 1}, 0, 1);
+    cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.status, PEN_OK);
+    cr_assert(broker_drained(&desk->broker));
+    desk_free(desk);
+}
+
+Test(flow, drain_delay_still_takes_jobs_and_drain_timeout_answers_the_rest)
+{
+    struct desk *desk = ready_desk(1);
+    desk->options.drain_delay_us = 100000;
+    desk->options.drain_timeout_us = 200000;
+    broker_drain(&desk->broker);
+    submit(desk, "slow", 1, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk->broker.live, 1);
+    desk_wait(desk, 299999);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT));
+    desk_wait(desk, 1);
+    cr_assert_eq(refusal(desk), PEN_ERR_UNAVAILABLE);
+    cr_assert(broker_drained(&desk->broker));
+    desk_free(desk);
+}
+
+static Penstock__ControlReply *ask(struct desk *desk, const char *verb, const char *argument)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, 99), 0);
+    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
+    cr_assert_not_null(sent);
+    Penstock__ControlReply *reply = penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    cr_assert_eq(reply->serial, 99);
+    return reply;
+}
+
+Test(control, models_workers_and_stats_are_told)
+{
+    struct desk *desk = ready_desk(3);
+    submit(desk, "slow", 1, (struct wire_job){.fill = 1});
+    Penstock__ControlReply *reply = ask(desk, "models", "");
+    cr_assert_eq(reply->n_models, 5);
+    cr_assert_str_eq(reply->models[0]->name, "slow");
+    cr_assert_eq(reply->models[0]->running, 1);
+    cr_assert_eq(reply->models[0]->n_offers, 1);
+    cr_assert_str_eq(reply->models[0]->worker_names[0], "one");
+    cr_assert_str_eq(reply->models[0]->inputs[0]->name, "x");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    reply = ask(desk, "workers", "");
+    cr_assert_eq(reply->n_workers, 1);
+    cr_assert_str_eq(reply->workers[0]->state, "ready");
+    cr_assert_eq(reply->workers[0]->jobs_running, 1);
+    cr_assert_eq(reply->workers[0]->slots, 3);
+    cr_assert_str_eq(reply->workers[0]->models[0], "slow:1");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    reply = ask(desk, "stats", "");
+    cr_assert_eq(reply->stats->jobs_admitted, 1);
+    cr_assert_eq(reply->stats->running, 1);
+    cr_assert_eq(reply->stats->workers, 1);
+    cr_assert_eq(reply->stats->clients, 1);
+    cr_assert_gt(reply->stats->rss_bytes, 0);
+    cr_assert_str_eq(reply->stats->cache_kind, "memory");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    reply = ask(desk, "dance", "");
+    cr_assert_not_null(strstr(reply->error, "unknown verb"));
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
+Test(control, drain_reaches_workers_by_name_and_the_broker)
+{
+    struct desk *desk = ready_desk(1);
+    penstock__control_reply__free_unpacked(ask(desk, "drain", "one"), NULL);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_DRAIN));
+    Penstock__ControlReply *reply = ask(desk, "drain", "nobody");
+    cr_assert_not_null(strstr(reply->error, "no worker of that name"));
+    penstock__control_reply__free_unpacked(reply, NULL);
+    penstock__control_reply__free_unpacked(ask(desk, "drain", ""), NULL);
+    cr_assert(desk->broker.draining);
+    desk_free(desk);
+}

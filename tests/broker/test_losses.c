@@ -1,0 +1,304 @@
+/* Workers that die, freeze, return or leave; jobs that expire or are cancelled. Each job gets exactly one answer. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "desk.h"
+
+static const struct wire_model slow = {.name = "slow",
+                                       .version = 1,
+                                       .backend = "xnnpack",
+                                       .precision = PRECISION_F32,
+                                       .warm_us = 50000,
+                                       .digest = 1,
+                                       .max_batch = 8};
+
+static struct wire_worker worker(uint64_t uuid)
+{
+    return (struct wire_worker){
+        .uuid = uuid, .name = uuid == 1 ? "one" : "two", .slots = 1, .models = &slow, .models_count = 1};
+}
+
+static struct desk *ready_desk(void)
+{
+    struct desk *desk = desk_new();
+    struct wire_worker one = worker(1);
+    desk_open(desk);
+    desk_worker(desk, 901, &one);
+    desk_client(desk, 1, 0xABC);
+    return desk;
+}
+
+static void submit(struct desk *desk, uint64_t sequence, uint64_t deadline_us)
+{
+    desk_submit(
+        desk, 1,
+        &(struct wire_job){.id = {0xABC, sequence}, .model = "slow", .deadline_us = deadline_us, .no_digest = true});
+}
+
+static enum pen_status answer_of(struct desk *desk, uint64_t sequence)
+{
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_not_null(reply, "job %lu got no answer", (unsigned long)sequence);
+    cr_assert_eq(reply->env.job.sequence, sequence);
+    return (enum pen_status)reply->env.status;
+}
+
+Test(losses, killed_worker_its_batch_runs_again_alone_and_in_front)
+{
+    struct desk *desk = ready_desk();
+    for (uint64_t i = 1; i <= 4; i++)
+        submit(desk, i, 0); /* 1 and 2 in two messages, 3 and 4 wait */
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2);
+    struct wire_worker two = worker(2);
+    side_lose(&desk->workers, 901);
+    broker_hint_workers(&desk->broker, 33);
+    desk_run(desk);
+    cr_assert_eq(desk->broker.fleet.count, 0, "the first PING at 0 ms found it");
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    desk_worker(desk, 902, &two);
+    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT), *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_groups(first), 1, "a suspect goes alone");
+    cr_assert_eq(sent_job(first, 0).sequence, 1);
+    cr_assert_eq(sent_groups(second), 1);
+    cr_assert_eq(sent_job(second, 0).sequence, 2);
+    desk_result(desk, 902, (struct job_id){0xABC, 1}, 0, 1);
+    cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    struct sent *third = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_groups(third), 2, "those that never ran share a batch");
+    cr_assert_eq(desk->broker.stats.jobs_requeued, 2);
+    desk_free(desk);
+}
+
+Test(losses, poison_job_is_answered_after_its_attempts)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        side_lose(&desk->workers, 901 + i);
+        broker_hint_workers(&desk->broker, 5);
+        desk_run(desk);
+        if (i < 2) {
+            struct wire_worker next = worker(2 + i);
+            cr_assert_null(desk_next(&desk->clients, FRAME_RESULT));
+            desk_worker(desk, 902 + i, &next);
+        }
+    }
+    cr_assert_eq(answer_of(desk, 1), PEN_ERR_WORKER_LOST);
+    cr_assert_eq(desk->broker.stats.workers_lost, 3);
+    cr_assert_eq(desk->broker.live, 0);
+    desk_free(desk);
+}
+
+Test(losses, silent_worker_is_lost_after_liveness_and_its_late_result_ignored)
+{
+    struct desk *desk = ready_desk();
+    struct wire_worker two = worker(2);
+    submit(desk, 1, 0);
+    desk_wait(desk, 1900000);
+    desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
+    cr_assert_eq(desk->broker.fleet.count, 1);
+    cr_assert_geq(desk_pending(&desk->workers, FRAME_HEARTBEAT), 1, "it was told that the broker lives");
+    desk_wait(desk, 300000);
+    cr_assert_eq(desk->broker.fleet.count, 0);
+    desk_worker(desk, 902, &two);
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 9);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT));
+    cr_assert_eq(desk->broker.stats.results_duplicate, 1);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_RESUME), "it is asked to say hello again");
+    desk_result(desk, 902, (struct job_id){0xABC, 1}, 0, 1);
+    cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    desk_result(desk, 902, (struct job_id){0xABC, 1}, 0, 1);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT), "answered once");
+    desk_free(desk);
+}
+
+Test(losses, returning_worker_keeps_the_jobs_it_still_runs)
+{
+    struct desk *desk = ready_desk();
+    struct job_id running[] = {{0xABC, 1}, {0xABC, 77}};
+    struct wire_worker back = worker(1);
+    submit(desk, 1, 0);
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    back.running = running;
+    back.running_count = 2;
+    desk_worker(desk, 911, &back); /* the same process on a new connection */
+    cr_assert_eq(desk->broker.fleet.count, 1);
+    struct sent *cancel = desk_next(&desk->workers, FRAME_CANCEL);
+    cr_assert_not_null(cancel);
+    cr_assert_eq(cancel->env.job.sequence, 77, "nobody wants that one");
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "adopted, not sent again");
+    desk_result(desk, 911, (struct job_id){0xABC, 1}, 0, 1);
+    cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    desk_free(desk);
+}
+
+Test(losses, leaving_worker_gives_work_back_without_blame)
+{
+    struct desk *desk = ready_desk();
+    struct wire_worker two = worker(2);
+    submit(desk, 1, 0);
+    submit(desk, 2, 0);
+    desk_say_worker(desk, 901, envelope_make(FRAME_DRAIN), NULL, 0);
+    desk_worker(desk, 902, &two);
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    submit(desk, 3, 0);
+    struct sent *third = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(third->peer, 902, "a draining worker gets nothing more");
+    desk_result_status(desk, 901, (struct job_id){0xABC, 1}, PEN_ERR_UNAVAILABLE, 0);
+    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(first->peer, 902);
+    cr_assert_eq(sent_job(first, 0).sequence, 1);
+    desk_say_worker(desk, 901, envelope_make(FRAME_GOODBYE), NULL, 0);
+    desk_result(desk, 902, (struct job_id){0xABC, 1}, 0, 1);
+    cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    struct sent *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_job(second, 0).sequence, 2);
+    desk_free(desk);
+}
+
+Test(losses, expired_job_never_starts)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    submit(desk, 2, 0);
+    submit(desk, 3, 10000);
+    desk_wait(desk, 9999);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT));
+    desk_wait(desk, 1);
+    cr_assert_eq(answer_of(desk, 3), PEN_ERR_DEADLINE);
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 1);
+    desk_result(desk, 901, (struct job_id){0xABC, 2}, 0, 1);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2, "only the first two went out");
+    cr_assert_eq(desk->broker.stats.jobs_expired, 1);
+    desk_free(desk);
+}
+
+Test(losses, remaining_deadline_shrinks_on_its_way)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk_client(desk, 1, 0xABC);
+    struct wire_worker one = worker(1);
+    desk_worker(desk, 901, &one);
+    side_lose(&desk->workers, 901);
+    submit(desk, 1, 500000); /* the send fails: it waits */
+    desk_wait(desk, 100000);
+    struct wire_worker two = worker(2);
+    desk_worker(desk, 902, &two);
+    struct sent *out = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(out->env.deadline_us, 400000);
+    desk_free(desk);
+}
+
+Test(losses, running_job_expires_at_once_and_its_credit_comes_back_with_the_late_result)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 10000);
+    submit(desk, 2, 0);
+    submit(desk, 3, 0);
+    desk_wait(desk, 10000);
+    cr_assert_eq(answer_of(desk, 1), PEN_ERR_DEADLINE);
+    struct sent *cancel = desk_next(&desk->workers, FRAME_CANCEL);
+    cr_assert_eq(cancel->env.job.sequence, 1);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "the slot is still busy with it");
+    desk_result_status(desk, 901, (struct job_id){0xABC, 1}, PEN_ERR_CANCELLED, 0);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT), "counted, not sent");
+    cr_assert_eq(desk->broker.stats.results_duplicate, 1);
+    struct sent *third = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_job(third, 0).sequence, 3);
+    desk_free(desk);
+}
+
+Test(losses, cancelled_job_is_answered_cancelled_wherever_it_is)
+{
+    struct desk *desk = ready_desk();
+    for (uint64_t i = 1; i <= 3; i++)
+        submit(desk, i, 0);
+    desk_cancel(desk, 1, (struct job_id){0xABC, 3});
+    cr_assert_eq(answer_of(desk, 3), PEN_ERR_CANCELLED);
+    cr_assert_null(desk_next(&desk->workers, FRAME_CANCEL), "the worker never had it");
+    desk_cancel(desk, 1, (struct job_id){0xABC, 1});
+    cr_assert_eq(answer_of(desk, 1), PEN_ERR_CANCELLED);
+    desk_cancel(desk, 1, (struct job_id){0xABC, 1});
+    desk_cancel(desk, 1, (struct job_id){0xABC, 99});
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT));
+    desk_free(desk);
+}
+
+Test(losses, jobs_outlive_a_lost_client_by_its_grace_and_a_resend_joins_them)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    side_lose(&desk->clients, 1);
+    broker_hint_clients(&desk->broker, -1);
+    desk_run(desk);
+    desk_wait(desk, 500000);
+    cr_assert_eq(desk->broker.live, 1, "within the grace");
+    desk_client(desk, 2, 0xABC);
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xABC, 1}, .model = "slow", .no_digest = true});
+    cr_assert_eq(desk->broker.live, 1, "joined, not run twice");
+    desk_say_worker(desk, 901, envelope_make(FRAME_HEARTBEAT), NULL, 0);
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 1);
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_eq(reply->peer, 2);
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xABC, 1}, .model = "slow", .no_digest = true});
+    reply = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_not_null(reply, "answered again from what was kept");
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 1, "it ran once");
+    desk_free(desk);
+}
+
+Test(losses, grace_over_cancels_the_jobs)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    submit(desk, 2, 0);
+    side_lose(&desk->clients, 1);
+    broker_hint_clients(&desk->broker, -1);
+    desk_run(desk);
+    desk_wait(desk, 1300000);
+    cr_assert_eq(desk->broker.live, 0);
+    cr_assert_eq(desk->broker.sessions.count, 0);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_CANCEL), 2);
+    desk_free(desk);
+}
+
+Test(losses, goodbye_cancels_at_once)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    desk_say_client(desk, 1, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    cr_assert_eq(desk->broker.live, 0);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_CANCEL));
+    desk_free(desk);
+}
+
+Test(losses, jobs_that_nobody_can_run_any_more_are_told)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    side_lose(&desk->workers, 901);
+    broker_hint_workers(&desk->broker, 5);
+    desk_run(desk);
+    for (int i = 0; i < 12; i++) {
+        desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
+        desk_wait(desk, 1000000);
+    }
+    cr_assert_eq(answer_of(desk, 1), PEN_ERR_UNAVAILABLE);
+    cr_assert_eq(desk->broker.models.count, 0, "the model is forgotten with them");
+    desk_free(desk);
+}
+
+Test(losses, unknown_senders_are_asked_to_say_hello)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk_submit(desk, 5, &(struct wire_job){.id = {0xABC, 1}, .model = "slow"});
+    cr_assert_not_null(desk_next(&desk->clients, FRAME_RESUME));
+    desk_say_worker(desk, 6, envelope_make(FRAME_HEARTBEAT), NULL, 0);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_RESUME));
+    desk_free(desk);
+}
