@@ -34,9 +34,9 @@ struct kernel_call {
     const struct rt_value *in; /* [n->in_count] */
     struct rt_value *out;      /* [n->out_count]; an output not wanted has wanted[i] false */
     const bool *wanted;
-    struct rt_memory *memory;  /* outputs without memory of their own, and scratch */
+    struct rt_memory *memory;    /* outputs without memory of their own, and scratch */
     const struct cancel *cancel; /* long kernels look now and then; may be NULL */
-    struct pen_error *error;   /* may be NULL */
+    struct pen_error *error;     /* may be NULL */
 };
 
 /*
@@ -45,7 +45,8 @@ struct kernel_call {
  */
 enum pen_status kernel_output(struct kernel_call *k, uint32_t index, enum pen_dtype dtype, const struct shape *shape);
 void *kernel_scratch(struct kernel_call *k, size_t bytes);
-enum pen_status kernel_fail(struct kernel_call *k, enum pen_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum pen_status kernel_fail(struct kernel_call *k, enum pen_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 typedef enum pen_status (*kernel_fn)(struct kernel_call *k);
 

@@ -1,0 +1,173 @@
+/* Quantised element-wise operators of com.microsoft: real = (q - zero) * scale, compute, quantise again. */
+#include "backend/reference/broadcast.h"
+
+#include "backend/reference/concat.h"
+#include "backend/reference/lanes.h"
+#include "backend/reference/quantise.h"
+#include "backend/reference/spatial.h"
+
+#include <math.h>
+
+/* Scale and zero point of a tensor, from two inputs of the node (the zero point may be missing). */
+struct affine {
+    double scale, zero;
+};
+
+static struct affine affine_of(const struct kernel_call *k, uint32_t scale)
+{
+    return (struct affine){kernel_scalar(k, scale, 1.0), kernel_scalar(k, scale + 1, 0.0)};
+}
+
+static void real_block(const struct rt_value *v, const struct affine *a, int64_t first, int64_t step, int64_t n,
+                       double *ret)
+{
+    load_f64(v->data, v->dtype, first, step, n, ret);
+    for (int64_t i = 0; i < n; i++) {
+        ret[i] = (ret[i] - a->zero) * a->scale;
+    }
+}
+
+static void quantised_block(struct rt_value *y, const struct affine *a, int64_t first, int64_t step, int64_t n,
+                            double *items)
+{
+    double low, high;
+    quantise_range(y->dtype, &low, &high);
+    for (int64_t i = 0; i < n; i++) {
+        items[i] = quantise_value(items[i] / a->scale, a->zero, low, high);
+    }
+    store_f64(y->data, y->dtype, first, step, n, items);
+}
+
+/* a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero */
+enum pen_status kernel_qlinear_binary(struct kernel_call *k)
+{
+    struct affine a = affine_of(k, 1), b = affine_of(k, 4), y = affine_of(k, 6);
+    bool adds = k->n->op == OP_QLinearAdd;
+    struct rt_value pair[2] = {k->in[0], k->in[3]};
+    struct kernel_call two = *k;
+    struct broadcast w;
+    double p[ELEMENT_BLOCK], q[ELEMENT_BLOCK];
+    int64_t first, n;
+    two.in = pair;
+    enum pen_status status = broadcast_init(&two, 0, 2, &w);
+    if (status == PEN_OK) {
+        status = kernel_output(k, 0, k->in[0].dtype, &w.shape);
+    }
+    while (status == PEN_OK && broadcast_next(&w, &first, &n)) {
+        real_block(w.in[0].v, &a, w.in[0].offset, w.in[0].step, n, p);
+        real_block(w.in[1].v, &b, w.in[1].offset, w.in[1].step, n, q);
+        for (int64_t i = 0; i < n; i++) {
+            p[i] = adds ? p[i] + q[i] : p[i] * q[i];
+        }
+        quantised_block(&k->out[0], &y, first, 1, n, p);
+    }
+    return status;
+}
+
+/* x, x_scale, x_zero, y_scale, y_zero */
+enum pen_status kernel_qlinear_unary(struct kernel_call *k)
+{
+    struct affine x = affine_of(k, 1), y = affine_of(k, 3);
+    double alpha = (double)node_float(k->n, ATTR_alpha, 0.01f), block[ELEMENT_BLOCK];
+    bool sigmoid = k->n->op == OP_QLinearSigmoid;
+    int64_t total = shape_elements(&k->in[0].shape);
+    enum pen_status status = kernel_output_like(k, 0, 0);
+    for (int64_t at = 0; at < total && status == PEN_OK; at += ELEMENT_BLOCK) {
+        int64_t n = total - at < ELEMENT_BLOCK ? total - at : ELEMENT_BLOCK;
+        real_block(&k->in[0], &x, at, 1, n, block);
+        for (int64_t i = 0; i < n; i++) {
+            block[i] = sigmoid ? 1.0 / (1.0 + exp(-block[i])) : block[i] < 0.0 ? alpha * block[i] : block[i];
+        }
+        quantised_block(&k->out[0], &y, at, 1, n, block);
+    }
+    return status;
+}
+
+/* x, x_scale, x_zero, y_scale, y_zero; the axis is coerced to the last when the opset attribute says so (importer). */
+enum pen_status kernel_qlinear_softmax(struct kernel_call *k)
+{
+    struct affine x = affine_of(k, 1), y = affine_of(k, 3);
+    int32_t axis = 0;
+    enum pen_status status = kernel_axis(k, node_int(k->n, ATTR_axis, -1), k->in[0].shape.rank, &axis);
+    if (status == PEN_OK) {
+        status = kernel_output_like(k, 0, 0);
+    }
+    struct lanes l = lanes_of(&k->in[0].shape, axis);
+    double *lane = kernel_scratch(k, (size_t)l.count * sizeof *lane);
+    if (status != PEN_OK || lane == NULL) {
+        return status != PEN_OK ? status : kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for an axis");
+    }
+    for (int64_t i = 0; i < l.outer * l.inner && l.count > 0; i++) {
+        double max = -(double)INFINITY, sum = 0.0;
+        real_block(&k->in[0], &x, lane_first(&l, i), l.inner, l.count, lane);
+        for (int64_t j = 0; j < l.count; j++) {
+            max = lane[j] > max ? lane[j] : max;
+        }
+        for (int64_t j = 0; j < l.count; j++) {
+            lane[j] = exp(lane[j] - max);
+            sum += lane[j];
+        }
+        for (int64_t j = 0; j < l.count; j++) {
+            lane[j] /= sum;
+        }
+        quantised_block(&k->out[0], &y, lane_first(&l, i), l.inner, l.count, lane);
+    }
+    return status;
+}
+
+/* x, x_scale, x_zero, y_scale, y_zero: the mean over all positions of a channel. */
+enum pen_status kernel_qlinear_global_pool(struct kernel_call *k)
+{
+    struct affine x = affine_of(k, 1), y = affine_of(k, 3);
+    struct spatial in, out;
+    int64_t ones[SPATIAL_MAX] = {1, 1, 1, 1, 1, 1};
+    enum pen_status status = spatial_of(k, &k->in[0].shape, &in);
+    if (status != PEN_OK) {
+        return status;
+    }
+    spatial_make(in.batch, in.channels, in.dims, ones, in.nhwc, &out);
+    struct shape shape = spatial_shape(&out);
+    status = kernel_output(k, 0, k->in[0].dtype, &shape);
+    for (int64_t i = 0; i < in.batch * in.channels && status == PEN_OK; i++) {
+        int64_t base = i / in.channels * in.stride_batch + i % in.channels * in.stride_channel;
+        double sum = 0.0, v;
+        for (int64_t p = 0; p < in.positions; p++) {
+            real_block(&k->in[0], &x, base + p * in.stride_position, 1, 1, &v);
+            sum += v;
+        }
+        v = sum / (double)in.positions;
+        quantised_block(&k->out[0], &y, i, 1, 1, &v);
+    }
+    return status;
+}
+
+/* y_scale, y_zero, then x, x_scale, x_zero for each part */
+enum pen_status kernel_qlinear_concat(struct kernel_call *k)
+{
+    struct affine y = affine_of(k, 0);
+    uint32_t count = (k->n->in_count - 2) / 3;
+    struct rt_value *parts = kernel_scratch(k, (size_t)count * sizeof *parts);
+    int32_t axis = 0;
+    if (parts == NULL || count == 0) {
+        return kernel_fail(k, PEN_ERR_INVALID, "no parts to join");
+    }
+    enum pen_status status = kernel_axis(k, node_int(k->n, ATTR_axis, 0), k->in[2].shape.rank, &axis);
+    for (uint32_t i = 0; i < count && status == PEN_OK; i++) {
+        uint32_t at = 2 + 3 * i;
+        struct affine x = affine_of(k, at + 1);
+        int64_t total = shape_elements(&k->in[at].shape);
+        double block[ELEMENT_BLOCK];
+        parts[i] = k->in[at];
+        parts[i].dtype = k->in[1].dtype;
+        parts[i].data = kernel_scratch(k, (size_t)total * element_size(parts[i].dtype));
+        if (parts[i].data == NULL) {
+            return kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for part %u", i);
+        }
+        for (int64_t j = 0; j < total; j += ELEMENT_BLOCK) {
+            int64_t n = total - j < ELEMENT_BLOCK ? total - j : ELEMENT_BLOCK;
+            real_block(&k->in[at], &x, j, 1, n, block);
+            quantised_block(&parts[i], &y, j, 1, n, block);
+        }
+    }
+    return status == PEN_OK ? concat_run(k, parts, count, axis) : status;
+}

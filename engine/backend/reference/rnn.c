@@ -1,0 +1,266 @@
+#include "backend/reference/rnn.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#define ACT(name, formula)                                                                                             \
+    static double name(double x, double alpha, double beta)                                                            \
+    {                                                                                                                  \
+        (void)alpha, (void)beta;                                                                                       \
+        return formula;                                                                                                \
+    }
+
+ACT(act_relu, x < 0.0 ? 0.0 : x)
+ACT(act_tanh, tanh(x))
+ACT(act_sigmoid, 1.0 / (1.0 + exp(-x)))
+ACT(act_affine, alpha *x + beta)
+ACT(act_leaky, x < 0.0 ? alpha * x : x)
+ACT(act_thresholded, x < alpha ? 0.0 : x)
+ACT(act_scaled_tanh, alpha *tanh(beta *x))
+ACT(act_hard_sigmoid, fmin(fmax(alpha *x + beta, 0.0), 1.0))
+ACT(act_elu, x < 0.0 ? alpha * expm1(x) : x)
+ACT(act_softsign, x / (1.0 + fabs(x)))
+ACT(act_softplus, x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x)))
+
+static const struct {
+    const char *name;
+    struct rnn_activation act;
+} activations[] = {
+    {"Relu", {act_relu, 0, 0}},
+    {"Tanh", {act_tanh, 0, 0}},
+    {"Sigmoid", {act_sigmoid, 0, 0}},
+    {"Affine", {act_affine, 1.0, 0.0}},
+    {"LeakyRelu", {act_leaky, 0.01, 0}},
+    {"ThresholdedRelu", {act_thresholded, 1.0, 0}},
+    {"ScaledTanh", {act_scaled_tanh, 1.0, 1.0}},
+    {"HardSigmoid", {act_hard_sigmoid, 0.2, 0.5}},
+    {"Elu", {act_elu, 1.0, 0}},
+    {"Softsign", {act_softsign, 0, 0}},
+    {"Softplus", {act_softplus, 0, 0}},
+};
+
+static bool name_is(const char *name, const char *text, size_t bytes)
+{
+    return strlen(name) == bytes && strncasecmp(name, text, bytes) == 0;
+}
+
+static bool activation_find(const char *text, size_t bytes, struct rnn_activation *ret)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+        if (name_is(activations[i].name, text, bytes)) {
+            *ret = activations[i].act;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names from the node, or the operator's own for each direction. */
+static enum pen_status activations_init(struct kernel_call *k, struct rnn *r, const char *const *names)
+{
+    const struct attr *given = node_attr(k->n, ATTR_activations);
+    const struct attr *alpha = node_attr(k->n, ATTR_activation_alpha), *beta = node_attr(k->n, ATTR_activation_beta);
+    uint32_t count = r->act_per * (uint32_t)r->directions;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *text = names[i % r->act_per];
+        size_t bytes = strlen(text);
+        if (given != NULL && i < given->count) {
+            text = given->texts[i].text;
+            bytes = given->texts[i].bytes;
+        }
+        if (!activation_find(text, bytes, &r->act[i])) {
+            return kernel_fail(k, PEN_ERR_UNSUPPORTED, "activation %.*s", (int)bytes, text);
+        }
+        r->act[i].alpha = alpha != NULL && i < alpha->count ? (double)alpha->floats[i] : r->act[i].alpha;
+        r->act[i].beta = beta != NULL && i < beta->count ? (double)beta->floats[i] : r->act[i].beta;
+    }
+    return PEN_OK;
+}
+
+/* A double copy of an input that must hold `want` elements; NULL when omitted. */
+static enum pen_status load(struct kernel_call *k, uint32_t index, int64_t want, const double **ret)
+{
+    double *copy = NULL;
+    *ret = NULL;
+    if (!kernel_has(k, index)) {
+        return PEN_OK;
+    }
+    if (shape_elements(&k->in[index].shape) != want) {
+        return kernel_fail(k, PEN_ERR_SHAPE, "input %u has %lld elements, expected %lld", index,
+                           (long long)shape_elements(&k->in[index].shape), (long long)want);
+    }
+    enum pen_status status = kernel_doubles(k, index, &copy);
+    *ret = copy;
+    return status;
+}
+
+static enum pen_status lengths_init(struct kernel_call *k, struct rnn *r)
+{
+    int64_t *lengths = kernel_scratch(k, (size_t)r->batch * sizeof *lengths);
+    if (lengths == NULL || (kernel_has(k, 4) && shape_elements(&k->in[4].shape) != r->batch)) {
+        return kernel_fail(k, PEN_ERR_SHAPE, "sequence lengths do not fit the batch");
+    }
+    for (int64_t i = 0; i < r->batch; i++) {
+        lengths[i] = kernel_has(k, 4) ? load_one_i64(k->in[4].data, k->in[4].dtype, i) : r->time;
+        if (lengths[i] < 0 || lengths[i] > r->time) {
+            return kernel_fail(k, PEN_ERR_INVALID, "a sequence length of %lld", (long long)lengths[i]);
+        }
+    }
+    r->lengths = lengths;
+    return PEN_OK;
+}
+
+/* x, w, r, b, lengths, h0, c0, p */
+static enum pen_status tensors_init(struct kernel_call *k, struct rnn *r)
+{
+    int64_t rows = r->directions * r->gates * r->hidden, state = r->directions * r->batch * r->hidden;
+    const struct {
+        uint32_t input;
+        int64_t count;
+        const double **to;
+    } loads[] = {
+        {0, r->time * r->batch * r->input, &r->x},
+        {1, rows * r->input, &r->w},
+        {2, rows * r->hidden, &r->r},
+        {3, 2 * rows, &r->b},
+        {5, state, &r->h0},
+        {6, state, &r->c0},
+        {7, r->directions * 3 * r->hidden, &r->p},
+    };
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+        enum pen_status status = load(k, loads[i].input, loads[i].count, loads[i].to);
+        if (status != PEN_OK) {
+            return status;
+        }
+    }
+    return lengths_init(k, r);
+}
+
+enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, const char *const *names, struct rnn *r)
+{
+    const struct shape *x = &k->in[0].shape, *rec = &k->in[2].shape;
+    if (x->rank != 3 || rec->rank != 3 || rec->dim[0] < 1 || rec->dim[0] > 2) {
+        return kernel_fail(k, PEN_ERR_SHAPE, "needs x and weights of rank 3");
+    }
+    *r = (struct rnn){.batch_first = node_int(k->n, ATTR_layout, 0) != 0,
+                      .input = x->dim[2],
+                      .hidden = rec->dim[2],
+                      .directions = rec->dim[0],
+                      .gates = gates,
+                      .act_per = acts,
+                      .reverse_first = node_text_is(k->n, ATTR_direction, "reverse", false),
+                      .clip = (double)node_float(k->n, ATTR_clip, 0.0f)};
+    r->time = x->dim[r->batch_first ? 1 : 0];
+    r->batch = x->dim[r->batch_first ? 0 : 1];
+    enum pen_status status = activations_init(k, r, names);
+    if (status == PEN_OK) {
+        status = tensors_init(k, r);
+    }
+    if (status != PEN_OK) {
+        return status;
+    }
+    size_t state = (size_t)(r->batch * r->hidden) * sizeof(double), gate = (size_t)(gates * r->hidden) * sizeof(double);
+    r->h = kernel_scratch(k, state);
+    r->c = kernel_scratch(k, state);
+    r->gate = kernel_scratch(k, gate);
+    r->scratch = kernel_scratch(k, 2 * gate);
+    bool ok = r->h != NULL && r->c != NULL && r->gate != NULL && r->scratch != NULL;
+    return ok ? PEN_OK : kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the state");
+}
+
+double rnn_activate(const struct rnn *r, int64_t direction, uint32_t which, double x)
+{
+    const struct rnn_activation *a = &r->act[direction * r->act_per + which];
+    return a->fn(rnn_clip(r, x), a->alpha, a->beta);
+}
+
+double rnn_clip(const struct rnn *r, double x)
+{
+    return r->clip <= 0.0 ? x : x < -r->clip ? -r->clip : x > r->clip ? r->clip : x;
+}
+
+double rnn_dot(const double *a, const double *b, int64_t n)
+{
+    double s[4] = {0.0, 0.0, 0.0, 0.0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        for (int j = 0; j < 4; j++) {
+            s[j] += a[i + j] * b[i + j];
+        }
+    }
+    for (; i < n; i++) {
+        s[0] += a[i] * b[i];
+    }
+    return s[0] + s[1] + s[2] + s[3];
+}
+
+/* State [directions, batch, hidden], or [batch, directions, hidden] when batch_first. */
+static int64_t state_at(const struct rnn *r, int64_t direction, int64_t batch)
+{
+    return (r->batch_first ? batch * r->directions + direction : direction * r->batch + batch) * r->hidden;
+}
+
+/* Y [time, directions, batch, hidden], or [batch, time, directions, hidden]. */
+static int64_t output_at(const struct rnn *r, int64_t t, int64_t direction, int64_t batch)
+{
+    return (r->batch_first ? (batch * r->time + t) * r->directions + direction
+                           : (t * r->directions + direction) * r->batch + batch) *
+           r->hidden;
+}
+
+static enum pen_status outputs_new(struct kernel_call *k, const struct rnn *r, bool has_cell)
+{
+    struct shape y = r->batch_first ? shape_of(4, (const int64_t[]){r->batch, r->time, r->directions, r->hidden})
+                                    : shape_of(4, (const int64_t[]){r->time, r->directions, r->batch, r->hidden});
+    struct shape state = r->batch_first ? shape_of(3, (const int64_t[]){r->batch, r->directions, r->hidden})
+                                        : shape_of(3, (const int64_t[]){r->directions, r->batch, r->hidden});
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; i < 3 && status == PEN_OK; i++) {
+        if (kernel_wants(k, i) && (i < 2 || has_cell)) {
+            status = kernel_output(k, i, k->in[0].dtype, i == 0 ? &y : &state);
+        }
+    }
+    if (status == PEN_OK && kernel_wants(k, 0)) { /* steps behind a sequence's end are zero */
+        memset(k->out[0].data, 0, k->out[0].bytes);
+    }
+    return status;
+}
+
+static void state_start(struct rnn *r, int64_t direction)
+{
+    for (int64_t b = 0; b < r->batch; b++) {
+        for (int64_t i = 0; i < r->hidden; i++) {
+            r->h[b * r->hidden + i] = r->h0 != NULL ? r->h0[state_at(r, direction, b) + i] : 0.0;
+            r->c[b * r->hidden + i] = r->c0 != NULL ? r->c0[state_at(r, direction, b) + i] : 0.0;
+        }
+    }
+}
+
+enum pen_status rnn_run(struct kernel_call *k, struct rnn *r, rnn_step step, bool has_cell)
+{
+    enum pen_status status = outputs_new(k, r, has_cell);
+    enum pen_dtype dtype = k->in[0].dtype;
+    for (int64_t d = 0; d < r->directions && status == PEN_OK; d++) {
+        bool reverse = d == 1 || r->reverse_first;
+        state_start(r, d);
+        for (int64_t b = 0; b < r->batch; b++) {
+            double *h = r->h + b * r->hidden, *c = r->c + b * r->hidden;
+            for (int64_t i = 0; i < r->lengths[b]; i++) {
+                int64_t t = reverse ? r->lengths[b] - 1 - i : i;
+                step(r, k->n, d, r->x + (r->batch_first ? b * r->time + t : t * r->batch + b) * r->input, h, c);
+                if (kernel_wants(k, 0)) {
+                    store_f64(k->out[0].data, dtype, output_at(r, t, d, b), 1, r->hidden, h);
+                }
+            }
+            if (kernel_wants(k, 1)) {
+                store_f64(k->out[1].data, dtype, state_at(r, d, b), 1, r->hidden, h);
+            }
+            if (has_cell && kernel_wants(k, 2)) {
+                store_f64(k->out[2].data, dtype, state_at(r, d, b), 1, r->hidden, c);
+            }
+        }
+        status = kernel_cancelled(k);
+    }
+    return status;
+}
