@@ -75,9 +75,10 @@ static struct parcel *error_parcel(struct job_id id, enum pen_status status, con
 
 /* ---- sending it ---- */
 
-static bool send_parcel(struct broker *broker, struct session *session, const struct parcel *parcel)
+/* cap_bytes: what the client may have unread. */
+static bool send_within(struct broker *broker, struct session *session, const struct parcel *parcel, uint64_t cap_bytes)
 {
-    if (!session->connected || link_full(&session->link, (uint64_t)broker->options->peer_bytes))
+    if (!session->connected || link_full(&session->link, cap_bytes))
         return false;
     if (!broker->clients->begin(broker->clients, session->link.peer)) {
         broker_client_gone(broker, session);
@@ -91,6 +92,11 @@ static bool send_parcel(struct broker *broker, struct session *session, const st
     link_sent(&session->link, parcel->bytes, broker->now_us);
     broker_mark_client(broker, session);
     return true;
+}
+
+static bool send_parcel(struct broker *broker, struct session *session, const struct parcel *parcel)
+{
+    return send_within(broker, session, parcel, (uint64_t)broker->options->peer_bytes);
 }
 
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
@@ -158,8 +164,10 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     broker->stats.jobs_rejected++;
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
               pen_status_name(error->status), error->text);
-    if (reply)
-        send_parcel(broker, session, reply);
+    /* BUSY must reach a client that has its cap unread; one that still goes on submitting at twice that is not worth an answer. */
+    if (reply && !send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes))
+        log_event(LOG_WARN, "refusal_unsent", "job=%s unread_bytes=%" PRIu64, id,
+                  session->link.bytes_sent - session->link.bytes_taken);
     parcel_release(reply);
 }
 

@@ -72,6 +72,8 @@ void broker_client_gone(struct broker *broker, struct session *session)
 bool broker_send_client(struct broker *broker, struct session *session, struct envelope *env, const void *meta,
                         size_t bytes)
 {
+    if (env->type != FRAME_PING && link_full(&session->link, 2 * (uint64_t)broker->options->peer_bytes))
+        return false; /* it asks and asks and does not read */
     if (!port_send(broker->clients, session->link.peer, env, meta, bytes)) {
         broker_client_gone(broker, session);
         return false;

@@ -196,10 +196,10 @@ Test(flow, unread_replies_are_held_back_and_come_after_the_pong)
 {
     struct desk *desk = ready_desk(1);
     desk->options.peer_bytes = 500;
-    for (uint64_t i = 1; i <= 5; i++) {
+    for (uint64_t i = 1; i <= 5; i++)
         submit(desk, "slow", i, (struct wire_job){.fill = 1});
+    for (uint64_t i = 1; i <= 5; i++)
         desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
-    }
     size_t sent = desk_pending(&desk->clients, FRAME_RESULT);
     cr_assert_lt(sent, 5);
     cr_assert_eq(desk_pending(&desk->clients, FRAME_PING), 1);
@@ -208,6 +208,22 @@ Test(flow, unread_replies_are_held_back_and_come_after_the_pong)
         desk_say_client(desk, 1, envelope_make(FRAME_PONG), NULL, 0, 0);
         cr_assert_gt(desk->clients.count, before, "each PONG makes room");
     }
+    cr_assert_eq(desk->broker.sessions.all.tqh_first->unsent, 0);
+    desk_free(desk);
+}
+
+Test(flow, client_that_does_not_read_is_busy)
+{
+    struct desk *desk = ready_desk(1);
+    desk->options.peer_bytes = 500;
+    for (uint64_t i = 1; i <= 5; i++)
+        submit(desk, "slow", i, (struct wire_job){.fill = 1});
+    for (uint64_t i = 1; i <= 5; i++)
+        desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
+    size_t before = desk_pending(&desk->clients, FRAME_RESULT);
+    submit(desk, "slow", 6, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_pending(&desk->clients, FRAME_RESULT), before + 1, "the refusal is told nevertheless");
+    cr_assert_eq(desk->clients.sent[desk->clients.count - 1]->env.status, PEN_ERR_BUSY);
     desk_free(desk);
 }
 
