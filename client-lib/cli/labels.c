@@ -46,16 +46,11 @@ double tensor_value(const struct pen_tensor *t, size_t index)
     }
 }
 
-static const struct pen_tensor *scores_of(const pen_result *result, size_t labels_count)
+static bool scores(const struct pen_tensor *t, size_t labels_count)
 {
-    for (size_t i = 0; labels_count && i < pen_result_outputs(result); i++) {
-        const struct pen_tensor *t = pen_result_output(result, i);
-        uint64_t elements = 0;
-        if (pen_tensor_elements(t, &elements) == PEN_OK && elements == labels_count && !isnan(tensor_value(t, 0))) {
-            return t;
-        }
-    }
-    return NULL;
+    uint64_t elements = 0;
+    return labels_count && pen_tensor_elements(t, &elements) == PEN_OK && elements == labels_count &&
+           !isnan(tensor_value(t, 0));
 }
 
 /* p = (x - shift) * factor, or exp(x - shift) * factor. */
@@ -82,12 +77,11 @@ static struct scale scale_of(const struct pen_tensor *t, size_t count)
     return (struct scale){true, high, 1.0 / exps};
 }
 
-size_t labels_top(const pen_result *result, const char *const *labels, size_t labels_count, size_t most,
-                  struct label *top)
+size_t labels_of(const struct pen_tensor *t, const char *const *labels, size_t labels_count, size_t most,
+                 struct label *top)
 {
-    const struct pen_tensor *t = scores_of(result, labels_count);
     size_t used = 0;
-    if (!t) {
+    if (!scores(t, labels_count)) {
         return 0;
     }
     struct scale scale = scale_of(t, labels_count);
@@ -104,6 +98,16 @@ size_t labels_top(const pen_result *result, const char *const *labels, size_t la
         used += used < most;
         memmove(top + at + 1, top + at, (used - at - 1) * sizeof *top);
         top[at] = label;
+    }
+    return used;
+}
+
+size_t labels_top(const pen_result *result, const char *const *labels, size_t labels_count, size_t most,
+                  struct label *top)
+{
+    size_t used = 0;
+    for (size_t i = 0; used == 0 && i < pen_result_outputs(result); i++) {
+        used = labels_of(pen_result_output(result, i), labels, labels_count, most, top);
     }
     return used;
 }

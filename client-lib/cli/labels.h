@@ -18,9 +18,13 @@ struct label {
 double tensor_value(const struct pen_tensor *tensor, size_t index);
 
 /*
- * The `most` best classes of the first output with as many elements as there are labels (batch 1). Outputs that are no probabilities
- * already (within 0..1, sum 1) go through softmax. Returns how many; 0: no such output.
+ * The `most` best classes of an output that has one element per label (batch 1); an output that is no list of probabilities already (within
+ * 0..1, sum 1) goes through softmax. Returns how many; 0: it is not of that size, or no numbers.
  */
+size_t labels_of(const struct pen_tensor *output, const char *const *labels, size_t labels_count, size_t most,
+                 struct label *ret_top);
+
+/* The same for the first output of the result that fits. */
 size_t labels_top(const pen_result *result, const char *const *labels, size_t labels_count, size_t most,
                   struct label *ret_top);
 

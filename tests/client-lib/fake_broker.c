@@ -269,6 +269,7 @@ static void control(struct fake_broker *f, struct parts *p, const struct envelop
     Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
     Penstock__TensorSig sig = PENSTOCK__TENSOR_SIG__INIT, *sigs[] = {&sig};
     char *names[] = {(char *)(uintptr_t) "worker-1"};
+    char label_texts[64][8], *labels[64]; /* one per pixel: the brightest one wins */
     int64_t dims[] = {-1, 8, 8, 1};
     need(ask);
     struct envelope out = envelope_make(FRAME_CONTROL_REPLY);
@@ -296,7 +297,13 @@ static void control(struct fake_broker *f, struct parts *p, const struct envelop
         sig.batched = true;
         offer.name = model.name = (char *)(uintptr_t) "echo";
         offer.backend = (char *)(uintptr_t) "xnnpack";
-        offer.preprocess = (char *)(uintptr_t) "{}";
+        offer.preprocess = (char *)(uintptr_t) "{\"input\": \"image\", \"channels\": 1, \"height\": 8, \"width\": 8}";
+        for (int i = 0; i < 64; i++) {
+            snprintf(label_texts[i], sizeof label_texts[i], "l%d", i);
+            labels[i] = label_texts[i];
+        }
+        offer.labels = labels;
+        offer.n_labels = 64;
         model.version = 2;
         model.inputs = model.outputs = sigs;
         model.n_inputs = model.n_outputs = 1;

@@ -776,7 +776,9 @@ Test(client, lists_models_workers_and_counters)
     cr_assert_eq(models->models[0]->inputs[0].rank, 4);
     cr_assert_str_eq(models->models[0]->offers[0]->backend, "xnnpack");
     cr_assert_str_eq(models->models[0]->offers[0]->worker, "worker-1");
-    cr_assert_str_eq(models->models[0]->preprocess, "{}");
+    cr_assert_not_null(strstr(models->models[0]->preprocess, "image"));
+    cr_assert_eq(models->models[0]->labels_count, 64);
+    cr_assert_str_eq(models->models[0]->labels[63], "l63");
     pen_client_models_free(models);
     cr_assert_eq(pen_client_workers(client, 5 * SECOND, &workers, &error), PEN_OK);
     cr_assert_eq(workers->count, 1);

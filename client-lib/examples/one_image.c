@@ -1,0 +1,54 @@
+/* one_image.c - a first program: one_image FILE.png [ENDPOINT] asks the pool's digits model which digit the picture shows. */
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/client.h>
+
+int main(int argc, char **argv)
+{
+    uint8_t
+        pixels[8 *
+               8]; /* [1, height, width, 1]: what the model takes; `penstock submit` resizes, this program does not */
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    if (argc < 2 || !png_image_begin_read_from_file(&png, argv[1]) || png.width != 8 || png.height != 8) {
+        fprintf(stderr, "usage: one_image FILE.png [ENDPOINT]; the picture must have 8x8 pixels\n");
+        return 2;
+    }
+    png.format = PNG_FORMAT_GRAY;
+    png_image_finish_read(&png, NULL, pixels, 0, NULL);
+
+    struct pen_error error = {.status = PEN_OK};
+    struct pen_client_options options;
+    pen_client *client;
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = argc > 2 ? argv[2] : options.endpoint;
+    struct pen_tensor image = {"image", PEN_DTYPE_U8, 4, {1, 8, 8, 1}, pixels, sizeof pixels};
+    struct pen_job_options job;
+    pen_job_options_init(&job, sizeof job);
+    job.model = "digits";
+    job.inputs = &image;
+    job.inputs_count = 1;
+    job.deadline_us = 5000000;
+
+    pen_result *result;
+    if (pen_client_connect(&options, &client, &error) != PEN_OK ||
+        pen_client_run(client, &job, &result, &error) != PEN_OK) {
+        fprintf(stderr, "%s: %s\n", pen_status_name(error.status), error.text);
+        return 1;
+    }
+    const struct pen_tensor *scores = pen_result_output(result, 0);
+    size_t best = 0, count = scores->bytes / sizeof(float);
+    float value, highest = -1e30f;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&value, (const char *)scores->data + i * sizeof value, sizeof value); /* the bytes need not be aligned */
+        best = value > highest ? i : best;
+        highest = value > highest ? value : highest;
+    }
+    printf("%s: %zu (%s, %llu us of computing)\n", argv[1], best, pen_result_info(result)->backend,
+           (unsigned long long)pen_result_info(result)->compute_us);
+    pen_result_free(result);
+    pen_client_free(client);
+    return 0;
+}
