@@ -30,7 +30,7 @@ struct load_report {
     uint64_t elapsed_us;
     struct histogram latency_us, queue_us, compute_us; /* successes; compute and queue of those that were not cached */
     enum pen_status error;                             /* the last one */
-    char error_text[256];
+    char error_text[PEN_ERROR_TEXT_BYTES];
 };
 
 /* Fills a zeroed report. */

@@ -269,7 +269,7 @@ static void control(struct fake_broker *f, struct parts *p, const struct envelop
     Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
     Penstock__TensorSig sig = PENSTOCK__TENSOR_SIG__INIT, *sigs[] = {&sig};
     char *names[] = {(char *)(uintptr_t) "worker-1"};
-    char label_texts[64][8], *labels[64]; /* one per pixel: the brightest one wins */
+    char label_texts[64][16], *labels[64]; /* one per pixel: the brightest one wins */
     int64_t dims[] = {-1, 8, 8, 1};
     need(ask);
     struct envelope out = envelope_make(FRAME_CONTROL_REPLY);
@@ -325,11 +325,9 @@ static void handle(struct fake_broker *f, struct parts *p)
 {
     struct envelope env;
     const uint8_t *bytes;
-    if (p->count < 2 ||
-        envelope_decode(zmq_msg_data(&p->part[1]), zmq_msg_size(&p->part[1]), &env, &bytes, NULL) != PEN_OK) {
-        need(!"a client sent a malformed message");
-        return;
-    }
+    bool well_formed = p->count >= 2 && envelope_decode(zmq_msg_data(&p->part[1]), zmq_msg_size(&p->part[1]), &env,
+                                                        &bytes, NULL) == PEN_OK;
+    need(well_formed);
     pthread_mutex_lock(&f->lock);
     struct fake_behaviour b = f->behaviour;
     note(&f->seen, &env, bytes);

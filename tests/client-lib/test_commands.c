@@ -15,6 +15,7 @@
 #define ARGS_MAX 24
 
 static struct fake_broker *fake;
+static char *out, *err; /* of the last run */
 static char dir[FOLDER_PATH_BYTES], picture[FOLDER_PATH_BYTES + 16];
 
 /* One 8x8 BMP whose pixel 13 is the brightest. */
@@ -32,6 +33,8 @@ static void setup(void)
 
 static void teardown(void)
 {
+    free(out);
+    free(err);
     folder_free(dir);
     if (fake) {
         fake_stop(fake);
@@ -40,7 +43,13 @@ static void teardown(void)
 
 TestSuite(command, .init = setup, .fini = teardown);
 
-static char *out, *err;
+static int run_argv(const char *const argv[])
+{
+    free(out);
+    free(err);
+    out = err = NULL;
+    return process_run(argv, 30000, &out, &err);
+}
 
 /* Runs `penstock VERB ... --broker FAKE`. */
 static int run(const char *const args[])
@@ -52,10 +61,7 @@ static int run(const char *const args[])
     }
     argv[count++] = "--broker";
     argv[count] = fake_endpoint(fake);
-    free(out);
-    free(err);
-    out = err = NULL;
-    return process_run(argv, 30000, &out, &err);
+    return run_argv(argv);
 }
 
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
@@ -269,11 +275,11 @@ Test(command, load_options_have_effects)
 Test(command, environment_names_the_broker)
 {
     setenv("PENSTOCK_BROKER", fake_endpoint(fake), 1);
-    cr_assert_eq(process_run((const char *const[]){"penstock", "models", NULL}, 20000, &out, &err), 0, "%s", err);
-    cr_assert_eq(process_run((const char *const[]){"penstock", NULL}, 20000, &out, &err), 0);
+    cr_assert_eq(run_argv((const char *const[]){"penstock", "models", NULL}), 0, "%s", err);
+    cr_assert_eq(run_argv((const char *const[]){"penstock", NULL}), 0);
     cr_assert(strstr(out, "penstock submit echo FILE") != NULL, "alone it says what to do next: %s", out);
     setenv("PENSTOCK_BROKER", "ipc:///tmp/penstock-nobody-listens-here", 1);
-    cr_assert_eq(process_run((const char *const[]){"penstock", NULL}, 20000, &out, &err), 0);
+    cr_assert_eq(run_argv((const char *const[]){"penstock", NULL}), 0);
     cr_assert(strstr(out, "penstock-worker --models") != NULL, "%s", out);
 }
 
@@ -281,7 +287,7 @@ Test(command, every_command_has_help_with_exit_codes_and_json_keys)
 {
     const char *const verbs[] = {"submit", "models", "workers", "top", "load", "cancel", "drain"};
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-        cr_assert_eq(process_run((const char *const[]){"penstock", verbs[i], "--help", NULL}, 20000, &out, &err), 0);
+        cr_assert_eq(run_argv((const char *const[]){"penstock", verbs[i], "--help", NULL}), 0);
         cr_assert(strstr(out, "Exit codes") && strstr(out, "JSON") && strstr(out, "--broker"), "%s: %s", verbs[i], out);
     }
 }
