@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +13,24 @@
 #include "front.h"
 #include "logline.h"
 
-#define DRAIN_MESSAGES 256u     /* of one socket before the other gets its turn */
-#define SLOW_LOOK_US   1000u    /* monitors and signals while the broker is too busy to sleep */
+#define DRAIN_MESSAGES 256u  /* of one socket before the other gets its turn */
+#define SLOW_LOOK_US   1000u /* monitors and signals while the broker is too busy to sleep */
+#define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
+
+enum watched {
+    WATCH_WORKERS,
+    WATCH_CLIENTS,
+    WATCH_WORKERS_LOST,
+    WATCH_CLIENTS_LOST,
+    WATCH_SIGNALS,
+    WATCH_CACHE,
+    WATCH_COUNT
+};
 
 struct loop {
     struct broker *broker;
+    struct pollfd fds[WATCH_COUNT];
     struct message message;
     int signals;
     unsigned signals_seen;
@@ -100,7 +113,7 @@ static void look_aside(struct loop *loop)
     read_signals(loop);
 }
 
-/* One round: replies first. Returns how much there was. */
+/* One round: replies first. Returns how much was done: 0 = both sockets said EAGAIN and nothing was sent since. */
 static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
@@ -111,24 +124,24 @@ static unsigned turn(struct loop *loop)
     broker->now_us = broker->clock();
     if (broker->now_us - loop->looked_us >= SLOW_LOOK_US)
         look_aside(loop);
-    if (broker->schedule || broker->now_us >= broker_next_us(broker))
-        broker_tick(broker);
     if (count) {
         loop->last_us = broker->now_us;
         loop->worked = true;
     }
+    if (broker->schedule || broker->now_us >= broker_next_us(broker)) {
+        broker_tick(broker);
+        count++;
+    }
     return count;
 }
 
-static long sleep_ms(const struct loop *loop)
+static struct timespec sleep_time(const struct loop *loop)
 {
     uint64_t now_us = loop->broker->now_us, next_us = broker_next_us(loop->broker);
-    if (next_us <= now_us)
-        return 0;
-    if (loop->spin_us > 0 && next_us == loop->broker->wake_us && next_us - now_us < 1000)
-        return 0; /* zmq_poll counts milliseconds, batches close by microseconds */
-    uint64_t ms = (next_us - now_us + 999) / 1000;
-    return ms > 1000 ? 1000 : (long)ms;
+    uint64_t us = next_us > now_us ? next_us - now_us : 0;
+    if (us > SLEEP_US_MAX)
+        us = SLEEP_US_MAX;
+    return (struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
 }
 
 static void trim(struct loop *loop)
@@ -139,26 +152,46 @@ static void trim(struct loop *loop)
     loop->worked = false;
 }
 
+/*
+ * Sleeps on the sockets' descriptors with ppoll: zmq_poll would look at each socket twice (10 system calls a turn, 5 us of a round trip) and counts
+ * milliseconds. These descriptors tell of changes, not of states, so a turn that found nothing must come right before.
+ */
 static enum pen_status sleep_until_event(struct loop *loop)
 {
-    struct broker *broker = loop->broker;
-    void *cache = cache_socket(broker->cache);
-    zmq_pollitem_t items[] = {
-        {.socket = broker->workers->socket, .events = ZMQ_POLLIN},
-        {.socket = broker->clients->socket, .events = ZMQ_POLLIN},
-        {.socket = broker->workers->monitor, .events = ZMQ_POLLIN},
-        {.socket = broker->clients->monitor, .events = ZMQ_POLLIN},
-        {.fd = loop->signals, .events = ZMQ_POLLIN},
-        {.socket = cache, .events = ZMQ_POLLIN},
-    };
-    int count = cache ? 6 : 5;
-    if (zmq_poll(items, count, sleep_ms(loop)) < 0 && errno != EINTR)
+    struct timespec time = sleep_time(loop);
+    int ready = ppoll(loop->fds, WATCH_COUNT, &time, NULL);
+    if (ready < 0 && errno != EINTR)
         return PEN_ERR_IO;
-    broker->now_us = broker->clock();
-    if (items[2].revents || items[3].revents || items[4].revents)
+    loop->broker->now_us = loop->broker->clock();
+    if (ready > 0 && (loop->fds[WATCH_WORKERS_LOST].revents || loop->fds[WATCH_CLIENTS_LOST].revents ||
+                      loop->fds[WATCH_SIGNALS].revents))
         look_aside(loop);
     trim(loop);
     return PEN_OK;
+}
+
+static int descriptor(void *socket)
+{
+    int fd = -1;
+    size_t bytes = sizeof fd;
+    if (!socket || zmq_getsockopt(socket, ZMQ_FD, &fd, &bytes) != 0)
+        return -1; /* poll passes over it */
+    return fd;
+}
+
+static void watch(struct loop *loop)
+{
+    const struct broker *broker = loop->broker;
+    int fds[WATCH_COUNT] = {
+        [WATCH_WORKERS] = descriptor(broker->workers->socket),
+        [WATCH_CLIENTS] = descriptor(broker->clients->socket),
+        [WATCH_WORKERS_LOST] = descriptor(broker->workers->monitor),
+        [WATCH_CLIENTS_LOST] = descriptor(broker->clients->monitor),
+        [WATCH_SIGNALS] = loop->signals,
+        [WATCH_CACHE] = descriptor(cache_socket(broker->cache)),
+    };
+    for (size_t i = 0; i < WATCH_COUNT; i++)
+        loop->fds[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
 }
 
 static bool spinning(const struct loop *loop)
@@ -170,12 +203,14 @@ enum pen_status loop_run(struct broker *broker, int signals)
 {
     enum pen_status status = PEN_OK;
     struct loop loop = {.broker = broker, .signals = signals};
+    watch(&loop);
+    look_aside(&loop);
     loop.spin_us = loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0;
     while (status == PEN_OK && !broker_drained(broker)) {
         unsigned count = turn(&loop);
         if (loop.signals_seen > 1)
             status = PEN_ERR_CANCELLED;
-        else if (count == 0 && !spinning(&loop) && !broker->schedule)
+        else if (count == 0 && !spinning(&loop))
             status = sleep_until_event(&loop);
     }
     message_fini(&loop.message);
