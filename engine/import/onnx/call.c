@@ -204,6 +204,11 @@ static bool listed(struct bytes name, const char *const *except)
     return false;
 }
 
+static bool recurrent(enum op op)
+{
+    return op == OP_RNN || op == OP_GRU || op == OP_LSTM;
+}
+
 void call_copy_attrs(struct call *c, uint32_t node, const char *const *except)
 {
     for (uint32_t i = 0; i < c->attr_count && c->status == PEN_OK; i++) {
@@ -214,6 +219,8 @@ void call_copy_attrs(struct call *c, uint32_t node, const char *const *except)
         memcpy(name, a->name.at ? (const char *)a->name.at : "", a->name.size);
         name[a->name.size] = '\0';
         struct attr to = {.key = attr_find(name)};
+        if (strcmp(name, "layout") == 0 && recurrent(c->g->nodes[node].op))
+            to.key = ATTR_layout; /* batch first: theirs and ours share the key */
         if (to.key != ATTR_NONE && convert(c, a, &to) && c->status == PEN_OK)
             c->status = graph_attr_set(c->g, node, &to);
     }
