@@ -14,6 +14,16 @@ static uint64_t desk_clock(void)
     return clock_us;
 }
 
+static void side_clear(struct side *side)
+{
+    for (size_t i = 0; i < side->count; i++) {
+        for (size_t k = 0; k < side->sent[i]->count; k++)
+            zmq_msg_close(&side->sent[i]->frames[k]);
+        free(side->sent[i]);
+    }
+    side->count = side->first = 0;
+}
+
 static bool side_begin(struct port *port, uint32_t peer)
 {
     struct side *side = (struct side *)(void *)port;
@@ -21,6 +31,8 @@ static bool side_begin(struct port *port, uint32_t peer)
         if (side->gone[i] == peer)
             return false;
     }
+    if (side->forget && side->count == DESK_SENT_MAX)
+        side_clear(side);
     if (side->in_message || side->count == DESK_SENT_MAX)
         abort(); /* a message must be finished before the next begins */
     struct sent *sent = calloc(1, sizeof *sent);
@@ -52,15 +64,6 @@ static void side_init(struct side *side)
 {
     side->port.begin = side_begin;
     side->port.part = side_part;
-}
-
-static void side_free(struct side *side)
-{
-    for (size_t i = 0; i < side->count; i++) {
-        for (size_t k = 0; k < side->sent[i]->count; k++)
-            zmq_msg_close(&side->sent[i]->frames[k]);
-        free(side->sent[i]);
-    }
 }
 
 void side_lose(struct side *side, uint32_t peer)
@@ -102,8 +105,8 @@ void desk_free(struct desk *desk)
 {
     broker_fini(&desk->broker);
     cache_free(desk->cache);
-    side_free(&desk->clients);
-    side_free(&desk->workers);
+    side_clear(&desk->clients);
+    side_clear(&desk->workers);
     free(desk);
 }
 
@@ -133,6 +136,13 @@ static void add_frame(struct message *message, const void *head, size_t head_byt
     if (tail_bytes)
         memcpy((uint8_t *)zmq_msg_data(&frame) + head_bytes, tail, tail_bytes);
     message_add(message, &frame);
+}
+
+void desk_frames(struct message *message, uint32_t peer, const uint8_t *bytes, const size_t *sizes, size_t count)
+{
+    message->peer = peer;
+    for (size_t i = 0; i < count; bytes += sizes[i], i++)
+        add_frame(message, bytes, sizes[i], NULL, 0);
 }
 
 static void build(struct message *message, uint32_t peer, struct envelope env, const void *meta, size_t bytes,

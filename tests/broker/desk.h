@@ -26,6 +26,7 @@ struct side {
     uint32_t gone[16]; /* peers whose connection is lost */
     size_t gone_count;
     bool in_message;
+    bool forget; /* what was sent is thrown away when there is no more room: for fuzzing */
 };
 
 struct desk {
@@ -46,6 +47,9 @@ void desk_run(struct desk *desk);               /* runs what is due now */
 void desk_say_client(struct desk *desk, uint32_t peer, struct envelope env, const void *meta, size_t bytes,
                      size_t raw_bytes);
 void desk_say_worker(struct desk *desk, uint32_t peer, struct envelope env, const void *meta, size_t bytes);
+
+/* Fills an empty message with `count` frames of these sizes, one behind the other in `bytes`. */
+void desk_frames(struct message *message, uint32_t peer, const uint8_t *bytes, const size_t *sizes, size_t count);
 
 /* Shorthands: the hello and its WELCOME (checked). */
 void desk_client(struct desk *desk, uint32_t peer, uint64_t uuid);
