@@ -1,0 +1,192 @@
+/* Folders of models: which versions are found, which sentence each fault gets. Loading uses the digits model. */
+#include "catalog.h"
+#include "warmup.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char root[64];
+static struct catalog catalog;
+
+static void run(const char *format, const char *argument)
+{
+    char command[1024], script[900];
+    snprintf(script, sizeof script, format, argument);
+    snprintf(command, sizeof command, "cd %s && { %s; }", root, script);
+    cr_assert(system(command) == 0, "%s", command);
+}
+
+static void tree_open(void)
+{
+    cr_redirect_stderr();
+    snprintf(root, sizeof root, "/tmp/penstock-catalog-XXXXXX");
+    cr_assert_not_null(mkdtemp(root));
+}
+
+static void tree_close(void)
+{
+    char command[128];
+    catalog_fini(&catalog);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    cr_assert(system(command) == 0);
+}
+
+TestSuite(catalog, .init = tree_open, .fini = tree_close);
+TestSuite(served, .init = tree_open, .fini = tree_close);
+
+static char log_text[32768];
+
+/* Redirected stderr can be read once: what was read is kept. */
+static void log_has(const char *part)
+{
+    size_t used = strlen(log_text);
+    fflush(stderr);
+    used += fread(log_text + used, 1, sizeof log_text - 1 - used, cr_get_redirected_stderr());
+    log_text[used] = '\0';
+    cr_expect(strstr(log_text, part), "'%s' is not in: %s", part, log_text);
+}
+
+static struct pen_engine *engine_open(void)
+{
+    struct pen_engine *engine = NULL;
+    struct pen_engine_options options;
+    struct pen_error error = {0};
+    pen_engine_options_init(&options);
+    options.backend = "reference";
+    cr_assert(pen_engine_new(&options, &engine, &error) == PEN_OK, "%s", error.text);
+    return engine;
+}
+
+static void load(const char *const *choices, size_t count, size_t models, size_t failed)
+{
+    struct pen_error error = {0};
+    cr_assert(catalog_scan(root, choices, count, &catalog, &error) == PEN_OK, "%s", error.text);
+    struct pen_engine *engine = engine_open();
+    cr_assert(catalog_load(&catalog, engine, NULL, &error) == PEN_OK, "%s", error.text);
+    cr_expect(catalog.count == models && catalog.failed == failed, "%zu models, %zu failed", catalog.count,
+              catalog.failed);
+}
+
+static void digits_at(const char *path)
+{
+    char target[200];
+    snprintf(target, sizeof target, "mkdir -p %s && cp " PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx %s/", path,
+             path);
+    run("%s", target);
+}
+
+Test(catalog, highest_version_is_served_by_default)
+{
+    size_t index = 9;
+    digits_at("d/2");
+    digits_at("d/10");
+    digits_at("d/x");
+    run("mkdir d/011 d/0 d/.hidden; touch d/12 README%s", "");
+    load(NULL, 0, 1, 0);
+    cr_expect(catalog.models[0]->version == 10, "by number, not by text");
+    cr_expect(catalog_find(&catalog, "d", 0, &index) == catalog.models[0] && index == 0);
+    cr_expect(catalog_find(&catalog, "d", 10, &index) == catalog.models[0]);
+    cr_expect_null(catalog_find(&catalog, "d", 2, &index));
+    cr_expect_null(catalog_find(&catalog, "e", 0, &index));
+}
+
+Test(catalog, policy_and_choice_decide_versions)
+{
+    digits_at("all/1");
+    digits_at("all/2");
+    run("echo '{\"version_policy\":{\"all\":{}}}' > all/config.json%s", "");
+    digits_at("two/1");
+    digits_at("two/2");
+    digits_at("two/3");
+    run("echo '{\"version_policy\":{\"latest\":{\"num_versions\":2}}}' > two/config.json%s", "");
+    digits_at("gone/1");
+    run("echo '{\"version_policy\":{\"specific\":{\"versions\":[4]}}}' > gone/config.json%s", "");
+    load(NULL, 0, 4, 1);
+    log_has("version_policy names version 4");
+    size_t index = 0;
+    const struct served *best = catalog_find(&catalog, "two", 0, &index);
+    cr_assert(best && best->version == 3);
+    cr_expect(catalog_find(&catalog, "two", 2, &index) && !catalog_find(&catalog, "two", 1, &index));
+}
+
+Test(catalog, choices_name_models_and_versions)
+{
+    const char *const choices[] = {"d:1", "d", "d:2", "nobody", "d:9", "../etc", "d:x"};
+    digits_at("d/1");
+    digits_at("d/2");
+    digits_at("other/1");
+    load(choices, 7, 2, 4);
+    log_has("there is no folder");
+    log_has("has no version 9");
+    log_has("not of the form NAME or NAME:VERSION");
+}
+
+Test(catalog, config_of_the_version_wins)
+{
+    digits_at("d/1");
+    run("echo '{\"max_batch_size\":2}' > d/config.json; echo '{\"max_batch_size\":3}' > d/1/config.json%s", "");
+    load(NULL, 0, 1, 0);
+    cr_expect(catalog.models[0]->max_batch_size == 3);
+}
+
+Test(catalog, each_fault_has_its_sentence_and_the_rest_serves)
+{
+    digits_at("good/1");
+    digits_at("typo/1");
+    digits_at("gpu/1");
+    digits_at("pixels/1");
+    run("mkdir -p hollow broken/1 missing/1; echo 'no model' > broken/1/model.onnx%s", "");
+    run("echo '{\"max_batch\":1}' > typo/config.json%s", "");
+    run("echo '{\"instance_group\":[{\"kind\":\"KIND_GPU\"}]}' > gpu/config.json%s", "");
+    run("echo '{\"input\":{\"preprocess\":{\"input\":\"img\"}}}' > pixels/config.json%s", "");
+    load(NULL, 0, 1, 6);
+    cr_expect_str_eq(catalog.models[0]->name, "good");
+    const char *const parts[] = {
+        "hollow/1/model.onnx", "did you mean 'max_batch_size'", "KIND_GPU", "the input 'img'", "model=broken",
+        "model=missing"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        log_has(parts[i]);
+}
+
+Test(catalog, folder_that_is_none_is_an_error)
+{
+    struct pen_error error = {0};
+    cr_expect(catalog_scan("/nowhere/at/all", NULL, 0, &catalog, &error) == PEN_ERR_NOT_FOUND);
+    cr_expect(strstr(error.text, "/nowhere/at/all"));
+}
+
+Test(served, digest_changes_with_what_changes_answers_only)
+{
+    digits_at("a/1");
+    digits_at("b/1");
+    digits_at("c/1");
+    digits_at("d/1");
+    run("echo '{\"max_batch_size\":4,\"dynamic_batching\":{\"max_queue_delay_microseconds\":9}}' > b/config.json%s",
+        "");
+    run("echo '{\"output\":{\"softmax\":true}}' > c/config.json%s", "");
+    run("echo '{\"input\":{\"preprocess\":{\"scale\":[0.5]}}}' > d/config.json%s", "");
+    load(NULL, 0, 4, 0);
+    struct served **m = catalog.models;
+    cr_expect(digest_equal(m[0]->digest, m[1]->digest), "batching changes no answer");
+    cr_expect(!digest_equal(m[0]->digest, m[2]->digest) && !digest_equal(m[0]->digest, m[3]->digest));
+    cr_expect(m[0]->inputs[0].dtype == PEN_DTYPE_F32 && m[3]->inputs[0].dtype == PEN_DTYPE_U8);
+    cr_expect(m[3]->inputs[0].dims[3] == 1 && m[3]->pixels_input == 0 && m[0]->labels_output == 0);
+    cr_expect(m[0]->max_batch_size > 1 && m[1]->max_batch_size == 4, "a dimension called N is a batch");
+}
+
+Test(served, warm_times_are_kept)
+{
+    struct pen_session *session = NULL;
+    struct pen_error error = {0};
+    digits_at("a/1");
+    run("echo '{\"max_batch_size\":4,\"dynamic_batching\":{\"preferred_batch_size\":[2]}}' > a/config.json%s", "");
+    load(NULL, 0, 1, 0);
+    cr_assert(pen_session_new(catalog.models[0]->model, &session, &error) == PEN_OK);
+    cr_assert(warmup_run(session, catalog.models[0], true, &error) == PEN_OK, "%s", error.text);
+    cr_expect(catalog.models[0]->warmed && catalog.models[0]->warm_count == 3);
+    cr_expect(catalog.models[0]->warm[1].batch == 2 && catalog.models[0]->warm[2].cold_us > 0);
+    pen_session_free(session);
+}

@@ -1,0 +1,213 @@
+/* config.json: what is read, and the sentence for each thing that cannot be. */
+#include "config.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum pen_status parse(const char *text, struct config *config, struct pen_error *error)
+{
+    config_init(config);
+    *error = (struct pen_error){0};
+    return config_parse(text, strlen(text), config, error);
+}
+
+/* One bad text and what its sentence must contain. */
+static void refuses(const char *text, enum pen_status status, const char *part)
+{
+    struct config config;
+    struct pen_error error;
+    enum pen_status got = parse(text, &config, &error);
+    cr_expect(got == status, "%s: status %s, wanted %s (%s)", text, pen_status_name(got), pen_status_name(status),
+              error.text);
+    cr_expect(strstr(error.text, part) != NULL, "%s: '%s' does not contain '%s'", text, error.text, part);
+    config_fini(&config);
+}
+
+static const char whole[] =
+    "{\"name\":\"digits\",\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_batching\":{\"preferred_batch_size\":["
+    "4,8],"
+    "\"max_queue_delay_microseconds\":500,\"priority_levels\":3,\"default_priority_level\":2,\"default_queue_policy\":{"
+    "\"timeout_action\":\"REJECT\",\"default_timeout_microseconds\":7000,\"allow_timeout_override\":true,"
+    "\"max_queue_size\":99}},\"instance_group\":[{\"count\":2,\"kind\":\"KIND_CPU\"}],\"version_policy\":{\"specific\":"
+    "{"
+    "\"versions\":[1,3]}},\"model_warmup\":[{\"batch_size\":1,\"inputs\":{\"image\":{\"dims\":[1,8,8]}}},{\"batch_"
+    "size\":4}],"
+    "\"response_cache\":{\"enable\":false},\"input\":{\"preprocess\":{\"input\":\"image\",\"layout\":\"NHWC\","
+    "\"channels\":3,"
+    "\"height\":8,\"width\":9,\"order\":\"BGR\",\"resize\":\"bilinear\",\"fit\":\"stretch\",\"invert\":true,"
+    "\"mean\":[1,2,3],\"scale\":[0.5]}},\"output\":{\"labels\":[\"zero\",\"one\"],\"softmax\":true}}";
+
+Test(config, every_key_is_read)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert(parse(whole, &c, &error) == PEN_OK, "%s", error.text);
+    cr_expect(c.present && c.batch_given && c.max_batch_size == 16);
+    cr_expect(c.preferred_count == 2 && c.preferred[0] == 4 && c.preferred[1] == 8);
+    cr_expect(c.max_queue_delay_us == 500 && c.priority_levels == 3 && c.default_priority_level == 2);
+    cr_expect(c.default_timeout_us == 7000 && c.max_queue_size == 99);
+    cr_expect(c.instance_count == 2 && c.instance_kind == CONFIG_KIND_CPU);
+    cr_expect(c.policy == CONFIG_SPECIFIC && c.policy_count == 2 && c.policy_versions[1] == 3);
+    cr_expect(c.warmups_count == 2 && c.warmups[0].inputs_count == 1 && c.warmups[0].inputs[0].rank == 3);
+    cr_expect(strcmp(c.warmups[0].inputs[0].name, "image") == 0 && c.warmups[0].inputs[0].dims[1] == 8);
+    cr_expect(c.warmups[1].batch_size == 4 && c.warmups[1].inputs_count == 0);
+    cr_expect(!c.cache_enable && c.softmax && c.labels_count == 2 && strcmp(c.labels[1], "one") == 0);
+    const struct config_preprocess *p = &c.preprocess;
+    cr_expect(p->present && p->nhwc && p->bgr && p->invert && p->channels == 3 && p->height == 8 && p->width == 9);
+    cr_expect(p->mean_count == 3 && p->mean[2] == 3.0f && p->scale_count == 1 && p->scale[0] == 0.5f);
+    cr_expect(strstr(p->text, "\"resize\":\"bilinear\"") && p->text[0] == '{', "%s", p->text);
+    config_fini(&c);
+}
+
+Test(config, empty_object_gives_the_defaults)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert(parse("{}", &c, &error) == PEN_OK, "%s", error.text);
+    cr_expect(c.present && !c.batch_given && c.max_batch_size == 0 && c.cache_enable && !c.preprocess.present);
+    cr_expect(c.policy == CONFIG_LATEST && c.policy_latest == 1 && c.instance_count == 0);
+    config_fini(&c);
+}
+
+Test(config, unknown_keys_are_errors_with_the_nearest_name)
+{
+    refuses("{\"max_batch\":4}", PEN_ERR_INVALID, "did you mean 'max_batch_size'?");
+    refuses("{\"max_batch_sise\":4}", PEN_ERR_INVALID, "unknown key 'max_batch_sise' in the top level");
+    refuses("{\"dynamic_batching\":{\"prefered_batch_size\":[1]}}", PEN_ERR_INVALID,
+            "in dynamic_batching: did you mean 'preferred_batch_size'?");
+    refuses("{\"input\":{\"preprocess\":{\"meen\":[0]}}}", PEN_ERR_INVALID,
+            "in input.preprocess: did you mean 'mean'?");
+    refuses("{\"output\":{\"zzzzzzzzzz\":1}}", PEN_ERR_INVALID, "unknown key 'zzzzzzzzzz' in output");
+    refuses("{\"softmax\":true,\"\":1}", PEN_ERR_INVALID, "unknown key 'softmax'");
+    refuses("{\"max_batch_size\":1,\"max_batch_size\":2}", PEN_ERR_INVALID, "max_batch_size is given twice");
+}
+
+Test(config, wrong_values_name_their_path)
+{
+    refuses("[1]", PEN_ERR_INVALID, "the document must be an object");
+    refuses("{\"max_batch_size\":", PEN_ERR_INVALID, "not JSON");
+    refuses("", PEN_ERR_INVALID, "not JSON");
+    refuses("{\"platform\":\"tensorflow\"}", PEN_ERR_INVALID, "platform must be one of onnx");
+    refuses("{\"max_batch_size\":-1}", PEN_ERR_INVALID, "max_batch_size must be a whole number from 0 to 1024");
+    refuses("{\"max_batch_size\":1.5}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
+    refuses("{\"max_batch_size\":1e300}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
+    refuses("{\"max_batch_size\":\"8\"}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
+    refuses("{\"dynamic_batching\":[]}", PEN_ERR_INVALID, "dynamic_batching must be an object");
+    refuses("{\"dynamic_batching\":{\"preferred_batch_size\":4}}", PEN_ERR_INVALID,
+            "preferred_batch_size must be an array");
+    refuses("{\"dynamic_batching\":{\"preferred_batch_size\":[0]}}", PEN_ERR_INVALID, "from 1 to 1024");
+    refuses("{\"dynamic_batching\":{\"preferred_batch_size\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}", PEN_ERR_TOO_LARGE,
+            "17 entries, at most 16");
+    refuses("{\"dynamic_batching\":{\"max_queue_delay_microseconds\":86400000001}}", PEN_ERR_INVALID,
+            "dynamic_batching.max_queue_delay_microseconds");
+    refuses("{\"dynamic_batching\":{\"priority_levels\":256}}", PEN_ERR_INVALID, "priority_levels");
+    refuses("{\"dynamic_batching\":{\"default_priority_level\":1}}", PEN_ERR_INVALID, "above priority_levels 0");
+    refuses("{\"instance_group\":[{\"count\":0}]}", PEN_ERR_INVALID, "instance_group.count");
+    refuses("{\"instance_group\":[{\"kind\":\"KIND_TPU\"}]}", PEN_ERR_INVALID, "KIND_AUTO|KIND_CPU|KIND_GPU");
+    refuses("{\"instance_group\":[{},{}]}", PEN_ERR_TOO_LARGE, "instance_group has 2 entries");
+    refuses("{\"version_policy\":{}}", PEN_ERR_INVALID, "exactly one of latest, all, specific");
+    refuses("{\"version_policy\":{\"all\":{},\"latest\":{}}}", PEN_ERR_INVALID, "exactly one");
+    refuses("{\"version_policy\":{\"specific\":{}}}", PEN_ERR_INVALID, "version_policy.specific needs versions");
+    refuses("{\"version_policy\":{\"specific\":{\"versions\":[]}}}", PEN_ERR_INVALID, "at least one version");
+    refuses("{\"version_policy\":{\"latest\":{\"num_versions\":0}}}", PEN_ERR_INVALID, "num_versions");
+    refuses("{\"response_cache\":{\"enable\":1}}", PEN_ERR_INVALID, "response_cache.enable must be true or false");
+    refuses("{\"model_warmup\":[{\"batch_size\":2}]}", PEN_ERR_INVALID, "batch_size 2 is above max_batch_size 0");
+    refuses("{\"model_warmup\":[{\"inputs\":[]}]}", PEN_ERR_INVALID, "model_warmup.inputs must be an object");
+    refuses("{\"model_warmup\":[{\"inputs\":{\"x\":{\"dims\":[0]}}}]}", PEN_ERR_INVALID, "model_warmup.inputs.x.dims");
+    refuses("{\"max_batch_size\":2,\"dynamic_batching\":{\"preferred_batch_size\":[4]}}", PEN_ERR_INVALID,
+            "preferred_batch_size 4 is above max_batch_size 2");
+}
+
+Test(config, preprocess_and_labels_are_checked)
+{
+    refuses("{\"input\":{\"preprocess\":{\"layout\":\"CHW\"}}}", PEN_ERR_INVALID, "layout must be one of NCHW|NHWC");
+    refuses("{\"input\":{\"preprocess\":{\"order\":\"GBR\"}}}", PEN_ERR_INVALID, "order must be one of RGB|BGR");
+    refuses("{\"input\":{\"preprocess\":{\"channels\":5}}}", PEN_ERR_INVALID,
+            "channels must be a whole number from 1 to 4");
+    refuses("{\"input\":{\"preprocess\":{\"height\":0}}}", PEN_ERR_INVALID, "height");
+    refuses("{\"input\":{\"preprocess\":{\"width\":65536}}}", PEN_ERR_INVALID, "width");
+    refuses("{\"input\":{\"preprocess\":{\"resize\":\"magic\"}}}", PEN_ERR_INVALID, "resize must be one of");
+    refuses("{\"input\":{\"preprocess\":{\"fit\":\"magic\"}}}", PEN_ERR_INVALID, "fit must be one of");
+    refuses("{\"input\":{\"preprocess\":{\"invert\":\"no\"}}}", PEN_ERR_INVALID, "invert must be true or false");
+    refuses("{\"input\":{\"preprocess\":{\"mean\":[]}}}", PEN_ERR_INVALID, "mean must have 1 to 4 numbers");
+    refuses("{\"input\":{\"preprocess\":{\"scale\":[1e39]}}}", PEN_ERR_INVALID, "scale[0] must be a finite number");
+    refuses("{\"input\":{\"preprocess\":{\"scale\":[\"1\"]}}}", PEN_ERR_INVALID, "scale[0]");
+    refuses("{\"input\":{\"preprocess\":{\"input\":\"\"}}}", PEN_ERR_INVALID, "input must be a text of 1 to 255 bytes");
+    refuses("{\"output\":{\"labels\":[1]}}", PEN_ERR_INVALID, "output.labels must be a text");
+    refuses("{\"output\":{\"labels\":[\"a\"],\"labels_file\":\"b\"}}", PEN_ERR_INVALID, "keep one");
+    refuses("{\"output\":{\"labels_file\":\"../b\"}}", PEN_ERR_INVALID, "without a '/'");
+}
+
+Test(config, what_is_not_honoured_is_refused)
+{
+    refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"DELAY\"}}}", PEN_ERR_UNSUPPORTED,
+            "DELAY");
+    refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"allow_timeout_override\":false}}}", PEN_ERR_UNSUPPORTED,
+            "allow_timeout_override");
+}
+
+Test(config, deep_nesting_is_an_error_and_no_crash)
+{
+    char *text = malloc(200001);
+    cr_assert_not_null(text);
+    memset(text, '[', 200000);
+    text[200000] = '\0';
+    refuses(text, PEN_ERR_INVALID, "not JSON");
+    free(text);
+}
+
+Test(config, labels_are_lines)
+{
+    struct config c;
+    struct pen_error error = {0};
+    const char text[] = "cat\r\nbig dog\n\nlast\n\n";
+    config_init(&c);
+    cr_assert(config_labels_parse(text, sizeof text - 1, &c, &error) == PEN_OK);
+    cr_expect(c.labels_count == 4, "%zu", c.labels_count);
+    cr_expect(strcmp(c.labels[0], "cat") == 0 && strcmp(c.labels[1], "big dog") == 0 && c.labels[2][0] == '\0');
+    config_fini(&c);
+}
+
+static void file_write(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void file_remove(const char *folder, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
+Test(config, file_and_its_labels_file_are_read)
+{
+    struct config c;
+    struct pen_error error = {0};
+    char folder[] = "/tmp/penstock-config-XXXXXX";
+    cr_assert_not_null(mkdtemp(folder));
+    config_init(&c);
+    cr_expect(config_load(folder, &c, &error) == PEN_OK && !c.present, "no file is no error");
+    file_write(folder, "config.json", "{\"output\":{\"labels_file\":\"names.txt\"}}");
+    cr_expect(config_load(folder, &c, &error) == PEN_ERR_NOT_FOUND && strstr(error.text, "names.txt"), "%s",
+              error.text);
+    config_fini(&c);
+    file_write(folder, "names.txt", "a\nb\n");
+    cr_expect(config_load(folder, &c, &error) == PEN_OK && c.labels_count == 2);
+    config_fini(&c);
+    file_write(folder, "config.json", "{\"outputs\":{}}");
+    cr_expect(config_load(folder, &c, &error) == PEN_ERR_INVALID);
+    cr_expect(strstr(error.text, "/config.json: unknown key 'outputs'"), "%s", error.text);
+    config_fini(&c);
+    file_remove(folder, "names.txt");
+    file_remove(folder, "config.json");
+    rmdir(folder);
+}

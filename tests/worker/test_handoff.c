@@ -1,0 +1,166 @@
+/* The two ways between the network thread and the slots, and the spin's judgement. */
+#include "handoff.h"
+#include "outbox.h"
+#include "spin.h"
+#include "watchdog.h"
+
+#include "deadline.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { JOBS = 20000, THREADS = 3 };
+
+static struct dispatch dispatches[JOBS];
+static struct handoff *handoff;
+static struct outbox *outbox;
+
+static void *take_all(void *argument)
+{
+    size_t *taken = argument;
+    for (struct dispatch *d; (d = handoff_take(handoff)); (*taken)++) {
+        struct reply *reply = reply_new(1, 1);
+        reply->finished = d;
+        outbox_push(outbox, reply);
+    }
+    return NULL;
+}
+
+static void everything_once(uint64_t spin_us)
+{
+    pthread_t threads[THREADS];
+    size_t taken[THREADS] = {0}, came = 0;
+    handoff = handoff_new(spin_us);
+    outbox = outbox_new();
+    cr_assert(handoff && outbox);
+    for (size_t i = 0; i < THREADS; i++)
+        cr_assert(pthread_create(&threads[i], NULL, take_all, &taken[i]) == 0);
+    for (size_t i = 0; i < JOBS; i++)
+        handoff_push(handoff, &dispatches[i]);
+    while (came < JOBS) {
+        struct reply *reply = outbox_take_all(outbox);
+        if (!reply && outbox_sleep(outbox)) {
+            struct pollfd fd = {.fd = outbox_fd(outbox), .events = POLLIN};
+            cr_assert(poll(&fd, 1, 5000) == 1, "a wake was lost after %zu", came);
+            outbox_awake(outbox, true);
+        }
+        for (struct reply *next; reply; reply = next, came++) {
+            next = reply->next;
+            cr_assert(reply->finished->bytes == 0, "a dispatch came twice");
+            reply->finished->bytes = 1;
+            reply_free(reply);
+        }
+    }
+    handoff_close(handoff);
+    size_t sum = 0;
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        sum += taken[i];
+    }
+    cr_expect(sum == JOBS);
+    handoff_free(handoff);
+    outbox_free(outbox);
+}
+
+Test(handoff, everything_arrives_once_sleeping)
+{
+    everything_once(0);
+}
+
+Test(handoff, everything_arrives_once_spinning)
+{
+    everything_once(50);
+}
+
+Test(handoff, order_is_kept_for_one_taker)
+{
+    struct dispatch some[3] = {{.bytes = 1}, {.bytes = 2}, {.bytes = 3}};
+    handoff = handoff_new(0);
+    for (size_t i = 0; i < 3; i++)
+        handoff_push(handoff, &some[i]);
+    cr_expect(handoff_length(handoff) == 3);
+    for (size_t i = 0; i < 3; i++)
+        cr_expect(handoff_take(handoff) == &some[i]);
+    handoff_push(handoff, &some[0]);
+    handoff_close(handoff);
+    cr_expect_null(handoff_take(handoff), "closed: what is queued stays its owner's");
+    handoff_free(handoff);
+}
+
+Test(outbox, oldest_comes_first)
+{
+    outbox = outbox_new();
+    struct reply *a = reply_new(1, 1), *b = reply_new(1, 1);
+    cr_assert(outbox && a && b);
+    outbox_push(outbox, a);
+    outbox_push(outbox, b);
+    cr_expect(!outbox_sleep(outbox), "no sleep while something is there");
+    cr_expect(outbox_take_all(outbox) == a && a->next == b && !b->next);
+    cr_expect_null(outbox_take_all(outbox));
+    reply_free(a);
+    reply_free(b);
+    outbox_free(outbox);
+}
+
+static struct identity identity = {.worker = "w", .backend = "b", .device = "d", .library = "l"};
+
+Test(outbox, result_carries_its_job_digest_and_payload)
+{
+    const float values[1024] = {1, 2};
+    struct pen_tensor big = {
+        .name = "y", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {1024}, .data = values, .bytes = 4096};
+    struct envelope asked = envelope_make(FRAME_SUBMIT), got;
+    struct digest digest = {.bytes = {7}};
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    const uint8_t *bytes;
+    struct reply *reply = reply_new(2, 3);
+    asked.job = (struct job_id){.client = 3, .sequence = 9};
+    asked.flags = FRAME_FLAG_DIGEST | FRAME_FLAG_DIGEST_SHA256 | FRAME_FLAG_NO_CACHE;
+    asked.model_hash = 77;
+    cr_assert(reply_add(reply, &asked, PEN_OK, PRECISION_F32, &digest, &meta, &big, 1, NULL) == PEN_OK);
+    cr_assert(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", 5) == PEN_OK);
+    cr_expect(reply->frames_count == 3 && reply->jobs_count == 2);
+    cr_assert(envelope_decode(zmq_msg_data(&reply->frames[0]), zmq_msg_size(&reply->frames[0]), &got, &bytes, NULL) ==
+              PEN_OK);
+    cr_expect(got.type == FRAME_RESULT && job_id_equal(got.job, asked.job) && got.frames == 1 && got.model_hash == 77);
+    cr_expect(got.flags == (FRAME_FLAG_DIGEST | FRAME_FLAG_DIGEST_SHA256) && digest_equal(got.digest, digest));
+    cr_expect(zmq_msg_size(&reply->frames[1]) == 4096);
+    cr_assert(envelope_decode(zmq_msg_data(&reply->frames[2]), zmq_msg_size(&reply->frames[2]), &got, &bytes, NULL) ==
+              PEN_OK);
+    cr_expect(got.status == PEN_ERR_SHAPE && got.frames == 0 && got.flags == 0);
+    cr_expect(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", 5) == PEN_ERR_TOO_LARGE,
+              "no room for a third");
+    reply_free(reply);
+}
+
+Test(spin, is_tried_while_it_pays)
+{
+    struct spin spin;
+    size_t tried = 0;
+    spin_init(&spin, 0);
+    cr_expect(!spin_worthwhile(&spin));
+    spin_init(&spin, 50);
+    for (size_t i = 0; i < 1000; i++)
+        if (spin_worthwhile(&spin)) {
+            tried++;
+            spin_result(&spin, false);
+        }
+    cr_expect(tried >= SPIN_MISSES && tried < 60, "%zu", tried);
+    spin_result(&spin, true);
+    cr_expect(spin_worthwhile(&spin) && spin_worthwhile(&spin));
+}
+
+Test(watchdog, counts_from_the_deadline_or_the_start)
+{
+    struct slot_running running = {.busy = true, .started_us = 1000, .deadline_us = 5000};
+    cr_expect(watchdog_hard_us(&running, 100) == 5100);
+    running.deadline_us = DEADLINE_NONE;
+    cr_expect(watchdog_hard_us(&running, 100) == 1100);
+    cr_expect(watchdog_hard_us(&running, 0) == DEADLINE_NONE, "off");
+    running.started_us = DEADLINE_NONE - 10;
+    cr_expect(watchdog_hard_us(&running, 100) == DEADLINE_NONE);
+    running.busy = false;
+    cr_expect(watchdog_hard_us(&running, 100) == DEADLINE_NONE);
+}

@@ -1,0 +1,106 @@
+/* Pixels to floats against the formula in doubles. */
+#include "preprocess.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* y[n][c][h][w] (or NHWC) = (x[n][h][w][from c] - mean[c]) * scale[c], x inverted first when asked. */
+static double expected(const struct config_preprocess *c, const uint8_t *pixels, uint32_t channels, size_t pixel,
+                       uint32_t channel)
+{
+    uint32_t from = c->bgr && channels >= 3 && channel < 3 ? 2 - channel : channel;
+    double x = pixels[pixel * channels + from];
+    double mean = c->mean_count == 0 ? 0 : c->mean[c->mean_count > 1 ? channel : 0];
+    double scale = c->scale_count == 0 ? 1 : c->scale[c->scale_count > 1 ? channel : 0];
+    return ((c->invert ? 255 - x : x) - mean) * scale;
+}
+
+static void compare(const struct config_preprocess *config, uint32_t height, uint32_t width, uint32_t channels,
+                    size_t images)
+{
+    struct preprocess pre;
+    struct pen_tensor wire;
+    struct pen_error error = {0};
+    size_t plane = (size_t)height * width, count = plane * channels * images;
+    struct pen_tensor network = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 4};
+    int64_t nchw[4] = {-1, channels, height, width}, nhwc[4] = {-1, height, width, channels};
+    memcpy(network.dims, config->nhwc ? nhwc : nchw, sizeof nchw);
+    cr_assert(preprocess_init(&pre, config, &network, &wire, &error) == PEN_OK, "%s", error.text);
+    uint8_t *pixels = malloc(count);
+    float *out = malloc(count * sizeof *out);
+    cr_assert(pixels && out);
+    for (size_t i = 0; i < count; i++)
+        pixels[i] = (uint8_t)(i * 37 + 11);
+    preprocess_run(&pre, pixels, images, out);
+    for (size_t i = 0; i < images * plane; i++)
+        for (uint32_t c = 0; c < channels; c++) {
+            size_t image = i / plane, at = i % plane;
+            size_t place = config->nhwc ? i * channels + c : (image * channels + c) * plane + at;
+            double want = expected(config, pixels, channels, i, c);
+            cr_assert(fabs(out[place] - want) <= 1e-6 * (1 + fabs(want)), "pixel %zu channel %u: %g, wanted %g", i, c,
+                      (double)out[place], want);
+        }
+    free(pixels);
+    free(out);
+}
+
+Test(preprocess, equals_the_formula_for_all_layouts)
+{
+    for (uint32_t bits = 0; bits < 8; bits++)
+        for (uint32_t channels = 1; channels <= 4; channels++) {
+            struct config_preprocess c = {.present = true, .nhwc = bits & 1, .bgr = bits & 2, .invert = bits & 4};
+            c.mean_count = channels;
+            c.scale_count = channels == 2 ? 1 : channels;
+            for (uint32_t i = 0; i < channels; i++) {
+                c.mean[i] = 100.5f + (float)i;
+                c.scale[i] = 0.017f * (float)(i + 1);
+            }
+            compare(&c, 5, 7, channels, 3);
+            compare(&c, 33, 16, channels, 1);
+        }
+}
+
+Test(preprocess, silent_config_only_converts)
+{
+    struct config_preprocess c = {.present = true};
+    compare(&c, 3, 3, 3, 2);
+}
+
+Test(preprocess, wire_signature_is_uint8_nhwc)
+{
+    struct preprocess pre;
+    struct pen_tensor wire, network = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 4, .dims = {-1, 3, -1, -1}};
+    struct config_preprocess c = {.present = true, .height = 20, .width = 30};
+    struct pen_error error = {0};
+    cr_assert(preprocess_init(&pre, &c, &network, &wire, &error) == PEN_OK, "%s", error.text);
+    cr_expect(wire.dtype == PEN_DTYPE_U8 && wire.rank == 4 && wire.dims[0] == -1 && wire.dims[1] == 20 &&
+              wire.dims[2] == 30 && wire.dims[3] == 3);
+}
+
+static void refuses(struct config_preprocess c, struct pen_tensor network, enum pen_status status, const char *part)
+{
+    struct preprocess pre;
+    struct pen_tensor wire;
+    struct pen_error error = {0};
+    cr_expect(preprocess_init(&pre, &c, &network, &wire, &error) == status, "%s", error.text);
+    cr_expect(strstr(error.text, part), "'%s' lacks '%s'", error.text, part);
+}
+
+Test(preprocess, what_does_not_fit_the_model_is_refused)
+{
+    struct pen_tensor f32 = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 4, .dims = {-1, 3, 8, 8}};
+    struct pen_tensor u8 = f32, flat = f32, open = f32, wide = f32;
+    u8.dtype = PEN_DTYPE_U8;
+    flat.rank = 2;
+    open.dims[2] = -1;
+    wide.dims[1] = 7;
+    refuses((struct config_preprocess){.present = true}, u8, PEN_ERR_DTYPE, "'x' is u8");
+    refuses((struct config_preprocess){.present = true}, flat, PEN_ERR_SHAPE, "rank 2");
+    refuses((struct config_preprocess){.present = true}, open, PEN_ERR_INVALID, "must state height");
+    refuses((struct config_preprocess){.present = true}, wide, PEN_ERR_SHAPE, "at most 4 channels");
+    refuses((struct config_preprocess){.present = true, .channels = 1}, f32, PEN_ERR_SHAPE, "says channels 1");
+    refuses((struct config_preprocess){.present = true, .width = 9}, f32, PEN_ERR_SHAPE, "the model takes 8");
+    refuses((struct config_preprocess){.present = true, .mean_count = 2}, f32, PEN_ERR_INVALID, "2 means");
+}
