@@ -1,0 +1,119 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/plan.h"
+#include "backend/xnnpack/xnn_compat.h"
+
+/* Once per process; XNNPACK itself takes care of calls from several threads. */
+static enum xnn_status initialize(void)
+{
+    return xnn_initialize(NULL);
+}
+
+static const char *why_not(enum xnn_status status)
+{
+    return status == xnn_status_unsupported_hardware
+               ? "XNNPACK does not know this processor (it reads /proc: is it mounted?)"
+               : "XNNPACK cannot start: no memory";
+}
+
+static enum pen_status probe(struct backend_caps *ret_caps)
+{
+    struct backend_caps c = {0};
+    enum xnn_status status = initialize();
+    c.available = status == xnn_status_success;
+    if (!c.available) {
+        snprintf(c.reason, sizeof c.reason, "%s", why_not(status));
+    }
+    isa_device(c.device, sizeof c.device);
+    snprintf(c.library, sizeof c.library, XC_LIBRARY " %s", isa_name());
+    c.precisions = 1u << PEN_PRECISION_F32;
+    *ret_caps = c;
+    return PEN_OK;
+}
+
+static void backend_close(struct backend *backend)
+{
+    if (backend == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < backend->idle_count; i++) {
+        pthreadpool_destroy(backend->idle[i]);
+    }
+    pthread_mutex_destroy(&backend->lock);
+    free(backend);
+}
+
+static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
+                                    struct pen_error *reterr)
+{
+    if (config->precision != PEN_PRECISION_F32 && config->precision != PEN_PRECISION_ANY) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "the xnnpack backend computes in f32 only; ask for precision f32 or for another backend");
+    }
+    enum xnn_status xnn = initialize();
+    if (xnn != xnn_status_success) {
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the xnnpack backend cannot start: %s", why_not(xnn));
+    }
+    double error = 0.0;
+    enum pen_status status = selftest_f32(&error, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    struct backend *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the xnnpack backend");
+    }
+    b->config = *config;
+    b->config.threads = config->threads > 0 ? config->threads : 1;
+    pthread_mutex_init(&b->lock, NULL);
+    *ret_backend = b;
+    return PEN_OK;
+}
+
+/* What every emitter may rely on: tensors whose dtype and rank are known. */
+static bool values_known(const struct graph *g, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
+        const struct value *v = i < n->in_count ? node_in(g, n, i) : node_out(g, n, i - n->in_count);
+        if (v != NULL && (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || v->dtype == PEN_DTYPE_STRING ||
+                          v->shape.rank < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
+                     const char **ret_reason)
+{
+    (void)backend;
+    const struct emitter *e = emitter_find(n->op);
+    if (e == NULL) {
+        return refuse(ret_reason, "no kernel");
+    }
+    if (n->out_count == 0 || node_out(g, n, 0) == NULL || !values_known(g, n)) {
+        return refuse(ret_reason, "a type or rank is only known at run time");
+    }
+    return e->supports(g, n, ret_reason);
+}
+
+const struct backend_ops backend_xnnpack = {
+    .name = "xnnpack",
+    .priority = 20,
+    .probe = probe,
+    .open = backend_open,
+    .close = backend_close,
+    .supports = supports,
+    .plan_new = xnn_plan_new,
+    .plan_free = xnn_plan_free,
+    .plan_bytes = xnn_plan_bytes,
+    .exec_new = xnn_exec_new,
+    .exec_free = xnn_exec_free,
+    .exec_bytes = xnn_exec_bytes,
+    .exec_submit = xnn_exec_submit,
+    .exec_wait = xnn_exec_wait,
+};

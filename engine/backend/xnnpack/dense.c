@@ -1,0 +1,272 @@
+#include "backend/xnnpack/dense.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/xnnpack/isa.h"
+#include "graph/lifetime.h"
+
+#define TILES_BLOCK 16 /* row tiles that share one pass over the weights: 224 rows of 256 floats = 229 KiB of L2 */
+
+/* Where a row's patch starts in the image; may lie outside by the padding. */
+struct origin {
+    const float *image; /* of its batch element */
+    ptrdiff_t y, x;
+};
+
+size_t dense_packed_floats(size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    return (n + nr - 1) / nr * nr * k;
+}
+
+void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    for (size_t j = 0; j < n; j += nr) {
+        size_t width = n - j < nr ? n - j : nr;
+        for (size_t i = 0; i < k; i++) {
+            const float *from = w + i * k_stride + j * n_stride;
+            for (size_t c = 0; c < width; c++) {
+                panels[c] = from[c * n_stride];
+            }
+            for (size_t c = width; c < nr; c++) {
+                panels[c] = 0.0f;
+            }
+            panels += nr;
+        }
+    }
+}
+
+size_t dense_weights_bytes(size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    size_t floats = dense_packed_floats(k, n) + (n + nr - 1) / nr * nr;
+    return (sizeof(struct dense_weights) + floats * sizeof(float) + LIFETIME_PAD + 63) / 64 * 64;
+}
+
+void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
+                size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    p->k = k;
+    p->n = n;
+    p->nr = nr;
+    p->has_bias = bias != NULL;
+    dense_pack_into(p->data, w, k_stride, n_stride, k, n);
+    float *b = p->data + dense_packed_floats(k, n);
+    for (size_t j = 0; j < (n + nr - 1) / nr * nr; j++) {
+        b[j] = bias != NULL && j < n ? bias[j] : 0.0f;
+    }
+}
+
+const float *dense_bias(const struct dense_weights *p)
+{
+    return p->has_bias ? p->data + dense_packed_floats(p->k, p->n) : NULL;
+}
+
+static void blocks_choose(struct dense *d)
+{
+    const struct own *own = isa_own();
+    size_t tiles = (d->m + own->gemm_mr - 1) / own->gemm_mr;
+    size_t blocks = (tiles + TILES_BLOCK - 1) / TILES_BLOCK;
+    d->rows_block = (tiles + blocks - 1) / blocks * own->gemm_mr; /* even blocks */
+    /* Columns: wide enough that copying x costs little, narrow enough that there is work for several threads. */
+    size_t panels = (d->n + d->nr - 1) / d->nr;
+    size_t wide = blocks >= 8 ? panels : 4;
+    d->cols_block = (wide < panels ? wide : panels) * d->nr;
+}
+
+void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n)
+{
+    *d = (struct dense){.image = *image,
+                        .k = k,
+                        .n = n,
+                        .nr = isa_own()->gemm_nr,
+                        .y_stride = n,
+                        .sum_stride = n,
+                        .min = -INFINITY,
+                        .max = INFINITY};
+    d->m = image->batch * image->out_h * image->out_w;
+    blocks_choose(d);
+}
+
+void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride)
+{
+    struct dense_image image = {.batch = m,
+                                .in_h = 1,
+                                .in_w = 1,
+                                .channels = k,
+                                .pixel_stride = x_stride,
+                                .out_h = 1,
+                                .out_w = 1,
+                                .kernel_h = 1,
+                                .kernel_w = 1,
+                                .stride_h = 1,
+                                .stride_w = 1,
+                                .dilation_h = 1,
+                                .dilation_w = 1};
+    dense_init(d, &image, k, n);
+}
+
+static size_t thread_bytes(const struct dense *d)
+{
+    size_t rows = d->rows_block;
+    return (rows * GEMM_LDX * sizeof(float) + rows * sizeof(struct origin) + 127) / 64 * 64;
+}
+
+size_t dense_scratch_bytes(const struct dense *d, size_t threads)
+{
+    return thread_bytes(d) * (threads > 0 ? threads : 1);
+}
+
+struct job {
+    const struct dense *d;
+    const struct dense_item *items;
+    size_t count, row_blocks, col_blocks;
+    uint8_t *scratch;
+    atomic_size_t next;
+};
+
+static void origins_find(const struct dense_image *g, const float *x, size_t first, size_t count, struct origin *o)
+{
+    size_t pixels = g->out_h * g->out_w;
+    size_t image_floats = g->in_h * g->in_w * g->pixel_stride;
+    size_t b = first / pixels, oy = first % pixels / g->out_w, ox = first % g->out_w;
+    for (size_t i = 0; i < count; i++) {
+        o[i].image = x + b * image_floats;
+        o[i].y = (ptrdiff_t)(oy * g->stride_h) - (ptrdiff_t)g->pad_top;
+        o[i].x = (ptrdiff_t)(ox * g->stride_w) - (ptrdiff_t)g->pad_left;
+        if (++ox == g->out_w) {
+            ox = 0;
+            if (++oy == g->out_h) {
+                oy = 0;
+                b++;
+            }
+        }
+    }
+}
+
+/* `count` floats of kernel row ky from its element `from` on (an element is kernel column * channels + channel), zeros outside of the image. */
+static void kernel_row_copy(const struct dense_image *g, const struct origin *o, size_t ky, size_t from, size_t count,
+                            float *to)
+{
+    ptrdiff_t y = o->y + (ptrdiff_t)(ky * g->dilation_h);
+    if (y < 0 || y >= (ptrdiff_t)g->in_h) {
+        memset(to, 0, count * sizeof *to);
+        return;
+    }
+    const float *row = o->image + (size_t)y * g->in_w * g->pixel_stride;
+    bool dense = g->dilation_w == 1 && g->pixel_stride == g->channels;
+    if (dense && o->x >= 0 && o->x + (ptrdiff_t)g->kernel_w <= (ptrdiff_t)g->in_w) {
+        memcpy(to, row + (size_t)o->x * g->channels + from, count * sizeof *to);
+        return;
+    }
+    while (count > 0) {
+        size_t kx = from / g->channels, c = from % g->channels;
+        size_t run = g->channels - c < count ? g->channels - c : count;
+        ptrdiff_t x = o->x + (ptrdiff_t)(kx * g->dilation_w);
+        if (x < 0 || x >= (ptrdiff_t)g->in_w) {
+            memset(to, 0, run * sizeof *to);
+        } else {
+            memcpy(to, row + (size_t)x * g->pixel_stride + c, run * sizeof *to);
+        }
+        to += run;
+        from += run;
+        count -= run;
+    }
+}
+
+/* Elements [k0, k0 + count) of a row of x. */
+static void row_copy(const struct dense_image *g, const struct origin *o, size_t k0, size_t count, float *to)
+{
+    size_t width = g->kernel_w * g->channels;
+    while (count > 0) {
+        size_t from = k0 % width;
+        size_t run = width - from < count ? width - from : count;
+        kernel_row_copy(g, o, k0 / width, from, run, to);
+        to += run;
+        k0 += run;
+        count -= run;
+    }
+}
+
+static void tiles_run(const struct dense *d, const struct dense_item *i, const float *block, size_t row0, size_t rows,
+                      size_t col0, size_t cols, size_t k0, size_t kc)
+{
+    const struct own *own = isa_own();
+    struct gemm_tile t = {.y_stride = d->y_stride, .sum_stride = d->sum_stride, .k = kc, .min = d->min, .max = d->max};
+    t.first = k0 == 0;
+    t.last = k0 + kc == d->k;
+    for (size_t c = col0; c < col0 + cols; c += d->nr) {
+        t.w = i->panels + c * d->k + k0 * d->nr;
+        t.bias = i->bias != NULL ? i->bias + c : NULL;
+        t.n = d->n - c < d->nr ? d->n - c : d->nr;
+        for (size_t r = 0; r < rows; r += own->gemm_mr) {
+            t.m = rows - r < own->gemm_mr ? rows - r : own->gemm_mr;
+            t.x = block + r * GEMM_LDX;
+            t.y = i->y + (row0 + r) * d->y_stride + c;
+            t.sum = i->sum != NULL ? i->sum + (row0 + r) * d->sum_stride + c : NULL;
+            own->gemm(&t);
+        }
+    }
+}
+
+static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
+{
+    const struct dense *d = j->d;
+    const struct dense_item *item = &j->items[unit / (j->row_blocks * j->col_blocks)];
+    unit %= j->row_blocks * j->col_blocks;
+    size_t row0 = unit / j->col_blocks * d->rows_block, col0 = unit % j->col_blocks * d->cols_block;
+    size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block;
+    size_t cols = d->n - col0 < d->cols_block ? d->n - col0 : d->cols_block;
+    float *block = (float *)(void *)scratch;
+    struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
+    origins_find(&d->image, item->x, row0, rows, origins);
+    for (size_t k0 = 0; k0 < d->k; k0 += GEMM_KC) {
+        size_t kc = d->k - k0 < GEMM_KC ? d->k - k0 : GEMM_KC;
+        for (size_t r = 0; r < rows; r++) {
+            row_copy(&d->image, &origins[r], k0, kc, block + r * GEMM_LDX);
+        }
+        tiles_run(d, item, block, row0, rows, col0, cols, k0, kc);
+    }
+}
+
+/* One task per thread, each with its own piece of scratch; units are taken as they come. */
+static void task(void *context, size_t thread)
+{
+    struct job *j = context;
+    uint8_t *scratch = j->scratch + thread * thread_bytes(j->d);
+    size_t units = j->count * j->row_blocks * j->col_blocks;
+    for (size_t u = atomic_fetch_add(&j->next, 1); u < units; u = atomic_fetch_add(&j->next, 1)) {
+        unit_run(j, u, scratch);
+    }
+}
+
+/* Nothing to multiply: the bias and the sum alone. */
+static void empty_run(const struct dense *d, const struct dense_item *i)
+{
+    for (size_t r = 0; r < d->m; r++) {
+        for (size_t c = 0; c < d->n; c++) {
+            float v = (i->bias != NULL ? i->bias[c] : 0.0f) + (i->sum != NULL ? i->sum[r * d->sum_stride + c] : 0.0f);
+            i->y[r * d->y_stride + c] = fminf(fmaxf(v, d->min), d->max);
+        }
+    }
+}
+
+void dense_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r)
+{
+    if (d->k == 0) {
+        for (size_t i = 0; i < count; i++) {
+            empty_run(d, &items[i]);
+        }
+        return;
+    }
+    struct job j = {.d = d, .items = items, .count = count, .scratch = scratch};
+    j.row_blocks = (d->m + d->rows_block - 1) / d->rows_block;
+    j.col_blocks = (d->n + d->cols_block - 1) / d->cols_block;
+    atomic_init(&j.next, 0);
+    parallel(r, task, &j, r->pool != NULL ? pthreadpool_get_threads_count(r->pool) : 1);
+}

@@ -1,0 +1,59 @@
+/*
+ * dense.h - our matrix product: y = clamp(x * w + bias + sum), where the rows of x may be the patches of an image (implicit im2col).
+ *
+ * Blocked for three caches: w streams through once per block of rows, x blocks of GEMM_KC stay in the first two levels. Results do not depend on the number
+ * of threads: every output element is summed in the same order.
+ * Threads: packed weights are shared by any; a dense_run belongs to one exec.
+ */
+#ifndef XNNPACK_DENSE_H
+#define XNNPACK_DENSE_H
+
+#include "backend/xnnpack/emit.h"
+#include "backend/xnnpack/own.h"
+
+/* [k, n] weights in panels of gemm_nr columns: [n / nr][k][nr], then bias [n]; zeros fill the last panel. */
+struct dense_weights {
+    size_t k, n, nr;
+    bool has_bias;
+    _Alignas(64) float data[];
+};
+
+size_t dense_weights_bytes(size_t k, size_t n); /* a multiple of 64 */
+/* Fills memory of that size, 64-byte aligned. Element (k, j) of w is w[k * k_stride + j * n_stride]. bias may be NULL. */
+void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
+                size_t n);
+const float *dense_bias(const struct dense_weights *p); /* NULL when there is none */
+size_t dense_packed_floats(size_t k, size_t n);
+/* The panels alone, into memory of dense_packed_floats. */
+void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n);
+
+/* An image whose patches are the rows of x. A plain matrix [m, k] is one with width 1, 1 x 1 kernel. NHWC, one group. */
+struct dense_image {
+    size_t batch, in_h, in_w, channels; /* channels = elements of a pixel that take part */
+    size_t pixel_stride;                /* floats between pixels */
+    size_t out_h, out_w;
+    size_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    size_t pad_top, pad_left;
+};
+
+struct dense {
+    struct dense_image image;
+    size_t m, k, n, nr; /* m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
+    size_t y_stride, sum_stride;
+    float min, max;
+    size_t rows_block, cols_block; /* of one unit of work */
+};
+
+void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n);
+/* x is a matrix [m, k] with row stride x_stride. */
+void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride);
+size_t dense_scratch_bytes(const struct dense *d, size_t threads);
+/* One product of several with the same shape. */
+struct dense_item {
+    const float *x, *panels, *bias, *sum; /* bias and sum may be NULL */
+    float *y;
+};
+/* scratch: dense_scratch_bytes for at least the pool's threads. */
+void dense_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * emit.h - how an operator becomes a step: one emitter per family says what it takes, packs weights once per model and builds a step per shape.
+ *
+ * The life of a node: supports (pure) -> pack (plan_new; shared by every exec) -> build (exec_new: shapes are concrete) -> bind (pointers changed) -> run.
+ * Threads: pack and build one-at-a-time; steps of one exec one-at-a-time.
+ */
+#ifndef XNNPACK_EMIT_H
+#define XNNPACK_EMIT_H
+
+#include <pthreadpool.h>
+#include <stddef.h>
+
+#include "backend/backend.h"
+
+/* What a step sees while it runs. */
+struct run {
+    pthreadpool_t pool; /* NULL = one thread */
+    struct pen_error *error;
+};
+
+/* One prepared operator. Pointers are resolved before bind and run. */
+struct step {
+    const struct node *n;
+    void **in;     /* [in_count]; NULL = omitted */
+    void **out;    /* [out_count]; NULL = nobody wants it (such an output has scratch memory all the same) */
+    void *state;   /* the emitter's, from build_alloc */
+    void *scratch; /* scratch_bytes shared by all steps of the exec, 64-byte aligned */
+    size_t scratch_bytes;
+    enum pen_status (*bind)(struct step *s, struct run *r); /* NULL = nothing to do when pointers change */
+    enum pen_status (*run)(struct step *s, struct run *r);
+    void (*fini)(struct step *s); /* frees what build_alloc did not give; NULL = nothing */
+};
+
+/* A node while its exec is made. */
+struct build {
+    const struct graph *g;
+    const struct shape_env *env;
+    const struct node *n;
+    const void *packed; /* what pack gave */
+    struct exec *exec;
+    struct step *step;
+    bool view; /* set by build: output 0 is the bytes of input 0; run copies them when they cannot share memory */
+    uint32_t inplace; /* set by build: bit i: output 0 may overwrite input i */
+    struct pen_error *reterr;
+};
+
+const struct fact *build_in(const struct build *b, uint32_t index);  /* NULL when omitted */
+const struct fact *build_out(const struct build *b, uint32_t index); /* NULL when omitted */
+void *build_alloc(struct build *b, size_t bytes); /* zeroed, lives as long as the exec; NULL without memory */
+uint32_t build_threads(const struct build *b);    /* that a run may use */
+enum pen_status build_fail(struct build *b, enum pen_status status, const char *what);
+
+struct emitter {
+    /* Only asked for nodes whose inputs and outputs are tensors of known rank and dtype. */
+    bool (*supports)(const struct graph *g, const struct node *n, const char **ret_reason);
+    /* May be NULL. Gives *ret_packed (freed with free()), NULL when there is nothing to share. */
+    enum pen_status (*pack)(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                            struct pen_error *reterr);
+    enum pen_status (*build)(struct build *b);
+};
+
+const struct emitter *emitter_find(enum op op); /* NULL when this backend has none */
+
+/* ---- for supports ---- */
+bool refuse(const char **ret_reason, const char *reason);                      /* false */
+bool all_f32(const struct graph *g, const struct node *n);                     /* every input and output given */
+bool in_constant(const struct graph *g, const struct node *n, uint32_t index); /* present and with data */
+bool dims_known(const struct value *v, int32_t from, int32_t to);              /* dims [from, to) of a known rank */
+bool dtype_is(const struct value *v, enum pen_dtype dtype);                    /* false when NULL */
+
+/* ---- parallel loops: fixed units of work, so that results do not depend on the number of threads ---- */
+void parallel(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units);
+#define CHUNK 16384 /* elements of one unit of an element-wise loop: 64 KiB of floats, in L2 beside its output */
+
+#endif

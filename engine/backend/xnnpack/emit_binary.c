@@ -1,0 +1,132 @@
+#include <string.h>
+
+#include "backend/xnnpack/each.h"
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/number.h"
+#include "backend/xnnpack/window.h"
+
+/*
+ * Arithmetic with broadcasting: two inputs, or more for Max, Min, Sum and Mean (y = a op b, then y = y op c ...). f32 runs on the vector kernels, integers on
+ * plain loops (number.h).
+ */
+struct binary {
+    enum binary_fn fn;
+    enum pen_dtype dtype;
+    bool mean, python_mod;
+    struct act act;
+    uint32_t turns;
+    size_t count;
+    struct each each[]; /* [turns] */
+};
+
+struct binary_job {
+    const struct binary *q;
+    const void *a, *b;
+    void *y;
+};
+
+static bool fn_of(enum op op, enum binary_fn *ret_fn)
+{
+    static const struct {
+        enum op op;
+        enum binary_fn fn;
+    } rows[] = {{OP_Add, BINARY_ADD}, {OP_Sub, BINARY_SUB},     {OP_Mul, BINARY_MUL}, {OP_Div, BINARY_DIV},
+                {OP_Max, BINARY_MAX}, {OP_Min, BINARY_MIN},     {OP_Sum, BINARY_ADD}, {OP_Mean, BINARY_ADD},
+                {OP_Pow, BINARY_POW}, {OP_PRelu, BINARY_PRELU}, {OP_Mod, BINARY_FMOD}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].op == op) {
+            *ret_fn = rows[i].fn;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool binary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *y = node_out(g, n, 0);
+    enum binary_fn fn;
+    bool integer = y != NULL && number_integer(y->dtype);
+    if (y == NULL || !fn_of(n->op, &fn) || (y->dtype != PEN_DTYPE_F32 && !integer)) {
+        return refuse(ret_reason, "only f32, i64 and i32");
+    }
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        if (node_in(g, n, i) == NULL || node_in(g, n, i)->dtype != y->dtype) {
+            return refuse(ret_reason, "inputs of different types");
+        }
+    }
+    if (integer &&
+        (fn == BINARY_POW || n->op == OP_Mean || n->op == OP_PRelu || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE)) {
+        return refuse(ret_reason, "not on integers");
+    }
+    return n->op != OP_Mod || integer || node_int(n, ATTR_fmod, 0) != 0 ||
+           refuse(ret_reason, "Mod of floats needs fmod");
+}
+
+static void piece_f32(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+{
+    const struct binary_job *j = context;
+    float *y = (float *)j->y + out;
+    isa_own()->binary(j->q->fn, (const float *)j->a + at[0], step[0], (const float *)j->b + at[1], step[1], y, n);
+}
+
+static void piece_integer(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+{
+    const struct binary_job *j = context;
+    size_t size = number_bytes(j->q->dtype);
+    number_binary(j->q->dtype, j->q->fn, j->q->python_mod, (const uint8_t *)j->a + at[0] * size, step[0],
+                  (const uint8_t *)j->b + at[1] * size, step[1], (uint8_t *)j->y + out * size, n);
+}
+
+static enum pen_status binary_run(struct step *s, struct run *r)
+{
+    const struct binary *q = s->state;
+    each_fn piece = q->dtype == PEN_DTYPE_F32 ? piece_f32 : piece_integer;
+    for (uint32_t t = 0; t < q->turns; t++) {
+        struct binary_job j = {q, t == 0 ? s->in[0] : s->out[0], s->in[t + 1], s->out[0]};
+        each_run(&q->each[t], piece, &j, r);
+    }
+    if (q->dtype != PEN_DTYPE_F32) {
+        return PEN_OK;
+    }
+    if (q->mean) {
+        float *y = s->out[0];
+        const float part = (float)s->n->in_count;
+        isa_own()->binary(BINARY_DIV, y, 1, &part, 0, y, q->count);
+    }
+    act_all(&q->act, s->out[0], q->count, r);
+    return PEN_OK;
+}
+
+static enum pen_status binary_build(struct build *b)
+{
+    uint32_t turns = b->n->in_count > 1 ? b->n->in_count - 1 : 0;
+    struct binary *q = build_alloc(b, sizeof *q + turns * sizeof q->each[0]);
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    const struct shape *y = &build_out(b, 0)->shape;
+    fn_of(b->n->op, &q->fn);
+    q->dtype = build_out(b, 0)->dtype;
+    q->mean = b->n->op == OP_Mean;
+    q->python_mod = b->n->op == OP_Mod && node_int(b->n, ATTR_fmod, 0) == 0;
+    q->act = act_read(b->n);
+    q->turns = turns;
+    q->count = (size_t)shape_elements(y);
+    for (uint32_t t = 0; t < turns; t++) {
+        const struct shape *in[2] = {t == 0 ? &build_in(b, 0)->shape : y, &build_in(b, t + 1)->shape};
+        if (!each_init(&q->each[t], y, in, 2)) {
+            return build_fail(b, PEN_ERR_SHAPE, "inputs do not broadcast to the output");
+        }
+    }
+    b->step->state = q;
+    b->step->run = binary_run;
+    if (turns == 0) { /* one input: the same bytes */
+        return emit_view.build(b);
+    }
+    b->inplace = turns == 1 ? 3 : 1;
+    return PEN_OK;
+}
+
+const struct emitter emit_binary = {binary_supports, NULL, binary_build};

@@ -1,0 +1,265 @@
+#include <string.h>
+
+#include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/filter.h"
+#include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/plan.h"
+#include "backend/xnnpack/window.h"
+#include "backend/xnnpack/xnn_compat.h"
+
+/*
+ * Conv, NHWC. Two ways:
+ * - our matrix product (dense.h) for everything that is wide enough: weights are packed once per plan and shared by all execs, and it is faster than XNNPACK's
+ *   (README.md); also the only way when weights are computed;
+ * - XNNPACK for depthwise and narrow groups, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
+ *   cache: XNNPACK does not block over them and would stream all weights again for every few rows. Slices are bit-identical to the whole.
+ */
+struct conv {
+    struct window w;
+    struct act act;
+    struct filter f;
+    bool repack;        /* weights are computed: pack on every run */
+    float *ohwi;        /* scratch of repack */
+    uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
+    struct dense dense; /* of group 0 */
+    struct xc_op *ops;  /* XNNPACK: one per slice */
+    size_t slices, slice_out;
+    float *x_padded; /* a constant input, copied: XNNPACK reads past the end */
+};
+
+static bool wants_dense(const struct filter *f)
+{
+    return isa_own()->lanes >= 8 && (f->groups == 1 || (f->out / f->groups >= 16 && f->in >= 4));
+}
+
+static bool conv_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    struct filter f;
+    if (!all_f32(g, n)) {
+        return refuse(ret_reason, "only f32");
+    }
+    if (!window_supports(g, n, node_in(g, n, 1), ret_reason)) {
+        return false;
+    }
+    return filter_read(n, &node_in(g, n, 1)->shape, &f) || refuse(ret_reason, "weights do not fit the groups");
+}
+
+static enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                 struct pen_error *reterr)
+{
+    struct filter f;
+    const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2);
+    if (w->data == NULL || (bias != NULL && bias->data == NULL) || !filter_read(n, &w->shape, &f) || !wants_dense(&f)) {
+        return PEN_OK;
+    }
+    uint8_t *packed = aligned_alloc(64, filter_packed_bytes(&f));
+    float *ohwi = malloc(filter_floats(&f) * sizeof *ohwi + 4);
+    if (packed == NULL || ohwi == NULL) {
+        free(packed);
+        free(ohwi);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
+    }
+    filter_to_ohwi(&f, w->data, ohwi);
+    filter_pack(&f, ohwi, bias != NULL ? bias->data : NULL, packed);
+    free(ohwi);
+    *ret_packed = packed;
+    *ret_bytes = filter_packed_bytes(&f);
+    return PEN_OK;
+}
+
+/* ---- our matrix product ---- */
+
+static enum pen_status run_dense(struct step *s, struct run *r)
+{
+    struct conv *c = s->state;
+    const struct filter *f = &c->f;
+    if (c->repack) {
+        filter_to_ohwi(f, s->in[1], c->ohwi);
+        filter_pack(f, c->ohwi, s->n->in_count > 2 ? s->in[2] : NULL, c->packed);
+    }
+    size_t group_out = f->out / f->groups;
+    for (size_t g = 0; g < f->groups; g++) {
+        const struct dense_weights *w = filter_group(f, c->packed, g);
+        struct dense_item item = {.x = (const float *)s->in[0] + g * f->in,
+                                  .panels = w->data,
+                                  .bias = dense_bias(w),
+                                  .y = (float *)s->out[0] + g * group_out};
+        dense_run(&c->dense, &item, 1, s->scratch, r);
+    }
+    act_run(&c->act, s->out[0], c->dense.m * f->out, r);
+    return PEN_OK;
+}
+
+static enum pen_status build_dense(struct build *b, struct conv *c)
+{
+    const struct window *w = &c->w;
+    struct dense_image image = {.batch = w->batch,
+                                .in_h = w->in[0],
+                                .in_w = w->in[1],
+                                .channels = c->f.in,
+                                .pixel_stride = w->channels,
+                                .out_h = w->out[0],
+                                .out_w = w->out[1],
+                                .kernel_h = w->kernel[0],
+                                .kernel_w = w->kernel[1],
+                                .stride_h = w->stride[0],
+                                .stride_w = w->stride[1],
+                                .dilation_h = w->dilation[0],
+                                .dilation_w = w->dilation[1],
+                                .pad_top = w->begin[0],
+                                .pad_left = w->begin[1]};
+    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only unless repack */
+    if (b->packed == NULL) {
+        c->repack = true;
+        uint8_t *memory = build_alloc(b, filter_packed_bytes(&c->f) + 64);
+        c->ohwi = build_alloc(b, filter_floats(&c->f) * sizeof(float));
+        if (memory == NULL || c->ohwi == NULL) {
+            return build_fail(b, PEN_ERR_NO_MEMORY, "no memory to pack weights");
+        }
+        c->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
+    }
+    dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups);
+    c->dense.y_stride = c->f.out;
+    c->dense.min = c->act.min;
+    c->dense.max = c->act.max;
+    b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
+    b->step->run = run_dense;
+    return PEN_OK;
+}
+
+/* ---- XNNPACK ---- */
+
+static enum pen_status xnn_fail(const struct step *s, struct run *r, const char *what, enum xnn_status status)
+{
+    return pen_error_set(r->error, status == xnn_status_out_of_memory ? PEN_ERR_NO_MEMORY : PEN_ERR_INTERNAL,
+                         "xnnpack: node %s: %s failed with status %d", s->n->name, what, (int)status);
+}
+
+static enum pen_status bind_xnn(struct step *s, struct run *r)
+{
+    struct conv *c = s->state;
+    const float *x = c->x_padded != NULL ? c->x_padded : s->in[0];
+    for (size_t i = 0; i < c->slices; i++) {
+        float *y = (float *)s->out[0] + i * c->slice_out;
+        enum xnn_status status = xc_conv_bind(&c->ops[i], c->w.batch, c->w.in[0], c->w.in[1], x, y, r->pool);
+        if (status != xnn_status_success) {
+            return xnn_fail(s, r, "setting up a convolution", status);
+        }
+    }
+    return PEN_OK;
+}
+
+static enum pen_status run_xnn(struct step *s, struct run *r)
+{
+    struct conv *c = s->state;
+    for (size_t i = 0; i < c->slices; i++) {
+        enum xnn_status status = xc_run(&c->ops[i], r->pool);
+        if (status != xnn_status_success) {
+            return xnn_fail(s, r, "a convolution", status);
+        }
+    }
+    act_run(&c->act, s->out[0], c->w.batch * c->w.out[0] * c->w.out[1] * c->f.out, r);
+    return PEN_OK;
+}
+
+static void fini_xnn(struct step *s)
+{
+    struct conv *c = s->state;
+    for (size_t i = 0; c != NULL && c->ops != NULL && i < c->slices; i++) {
+        xc_free(&c->ops[i]);
+    }
+}
+
+/* Half of the second cache for a slice of weights, the rest for rows. Few rows stream the weights once anyway. */
+static size_t slice_channels(const struct conv *c)
+{
+    size_t per_channel = c->f.kernel_h * c->f.kernel_w * c->f.in * sizeof(float);
+    size_t rows = c->w.out[0] * c->w.out[1] * c->w.batch;
+    if (c->f.groups > 1 || per_channel * c->f.out <= isa_l2_bytes() / 2 || rows <= 8) {
+        return c->f.out;
+    }
+    size_t channels = isa_l2_bytes() / 2 / per_channel / 16 * 16;
+    return channels < 16 ? 16 : channels;
+}
+
+static enum pen_status build_xnn(struct build *b, struct conv *c, const struct fact *bias)
+{
+    const struct window *w = &c->w;
+    struct filter *f = &c->f;
+    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 4);
+    c->slice_out = slice_channels(c);
+    size_t slices = (f->out + c->slice_out - 1) / c->slice_out;
+    c->ops = build_alloc(b, slices * sizeof *c->ops);
+    if (ohwi == NULL || c->ops == NULL) {
+        free(ohwi);
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for weights");
+    }
+    filter_to_ohwi(f, build_in(b, 1)->data, ohwi);
+    b->step->fini = fini_xnn;
+    b->step->bind = bind_xnn;
+    b->step->run = run_xnn;
+    enum xnn_status status = xnn_status_success;
+    for (size_t i = 0; i < slices && status == xnn_status_success; i++) {
+        size_t first = i * c->slice_out;
+        size_t count = f->out - first < c->slice_out ? f->out - first : c->slice_out;
+        struct xc_conv x = {.pad_top = (uint32_t)w->begin[0],
+                            .pad_right = (uint32_t)w->end[1],
+                            .pad_bottom = (uint32_t)w->end[0],
+                            .pad_left = (uint32_t)w->begin[1],
+                            .kernel_h = (uint32_t)w->kernel[0],
+                            .kernel_w = (uint32_t)w->kernel[1],
+                            .stride_h = (uint32_t)w->stride[0],
+                            .stride_w = (uint32_t)w->stride[1],
+                            .dilation_h = (uint32_t)w->dilation[0],
+                            .dilation_w = (uint32_t)w->dilation[1],
+                            .groups = (uint32_t)f->groups,
+                            .group_in = f->in,
+                            .group_out = count / f->groups,
+                            .in_stride = w->channels,
+                            .out_stride = f->out,
+                            .kernel = ohwi + first * f->kernel_h * f->kernel_w * f->in,
+                            .bias = bias != NULL ? (const float *)bias->data + first : NULL,
+                            .min = c->act.min,
+                            .max = c->act.max};
+        c->slices = i + 1;
+        status = xc_conv_create(&x, &c->ops[i]);
+    }
+    free(ohwi);
+    return status == xnn_status_success ? PEN_OK
+                                        : build_fail(b, PEN_ERR_UNSUPPORTED, "XNNPACK refuses this convolution");
+}
+
+static enum pen_status conv_build(struct build *b)
+{
+    const struct fact *x = build_in(b, 0), *weights = build_in(b, 1), *bias = build_in(b, 2);
+    struct conv *c = build_alloc(b, sizeof *c);
+    if (c == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    b->step->state = c;
+    if (!filter_read(b->n, &weights->shape, &c->f) ||
+        !window_read(b->n, &x->shape, &build_out(b, 0)->shape, c->f.kernel, &c->w) ||
+        c->w.channels != c->f.in * c->f.groups || build_out(b, 0)->shape.dim[x->shape.rank - 1] != (int64_t)c->f.out) {
+        return build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
+    }
+    if (bias != NULL && shape_elements(&bias->shape) != (int64_t)c->f.out) {
+        return build_fail(b, PEN_ERR_SHAPE, "the bias does not have one element per output channel");
+    }
+    c->act = act_read(b->n);
+    bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
+    if (b->packed != NULL || !constant || wants_dense(&c->f)) {
+        return build_dense(b, c);
+    }
+    if (x->data != NULL) {
+        size_t bytes = (size_t)shape_elements(&x->shape) * sizeof(float);
+        c->x_padded = build_alloc(b, bytes);
+        if (c->x_padded == NULL) {
+            return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for a constant input");
+        }
+        memcpy(c->x_padded, x->data, bytes);
+    }
+    return build_xnn(b, c, bias);
+}
+
+const struct emitter emit_conv = {conv_supports, conv_pack, conv_build};

@@ -1,0 +1,123 @@
+#include <math.h>
+
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/window.h"
+
+#define TAPS_MAX 1024 /* of one window: pointers on the stack */
+
+/* MaxPool and AveragePool, NHWC: per output pixel the list of input pixels in its window, then one vector loop over the channels. */
+struct pool {
+    struct window w;
+    struct act act;
+    bool average, include_pad;
+};
+
+static bool pool_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    if (!all_f32(g, n)) { /* the indices of MaxPool are i64 */
+        return refuse(ret_reason, n->out_count > 1 ? "MaxPool with indices" : "only f32");
+    }
+    if (!window_supports(g, n, NULL, ret_reason)) {
+        return false;
+    }
+    uint32_t count = 0;
+    const int64_t *kernel = node_ints(n, ATTR_kernel_shape, &count);
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        taps *= kernel[i];
+    }
+    return taps <= TAPS_MAX || refuse(ret_reason, "a window of more than 1024 elements");
+}
+
+struct pool_job {
+    const struct pool *p;
+    const float *x;
+    float *y;
+};
+
+/* Taps of one window along one dim that lie inside: first (in kernel steps) and count; *ret_padded counts those inside the padded input. */
+static size_t clip(const struct window *w, int d, size_t o, size_t *ret_first, size_t *ret_padded)
+{
+    ptrdiff_t start = (ptrdiff_t)(o * w->stride[d]) - (ptrdiff_t)w->begin[d];
+    size_t count = 0, first = 0, padded = 0;
+    for (size_t k = 0; k < w->kernel[d]; k++) {
+        ptrdiff_t at = start + (ptrdiff_t)(k * w->dilation[d]);
+        if (at >= 0 && at < (ptrdiff_t)w->in[d]) {
+            first = count == 0 ? k : first;
+            count++;
+        }
+        padded += at < (ptrdiff_t)(w->in[d] + w->end[d]) ? 1 : 0;
+    }
+    *ret_first = first;
+    *ret_padded = padded;
+    return count;
+}
+
+static void pixel(const struct pool *p, const float *image, size_t oy, size_t ox, float *y)
+{
+    const struct window *w = &p->w;
+    const float *taps[TAPS_MAX];
+    size_t y0, x0, padded_h, padded_w, used = 0;
+    size_t rows = clip(w, 0, oy, &y0, &padded_h), cols = clip(w, 1, ox, &x0, &padded_w);
+    for (size_t r = 0; r < rows; r++) {
+        size_t iy = oy * w->stride[0] + (y0 + r) * w->dilation[0] - w->begin[0];
+        for (size_t c = 0; c < cols; c++) {
+            size_t ix = ox * w->stride[1] + (x0 + c) * w->dilation[1] - w->begin[1];
+            taps[used++] = image + (iy * w->in[1] + ix) * w->channels;
+        }
+    }
+    if (p->average) {
+        size_t count = p->include_pad ? padded_h * padded_w : used;
+        isa_own()->pool_sum(taps, used, y, w->channels, count > 0 ? 1.0f / (float)count : 0.0f);
+    } else if (used > 0) {
+        isa_own()->pool_max(taps, used, y, w->channels);
+    } else {
+        for (size_t i = 0; i < w->channels; i++) {
+            y[i] = -INFINITY;
+        }
+    }
+    if (isfinite(p->act.min) || isfinite(p->act.max)) {
+        isa_own()->unary(UNARY_CLAMP, y, y, w->channels, p->act.min, p->act.max);
+    }
+}
+
+/* One output row. */
+static void row_task(void *context, size_t unit)
+{
+    const struct pool_job *j = context;
+    const struct window *w = &j->p->w;
+    const float *image = j->x + unit / w->out[0] * w->in[0] * w->in[1] * w->channels;
+    float *y = j->y + unit * w->out[1] * w->channels;
+    for (size_t ox = 0; ox < w->out[1]; ox++) {
+        pixel(j->p, image, unit % w->out[0], ox, y + ox * w->channels);
+    }
+}
+
+static enum pen_status pool_run(struct step *s, struct run *r)
+{
+    const struct pool *p = s->state;
+    struct pool_job j = {p, s->in[0], s->out[0]};
+    parallel(r, row_task, &j, p->w.batch * p->w.out[0]);
+    act_run(&p->act, s->out[0], p->w.batch * p->w.out[0] * p->w.out[1] * p->w.channels, r);
+    return PEN_OK;
+}
+
+static enum pen_status pool_build(struct build *b)
+{
+    struct pool *p = build_alloc(b, sizeof *p);
+    if (p == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    if (!window_read_pool(b->n, &build_in(b, 0)->shape, &build_out(b, 0)->shape, &p->w)) {
+        return build_fail(b, PEN_ERR_SHAPE, "input and output do not fit the window");
+    }
+    p->act = act_read(b->n);
+    p->average = b->n->op == OP_AveragePool;
+    p->include_pad = node_int(b->n, ATTR_count_include_pad, 0) != 0;
+    b->step->state = p;
+    b->step->run = pool_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_pool = {pool_supports, NULL, pool_build};

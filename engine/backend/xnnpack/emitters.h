@@ -1,0 +1,22 @@
+/*
+ * emitters.h - one emitter per operator family; emit_table.c maps operators onto them.
+ *
+ * Threads: any (constants).
+ */
+#ifndef XNNPACK_EMITTERS_H
+#define XNNPACK_EMITTERS_H
+
+#include "backend/xnnpack/emit.h"
+
+extern const struct emitter emit_conv;    /* Conv */
+extern const struct emitter emit_deconv;  /* ConvTranspose */
+extern const struct emitter emit_gemm;    /* Gemm */
+extern const struct emitter emit_matmul;  /* MatMul */
+extern const struct emitter emit_pool;    /* MaxPool, AveragePool */
+extern const struct emitter emit_unary;   /* f32, element-wise */
+extern const struct emitter emit_binary;  /* arithmetic with broadcasting */
+extern const struct emitter emit_softmax; /* Softmax, LogSoftmax */
+extern const struct emitter emit_view;    /* Reshape, Flatten ... */
+extern const struct emitter emit_reduce;  /* Reduce*, Global*Pool */
+
+#endif

@@ -1,0 +1,340 @@
+#include "backend/xnnpack/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/xnnpack/check.h"
+#include "backend/xnnpack/place.h"
+#include "graph/lifetime.h"
+
+/* Memory that lives as long as the exec. */
+struct block {
+    struct block *next;
+    max_align_t data[];
+};
+
+/* A boundary output whose value is known for this bucket: copied on each run. */
+struct known_out {
+    uint32_t index;
+    const void *data;
+    size_t bytes;
+};
+
+struct exec {
+    struct plan *plan;
+    const struct shape_env *env;
+    struct step *steps;
+    struct usage *uses;
+    uint32_t step_count;
+    struct place place;
+    uint8_t *arena, *scratch;
+    struct block *blocks;
+    uint64_t bytes;
+    struct known_out *known;
+    uint32_t known_count;
+    void **boundary; /* pointers of the last run: inputs, then outputs */
+    bool bound;
+    enum pen_status status; /* of the last submit */
+    struct pen_error error;
+};
+
+void *build_alloc(struct build *b, size_t bytes)
+{
+    struct block *block = calloc(1, sizeof *block + bytes + LIFETIME_PAD);
+    if (block == NULL) {
+        return NULL;
+    }
+    block->next = b->exec->blocks;
+    b->exec->blocks = block;
+    b->exec->bytes += bytes;
+    return block->data;
+}
+
+uint32_t build_threads(const struct build *b)
+{
+    return b->exec->plan->backend->config.threads;
+}
+
+static bool empty_outputs(const struct shape_env *env, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        if (n->out[i] != VALUE_NONE && shape_elements(&env->facts[n->out[i]].shape) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum pen_status shapes_check(struct build *b)
+{
+    for (uint32_t i = 0; i < b->n->in_count + b->n->out_count; i++) {
+        const struct fact *f = i < b->n->in_count ? build_in(b, i) : build_out(b, i - b->n->in_count);
+        size_t bytes = 0;
+        if (f != NULL && (!shape_known(&f->shape) || shape_bytes(&f->shape, f->dtype, 0, &bytes) != PEN_OK)) {
+            return build_fail(b, PEN_ERR_UNSUPPORTED, "a shape depends on data");
+        }
+    }
+    return PEN_OK;
+}
+
+static enum pen_status step_build(struct exec *e, const struct packed_node *packed, struct pen_error *reterr)
+{
+    const struct graph *g = e->plan->g;
+    const struct node *n = &g->nodes[packed->node];
+    if (n->dead || shape_env_folded(e->env, n)) {
+        return PEN_OK;
+    }
+    struct step *s = &e->steps[e->step_count];
+    struct build b = {.g = g, .env = e->env, .n = n, .packed = packed->data, .exec = e, .step = s, .reterr = reterr};
+    enum pen_status status = shapes_check(&b);
+    if (status != PEN_OK || empty_outputs(e->env, n)) {
+        return status;
+    }
+    s->n = n;
+    s->in = build_alloc(&b, ((size_t)n->in_count + n->out_count + 1) * sizeof *s->in);
+    if (s->in == NULL) {
+        return build_fail(&b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    s->out = s->in + n->in_count;
+    e->step_count++; /* fini runs from here on */
+    status = emitter_find(n->op)->build(&b);
+    e->uses[e->step_count - 1] = (struct usage){.n = n, .view = b.view, .inplace = b.inplace};
+    return status;
+}
+
+static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
+{
+    if (value == VALUE_NONE) {
+        return NULL;
+    }
+    const struct cell *c = &e->place.cells[place_root(&e->place, e->place.cell_of[value])];
+    switch (c->storage) {
+    case STORE_IN:
+        return boundary[c->index];
+    case STORE_OUT:
+        return boundary[e->plan->part.in_count + c->index];
+    case STORE_CONST:
+        return (void *)(uintptr_t)c->data; /* steps only read it */
+    case STORE_ARENA:
+    default:
+        return e->arena + c->offset;
+    }
+}
+
+/* Resolves all pointers; *ret_bound counts the steps whose pointers changed. */
+static enum pen_status bind_all(struct exec *e, void *const *boundary, struct run *r)
+{
+    for (uint32_t i = 0; i < e->step_count; i++) {
+        struct step *s = &e->steps[i];
+        bool changed = !e->bound;
+        for (uint32_t k = 0; k < s->n->in_count + s->n->out_count; k++) {
+            void *p = cell_pointer(e, k < s->n->in_count ? s->n->in[k] : s->n->out[k - s->n->in_count], boundary);
+            changed = changed || s->in[k] != p;
+            s->in[k] = p;
+        }
+        s->scratch = e->scratch;
+        enum pen_status status = changed && s->bind != NULL && !e->uses[i].aliased ? s->bind(s, r) : PEN_OK;
+        if (status != PEN_OK) {
+            return status;
+        }
+    }
+    e->bound = true;
+    return PEN_OK;
+}
+
+static enum pen_status memory_make(struct exec *e, struct pen_error *reterr)
+{
+    size_t scratch = 0;
+    for (uint32_t i = 0; i < e->step_count; i++) {
+        scratch = e->steps[i].scratch_bytes > scratch ? e->steps[i].scratch_bytes : scratch;
+    }
+    size_t arena = (e->place.arena_bytes + LIFETIME_PAD + 63) / 64 * 64;
+    scratch = (scratch + LIFETIME_PAD + 63) / 64 * 64;
+    e->arena = aligned_alloc(64, arena);
+    e->scratch = aligned_alloc(64, scratch);
+    if (e->arena == NULL || e->scratch == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for an arena of %zu bytes",
+                             arena + scratch);
+    }
+    memset(e->arena, 0, arena); /* pages are there before the first run; padding is never garbage */
+    memset(e->scratch, 0, scratch);
+    e->bytes += arena + scratch;
+    return PEN_OK;
+}
+
+static enum pen_status known_make(struct exec *e)
+{
+    const struct partition *part = &e->plan->part;
+    e->known = calloc((size_t)part->out_count + 1, sizeof *e->known);
+    if (e->known == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < part->out_count; i++) {
+        const struct fact *f = &e->env->facts[part->out[i]];
+        size_t bytes = 0;
+        if (f->data != NULL && shape_bytes(&f->shape, f->dtype, 0, &bytes) == PEN_OK) {
+            e->known[e->known_count++] = (struct known_out){i, f->data, bytes};
+        }
+    }
+    return PEN_OK;
+}
+
+/* Binds once to memory that stands in for the boundary, so that a later bind with the same shapes allocates nothing. */
+static enum pen_status bind_first(struct exec *e, struct pen_error *reterr)
+{
+    struct run r = {.error = reterr};
+    size_t count = (size_t)e->plan->part.in_count + e->plan->part.out_count;
+    enum pen_status status = pool_take(e->plan->backend, &r.pool);
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "xnnpack: no memory for a pool of %u threads",
+                             e->plan->backend->config.threads);
+    }
+    for (size_t i = 0; i < count; i++) {
+        e->boundary[i] = e->scratch;
+    }
+    status = bind_all(e, e->boundary, &r);
+    pool_put(e->plan->backend, r.pool);
+    return status;
+}
+
+static enum pen_status exec_make(struct exec *e, struct pen_error *reterr)
+{
+    const struct partition *part = &e->plan->part;
+    e->steps = calloc((size_t)part->node_count + 1, sizeof *e->steps);
+    e->uses = calloc((size_t)part->node_count + 1, sizeof *e->uses);
+    e->boundary = calloc((size_t)part->in_count + part->out_count + 1, sizeof *e->boundary);
+    if (e->steps == NULL || e->uses == NULL || e->boundary == NULL || known_make(e) != PEN_OK) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for %u steps", part->node_count);
+    }
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        enum pen_status status = step_build(e, &e->plan->packed[i], reterr);
+        if (status != PEN_OK) {
+            return status;
+        }
+    }
+    enum pen_status status = place_init(&e->place, e->plan, e->env);
+    if (status == PEN_OK) {
+        status = place_plan(&e->place, e->uses, e->step_count);
+    }
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "xnnpack: no memory to place the buffers of %u steps", e->step_count);
+    }
+    status = memory_make(e, reterr);
+    return status == PEN_OK ? bind_first(e, reterr) : status;
+}
+
+enum pen_status xnn_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                             struct pen_error *reterr)
+{
+    struct exec *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for an exec");
+    }
+    e->plan = plan;
+    e->env = env;
+    enum pen_status status = exec_make(e, reterr);
+    if (status != PEN_OK) {
+        xnn_exec_free(e);
+        return status;
+    }
+    *ret_exec = e;
+    return PEN_OK;
+}
+
+void xnn_exec_free(struct exec *exec)
+{
+    if (exec == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < exec->step_count; i++) {
+        if (exec->steps[i].fini != NULL) {
+            exec->steps[i].fini(&exec->steps[i]);
+        }
+    }
+    while (exec->blocks != NULL) {
+        struct block *next = exec->blocks->next;
+        free(exec->blocks);
+        exec->blocks = next;
+    }
+    place_fini(&exec->place);
+    free(exec->steps);
+    free(exec->uses);
+    free(exec->boundary);
+    free(exec->known);
+    free(exec->arena);
+    free(exec->scratch);
+    free(exec);
+}
+
+uint64_t xnn_exec_bytes(const struct exec *exec)
+{
+    return exec->bytes;
+}
+
+static enum pen_status steps_run(struct exec *e, const struct cancel *cancel, struct run *r)
+{
+    bool numerics = e->plan->backend->config.check_numerics;
+    for (uint32_t i = 0; i < e->step_count; i++) {
+        struct step *s = &e->steps[i];
+        if (e->uses[i].aliased) {
+            continue;
+        }
+        if (cancel_wanted(cancel)) {
+            bool stopped = atomic_load(&cancel->stop) != 0;
+            return pen_error_set(r->error, stopped ? PEN_ERR_CANCELLED : PEN_ERR_DEADLINE, "stopped before node %s: %s",
+                                 s->n->name, stopped ? "the caller cancelled the run" : "its deadline passed");
+        }
+        enum pen_status status = s->run(s, r);
+        if (status == PEN_OK && numerics) {
+            status = check_numerics(e->env, s, r->error);
+        }
+        if (status != PEN_OK) {
+            return status;
+        }
+    }
+    return PEN_OK;
+}
+
+static enum pen_status submit(struct exec *e, const struct buffer_view *in, const struct buffer_view *out,
+                              const struct cancel *cancel, struct run *r)
+{
+    const struct partition *part = &e->plan->part;
+    bool changed = !e->bound;
+    for (uint32_t i = 0; i < part->in_count + part->out_count; i++) {
+        void *p = i < part->in_count ? in[i].data : out[i - part->in_count].data;
+        changed = changed || e->boundary[i] != p;
+        e->boundary[i] = p;
+    }
+    enum pen_status status = changed ? bind_all(e, e->boundary, r) : PEN_OK;
+    for (uint32_t i = 0; i < e->known_count; i++) {
+        if (out[e->known[i].index].data != NULL && e->known[i].bytes > 0) {
+            memcpy(out[e->known[i].index].data, e->known[i].data, e->known[i].bytes);
+        }
+    }
+    return status == PEN_OK ? steps_run(e, cancel, r) : status;
+}
+
+enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                                const struct cancel *cancel, struct pen_error *reterr)
+{
+    exec->error = (struct pen_error){0};
+    struct run r = {.error = &exec->error};
+    enum pen_status status = pool_take(exec->plan->backend, &r.pool);
+    if (status == PEN_OK) {
+        status = submit(exec, in, out, cancel, &r);
+        pool_put(exec->plan->backend, r.pool);
+    } else {
+        pen_error_set(&exec->error, status, "xnnpack: no memory for a thread pool");
+    }
+    exec->status = status;
+    /* CANCELLED and DEADLINE are exec_wait's to say. */
+    if (status != PEN_OK && status != PEN_ERR_CANCELLED && status != PEN_ERR_DEADLINE) {
+        return pen_error_set(reterr, status, "%s", exec->error.text);
+    }
+    return PEN_OK;
+}
+
+enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr)
+{
+    return exec->status == PEN_OK ? PEN_OK : pen_error_set(reterr, exec->status, "%s", exec->error.text);
+}

@@ -1,0 +1,64 @@
+#include "backend/xnnpack/isa.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef OWN_X86
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+}
+
+const struct own *isa_own(void)
+{
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return avx2 && has_avx512() ? &own_avx512 : avx2 ? &own_avx2 : &own_plain;
+}
+#else
+const struct own *isa_own(void)
+{
+    return &own_plain;
+}
+#endif
+
+const char *isa_name(void)
+{
+    return isa_own()->name;
+}
+
+/* "model name : Intel(R) ..." on x86; other processors do not say. */
+static bool brand_read(char *text, size_t bytes)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256];
+    bool found = false;
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(text, bytes, "%s", colon[1] == ' ' ? colon + 2 : colon + 1);
+            found = true;
+        }
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+    return found;
+}
+
+const char *isa_device(char *text, size_t bytes)
+{
+    char brand[128];
+    snprintf(text, bytes, "%s (%s)", brand_read(brand, sizeof brand) ? brand : "CPU", isa_name());
+    return text;
+}
+
+size_t isa_l2_bytes(void)
+{
+    long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? (size_t)bytes : (size_t)1 << 20;
+}

@@ -1,0 +1,19 @@
+/*
+ * isa.h - what the processor can do and the table of vector kernels that fits it.
+ *
+ * Threads: any.
+ */
+#ifndef XNNPACK_ISA_H
+#define XNNPACK_ISA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "backend/xnnpack/own.h"
+
+const char *isa_name(void);                       /* "avx512f", "avx2", "plain": part of the provenance of a result */
+const char *isa_device(char *text, size_t bytes); /* the processor's own name with the ISA in brackets */
+const struct own *isa_own(void);                  /* the vector kernels for it */
+size_t isa_l2_bytes(void);                        /* of one core; 1 MiB when unknown */
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * own.h - our vector kernels: the loops XNNPACK does not have, as one table per instruction set.
+ *
+ * own_vec.c and own_gemm.c hold plain C and compiler vectors and are compiled once per instruction set (CMakeLists.txt); isa.c picks a table at run time.
+ * Inner loops only: no threads, no allocation, nothing read past the end.
+ * Threads: any.
+ */
+#ifndef XNNPACK_OWN_H
+#define XNNPACK_OWN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* y = f(x; a, b). What a and b mean stands beside each. */
+enum unary_fn {
+    UNARY_NONE = 0,
+    UNARY_ABS,
+    UNARY_NEG,
+    UNARY_CEIL,
+    UNARY_FLOOR,
+    UNARY_ROUND,
+    UNARY_SQRT,
+    UNARY_RECIPROCAL,
+    UNARY_SIGN,
+    UNARY_RELU,
+    UNARY_CLAMP, /* min, max */
+    UNARY_LEAKY, /* slope */
+    UNARY_ELU,   /* alpha */
+    UNARY_SELU,  /* alpha, gamma */
+    UNARY_CELU,  /* alpha */
+    UNARY_EXP,
+    UNARY_LOG,
+    UNARY_SIGMOID,
+    UNARY_TANH,
+    UNARY_ERF,
+    UNARY_GELU,
+    UNARY_GELU_TANH,
+    UNARY_SOFTPLUS,
+    UNARY_SOFTSIGN,
+    UNARY_HARDSIGMOID, /* alpha, beta */
+    UNARY_HARDSWISH,
+    UNARY_SWISH, /* alpha */
+    UNARY_MISH,
+    UNARY_SHRINK,    /* bias, lambda */
+    UNARY_THRESHOLD, /* alpha */
+    UNARY_SIN,
+    UNARY_COS,
+    UNARY_TAN,
+    UNARY_ASIN,
+    UNARY_ACOS,
+    UNARY_ATAN,
+    UNARY_SINH,
+    UNARY_COSH,
+    UNARY_ASINH,
+    UNARY_ACOSH,
+    UNARY_ATANH,
+    UNARY_COUNT
+};
+
+enum binary_fn {
+    BINARY_ADD = 0,
+    BINARY_SUB,
+    BINARY_MUL,
+    BINARY_DIV,
+    BINARY_MAX,
+    BINARY_MIN,
+    BINARY_POW,
+    BINARY_PRELU,
+    BINARY_FMOD,
+    BINARY_COUNT
+};
+
+enum fold_fn { FOLD_SUM = 0, FOLD_MAX, FOLD_MIN, FOLD_PROD, FOLD_ABS, FOLD_SQUARE, FOLD_COUNT };
+
+/*
+ * One tile of a matrix product: y[m, n] = x[m, k] * w[k, n], for one block of k.
+ *
+ * Rows of x are copied to a block with a fixed stride, so that one register addresses all of them (a displacement each); that copy is where a convolution
+ * turns into a matrix product. w is a packed panel [k][gemm_nr].
+ */
+#define GEMM_KC 256 /* k of one block: x block and w panel (32 KiB) stay in the first two caches */
+#define GEMM_LDX                                                                                                       \
+    (GEMM_KC + 16) /* floats between rows of the x block: not a power of two, or all rows meet in one cache set */
+struct gemm_tile {
+    const float *x;    /* [mr][GEMM_LDX] */
+    const float *w;    /* [k][gemm_nr] */
+    const float *bias; /* [gemm_nr], added by the first block; NULL = 0 */
+    const float *sum;  /* [m][sum_stride], added by the last block before the clamp; NULL = nothing */
+    float *y;          /* [m][y_stride] */
+    size_t y_stride, sum_stride;
+    size_t m, n, k;  /* m <= gemm_mr, n <= gemm_nr, k <= GEMM_KC */
+    int first, last; /* block of k: the first starts from the bias, the others from y; the last clamps */
+    float min, max;
+};
+
+struct own {
+    const char *name;
+    size_t lanes; /* floats of a vector */
+    void (*unary)(enum unary_fn fn, const float *x, float *y, size_t n, float a, float b);
+    /* Steps are 0 (one value for all) or 1. y may be a or b. */
+    void (*binary)(enum binary_fn fn, const float *a, size_t a_step, const float *b, size_t b_step, float *y, size_t n);
+    float (*fold)(enum fold_fn fn, const float *x, size_t n); /* n >= 1 */
+    void (*fold_rows)(enum fold_fn fn, const float *x, size_t stride, size_t rows, float *y,
+                      size_t n);                                       /* y[n] = fold over rows of x[rows, n] */
+    float (*exp_sum)(const float *x, float *y, size_t n, float shift); /* y = exp(x - shift); the sum */
+    float (*square_sum)(const float *x, size_t n, float mean);         /* sum of (x - mean)^2 */
+    void (*affine)(const float *x, float *y, size_t n, float mean, float scale, const float *gain,
+                   const float *bias);                         /* (x - mean) * scale * gain + bias */
+    void (*axpy)(float *y, const float *x, size_t n, float a); /* y += a x */
+    void (*pool_max)(const float *const *taps, size_t count, float *y, size_t n);
+    void (*pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
+    void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,
+                      size_t cols); /* y[c][r] = x[r][c] */
+    size_t gemm_mr, gemm_nr;
+    void (*gemm)(const struct gemm_tile *t);
+};
+
+extern const struct own own_plain;
+#ifdef OWN_X86
+extern const struct own own_avx2;
+extern const struct own own_avx512;
+#endif
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * own_math.h - exp, log, tanh, erf and their relatives as straight-line float code that compilers turn into vectors.
+ *
+ * Errors, relative unless said: exp 2e-7, log 2e-7 (absolute 1e-7 near 1), tanh 3e-7, erf 2e-7 absolute (tests/engine/xnnpack/test_math.c).
+ * NaN passes through; exp saturates to 0 and infinity.
+ * Threads: any (pure).
+ */
+#ifndef XNNPACK_OWN_MATH_H
+#define XNNPACK_OWN_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline int32_t bits_of(float x)
+{
+    int32_t i;
+    memcpy(&i, &x, sizeof i);
+    return i;
+}
+
+static inline float from_bits(int32_t i)
+{
+    float x;
+    memcpy(&x, &i, sizeof x);
+    return x;
+}
+
+/* 2^n for -126 <= n <= 127. */
+static inline float pow2(int32_t n)
+{
+    return from_bits((int32_t)((uint32_t)(n + 127) << 23));
+}
+
+/* x = n ln 2 + r, |r| <= ln 2 / 2: r, and n by the trick of adding 1.5 * 2^23. */
+static inline float exp_split(float x, int32_t *ret_n)
+{
+    const float magic = 12582912.0f;
+    float t = x * 1.44269504f + magic;
+    float n = t - magic;
+    *ret_n = (int32_t)((uint32_t)bits_of(t) - (uint32_t)bits_of(magic));
+    return (x - n * 0.693145752f) -
+           n * 1.42860677e-6f; /* ln 2 in two parts: the first has 15 bits, so n times it is exact */
+}
+
+/* exp(r) - 1 for |r| <= 0.35: Taylor to r^7, the next term is 5e-9. */
+static inline float expm1_small(float r)
+{
+    float p = 1.98412698e-4f;
+    p = p * r + 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    return p * r * r + r;
+}
+
+static inline float exp_f(float x)
+{
+    float c = x > 90.0f ? 90.0f : x;
+    c = c < -105.0f ? -105.0f : c;
+    int32_t n;
+    float r = exp_split(c, &n);
+    n = n > 256 ? 256 : n; /* NaN gives any n: keep the shifts below defined */
+    n = n < -252 ? -252 : n;
+    int32_t half = n / 2; /* two factors: n reaches beyond both ends of the exponent */
+    return (expm1_small(r) + 1.0f) * pow2(half) * pow2(n - half);
+}
+
+/* exp(x) - 1 without cancellation near 0, x <= 88. */
+static inline float expm1_f(float x)
+{
+    float c = x > 88.0f ? 88.0f : x;
+    c = c < -87.0f ? -87.0f : c;
+    int32_t n;
+    float r = exp_split(c, &n);
+    n = n > 127 ? 127 : n;
+    n = n < -126 ? -126 : n;
+    float s = pow2(n);
+    return expm1_small(r) * s + (s - 1.0f);
+}
+
+/* ln x = e ln 2 + 2 atanh((m - 1) / (m + 1)), m in [sqrt 1/2, sqrt 2). */
+static inline float log_f(float x)
+{
+    float tiny = x < 1.17549435e-38f ? 8388608.0f : 1.0f; /* denormals up by 2^23 */
+    float scaled = x * tiny;
+    int32_t i = bits_of(scaled);
+    int32_t e = (int32_t)(((uint32_t)i - 0x3F3504F3u)) >> 23;
+    float m = from_bits((int32_t)((uint32_t)i - ((uint32_t)e << 23)));
+    float s = (m - 1.0f) / (m + 1.0f);
+    float q = s * s;
+    float p = 0.181818182f;
+    p = p * q + 0.222222222f;
+    p = p * q + 0.285714286f;
+    p = p * q + 0.4f;
+    p = p * q + 0.666666667f;
+    float n = (float)e - (tiny > 1.0f ? 23.0f : 0.0f);
+    float y = n * 0.693145752f + (n * 1.42860677e-6f + (p * q * s + 2.0f * s));
+    y = x == INFINITY ? INFINITY : y;
+    y = x == 0.0f ? -INFINITY : y;
+    return x >= 0.0f ? y : NAN; /* NaN too */
+}
+
+static inline float sigmoid_f(float x)
+{
+    return 1.0f / (1.0f + exp_f(-x));
+}
+
+static inline float tanh_f(float x)
+{
+    float c = x > 10.0f ? 10.0f : x;
+    c = c < -10.0f ? -10.0f : c;
+    float e = expm1_f(2.0f * c);
+    return e / (e + 2.0f);
+}
+
+/* |x| < 1: Maclaurin series; beyond: 1 - (polynomial in 1 / (1 + p x)) exp(-x^2), Abramowitz and Stegun 7.1.26. */
+static inline float erf_f(float x)
+{
+    float q = x * x;
+    float a = x < 0.0f ? -x : x;
+    /* coefficients 2 / sqrt(pi) * (-1)^k / (k! (2k + 1)) */
+    float s = -1.63658447e-7f;
+    s = s * q + 1.64624448e-6f;
+    s = s * q - 1.49256505e-5f;
+    s = s * q + 1.20553329e-4f;
+    s = s * q - 8.54832702e-4f;
+    s = s * q + 5.22397763e-3f;
+    s = s * q - 2.68661706e-2f;
+    s = s * q + 1.12837917e-1f;
+    s = s * q - 3.76126389e-1f;
+    s = s * q + 1.12837917f;
+    float t = 1.0f / (1.0f + 0.3275911f * a);
+    float f = 1.061405429f;
+    f = f * t - 1.453152027f;
+    f = f * t + 1.421413741f;
+    f = f * t - 0.284496736f;
+    f = f * t + 0.254829592f;
+    float far = 1.0f - f * t * exp_f(-q);
+    far = x < 0.0f ? -far : far;
+    return a < 1.0f ? s * x : far;
+}
+
+static inline float softplus_f(float x)
+{
+    float a = x < 0.0f ? -x : x;
+    float e = exp_f(-a); /* in (0, 1] */
+    float u = 1.0f + e;
+    float l = log_f(u);
+    l = e < 1e-4f ? e * (1.0f - 0.5f * e) : l; /* ln(1 + e) for small e */
+    float y = (x > 0.0f ? x : 0.0f) + l;
+    return x == x ? y : x;
+}
+
+#endif

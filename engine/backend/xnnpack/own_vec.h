@@ -1,0 +1,47 @@
+/*
+ * own_vec.h - the pieces of one table of own kernels; every file that includes it is compiled once per instruction set.
+ *
+ * OWN_ISA is the suffix (plain, avx2, avx512), OWN_LANES the floats of a vector.
+ * Threads: any.
+ */
+#ifndef XNNPACK_OWN_VEC_H
+#define XNNPACK_OWN_VEC_H
+
+#include "backend/xnnpack/own.h"
+
+#ifndef OWN_ISA
+#define OWN_ISA   plain
+#define OWN_LANES 4
+#endif
+#define OWN_PASTE2(a, b) a##_##b
+#define OWN_PASTE(a, b)  OWN_PASTE2(a, b)
+#define OWN(name)        OWN_PASTE(name, OWN_ISA)
+#define OWN_TEXT2(a)     #a
+#define OWN_TEXT(a)      OWN_TEXT2(a)
+
+typedef float vf
+    __attribute__((vector_size(OWN_LANES * 4), aligned(4), may_alias)); /* loads and stores need no alignment */
+
+/* The loop may be turned into vectors though its pointers may be equal (in place); they never overlap otherwise. */
+#define SIMD _Pragma("omp simd")
+
+/* own_unary.c */
+void OWN(own_unary)(enum unary_fn fn, const float *x, float *y, size_t n, float a, float b);
+/* own_binary.c */
+void OWN(own_binary)(enum binary_fn fn, const float *a, size_t a_step, const float *b, size_t b_step, float *y,
+                     size_t n);
+/* own_fold.c */
+float OWN(own_fold)(enum fold_fn fn, const float *x, size_t n);
+void OWN(own_fold_rows)(enum fold_fn fn, const float *x, size_t stride, size_t rows, float *y, size_t n);
+float OWN(own_exp_sum)(const float *x, float *y, size_t n, float shift);
+float OWN(own_square_sum)(const float *x, size_t n, float mean);
+/* own_rows.c */
+void OWN(own_affine)(const float *x, float *y, size_t n, float mean, float scale, const float *gain, const float *bias);
+void OWN(own_axpy)(float *y, const float *x, size_t n, float a);
+void OWN(own_pool_max)(const float *const *taps, size_t count, float *y, size_t n);
+void OWN(own_pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
+void OWN(own_transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows, size_t cols);
+/* own_gemm.c */
+void OWN(own_gemm)(const struct gemm_tile *t);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * place.h - where each value of an exec lives: a boundary buffer, a constant, or a piece of the arena; views and in-place results share.
+ *
+ * A cell is a value the partition touches. Cells that share memory form a set (union-find); a set has one storage.
+ * Threads: one-at-a-time.
+ */
+#ifndef XNNPACK_PLACE_H
+#define XNNPACK_PLACE_H
+
+#include "backend/xnnpack/plan.h"
+
+#define CELL_NONE UINT32_MAX
+
+enum storage { STORE_ARENA = 0, STORE_IN, STORE_OUT, STORE_CONST };
+
+struct cell {
+    uint32_t value;
+    uint32_t parent;      /* union-find */
+    enum storage storage; /* of a root */
+    uint32_t index;       /* STORE_IN, STORE_OUT: position in the partition's list */
+    const void *data;     /* STORE_CONST */
+    size_t bytes;         /* largest of the set */
+    uint32_t first, last; /* steps that write first and read last */
+    size_t offset;        /* STORE_ARENA */
+    bool used;
+};
+
+/* What a step does with its values, filled by exec.c from its build. */
+struct usage {
+    const struct node *n;
+    bool view;
+    uint32_t inplace;
+    bool aliased; /* result: output 0 is input 0, nothing to run */
+};
+
+struct place {
+    struct cell *cells;
+    uint32_t cell_count;
+    uint32_t *cell_of; /* [g->value_count]; CELL_NONE = not touched */
+    size_t arena_bytes;
+};
+
+/* Cells for everything the partition touches. */
+enum pen_status place_init(struct place *p, const struct plan *plan, const struct shape_env *env);
+/* Joins views and in-place results, then lays out the arena. */
+enum pen_status place_plan(struct place *p, struct usage *uses, uint32_t count);
+uint32_t place_root(struct place *p, uint32_t cell);
+void place_fini(struct place *p);
+
+#endif

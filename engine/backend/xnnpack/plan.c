@@ -1,0 +1,80 @@
+#include "backend/xnnpack/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void lists_copy(struct plan *p, const struct partition *part, uint32_t *lists)
+{
+    uint32_t *nodes = lists;
+    uint32_t *in = nodes + part->node_count;
+    uint32_t *out = in + part->in_count;
+    memcpy(nodes, part->nodes, part->node_count * sizeof *nodes);
+    if (part->in_count > 0) {
+        memcpy(in, part->in, part->in_count * sizeof *in);
+    }
+    if (part->out_count > 0) {
+        memcpy(out, part->out, part->out_count * sizeof *out);
+    }
+    p->part = (struct partition){nodes, part->node_count, in, part->in_count, out, part->out_count};
+}
+
+static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
+{
+    for (uint32_t i = 0; i < p->part.node_count; i++) {
+        const struct node *n = &p->g->nodes[p->part.nodes[i]];
+        const struct emitter *e = n->dead ? NULL : emitter_find(n->op);
+        p->packed[i].node = p->part.nodes[i];
+        if (e == NULL && !n->dead) {
+            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "xnnpack: node %s: no kernel for %s", n->name,
+                                 op_def(n->op)->name);
+        }
+        if (e == NULL || e->pack == NULL) {
+            continue;
+        }
+        size_t bytes = 0;
+        enum pen_status status = e->pack(p->g, n, &p->packed[i].data, &bytes, reterr);
+        if (status != PEN_OK) {
+            return status;
+        }
+        p->bytes += bytes;
+    }
+    return PEN_OK;
+}
+
+enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                             struct plan **ret_plan, struct pen_error *reterr)
+{
+    size_t ids = (size_t)part->node_count + part->in_count + part->out_count;
+    struct plan *p = calloc(1, sizeof *p + ids * sizeof(uint32_t));
+    if (p == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for a plan of %u nodes", part->node_count);
+    }
+    p->backend = backend;
+    p->g = g;
+    lists_copy(p, part, (uint32_t *)(p + 1));
+    p->packed = calloc(part->node_count + 1, sizeof *p->packed);
+    enum pen_status status = p->packed != NULL ? pack_all(p, reterr) : PEN_ERR_NO_MEMORY;
+    if (status != PEN_OK) {
+        xnn_plan_free(p);
+        return status;
+    }
+    *ret_plan = p;
+    return PEN_OK;
+}
+
+void xnn_plan_free(struct plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; plan->packed != NULL && i < plan->part.node_count; i++) {
+        free(plan->packed[i].data);
+    }
+    free(plan->packed);
+    free(plan);
+}
+
+uint64_t xnn_plan_bytes(const struct plan *plan)
+{
+    return plan->bytes;
+}

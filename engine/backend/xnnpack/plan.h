@@ -1,0 +1,58 @@
+/*
+ * plan.h - the backend's three objects: backend (thread pools), plan (packed weights of a partition), exec (steps and memory for one shape bucket).
+ *
+ * Own kernels pack weights once per plan and share them; XNNPACK's operators own their packed weights and are not re-entrant, so each exec has its own.
+ * Threads: as backend.h says.
+ */
+#ifndef XNNPACK_PLAN_H
+#define XNNPACK_PLAN_H
+
+#include <pthread.h>
+
+#include "backend/xnnpack/emit.h"
+
+#define POOLS_MAX 64
+
+struct backend {
+    struct backend_config config;
+    pthread_mutex_t lock; /* guards the two below */
+    pthreadpool_t idle[POOLS_MAX];
+    uint32_t idle_count;
+};
+
+struct packed_node {
+    uint32_t node;
+    void *data; /* NULL = nothing shared */
+};
+
+struct plan {
+    struct backend *backend;
+    const struct graph *g;
+    struct partition part;      /* own copy; lists are one allocation with the plan */
+    struct packed_node *packed; /* [part.node_count] */
+    uint64_t bytes;
+};
+
+/* plan.c */
+enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                             struct plan **ret_plan, struct pen_error *reterr);
+void xnn_plan_free(struct plan *plan);
+uint64_t xnn_plan_bytes(const struct plan *plan);
+
+/* exec.c */
+enum pen_status xnn_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                             struct pen_error *reterr);
+void xnn_exec_free(struct exec *exec);
+uint64_t xnn_exec_bytes(const struct exec *exec);
+enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                                const struct cancel *cancel, struct pen_error *reterr);
+enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr);
+
+/* pools.c: a slot that runs takes a pool and puts it back, so that there are as many as slots that run at once, however many buckets they have. */
+enum pen_status pool_take(struct backend *b, pthreadpool_t *ret_pool); /* NULL pool when the backend has one thread */
+void pool_put(struct backend *b, pthreadpool_t pool);
+
+/* selftest.c: a convolution, a matrix product and a soft-max against plain C. *ret_error = largest |difference|. */
+enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr);
+
+#endif
