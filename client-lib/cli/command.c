@@ -98,8 +98,10 @@ const char *amount_us(uint64_t us, char text[AMOUNT_BYTES])
 {
     if (us < 10000) {
         snprintf(text, AMOUNT_BYTES, "%" PRIu64 " us", us);
-    } else if (us < 10000000) {
+    } else if (us < 1000000) {
         snprintf(text, AMOUNT_BYTES, "%.1f ms", (double)us * 1e-3);
+    } else if (us < 60000000) {
+        snprintf(text, AMOUNT_BYTES, "%.1f s", (double)us * 1e-6);
     } else if (us < UINT64_C(6000000000)) {
         snprintf(text, AMOUNT_BYTES, "%.0f s", (double)us * 1e-6);
     } else {

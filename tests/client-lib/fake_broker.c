@@ -41,6 +41,7 @@ struct fake_broker {
     struct fake_seen seen;
     struct parts *held[HELD_MAX]; /* the thread's */
     size_t held_count;
+    unsigned seed;
 };
 
 static void parts_close(struct parts *p)
@@ -72,7 +73,9 @@ static void send_bytes(struct fake_broker *f, const void *bytes, size_t size, bo
     zmq_send(f->router, bytes, size, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0));
 }
 
-static void send_to(struct fake_broker *f, struct parts *to, struct envelope env, const ProtobufCMessage *meta)
+/* flips: bits to turn over in the meta and in the envelope's last fields; the job id stays. */
+static void send_flipped(struct fake_broker *f, struct parts *to, struct envelope env, const ProtobufCMessage *meta,
+                         unsigned flips)
 {
     size_t meta_bytes = meta ? protobuf_c_message_get_packed_size(meta) : 0;
     uint8_t *bytes = malloc(FRAME_ENVELOPE_BYTES + meta_bytes);
@@ -81,6 +84,11 @@ static void send_to(struct fake_broker *f, struct parts *to, struct envelope env
     envelope_encode(&env, bytes);
     if (meta) {
         protobuf_c_message_pack(meta, bytes + FRAME_ENVELOPE_BYTES);
+    }
+    for (unsigned i = 0; i < flips; i++) {
+        size_t at = (size_t)rand_r(&f->seed) % (meta_bytes + 16);
+        at = at < meta_bytes ? FRAME_ENVELOPE_BYTES + at : FRAME_ENVELOPE_BYTES - 16 + (at - meta_bytes);
+        bytes[at] ^= (uint8_t)(1u << rand_r(&f->seed) % 8);
     }
     send_bytes(f, zmq_msg_data(&to->part[0]), zmq_msg_size(&to->part[0]), true);
     send_bytes(f, bytes, FRAME_ENVELOPE_BYTES + meta_bytes, env.frames > 0);
@@ -92,6 +100,11 @@ static void send_to(struct fake_broker *f, struct parts *to, struct envelope env
         zmq_msg_close(&copy);
     }
     free(bytes);
+}
+
+static void send_to(struct fake_broker *f, struct parts *to, struct envelope env, const ProtobufCMessage *meta)
+{
+    send_flipped(f, to, env, meta, 0);
 }
 
 /* Frames that no honest broker sends: short, wrong magic, wrong counts, meta that is no protobuf. */
@@ -165,6 +178,9 @@ static void result(struct fake_broker *f, struct parts *p, const struct fake_beh
     for (unsigned i = 0; i < b->garbage; i++) {
         send_garbage(f, p, reply, i);
     }
+    for (unsigned i = 0; i < b->mutants; i++) {
+        send_flipped(f, p, reply, &meta.base, 1 + i % 4);
+    }
     for (unsigned i = 0; i <= b->extra_results; i++) {
         send_to(f, p, reply, &meta.base);
     }
@@ -210,6 +226,8 @@ static void note_submit(struct fake_seen *s, const struct envelope *env, const u
     text(s->model, job->model);
     text(s->tenant, job->tenant);
     text(s->backend, job->backend);
+    text(s->traceparent, job->traceparent);
+    s->version = job->version;
     s->inputs = (unsigned)job->n_inputs;
     s->outputs = (unsigned)job->n_outputs;
     s->parameters = (unsigned)job->n_parameters;
@@ -224,6 +242,7 @@ static void note(struct fake_seen *s, const struct envelope *env, const uint8_t 
         Penstock__ClientHello *hello = penstock__client_hello__unpack(NULL, env->meta_bytes, bytes);
         need(hello && hello->uuid == env->job.client);
         text(s->hello_name, hello->name);
+        s->grace_us = hello->grace_us;
         penstock__client_hello__free_unpacked(hello, NULL);
         s->hellos++;
         break;

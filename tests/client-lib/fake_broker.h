@@ -22,6 +22,7 @@ struct fake_behaviour {
     bool forget;                /* answers the next SUBMIT with RESUME instead, once */
     unsigned extra_results;     /* sends each result this many times more */
     unsigned garbage;           /* malformed messages before each answer */
+    unsigned mutants;           /* copies of each answer with some bits flipped, before it */
     unsigned delay_us;          /* before each result */
     enum pen_status job_status; /* of results */
     enum pen_status hello_status;
@@ -38,6 +39,8 @@ struct fake_seen {
     struct envelope last_submit;
     char model[64], tenant[64], backend[64], verb[64], argument[64], hello_name[64];
     unsigned inputs, outputs, parameters, tags;
+    uint64_t version, grace_us;
+    char traceparent[64];
 };
 
 struct fake_broker;

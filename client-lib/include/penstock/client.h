@@ -151,7 +151,8 @@ struct pen_job_options {
     unsigned flags;               /**< enum pen_job_flag */
     uint64_t sequence_id;         /**< stateful models; 0 = none */
     const char *traceparent;      /**< W3C trace context; NULL = none */
-    void (*release)(void *arg);   /**< with PEN_JOB_BORROW: inputs are no longer used; called once, from any thread */
+    void (*release)(void *arg);   /**< with PEN_JOB_BORROW: inputs are no longer used; called once, from any
+                                        thread; it must not call into this library */
     void *release_arg;
     pen_job_callback callback; /**< NULL: the future style */
     void *callback_arg;
@@ -197,7 +198,8 @@ PEN_API void pen_job_cancel(pen_job *job);
 /** Writes the id that logs, `penstock cancel` and the broker use, and returns `text`. Threads: any. */
 PEN_API const char *pen_job_id(const pen_job *job, char text[PEN_JOB_ID_BYTES]);
 
-/** Frees the handle; a job still under way is cancelled. NULL is fine. Its callback, if any, is then not called. */
+/** Frees a handle that pen_client_submit() gave; a job still under way is cancelled. NULL is fine. Its callback, if any, is
+ *  then not called. The `job` a callback sees needs no freeing of its own. */
 PEN_API void pen_job_free(pen_job *job);
 
 /**
