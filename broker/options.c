@@ -140,7 +140,11 @@ enum pen_status options_load(int argc, char **argv, struct options *ret_options,
     if (status != PEN_OK || *ret_outcome == SETTINGS_EXIT)
         return status;
     status = check(ret_options, reterr);
-    if (status == PEN_OK)
-        derive(ret_options);
-    return status;
+    if (status != PEN_OK) {
+        settings_free(*ret_store);
+        *ret_store = NULL;
+        return status;
+    }
+    derive(ret_options);
+    return PEN_OK;
 }

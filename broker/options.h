@@ -34,7 +34,7 @@ struct options {
     enum log_level log_level;
 };
 
-/* Fills and checks everything; texts belong to *ret_store. */
+/* Fills and checks everything; texts belong to *ret_store, which is given on success. */
 enum pen_status options_load(int argc, char **argv, struct options *ret_options, enum settings_outcome *ret_outcome,
                              struct settings_store **ret_store, struct pen_error *reterr);
 

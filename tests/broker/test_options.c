@@ -16,12 +16,12 @@ static const struct wire_model echo = {.name = "echo",
                                        .digest = 9,
                                        .cacheable = true};
 
+static struct settings_store *store;
+
 static enum pen_status load(struct options *options, struct pen_error *error, const char *const argv[], int argc)
 {
     enum settings_outcome outcome;
-    struct settings_store *store = NULL;
-    return options_load(argc, (char **)(uintptr_t)argv, options, &outcome, &store,
-                        error); /* the store lives as long as the test */
+    return options_load(argc, (char **)(uintptr_t)argv, options, &outcome, &store, error);
 }
 
 Test(options, every_flag_reaches_its_field)
@@ -86,6 +86,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.log_level, LOG_WARN);
     cr_expect_str_eq(o.log_format, "json");
     cr_expect_eq(o.ready_fd, 7);
+    settings_free(store);
 }
 
 Test(options, addresses_beyond_loopback_need_a_word)
