@@ -1,0 +1,331 @@
+/* The client against a broker that restarts, forgets, repeats itself, talks rubbish, refuses, or says nothing. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "fixture.h"
+
+Test(recovery, acknowledges_within_100_ms)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    for (int i = 0; i < 10; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+        pen_result_free(result);
+    }
+    uint64_t start = clock_now_us();
+    cr_assert(FAKE_WAIT(fake, acks, 1));
+    while (fake_see(fake).acknowledged < 10 && clock_now_us() < start + 5 * (uint64_t)SECOND) {
+        usleep(1000);
+    }
+    cr_assert_eq(fake_see(fake).acknowledged, 10);
+    cr_assert_lt(clock_now_us() - start, 150000, "nobody calls the client, its keeper acknowledges");
+    cr_assert_lt(fake_see(fake).acks, 5, "acknowledgements are batched");
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, duplicate_results_are_ignored)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.extra_results = 2});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    for (int i = 0; i < 20; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+        pen_result_free(result);
+    }
+    uint64_t limit = clock_now_us() + 2 * (uint64_t)SECOND;
+    while (counters_of(client).results_duplicate < 40 && clock_now_us() < limit) {
+        usleep(5000);
+    }
+    cr_assert_eq(counters_of(client).results_duplicate, 40);
+    cr_assert_eq(counters_of(client).jobs_ended, 20);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, garbage_from_the_broker_is_counted_and_survived)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.garbage = 200});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    for (int i = 0; i < 10; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+        pen_result_free(result);
+    }
+    cr_assert_gt(counters_of(client).messages_bad, 100);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, mutated_answers_end_jobs_or_are_ignored_and_never_crash)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.mutants = 3});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    static unsigned char big[3000];
+    struct pen_tensor in[2] = {tensor_of("x", small, sizeof small), tensor_of("big", big, sizeof big)};
+    unsigned well = 0;
+    for (int i = 0; i < 400; i++) {
+        struct pen_job_options job = job_of(&in[i % 2]);
+        pen_job *handle = NULL;
+        pen_result *result = NULL;
+        job.deadline_us = 5 * SECOND;
+        cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_OK);
+        cr_assert_eq(pen_job_wait(handle, 10 * SECOND, &result, NULL), PEN_OK);
+        for (size_t k = 0; k < pen_result_outputs(result); k++) {
+            const struct pen_tensor *out = pen_result_output(result, k);
+            cr_assert_eq(pen_tensor_check(out, NULL), PEN_OK, "what is handed out is whole");
+            unsigned sum = 0; /* touch every byte: the sanitizer sees one that is not ours */
+            for (size_t b = 0; b < out->bytes; b++) {
+                sum += ((const unsigned char *)out->data)[b];
+            }
+            cr_assert_leq(sum, 255 * out->bytes);
+        }
+        well += pen_result_status(result) == PEN_OK;
+        pen_result_free(result);
+        pen_job_free(handle);
+    }
+    cr_assert_gt(well, 100);
+    cr_assert_lt(well, 400);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, an_answer_above_the_frame_limit_ends_its_job_not_the_session)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    struct pen_client_options o;
+    pen_client *client = NULL;
+    pen_client_options_init(&o, sizeof o);
+    o.endpoint = fake_endpoint(fake);
+    o.frame_bytes_max = 100000;
+    cr_assert_eq(pen_client_connect(&o, &client, NULL), PEN_OK);
+    static unsigned char big[200000];
+    struct pen_tensor in = tensor_of("x", big, sizeof big);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_UNAVAILABLE);
+    cr_assert_not_null(strstr(error.text, "lost"));
+    in = tensor_of("x", small, sizeof small);
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_OK, "%s", error.text);
+    pen_result_free(result);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, jobs_survive_a_broker_restart)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});
+    char endpoint[FAKE_ENDPOINT_BYTES];
+    strcpy(endpoint, fake_endpoint(fake));
+    pen_client *client = connect_to(endpoint);
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_job *handles[20];
+    job.deadline_us = 20 * SECOND;
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(pen_client_submit(client, &job, &handles[i], NULL), PEN_OK);
+    }
+    cr_assert(FAKE_WAIT(fake, submits, 20));
+    fake_stop(fake);
+    usleep(300000);
+    fake = fake_start(endpoint, (struct fake_behaviour){0});
+    uint64_t start = clock_now_us();
+    for (int i = 0; i < 20; i++) {
+        pen_result *result = NULL;
+        struct pen_error error = {.status = PEN_OK};
+        cr_assert_eq(pen_job_wait(handles[i], 5 * SECOND, &result, &error), PEN_OK, "%s", error.text);
+        cr_assert_eq(pen_result_status(result), PEN_OK, "%s", pen_result_error(result));
+        pen_result_free(result);
+        pen_job_free(handles[i]);
+    }
+    cr_assert_lt(clock_now_us() - start, 1000000, "resumed within a second");
+    struct fake_seen seen = fake_see(fake);
+    cr_assert_eq(seen.submits, 20);
+    cr_assert_eq(seen.resents, 20);
+    cr_assert_lt(seen.last_submit.deadline_us, 20 * SECOND - 300000, "the remaining deadline, not the first one");
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, resume_means_hello_and_everything_again)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.forget = true});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+    pen_result_free(result);
+    cr_assert_eq(fake_see(fake).hellos, 2);
+    cr_assert_eq(fake_see(fake).submits, 2);
+    cr_assert_eq(fake_see(fake).resents, 1);
+    cr_assert_eq(counters_of(client).connections, 1, "the same socket");
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, silence_leads_to_a_new_connection)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    cr_assert_eq(pen_client_wait_ready(client, 5 * SECOND, NULL), PEN_OK);
+    fake_set(fake, (struct fake_behaviour){.mute = true});
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_job *handle = NULL;
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_OK);
+    cr_assert_eq(pen_job_wait(handle, 600000, &result, NULL), PEN_ERR_TIMEOUT);
+    fake_set(fake, (struct fake_behaviour){0});
+    cr_assert_eq(pen_job_wait(handle, 5 * SECOND, &result, NULL), PEN_OK);
+    cr_assert_eq(pen_result_status(result), PEN_OK);
+    cr_assert_geq(counters_of(client).connections, 2);
+    cr_assert_geq(counters_of(client).jobs_resent, 1);
+    pen_result_free(result);
+    pen_job_free(handle);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, an_idle_client_pings)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.heartbeat_us = 50000, .liveness_us = 400000});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    cr_assert(FAKE_WAIT(fake, pings, 5));
+    cr_assert_eq(counters_of(client).connections, 1);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, deadline_ends_a_job_without_a_broker)
+{
+    pen_client *client = connect_to("ipc:///tmp/penstock-nobody-listens-here");
+    static unsigned char big[1 << 20];
+    struct pen_tensor in = tensor_of("x", big, sizeof big);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    uint64_t start = clock_now_us();
+    job.deadline_us = 100000;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_DEADLINE);
+    cr_assert_geq(clock_now_us() - start, 100000);
+    cr_assert_lt(clock_now_us() - start, 200000);
+    cr_assert_not_null(strstr(error.text, "no broker"));
+    pen_client_free(client);
+}
+
+Test(recovery, deadline_ends_a_job_that_the_broker_keeps)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    static unsigned char big[1 << 20];
+    struct pen_tensor in = tensor_of("x", big, sizeof big);
+    struct pen_job_options job = job_of(&in);
+    pen_job *handle = NULL;
+    pen_result *result = NULL;
+    job.deadline_us = 150000;
+    cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_OK);
+    cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_ERR_DEADLINE, "borrowed inputs come back too");
+    cr_assert_eq(pen_job_wait(handle, SECOND, &result, NULL), PEN_OK);
+    cr_assert_eq(pen_result_status(result), PEN_ERR_DEADLINE);
+    pen_result_free(result);
+    pen_job_free(handle);
+    fake_set(fake, (struct fake_behaviour){0}); /* late results arrive now */
+    uint64_t limit = clock_now_us() + 2 * (uint64_t)SECOND;
+    while (counters_of(client).results_duplicate < 1 && clock_now_us() < limit) {
+        usleep(5000);
+    }
+    cr_assert_geq(counters_of(client).results_duplicate, 1);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, without_a_broker_jobs_end_as_unavailable)
+{
+    struct pen_client_options o;
+    struct pen_error error = {.status = PEN_OK};
+    pen_client *client = NULL;
+    pen_client_options_init(&o, sizeof o);
+    o.endpoint = "ipc:///tmp/penstock-nobody-listens-here";
+    o.unreachable_us = 200000;
+    cr_assert_eq(pen_client_connect(&o, &client, NULL), PEN_OK);
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_result *result = NULL;
+    uint64_t start = clock_now_us();
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_UNAVAILABLE);
+    cr_assert_lt(clock_now_us() - start, 500000);
+    cr_assert_not_null(strstr(error.text, "penstock-nobody"));
+    cr_assert_eq(pen_client_wait_ready(client, 50000, &error), PEN_ERR_UNAVAILABLE);
+    struct pen_stats *stats = NULL;
+    cr_assert_eq(pen_client_stats(client, 50000, &stats, &error), PEN_ERR_UNAVAILABLE);
+    pen_client_free(client);
+    o.connect_timeout_us = 50000;
+    client = NULL;
+    cr_assert_eq(pen_client_connect(&o, &client, &error), PEN_ERR_UNAVAILABLE);
+    cr_assert_null(client);
+}
+
+Test(recovery, a_refusal_ends_everything_with_the_brokers_reason)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hello_status = PEN_ERR_DENIED});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_error error = {.status = PEN_OK};
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_DENIED);
+    cr_assert_str_eq(error.text, "the test's broker refuses.");
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_DENIED);
+    cr_assert_eq(pen_client_wait_ready(client, SECOND, &error), PEN_ERR_DENIED);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, a_broker_of_another_major_version_is_named)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.major = 9});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(pen_client_wait_ready(client, 5 * SECOND, &error), PEN_ERR_VERSION);
+    cr_assert_not_null(strstr(error.text, "9"));
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, too_large_jobs_end_before_they_are_sent)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.max_job_bytes = 5000});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    static unsigned char big[5001];
+    struct pen_tensor in = tensor_of("x", big, sizeof big);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_TOO_LARGE);
+    cr_assert_eq(fake_see(fake).submits, 0);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(recovery, questions_do_not_hang)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.control_mute = true});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_stats *stats = NULL;
+    uint64_t start = clock_now_us();
+    cr_assert_eq(pen_client_stats(client, 100000, &stats, NULL), PEN_ERR_UNAVAILABLE);
+    cr_assert_lt(clock_now_us() - start, 400000);
+    pen_client_free(client);
+    fake_stop(fake);
+}
