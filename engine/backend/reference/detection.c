@@ -93,7 +93,7 @@ static int64_t candidates(const struct kernel_call *k, const struct nms *p, int6
 
 enum pen_status kernel_nms(struct kernel_call *k)
 {
-    struct nms p;
+    struct nms p = {0};
     enum pen_status status = nms_init(k, &p);
     int64_t rows = 0;
     size_t room = 0;

@@ -31,7 +31,8 @@ static double source_of(const struct kernel_call *k, const struct resize *r, int
         return x / scale;
     }
     if (node_text_is(k->n, key, "align_corners", false)) {
-        return out == 1.0 ? 0.0 : x * (in - 1.0) / (out - 1.0);
+        double length = scale * in; /* not rounded: what the standard's reference divides by */
+        return length == 1.0 ? 0.0 : x * (in - 1.0) / (length - 1.0);
     }
     if (node_text_is(k->n, key, "pytorch_half_pixel", false)) {
         return out == 1.0 ? 0.0 : (x + 0.5) / scale - 0.5;

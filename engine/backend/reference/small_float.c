@@ -5,6 +5,7 @@
 /*
  * One row per format: value = (-1)^s * 2^(e - bias) * 1.m, subnormal 2^(1 - bias) * 0.m. Sources: OCP 8-bit floating point specification (E4M3FN, E5M2),
  * the FNUZ variants of Noune et al. 2022 (finite, one NaN at 0x80, no negative zero), OCP microscaling formats (E2M1, E8M0).
+ * E2M1 has no NaN: it becomes negative zero, as the official cases have it.
  */
 struct format {
     int mantissa, bias, bits;
@@ -20,7 +21,7 @@ static const struct format *format_of(enum pen_dtype dtype)
     static const struct format e4m3fnuz = {3, 8, 8, 0x7F, 0x80, 0x80, true};
     static const struct format e5m2 = {2, 15, 8, 0x7B, 0x7C, 0x7E, false};
     static const struct format e5m2fnuz = {2, 16, 8, 0x7F, 0x80, 0x80, true};
-    static const struct format e2m1 = {1, 1, 4, 0x7, 0x7, 0x7, false};
+    static const struct format e2m1 = {1, 1, 4, 0x7, 0x7, 0x8, false};
     switch (dtype) {
     case PEN_DTYPE_F8E4M3FN:
         return &e4m3fn;

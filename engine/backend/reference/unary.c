@@ -259,7 +259,8 @@ enum pen_status kernel_is(struct kernel_call *k)
     for (int64_t i = 0; i < total; i++) {
         double v = load_one_f64(x->data, x->dtype, i);
         bool infinite = isinf(v) && (v > 0.0 ? positive : negative);
-        y[i] = k->n->op == OP_IsNaN ? (isnan(v) ? true : false) : infinite;
+        bool hit = k->n->op == OP_IsNaN ? isnan(v) : infinite;
+        y[i] = hit ? 1 : 0;
     }
     return PEN_OK;
 }
