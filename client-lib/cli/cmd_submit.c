@@ -40,7 +40,7 @@ static const struct settings_program program = {
     .name = "penstock submit",
     .usage = "penstock submit MODEL [FILE...] [options]",
     .about = "Runs MODEL once per FILE and prints the answers. A FILE is a picture (PNG, JPEG, BMP), which is "
-             "converted and resized to\n"
+             "converted and resized to "
              "what the model takes, a .npy array, or raw little-endian values. Models with several inputs: --input "
              "NAME=FILE for each.",
     .after =

@@ -383,6 +383,13 @@ static void *fake_main(void *arg)
     struct fake_broker *f = arg;
     struct parts p;
     while (!atomic_load(&f->stop)) {
+        pthread_mutex_lock(&f->lock);
+        bool frozen = f->behaviour.frozen;
+        pthread_mutex_unlock(&f->lock);
+        if (frozen) {
+            usleep(2000);
+            continue;
+        }
         zmq_pollitem_t item = {.socket = f->router, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, 2);
         for (unsigned n = 0; n < 100 && parts_receive(f->router, &p); n++) {
@@ -403,6 +410,8 @@ struct fake_broker *fake_start(const char *endpoint, struct fake_behaviour behav
     pthread_mutex_init(&f->lock, NULL);
     f->context = zmq_ctx_new();
     f->router = zmq_socket(f->context, ZMQ_ROUTER);
+    int one = 1;
+    zmq_setsockopt(f->router, ZMQ_RCVHWM, &one, sizeof one); /* so that a frozen one pushes back soon */
     int rc = -1;
     for (int tries = 0; rc != 0 && tries < 100; tries++) {
         rc = zmq_bind(f->router, endpoint ? endpoint : "tcp://127.0.0.1:*");

@@ -18,6 +18,7 @@
 /* All zero: an honest broker. */
 struct fake_behaviour {
     bool mute;                  /* hears, answers nothing at all */
+    bool frozen;                /* reads nothing: what is sent to it fills the kernel and stays with the sender */
     bool hold;                  /* takes jobs, does not answer them (until told otherwise) */
     bool forget;                /* answers the next SUBMIT with RESUME instead, once */
     unsigned extra_results;     /* sends each result this many times more */

@@ -1,5 +1,7 @@
 /* The client against a broker that restarts, forgets, repeats itself, talks rubbish, refuses, or says nothing. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -326,6 +328,50 @@ Test(recovery, questions_do_not_hang)
     uint64_t start = clock_now_us();
     cr_assert_eq(pen_client_stats(client, 100000, &stats, NULL), PEN_ERR_UNAVAILABLE);
     cr_assert_lt(clock_now_us() - start, 400000);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+static void *run_borrowed(void *arg)
+{
+    size_t bytes = 16u << 20;
+    unsigned char *data = malloc(bytes);
+    cr_assert_not_null(data);
+    memset(data, 1, bytes);
+    struct pen_tensor in = tensor_of("x", data, bytes);
+    struct pen_job_options job = job_of(&in);
+    pen_result *result = NULL;
+    job.deadline_us = 200000;
+    enum pen_status status = pen_client_run(arg, &job, &result, NULL);
+    free(data); /* nobody may read it any more: the sanitizer watches send(2) */
+    return (void *)(intptr_t)status;
+}
+
+Test(recovery, borrowed_inputs_come_back_from_a_broker_that_stopped_reading)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.liveness_us = 5 * SECOND});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    pthread_t threads[4];
+    cr_assert_eq(pen_client_wait_ready(client, 5 * SECOND, NULL), PEN_OK);
+    fake_set(fake, (struct fake_behaviour){.frozen = true});
+    uint64_t start = clock_now_us();
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, run_borrowed, client), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *status = NULL;
+        pthread_join(threads[i], &status);
+        cr_assert_eq((intptr_t)status, PEN_ERR_DEADLINE);
+    }
+    cr_assert_lt(clock_now_us() - start, 2 * SECOND);
+    cr_assert_geq(counters_of(client).connections, 2, "a new connection dropped what lay unsent");
+    fake_set(fake, (struct fake_behaviour){0});
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_result *result = NULL;
+    job.deadline_us = 5 * SECOND;
+    cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+    pen_result_free(result);
     pen_client_free(client);
     fake_stop(fake);
 }
