@@ -1,0 +1,209 @@
+#include "graph/infer_fold.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/reference/kernel.h"
+#include "graph/arena.h"
+#include "graph/infer_util.h"
+#include "graph/lifetime.h"
+
+/* Scratch and outputs of one evaluation; outputs are moved to the env's arena afterwards. */
+struct fold_memory {
+    struct rt_memory base; /* first: kernels see this part */
+    struct block {
+        struct block *next;
+        size_t bytes;
+    } * blocks;
+    uint64_t left;
+};
+
+static void *fold_alloc(struct rt_memory *m, size_t bytes)
+{
+    struct fold_memory *f = (struct fold_memory *)(void *)m;
+    if (bytes > f->left || bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t room = (bytes + LIFETIME_PAD + 2 * LIFETIME_ALIGN - 1) / LIFETIME_ALIGN * LIFETIME_ALIGN;
+    struct block *block = aligned_alloc(LIFETIME_ALIGN, room + LIFETIME_ALIGN);
+    if (!block)
+        return NULL;
+    memset(block, 0, room + LIFETIME_ALIGN);
+    block->next = f->blocks;
+    block->bytes = bytes;
+    f->blocks = block;
+    f->left -= bytes;
+    return (unsigned char *)block + LIFETIME_ALIGN;
+}
+
+static void fold_release(struct fold_memory *f)
+{
+    while (f->blocks) {
+        struct block *next = f->blocks->next;
+        free(f->blocks);
+        f->blocks = next;
+    }
+}
+
+/* ---- what needs no kernel ---------------------------------------------------------------------------------------------- */
+
+/* Room for a folded output within the budget. */
+static void *env_alloc(struct shape_env *env, size_t bytes)
+{
+    if (env->folded_bytes + bytes > env->g->limits.folded_bytes)
+        return NULL;
+    void *memory = arena_alloc(env->arena, bytes);
+    if (memory)
+        env->folded_bytes += bytes;
+    return memory;
+}
+
+static void put_i64(struct shape_env *env, struct fact *out, const int64_t *items, size_t count)
+{
+    int64_t *memory = env_alloc(env, count * sizeof *items);
+    if (!memory)
+        return;
+    if (count)
+        memcpy(memory, items, count * sizeof *items);
+    out->data = memory;
+    out->bytes = count * sizeof *items;
+}
+
+/* Shape and Size depend on the shape of their input only. */
+static bool fold_shape(struct shape_env *env, struct infer *c)
+{
+    const struct shape *x = infer_shape_of(c, 0);
+    struct fact *out = &c->out[0];
+    if (c->n->op == OP_Size) {
+        int64_t elements = shape_elements(x);
+        if (elements >= 0)
+            put_i64(env, out, &elements, 1);
+        return true;
+    }
+    if (c->n->op != OP_Shape)
+        return false;
+    int64_t start = node_int(c->n, ATTR_start, 0), count = out->shape.rank == 1 ? out->shape.dim[0] : -1;
+    start = start < 0 ? start + x->rank : start;
+    start = start < 0 ? 0 : start;
+    bool known = count >= 0 && x->rank >= 0;
+    for (int64_t i = 0; known && i < count; i++)
+        known = x->dim[start + i] >= 0;
+    if (known)
+        put_i64(env, out, x->dim + (count ? start : 0), (size_t)count);
+    return true;
+}
+
+/* The same bytes under another shape. */
+static bool fold_view(struct infer *c)
+{
+    bool same = (op_def(c->n->op)->traits & OP_VIEW) != 0 ||
+                (c->n->op == OP_CastLike && c->in[0].dtype == infer_dtype_of(c, 1)) ||
+                (c->n->op == OP_Cast && c->in[0].dtype == c->out[0].dtype);
+    struct fact *out = &c->out[0];
+    if (!same)
+        return false;
+    if (c->in[0].data && out->kind == VALUE_TENSOR && shape_known(&out->shape)) {
+        out->data = c->in[0].data;
+        out->bytes = c->in[0].bytes;
+    }
+    return true;
+}
+
+/* ---- evaluation --------------------------------------------------------------------------------------------------------------- */
+
+static bool inputs_known(const struct infer *c)
+{
+    for (uint32_t k = 0; k < c->n->in_count; k++) {
+        const struct fact *f = &c->in[k];
+        if (c->n->in[k] != VALUE_NONE && (!f->data || f->dtype == PEN_DTYPE_STRING))
+            return false;
+    }
+    return true;
+}
+
+/* Worth it, and possible: pure, tensors only, small or asked for. */
+static bool may_fold(const struct infer *c, bool fold_all)
+{
+    const uint32_t never = OP_RANDOM | OP_STATEFUL | OP_CONTROL | OP_SEQUENCE;
+    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c) || !kernel_find(c->n->op))
+        return false;
+    for (uint32_t k = 0; k < c->n->out_count; k++) {
+        const struct fact *f = &c->out[k];
+        int64_t elements = shape_elements(&f->shape);
+        if (f->kind != VALUE_TENSOR || f->dtype == PEN_DTYPE_STRING)
+            return false;
+        if (!fold_all && (elements < 0 || elements > INFER_FOLD_ELEMENTS))
+            return false;
+    }
+    return true;
+}
+
+static void take_outputs(struct shape_env *env, struct infer *c, const struct rt_value *out)
+{
+    for (uint32_t k = 0; k < c->n->out_count; k++) {
+        const struct rt_value *v = &out[k];
+        size_t bytes;
+        if (c->n->out[k] == VALUE_NONE || v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_STRING ||
+            shape_bytes(&v->shape, v->dtype, env->g->limits.tensor_bytes, &bytes) != PEN_OK || (bytes && !v->data))
+            continue;
+        void *memory = env_alloc(env, bytes);
+        if (!memory)
+            continue;
+        if (bytes)
+            memcpy(memory, v->data, bytes);
+        c->out[k] = (struct fact){.dtype = v->dtype, .shape = v->shape, .data = memory, .bytes = bytes};
+    }
+}
+
+struct fold_lists {
+    struct rt_value *in, *out;
+    bool *wanted;
+};
+
+static bool lists_new(const struct infer *c, struct fold_lists *l)
+{
+    size_t count = (size_t)c->n->in_count + c->n->out_count + 1;
+    l->in = calloc(count, sizeof *l->in);
+    l->wanted = calloc(count, sizeof *l->wanted);
+    l->out = l->in ? l->in + c->n->in_count : NULL;
+    for (uint32_t k = 0; l->in && l->wanted && k < c->n->in_count; k++) {
+        const struct fact *f = &c->in[k];
+        void *data;
+        memcpy(&data, &f->data, sizeof data); /* kernels do not write to inputs */
+        if (c->n->in[k] != VALUE_NONE)
+            l->in[k] = (struct rt_value){.dtype = f->dtype, .shape = f->shape, .data = data, .bytes = f->bytes};
+    }
+    for (uint32_t k = 0; l->in && l->wanted && k < c->n->out_count; k++)
+        l->wanted[k] = c->n->out[k] != VALUE_NONE;
+    return l->in && l->wanted;
+}
+
+static void evaluate(struct shape_env *env, struct infer *c)
+{
+    struct fold_memory memory = {.base = {fold_alloc}, .left = env->g->limits.folded_bytes};
+    struct fold_lists l = {0};
+    struct pen_error ignored = {0};
+    if (lists_new(c, &l)) {
+        struct kernel_call k = {.g = env->g,
+                                .n = c->n,
+                                .in = l.in,
+                                .out = l.out,
+                                .wanted = l.wanted,
+                                .memory = &memory.base,
+                                .error = &ignored};
+        if (kernel_run_node(&k) == PEN_OK)
+            take_outputs(env, c, l.out);
+    }
+    fold_release(&memory);
+    free(l.in);
+    free(l.wanted);
+}
+
+void fold_node(struct shape_env *env, struct infer *c, bool fold_all)
+{
+    if (c->n->out_count == 0 || c->out[0].kind != VALUE_TENSOR)
+        return;
+    if (fold_shape(env, c) || fold_view(c))
+        return;
+    if (may_fold(c, fold_all))
+        evaluate(env, c);
+}
