@@ -49,7 +49,6 @@ static enum pen_status set_header(struct parcel *parcel, struct envelope *env, c
         return PEN_ERR_NO_MEMORY;
     zmq_msg_move(&parcel->frames[0], &frame);
     zmq_msg_close(&frame);
-    parcel->bytes += FRAME_ENVELOPE_BYTES + env->meta_bytes;
     return PEN_OK;
 }
 
@@ -89,7 +88,7 @@ static bool send_within(struct broker *broker, struct session *session, const st
         parcel_frame(parcel, i, &frame);
         broker->clients->part(broker->clients, &frame, i + 1 < parcel->count);
     }
-    link_sent(&session->link, parcel->bytes, broker->now_us);
+    link_sent(&session->link, parcel_bytes(parcel), broker->now_us);
     broker_mark_client(broker, session);
     return true;
 }
@@ -103,11 +102,11 @@ static void count_end(struct broker *broker, struct job *job, enum pen_status st
 {
     if (status == PEN_OK) {
         broker->stats.jobs_done++;
-        job->model->jobs_done++;
+        job->lane->model->jobs_done++;
         return;
     }
     broker->stats.jobs_failed++;
-    job->model->jobs_failed++;
+    job->lane->model->jobs_failed++;
     broker->stats.jobs_expired += status == PEN_ERR_DEADLINE;
     broker->stats.jobs_cancelled += status == PEN_ERR_CANCELLED;
 }
@@ -118,7 +117,7 @@ static void log_end(const struct broker *broker, const struct job *job, enum pen
     enum log_level level = status == PEN_OK ? LOG_DEBUG : status == PEN_ERR_WORKER_LOST ? LOG_WARN : LOG_INFO;
     if (log_enabled(level))
         log_event(level, "job_done", "job=%s model=%s status=%s total_us=%" PRIu64 " attempts=%u",
-                  job_id_text(job->id, id), job->model->name, pen_status_name(status),
+                  job_id_text(job->id, id), job->lane->model->name, pen_status_name(status),
                   broker->now_us - job->admitted_us, job->attempts);
 }
 
@@ -128,13 +127,12 @@ static void retire(struct broker *broker, struct job *job, enum pen_status statu
     count_end(broker, job, status);
     log_end(broker, job, status);
     heap_remove(&broker->deadlines, job);
+    job->lane->model->users--;
     lane_release(job->lane);
-    job->model->users--;
     broker->live--;
     parcel_release(job->request);
     job->request = NULL;
     job->lane = NULL;
-    job->model = NULL;
     job->state = JOB_DONE;
 }
 
@@ -174,8 +172,8 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
 static void deliver_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
 {
     deliver(broker, job,
-            error_parcel(job->id, status, text, job->model->name, broker->now_us - job->admitted_us,
-                         pen_status_retryable(status) ? dispatch_wait_hint_us(broker, job->model) : 0),
+            error_parcel(job->id, status, text, job->lane->model->name, broker->now_us - job->admitted_us,
+                         pen_status_retryable(status) ? dispatch_wait_hint_us(broker, job->lane->model) : 0),
             status);
 }
 
@@ -275,8 +273,8 @@ static void log_unproved(struct broker *broker, const struct job *job, const str
 {
     char id[JOB_ID_TEXT_BYTES];
     broker->stats.digests_wrong++;
-    log_event(LOG_WARN, "digest_wrong", "job=%s model=%s followers=%u", job_id_text(job->id, id), job->model->name,
-              flight->followers_count);
+    log_event(LOG_WARN, "digest_wrong", "job=%s model=%s followers=%u", job_id_text(job->id, id),
+              job->lane->model->name, flight->followers_count);
 }
 
 /* Followers get the proved result; those of an unproved or failed one run by themselves. */
@@ -329,9 +327,9 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
 {
     struct parcel *raws = result_parcel(group);
     job->dispatch = NULL;
-    job->model->running--;
+    job->lane->model->running--;
     if (!raws) {
-        job->model->running++;
+        job->lane->model->running++;
         job->dispatch = dispatch;
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
         return;
@@ -386,10 +384,10 @@ void answer_job_hit(struct broker *broker, struct job *job, const struct cache_v
     while (flight && flight->followers_count > 0) {
         struct job *follower = TAILQ_FIRST(&flight->followers);
         dispatch_detach(broker, follower);
-        deliver(broker, follower, hit_parcel(broker, follower->id, value, follower->model, follower->admitted_us),
+        deliver(broker, follower, hit_parcel(broker, follower->id, value, follower->lane->model, follower->admitted_us),
                 PEN_OK);
     }
-    struct model *model = job->model;
+    struct model *model = job->lane->model;
     dispatch_detach(broker, job);
     broker->stats.cache_hits++;
     model->cache_hits++;

@@ -27,20 +27,20 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
 {
     struct offer *offer = NULL;
     for (size_t i = 0; i < worker->offers_count && !offer; i++)
-        offer = worker->offers[i]->model == job->model ? worker->offers[i] : NULL;
+        offer = worker->offers[i]->model == job->lane->model ? worker->offers[i] : NULL;
     struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
     if (!dispatch)
         return false;
     lane_remove(job->lane, job);
-    queue_leave(&job->model->queue, job->request->bytes);
-    broker->queued_bytes -= job->request->bytes;
+    queue_leave(&job->lane->model->queue, parcel_bytes(job->request));
+    broker->queued_bytes -= parcel_bytes(job->request);
     job->state = JOB_DISPATCHED;
     job->dispatch = dispatch;
     job->slot = 0;
-    job->model->running++;
+    job->lane->model->running++;
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;
-    dispatch->bytes = job->request->bytes;
+    dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "single";
     dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
     dispatch_send(dispatch, offer, broker->now_us);

@@ -39,7 +39,7 @@ enum pen_status cache_memory_new(uint64_t bytes_max, uint64_t ttl_us, struct cac
 
 static uint64_t cost(const struct cache_value *value)
 {
-    return value->parcel->bytes + sizeof(struct entry) + value->parcel->count * sizeof(zmq_msg_t);
+    return parcel_bytes(value->parcel) + sizeof(struct entry) + value->parcel->count * sizeof(zmq_msg_t);
 }
 
 static void drop(struct cache_memory *memory, struct entry *entry)

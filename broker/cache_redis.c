@@ -105,8 +105,8 @@ bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, con
 void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
                      const struct parcel *parcel)
 {
-    if (redis->breaker.open || parcel->bytes > redis->value_bytes_max || redis->stores >= STORES_MAX ||
-        redis->store_bytes + parcel->bytes > STORE_BYTES_MAX) {
+    if (redis->breaker.open || parcel_bytes(parcel) > redis->value_bytes_max || redis->stores >= STORES_MAX ||
+        redis->store_bytes + parcel_bytes(parcel) > STORE_BYTES_MAX) {
         redis->left_out++;
         return;
     }
@@ -114,7 +114,7 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
     if (!letter)
         return;
     letter->parcel = parcel_share(parcel, false); /* its own references: the thread releases them */
-    size_t bytes = parcel->bytes;
+    size_t bytes = parcel_bytes(parcel);
     if (!letter->parcel)
         letter_free(letter);
     else if (letter_send(redis->socket, letter)) {

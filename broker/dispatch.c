@@ -30,10 +30,10 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     char text[160];
     job->dispatch = NULL;
     job->state = JOB_QUEUED;
-    job->model->running--;
-    job->model->queue.waiting++; /* beyond the limit if need be: it was admitted once */
-    job->model->queue.bytes += job->request->bytes;
-    broker->queued_bytes += job->request->bytes;
+    job->lane->model->running--;
+    job->lane->model->queue.waiting++; /* beyond the limit if need be: it was admitted once */
+    job->lane->model->queue.bytes += parcel_bytes(job->request);
+    broker->queued_bytes += parcel_bytes(job->request);
     job->front = true;
     job->alone |= suspect;
     if (suspect && job->attempts >= broker->options->max_attempts) {
@@ -51,8 +51,8 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 
 static void leave_queue(struct broker *broker, struct job *job)
 {
-    queue_leave(&job->model->queue, job->request->bytes);
-    broker->queued_bytes -= job->request->bytes;
+    queue_leave(&job->lane->model->queue, parcel_bytes(job->request));
+    broker->queued_bytes -= parcel_bytes(job->request);
 }
 
 /* The leader waits or runs no more: its first follower goes on. NULL: nobody followed, the flight is over. */
@@ -80,7 +80,7 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     uint32_t slot = job->slot;
     uint8_t attempts = job->attempts;
     job->dispatch = NULL;
-    job->model->running--;
+    job->lane->model->running--;
     dispatch->slots[slot].job = NULL;
     struct job *next = succeed(broker, job);
     if (!next) {
@@ -92,8 +92,7 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     next->dispatch = dispatch;
     next->slot = slot;
     next->attempts = attempts;
-    next->dispatched_us = broker->now_us;
-    next->model->running++;
+    next->lane->model->running++;
     dispatch->slots[slot].job = next;
 }
 
@@ -161,8 +160,8 @@ static size_t gather(struct broker *broker, const struct lane *lane, struct offe
         ret_candidates[count++] = (struct match_candidate){
             .backlog_us = worker_backlog_us(worker, broker->now_us),
             .expect_us = expect_us,
-            .transfer_us = head->request->bytes / TRANSFER_BYTES_PER_US,
-            .credit = worker_credit(worker, expect_us, head->request->bytes),
+            .transfer_us = parcel_bytes(head->request) / TRANSFER_BYTES_PER_US,
+            .credit = worker_credit(worker, expect_us, parcel_bytes(head->request)),
         };
     }
     return count;
@@ -211,7 +210,7 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
 static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
 {
     return dispatch->count < FRAME_MAX_GROUPS && !job->alone && dispatch->rows + job->rows <= plan->rows &&
-           dispatch->bytes + job->request->bytes <= MESSAGE_BYTES_MAX;
+           dispatch->bytes + parcel_bytes(job->request) <= MESSAGE_BYTES_MAX;
 }
 
 static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job)
@@ -222,12 +221,11 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     job->dispatch = dispatch;
     job->slot = dispatch->count;
     job->attempts++;
-    job->dispatched_us = broker->now_us;
-    job->model->running++;
+    job->lane->model->running++;
     dispatch->slots[dispatch->count] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->count++;
     dispatch->rows += job->rows;
-    dispatch->bytes += job->request->bytes;
+    dispatch->bytes += parcel_bytes(job->request);
 }
 
 /* The header is shared with the kept request, but for jobs with a deadline: what remains of it is written into a copy. */

@@ -31,16 +31,18 @@ struct job {
     TAILQ_ENTRY(job) in_session; /* live jobs, or kept replies by sequence */
     TAILQ_ENTRY(job) in_group;   /* followers of a flight, jobs that wait for Redis, or kept replies by age */
     struct session *session;
-    struct model *model;   /* NULL when done */
-    struct lane *lane;     /* NULL when done */
+    struct lane *lane;     /* of its model; NULL when done */
     struct flight *flight; /* as its leader or a follower */
     struct dispatch *dispatch;
     struct parcel *request; /* frame 0 is what a worker gets, but for the remaining deadline */
     struct parcel *reply;
-    uint64_t admitted_us, dispatched_us, done_us;
+    uint64_t admitted_us;
+    union {
+        uint64_t done_us; /* done */
+        uint64_t lookup;  /* waits for Redis: number of the question */
+    };
     uint64_t deadline_us; /* absolute; DEADLINE_NONE */
     uint64_t arrival;     /* order of admission */
-    uint64_t lookup;      /* number of the question to Redis */
     uint32_t lane_place, deadline_place;
     uint32_t rows;    /* of the batch dimension; 1 when there is none */
     uint32_t slot;    /* its place in the dispatch */

@@ -11,7 +11,6 @@ struct parcel *parcel_new(size_t count)
         return NULL;
     parcel->references = 1;
     parcel->count = (uint32_t)count;
-    parcel->bytes = 0;
     for (size_t i = 0; i < count; i++)
         zmq_msg_init(&parcel->frames[i]);
     return parcel;
@@ -32,6 +31,14 @@ void parcel_release(struct parcel *parcel)
     free(parcel);
 }
 
+size_t parcel_bytes(const struct parcel *parcel)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < parcel->count; i++)
+        bytes += zmq_msg_size(&parcel->frames[i]);
+    return bytes;
+}
+
 enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *frame)
 {
     assert(index < parcel->count);
@@ -47,7 +54,6 @@ enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *fram
     } else {
         zmq_msg_move(own, frame);
     }
-    parcel->bytes += bytes;
     return PEN_OK;
 }
 
@@ -72,7 +78,6 @@ struct parcel *parcel_share(const struct parcel *parcel, bool skip_header)
             parcel_release(twin);
             return NULL;
         }
-        twin->bytes += zmq_msg_size(&twin->frames[i]);
     }
     return twin;
 }

@@ -21,13 +21,14 @@
 struct parcel {
     uint32_t references;
     uint32_t count;
-    size_t bytes; /* of all frames */
     zmq_msg_t frames[];
 };
 
 struct parcel *parcel_new(size_t count); /* empty frames, one reference; NULL without memory */
 struct parcel *parcel_retain(struct parcel *parcel);
 void parcel_release(struct parcel *parcel); /* NULL is fine */
+
+size_t parcel_bytes(const struct parcel *parcel); /* of all frames */
 
 /* Fills frame `index` from `frame`, which is empty afterwards. */
 enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *frame);

@@ -66,7 +66,7 @@ static struct digest digest_of(const uint8_t *bytes, size_t size)
 
 uint8_t *value_encode(const struct parcel *parcel, size_t *ret_bytes)
 {
-    size_t size = 8 + 8u * parcel->count + parcel->bytes + DIGEST_SIZE;
+    size_t size = 8 + 8u * parcel->count + parcel_bytes(parcel) + DIGEST_SIZE;
     uint8_t *bytes = malloc(size), *at = bytes;
     if (!bytes)
         return NULL;
@@ -96,7 +96,6 @@ static bool read_frame(struct parcel *parcel, uint32_t index, const uint8_t *dat
     memcpy(zmq_msg_data(&frame), data, size);
     zmq_msg_move(&parcel->frames[index], &frame);
     zmq_msg_close(&frame);
-    parcel->bytes += size;
     return true;
 }
 

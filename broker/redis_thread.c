@@ -114,7 +114,7 @@ static void answer(struct talk *talk, struct letter *letter, const redisReply *r
     }
     if (letter->kind == LETTER_PUT) {
         letter->kind = LETTER_STORED;
-        letter->bytes = letter->parcel->bytes;
+        letter->bytes = parcel_bytes(letter->parcel);
         parcel_release(letter->parcel);
         letter->parcel = NULL;
     } else {

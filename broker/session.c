@@ -172,7 +172,7 @@ void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
     job->done_us = now_us;
     job->session->unsent += job->unsent;
     sessions->kept_count++;
-    sessions->kept_bytes += job->reply->bytes + sizeof *job;
+    sessions->kept_bytes += parcel_bytes(job->reply) + sizeof *job;
     while (sessions->kept_bytes > sessions->kept_bytes_max && TAILQ_FIRST(&sessions->kept) != job)
         drop(sessions, TAILQ_FIRST(&sessions->kept));
     if (sessions->kept_bytes > sessions->kept_bytes_max)
@@ -184,7 +184,7 @@ void reply_forget(struct sessions *sessions, struct job *job)
     TAILQ_REMOVE(&job->session->kept, job, in_session);
     TAILQ_REMOVE(&sessions->kept, job, in_group);
     sessions->kept_count--;
-    sessions->kept_bytes -= job->reply->bytes + sizeof *job;
+    sessions->kept_bytes -= parcel_bytes(job->reply) + sizeof *job;
     job->session->unsent -= job->unsent;
     jobs_free(sessions->jobs, job);
 }

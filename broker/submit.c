@@ -85,7 +85,6 @@ static enum pen_status make_request(const struct session *session, const struct 
     envelope_encode(&own, to);
     memcpy(to + FRAME_ENVELOPE_BYTES, meta, env->meta_bytes);
     memcpy(to + FRAME_ENVELOPE_BYTES + env->meta_bytes, patch.bytes, patch.used);
-    parcel->bytes = zmq_msg_size(&header);
     zmq_msg_move(&parcel->frames[0], &header);
     zmq_msg_close(&header);
     for (size_t i = 1; i < message->count; i++) {
@@ -101,7 +100,7 @@ fail:
 
 static void set_deadline(struct broker *broker, struct job *job, const struct envelope *env)
 {
-    uint64_t remaining_us = env->deadline_us ? env->deadline_us : job->model->timeout_us;
+    uint64_t remaining_us = env->deadline_us ? env->deadline_us : job->lane->model->timeout_us;
     job->deadline_us = deadline_at(broker->now_us, remaining_us);
     if (job->deadline_us != DEADLINE_NONE)
         heap_push(&broker->deadlines, job); /* without memory it is checked when the job's turn comes */
@@ -112,7 +111,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
                                 struct pen_error *reterr)
 {
     struct queue *queue = &admission->model->queue;
-    if (queue_enter(queue, request->bytes) != PEN_OK)
+    if (queue_enter(queue, parcel_bytes(request)) != PEN_OK)
         return pen_error_set(reterr, PEN_ERR_BUSY,
                              "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
                              " (--queue-limit); try again later",
@@ -122,19 +121,18 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     if (!job) {
         if (lane)
             lane_release(lane);
-        queue_leave(queue, request->bytes);
+        queue_leave(queue, parcel_bytes(request));
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another job; try again later");
     }
-    job->model = admission->model;
     job->lane = lane;
     job->request = request;
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
-    job->model->users++;
+    job->lane->model->users++;
     broker->live++;
-    broker->queued_bytes += request->bytes;
+    broker->queued_bytes += parcel_bytes(request);
     broker->stats.jobs_admitted++;
     set_deadline(broker, job, env);
     session_add(session, job);
@@ -147,7 +145,8 @@ static void log_admitted(const struct job *job)
     char id[JOB_ID_TEXT_BYTES];
     if (log_enabled(LOG_DEBUG))
         log_event(LOG_DEBUG, "job_admitted", "job=%s model=%s version=%" PRIu64 " bytes=%zu priority=%u",
-                  job_id_text(job->id, id), job->model->name, job->model->version, job->request->bytes, job->priority);
+                  job_id_text(job->id, id), job->lane->model->name, job->lane->model->version,
+                  parcel_bytes(job->request), job->priority);
 }
 
 /* The leader is as urgent as its most urgent follower. */
