@@ -80,7 +80,7 @@ static void report(struct verify *v, const struct case_ref *ref, enum outcome ou
 /* A reason on one line, without tabs. */
 static void reason_set(struct comparison *c, const char *text)
 {
-    snprintf(c->reason, sizeof c->reason, "%s", text);
+    snprintf(c->reason, sizeof c->reason, "%.*s", (int)sizeof c->reason - 1, text);
     for (char *p = c->reason; *p != '\0'; p++) {
         *p = *p == '\t' || *p == '\n' ? ' ' : *p;
     }
