@@ -1,0 +1,127 @@
+#include <criterion/criterion.h>
+
+#include "cross.h"
+
+#define F32 PEN_DTYPE_F32
+
+/* {n, h, w, in, out, kh, kw, stride, dilation, pad before, pad after, groups, act} */
+struct row {
+    int64_t n, h, w, in, out, kh, kw, stride, dilation, before, after, groups, act;
+};
+
+static const struct row rows[] = {
+    {1, 14, 14, 32, 64, 1, 1, 1, 1, 0, 0, 1, ACT_NONE},    {1, 7, 7, 64, 96, 1, 1, 1, 1, 0, 0, 1, ACT_CLAMP},
+    {1, 15, 13, 3, 24, 3, 3, 2, 1, 1, 1, 1, ACT_CLAMP},    {2, 9, 9, 16, 33, 3, 3, 1, 1, 1, 1, 1, ACT_NONE},
+    {1, 9, 9, 16, 16, 3, 3, 1, 2, 2, 2, 1, ACT_HARDSWISH}, {1, 12, 12, 8, 8, 5, 5, 1, 1, 2, 2, 8, ACT_NONE},
+    {1, 12, 12, 24, 24, 3, 3, 2, 1, 0, 1, 24, ACT_CLAMP},  {1, 8, 8, 8, 16, 3, 3, 1, 1, 1, 1, 8, ACT_NONE},
+    {1, 8, 8, 32, 64, 3, 3, 1, 1, 1, 1, 2, ACT_LEAKY},     {1, 8, 8, 12, 12, 3, 3, 1, 1, 1, 1, 3, ACT_NONE},
+    {1, 20, 20, 3, 64, 7, 7, 2, 1, 3, 3, 1, ACT_CLAMP},    {1, 7, 7, 300, 40, 3, 3, 1, 1, 1, 1, 1, ACT_SIGMOID},
+    {3, 1, 1, 513, 7, 1, 1, 1, 1, 0, 0, 1, ACT_NONE},      {1, 30, 30, 16, 1, 1, 1, 2, 1, 0, 0, 1, ACT_NONE},
+};
+
+static void check(const struct row *r, bool constant, bool bias)
+{
+    struct cross *c = cross_new(OP_Conv);
+    cross_input(c, F32, 4, (int64_t[]){r->n, r->h, r->w, r->in}, false);
+    cross_range(c, -0.5f, 0.5f);
+    cross_input(c, F32, 4, (int64_t[]){r->out, r->in / r->groups, r->kh, r->kw}, constant);
+    if (bias) {
+        cross_input(c, F32, 1, &r->out, constant);
+    }
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){r->kh, r->kw});
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){r->stride, r->stride});
+    cross_ints(c, ATTR_dilations, 2, (int64_t[]){r->dilation, r->dilation});
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){r->before, r->before, r->after, r->after});
+    cross_int(c, ATTR_group, r->groups);
+    if (r->act != ACT_NONE) {
+        cross_int(c, ATTR_act, r->act);
+        cross_float(c, ATTR_act_min, 0.0f);
+        cross_float(c, ATTR_act_max, 0.75f);
+    }
+    cross_check(c);
+}
+
+Test(xnnpack_conv, table_of_shapes_with_constant_weights)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check(&rows[i], true, i % 2 == 0);
+    }
+}
+
+Test(xnnpack_conv, table_of_shapes_with_computed_weights)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check(&rows[i], false, i % 2 == 1);
+    }
+}
+
+Test(xnnpack_conv, random_shapes)
+{
+    for (int i = 0; i < 60; i++) {
+        struct row r = {.n = cross_pick(1, 2),
+                        .h = cross_pick(5, 19),
+                        .w = cross_pick(5, 19),
+                        .kh = cross_pick(1, 3),
+                        .kw = cross_pick(1, 3)};
+        r.groups = cross_pick(0, 2) == 0 ? cross_pick(1, 6) : 1;
+        r.in = r.groups * cross_pick(1, 40);
+        r.out = r.groups * cross_pick(1, 70);
+        r.stride = cross_pick(1, 3);
+        r.dilation = cross_pick(1, 2);
+        r.before = cross_pick(0, 2);
+        r.after = cross_pick(0, 2);
+        check(&r, true, true);
+    }
+}
+
+Test(xnnpack_conv, same_padding_is_resolved)
+{
+    const char *modes[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
+    for (size_t i = 0; i < 3; i++) {
+        struct cross *c = cross_new(OP_Conv);
+        cross_input(c, F32, 4, (int64_t[]){1, 12, 15, 4}, false);
+        cross_input(c, F32, 4, (int64_t[]){8, 4, 4, 3}, true);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_ints(c, ATTR_strides, 2, (int64_t[]){2, 1});
+        cross_text(c, ATTR_auto_pad, modes[i]);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_conv, one_spatial_dim)
+{
+    struct cross *c = cross_new(OP_Conv);
+    cross_input(c, F32, 3, (int64_t[]){2, 30, 20}, false);
+    cross_input(c, F32, 3, (int64_t[]){17, 20, 5}, true);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_strides, 1, (int64_t[]){2});
+    cross_ints(c, ATTR_pads, 2, (int64_t[]){2, 1});
+    cross_check(c);
+}
+
+/* The four layouts hold the same numbers in another order: each must read its own. */
+Test(xnnpack_conv, weight_layouts)
+{
+    const struct {
+        int64_t layout, dims[4], group;
+    } layouts[] = {{WEIGHT_OHWI, {40, 3, 3, 8}, 1}, {WEIGHT_HWIO, {3, 3, 8, 40}, 1}, {WEIGHT_HWIM, {3, 3, 8, 2}, 8}};
+    for (size_t i = 0; i < 3; i++) {
+        struct cross *c = cross_new(OP_Conv);
+        cross_input(c, F32, 4, (int64_t[]){1, 9, 9, 8}, false);
+        cross_input(c, F32, 4, layouts[i].dims, true);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_int(c, ATTR_weight_layout, layouts[i].layout);
+        cross_int(c, ATTR_group, layouts[i].group);
+        cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){3, 3});
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_conv, other_types_and_layouts_are_refused)
+{
+    struct cross *c = cross_new(OP_Conv);
+    cross_input(c, F32, 4, (int64_t[]){1, 4, 9, 9}, false);
+    cross_input(c, F32, 4, (int64_t[]){8, 4, 3, 3}, true);
+    cross_refused(c);
+}

@@ -1,0 +1,72 @@
+#include <criterion/criterion.h>
+
+#include "cross.h"
+
+#define F32 PEN_DTYPE_F32
+
+struct row {
+    int64_t h, w, c, kernel, stride, dilation, before, after, ceil, include;
+};
+
+static const struct row rows[] = {
+    {112, 112, 16, 3, 2, 1, 1, 1, 0, 0}, {14, 13, 33, 2, 2, 1, 0, 0, 0, 0}, {14, 13, 33, 2, 2, 1, 0, 0, 1, 0},
+    {9, 9, 5, 3, 1, 1, 1, 1, 0, 1},      {9, 9, 64, 3, 1, 2, 2, 2, 0, 0},   {7, 7, 100, 7, 1, 1, 0, 0, 0, 0},
+    {8, 8, 3, 3, 2, 1, 0, 1, 1, 1},      {6, 6, 70, 1, 2, 1, 0, 0, 0, 0},   {10, 10, 4, 4, 3, 1, 2, 0, 1, 0},
+    {32, 1, 8, 1, 1, 1, 0, 0, 0, 1},
+};
+
+static void check(enum op op, const struct row *r, int64_t act)
+{
+    struct cross *c = cross_new(op);
+    cross_input(c, F32, 4, (int64_t[]){2, r->h, r->w, r->c}, false);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){r->kernel, r->kernel});
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){r->stride, r->stride});
+    cross_ints(c, ATTR_dilations, 2, (int64_t[]){r->dilation, r->dilation});
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){r->before, r->before, r->after, r->after});
+    cross_int(c, ATTR_ceil_mode, r->ceil);
+    if (op == OP_AveragePool) {
+        cross_int(c, ATTR_count_include_pad, r->include);
+    }
+    if (act != ACT_NONE) {
+        cross_int(c, ATTR_act, act);
+        cross_float(c, ATTR_act_min, -0.1f);
+        cross_float(c, ATTR_act_max, 0.1f);
+    }
+    cross_check(c);
+}
+
+Test(xnnpack_pool, maximum)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check(OP_MaxPool, &rows[i], i % 2 ? ACT_NONE : ACT_CLAMP);
+    }
+}
+
+Test(xnnpack_pool, average)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check(OP_AveragePool, &rows[i], i % 2 ? ACT_CLAMP : ACT_NONE);
+    }
+}
+
+Test(xnnpack_pool, indices_are_refused)
+{
+    struct cross *c = cross_new(OP_MaxPool);
+    cross_input(c, F32, 4, (int64_t[]){1, 8, 8, 3}, false);
+    cross_outputs(c, 2);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){2, 2});
+    cross_refused(c);
+}
+
+Test(xnnpack_pool, global_in_both_layouts)
+{
+    const enum op ops[] = {OP_GlobalAveragePool, OP_GlobalMaxPool};
+    for (int i = 0; i < 4; i++) {
+        struct cross *c = cross_new(ops[i % 2]);
+        cross_input(c, F32, 4, (int64_t[]){2, 7, 9, 300}, false);
+        cross_int(c, ATTR_layout, i / 2);
+        cross_check(c);
+    }
+}
