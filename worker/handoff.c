@@ -55,16 +55,18 @@ void handoff_push(struct handoff *handoff, struct dispatch *dispatch)
 /* Returns early when there is work. */
 static void spin_for_work(struct handoff *handoff)
 {
-    if (!spin_worthwhile(&handoff->spin) || atomic_flag_test_and_set(&handoff->spinning))
-        return;
-    uint64_t until = clock_now_us() + handoff->spin.limit_us;
     bool found = false;
-    while (!found && clock_now_us() < until) {
-        found = atomic_load_explicit(&handoff->length, memory_order_acquire) > 0;
-        spin_pause();
+    if (atomic_flag_test_and_set_explicit(&handoff->spinning, memory_order_acquire))
+        return;
+    if (spin_worthwhile(&handoff->spin)) {
+        uint64_t until_us = clock_now_us() + handoff->spin.limit_us;
+        while (!found && clock_now_us() < until_us) {
+            found = atomic_load_explicit(&handoff->length, memory_order_acquire) > 0;
+            spin_pause();
+        }
+        spin_result(&handoff->spin, found);
     }
-    spin_result(&handoff->spin, found);
-    atomic_flag_clear(&handoff->spinning);
+    atomic_flag_clear_explicit(&handoff->spinning, memory_order_release);
 }
 
 struct dispatch *handoff_take(struct handoff *handoff)
