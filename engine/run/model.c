@@ -73,6 +73,22 @@ static enum pen_status passes(struct pen_model *m, struct pen_error *reterr)
     return status == PEN_OK ? graph_verify(m->graph, reterr) : status;
 }
 
+/* What is known of every value before inputs are: backends look at types and ranks when they say what they take. */
+static enum pen_status values_note(struct graph *g, struct pen_error *reterr)
+{
+    struct shape_env *env = NULL;
+    enum pen_status status = shape_env_new(g, NULL, NULL, false, &env, reterr);
+    for (uint32_t v = 0; status == PEN_OK && v < g->value_count; v++) {
+        if (g->values[v].producer != NODE_NONE) {
+            g->values[v].dtype = env->facts[v].dtype;
+            g->values[v].shape = env->facts[v].shape;
+            g->values[v].kind = env->facts[v].kind;
+        }
+    }
+    shape_env_free(env);
+    return status;
+}
+
 static struct pen_tensor *signatures(const struct graph *g, const uint32_t *ids, uint32_t count)
 {
     struct pen_tensor *sigs = calloc((size_t)count + 1, sizeof *sigs);
@@ -123,6 +139,9 @@ enum pen_status pen_model_load(struct pen_engine *engine, const char *path, stru
     }
     if (status == PEN_OK) {
         status = passes(m, reterr);
+    }
+    if (status == PEN_OK) {
+        status = values_note(m->graph, reterr);
     }
     if (status == PEN_OK) {
         status = signatures_make(m, reterr);

@@ -183,7 +183,7 @@ Test(session, warming_reports_times_and_bound_memory_is_used)
 
 static void *stop_later(void *stop)
 {
-    struct timespec wait = {.tv_nsec = 30000000};
+    struct timespec wait = {.tv_nsec = 3000000};
     nanosleep(&wait, NULL);
     pen_stop_now(stop);
     return NULL;
@@ -195,7 +195,7 @@ Test(session, a_running_model_stops_between_layers)
     char path[FOLDER_PATH_BYTES + 16];
     folder_new(folder);
     snprintf(path, sizeof path, "%s/slow.onnx", folder);
-    onnx_write_slow(path, 2000);
+    onnx_write_slow(path, 256);
     struct fixture f;
     fixture_open(&f, "auto", path, false);
     struct pen_tensor in = {
