@@ -125,6 +125,16 @@ Test(sharing, another_backend_demand_is_another_job)
     never_shared((struct wire_job){.fill = 5}, (struct wire_job){.fill = 5, .backend = "xnnpack"});
 }
 
+Test(sharing, digest_of_another_kind_than_asked_for_is_not_used)
+{
+    struct desk *desk = ready_desk();
+    desk->options.digest = DIGEST_SHA256;
+    submit(desk, 1, 1, (struct wire_job){.fill = 5});
+    submit(desk, 2, 1, (struct wire_job){.fill = 5});
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2);
+    desk_free(desk);
+}
+
 Test(sharing, tenants_share_nothing)
 {
     struct desk *desk = ready_desk();
