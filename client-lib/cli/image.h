@@ -32,7 +32,11 @@ enum pen_status image_decode_bmp(const uint8_t *bytes, size_t size, const char *
 enum pen_status image_new(uint32_t width, uint32_t height, uint32_t channels, const char *name, struct image *ret_image,
                           struct pen_error *reterr);
 
-enum image_filter { IMAGE_BILINEAR, IMAGE_NEAREST };
+enum image_filter {
+    IMAGE_BILINEAR, /* a triangle; soft */
+    IMAGE_NEAREST,  /* one source pixel */
+    IMAGE_AREA,     /* the mean of what the target pixel covers: undoes an enlargement exactly */
+};
 enum image_fit {
     IMAGE_STRETCH, /* width and height each on their own */
     IMAGE_CROP,    /* the middle part of the right proportions */

@@ -76,6 +76,19 @@ static void taps_nearest(struct taps *taps, uint32_t from, uint32_t i, double sc
     taps->weight[(size_t)i * taps->most] = 1.0f;
 }
 
+/* Target pixel i covers the source from i * scale to (i + 1) * scale; a source pixel weighs as much as is covered of it. */
+static void taps_area(struct taps *taps, uint32_t from, uint32_t i, double scale)
+{
+    double low = i * scale, high = (i + 1) * scale;
+    uint32_t first = (uint32_t)low, count = 0;
+    for (uint32_t s = first; s < from && (double)s < high && count < taps->most; s++) {
+        double begin = (double)s > low ? (double)s : low, end = s + 1.0 < high ? s + 1.0 : high;
+        taps->weight[(size_t)i * taps->most + count++] = (float)((end - begin) / scale);
+    }
+    taps->first[i] = first;
+    taps->count[i] = count;
+}
+
 static bool taps_init(struct taps *taps, uint32_t from, uint32_t to, enum image_filter filter)
 {
     double scale = (double)from / to;
@@ -91,6 +104,8 @@ static bool taps_init(struct taps *taps, uint32_t from, uint32_t to, enum image_
     for (uint32_t i = 0; i < to; i++) {
         if (filter == IMAGE_NEAREST) {
             taps_nearest(taps, from, i, scale);
+        } else if (filter == IMAGE_AREA) {
+            taps_area(taps, from, i, scale);
         } else {
             taps_bilinear(taps, from, i, scale, support);
         }

@@ -38,19 +38,19 @@ static enum pen_status choice(const cJSON *json, const char *key, const char *co
 
 static enum pen_status parse(const cJSON *json, struct preprocess *p, struct pen_error *reterr)
 {
-    static const char *const filters[] = {"bilinear", "nearest"}, *const fits[] = {"stretch", "crop", "pad"};
+    static const char *const filters[] = {"bilinear", "nearest", "area"}, *const fits[] = {"stretch", "crop", "pad"};
     size_t filter = 0, fit = 0;
     const char *input = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "input"));
     snprintf(p->input, sizeof p->input, "%s", input ? input : "");
     enum pen_status status = number(json, "channels", 3, &p->channels, reterr);
     status = status == PEN_OK ? number(json, "height", SIDE_MAX, &p->height, reterr) : status;
     status = status == PEN_OK ? number(json, "width", SIDE_MAX, &p->width, reterr) : status;
-    status = status == PEN_OK ? choice(json, "resize", filters, 2, &filter, reterr) : status;
+    status = status == PEN_OK ? choice(json, "resize", filters, 3, &filter, reterr) : status;
     status = status == PEN_OK ? choice(json, "fit", fits, 3, &fit, reterr) : status;
     if (status == PEN_OK && p->channels == 2) {
         status = pen_error_set(reterr, PEN_ERR_INVALID, "the model's preprocess.channels must be 1 or 3.");
     }
-    p->filter = filter == 0 ? IMAGE_BILINEAR : IMAGE_NEAREST;
+    p->filter = filter == 0 ? IMAGE_BILINEAR : filter == 1 ? IMAGE_NEAREST : IMAGE_AREA;
     p->fit = fit == 0 ? IMAGE_STRETCH : fit == 1 ? IMAGE_CROP : IMAGE_PAD;
     return status;
 }

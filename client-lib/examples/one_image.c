@@ -8,16 +8,27 @@
 
 int main(int argc, char **argv)
 {
-    uint8_t
-        pixels[8 *
-               8]; /* [1, height, width, 1]: what the model takes; `penstock submit` resizes, this program does not */
+    uint8_t pixels[8 * 8]; /* [1, height, width, 1] for the model; larger pictures are averaged block by block */
     png_image png = {.version = PNG_IMAGE_VERSION};
-    if (argc < 2 || !png_image_begin_read_from_file(&png, argv[1]) || png.width != 8 || png.height != 8) {
-        fprintf(stderr, "usage: one_image FILE.png [ENDPOINT]; the picture must have 8x8 pixels\n");
+    if (argc < 2 || !png_image_begin_read_from_file(&png, argv[1]) || png.width % 8 || png.height % 8) {
+        fprintf(stderr, "usage: one_image FILE.png [ENDPOINT]; width and height must be multiples of 8\n");
         return 2;
     }
     png.format = PNG_FORMAT_GRAY;
-    png_image_finish_read(&png, NULL, pixels, 0, NULL);
+    uint8_t *whole = malloc(PNG_IMAGE_SIZE(png));
+    if (!whole || !png_image_finish_read(&png, NULL, whole, 0, NULL)) {
+        fprintf(stderr, "%s: cannot be read: %s\n", argv[1], png.message);
+        return 2;
+    }
+    unsigned block_width = png.width / 8, block_height = png.height / 8;
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned sum = 0;
+        for (unsigned k = 0; k < block_width * block_height; k++) {
+            sum += whole[(i / 8 * block_height + k / block_width) * png.width + i % 8 * block_width + k % block_width];
+        }
+        pixels[i] = (uint8_t)(sum / (block_width * block_height));
+    }
+    free(whole);
 
     struct pen_error error = {.status = PEN_OK};
     struct pen_client_options options;

@@ -174,6 +174,30 @@ Test(image, halving_averages_and_doubling_interpolates_between_centres)
     image_fini(&out);
 }
 
+Test(image, area_undoes_an_enlargement_and_takes_means_of_parts)
+{
+    uint8_t pixels[4 * 4 * 9], six[6] = {0, 90, 30, 60, 100, 200};
+    for (unsigned y = 0; y < 12; y++) {
+        for (unsigned x = 0; x < 12; x++) {
+            pixels[y * 12 + x] = (uint8_t)(y / 3 * 60 + x / 3 * 7);
+        }
+    }
+    struct image in = image_of(12, 12, 1, pixels), out;
+    cr_assert_eq(image_resize(&in, 4, 4, IMAGE_AREA, IMAGE_STRETCH, &out, NULL), PEN_OK);
+    for (unsigned i = 0; i < 16; i++) {
+        cr_assert_eq(out.pixels[i], i / 4 * 60 + i % 4 * 7);
+    }
+    image_fini(&out);
+    in = image_of(6, 1, 1, six);
+    cr_assert_eq(image_resize(&in, 4, 1, IMAGE_AREA, IMAGE_STRETCH, &out, NULL), PEN_OK);
+    cr_assert_eq(out.pixels[0], 30, "(0 + 90 / 2) / 1.5");
+    cr_assert_eq(out.pixels[1], 50, "(90 / 2 + 30) / 1.5");
+    image_fini(&out);
+    cr_assert_eq(image_resize(&in, 12, 2, IMAGE_AREA, IMAGE_STRETCH, &out, NULL), PEN_OK);
+    cr_assert_eq(out.pixels[3], 90);
+    image_fini(&out);
+}
+
 Test(image, a_flat_picture_stays_flat_at_any_size)
 {
     static uint8_t pixels[97 * 31 * 3];
