@@ -82,7 +82,6 @@ static enum pen_status values_note(struct graph *g, struct pen_error *reterr)
         if (g->values[v].producer != NODE_NONE) {
             g->values[v].dtype = env->facts[v].dtype;
             g->values[v].shape = env->facts[v].shape;
-            g->values[v].kind = env->facts[v].kind;
         }
     }
     shape_env_free(env);
