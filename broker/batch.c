@@ -27,7 +27,8 @@ struct batch_choice batch_close(const struct batch_rules *rules, const struct ba
     uint32_t preferred = preferred_rows(rules, facts->rows_waiting);
     if (preferred)
         return take(preferred, rules->rows_max, "full");
-    if (rules->delay_us == 0)
+    /* A caller that waits for each answer before it asks again has no company: 500 us of delay would be lost on every job. */
+    if (rules->delay_us == 0 || facts->lonely >= BATCH_LONELY)
         return take(facts->rows_waiting, rules->rows_max, "idle");
     uint64_t close_us = facts->oldest_us + rules->delay_us;
     if (facts->now_us >= close_us)

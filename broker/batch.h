@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define BATCH_LONELY 4u /* so often in vain: the next one does not wait */
+
 struct batch_rules {
     uint32_t rows_max; /* 0 or 1: never batch */
     const uint32_t *preferred;
@@ -22,6 +24,7 @@ struct batch_facts {
     uint64_t oldest_us;   /* arrival of the job that waits longest */
     uint64_t deadline_us; /* absolute, of the most urgent job; UINT64_MAX = none */
     uint64_t expect_us;   /* execution with one row more */
+    uint32_t lonely;      /* batches in a row that waited for company in vain */
 };
 
 struct batch_choice {

@@ -181,6 +181,7 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
         .rows_waiting = lane->rows,
         .oldest_us = head->admitted_us,
         .deadline_us = head->deadline_us,
+        .lonely = lane->lonely,
         .expect_us = speed_expect_us(&offer->speed, (uint32_t)lane->rows + 1),
     };
     return batch_close(&rules, &facts);
@@ -260,6 +261,15 @@ static void send_job(struct broker *broker, const struct job *job, bool last)
     }
 }
 
+/* Company that comes once makes the lane wait again. */
+static void learn_company(struct lane *lane, const struct dispatch *dispatch)
+{
+    if (dispatch->count > 1)
+        lane->lonely = 0;
+    else if (strcmp(dispatch->reason, "delay") == 0)
+        lane->lonely++;
+}
+
 static void log_dispatch(const struct dispatch *dispatch)
 {
     char id[JOB_ID_TEXT_BYTES];
@@ -293,6 +303,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         add_job(broker, dispatch, lane_head(lane));
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
+    learn_company(lane, dispatch);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, dispatch->slots[i].job, i + 1 == dispatch->count);

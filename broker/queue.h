@@ -28,6 +28,7 @@ struct lane {
     uint64_t unserved_us; /* since when no worker could run its jobs; 0 = one can */
     uint64_t wake_us;     /* when its batch closes by time; UINT64_MAX = none */
     uint32_t users;       /* live jobs that refer to it */
+    uint32_t lonely;      /* batches in a row whose only job waited for company in vain */
     uint32_t pass;        /* last scheduling pass in which it could not move */
 };
 TAILQ_HEAD(lane_list, lane);

@@ -51,6 +51,16 @@ Test(batch, waits_for_company_until_the_delay_has_passed)
     cr_assert_str_eq(choice.reason, "delay");
 }
 
+Test(batch, after_waiting_in_vain_it_does_not_wait)
+{
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500};
+    struct batch_facts facts = now_1000;
+    facts.lonely = BATCH_LONELY - 1;
+    cr_assert_eq(batch_close(&rules, &facts).rows, 0);
+    facts.lonely = BATCH_LONELY;
+    cr_assert_str_eq(batch_close(&rules, &facts).reason, "idle");
+}
+
 Test(batch, a_deadline_closes_it_earlier)
 {
     struct batch_rules rules = {.rows_max = 8, .delay_us = 500};

@@ -110,6 +110,25 @@ Test(flow, batch_closes_by_delay_and_shapes_do_not_mix)
     desk_free(desk);
 }
 
+Test(flow, a_lonely_caller_does_not_wait_for_company_for_ever)
+{
+    struct desk *desk = ready_desk(1);
+    for (uint64_t i = 1; i <= 5; i++) {
+        submit(desk, "batchy", i, (struct wire_job){.fill = 1});
+        cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT) == 1, i == 5, "job %lu", (unsigned long)i);
+        desk_wait(desk, 3000);
+        cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+        desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
+    }
+    for (uint64_t i = 11; i <= 14; i++)
+        submit(desk, "batchy", i, (struct wire_job){.fill = 1}); /* two run alone, two find each other */
+    desk_result(desk, 901, (struct job_id){0xA, 11}, 0, 1);
+    submit(desk, "batchy", 15, (struct wire_job){.fill = 1});
+    desk_result(desk, 901, (struct job_id){0xA, 12}, 0, 1);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 3, "15 waits for company again");
+    desk_free(desk);
+}
+
 Test(flow, rows_count_not_jobs)
 {
     struct desk *desk = ready_desk(1);
