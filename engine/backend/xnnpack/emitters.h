@@ -18,5 +18,14 @@ extern const struct emitter emit_binary;  /* arithmetic with broadcasting */
 extern const struct emitter emit_softmax; /* Softmax, LogSoftmax */
 extern const struct emitter emit_view;    /* Reshape, Flatten ... */
 extern const struct emitter emit_reduce;  /* Reduce*, Global*Pool */
+extern const struct emitter emit_move;    /* Transpose, Concat, Split ...: boxes copied */
+extern const struct emitter emit_slice;   /* Slice */
+extern const struct emitter emit_gather;  /* Gather */
+extern const struct emitter emit_number;  /* comparisons, logic, Where, Cast */
+extern const struct emitter emit_norm;    /* LayerNormalization, BatchNormalization ... */
+extern const struct emitter emit_pad;     /* Pad */
+extern const struct emitter emit_resize;  /* Resize */
+extern const struct emitter emit_lrn;     /* LRN */
+extern const struct emitter emit_arg;     /* ArgMax, ArgMin */
 
 #endif

@@ -1,0 +1,160 @@
+#include "backend/xnnpack/box.h"
+
+#include <string.h>
+
+#include "backend/xnnpack/isa.h"
+
+#define RUN_BYTES 65536 /* of one unit of work */
+
+void box_finish(struct box *b)
+{
+    int32_t used = 0;
+    for (int32_t d = 0; d < b->rank; d++) {
+        if (b->dim[d] == 1) {
+            continue;
+        }
+        ptrdiff_t n = (ptrdiff_t)b->dim[d];
+        if (used > 0 && b->x_step[used - 1] == b->x_step[d] * n && b->y_step[used - 1] == b->y_step[d] * n) {
+            b->dim[used - 1] *= b->dim[d];
+            b->x_step[used - 1] = b->x_step[d];
+            b->y_step[used - 1] = b->y_step[d];
+            continue;
+        }
+        b->dim[used] = b->dim[d];
+        b->x_step[used] = b->x_step[d];
+        b->y_step[used++] = b->y_step[d];
+    }
+    if (used == 0) {
+        b->dim[0] = 1;
+        b->x_step[0] = b->y_step[0] = 1;
+        used = 1;
+    }
+    b->rank = used;
+}
+
+/* Which dim the innermost loop pairs with the last: its source runs on while the last dim's destination does. -1 = none. */
+static int32_t turned_dim(const struct box *b)
+{
+    if (b->size != 4 || b->y_step[b->rank - 1] != 1 || b->x_step[b->rank - 1] < 1) {
+        return -1;
+    }
+    for (int32_t d = b->rank - 2; d >= 0; d--) {
+        if (b->x_step[d] == 1 && b->dim[d] > 3 && b->y_step[d] > 0) {
+            return d;
+        }
+    }
+    return -1;
+}
+
+struct job {
+    const struct box *b;
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t turned;
+    size_t outer, outer_unit;
+};
+
+static void elements_copy(size_t size, const uint8_t *x, ptrdiff_t x_step, uint8_t *y, ptrdiff_t y_step, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(y, x, size);
+        x += x_step;
+        y += y_step;
+    }
+}
+
+static void row_copy(size_t size, const uint8_t *x, ptrdiff_t x_step, uint8_t *y, ptrdiff_t y_step, size_t n)
+{
+    if (x_step == 1 && y_step == 1) {
+        memcpy(y, x, n * size);
+        return;
+    }
+    ptrdiff_t xs = x_step * (ptrdiff_t)size, ys = y_step * (ptrdiff_t)size;
+    switch (size) { /* a constant size becomes one load and one store */
+    case 1:
+        elements_copy(1, x, xs, y, ys, n);
+        break;
+    case 2:
+        elements_copy(2, x, xs, y, ys, n);
+        break;
+    case 4:
+        elements_copy(4, x, xs, y, ys, n);
+        break;
+    case 8:
+        elements_copy(8, x, xs, y, ys, n);
+        break;
+    default:
+        elements_copy(size, x, xs, y, ys, n);
+        break;
+    }
+}
+
+static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y)
+{
+    const struct box *b = j->b;
+    int32_t last = b->rank - 1;
+    const uint8_t *from = j->x + x * (ptrdiff_t)b->size;
+    uint8_t *to = j->y + y * (ptrdiff_t)b->size;
+    if (j->turned >= 0) {
+        isa_own()->transpose((const uint32_t *)(const void *)from, (size_t)b->x_step[last], (uint32_t *)(void *)to,
+                             (size_t)b->y_step[j->turned], b->dim[last], b->dim[j->turned]);
+    } else {
+        row_copy(b->size, from, b->x_step[last], to, b->y_step[last], b->dim[last]);
+    }
+}
+
+static void task(void *context, size_t unit)
+{
+    const struct job *j = context;
+    const struct box *b = j->b;
+    for (size_t o = unit * j->outer_unit; o < (unit + 1) * j->outer_unit && o < j->outer; o++) {
+        size_t rest = o;
+        ptrdiff_t x = 0, y = 0;
+        for (int32_t d = b->rank - 2; d >= 0; d--) {
+            if (d == j->turned) {
+                continue;
+            }
+            ptrdiff_t index = (ptrdiff_t)(rest % b->dim[d]);
+            rest /= b->dim[d];
+            x += index * b->x_step[d];
+            y += index * b->y_step[d];
+        }
+        inner_copy(j, x, y);
+    }
+}
+
+/* One long row: cut so that all threads have some. */
+static struct box row_cut(const struct box *b)
+{
+    struct box c = *b;
+    size_t piece = RUN_BYTES / b->size;
+    if (b->rank == 1 && b->dim[0] % piece == 0) {
+        c.rank = 2;
+        c.dim[0] = b->dim[0] / piece;
+        c.dim[1] = piece;
+        c.x_step[1] = b->x_step[0];
+        c.y_step[1] = b->y_step[0];
+        c.x_step[0] = b->x_step[0] * (ptrdiff_t)piece;
+        c.y_step[0] = b->y_step[0] * (ptrdiff_t)piece;
+    }
+    return c;
+}
+
+void box_copy(const struct box *b, const void *x, void *y, struct run *r)
+{
+    struct box c = row_cut(b);
+    struct job j = {.b = &c, .x = x, .y = y, .turned = turned_dim(&c), .outer = 1};
+    size_t inner = c.dim[c.rank - 1] * c.size;
+    for (int32_t d = 0; d < c.rank - 1; d++) {
+        if (d == j.turned) {
+            inner *= c.dim[d];
+        } else {
+            j.outer *= c.dim[d];
+        }
+    }
+    if (inner == 0) {
+        return;
+    }
+    j.outer_unit = inner >= RUN_BYTES ? 1 : RUN_BYTES / inner;
+    parallel(r, task, &j, (j.outer + j.outer_unit - 1) / j.outer_unit);
+}
