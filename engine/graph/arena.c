@@ -96,6 +96,20 @@ void *arena_alloc(struct graph_arena *arena, size_t bytes)
     return memory;
 }
 
+static bool chunks_own(const struct chunk *chunk, uintptr_t at)
+{
+    for (; chunk; chunk = chunk->next) {
+        if (at >= (uintptr_t)chunk->base && at < (uintptr_t)chunk->base + chunk->room)
+            return true;
+    }
+    return false;
+}
+
+bool arena_owns(const struct graph_arena *arena, const void *memory)
+{
+    return chunks_own(arena->small, (uintptr_t)memory) || chunks_own(arena->big, (uintptr_t)memory);
+}
+
 uint64_t arena_bytes(const struct graph_arena *arena)
 {
     return arena->total;

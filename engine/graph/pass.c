@@ -1,0 +1,80 @@
+#include "graph/pass.h"
+
+#include "graph/annotate.h"
+#include "graph/pass_internal.h"
+
+static uint32_t live_nodes(const struct graph *g)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        live += !g->nodes[i].dead;
+    return live;
+}
+
+static enum pen_status run_fold(struct graph *g, struct pass_report *report, struct pen_error *reterr)
+{
+    enum pen_status status = pass_dead(g, &report->dead);
+    if (status == PEN_OK)
+        status = pass_fold(g, &report->folded, reterr);
+    if (status == PEN_OK)
+        status = pass_common(g, &report->common);
+    return status == PEN_OK ? pass_dead(g, &report->dead) : status;
+}
+
+static enum pen_status run_all(struct graph *g, const struct pass_options *options, struct pass_report *report,
+                               struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    if (options->fold)
+        status = run_fold(g, report, reterr);
+    if (status == PEN_OK && options->fuse)
+        status = pass_fuse(g, report, reterr);
+    if (status == PEN_OK && options->nhwc)
+        status = pass_layout(g, report, reterr);
+    if (status == PEN_OK && options->fuse && options->nhwc)
+        status = pass_fuse(g, report, reterr); /* transposes may have stood between neighbours */
+    if (status == PEN_OK && options->fold)
+        status = run_fold(g, report, reterr);
+    return status;
+}
+
+/* Bodies of control flow first: what they hold is part of the model too. */
+static enum pen_status run_children(struct graph *g, const struct pass_options *options, struct pass_report *report,
+                                    struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; i < g->node_count && status == PEN_OK; i++) {
+        for (uint32_t k = 0; k < g->nodes[i].attr_count && status == PEN_OK && !g->nodes[i].dead; k++) {
+            struct pass_report inner = {0};
+            if (g->nodes[i].attrs[k].type != ATTR_GRAPH)
+                continue;
+            struct graph *child = g->nodes[i].attrs[k].graph;
+            status = run_children(child, options, report, reterr);
+            /* A branch that can never run may hold contradictions: it is left as it is. */
+            if (status == PEN_OK && run_all(child, options, &inner, NULL) == PEN_ERR_NO_MEMORY)
+                status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to optimise a subgraph");
+            if (status == PEN_OK)
+                status = graph_compact(child);
+        }
+    }
+    return status;
+}
+
+enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report,
+                         struct pen_error *reterr)
+{
+    struct pass_report report = {.nodes_before = live_nodes(g)};
+    enum pen_status status = run_children(g, options, &report, reterr);
+    if (status == PEN_OK)
+        status = run_all(g, options, &report, reterr);
+    if (status == PEN_OK)
+        status = graph_compact(g);
+    if (status == PEN_OK)
+        status = graph_annotate(g, reterr);
+    if (status != PEN_OK)
+        return status;
+    report.nodes_after = live_nodes(g);
+    if (ret_report)
+        *ret_report = report;
+    return PEN_OK;
+}
