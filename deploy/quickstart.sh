@@ -213,7 +213,7 @@ for backend in xnnpack reference; do
         --name "$backend"
 done
 for backend in xnnpack reference; do
-    await "worker-$backend" ready || { show_log "worker-$backend"; die "the $backend worker did not become ready"; }
+    await "worker-$backend" welcome || { show_log "worker-$backend"; die "the $backend worker did not become ready"; }
     echo "worker $backend  $(grep -m1 'evt=ready' "$run_dir/worker-$backend.log" | sed 's/.*evt=ready //')"
 done
 
@@ -227,11 +227,11 @@ submit() {
 }
 
 say "4. the sample images, labels in $samples/labels.txt"
-submit digits $samples/*.png
+submit --top 2 --backend xnnpack digits $samples/*.png
 say "5. the same again: from the cache"
-submit digits $samples/*.png
-say "6. two on the reference backend by name: a cached answer of another backend does not count"
-submit --backend reference digits $samples/00_zero.png $samples/01_one.png
+submit --top 2 --backend xnnpack digits $samples/*.png
+say "6. two of them on the other backend: a cached answer of xnnpack does not serve a job that names reference"
+submit --top 2 --backend reference digits $samples/00_zero.png $samples/01_one.png
 
 if $keep; then
     trap '' INT TERM HUP # from here on the pool is not this script's to end

@@ -53,7 +53,7 @@ def measure(build, prefix, cache, load_flags, seconds):
         started.append(broker)
         clients, workers = (re.search(rf"\b{name}=(tcp://\S+)", log).group(1) for name in ("clients", "workers"))
         worker, _ = start(prefix, [build / "bin/penstock-worker", "--broker", workers, "--models", ROOT / "deploy/models", "--backend", "xnnpack",
-                                   "--slots", "1", "--threads", "1"], "evt=ready")
+                                   "--slots", "1", "--threads", "1"], "evt=welcome")
         started.append(worker)
         load = [build / "bin/penstock", "load", "--broker", clients, "--model", "digits", "--concurrency", "1", "--duration", str(seconds), "--json"]
         done = subprocess.run(prefix + [str(word) for word in load + load_flags], capture_output=True, text=True)

@@ -77,7 +77,7 @@ def start_system(system, programs, tools, bin_dir, models):
         programs.start([f"{tools}/bench_echo_worker", "broker", workers], "ready")
     else:
         programs.start([f"{bin_dir}/penstock-worker", "--broker", workers, "--models", models, "--backend", "reference", "--slots", "1",
-                        "--threads", "1"], "evt=ready")
+                        "--threads", "1"], "evt=welcome")
     return "broker", clients
 
 

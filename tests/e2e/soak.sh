@@ -36,7 +36,7 @@ await() { # NAME TEXT
 
 start_worker() { # NAME BACKEND
     start "$1" "$bin/penstock-worker" --broker "$workers" --models deploy/models --backend "$2" --slots 1 --threads 1
-    await "$1" evt=ready
+    await "$1" evt=welcome
 }
 
 rss_kib() {

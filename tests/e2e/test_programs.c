@@ -136,7 +136,7 @@ Test(programs, worker_started_before_the_broker_serves_once_it_is_there)
     pool_start_worker(&pool, "xnnpack", NULL, NULL);
     support_sleep_ms(300);
     pool_restart_broker(&pool, NULL);
-    cr_assert(process_wait_text(pool.workers[0], "evt=ready", 10000), "%s", process_err(pool.workers[0]));
+    cr_assert(process_wait_text(pool.workers[0], "evt=welcome", 10000), "%s", process_err(pool.workers[0]));
     pen_client *client = digits_client(pool.clients);
     pen_result_free(digits_run(client, &digits, 0, 0));
     pen_client_free(client);

@@ -98,7 +98,7 @@ struct process *pool_start_worker(struct pool *pool, const char *backend, const 
 size_t pool_add_worker(struct pool *pool, const char *backend, const char *models, const char *const extra[])
 {
     struct process *worker = pool_start_worker(pool, backend, models, extra);
-    if (!process_wait_text(worker, "evt=ready", START_MS)) {
+    if (!process_wait_text(worker, "evt=welcome", START_MS)) {
         support_fail("the %s worker is not ready; its log:\n%s", backend, process_err(worker));
     }
     return pool->workers_count - 1;
