@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/partition.h"
+#include "backend/reference/kernel.h"
 
 /* Class numbers: 0..count-1 are backends, then the executor's own nodes; shape arithmetic that folds once shapes are concrete is in no step. */
 struct chooser {
@@ -68,6 +69,37 @@ static uint32_t class_of(struct chooser *c, uint32_t node)
 
 #define LISTED_MAX 12
 
+static void list_node(char *list, size_t room, size_t *used, uint32_t index, const struct node *n, const char *reason)
+{
+    if (index < LISTED_MAX && *used < room) {
+        int more = snprintf(list + *used, room - *used, "%s%s %s (%s)", index > 0 ? ", " : "", n->origin, n->name,
+                            reason != NULL ? reason : "not supported");
+        *used += more > 0 ? (size_t)more : 0;
+    }
+}
+
+/* Nodes that nobody can run are found here, at load, and all named. */
+static enum pen_status runnable_check(const struct chooser *c, struct pen_error *reterr)
+{
+    char list[PEN_ERROR_TEXT_BYTES - 160];
+    size_t used = 0;
+    uint32_t bad = 0;
+    list[0] = '\0';
+    for (uint32_t i = 0; i < c->g->node_count; i++) {
+        const struct node *n = &c->g->nodes[i];
+        const char *reason = "no kernel in this build";
+        bool ours = !n->dead && c->classes[i] == class_executor(c) && (op_def(n->op)->traits & OP_CONTROL) == 0;
+        if (ours && (kernel_find(n->op) == NULL || !kernel_supports(c->g, n, &reason))) {
+            list_node(list, sizeof list, &used, bad++, n, reason);
+        }
+    }
+    if (bad == 0) {
+        return PEN_OK;
+    }
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this build cannot run %" PRIu32 " of the model's nodes: %s%s",
+                         bad, list, bad > LISTED_MAX ? ", ..." : "");
+}
+
 /* Names the nodes that break the strict rule, at most LISTED_MAX of them. */
 static enum pen_status strict_check(const struct chooser *c, struct pen_error *reterr)
 {
@@ -82,11 +114,7 @@ static enum pen_status strict_check(const struct chooser *c, struct pen_error *r
         if (fine) {
             continue;
         }
-        if (bad++ < LISTED_MAX && used < sizeof list) {
-            int more = snprintf(list + used, sizeof list - used, "%s%s %s (%s)", bad > 1 ? ", " : "", n->origin,
-                                n->name, c->reasons[i] != NULL ? c->reasons[i] : "not supported");
-            used += more > 0 ? (size_t)more : 0;
-        }
+        list_node(list, sizeof list, &used, bad++, n, c->reasons[i]);
     }
     if (bad == 0) {
         return PEN_OK;
@@ -162,6 +190,9 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
             c->classes[i] = c->g->nodes[i].dead ? PARTITION_SKIP : class_of(c, i);
         }
         enum pen_status status = c->strict ? strict_check(c, reterr) : PEN_OK;
+        if (status == PEN_OK) {
+            status = runnable_check(c, reterr);
+        }
         if (status == PEN_OK) {
             status = partition_cut(c->g, c->classes, c->p->backend_count + 1, &c->p->steps, &c->p->step_count);
         }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "graph/pass.h"
+#include "graph/pass_promote.h"
 
 static enum pen_status file_map(const char *path, uint64_t limit, void **ret_file, size_t *ret_bytes,
                                 struct pen_error *reterr)
@@ -64,6 +65,16 @@ static enum pen_status passes(struct pen_model *m, struct pen_error *reterr)
 {
     enum pen_status status = graph_verify(m->graph, reterr);
     if (status != PEN_OK || !m->engine->options.optimise) {
+        return status;
+    }
+    uint32_t promoted = 0;
+    if (m->engine->options.precision == PEN_PRECISION_F32) {
+        status = pass_promote(m->graph, &promoted);
+    }
+    if (status == PEN_OK && promoted > 0) {
+        status = graph_verify(m->graph, reterr);
+    }
+    if (status != PEN_OK) {
         return status;
     }
     bool fast = strcmp(m->engine->backends[0].ops->name, "reference") != 0;
