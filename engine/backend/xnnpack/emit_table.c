@@ -69,6 +69,14 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Unsqueeze] = &emit_view,
     [OP_Dropout] = &emit_view,
 
+    [OP_ConvTranspose] = &emit_deconv,
+    [OP_Pad] = &emit_pad,
+    [OP_LayerNormalization] = &emit_norm,
+    [OP_RMSNormalization] = &emit_norm,
+    [OP_InstanceNormalization] = &emit_norm,
+    [OP_GroupNormalization] = &emit_norm,
+    [OP_BatchNormalization] = &emit_batch_norm,
+
     [OP_Transpose] = &emit_move,
     [OP_Expand] = &emit_move,
     [OP_Tile] = &emit_move,

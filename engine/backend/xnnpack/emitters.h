@@ -8,24 +8,25 @@
 
 #include "backend/xnnpack/emit.h"
 
-extern const struct emitter emit_conv;    /* Conv */
-extern const struct emitter emit_deconv;  /* ConvTranspose */
-extern const struct emitter emit_gemm;    /* Gemm */
-extern const struct emitter emit_matmul;  /* MatMul */
-extern const struct emitter emit_pool;    /* MaxPool, AveragePool */
-extern const struct emitter emit_unary;   /* f32, element-wise */
-extern const struct emitter emit_binary;  /* arithmetic with broadcasting */
-extern const struct emitter emit_softmax; /* Softmax, LogSoftmax */
-extern const struct emitter emit_view;    /* Reshape, Flatten ... */
-extern const struct emitter emit_reduce;  /* Reduce*, Global*Pool */
-extern const struct emitter emit_move;    /* Transpose, Concat, Split ...: boxes copied */
-extern const struct emitter emit_slice;   /* Slice */
-extern const struct emitter emit_gather;  /* Gather */
-extern const struct emitter emit_number;  /* comparisons, logic, Where, Cast */
-extern const struct emitter emit_norm;    /* LayerNormalization, BatchNormalization ... */
-extern const struct emitter emit_pad;     /* Pad */
-extern const struct emitter emit_resize;  /* Resize */
-extern const struct emitter emit_lrn;     /* LRN */
-extern const struct emitter emit_arg;     /* ArgMax, ArgMin */
+extern const struct emitter emit_conv;       /* Conv */
+extern const struct emitter emit_deconv;     /* ConvTranspose */
+extern const struct emitter emit_gemm;       /* Gemm */
+extern const struct emitter emit_matmul;     /* MatMul */
+extern const struct emitter emit_pool;       /* MaxPool, AveragePool */
+extern const struct emitter emit_unary;      /* f32, element-wise */
+extern const struct emitter emit_binary;     /* arithmetic with broadcasting */
+extern const struct emitter emit_softmax;    /* Softmax, LogSoftmax */
+extern const struct emitter emit_view;       /* Reshape, Flatten ... */
+extern const struct emitter emit_reduce;     /* Reduce*, Global*Pool */
+extern const struct emitter emit_move;       /* Transpose, Concat, Split ...: boxes copied */
+extern const struct emitter emit_slice;      /* Slice */
+extern const struct emitter emit_gather;     /* Gather */
+extern const struct emitter emit_number;     /* comparisons, logic, Where, Cast */
+extern const struct emitter emit_norm;       /* LayerNormalization, BatchNormalization ... */
+extern const struct emitter emit_batch_norm; /* BatchNormalization */
+extern const struct emitter emit_pad;        /* Pad */
+extern const struct emitter emit_resize;     /* Resize */
+extern const struct emitter emit_lrn;        /* LRN */
+extern const struct emitter emit_arg;        /* ArgMax, ArgMin */
 
 #endif

@@ -117,6 +117,17 @@ bool window_read(const struct node *n, const struct shape *in, const struct shap
     return true;
 }
 
+bool window_read_any(const struct node *n, const struct shape *in, const struct shape *out, const int64_t *kernel,
+                     struct window *ret_window)
+{
+    struct window w;
+    if (!read_all(n, in, out, kernel, &w)) {
+        return false;
+    }
+    *ret_window = w;
+    return true;
+}
+
 bool window_read_pool(const struct node *n, const struct shape *in, const struct shape *out, struct window *ret_window)
 {
     struct window w;

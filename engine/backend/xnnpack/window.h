@@ -22,6 +22,10 @@ bool window_supports(const struct graph *g, const struct node *n, const struct v
 bool window_read(const struct node *n, const struct shape *in, const struct shape *out, const int64_t *kernel,
                  struct window *ret_window);
 
+/* As above without a check of the output's size: the caller does it. */
+bool window_read_any(const struct node *n, const struct shape *in, const struct shape *out, const int64_t *kernel,
+                     struct window *ret_window);
+
 /* Output rows and columns by which a window may run past the padded input (ceil mode) are allowed here. */
 bool window_read_pool(const struct node *n, const struct shape *in, const struct shape *out, struct window *ret_window);
 

@@ -1,0 +1,101 @@
+#include <criterion/criterion.h>
+
+#include "cross.h"
+
+#define F32 PEN_DTYPE_F32
+
+Test(xnnpack_norm, layer_and_rms)
+{
+    const int64_t shape[4] = {2, 3, 40, 33};
+    for (int64_t axis = -2; axis < 4; axis++) {
+        int64_t from = axis < 0 ? axis + 4 : axis, rms;
+        for (rms = 0; rms < 2; rms++) {
+            struct cross *c = cross_new(rms ? OP_RMSNormalization : OP_LayerNormalization);
+            cross_input(c, F32, 4, shape, false);
+            cross_input(c, F32, (int32_t)(4 - from), shape + from, true);
+            if (!rms && axis > 0) {
+                cross_input(c, F32, (int32_t)(4 - from), shape + from, true);
+                cross_outputs(c, 3);
+            }
+            cross_int(c, ATTR_axis, axis);
+            cross_check(c);
+        }
+    }
+}
+
+Test(xnnpack_norm, instance_and_group)
+{
+    for (int64_t groups = 0; groups < 4; groups++) {
+        struct cross *c = cross_new(groups == 0 ? OP_InstanceNormalization : OP_GroupNormalization);
+        cross_input(c, F32, 4, (int64_t[]){2, 12, 7, 9}, false);
+        cross_input(c, F32, 1, (int64_t[]){12}, true);
+        cross_input(c, F32, 1, (int64_t[]){12}, true);
+        if (groups > 0) {
+            cross_int(c, ATTR_num_groups, groups);
+        }
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_norm, batch_in_both_layouts)
+{
+    for (int64_t layout = 0; layout < 2; layout++) {
+        struct cross *c = cross_new(OP_BatchNormalization);
+        cross_input(c, F32, 4, (int64_t[]){2, 12, 9, 12}, false);
+        cross_input(c, F32, 1, (int64_t[]){12}, true);
+        cross_input(c, F32, 1, (int64_t[]){12}, true);
+        cross_input(c, F32, 1, (int64_t[]){12}, false);
+        cross_range(c, 0.5f, 2.0f);
+        cross_input(c, F32, 1, (int64_t[]){12}, true);
+        cross_int(c, ATTR_layout, layout);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_pad, modes)
+{
+    const char *modes[] = {"constant", "edge", "reflect", "wrap"};
+    const enum pen_dtype types[] = {PEN_DTYPE_F32, PEN_DTYPE_I64, PEN_DTYPE_U8};
+    for (size_t i = 0; i < 12; i++) {
+        struct cross *c = cross_new(OP_Pad);
+        cross_input(c, types[i / 4], 3, (int64_t[]){6, 7, 8}, false);
+        cross_i64(c, 6, (int64_t[]){1, 0, 3, 2, i % 4 == 0 ? -2 : 1, 2});
+        if (i % 4 == 0) {
+            cross_input(c, types[i / 4], 0, NULL, true);
+        }
+        cross_text(c, ATTR_mode, modes[i % 4]);
+        cross_check(c);
+    }
+}
+
+static void deconv(int64_t groups, int64_t stride, int64_t before, int64_t after, int64_t extra, int64_t dilation,
+                   const char *same)
+{
+    struct cross *c = cross_new(OP_ConvTranspose);
+    cross_input(c, F32, 4, (int64_t[]){2, 7, 6, 12}, false);
+    cross_input(c, F32, 4, (int64_t[]){12, 10, 3, 4}, true);
+    cross_input(c, F32, 1, (int64_t[]){10 * groups}, true);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_int(c, ATTR_group, groups);
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){stride, stride});
+    cross_ints(c, ATTR_dilations, 2, (int64_t[]){dilation, dilation});
+    if (same != NULL) {
+        cross_text(c, ATTR_auto_pad, same);
+    } else {
+        cross_ints(c, ATTR_pads, 4, (int64_t[]){before, before, after, after});
+        cross_ints(c, ATTR_output_padding, 2, (int64_t[]){extra, extra});
+    }
+    cross_check(c);
+}
+
+Test(xnnpack_deconv, strides_padding_groups)
+{
+    deconv(1, 1, 0, 0, 0, 1, NULL);
+    deconv(1, 2, 1, 1, 1, 1, NULL);
+    deconv(3, 2, 1, 0, 0, 1, NULL);
+    deconv(2, 3, 0, 1, 2, 1, NULL);
+    deconv(1, 1, 1, 2, 0, 2, NULL);
+    deconv(1, 2, 0, 0, 0, 1, "SAME_UPPER");
+    deconv(1, 2, 0, 0, 0, 1, "SAME_LOWER");
+    deconv(1, 2, 0, 0, 0, 1, "VALID");
+}
