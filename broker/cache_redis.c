@@ -68,15 +68,25 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     return pen_error_set(reterr, PEN_ERR_IO, "cannot start the Redis thread: %s", strerror(errno));
 }
 
+/* A socket closed with letters in it drops them: both ends are read first. */
+static void read_out(void *socket)
+{
+    struct letter *letter;
+    while ((letter = letter_receive(socket)) != NULL)
+        letter_free(letter);
+}
+
 void cache_redis_free(struct cache_redis *redis)
 {
     if (!redis)
         return;
     struct letter *letter = letter_new(LETTER_STOP);
-    if (letter && letter_send(redis->socket, letter))
-        pthread_join(redis->id, NULL);
-    while ((letter = letter_receive(redis->socket)) != NULL)
-        letter_free(letter);
+    if (!letter || !letter_send(redis->socket, letter))
+        return; /* the thread still runs on what would be freed */
+    pthread_join(redis->id, NULL);
+    read_out(redis->thread.socket);
+    read_out(redis->socket);
+    zmq_close(redis->thread.socket);
     zmq_close(redis->socket);
     free(redis);
 }

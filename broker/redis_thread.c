@@ -182,9 +182,5 @@ void *redis_thread_run(void *context)
     }
     if (talk.redis)
         redisFree(talk.redis);
-    struct letter *letter;
-    while ((letter = letter_receive(talk.thread->socket)) != NULL)
-        letter_free(letter);
-    zmq_close(talk.thread->socket);
     return NULL;
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct redis_thread {
-    void *socket; /* its end of the PAIR: created by the starter, used only by the thread */
+    void *socket; /* its end of the PAIR: the starter's before the thread begins and after it was joined */
     char host[256];
     int port, database;
     uint64_t ttl_ms, timeout_us;
