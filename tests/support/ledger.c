@@ -1,6 +1,7 @@
 #include "ledger.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "process.h"
@@ -74,6 +75,7 @@ static void on_answer(pen_job *job, pen_result *result, void *arg)
     } else if (pen_result_status(result) != PEN_OK) {
         sums->refused++;
         sums->last_refusal = pen_result_status(result);
+        snprintf(sums->last_sentence, sizeof sums->last_sentence, "%.255s", pen_result_error(result));
     } else {
         sums->answered++;
         sums->wrong += (size_t)differs(result, ledger->expected[index % ledger->digits->count]);
@@ -136,9 +138,9 @@ void ledger_check(const struct ledger *ledger)
 {
     const struct ledger_sums *sums = &ledger->sums;
     if (sums->answered != sums->submitted || sums->twice || sums->wrong || sums->refused) {
-        support_fail(
-            "of %zu jobs %zu were answered, %zu refused (last: %s), %zu answered twice, %zu wrongly, %zu not at all",
-            sums->submitted, sums->answered, sums->refused, pen_status_name(sums->last_refusal), sums->twice,
-            sums->wrong, sums->submitted - sums->answered - sums->refused);
+        support_fail("of %zu jobs %zu were answered, %zu refused (last: %s: %s), %zu answered twice, %zu wrongly, %zu "
+                     "not at all",
+                     sums->submitted, sums->answered, sums->refused, pen_status_name(sums->last_refusal),
+                     sums->last_sentence, sums->twice, sums->wrong, sums->submitted - sums->answered - sums->refused);
     }
 }

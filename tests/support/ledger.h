@@ -25,6 +25,7 @@ struct ledger_sums {
     size_t rerun;        /* answers with attempts > 1 */
     uint64_t slowest_us; /* round trip */
     enum pen_status last_refusal;
+    char last_sentence[256];
 };
 
 /* Learns what each image gives (one pass over the test split), then is ready for `jobs_max` jobs. Borrows client and digits. */
