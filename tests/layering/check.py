@@ -158,8 +158,13 @@ def compile_flags(tree, build):
         words = iter(entry.get("arguments") or shlex.split(entry["command"]))
         for word in words:
             option = [word, next(words)] if word in ("-isystem", "-I") else [word]
-            if word.startswith(("-I", "-D", "-std=", "-isystem")) and folder in flags and option not in flags[folder]:
-                flags[folder].append(option)
+            if not word.startswith(("-I", "-D", "-std=", "-isystem")) or folder not in flags or option in flags[folder]:
+                continue
+            # One source built several times with other values of a definition (instruction sets): the first serves.
+            name = word.split("=")[0]
+            if word.startswith("-D") and any(kept[0].split("=")[0] == name for kept in flags[folder]):
+                continue
+            flags[folder].append(option)
     return {folder: [word for option in options for word in option] for folder, options in flags.items()}
 
 
