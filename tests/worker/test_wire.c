@@ -5,25 +5,46 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct play play;
 static struct play_message message;
-static const char *const usual[] = {"--models",  PLAY_DIGITS, "--model", "digits", "--backend",
-                                    "reference", "--name",    "tested",  "--tag",  "red",
-                                    "--tag",     "blue",      "--slots", "1",      NULL};
+/* A config of its own: the one of deploy/ is for users and may change. */
+static const char config_text[] =
+    "{\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_batching\":{\"preferred_batch_size\":[4,8],"
+    "\"max_queue_delay_microseconds\":500,\"priority_levels\":3,\"default_priority_level\":2,\"default_queue_policy\":{"
+    "\"default_timeout_microseconds\":7000,\"max_queue_size\":99}},\"model_warmup\":[{\"batch_size\":2}],"
+    "\"input\":{\"preprocess\":{\"input\":\"image\",\"layout\":\"NCHW\",\"scale\":[0.00392156862745098]}},"
+    "\"output\":{\"labels\":[\"zero\",\"one\",\"two\",\"three\",\"four\",\"five\",\"six\",\"seven\",\"eight\",\"nine\"]"
+    "}}";
+static char root[64];
 
 static void open_served(void)
 {
+    char command[512], path[128];
+    const char *const arguments[] = {"--models", root,    "--backend", "reference", "--name", "tested", "--tag",
+                                     "red",      "--tag", "blue",      "--slots",   "1",      NULL};
+    snprintf(root, sizeof root, "/tmp/penstock-wire-XXXXXX");
+    cr_assert_not_null(mkdtemp(root));
+    snprintf(command, sizeof command, "mkdir -p %s/digits && cp -r %s/digits/1 %s/digits/", root, PLAY_DIGITS, root);
+    cr_assert(system(command) == 0);
+    snprintf(path, sizeof path, "%s/digits/config.json", root);
+    FILE *file = fopen(path, "w");
+    cr_assert(file && fputs(config_text, file) >= 0);
+    fclose(file);
     play_open(&play);
-    play_start(&play, usual);
+    play_start(&play, arguments);
 }
 
 static void close_served(void)
 {
+    char command[128];
     play_message_fini(&message);
     play_close(&play);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    cr_assert(system(command) == 0);
 }
 
 TestSuite(wire, .init = open_served, .fini = close_served, .timeout = 60);
@@ -77,9 +98,11 @@ Test(wire, hello_offers_the_model_with_all_that_matters)
     cr_expect(offer->placement[0] && strcmp(offer->platform, "onnx") == 0 && strcmp(offer->backend, "reference") == 0);
     cr_expect(offer->n_labels == 10 && strcmp(offer->labels[9], "nine") == 0);
     cr_expect(strstr(offer->preprocess, "\"layout\":\"NCHW\"") != NULL, "%s", offer->preprocess);
-    cr_assert(offer->n_warm == 4);
-    const uint32_t batches[] = {1, 4, 8, 16};
-    for (size_t i = 0; i < 4; i++)
+    cr_expect(offer->priority_levels == 3 && offer->default_priority_level == 2 && offer->max_queue_size == 99);
+    cr_expect(offer->default_timeout_us == 7000);
+    cr_assert(offer->n_warm == 5);
+    const uint32_t batches[] = {1, 2, 4, 8, 16};
+    for (size_t i = 0; i < 5; i++)
         cr_expect(offer->warm[i]->batch == batches[i] && offer->warm[i]->cold_us > 0 && offer->warm[i]->warm_us > 0);
 }
 
