@@ -1,0 +1,174 @@
+/* Small cases computed by hand, and what the official cases do not reach: errors, wrap-around, optional inputs. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "fixture.h"
+
+Test(kernels, add_broadcasts_a_row_over_a_matrix)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Add, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1, 2, 3, 4, 5, 6), 2, DIMS(2, 3));
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(10, 20, 30), 1, DIMS(3));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 2, DIMS(2, 3), ITEMS(11, 22, 33, 14, 25, 36), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, a_fused_clamp_follows_the_sum)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Add, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(-4, 1, 9), 1, DIMS(3));
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1), 0, NULL);
+    fixture_node(&f);
+    graph_attr_int(f.g, f.node, ATTR_act, ACT_CLAMP);
+    graph_attr_float(f.g, f.node, ATTR_act_min, 0.0f);
+    graph_attr_float(f.g, f.node, ATTR_act_max, 6.0f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 1, DIMS(3), ITEMS(0, 2, 6), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, int8_addition_wraps)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Add, 1);
+    fixture_in(&f, PEN_DTYPE_I8, ITEMS(127), 1, DIMS(1));
+    fixture_in(&f, PEN_DTYPE_I8, ITEMS(1), 1, DIMS(1));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 1, DIMS(1), ITEMS(-128), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, integer_division_by_zero_is_an_error_that_names_the_node)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Div, 1);
+    fixture_in(&f, PEN_DTYPE_I32, ITEMS(7), 1, DIMS(1));
+    fixture_in(&f, PEN_DTYPE_I32, ITEMS(0), 1, DIMS(1));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_ERR_INVALID);
+    cr_assert_str_eq(f.error.text, "node n (Div): integer division by zero");
+    fixture_fini(&f);
+}
+
+Test(kernels, matrix_product_of_two_by_two)
+{
+    struct fixture f;
+    fixture_init(&f, OP_MatMul, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1, 2, 3, 4), 2, DIMS(2, 2));
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(5, 6, 7, 8), 2, DIMS(2, 2));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 2, DIMS(2, 2), ITEMS(19, 22, 43, 50), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, sums_are_made_in_double)
+{
+    double items[3] = {1e8, 1.0, -1e8};
+    struct fixture f;
+    fixture_init(&f, OP_ReduceSum, 1);
+    fixture_in(&f, PEN_DTYPE_F32, items, 1, DIMS(3));
+    fixture_node(&f);
+    graph_attr_int(f.g, f.node, ATTR_keepdims, 0);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 0, NULL, ITEMS(1), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, softmax_of_large_numbers_stays_finite)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Softmax, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(10000, 10000), 1, DIMS(2));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 1, DIMS(2), ITEMS(0.5, 0.5), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, gather_refuses_an_index_outside)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Gather, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1, 2, 3), 1, DIMS(3));
+    fixture_in(&f, PEN_DTYPE_I64, ITEMS(3), 1, DIMS(1));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_ERR_INVALID);
+    fixture_fini(&f);
+}
+
+Test(kernels, slice_walks_backwards)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Slice, 1);
+    fixture_in(&f, PEN_DTYPE_I32, ITEMS(0, 1, 2, 3, 4), 1, DIMS(5));
+    fixture_in(&f, PEN_DTYPE_I64, ITEMS(-1), 1, DIMS(1));
+    fixture_in(&f, PEN_DTYPE_I64, ITEMS(-9), 1, DIMS(1));
+    fixture_in(&f, PEN_DTYPE_I64, ITEMS(0), 1, DIMS(1));
+    fixture_in(&f, PEN_DTYPE_I64, ITEMS(-2), 1, DIMS(1));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 1, DIMS(3), ITEMS(4, 2, 0), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, int4_elements_transpose)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Transpose, 1);
+    fixture_in(&f, PEN_DTYPE_I4, ITEMS(-8, 1, 2, 3, -4, 7), 2, DIMS(2, 3));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 2, DIMS(3, 2), ITEMS(-8, 3, 1, -4, 2, 7), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, quantisation_rounds_halves_to_even_and_saturates)
+{
+    struct fixture f;
+    fixture_init(&f, OP_QuantizeLinear, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(0.5, 1.5, 2.5, -300, 300), 1, DIMS(5));
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1), 0, NULL);
+    fixture_in(&f, PEN_DTYPE_I8, ITEMS(0), 0, NULL);
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 1, DIMS(5), ITEMS(0, 2, 2, -128, 127), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, reshape_keeps_and_completes_dims)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Reshape, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1, 2, 3, 4, 5, 6), 2, DIMS(2, 3));
+    fixture_in(&f, PEN_DTYPE_I64, ITEMS(0, -1, 1), 1, DIMS(3));
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 3, DIMS(2, 3, 1), ITEMS(1, 2, 3, 4, 5, 6), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, an_lstm_with_zero_weights_keeps_half_of_its_cell)
+{
+    double zero[16] = {0};
+    struct fixture f;
+    fixture_init(&f, OP_LSTM, 3);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(1), 3, DIMS(1, 1, 1));
+    fixture_in(&f, PEN_DTYPE_F32, zero, 3, DIMS(1, 4, 1));
+    fixture_in(&f, PEN_DTYPE_F32, zero, 3, DIMS(1, 4, 1));
+    fixture_none(&f);
+    fixture_none(&f);
+    fixture_in(&f, PEN_DTYPE_F32, zero, 3, DIMS(1, 1, 1));
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(2), 3, DIMS(1, 1, 1));
+    fixture_node(&f);
+    graph_attr_int(f.g, f.node, ATTR_hidden_size, 1);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 2, 3, DIMS(1, 1, 1), ITEMS(1.0), 0.0); /* sigmoid(0) * 2 + sigmoid(0) * tanh(0) */
+    fixture_expect(&f, 1, 3, DIMS(1, 1, 1), ITEMS(0.5 * tanh(1.0)), 1e-7);
+    fixture_fini(&f);
+}
