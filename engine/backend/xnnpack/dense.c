@@ -67,19 +67,35 @@ const float *dense_bias(const struct dense_weights *p)
     return p->has_bias ? p->data + dense_packed_floats(p->k, p->n) : NULL;
 }
 
-static void blocks_choose(struct dense *d)
+static size_t divide_up(size_t a, size_t b)
 {
-    const struct own *own = isa_own();
-    size_t tiles = (d->m + own->gemm_mr - 1) / own->gemm_mr;
-    size_t blocks = (tiles + TILES_BLOCK - 1) / TILES_BLOCK;
-    d->rows_block = (tiles + blocks - 1) / blocks * own->gemm_mr; /* even blocks */
-    /* Columns: wide enough that copying x costs little, narrow enough that there is work for several threads. */
-    size_t panels = (d->n + d->nr - 1) / d->nr;
-    size_t wide = blocks >= 8 ? panels : 4;
-    d->cols_block = (wide < panels ? wide : panels) * d->nr;
+    return (a + b - 1) / b;
 }
 
-void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n)
+/*
+ * Weights that fit half of the second cache stay there: a unit is a few tiles of rows times all columns, and results are written row after row. Larger weights
+ * stream through once for each block of rows: a unit is many rows times some columns, panel after panel.
+ */
+static void blocks_choose(struct dense *d, size_t threads)
+{
+    const size_t mr = isa_own()->gemm_mr;
+    size_t tiles = divide_up(d->m, mr), panels = divide_up(d->n, d->nr);
+    d->rows_outer = d->k * panels * d->nr * sizeof(float) <= isa_l2_bytes() / 2 && tiles >= threads;
+    d->cols_block = panels * d->nr;
+    if (d->rows_outer) {
+        size_t unit = tiles / 16;
+        d->rows_block = (unit < 1 ? 1 : unit > TILES_BLOCK ? TILES_BLOCK : unit) * mr;
+        return;
+    }
+    size_t blocks = divide_up(tiles, TILES_BLOCK);
+    d->rows_block = divide_up(tiles, blocks) * mr; /* even blocks */
+    if (blocks < 4 * threads && threads > 1) {     /* not enough rows for everybody: cut the columns too */
+        size_t cuts = divide_up(4 * threads, blocks);
+        d->cols_block = divide_up(panels, cuts < panels ? cuts : panels) * d->nr;
+    }
+}
+
+void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads)
 {
     *d = (struct dense){.image = *image,
                         .k = k,
@@ -90,10 +106,13 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                         .min = -INFINITY,
                         .max = INFINITY};
     d->m = image->batch * image->out_h * image->out_w;
-    blocks_choose(d);
+    d->direct = image->kernel_h == 1 && image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
+                image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
+                image->out_w == image->in_w;
+    blocks_choose(d, threads);
 }
 
-void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride)
+void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads)
 {
     struct dense_image image = {.batch = m,
                                 .in_h = 1,
@@ -108,7 +127,7 @@ void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_s
                                 .stride_w = 1,
                                 .dilation_h = 1,
                                 .dilation_w = 1};
-    dense_init(d, &image, k, n);
+    dense_init(d, &image, k, n, threads);
 }
 
 static size_t thread_bytes(const struct dense *d)
@@ -193,24 +212,74 @@ static void row_copy(const struct dense_image *g, const struct origin *o, size_t
     }
 }
 
-static void tiles_run(const struct dense *d, const struct dense_item *i, const float *block, size_t row0, size_t rows,
-                      size_t col0, size_t cols, size_t k0, size_t kc)
+/* What one unit works on, for one block of k. */
+struct block {
+    const struct dense *d;
+    const struct dense_item *item;
+    size_t row0, rows, col0, cols, k0, kc;
+    float *copy; /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
+};
+
+/* Rows that a kernel reads for a tile of m rows. */
+static size_t rows_read(size_t m)
 {
-    const struct own *own = isa_own();
-    struct gemm_tile t = {.y_stride = d->y_stride, .sum_stride = d->sum_stride, .k = kc, .min = d->min, .max = d->max};
-    t.first = k0 == 0;
-    t.last = k0 + kc == d->k;
-    for (size_t c = col0; c < col0 + cols; c += d->nr) {
-        t.w = i->panels + c * d->k + k0 * d->nr;
-        t.bias = i->bias != NULL ? i->bias + c : NULL;
-        t.n = d->n - c < d->nr ? d->n - c : d->nr;
-        for (size_t r = 0; r < rows; r += own->gemm_mr) {
-            t.m = rows - r < own->gemm_mr ? rows - r : own->gemm_mr;
-            t.x = block + r * GEMM_LDX;
-            t.y = i->y + (row0 + r) * d->y_stride + c;
-            t.sum = i->sum != NULL ? i->sum + (row0 + r) * d->sum_stride + c : NULL;
-            own->gemm(&t);
+    size_t mr = isa_own()->gemm_mr;
+    return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
+}
+
+static void tile_run(const struct block *b, size_t r, size_t c, const float *next)
+{
+    const struct dense *d = b->d;
+    const struct dense_item *i = b->item;
+    size_t mr = isa_own()->gemm_mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
+    struct gemm_tile t = {.w = i->panels + c * d->k + b->k0 * d->nr,
+                          .next = next,
+                          .bias = i->bias != NULL ? i->bias + c : NULL,
+                          .m = m,
+                          .k = b->kc,
+                          .n = d->n - c < d->nr ? d->n - c : d->nr,
+                          .y = i->y + row * d->y_stride + c,
+                          .y_stride = d->y_stride,
+                          .sum_stride = d->sum_stride,
+                          .sum = i->sum != NULL ? i->sum + row * d->sum_stride + c : NULL,
+                          .first = b->k0 == 0,
+                          .last = b->k0 + b->kc == d->k,
+                          .min = d->min,
+                          .max = d->max};
+    bool copied = !d->direct || row + rows_read(m) > d->m;
+    t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
+    t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
+    isa_own()->gemm(&t);
+}
+
+/* Panel after panel: each stays in the first cache for all rows; the first two tiles fetch the next one. */
+static void panels_run(const struct block *b)
+{
+    const struct dense *d = b->d;
+    for (size_t c = b->col0; c < b->col0 + b->cols; c += d->nr) {
+        const float *next = b->item->panels + (c + d->nr) * d->k + b->k0 * d->nr;
+        bool more = c + d->nr < b->col0 + b->cols;
+        for (size_t r = 0, tile = 0; r < b->rows; r += isa_own()->gemm_mr, tile++) {
+            tile_run(b, r, c, more && tile < 2 ? next + tile * b->kc * 16 : b->item->panels);
         }
+    }
+}
+
+static void copy_rows(const struct block *b, const struct origin *origins, size_t r, size_t rows)
+{
+    for (size_t i = r; i < r + rows && i < b->rows; i++) {
+        row_copy(&b->d->image, &origins[i], b->k0, b->kc, b->copy + i * GEMM_LDX);
+    }
+}
+
+/* A direct product copies only a last tile that is not full. */
+static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
+{
+    size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
+    if (!b->d->direct) {
+        copy_rows(b, origins, r, rows);
+    } else if (last < b->rows && r + rows > last) {
+        copy_rows(b, origins, last, mr);
     }
 }
 
@@ -218,19 +287,32 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct dense *d = j->d;
     const struct dense_item *item = &j->items[unit / (j->row_blocks * j->col_blocks)];
+    const size_t mr = isa_own()->gemm_mr;
     unit %= j->row_blocks * j->col_blocks;
-    size_t row0 = unit / j->col_blocks * d->rows_block, col0 = unit % j->col_blocks * d->cols_block;
-    size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block;
-    size_t cols = d->n - col0 < d->cols_block ? d->n - col0 : d->cols_block;
-    float *block = (float *)(void *)scratch;
+    struct block b = {.d = d,
+                      .item = item,
+                      .row0 = unit / j->col_blocks * d->rows_block,
+                      .col0 = unit % j->col_blocks * d->cols_block};
+    b.rows = d->m - b.row0 < d->rows_block ? d->m - b.row0 : d->rows_block;
+    b.cols = d->n - b.col0 < d->cols_block ? d->n - b.col0 : d->cols_block;
+    b.copy = (float *)(void *)scratch;
     struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
-    origins_find(&d->image, item->x, row0, rows, origins);
-    for (size_t k0 = 0; k0 < d->k; k0 += GEMM_KC) {
-        size_t kc = d->k - k0 < GEMM_KC ? d->k - k0 : GEMM_KC;
-        for (size_t r = 0; r < rows; r++) {
-            row_copy(&d->image, &origins[r], k0, kc, block + r * GEMM_LDX);
+    if (!d->direct || b.rows % mr != 0) {
+        origins_find(&d->image, item->x, b.row0, b.rows, origins);
+    }
+    for (size_t r = 0; r < b.rows; r += d->rows_outer ? mr : b.rows) {
+        struct block part = b;
+        for (part.k0 = 0; part.k0 < d->k; part.k0 += GEMM_KC) {
+            part.kc = d->k - part.k0 < GEMM_KC ? d->k - part.k0 : GEMM_KC;
+            copy_needed(&part, origins, r, d->rows_outer ? mr : b.rows);
+            if (!d->rows_outer) {
+                panels_run(&part);
+                continue;
+            }
+            for (size_t c = b.col0; c < b.col0 + b.cols; c += d->nr) {
+                tile_run(&part, r, c, item->panels + (c + d->nr < d->n ? c + d->nr : 0) * d->k + part.k0 * d->nr);
+            }
         }
-        tiles_run(d, item, block, row0, rows, col0, cols, k0, kc);
     }
 }
 

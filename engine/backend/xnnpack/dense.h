@@ -42,11 +42,13 @@ struct dense {
     size_t y_stride, sum_stride;
     float min, max;
     size_t rows_block, cols_block; /* of one unit of work */
+    bool direct;                   /* rows of x are used where they lie: no patches, no copy */
+    bool rows_outer;               /* weights stay in the second cache while rows go by; else panels do */
 };
 
-void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n);
+void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads);
 /* x is a matrix [m, k] with row stride x_stride. */
-void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride);
+void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads);
 size_t dense_scratch_bytes(const struct dense *d, size_t threads);
 /* One product of several with the same shape. */
 struct dense_item {

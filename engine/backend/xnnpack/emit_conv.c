@@ -119,7 +119,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         }
         c->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
-    dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups);
+    dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));
     c->dense.y_stride = c->f.out;
     c->dense.min = c->act.min;
     c->dense.max = c->act.max;

@@ -142,7 +142,7 @@ static enum pen_status gemm_build(struct build *b)
     if ((size_t)w->shape.dim[q->trans_b] != k || shape_elements(&build_out(b, 0)->shape) != (int64_t)(m * n)) {
         return build_fail(b, PEN_ERR_SHAPE, "the matrices do not fit each other");
     }
-    dense_init_matrix(&q->d, m, k, n, k);
+    dense_init_matrix(&q->d, m, k, n, k, build_threads(b));
     q->act = act_read(b->n);
     q->d.min = q->act.min;
     q->d.max = q->act.max;

@@ -158,7 +158,7 @@ static enum pen_status matmul_build(struct build *b)
     if (shape_elements(&build_out(b, 0)->shape) != (int64_t)(q->batch * m * n)) {
         return build_fail(b, PEN_ERR_SHAPE, "the result has another size");
     }
-    dense_init_matrix(&q->d, m, k, n, k);
+    dense_init_matrix(&q->d, m, k, n, k, build_threads(b));
     q->act = act_read(b->n);
     q->d.min = q->act.min;
     q->d.max = q->act.max;

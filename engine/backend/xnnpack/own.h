@@ -8,6 +8,7 @@
 #ifndef XNNPACK_OWN_H
 #define XNNPACK_OWN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -73,23 +74,24 @@ enum binary_fn {
 enum fold_fn { FOLD_SUM = 0, FOLD_MAX, FOLD_MIN, FOLD_PROD, FOLD_ABS, FOLD_SQUARE, FOLD_COUNT };
 
 /*
- * One tile of a matrix product: y[m, n] = x[m, k] * w[k, n], for one block of k.
+ * One tile of a matrix product: y[m, n] = x[m, k] * w[k, n], for one block of k. w is a packed panel [k][gemm_nr].
  *
- * Rows of x are copied to a block with a fixed stride, so that one register addresses all of them (a displacement each); that copy is where a convolution
- * turns into a matrix product. w is a packed panel [k][gemm_nr].
+ * Rows of x are equally far apart: those of a matrix, or of a block to which patches of an image were copied. All rows of a full or half tile are read, so
+ * there must be that many: m > gemm_mr / 2 reads gemm_mr, m > 1 reads gemm_mr / 2.
  */
-#define GEMM_KC 256 /* k of one block: x block and w panel (32 KiB) stay in the first two caches */
+#define GEMM_KC 256 /* k of one block: the x block and a w panel (32 KiB) stay in the first two caches */
 #define GEMM_LDX                                                                                                       \
     (GEMM_KC + 16) /* floats between rows of the x block: not a power of two, or all rows meet in one cache set */
 struct gemm_tile {
-    const float *x;    /* [mr][GEMM_LDX] */
+    const float *x;    /* [mr][x_stride] */
     const float *w;    /* [k][gemm_nr] */
+    const float *next; /* fetched ahead, one cache line for each k: what the caller needs soon */
     const float *bias; /* [gemm_nr], added by the first block; NULL = 0 */
     const float *sum;  /* [m][sum_stride], added by the last block before the clamp; NULL = nothing */
     float *y;          /* [m][y_stride] */
-    size_t y_stride, sum_stride;
-    size_t m, n, k;  /* m <= gemm_mr, n <= gemm_nr, k <= GEMM_KC */
-    int first, last; /* block of k: the first starts from the bias, the others from y; the last clamps */
+    size_t x_stride, y_stride, sum_stride;
+    size_t m, n, k;   /* m <= gemm_mr, n <= gemm_nr */
+    bool first, last; /* block of k: the first starts from the bias, the others from y; the last adds and clamps */
     float min, max;
 };
 

@@ -1,5 +1,9 @@
 #include "backend/xnnpack/own_vec.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 /*
  * The tile's shape fills the vector registers: avx512 14 x 2 accumulators, 2 for w, 1 for x of 32; avx2 6 x 2 + 2 + 1 of 16; plain 4 x 2 + 2 + 1 of 16.
  * 14 rows also divide the images of common nets (56 x 56, 28 x 28, 14 x 14); halves serve 7 x 7.
@@ -19,26 +23,66 @@
 #else
 #define UNROLL _Pragma("GCC unroll 14")
 #endif
+#define INLINE static inline __attribute__((always_inline))
 
-static inline __attribute__((always_inline)) vf load(const float *p)
+INLINE vf load(const float *p)
 {
     return *(const vf *)p;
 }
 
-typedef int32_t vi __attribute__((vector_size(OWN_LANES * 4)));
-
-static inline __attribute__((always_inline)) vf pick(vi mask, vf yes, vf no)
+INLINE void store(float *p, vf v)
 {
-    return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+    *(vf *)p = v;
 }
 
-static inline __attribute__((always_inline)) vf clamp(vf v, vf low, vf high)
+/* The first n of a vector; the others are 0 and are not touched. */
+#if defined(__AVX512F__)
+INLINE vf load_some(const float *p, size_t n)
 {
-    v = pick(v < low, low, v); /* NaN stays */
-    return pick(v > high, high, v);
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 }
 
-static inline __attribute__((always_inline)) vf all(float x)
+INLINE void store_some(float *p, vf v, size_t n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#else
+INLINE vf load_some(const float *p, size_t n)
+{
+    float part[OWN_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        part[i] = p[i];
+    }
+    return load(part);
+}
+
+INLINE void store_some(float *p, vf v, size_t n)
+{
+    float part[OWN_LANES];
+    store(part, v);
+    for (size_t i = 0; i < n; i++) {
+        p[i] = part[i];
+    }
+}
+#endif
+
+/* NaN stays: the instructions give their second operand then. */
+INLINE vf clamp(vf v, vf low, vf high)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)v));
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)high, _mm256_max_ps((__m256)low, (__m256)v));
+#else
+    for (size_t i = 0; i < OWN_LANES; i++) {
+        float x = v[i] < low[i] ? low[i] : v[i];
+        v[i] = x > high[i] ? high[i] : x;
+    }
+    return v;
+#endif
+}
+
+INLINE vf all(float x)
 {
     float part[OWN_LANES];
     for (size_t i = 0; i < OWN_LANES; i++) {
@@ -47,113 +91,106 @@ static inline __attribute__((always_inline)) vf all(float x)
     return load(part);
 }
 
-static inline __attribute__((always_inline)) void tile_start(const struct gemm_tile *t, size_t rows, vf (*acc)[2])
+/* `cols` vectors of a row, the last one of `some` elements when `cut`. */
+INLINE void row_in(const float *p, vf *row, size_t cols, bool cut, size_t some)
 {
-    if (t->first) {
-        vf a = {0}, b = {0};
-        if (t->bias != NULL) {
-            a = load(t->bias);
-            b = load(t->bias + OWN_LANES);
-        }
-        UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            acc[r][0] = a;
-            acc[r][1] = b;
-        }
-        return;
-    }
     UNROLL
-    for (size_t r = 0; r < rows; r++) {
-        if (r < t->m) {
-            acc[r][0] = load(t->y + r * t->y_stride);
-            acc[r][1] = load(t->y + r * t->y_stride + OWN_LANES);
+    for (size_t c = 0; c < cols; c++) {
+        row[c] = cut && c + 1 == cols ? load_some(p + c * OWN_LANES, some) : load(p + c * OWN_LANES);
+    }
+}
+
+INLINE void row_out(float *p, const vf *row, size_t cols, bool cut, size_t some)
+{
+    UNROLL
+    for (size_t c = 0; c < cols; c++) {
+        if (cut && c + 1 == cols) {
+            store_some(p + c * OWN_LANES, row[c], some);
         } else {
-            acc[r][0] = acc[r][1] = (vf){0};
+            store(p + c * OWN_LANES, row[c]);
         }
     }
 }
 
-static inline __attribute__((always_inline)) void tile_end(const struct gemm_tile *t, size_t rows, vf (*acc)[2])
+/* All of these are constants where it is expanded: rows, cols, cut. */
+INLINE void tile_run(const struct gemm_tile *t, const size_t rows, const size_t cols, const bool cut)
 {
-    vf low = all(t->min), high = all(t->max);
+    vf acc[MR][2];
+    const size_t some = t->n - (cols - 1) * OWN_LANES;
+    vf start[2] = {{0}, {0}};
+    if (t->first && t->bias != NULL) {
+        row_in(t->bias, start, cols, false, 0);
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        acc[r][0] = start[0];
+        acc[r][1] = start[1];
+        if (!t->first && r < t->m) {
+            row_in(t->y + r * t->y_stride, acc[r], cols, cut, some);
+        }
+    }
+    const float *x = t->x, *w = t->w, *next = t->next;
+    const size_t s = t->x_stride;
+    /* One pointer for three rows: x86 adds once or twice a register to an address for free. */
+    const float *p[5] = {x, x + 3 * s, x + 6 * s, x + 9 * s, x + 12 * s};
+    for (size_t k = t->k; k > 0; k--) {
+        vf wv[2];
+        row_in(w, wv, cols, false, 0);
+        __builtin_prefetch(next);
+        UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            const float v = p[r / 3][r % 3 * s];
+            UNROLL
+            for (size_t c = 0; c < cols; c++) {
+                acc[r][c] += wv[c] * v;
+            }
+        }
+        UNROLL
+        for (size_t i = 0; i < (rows + 2) / 3; i++) {
+            p[i]++;
+        }
+        w += NR;
+        next += 16;
+    }
+    const vf low = all(t->min), high = all(t->max);
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         if (r >= t->m) {
             break;
         }
-        vf a = acc[r][0], b = acc[r][1];
+        vf row[2] = {acc[r][0], acc[r][1]};
         if (t->last) {
             if (t->sum != NULL) {
-                a += load(t->sum + r * t->sum_stride);
-                b += load(t->sum + r * t->sum_stride + OWN_LANES);
+                vf sum[2];
+                row_in(t->sum + r * t->sum_stride, sum, cols, cut, some);
+                row[0] += sum[0];
+                row[1] += cols > 1 ? sum[1] : sum[0];
             }
-            a = clamp(a, low, high);
-            b = clamp(b, low, high);
+            row[0] = clamp(row[0], low, high);
+            row[1] = clamp(row[1], low, high);
         }
-        *(vf *)(t->y + r * t->y_stride) = a;
-        *(vf *)(t->y + r * t->y_stride + OWN_LANES) = b;
+        row_out(t->y + r * t->y_stride, row, cols, cut, some);
     }
 }
 
-static inline __attribute__((always_inline)) void tile_run(const struct gemm_tile *t, const size_t rows)
-{
-    vf acc[MR][2];
-    tile_start(t, rows, acc);
-    const float *x = t->x;
-    const float *w = t->w;
-    for (size_t k = t->k; k > 0; k--) {
-        vf a = load(w), b = load(w + OWN_LANES);
-        UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            acc[r][0] += a * x[r * GEMM_LDX];
-            acc[r][1] += b * x[r * GEMM_LDX];
-        }
-        w += NR;
-        x++;
-    }
-    tile_end(t, rows, acc);
-}
-
-static void tile_full(const struct gemm_tile *t)
+INLINE void tile_rows(const struct gemm_tile *t, const size_t cols, const bool cut)
 {
     if (t->m > MR / 2) {
-        tile_run(t, MR);
+        tile_run(t, MR, cols, cut);
     } else if (t->m > 1) {
-        tile_run(t, MR / 2);
+        tile_run(t, MR / 2, cols, cut);
     } else {
-        tile_run(t, 1);
+        tile_run(t, 1, cols, cut);
     }
 }
 
-static void rows_copy(const float *from, size_t from_stride, float *to, size_t to_stride, size_t m, size_t n)
-{
-    for (size_t r = 0; r < m; r++) {
-        for (size_t i = 0; i < n; i++) {
-            to[r * to_stride + i] = from[r * from_stride + i];
-        }
-    }
-}
-
-/* A tile at the right edge goes through full-width copies, so that nothing beside it is touched. */
 void OWN(own_gemm)(const struct gemm_tile *t)
 {
     if (t->n == NR) {
-        tile_full(t);
-        return;
+        tile_rows(t, 2, false);
+    } else if (t->n > OWN_LANES) {
+        tile_rows(t, 2, true);
+    } else {
+        tile_rows(t, 1, true);
     }
-    float y[MR * NR] = {0}, sum[MR * NR] = {0};
-    struct gemm_tile full = *t;
-    full.y = y;
-    full.y_stride = NR;
-    full.n = NR;
-    if (!t->first) {
-        rows_copy(t->y, t->y_stride, y, NR, t->m, t->n);
-    }
-    if (t->sum != NULL && t->last) {
-        rows_copy(t->sum, t->sum_stride, sum, NR, t->m, t->n);
-        full.sum = sum;
-        full.sum_stride = NR;
-    }
-    tile_full(&full);
-    rows_copy(y, NR, t->y, t->y_stride, t->m, t->n);
 }

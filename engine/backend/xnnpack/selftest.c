@@ -101,6 +101,8 @@ static void product_test(struct fixture *f, double *error)
     fill(panel, CHANNELS * own->gemm_nr, 5);
     struct gemm_tile t = {.x = block,
                           .w = panel,
+                          .next = panel,
+                          .x_stride = GEMM_LDX,
                           .y = f->y,
                           .y_stride = own->gemm_nr,
                           .m = own->gemm_mr,
