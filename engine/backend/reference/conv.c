@@ -147,7 +147,7 @@ static void requantise_emit(void *context, int64_t image, int64_t channel, int64
     int64_t at = image * c->out->stride_batch + channel * c->out->stride_channel + first * step;
     for (int64_t i = 0; i < count; i++) {
         double sum = sums[i] + (c->bias != NULL ? c->bias[channel] : 0.0);
-        sums[i] = quantise_value(sum * c->scale[channel], c->zero, c->low, c->high);
+        sums[i] = quantise_value(requantise_product(sum, c->scale[channel]), c->zero, c->low, c->high);
     }
     store_f64(c->y->data, c->y->dtype, at, step, count, sums);
 }
@@ -171,9 +171,10 @@ enum pen_status kernel_qlinear_conv(struct kernel_call *k)
         return kernel_fail(k, PEN_ERR_SHAPE, "%lld weight scales for %lld channels", (long long)scales,
                            (long long)p.out.channels);
     }
-    double ratio = kernel_scalar(k, 1, 1.0) / kernel_scalar(k, 6, 1.0);
+    float x_scale = (float)kernel_scalar(k, 1, 1.0), y_scale = (float)kernel_scalar(k, 6, 1.0);
     for (int64_t o = 0; o < p.out.channels; o++) {
-        scale[o] = ratio * load_one_f64(k->in[4].data, k->in[4].dtype, scales > 1 ? o : 0);
+        float w_scale = (float)load_one_f64(k->in[4].data, k->in[4].dtype, scales > 1 ? o : 0);
+        scale[o] = (double)(x_scale * w_scale / y_scale);
     }
     struct shape shape = spatial_shape(&p.out);
     status = kernel_output(k, 0, k->in[7].dtype, &shape);

@@ -132,8 +132,8 @@ static void requantise_emit(void *context, int64_t row, int64_t first, int64_t c
 {
     struct requantise *c = context;
     for (int64_t j = 0; j < count; j++) {
-        double scale = c->a_scale[row] * c->b_scale[first + j] / c->y_scale;
-        sums[j] = quantise_value(sums[j] * scale, c->zero, c->low, c->high);
+        float scale = (float)c->a_scale[row] * (float)c->b_scale[first + j] / (float)c->y_scale;
+        sums[j] = quantise_value(requantise_product(sums[j], (double)scale), c->zero, c->low, c->high);
     }
     store_f64(c->y->data, c->y->dtype, c->offset + row * c->n + first, 1, count, sums);
 }

@@ -12,6 +12,15 @@
 
 void quantise_range(enum pen_dtype dtype, double *ret_low, double *ret_high); /* of an integer dtype */
 
+/*
+ * The product that is rounded: (float)accumulator x (float)scale, in single precision as integer engines have it (ONNX Runtime, XNNPACK), so that ties and
+ * near-ties fall the same way.
+ */
+static inline double requantise_product(double accumulator, double scale)
+{
+    return (double)((float)accumulator * (float)scale);
+}
+
 /* saturate(round(scaled) + zero) */
 static inline double quantise_value(double scaled, double zero, double low, double high)
 {
