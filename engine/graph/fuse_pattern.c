@@ -1,0 +1,265 @@
+/* Formulas spelled out by exporters, back to the operator they mean. Each starts at the last node of the formula. */
+#include <math.h>
+
+#include "graph/fuse.h"
+
+static bool near(float a, double b)
+{
+    return fabs((double)a - b) <= 1e-5 * (fabs(b) + 1e-3);
+}
+
+/* A binary node's input that is a constant scalar near `want`; gives the other input. */
+static bool with_scalar(const struct rewrite *r, const struct node *n, double want, uint32_t *ret_other)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        float item;
+        if (rewrite_scalar(r, n->in[k], &item) && near(item, want)) {
+            *ret_other = n->in[1 - k];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool plain(const struct node *n)
+{
+    return n && node_int(n, ATTR_act, ACT_NONE) == ACT_NONE;
+}
+
+/* The last node becomes `op` of x. */
+static bool become(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count)
+{
+    uint32_t out = rewrite_node(r, op, r->g->nodes[last].name, in, count);
+    if (r->status != PEN_OK)
+        return false;
+    rewrite_absorb(r, r->g->values[out].producer, last);
+    return true;
+}
+
+/* ---- x * sigmoid(x) ------------------------------------------------------------------------------------------------ */
+
+bool fuse_swish(struct rewrite *r, uint32_t node)
+{
+    const struct node *n = &r->g->nodes[node];
+    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct node *gate = rewrite_only_maker(r, n->in[k], OP_Sigmoid);
+        const struct node *hard = rewrite_only_maker(r, n->in[k], OP_HardSigmoid);
+        uint32_t x = n->in[1 - k];
+        if (gate && gate->in[0] == x)
+            return become(r, node, OP_Swish, &x, 1);
+        if (hard && hard->in[0] == x && near(node_float(hard, ATTR_alpha, 0.2f), 1.0 / 6.0) &&
+            near(node_float(hard, ATTR_beta, 0.5f), 0.5))
+            return become(r, node, OP_HardSwish, &x, 1);
+    }
+    return false;
+}
+
+/* ---- x * clip(x + 3, 0, 6) / 6, the factor anywhere ------------------------------------------------------------------- */
+
+static bool is_gate(const struct rewrite *r, uint32_t value, uint32_t x)
+{
+    const struct node *clip = rewrite_only_maker(r, value, OP_Clip);
+    float low = -1, high = -1;
+    uint32_t inner;
+    const struct node *add;
+    if (clip) {
+        if (clip->in_count < 3 || !rewrite_scalar(r, clip->in[1], &low) || !rewrite_scalar(r, clip->in[2], &high))
+            return false;
+        add = rewrite_only_maker(r, clip->in[0], OP_Add);
+    } else { /* the clip was fused into the addition already */
+        add = rewrite_only_maker(r, value, OP_Add);
+        if (!add || node_int(add, ATTR_act, ACT_NONE) != ACT_CLAMP)
+            return false;
+        low = node_float(add, ATTR_act_min, -1);
+        high = node_float(add, ATTR_act_max, -1);
+    }
+    return add && near(low, 0) && near(high, 6) && (clip ? plain(add) : true) && with_scalar(r, add, 3, &inner) &&
+           inner == x;
+}
+
+/* x * gate, not scaled yet. */
+static bool gated(const struct rewrite *r, const struct node *n, uint32_t *ret_x)
+{
+    for (uint32_t k = 0; n && n->op == OP_Mul && plain(n) && k < 2; k++) {
+        if (is_gate(r, n->in[k], n->in[1 - k])) {
+            *ret_x = n->in[1 - k];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* v / 6 or v * (1/6); gives v. */
+static bool sixth(const struct rewrite *r, const struct node *n, uint32_t *ret_value)
+{
+    float item;
+    if (!plain(n))
+        return false;
+    if (n->op == OP_Div && rewrite_scalar(r, n->in[1], &item) && near(item, 6)) {
+        *ret_value = n->in[0];
+        return true;
+    }
+    return n->op == OP_Mul && with_scalar(r, n, 1.0 / 6.0, ret_value);
+}
+
+bool fuse_hard_swish(struct rewrite *r, uint32_t node)
+{
+    const struct node *n = &r->g->nodes[node];
+    uint32_t inner, x;
+    if ((n->op != OP_Mul && n->op != OP_Div) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+        return false;
+    if (sixth(r, n, &inner) && gated(r, rewrite_only_maker(r, inner, OP_Mul), &x))
+        return become(r, node, OP_HardSwish, &x, 1);
+    for (uint32_t k = 0; n->op == OP_Mul && plain(n) && k < 2; k++) { /* x * (gate / 6) */
+        struct node *scaled = rewrite_only_maker(r, n->in[k], OP_Div);
+        if (!scaled)
+            scaled = rewrite_only_maker(r, n->in[k], OP_Mul);
+        if (scaled && sixth(r, scaled, &inner) && is_gate(r, inner, n->in[1 - k])) {
+            x = n->in[1 - k];
+            return become(r, node, OP_HardSwish, &x, 1);
+        }
+    }
+    return false;
+}
+
+/* ---- gelu: x * 0.5 * (1 + erf(x / sqrt 2)), the factors in any order ------------------------------------------------------ */
+
+/* 1 + erf(x / sqrt 2); gives x. */
+static bool erf_term(const struct rewrite *r, uint32_t value, uint32_t *ret_x)
+{
+    const struct node *add = rewrite_only_maker(r, value, OP_Add);
+    uint32_t inner;
+    float item;
+    if (!plain(add) || !with_scalar(r, add, 1, &inner))
+        return false;
+    const struct node *erf = rewrite_only_maker(r, inner, OP_Erf);
+    const struct node *scaled = erf ? rewrite_maker(r, erf->in[0]) : NULL;
+    if (!plain(scaled))
+        return false;
+    if (scaled->op == OP_Div && rewrite_scalar(r, scaled->in[1], &item) && near(item, 1.4142135623730951)) {
+        *ret_x = scaled->in[0];
+        return true;
+    }
+    return scaled->op == OP_Mul && with_scalar(r, scaled, 0.7071067811865476, ret_x);
+}
+
+bool fuse_gelu(struct rewrite *r, uint32_t node)
+{
+    const struct node *n = &r->g->nodes[node];
+    uint32_t x, inner, half;
+    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct node *other = rewrite_maker(r, n->in[1 - k]);
+        const struct node *product = rewrite_only_maker(r, n->in[k], OP_Mul);
+        /* (x * 0.5) * term */
+        bool halved = other && other->op == OP_Mul && plain(other) && with_scalar(r, other, 0.5, &half);
+        if (erf_term(r, n->in[k], &x) && halved && half == x)
+            return become(r, node, OP_Gelu, &x, 1);
+        if (!plain(product))
+            continue;
+        /* (x * term) * 0.5 */
+        for (uint32_t i = 0; with_scalar(r, n, 0.5, &inner) && inner == n->in[k] && i < 2; i++) {
+            if (erf_term(r, product->in[i], &x) && product->in[1 - i] == x)
+                return become(r, node, OP_Gelu, &x, 1);
+        }
+        /* x * (0.5 * term) */
+        if (with_scalar(r, product, 0.5, &inner) && erf_term(r, inner, &x) && n->in[1 - k] == x)
+            return become(r, node, OP_Gelu, &x, 1);
+    }
+    return false;
+}
+
+/* ---- layer norm over the last axis ------------------------------------------------------------------------------------------- */
+
+/* ReduceMean over the last axis, kept; gives its input. */
+static bool last_mean(const struct rewrite *r, uint32_t value, uint32_t *ret_x)
+{
+    const struct node *n = rewrite_maker(r, value);
+    if (!n || n->op != OP_ReduceMean || !node_int(n, ATTR_keepdims, 1) || n->in_count != 2)
+        return false;
+    const struct value *axes = &r->g->values[n->in[1]];
+    int32_t rank = rewrite_fact(r, n->in[0])->shape.rank;
+    if (!axes->data || axes->dtype != PEN_DTYPE_I64 || axes->bytes != sizeof(int64_t) || rank < 1)
+        return false;
+    *ret_x = n->in[0];
+    return shape_axis(*(const int64_t *)axes->data, rank) == rank - 1;
+}
+
+/* (x - mean(x)); gives x. */
+static bool centred(const struct rewrite *r, uint32_t value, uint32_t *ret_x)
+{
+    const struct node *n = rewrite_maker(r, value);
+    uint32_t x;
+    if (!n || n->op != OP_Sub || !plain(n) || !last_mean(r, n->in[1], &x) || x != n->in[0])
+        return false;
+    *ret_x = x;
+    return true;
+}
+
+/* d * d or d ^ 2. */
+static bool squared(const struct rewrite *r, uint32_t value, uint32_t *ret_d)
+{
+    const struct node *n = rewrite_maker(r, value);
+    float two;
+    if (!plain(n) || !((n->op == OP_Pow && rewrite_scalar(r, n->in[1], &two) && near(two, 2)) ||
+                       (n->op == OP_Mul && n->in[0] == n->in[1])))
+        return false;
+    *ret_d = n->in[0];
+    return true;
+}
+
+/* sqrt(mean(d^2) + epsilon); gives d and epsilon. */
+static bool deviation(const struct rewrite *r, uint32_t value, uint32_t *ret_d, float *ret_epsilon)
+{
+    const struct node *root = rewrite_maker(r, value);
+    const struct node *add = root && root->op == OP_Sqrt ? rewrite_maker(r, root->in[0]) : NULL;
+    uint32_t square;
+    for (uint32_t k = 0; plain(add) && add->op == OP_Add && k < 2; k++) {
+        if (rewrite_scalar(r, add->in[k], ret_epsilon) && last_mean(r, add->in[1 - k], &square))
+            return squared(r, square, ret_d);
+    }
+    return false;
+}
+
+/* A constant vector along the last axis of x. */
+static bool along_last(const struct rewrite *r, uint32_t value, uint32_t x)
+{
+    const struct shape *s = &rewrite_fact(r, x)->shape;
+    return s->rank > 0 && s->dim[s->rank - 1] > 0 && rewrite_floats(r, value, s->dim[s->rank - 1]) &&
+           r->g->values[value].shape.rank == 1;
+}
+
+bool fuse_layer_norm(struct rewrite *r, uint32_t node)
+{
+    const struct node *add = &r->g->nodes[node];
+    uint32_t d, d2, x;
+    float epsilon;
+    if (add->op != OP_Add || !plain(add) || rewrite_fact(r, add->out[0])->dtype != PEN_DTYPE_F32)
+        return false;
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t bias = add->in[k & 1];
+        const struct node *mul = rewrite_only_maker(r, add->in[1 - (k & 1)], OP_Mul);
+        if (!plain(mul))
+            continue;
+        uint32_t gain = mul->in[k >> 1];
+        const struct node *div = rewrite_only_maker(r, mul->in[1 - (k >> 1)], OP_Div);
+        if (!plain(div) || !deviation(r, div->in[1], &d, &epsilon) || !centred(r, div->in[0], &x))
+            continue;
+        /* the deviation may be taken of a second x - mean(x), written out again */
+        bool same = d == div->in[0] || (centred(r, d, &d2) && d2 == x);
+        if (!same || !along_last(r, gain, x) || !along_last(r, bias, x))
+            continue;
+        uint32_t in[3] = {x, gain, bias};
+        if (!become(r, node, OP_LayerNormalization, in, 3))
+            return false;
+        uint32_t made = r->g->node_count - 1;
+        enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
+        if (status == PEN_OK)
+            status = graph_attr_int(r->g, made, ATTR_axis, -1);
+        return status == PEN_OK || rewrite_failed(r, status);
+    }
+    return false;
+}

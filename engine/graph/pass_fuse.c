@@ -1,0 +1,44 @@
+#include "graph/fuse.h"
+
+/* Patterns before activations: a Sigmoid that gates its own input must not vanish into the operator before it. */
+static void fuse_node(struct rewrite *r, uint32_t node, struct pass_report *report)
+{
+    if (fuse_swish(r, node) || fuse_hard_swish(r, node) || fuse_gelu(r, node) || fuse_layer_norm(r, node))
+        return;
+    if (fuse_pad(r, node))
+        report->pads++;
+    if (fuse_batch_norm(r, node)) {
+        report->batch_norms++;
+        return;
+    }
+    if (fuse_channel_mul_add(r, node) || fuse_gemm(r, node))
+        return;
+}
+
+static void fuse_all(struct rewrite *r, struct pass_report *report)
+{
+    uint32_t count = r->g->node_count;
+    for (uint32_t i = 0; i < count && r->status == PEN_OK; i++) {
+        if (!r->g->nodes[i].dead && r->g->nodes[i].in_count > 0 && r->g->nodes[i].out_count > 0)
+            fuse_node(r, i, report);
+    }
+    for (uint32_t i = 0; i < r->g->node_count && r->status == PEN_OK; i++) {
+        if (!r->g->nodes[i].dead && r->g->nodes[i].in_count > 0 && r->g->nodes[i].out_count > 0)
+            report->activations += fuse_activation(r, i);
+    }
+}
+
+enum pen_status pass_fuse(struct graph *g, struct pass_report *report, struct pen_error *reterr)
+{
+    struct rewrite r;
+    struct pass_report ignored = {0};
+    enum pen_status status = rewrite_init(&r, g, false, reterr);
+    if (status != PEN_OK)
+        return status;
+    fuse_all(&r, report ? report : &ignored);
+    status = r.status;
+    rewrite_fini(&r);
+    if (status == PEN_OK)
+        status = graph_compact(g);
+    return status == PEN_OK ? status : pen_error_set(reterr, status, "no memory to fuse operators");
+}
