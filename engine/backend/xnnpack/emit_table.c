@@ -69,6 +69,10 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Unsqueeze] = &emit_view,
     [OP_Dropout] = &emit_view,
 
+    [OP_Resize] = &emit_resize,
+    [OP_LRN] = &emit_lrn,
+    [OP_ArgMax] = &emit_arg,
+    [OP_ArgMin] = &emit_arg,
     [OP_ConvTranspose] = &emit_deconv,
     [OP_Pad] = &emit_pad,
     [OP_LayerNormalization] = &emit_norm,

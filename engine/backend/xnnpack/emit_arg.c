@@ -1,0 +1,78 @@
+#include "backend/xnnpack/emitters.h"
+
+/* ArgMax and ArgMin of f32 over one axis: x is [outer, axis, inner], y is i64 [outer, inner]. */
+struct arg {
+    size_t outer, axis, inner;
+    bool least, last; /* smallest instead of largest; of equals the last */
+};
+
+struct arg_job {
+    const struct arg *q;
+    const float *x;
+    int64_t *y;
+};
+
+static bool arg_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *x = node_in(g, n, 0);
+    if (!dtype_is(x, PEN_DTYPE_F32)) {
+        return refuse(ret_reason, "only f32");
+    }
+    return (x->shape.rank > 0 && shape_axis(node_int(n, ATTR_axis, 0), x->shape.rank) >= 0) ||
+           refuse(ret_reason, "axis out of range");
+}
+
+static void arg_task(void *context, size_t unit)
+{
+    const struct arg_job *j = context;
+    const struct arg *q = j->q;
+    for (size_t i = 0; i < q->inner; i++) {
+        const float *x = j->x + unit * q->axis * q->inner + i;
+        float best = x[0];
+        size_t at = 0;
+        for (size_t a = 1; a < q->axis; a++) {
+            float v = x[a * q->inner];
+            bool better = q->least ? v < best : v > best;
+            if (better || (q->last && v == best) || (v != v && best == best)) { /* the first NaN wins, as in NumPy */
+                best = v;
+                at = a;
+            }
+        }
+        j->y[unit * q->inner + i] = (int64_t)at;
+    }
+}
+
+static enum pen_status arg_run(struct step *s, struct run *r)
+{
+    const struct arg *q = s->state;
+    struct arg_job j = {q, s->in[0], s->out[0]};
+    parallel(r, arg_task, &j, q->outer);
+    return PEN_OK;
+}
+
+static enum pen_status arg_build(struct build *b)
+{
+    const struct shape *x = &build_in(b, 0)->shape;
+    struct arg *q = build_alloc(b, sizeof *q);
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    int32_t axis = shape_axis(node_int(b->n, ATTR_axis, 0), x->rank);
+    q->outer = q->inner = 1;
+    for (int32_t d = 0; d < x->rank; d++) {
+        if (d != axis) {
+            *(d < axis ? &q->outer : &q->inner) *= (size_t)x->dim[d];
+        }
+    }
+    q->axis = (size_t)x->dim[axis];
+    q->least = b->n->op == OP_ArgMin;
+    q->last = node_int(b->n, ATTR_select_last_index, 0) != 0;
+    if (q->axis == 0 || shape_elements(&build_out(b, 0)->shape) != (int64_t)(q->outer * q->inner)) {
+        return build_fail(b, PEN_ERR_UNSUPPORTED, "the result has another size");
+    }
+    b->step->state = q;
+    b->step->run = arg_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_arg = {arg_supports, NULL, arg_build};

@@ -1,0 +1,252 @@
+#include <math.h>
+
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
+
+/*
+ * Resize, any rank, axis by axis: each changed axis has a table of neighbours and weights per output position, made once per shape. y[outer, i, inner] = sum of
+ * w * x[outer, neighbour, inner]. Axes that shrink most go first. Nearest, linear, cubic; antialiasing widens the table.
+ */
+struct axis {
+    size_t outer, in, out, inner;
+    size_t taps;
+    int32_t *at;   /* [out, taps], clamped */
+    float *weight; /* [out, taps] */
+};
+
+struct resize {
+    struct axis axes[PEN_MAX_RANK];
+    uint32_t count;
+    size_t half[2], elements; /* scratch of the steps between; elements of the output */
+};
+
+enum mode { NEAREST, LINEAR, CUBIC };
+
+static bool resize_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *x = node_in(g, n, 0), *scales = node_in(g, n, 2), *sizes = node_in(g, n, 3);
+    if (!dtype_is(x, PEN_DTYPE_F32)) {
+        return refuse(ret_reason, "only f32");
+    }
+    if (node_text_is(n, ATTR_coordinate_transformation_mode, "tf_crop_and_resize", false) ||
+        !node_text_is(n, ATTR_keep_aspect_ratio_policy, "stretch", true)) {
+        return refuse(ret_reason, "crops or aspect policies");
+    }
+    bool by_scale =
+        scales != NULL && scales->data != NULL && shape_elements(&scales->shape) > 0 && scales->dtype == PEN_DTYPE_F32;
+    bool by_size =
+        sizes != NULL && sizes->data != NULL && shape_elements(&sizes->shape) > 0 && sizes->dtype == PEN_DTYPE_I64;
+    return by_scale || by_size || refuse(ret_reason, "scales or sizes are not constant");
+}
+
+static double source_of(const struct node *n, double in, double out, double scale, double i)
+{
+    const enum attr_key key = ATTR_coordinate_transformation_mode;
+    if (node_text_is(n, key, "asymmetric", false)) {
+        return i / scale;
+    }
+    if (node_text_is(n, key, "align_corners", false)) {
+        double length = scale * in; /* not rounded, as the standard's own reference has it */
+        return length == 1.0 ? 0.0 : i * (in - 1.0) / (length - 1.0);
+    }
+    if (node_text_is(n, key, "pytorch_half_pixel", false)) {
+        return out == 1.0 ? 0.0 : (i + 0.5) / scale - 0.5;
+    }
+    if (node_text_is(n, key, "half_pixel_symmetric", false)) {
+        return in / 2.0 * (1.0 - out / (scale * in)) + (i + 0.5) / scale - 0.5;
+    }
+    return (i + 0.5) / scale - 0.5;
+}
+
+static double nearest_of(const struct node *n, double x)
+{
+    if (node_text_is(n, ATTR_nearest_mode, "floor", false)) {
+        return floor(x);
+    }
+    if (node_text_is(n, ATTR_nearest_mode, "ceil", false)) {
+        return ceil(x);
+    }
+    return node_text_is(n, ATTR_nearest_mode, "round_prefer_ceil", false) ? floor(x + 0.5) : ceil(x - 0.5);
+}
+
+/* Keys' cubic convolution kernel. */
+static double cubic(double t, double a)
+{
+    t = fabs(t);
+    if (t <= 1.0) {
+        return ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
+    }
+    return t < 2.0 ? ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a : 0.0;
+}
+
+static enum mode mode_of(const struct node *n)
+{
+    return node_text_is(n, ATTR_mode, "linear", false)  ? LINEAR
+           : node_text_is(n, ATTR_mode, "cubic", false) ? CUBIC
+                                                        : NEAREST;
+}
+
+/* Weights of the neighbours of one position, normalised. */
+static void weigh(const struct node *n, struct axis *a, size_t i, double x, double stretch)
+{
+    double coefficient = (double)node_float(n, ATTR_cubic_coeff_a, -0.75f), sum = 0.0;
+    bool exclude = node_int(n, ATTR_exclude_outside, 0) != 0, is_cubic = mode_of(n) == CUBIC;
+    double first = floor(x) - (double)(a->taps / 2) + 1.0;
+    for (size_t k = 0; k < a->taps; k++) {
+        double at = first + (double)k, distance = (at - x) * stretch;
+        double w = is_cubic ? cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
+        bool outside = at < 0.0 || at >= (double)a->in;
+        sum += exclude && outside ? 0.0 : w;
+    }
+    for (size_t k = 0; k < a->taps; k++) {
+        double at = first + (double)k, distance = (at - x) * stretch;
+        double w = is_cubic ? cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
+        bool outside = at < 0.0 || at >= (double)a->in;
+        a->weight[i * a->taps + k] = (exclude && outside) || sum == 0.0 ? 0.0f : (float)(w / sum);
+        a->at[i * a->taps + k] = (int32_t)(at < 0.0 ? 0.0 : at >= (double)a->in ? (double)a->in - 1.0 : at);
+    }
+}
+
+static bool table_make(struct build *b, struct axis *a, double scale)
+{
+    enum mode mode = mode_of(b->n);
+    double stretch = node_int(b->n, ATTR_antialias, 0) != 0 && mode != NEAREST && scale < 1.0 ? scale : 1.0;
+    double reach = (mode == CUBIC ? 2.0 : 1.0) / stretch;
+    if (!(scale > 0.0) || reach > 4096.0 || a->in > INT32_MAX) {
+        return false;
+    }
+    a->taps = mode == NEAREST ? 1 : 2 * (size_t)ceil(reach);
+    a->at = build_alloc(b, a->out * a->taps * sizeof *a->at);
+    a->weight = build_alloc(b, a->out * a->taps * sizeof *a->weight);
+    if (a->at == NULL || a->weight == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < a->out; i++) {
+        double x = source_of(b->n, (double)a->in, (double)a->out, scale, (double)i);
+        if (mode == NEAREST) {
+            double at = nearest_of(b->n, x);
+            a->at[i] = (int32_t)(at < 0.0 ? 0.0 : at >= (double)a->in ? (double)a->in - 1.0 : at);
+            a->weight[i] = 1.0f;
+        } else {
+            weigh(b->n, a, i, x, stretch);
+        }
+    }
+    return true;
+}
+
+struct axis_job {
+    const struct axis *a;
+    const float *x;
+    float *y;
+};
+
+/* One output position of one outer index: inner floats; or, when the axis is the last, a whole row of positions. */
+static void axis_task(void *context, size_t unit)
+{
+    const struct axis_job *j = context;
+    const struct axis *a = j->a;
+    const struct own *own = isa_own();
+    if (a->inner == 1) {
+        const float *x = j->x + unit * a->in;
+        float *y = j->y + unit * a->out;
+        for (size_t i = 0; i < a->out; i++) {
+            float sum = 0.0f;
+            for (size_t k = 0; k < a->taps; k++) {
+                sum += a->weight[i * a->taps + k] * x[a->at[i * a->taps + k]];
+            }
+            y[i] = a->taps == 1 ? x[a->at[i]] : sum;
+        }
+        return;
+    }
+    size_t o = unit / a->out, i = unit % a->out;
+    const float *x = j->x + o * a->in * a->inner;
+    float *y = j->y + unit * a->inner;
+    for (size_t k = 0; k < a->taps; k++) {
+        const float *from = x + (size_t)a->at[i * a->taps + k] * a->inner;
+        float w = a->weight[i * a->taps + k];
+        if (k == 0) {
+            own->affine(from, y, a->inner, 0.0f, w, NULL, NULL);
+        } else if (w != 0.0f) {
+            own->axpy(y, from, a->inner, w);
+        }
+    }
+}
+
+static enum pen_status resize_run(struct step *s, struct run *r)
+{
+    const struct resize *q = s->state;
+    const float *x = s->in[0];
+    for (uint32_t i = 0; i < q->count; i++) {
+        const struct axis *a = &q->axes[i];
+        float *y = i + 1 == q->count ? s->out[0] : (float *)(void *)((uint8_t *)s->scratch + q->half[i % 2]);
+        struct axis_job j = {a, x, y};
+        parallel(r, axis_task, &j, a->inner == 1 ? a->outer : a->outer * a->out);
+        x = y;
+    }
+    return PEN_OK;
+}
+
+/* The factor of one axis of x as given by scales or sizes; false when they do not name it: it keeps its size. */
+static bool factor_of(const struct build *b, int32_t d, int64_t in, double *ret_scale)
+{
+    const struct fact *scales = build_in(b, 2), *sizes = build_in(b, 3);
+    bool by_size = sizes != NULL && shape_elements(&sizes->shape) > 0;
+    const struct fact *from = by_size ? sizes : scales;
+    uint32_t count = 0;
+    const int64_t *axes = node_ints(b->n, ATTR_axes, &count);
+    int64_t at = d;
+    for (uint32_t i = 0; axes != NULL && i < count; i++) {
+        if (shape_axis(axes[i], build_in(b, 0)->shape.rank) == d) {
+            at = -1 - (int64_t)i;
+        }
+    }
+    if (axes != NULL && at >= 0) {
+        return false;
+    }
+    at = axes != NULL ? -1 - at : at;
+    if (at >= shape_elements(&from->shape)) {
+        return false;
+    }
+    *ret_scale =
+        by_size ? (double)((const int64_t *)from->data)[at] / (double)in : (double)((const float *)from->data)[at];
+    return true;
+}
+
+static enum pen_status resize_build(struct build *b)
+{
+    const struct shape *x = &build_in(b, 0)->shape, *y = &build_out(b, 0)->shape;
+    struct resize *q = build_alloc(b, sizeof *q);
+    if (q == NULL || x->rank != y->rank) {
+        return build_fail(b, q == NULL ? PEN_ERR_NO_MEMORY : PEN_ERR_SHAPE,
+                          "input and output differ in rank, or no memory");
+    }
+    struct shape now = *x;
+    size_t most = 0;
+    for (int32_t d = 0; d < x->rank; d++) {
+        double scale = 1.0;
+        bool named = factor_of(b, d, x->dim[d], &scale);
+        if (x->dim[d] == y->dim[d] && (!named || scale == 1.0)) {
+            continue;
+        }
+        struct axis *a = &q->axes[q->count++];
+        *a = (struct axis){.outer = 1, .in = (size_t)x->dim[d], .out = (size_t)y->dim[d], .inner = 1};
+        for (int32_t k = 0; k < x->rank; k++) {
+            *(k < d ? &a->outer : &a->inner) *= k == d ? 1 : (size_t)now.dim[k];
+        }
+        now.dim[d] = y->dim[d];
+        most = (size_t)shape_elements(&now) > most ? (size_t)shape_elements(&now) : most;
+        if (!named || !table_make(b, a, scale)) {
+            return build_fail(b, PEN_ERR_UNSUPPORTED, "this scale, or no memory for its table");
+        }
+    }
+    b->step->state = q;
+    b->step->run = resize_run;
+    if (q->count == 0) {
+        return emit_view.build(b);
+    }
+    q->half[1] = (most * sizeof(float) + 127) / 64 * 64;
+    b->step->scratch_bytes = q->count > 1 ? 2 * q->half[1] : 0;
+    return PEN_OK;
+}
+
+const struct emitter emit_resize = {resize_supports, NULL, resize_build};
