@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "submit.h"
 
 static void bad_message(struct broker *broker, const char *reason)
 {
@@ -104,6 +105,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     log_hello(worker);
     broker_welcome(broker, broker->workers, message->peer, PEN_OK, "");
     broker->schedule = true;
+    submit_waiting(broker);
 }
 
 /* ---- results ---- */
@@ -211,6 +213,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     }
     log_hello(worker);
     broker->schedule = true;
+    submit_waiting(broker);
 }
 
 static void on_heartbeat(struct broker *broker, struct worker *worker, struct message *message,

@@ -8,6 +8,7 @@
 #include "control.pb-c.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
 
@@ -21,6 +22,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->now_us = broker->started_us = broker->beat_us = clock();
     broker->probe_us = broker->wake_us = broker->drain_refuse_us = broker->drain_end_us = UINT64_MAX;
     TAILQ_INIT(&broker->lookups);
+    lobby_init(&broker->lobby);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
     if (jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
@@ -47,6 +49,7 @@ static void drop_jobs(struct broker *broker)
 void broker_fini(struct broker *broker)
 {
     drop_jobs(broker);
+    lobby_fini(&broker->lobby);
     sessions_fini(&broker->sessions);
     fleet_fini(&broker->fleet);
     models_fini(&broker->models);
@@ -354,6 +357,8 @@ static void beat(struct broker *broker)
     replies_age(&broker->sessions, broker->now_us);
     check_lanes(broker);
     check_orphans(broker);
+    if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
+        submit_waiting(broker);
     report_drops(broker);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
 }
@@ -415,6 +420,7 @@ void broker_drain(struct broker *broker)
     broker->drain_end_us = broker->drain_refuse_us + (uint64_t)broker->options->drain_timeout_us;
     log_event(LOG_INFO, "drain", "jobs=%" PRIu64 " delay_us=%" PRId64 " timeout_us=%" PRId64, broker->live,
               broker->options->drain_delay_us, broker->options->drain_timeout_us);
+    submit_waiting(broker); /* told that no worker came */
 }
 
 bool broker_drained(const struct broker *broker)

@@ -17,6 +17,7 @@
 #include "frame.h"
 #include "heap.h"
 #include "job.h"
+#include "lobby.h"
 #include "model.h"
 #include "options.h"
 #include "port.h"
@@ -47,6 +48,7 @@ struct broker {
     struct table flights;
     struct heap deadlines;
     struct job_list lookups; /* asked of Redis, oldest first */
+    struct lobby lobby;      /* came before their workers */
     struct cache *cache;
     struct stats stats;
 

@@ -105,6 +105,8 @@ static void on_cancel(struct broker *broker, struct session *session, struct mes
     struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
+    else if (!job && env->job.client == session->uuid)
+        submit_cancel(broker, session, env);
 }
 
 static void on_ack(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,

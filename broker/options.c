@@ -46,6 +46,9 @@ static const struct setting table[] = {
      "how long a client's jobs outlive its connection"},
     {"worker-wait", SETTING_DURATION, AT(worker_wait_us), "10s", "us", 0, HOUR, NULL,
      "how long jobs of a model whose last worker has gone wait for another"},
+    {"restart-wait", SETTING_DURATION, AT(restart_wait_us), "2s", "us", 0, HOUR, NULL,
+     "after the start: how long jobs wait that are here before any worker, or sent again by a client that was here "
+     "before"},
     {"replies-bytes", SETTING_BYTES, AT(replies_bytes), "64MiB", "bytes", 0, 1024 * GIB, NULL,
      "replies kept until their clients acknowledge them"},
     {"replies-age", SETTING_DURATION, AT(replies_age_us), "30s", "us", 0, HOUR, NULL,

@@ -19,7 +19,7 @@ struct options {
     int64_t cache_ttl_us, cache_deadline_us, cache_value_bytes;
     const char *cache_namespace;
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
-    int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us;
+    int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
     int64_t max_attempts;
     int64_t drain_delay_us, drain_timeout_us;

@@ -250,6 +250,15 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     return PEN_OK;
 }
 
+/* Nobody offers the model yet, but the broker is young: the worker may be on its way back. Fresh jobs wait only while no worker is here at all. */
+static bool may_wait(const struct broker *broker, const struct envelope *env, const struct admission *admission,
+                     enum pen_status status)
+{
+    return !admission->model && (status == PEN_ERR_UNAVAILABLE || status == PEN_ERR_NOT_FOUND) && !broker->draining &&
+           broker->now_us - broker->started_us < (uint64_t)broker->options->restart_wait_us &&
+           (broker->models.count == 0 || (env->flags & FRAME_FLAG_RESENT));
+}
+
 void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
                 struct message *message)
 {
@@ -265,6 +274,9 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     enum pen_status status = accept_job(broker, session, env, meta, message, &job_meta, &admission, &error);
     if (status == PEN_OK)
         return;
+    if (may_wait(broker, env, &admission, status) &&
+        lobby_keep(&broker->lobby, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes))
+        return;
     uint64_t hint_us = 0;
     if (status == PEN_ERR_BUSY && admission.model)
         hint_us = dispatch_wait_hint_us(broker, admission.model);
@@ -274,4 +286,47 @@ void submit_job(struct broker *broker, struct session *session, const struct env
         pen_error_set(&error, status, "the job was refused: %s", pen_status_name(status));
     answer_refusal(broker, session, env, job_meta && strlen(job_meta->model) < 256 ? job_meta->model : "", hint_us,
                    &error);
+}
+
+static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
+                   const char *text)
+{
+    struct pen_error error = {.status = PEN_OK};
+    pen_error_set(&error, status, "%s", text);
+    answer_refusal(broker, session, env, "", 0, &error);
+}
+
+static void submit_again(struct broker *broker, struct lobby_entry *entry)
+{
+    struct envelope *env = &entry->env;
+    struct session *session = session_find(&broker->sessions, env->job.client);
+    uint64_t waited_us = broker->now_us - entry->since_us;
+    if (!session)
+        return; /* it said goodbye meanwhile */
+    if (env->deadline_us != 0 && env->deadline_us <= waited_us) {
+        refuse(broker, session, env, PEN_ERR_DEADLINE,
+               "the deadline passed before a worker came that offers the model");
+        return;
+    }
+    env->deadline_us -= env->deadline_us ? waited_us : 0;
+    const uint8_t *header = zmq_msg_data(&entry->message.frames[0]);
+    submit_job(broker, session, env, header + header[5], &entry->message); /* byte 5: where the meta begins */
+}
+
+void submit_waiting(struct broker *broker)
+{
+    /* Those that must wait on go to the end: each is judged once. */
+    for (uint64_t left = broker->lobby.count; left > 0; left--) {
+        struct lobby_entry *entry = lobby_take(&broker->lobby);
+        if (!entry)
+            return;
+        submit_again(broker, entry);
+        lobby_entry_free(entry);
+    }
+}
+
+void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env)
+{
+    if (lobby_remove(&broker->lobby, env->job))
+        refuse(broker, session, env, PEN_ERR_CANCELLED, "the client cancelled the job");
 }

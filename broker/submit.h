@@ -10,5 +10,9 @@
 /* env and meta have been decoded from frame 0 of the message; its frames may be moved out. */
 void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
                 struct message *message);
+/* Judges the jobs of the lobby again: a worker came, or the wait is over. */
+void submit_waiting(struct broker *broker);
+/* A job that waits in the lobby is answered CANCELLED; any other id is none of the lobby's. */
+void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env);
 
 #endif

@@ -122,6 +122,7 @@ Test(admit, dynamic_dimensions_tags_and_versions_are_taken)
 Test(admit, without_any_worker_it_says_so)
 {
     struct desk *desk = desk_new();
+    desk->options.restart_wait_us = 0; /* otherwise: test_lobby.c */
     desk_open(desk);
     desk_client(desk, 1, 0xABC);
     desk_submit(desk, 1, &(struct wire_job){.id = {0xABC, 1}, .model = "plain"});
