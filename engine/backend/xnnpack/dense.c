@@ -232,6 +232,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     const struct dense *d = b->d;
     const struct dense_item *i = b->item;
     size_t mr = isa_own()->gemm_mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
+    const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + c * d->k + b->k0 * d->nr,
                           .next = next,
                           .bias = i->bias != NULL ? i->bias + c : NULL,
@@ -241,8 +242,8 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .y = i->y + row * d->y_stride + c,
                           .y_stride = d->y_stride,
                           .sum_stride = d->sum_stride,
-                          .sum = i->sum != NULL ? i->sum + row * d->sum_stride + c : NULL,
-                          .first = b->k0 == 0,
+                          .sum = i->sum != NULL && !onto ? i->sum + row * d->sum_stride + c : NULL,
+                          .first = b->k0 == 0 && !onto,
                           .last = b->k0 + b->kc == d->k,
                           .min = d->min,
                           .max = d->max};

@@ -52,7 +52,7 @@ void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_s
 size_t dense_scratch_bytes(const struct dense *d, size_t threads);
 /* One product of several with the same shape. */
 struct dense_item {
-    const float *x, *panels, *bias, *sum; /* bias and sum may be NULL */
+    const float *x, *panels, *bias, *sum; /* bias and sum may be NULL; without a bias sum may be y itself */
     float *y;
 };
 /* scratch: dense_scratch_bytes for at least the pool's threads. */

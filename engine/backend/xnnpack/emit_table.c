@@ -69,6 +69,8 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Unsqueeze] = &emit_view,
     [OP_Dropout] = &emit_view,
 
+    [OP_LSTM] = &emit_rnn,
+    [OP_GRU] = &emit_rnn,
     [OP_Resize] = &emit_resize,
     [OP_LRN] = &emit_lrn,
     [OP_ArgMax] = &emit_arg,

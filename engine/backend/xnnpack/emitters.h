@@ -27,6 +27,7 @@ extern const struct emitter emit_batch_norm; /* BatchNormalization */
 extern const struct emitter emit_pad;        /* Pad */
 extern const struct emitter emit_resize;     /* Resize */
 extern const struct emitter emit_lrn;        /* LRN */
+extern const struct emitter emit_rnn;        /* LSTM, GRU */
 extern const struct emitter emit_arg;        /* ArgMax, ArgMin */
 
 #endif

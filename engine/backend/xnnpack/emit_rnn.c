@@ -1,0 +1,321 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
+
+/*
+ * LSTM and GRU with constant weights and their own activations. The inputs of all steps go through one matrix product; then step by step the hidden state
+ * goes through another that adds to it, and the cell follows. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
+ */
+#define DIRECTIONS_MAX 2
+#define POOL_MACS      1000000 /* a smaller product is done before threads wake up */
+
+/* Offsets into one packed block, for each direction. */
+struct packed_rnn {
+    size_t inputs, hidden, gates;
+    size_t input_at[DIRECTIONS_MAX];  /* [inputs, gates * hidden] with the biases that can be added there */
+    size_t hidden_at[DIRECTIONS_MAX]; /* [hidden, gates * hidden]; GRU: [hidden, 2 * hidden] */
+    size_t last_at[DIRECTIONS_MAX];   /* GRU: [hidden, hidden] of the h gate */
+};
+
+struct rnn {
+    const struct packed_rnn *p;
+    bool gru, reset_after; /* linear_before_reset */
+    int direction;         /* 0 forward, 1 reverse, 2 both */
+    size_t steps, batch;
+    struct dense input, hidden, last;
+    size_t gates_at, state_at, cell_at, part_at; /* offsets into scratch */
+};
+
+static size_t directions_of(const struct node *n)
+{
+    return node_text_is(n, ATTR_direction, "bidirectional", false) ? 2 : 1;
+}
+
+static bool own_activations(const struct node *n)
+{
+    static const char *const names[2][3] = {{"Sigmoid", "Tanh", "Tanh"}, {"Sigmoid", "Tanh", NULL}};
+    const struct attr *a = node_attr(n, ATTR_activations);
+    size_t each = n->op == OP_LSTM ? 3 : 2;
+    if (a != NULL && a->count != each * directions_of(n)) {
+        return false;
+    }
+    for (uint32_t i = 0; a != NULL && i < a->count; i++) {
+        const char *want = names[n->op == OP_GRU][i % each];
+        if (a->texts[i].bytes != strlen(want) || memcmp(a->texts[i].text, want, strlen(want)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool rnn_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    if (!all_f32(g, n) || node_in(g, n, 4) != NULL) {
+        return refuse(ret_reason, "lengths of sequences, or not f32");
+    }
+    if (!in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
+        return refuse(ret_reason, "weights are not constant");
+    }
+    bool plain = node_attr(n, ATTR_clip) == NULL && node_int(n, ATTR_input_forget, 0) == 0 &&
+                 node_int(n, ATTR_layout, 0) == 0 && node_in(g, n, 7) == NULL;
+    const struct shape *w = &node_in(g, n, 1)->shape, *r = &node_in(g, n, 2)->shape;
+    int64_t gates = n->op == OP_LSTM ? 4 : 3;
+    bool fits = w->rank == 3 && r->rank == 3 && w->dim[0] == (int64_t)directions_of(n) && r->dim[0] == w->dim[0] &&
+                r->dim[1] == w->dim[1] && r->dim[1] == gates * r->dim[2] && shape_elements(w) > 0 &&
+                shape_elements(r) > 0;
+    return (plain && fits && own_activations(n)) ||
+           refuse(ret_reason, "peepholes, clipping, batch first or other activations");
+}
+
+static uint8_t *piece_add(uint8_t *base, size_t *at, size_t k, size_t n, size_t *ret_at)
+{
+    *ret_at = *at;
+    *at += dense_weights_bytes(k, n);
+    return base + *ret_at;
+}
+
+/* One direction: w [gates h, inputs], r [gates h, h], bias [2 gates h] or NULL. */
+static void direction_pack(struct packed_rnn *p, size_t d, size_t *at, const float *w, const float *r,
+                           const float *bias, bool gru, bool after, float *sum)
+{
+    size_t h = p->hidden, all = p->gates * h, first = gru ? 2 * h : all;
+    for (size_t i = 0; i < all; i++) {
+        bool apart = gru && after && i >= 2 * h; /* the h gate's second bias is inside of the reset */
+        sum[i] = bias == NULL ? 0.0f : bias[i] + (apart ? 0.0f : bias[all + i]);
+    }
+    uint8_t *base = (uint8_t *)p;
+    dense_pack((void *)piece_add(base, at, p->inputs, all, &p->input_at[d]), w, 1, p->inputs, sum, p->inputs, all);
+    dense_pack((void *)piece_add(base, at, h, first, &p->hidden_at[d]), r, 1, h, NULL, h, first);
+    if (gru) {
+        const float *inside = after && bias != NULL ? bias + all + 2 * h : NULL;
+        dense_pack((void *)piece_add(base, at, h, h, &p->last_at[d]), r + 2 * h * h, 1, h, inside, h, h);
+    }
+}
+
+static enum pen_status rnn_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                struct pen_error *reterr)
+{
+    const struct value *w = node_in(g, n, 1), *r = node_in(g, n, 2), *bias = node_in(g, n, 3);
+    bool gru = n->op == OP_GRU, after = node_int(n, ATTR_linear_before_reset, 0) != 0;
+    size_t gates = gru ? 3 : 4, h = (size_t)r->shape.dim[2], inputs = (size_t)w->shape.dim[2],
+           directions = directions_of(n);
+    if (bias != NULL && shape_elements(&bias->shape) != (int64_t)(directions * 2 * gates * h)) {
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "xnnpack: node %s: the bias has another size", n->name);
+    }
+    size_t at = (sizeof(struct packed_rnn) + 63) / 64 * 64;
+    size_t each =
+        dense_weights_bytes(inputs, gates * h) + dense_weights_bytes(h, gates * h) + dense_weights_bytes(h, h);
+    struct packed_rnn *p = aligned_alloc(64, at + directions * each);
+    float *sum = malloc(gates * h * sizeof *sum);
+    if (p == NULL || sum == NULL) {
+        free(p);
+        free(sum);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
+    }
+    *p = (struct packed_rnn){.inputs = inputs, .hidden = h, .gates = gates};
+    for (size_t d = 0; d < directions; d++) {
+        direction_pack(p, d, &at, (const float *)w->data + d * gates * h * inputs,
+                       (const float *)r->data + d * gates * h * h,
+                       bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL, gru, after, sum);
+    }
+    free(sum);
+    *ret_packed = p;
+    *ret_bytes = at;
+    return PEN_OK;
+}
+
+static float *scratch_at(const struct step *s, size_t at)
+{
+    return (float *)(void *)((uint8_t *)s->scratch + at);
+}
+
+/* y = x * w (+ sum). */
+static void product(const struct step *s, const struct dense *d, const struct dense_weights *w, const float *x,
+                    const float *sum, float *y, struct run *r)
+{
+    struct dense_item item = {.x = x, .panels = w->data, .bias = dense_bias(w), .sum = sum, .y = y};
+    struct run alone = {.pool = d->m * d->k * d->n >= POOL_MACS ? r->pool : NULL, .error = r->error};
+    dense_run(d, &item, 1, s->scratch, &alone);
+}
+
+static const struct dense_weights *weights_at(const struct rnn *q, size_t at)
+{
+    return (const void *)((const uint8_t *)q->p + at);
+}
+
+/* Gates of one step [batch, 4 h], already summed; c and h [batch, h] are replaced. */
+static void lstm_cell(const struct rnn *q, float *gates, float *c, float *h, float *part)
+{
+    const struct own *own = isa_own();
+    size_t n = q->p->hidden;
+    for (size_t b = 0; b < q->batch; b++) {
+        float *i = gates + b * 4 * n, *o = i + n, *f = o + n, *g = f + n;
+        own->unary(UNARY_SIGMOID, i, i, 3 * n, 0.0f, 0.0f);
+        own->unary(UNARY_TANH, g, g, n, 0.0f, 0.0f);
+        own->binary(BINARY_MUL, f, 1, c + b * n, 1, f, n);
+        own->binary(BINARY_MUL, i, 1, g, 1, i, n);
+        own->binary(BINARY_ADD, f, 1, i, 1, c + b * n, n);
+        own->unary(UNARY_TANH, c + b * n, part, n, 0.0f, 0.0f);
+        own->binary(BINARY_MUL, o, 1, part, 1, h + b * n, n);
+    }
+}
+
+/* z and r are in gates; h' = (1 - z) * candidate + z * h. */
+static void gru_blend(const struct rnn *q, const float *gates, const float *candidate, float *h)
+{
+    size_t n = q->p->hidden;
+    for (size_t b = 0; b < q->batch; b++) {
+        for (size_t i = 0; i < n; i++) {
+            float z = gates[b * 3 * n + i];
+            h[b * n + i] = (1.0f - z) * candidate[b * n + i] + z * h[b * n + i];
+        }
+    }
+}
+
+/* Gates of one step [batch, 3 h]: the inputs' share; z and r get the state's share here. part: [batch, 2 h]. */
+static void gru_cell(const struct step *s, const struct rnn *q, size_t d, float *gates, float *h, float *part,
+                     struct run *r)
+{
+    const struct own *own = isa_own();
+    size_t n = q->p->hidden;
+    float *candidate = part, *reset = part + q->batch * n;
+    product(s, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates, gates, r);
+    for (size_t b = 0; b < q->batch; b++) {
+        float *z = gates + b * 3 * n;
+        own->unary(UNARY_SIGMOID, z, z, 2 * n, 0.0f, 0.0f);
+        own->binary(BINARY_MUL, z + n, 1, h + b * n, 1, reset + b * n, n);
+    }
+    product(s, &q->last, weights_at(q, q->p->last_at[d]), q->reset_after ? h : reset, NULL, candidate, r);
+    for (size_t b = 0; b < q->batch; b++) {
+        float *c = candidate + b * n, *from = gates + b * 3 * n;
+        if (q->reset_after) {
+            own->binary(BINARY_MUL, c, 1, from + n, 1, c, n);
+        }
+        own->binary(BINARY_ADD, c, 1, from + 2 * n, 1, c, n);
+        own->unary(UNARY_TANH, c, c, n, 0.0f, 0.0f);
+    }
+    gru_blend(q, gates, candidate, h);
+}
+
+static void state_start(const struct step *s, uint32_t input, size_t d, size_t count, float *to)
+{
+    const float *from = input < s->n->in_count ? s->in[input] : NULL;
+    if (from != NULL) {
+        memcpy(to, from + d * count, count * sizeof *to);
+    } else {
+        memset(to, 0, count * sizeof *to);
+    }
+}
+
+static void state_end(const struct step *s, uint32_t output, size_t d, size_t count, const float *from)
+{
+    if (output < s->n->out_count && s->out[output] != NULL) {
+        memcpy((float *)s->out[output] + d * count, from, count * sizeof *from);
+    }
+}
+
+static void direction_run(const struct step *s, size_t d, size_t directions, struct run *r)
+{
+    const struct rnn *q = s->state;
+    size_t count = q->batch * q->p->hidden, row = q->batch * q->p->gates * q->p->hidden;
+    float *gates = scratch_at(s, q->gates_at), *h = scratch_at(s, q->state_at), *c = scratch_at(s, q->cell_at),
+          *part = scratch_at(s, q->part_at);
+    bool backwards = q->direction == 1 || d == 1;
+    state_start(s, 5, d, count, h);
+    if (!q->gru) {
+        state_start(s, 6, d, count, c);
+    }
+    product(s, &q->input, weights_at(q, q->p->input_at[d]), s->in[0], NULL, gates, r);
+    for (size_t i = 0; i < q->steps; i++) {
+        size_t t = backwards ? q->steps - 1 - i : i;
+        if (q->gru) {
+            gru_cell(s, q, d, gates + t * row, h, part, r);
+        } else {
+            product(s, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates + t * row, gates + t * row, r);
+            lstm_cell(q, gates + t * row, c, h, part);
+        }
+        if (s->n->out_count > 0 && s->out[0] != NULL) {
+            memcpy((float *)s->out[0] + (t * directions + d) * count, h, count * sizeof *h);
+        }
+    }
+    state_end(s, 1, d, count, h);
+    if (!q->gru) {
+        state_end(s, 2, d, count, c);
+    }
+}
+
+static enum pen_status rnn_run(struct step *s, struct run *r)
+{
+    size_t directions = directions_of(s->n);
+    for (size_t d = 0; d < directions; d++) {
+        direction_run(s, d, directions, r);
+    }
+    return PEN_OK;
+}
+
+static bool outputs_fit(const struct build *b, const struct rnn *q, size_t directions)
+{
+    int64_t state = (int64_t)(directions * q->batch * q->p->hidden);
+    for (uint32_t i = 0; i < b->n->out_count; i++) {
+        if (build_out(b, i) != NULL &&
+            shape_elements(&build_out(b, i)->shape) != (i == 0 ? state * (int64_t)q->steps : state)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 5; i < b->n->in_count && i < 7; i++) {
+        if (build_in(b, i) != NULL && shape_elements(&build_in(b, i)->shape) != state) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t piece(size_t *at, size_t floats)
+{
+    size_t here = *at;
+    *at += (floats * sizeof(float) + 127) / 64 * 64;
+    return here;
+}
+
+static enum pen_status rnn_build(struct build *b)
+{
+    const struct shape *x = &build_in(b, 0)->shape;
+    struct rnn *q = build_alloc(b, sizeof *q);
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    q->p = b->packed;
+    q->gru = b->n->op == OP_GRU;
+    q->reset_after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
+    q->direction = node_text_is(b->n, ATTR_direction, "reverse", false) ? 1 : 0;
+    if (x->rank != 3 || q->p == NULL || x->dim[2] != (int64_t)q->p->inputs) {
+        return build_fail(b, PEN_ERR_SHAPE, "the input does not fit the weights");
+    }
+    q->steps = (size_t)x->dim[0];
+    q->batch = (size_t)x->dim[1];
+    if (q->steps == 0 || !outputs_fit(b, q, directions_of(b->n))) {
+        return build_fail(b, PEN_ERR_UNSUPPORTED, "states or results have another size");
+    }
+    size_t h = q->p->hidden, all = q->p->gates * h, threads = build_threads(b);
+    dense_init_matrix(&q->input, q->steps * q->batch, q->p->inputs, all, q->p->inputs, threads);
+    dense_init_matrix(&q->hidden, q->batch, h, q->gru ? 2 * h : all, h, threads);
+    q->hidden.y_stride = q->hidden.sum_stride = all;
+    dense_init_matrix(&q->last, q->batch, h, h, h, threads);
+    size_t at = dense_scratch_bytes(&q->input, threads), other = dense_scratch_bytes(&q->hidden, threads);
+    at = at > other ? at : other;
+    other = dense_scratch_bytes(&q->last, threads);
+    at = at > other ? at : other;
+    q->gates_at = piece(&at, q->steps * q->batch * all);
+    q->state_at = piece(&at, q->batch * h);
+    q->cell_at = piece(&at, q->batch * h);
+    q->part_at = piece(&at, 2 * q->batch * h);
+    b->step->scratch_bytes = at;
+    b->step->state = q;
+    b->step->run = rnn_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_rnn = {rnn_supports, rnn_pack, rnn_build};
