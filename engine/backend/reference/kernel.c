@@ -162,19 +162,19 @@ double kernel_scalar(const struct kernel_call *k, uint32_t index, double def)
 
 int64_t dims_product(const struct shape *s, int32_t from, int32_t to)
 {
-    int64_t product = 1;
+    uint64_t product = 1; /* wraps only beside a dim of 0: then no loop over it runs */
     for (int32_t d = from; d < to; d++) {
-        product *= s->dim[d];
+        product *= (uint64_t)s->dim[d];
     }
-    return product;
+    return (int64_t)product;
 }
 
 void dims_strides(const struct shape *s, int64_t *ret_strides)
 {
-    int64_t stride = 1;
+    uint64_t stride = 1;
     for (int32_t d = s->rank - 1; d >= 0; d--) {
-        ret_strides[d] = stride;
-        stride *= s->dim[d];
+        ret_strides[d] = (int64_t)stride;
+        stride *= (uint64_t)s->dim[d];
     }
 }
 
