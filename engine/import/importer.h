@@ -58,4 +58,18 @@ enum pen_status onnx_value_read(const void *bytes, size_t size, enum value_kind 
 enum pen_status onnx_tensor_read(const void *bytes, size_t size, struct graph_arena *arena,
                                  struct onnx_value *ret_value, struct pen_error *reterr);
 
+/* ---- TFLite -------------------------------------------------------------------------------------------------------------------- */
+
+bool tflite_probe(const void *bytes, size_t size); /* the identifier TFL3 */
+/* As onnx_read; everything is in the one file, so that `folder` is not looked at and *ret_extra holds no files. */
+enum pen_status tflite_read(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                            struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
+
+/* ---- TensorFlow.js ------------------------------------------------------------------------------------------------------------- */
+
+bool tfjs_probe(const void *bytes, size_t size); /* a JSON object with a modelTopology and a weightsManifest */
+/* As onnx_read, for graph models and layers models; the shards lie in `folder`. */
+enum pen_status tfjs_read(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                          struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
+
 #endif

@@ -45,20 +45,35 @@ static enum pen_status file_map(const char *path, uint64_t limit, void **ret_fil
     return status;
 }
 
+/* Formats by their content; the first whose probe says yes reads the file. */
+static const struct model_format {
+    const char *name;
+    bool (*probe)(const void *bytes, size_t size);
+    enum pen_status (*read)(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                            struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
+} formats[] = {
+    {"tflite", tflite_probe, tflite_read},
+    {"onnx", onnx_probe, onnx_read},
+};
+
 static enum pen_status graph_read(struct pen_model *m, const char *path, struct pen_error *reterr)
 {
-    if (!onnx_probe(m->file, m->file_bytes)) {
-        return pen_error_set(reterr, PEN_ERR_CORRUPT,
-                             "%s is not a model this build reads: it does not start like an ONNX file", path);
+    const struct model_format *format = NULL;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0] && format == NULL; i++) {
+        format = formats[i].probe(m->file, m->file_bytes) ? &formats[i] : NULL;
     }
-    m->format = "onnx";
+    if (format == NULL) {
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "%s is not a model this build reads: it starts like none of the formats it knows", path);
+    }
+    m->format = format->name;
     char folder[4096];
     const char *slash = strrchr(path, '/');
     int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
     if ((size_t)snprintf(folder, sizeof folder, "%.*s", length, slash == NULL ? "." : path) >= sizeof folder) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path of the model is longer than %zu bytes", sizeof folder);
     }
-    return onnx_read(m->file, m->file_bytes, folder, &m->engine->limits, &m->graph, &m->extra, reterr);
+    return format->read(m->file, m->file_bytes, folder, &m->engine->limits, &m->graph, &m->extra, reterr);
 }
 
 static enum pen_status passes(struct pen_model *m, struct pen_error *reterr)

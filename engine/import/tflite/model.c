@@ -1,0 +1,281 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/internal.h"
+#include "import/importer.h"
+#include "import/tflite/reader.h"
+
+#define SUBGRAPHS_MAX  4096  /* in a file */
+#define EXPANSIONS_MAX 10000 /* subgraphs written, counting each use */
+
+bool tflite_probe(const void *bytes, size_t size)
+{
+    return size >= 16 && memcmp((const char *)bytes + 4, "TFL3", 4) == 0;
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------------- */
+
+/* The wider field came when codes passed 127; older files know only the narrow one. */
+static int operator_code(const struct fb_table *code)
+{
+    int64_t narrow = fb_int(code, CODE_OLD, 1, 0), wide = fb_int(code, CODE_NEW, 4, 0);
+    return (int)(wide > narrow ? wide : narrow);
+}
+
+static bool tensors_exist(const struct scope *s, const struct fb_list *l, bool optional)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        int64_t index = fb_list_int(l, i);
+        if (index >= (int64_t)s->tensor_count || index < (optional ? -1 : 0))
+            return false;
+    }
+    return true;
+}
+
+/* Names a call after its first output. */
+static void name_call(struct scope *s, const struct call *c, const char *op, char *text, size_t room)
+{
+    int64_t first = c->out.count ? fb_list_int(&c->out, 0) : -1;
+    struct fb_text name = first >= 0 ? s->tensors[first].name : (struct fb_text){"", 0};
+    if (name.bytes == 0)
+        snprintf(text, room, "%s", op);
+    else
+        snprintf(text, room, "%.*s", (int)(name.bytes < room - 1 ? name.bytes : room - 1), name.at);
+}
+
+static const char *custom_name(struct build *b, const struct fb_text *name)
+{
+    const char *copy = graph_text(b->g, name->at, name->bytes < 100 ? name->bytes : 100);
+    return copy && *copy ? copy : "CUSTOM";
+}
+
+static void operator_read(struct scope *s, const struct fb_table *op)
+{
+    struct reader *r = s->r;
+    char name[160];
+    struct call c = {.s = s, .b = s->b, .options = fb_child(op, OPERATOR_OPTIONS)};
+    uint64_t index = fb_uint(op, OPERATOR_CODE, 4, 0);
+    c.in = fb_vector(op, OPERATOR_IN, 4);
+    c.out = fb_vector(op, OPERATOR_OUT, 4);
+    c.custom_options = fb_vector(op, OPERATOR_CUSTOM, 1);
+    if (index >= r->codes.count || r->f->broken || !tensors_exist(s, &c.in, true) || !tensors_exist(s, &c.out, false) ||
+        c.out.count > TFLITE_OUTPUTS_MAX) {
+        build_stop(s->b, PEN_ERR_CORRUPT,
+                   "the model file is broken: an operator names a tensor or code that is not there");
+        return;
+    }
+    struct fb_table code = fb_list_table(&r->codes, (uint32_t)index);
+    c.code = operator_code(&code);
+    c.custom = fb_string(&code, CODE_CUSTOM);
+    const struct tflite_row *row = tflite_row_find(c.code);
+    s->b->origin = row ? row->name : c.code == 32 ? custom_name(s->b, &c.custom) : "unknown";
+    name_call(s, &c, s->b->origin, name, sizeof name);
+    s->b->name = name;
+    call_lower(&c);
+    if (r->f->broken)
+        build_stop(s->b, PEN_ERR_CORRUPT, "the model file is broken here");
+    s->b->name = s->b->origin = NULL;
+}
+
+/* ---- subgraphs ------------------------------------------------------------------------------------------------------- */
+
+void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out)
+{
+    struct fb_table sub = fb_list_table(&r->subgraphs, index);
+    *ret_in = fb_vector(&sub, SUBGRAPH_INPUTS, 4).count;
+    *ret_out = fb_vector(&sub, SUBGRAPH_OUTPUTS, 4).count;
+}
+
+static bool enter(struct reader *r, struct build *b, uint32_t index, uint32_t depth)
+{
+    if (index >= r->subgraphs.count)
+        build_stop(b, PEN_ERR_CORRUPT, "subgraph %u does not exist", index);
+    else if (depth > b->g->limits.depth)
+        build_stop(b, PEN_ERR_TOO_LARGE, "subgraphs are nested more than %u deep", b->g->limits.depth);
+    else if (r->expansions++ >= EXPANSIONS_MAX)
+        build_stop(b, PEN_ERR_TOO_LARGE, "subgraphs are used more than %d times", EXPANSIONS_MAX);
+    return b->status == PEN_OK;
+}
+
+static void operators_read(struct scope *s, const struct fb_table *sub)
+{
+    struct fb_list operators = fb_vector(sub, SUBGRAPH_OPERATORS, 4);
+    for (uint32_t i = 0; i < operators.count && s->b->status == PEN_OK; i++) {
+        struct fb_table op = fb_list_table(&operators, i);
+        operator_read(s, &op);
+    }
+}
+
+/* Reads tensors and checks the ends; false after a failure. */
+static bool scope_open(struct scope *s, const struct fb_table *sub, struct fb_list *in, struct fb_list *out)
+{
+    *in = fb_vector(sub, SUBGRAPH_INPUTS, 4);
+    *out = fb_vector(sub, SUBGRAPH_OUTPUTS, 4);
+    if (tensors_read(s, sub) != PEN_OK)
+        return false;
+    if (s->r->f->broken || !tensors_exist(s, in, false) || !tensors_exist(s, out, false))
+        build_stop(s->b, PEN_ERR_CORRUPT, "the model file is broken: an input or output of a subgraph is not there");
+    return s->b->status == PEN_OK;
+}
+
+void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t depth, const uint32_t *in,
+                     uint32_t in_count, uint32_t *out, uint32_t out_count)
+{
+    struct scope s = {.r = r, .b = b, .depth = depth};
+    struct fb_list ins, outs;
+    const char *name = b->name, *origin = b->origin;
+    if (b->status != PEN_OK || !enter(r, b, index, depth))
+        return;
+    struct fb_table sub = fb_list_table(&r->subgraphs, index);
+    if (!scope_open(&s, &sub, &ins, &outs))
+        return;
+    if (ins.count != in_count || outs.count != out_count)
+        build_stop(b, PEN_ERR_CORRUPT, "subgraph %u takes %u values and gives %u, not %u and %u", index, ins.count,
+                   outs.count, in_count, out_count);
+    for (uint32_t i = 0; i < in_count && b->status == PEN_OK; i++)
+        s.tensors[fb_list_int(&ins, i)].value = in[i];
+    operators_read(&s, &sub);
+    b->name = name;
+    b->origin = origin;
+    for (uint32_t i = 0; i < out_count && b->status == PEN_OK; i++)
+        out[i] = scope_value(&s, fb_list_int(&outs, i));
+}
+
+static void graph_inputs(struct scope *s, const struct fb_list *in)
+{
+    for (uint32_t i = 0; i < in->count && s->b->status == PEN_OK; i++) {
+        struct tensor *t = &s->tensors[fb_list_int(in, i)];
+        if (t->dtype == PEN_DTYPE_NONE)
+            build_stop(s->b, PEN_ERR_UNSUPPORTED, "input %u has an element type that this build does not know", i);
+        if (t->value != VALUE_NONE)
+            build_stop(s->b, PEN_ERR_CORRUPT, "input %u is listed twice", i);
+        t->value = build_input(s->b, t->name.at, t->name.bytes, t->dtype, &t->signature);
+        if (t->value != VALUE_NONE)
+            s->b->g->values[t->value].quant = t->quant;
+    }
+}
+
+static bool named(const struct value *v, const struct fb_text *name)
+{
+    return strlen(v->name) == name->bytes && memcmp(v->name, name->at, name->bytes) == 0;
+}
+
+static bool listed(const struct graph *g, uint32_t value)
+{
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        if (g->outputs[i] == value)
+            return true;
+    }
+    return false;
+}
+
+static void graph_outputs(struct scope *s, const struct fb_list *out)
+{
+    struct graph *g = s->b->g;
+    for (uint32_t i = 0; i < out->count && s->b->status == PEN_OK; i++) {
+        int64_t index = fb_list_int(out, i);
+        const struct tensor *t = &s->tensors[index];
+        uint32_t value = scope_value(s, index);
+        if (s->b->status != PEN_OK)
+            return;
+        const struct value *v = &g->values[value];
+        if (v->producer == NODE_NONE || !named(v, &t->name) || listed(g, value))
+            value = build_bind(s->b, listed(g, value) ? build_1(s->b, OP_Identity, value) : value, t->name.at,
+                               t->name.bytes);
+        if (s->b->status != PEN_OK)
+            return;
+        g->values[value].dtype = t->dtype;
+        g->values[value].shape = t->signature;
+        g->values[value].quant = t->quant;
+        if (graph_output_add(g, value) != PEN_OK)
+            build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for outputs");
+    }
+}
+
+/* A graph whose inputs and outputs are those of the subgraph. */
+static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, uint32_t depth)
+{
+    struct scope s = {.r = r, .b = b, .depth = depth};
+    struct fb_list ins, outs;
+    if (!enter(r, b, index, depth))
+        return;
+    struct fb_table sub = fb_list_table(&r->subgraphs, index);
+    if (!scope_open(&s, &sub, &ins, &outs))
+        return;
+    graph_inputs(&s, &ins);
+    operators_read(&s, &sub);
+    if (r->missing.count == 0)
+        graph_outputs(&s, &outs);
+}
+
+struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)
+{
+    struct graph *g = NULL;
+    uint32_t in, out;
+    if (c->b->status != PEN_OK)
+        return NULL;
+    subgraph_counts(c->s->r, index, &in, &out);
+    if (out != outputs)
+        build_stop(c->b, PEN_ERR_CORRUPT, "subgraph %u gives %u values, not %u", index, out, outputs);
+    if (c->b->status == PEN_OK && graph_new_child(c->b->g, &g) != PEN_OK)
+        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
+    if (c->b->status != PEN_OK)
+        return NULL;
+    struct build b = {.g = g, .missing = c->b->missing, .reterr = c->b->reterr};
+    subgraph_whole(c->s->r, &b, index, c->s->depth + 1);
+    build_fini(&b);
+    c->b->status = b.status;
+    return b.status == PEN_OK ? g : NULL;
+}
+
+/* ---- the model -------------------------------------------------------------------------------------------------------- */
+
+static enum pen_status read_model(struct reader *r, struct graph *g)
+{
+    struct fb_table root = fb_root(r->f);
+    uint64_t version = fb_uint(&root, MODEL_VERSION, 4, 0);
+    r->codes = fb_vector(&root, MODEL_CODES, 4);
+    r->subgraphs = fb_vector(&root, MODEL_SUBGRAPHS, 4);
+    r->buffers = fb_vector(&root, MODEL_BUFFERS, 4);
+    if (r->f->broken || r->subgraphs.count == 0 || r->subgraphs.count > SUBGRAPHS_MAX)
+        return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "this TFLite model is cut short or garbled");
+    if (version != 3)
+        return pen_error_set(r->reterr, PEN_ERR_VERSION,
+                             "the model has schema version %llu of TFLite, this build reads 3; convert it again",
+                             (unsigned long long)version);
+    struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
+    subgraph_whole(r, &b, 0, 0);
+    build_fini(&b);
+    if (b.status == PEN_OK)
+        b.status = build_missing_error(&r->missing, r->reterr);
+    if (b.status == PEN_OK && g->output_count == 0)
+        b.status = pen_error_set(r->reterr, PEN_ERR_INVALID, "the model's graph has no outputs");
+    return b.status == PEN_OK ? graph_verify(g, r->reterr) : b.status;
+}
+
+enum pen_status tflite_read(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                            struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr)
+{
+    struct graph_limits caps = limits ? *limits : graph_limits_default();
+    struct pen_error error = {0};
+    struct graph *g = NULL;
+    (void)folder; /* everything is in the one file */
+    if (size > caps.model_bytes)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model file has %zu bytes, the budget is %llu", size,
+                             (unsigned long long)caps.model_bytes);
+    if (!tflite_probe(bytes, size))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "this is not a TFLite model: its identifier is missing");
+    if (graph_new(&caps, &g) != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a graph");
+    struct fb f = {.at = bytes, .size = size};
+    struct reader r = {.f = &f, .reterr = &error};
+    enum pen_status status = read_model(&r, g);
+    if (status != PEN_OK) {
+        graph_free(g);
+        return pen_error_set(reterr, status, "%s", error.text[0] ? error.text : "no memory to read the model");
+    }
+    *ret_graph = g;
+    *ret_extra = (struct import_extra){.ir_version = 3};
+    return PEN_OK;
+}

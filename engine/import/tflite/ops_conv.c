@@ -1,0 +1,310 @@
+/* Convolutions, pools and matrix products. Data N, H, W, C; weights of CONV_2D are OHWI, of DEPTHWISE_CONV_2D [1, kh, kw, c * m] = HWIM with the same bytes. */
+#include "import/build/tensorflow.h"
+#include "import/tflite/reader.h"
+
+enum { CONV_PADDING = 0, CONV_STRIDE_W = 1, CONV_STRIDE_H = 2, CONV_ACT = 3, CONV_DILATION_W = 4, CONV_DILATION_H = 5 };
+enum { DEPTHWISE_ACT = 4, DEPTHWISE_DILATION_W = 5, DEPTHWISE_DILATION_H = 6 };
+enum { POOL_FILTER_W = 3, POOL_FILTER_H = 4, POOL_ACT = 5 };
+
+/* A weight tensor seen with other dimensions over the same bytes: constants get a view, anything else a Reshape. */
+static uint32_t reshaped(struct call *c, uint32_t index, const struct shape *shape, bool real)
+{
+    const struct tensor *t = call_tensor(c, index);
+    uint32_t x = real ? call_real(c, index) : call_in(c, index);
+    const struct value *v = build_value(c->b, x);
+    if (!t || !v)
+        return VALUE_NONE;
+    if (v->data)
+        return build_const(c->b, v->dtype, shape, v->data, v->bytes, false);
+    return build_reshape(c->b, x, shape->dim, (uint32_t)shape->rank);
+}
+
+/* x, weights, bias in one node: QLinearConv when all is quantised, else floats. `weights`: dimensions to see them with. */
+static uint32_t convolve(struct call *c, uint32_t x, const struct shape *weights, const struct tf_window *w,
+                         enum weight_layout layout, int64_t groups)
+{
+    struct build *b = c->b;
+    const struct tensor *xt = call_tensor(c, 0), *wt = call_tensor(c, 1), *yt = call_result(c, 0);
+    if (!call_quantised(c, 0) || !call_quantised(c, 1) || !call_result_quantised(c, 0))
+        return tf_conv(b, x, reshaped(c, 1, weights, true), call_real(c, 2), w, layout, groups);
+    uint32_t in[9] = {x,          VALUE_NONE, VALUE_NONE,   reshaped(c, 1, weights, false), VALUE_NONE, VALUE_NONE,
+                      VALUE_NONE, VALUE_NONE, call_in(c, 2)};
+    call_affine(c, xt, &in[1], &in[2]);
+    call_affine(c, wt, &in[4], &in[5]);
+    call_affine(c, yt, &in[6], &in[7]);
+    uint32_t y = build_op(b, OP_QLinearConv, in, 9);
+    tf_window_attrs(b, w, false);
+    build_int(b, ATTR_weight_layout, layout);
+    if (groups != 1)
+        build_int(b, ATTR_group, groups);
+    return call_clamp(c, y, w->act);
+}
+
+static bool ranks_are(struct call *c, int32_t x, int32_t weights)
+{
+    const struct tensor *xt = call_tensor(c, 0), *wt = call_tensor(c, 1);
+    if (xt && wt && xt->shape.rank == x && wt->shape.rank == weights)
+        return true;
+    build_stop(c->b, PEN_ERR_CORRUPT, "its input needs %d dimensions and its weights %d", x, weights);
+    return false;
+}
+
+static bool whole_quantised(struct call *c)
+{
+    return call_quantised(c, 0) && call_quantised(c, 1) && call_result_quantised(c, 0);
+}
+
+/* The data as the node wants it: as stored for integer arithmetic, else as floats. */
+static uint32_t data_in(struct call *c)
+{
+    return whole_quantised(c) ? call_in(c, 0) : call_real(c, 0);
+}
+
+static void give(struct call *c, uint32_t y)
+{
+    if (whole_quantised(c))
+        call_give(c, 0, y);
+    else
+        call_give_real(c, 0, y);
+}
+
+static void window_2d(struct call *c, struct tf_window *w, const struct shape *weights, unsigned act,
+                      unsigned dilation_w, unsigned dilation_h)
+{
+    w->padding = call_padding(c, CONV_PADDING);
+    w->stride[0] = option_int(c, CONV_STRIDE_H, 0);
+    w->stride[1] = option_int(c, CONV_STRIDE_W, 0);
+    w->dilation[0] = option_int(c, dilation_h, 1);
+    w->dilation[1] = option_int(c, dilation_w, 1);
+    w->kernel[0] = weights->dim[1];
+    w->kernel[1] = weights->dim[2];
+    w->act = call_activation(c, act);
+}
+
+void lower_conv_2d(struct call *c)
+{
+    struct tf_window w = tf_window_init(2);
+    if (!ranks_are(c, 4, 4))
+        return;
+    const struct shape *weights = &call_tensor(c, 1)->shape;
+    int64_t channels = call_tensor(c, 0)->shape.dim[3], per_group = weights->dim[3];
+    window_2d(c, &w, weights, CONV_ACT, CONV_DILATION_W, CONV_DILATION_H);
+    if (per_group < 1 || channels % per_group != 0 || channels < per_group) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit weights for %lld", (long long)channels,
+                   (long long)per_group);
+        return;
+    }
+    give(c, convolve(c, data_in(c), weights, &w, WEIGHT_OHWI, channels / per_group));
+}
+
+void lower_depthwise(struct call *c)
+{
+    struct tf_window w = tf_window_init(2);
+    if (!ranks_are(c, 4, 4))
+        return;
+    const struct shape *weights = &call_tensor(c, 1)->shape;
+    int64_t channels = call_tensor(c, 0)->shape.dim[3], out = weights->dim[3];
+    window_2d(c, &w, weights, DEPTHWISE_ACT, DEPTHWISE_DILATION_W, DEPTHWISE_DILATION_H);
+    if (channels < 1 || out % channels != 0 || weights->dim[0] != 1) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit depthwise weights for %lld", (long long)channels,
+                   (long long)out);
+        return;
+    }
+    struct shape hwim = shape_of(4, (int64_t[]){weights->dim[1], weights->dim[2], channels, out / channels});
+    give(c, convolve(c, data_in(c), &hwim, &w, WEIGHT_HWIM, channels));
+}
+
+/* Weights are DHWIO. */
+static void window_3d(struct call *c, struct tf_window *w, const struct shape *weights)
+{
+    w->padding = call_padding(c, 0);
+    w->stride[0] = option_int(c, 1, 0);
+    w->stride[1] = option_int(c, 3, 0);
+    w->stride[2] = option_int(c, 2, 0);
+    w->act = call_activation(c, 4);
+    w->dilation[0] = option_int(c, 5, 1);
+    w->dilation[1] = option_int(c, 7, 1);
+    w->dilation[2] = option_int(c, 6, 1);
+    for (int i = 0; i < 3; i++)
+        w->kernel[i] = weights->dim[i];
+}
+
+void lower_conv_3d(struct call *c)
+{
+    struct tf_window w = tf_window_init(3);
+    if (!ranks_are(c, 5, 5))
+        return;
+    const struct shape *weights = &call_tensor(c, 1)->shape;
+    int64_t channels = call_tensor(c, 0)->shape.dim[4], per_group = weights->dim[3];
+    window_3d(c, &w, weights);
+    if (per_group < 1 || channels % per_group != 0) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit weights for %lld", (long long)channels,
+                   (long long)per_group);
+        return;
+    }
+    call_give_real(
+        c, 0, tf_conv(c->b, call_real(c, 0), call_real(c, 1), call_real(c, 2), &w, WEIGHT_HWIO, channels / per_group));
+}
+
+/* output_shape, weights, x, bias */
+static void transpose_conv(struct call *c, struct tf_window *w, const int64_t *perm, uint32_t rank)
+{
+    const struct tensor *xt = call_tensor(c, 2), *wt = call_tensor(c, 1), *yt = call_result(c, 0);
+    int64_t size[3];
+    if (!xt || !wt || !yt || xt->shape.rank != (int32_t)rank || wt->shape.rank != (int32_t)rank ||
+        yt->shape.rank != (int32_t)rank) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "its input, weights and result need %u dimensions", rank);
+        return;
+    }
+    for (uint32_t i = 0; i < w->count; i++)
+        size[i] = yt->shape.dim[1 + i];
+    uint32_t weights = build_transpose(c->b, call_real(c, 1), perm, rank);
+    call_give_real(c, 0, tf_conv_transpose(c->b, call_real(c, 2), weights, call_real(c, 3), w, size));
+}
+
+void lower_transpose_conv(struct call *c)
+{
+    static const int64_t perm[] = {3, 0, 1, 2}; /* OHWI -> IOHW */
+    struct tf_window w = tf_window_init(2);
+    w.padding = call_padding(c, 0);
+    w.stride[0] = option_int(c, 2, 0);
+    w.stride[1] = option_int(c, 1, 0);
+    w.act = call_activation(c, 3);
+    transpose_conv(c, &w, perm, 4);
+}
+
+void lower_conv_3d_transpose(struct call *c)
+{
+    static const int64_t perm[] = {4, 3, 0, 1, 2}; /* DHWOI -> IODHW */
+    struct tf_window w = tf_window_init(3);
+    const struct tensor *wt = call_tensor(c, 1);
+    if (!wt || wt->shape.rank != 5) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "its weights need 5 dimensions");
+        return;
+    }
+    window_3d(c, &w, &wt->shape);
+    transpose_conv(c, &w, perm, 5);
+}
+
+/* ---- pools ------------------------------------------------------------------------------------------------------------- */
+
+static bool covers_all(const struct tensor *x, const struct tensor *y, const struct tf_window *w)
+{
+    return x->shape.dim[1] == w->kernel[0] && x->shape.dim[2] == w->kernel[1] && y->shape.rank == 4 &&
+           y->shape.dim[1] == 1 && y->shape.dim[2] == 1;
+}
+
+/* The mean of each channel, requantised: x, x_scale, x_zero, y_scale, y_zero. */
+static uint32_t quantised_mean(struct call *c, enum op op, const struct tf_window *w)
+{
+    uint32_t in[5] = {call_in(c, 0)};
+    call_affine(c, call_tensor(c, 0), &in[1], &in[2]);
+    call_affine(c, call_result(c, 0), &in[3], &in[4]);
+    uint32_t y = build_op(c->b, op, in, 5);
+    if (op == OP_QLinearAveragePool)
+        tf_window_attrs(c->b, w, true);
+    else
+        build_int(c->b, ATTR_layout, LAYOUT_NHWC);
+    return call_clamp(c, y, w->act);
+}
+
+void lower_pool(struct call *c)
+{
+    enum op op = (enum op)tflite_row_find(c->code)->op;
+    struct tf_window w = tf_window_init(2);
+    const struct tensor *x = call_tensor(c, 0), *y = call_result(c, 0);
+    w.padding = call_padding(c, 0);
+    w.stride[0] = option_int(c, CONV_STRIDE_H, 0);
+    w.stride[1] = option_int(c, CONV_STRIDE_W, 0);
+    w.kernel[0] = option_int(c, POOL_FILTER_H, 0);
+    w.kernel[1] = option_int(c, POOL_FILTER_W, 0);
+    w.act = call_activation(c, POOL_ACT);
+    tf_window_check(c->b, &w);
+    if (x->shape.rank != 4 || c->b->status != PEN_OK) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "a pool needs 4 dimensions");
+        return;
+    }
+    bool integers = call_quantised(c, 0) && call_result_quantised(c, 0);
+    if (integers && op == OP_MaxPool) {
+        enum tf_activation act = w.act;
+        w.act = TF_ACT_NONE;
+        call_give(c, 0, call_clamp(c, tf_pool(c->b, op, call_in(c, 0), &w), act));
+    } else if (integers && op == OP_AveragePool && covers_all(x, y, &w)) {
+        call_give(c, 0, quantised_mean(c, OP_QLinearGlobalAveragePool, &w));
+    } else {
+        call_give_real(c, 0, tf_pool(c->b, op, call_real(c, 0), &w));
+    }
+}
+
+/* ---- matrices ------------------------------------------------------------------------------------------------------------ */
+
+/* The result's dimensions with the first one left to be found, so that other batches pass. */
+static uint32_t like_result(struct call *c, uint32_t y, int64_t units)
+{
+    const struct tensor *t = call_result(c, 0);
+    int64_t dims[PEN_MAX_RANK] = {-1, units};
+    if (t->shape.rank < 1 || t->shape.dim[t->shape.rank - 1] != units || t->shape.rank == 2)
+        return build_reshape(c->b, y, dims, 2);
+    for (int32_t i = 1; i < t->shape.rank; i++)
+        dims[i] = t->shape.dim[i];
+    return build_reshape(c->b, y, dims, (uint32_t)t->shape.rank);
+}
+
+/* As a 1x1 convolution, so that one integer kernel serves both. */
+static void dense_quantised(struct call *c, int64_t depth, int64_t units, enum tf_activation act)
+{
+    struct tf_window w = tf_window_init(2);
+    struct shape ohwi = shape_of(4, (int64_t[]){units, 1, 1, depth});
+    int64_t rows[] = {-1, 1, 1, depth};
+    w.act = act;
+    uint32_t x = build_reshape(c->b, call_in(c, 0), rows, 4);
+    call_give(c, 0, like_result(c, convolve(c, x, &ohwi, &w, WEIGHT_OHWI, 1), units));
+}
+
+void lower_fully_connected(struct call *c)
+{
+    const struct tensor *x = call_tensor(c, 0), *w = call_tensor(c, 1);
+    enum tf_activation act = call_activation(c, 0);
+    if (!w || w->shape.rank != 2 || fb_int(&c->options, 1, 1, 0) != 0) {
+        build_stop(c->b, PEN_ERR_UNSUPPORTED, "its weights need 2 dimensions and the default format");
+        return;
+    }
+    int64_t units = w->shape.dim[0], depth = w->shape.dim[1];
+    if (depth < 1 || units < 1 || shape_elements(&x->shape) % depth != 0) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "weights of %lld do not suit its input", (long long)depth);
+        return;
+    }
+    if (whole_quantised(c)) {
+        dense_quantised(c, depth, units, act);
+        return;
+    }
+    uint32_t a = call_real(c, 0);
+    bool flat = x->shape.rank == 2 && x->shape.dim[1] == depth;
+    if (!flat)
+        a = build_reshape(c->b, a, (int64_t[]){-1, depth}, 2);
+    uint32_t y = build_3(c->b, OP_Gemm, a, call_real(c, 1), call_real(c, 2));
+    build_int(c->b, ATTR_transB, 1);
+    y = tf_fuse(c->b, y, act, 0.0f);
+    if (call_result(c, 0)->shape.rank != 2)
+        y = like_result(c, y, units);
+    call_give_real(c, 0, y);
+}
+
+void lower_batch_matmul(struct call *c)
+{
+    const struct tensor *x = call_tensor(c, 0), *y = call_tensor(c, 1);
+    if (!y) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "it lacks its second factor");
+        return;
+    }
+    call_give_real(c, 0,
+                   tf_matmul(c->b, call_real(c, 0), call_real(c, 1), fb_bool(&c->options, 0, false),
+                             fb_bool(&c->options, 1, false), x->shape.rank, y->shape.rank));
+}
+
+/* ids, table */
+void lower_embedding(struct call *c)
+{
+    uint32_t in[] = {call_real(c, 1), call_in(c, 0)};
+    call_give_real(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
+}

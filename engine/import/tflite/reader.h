@@ -1,0 +1,228 @@
+/*
+ * reader.h - what reading one TFLite model keeps: its tables, the tensors of a subgraph as values, and one call (an operator) at a time.
+ *
+ * Quantised operators become the explicit forms of op.def (QLinearConv, QLinearAdd ... with scales and zero points as inputs), as ONNX has them, so that
+ * one set of integer kernels serves both formats; where there is none, DequantizeLinear, the float operator and QuantizeLinear. Values carry their
+ * quantisation in value.quant besides.
+ * Hybrid rule: integer weights under float activations (dynamic range) are dequantised once, and the operator is computed in float.
+ * Threads: one-at-a-time.
+ */
+#ifndef TFLITE_READER_H
+#define TFLITE_READER_H
+
+#include "import/build/build.h"
+#include "import/build/window.h"
+#include "import/tflite/flatbuffer.h"
+
+#define TFLITE_OUTPUTS_MAX 4096 /* of one operator */
+
+/* Field numbers of the schema's tables. */
+enum { MODEL_VERSION = 0, MODEL_CODES = 1, MODEL_SUBGRAPHS = 2, MODEL_BUFFERS = 4 };
+enum { CODE_OLD = 0, CODE_CUSTOM = 1, CODE_NEW = 3 };
+enum { SUBGRAPH_TENSORS = 0, SUBGRAPH_INPUTS = 1, SUBGRAPH_OUTPUTS = 2, SUBGRAPH_OPERATORS = 3 };
+enum {
+    TENSOR_SHAPE = 0,
+    TENSOR_TYPE = 1,
+    TENSOR_BUFFER = 2,
+    TENSOR_NAME = 3,
+    TENSOR_QUANT = 4,
+    TENSOR_VARIABLE = 5,
+    TENSOR_SPARSITY = 6,
+    TENSOR_SIGNATURE = 7
+};
+enum { QUANT_SCALE = 2, QUANT_ZERO = 3, QUANT_AXIS = 6 };
+enum { OPERATOR_CODE = 0, OPERATOR_IN = 1, OPERATOR_OUT = 2, OPERATOR_OPTIONS = 4, OPERATOR_CUSTOM = 5 };
+enum { BUFFER_DATA = 0, BUFFER_OFFSET = 1, BUFFER_SIZE = 2 };
+
+struct reader {
+    struct fb *f;
+    struct fb_list codes, subgraphs, buffers;
+    struct build_missing missing;
+    struct pen_error *reterr;
+    uint32_t
+        expansions; /* subgraphs read so far: bodies may be shared, so that a small file could unfold without end */
+};
+
+/* A tensor of the file. */
+struct tensor {
+    struct fb_text name;
+    enum pen_dtype dtype;
+    struct shape shape;     /* as stored: for a run with the sizes the file was converted with */
+    struct shape signature; /* with -1 where the file says that it is dynamic */
+    bool variable, constant, sparse;
+    const void *data; /* of a constant */
+    size_t bytes;
+    struct quant quant;
+    uint32_t value; /* VALUE_NONE until made */
+};
+
+/* One subgraph being written into b's graph, with tensors of its own. */
+struct scope {
+    struct reader *r;
+    struct build *b;
+    struct tensor *tensors;
+    uint32_t tensor_count;
+    uint32_t depth;
+};
+
+/* One operator, its tensors by index; -1 = omitted. */
+struct call {
+    struct scope *s;
+    struct build *b;
+    int code;
+    struct fb_text custom; /* name of a custom operator */
+    struct fb_table options;
+    struct fb_list in, out, custom_options;
+};
+
+typedef void (*lower_fn)(struct call *c);
+
+/* ---- tensor.c --------------------------------------------------------------------------------------------------------------------- */
+
+enum pen_status tensors_read(struct scope *s, const struct fb_table *subgraph);
+/* densify.c: a sparse constant as a dense one. */
+enum pen_status tensor_densify(struct scope *s, const struct fb_table *table, struct tensor *t);
+enum pen_dtype tflite_dtype(int64_t type); /* NONE when unknown */
+
+/* ---- model.c ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Writes the operators of subgraph `index` into b's graph: `in` stands for its inputs, *out receives what stands for its outputs. */
+void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t depth, const uint32_t *in,
+                     uint32_t in_count, uint32_t *out, uint32_t out_count);
+/* The same as a graph of its own beneath b's; NULL after a failure. */
+struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs);
+void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out);
+
+/* ---- operator.c ------------------------------------------------------------------------------------------------------------------- */
+
+void call_lower(struct call *c);
+uint32_t scope_value(struct scope *s, int64_t index);             /* of a tensor that something must have made by now */
+uint32_t call_in(struct call *c, uint32_t index);                 /* value, VALUE_NONE when omitted */
+const struct tensor *call_tensor(struct call *c, uint32_t index); /* NULL when omitted */
+const struct tensor *call_result(struct call *c, uint32_t index);
+/* The input as floats: dequantised when it is quantised, widened when it is half. */
+uint32_t call_real(struct call *c, uint32_t index);
+/* Makes the value the operator's output; real_give quantises it first when the output is quantised. */
+void call_give(struct call *c, uint32_t index, uint32_t value);
+void call_give_real(struct call *c, uint32_t index, uint32_t value);
+bool call_quantised(struct call *c, uint32_t index); /* input `index` holds integers with a scale */
+bool call_result_quantised(struct call *c, uint32_t index);
+/* Scale and zero point of a tensor as constants: a scalar, or a list per axis; the zero point has the tensor's element type. */
+void call_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero);
+/* The tensor's data as floats when it is a constant of integers with scales, or of halves; else VALUE_NONE. */
+uint32_t tensor_real(struct scope *s, const struct tensor *t);
+enum tf_activation call_activation(struct call *c, unsigned field);
+/* Clamps a quantised result to what the fused activation leaves of its range. */
+uint32_t call_clamp(struct call *c, uint32_t y, enum tf_activation act);
+enum tf_padding call_padding(struct call *c, unsigned field);
+int64_t option_int(const struct call *c, unsigned field, int64_t def); /* 32 bits */
+
+struct tflite_row {
+    int code;
+    const char *name;
+    lower_fn lower;
+    int op; /* enum op, when one node of the same form does */
+};
+const struct tflite_row *tflite_row_find(int code);
+lower_fn tflite_custom_find(const struct fb_text *name); /* NULL when unknown */
+
+/* ---- ops_*.c ----------------------------------------------------------------------------------------------------------------------- */
+
+void lower_conv_2d(struct call *c);
+void lower_depthwise(struct call *c);
+void lower_conv_3d(struct call *c);
+void lower_conv_3d_transpose(struct call *c);
+void lower_transpose_conv(struct call *c);
+void lower_pool(struct call *c);
+void lower_fully_connected(struct call *c);
+void lower_batch_matmul(struct call *c);
+void lower_embedding(struct call *c);
+
+void lower_unary(struct call *c);
+void lower_binary(struct call *c);
+void lower_compare(struct call *c);
+void lower_floor_div(struct call *c);
+void lower_floor_mod(struct call *c);
+void lower_squared_difference(struct call *c);
+void lower_rsqrt(struct call *c);
+void lower_square(struct call *c);
+void lower_relu(struct call *c);
+void lower_leaky(struct call *c);
+void lower_prelu(struct call *c);
+void lower_gelu(struct call *c);
+void lower_softmax(struct call *c);
+void lower_log_softmax(struct call *c);
+void lower_l2_norm(struct call *c);
+void lower_lrn(struct call *c);
+void lower_reduce(struct call *c);
+void lower_reduce_bool(struct call *c);
+void lower_arg(struct call *c);
+void lower_cast(struct call *c);
+void lower_add_n(struct call *c);
+void lower_select(struct call *c);
+void lower_cumsum(struct call *c);
+void lower_not_equal(struct call *c);
+void lower_fake_quant(struct call *c);
+void lower_atan2(struct call *c);
+void lower_complex_abs(struct call *c);
+void lower_right_shift(struct call *c);
+
+void lower_reshape(struct call *c);
+void lower_squeeze(struct call *c);
+void lower_expand_dims(struct call *c);
+void lower_concat(struct call *c);
+void lower_pack(struct call *c);
+void lower_unpack(struct call *c);
+void lower_split(struct call *c);
+void lower_split_v(struct call *c);
+void lower_slice(struct call *c);
+void lower_strided_slice(struct call *c);
+void lower_pad(struct call *c);
+void lower_mirror_pad(struct call *c);
+void lower_transpose(struct call *c);
+void lower_gather(struct call *c);
+void lower_gather_nd(struct call *c);
+void lower_scatter_nd(struct call *c);
+void lower_tile(struct call *c);
+void lower_fill(struct call *c);
+void lower_range(struct call *c);
+void lower_shape(struct call *c);
+void lower_rank(struct call *c);
+void lower_zeros_like(struct call *c);
+void lower_one_hot(struct call *c);
+void lower_top_k(struct call *c);
+void lower_where(struct call *c);
+void lower_unique(struct call *c);
+void lower_reverse(struct call *c);
+void lower_reverse_sequence(struct call *c);
+void lower_space_to_depth(struct call *c);
+void lower_depth_to_space(struct call *c);
+void lower_space_to_batch(struct call *c);
+void lower_batch_to_space(struct call *c);
+void lower_resize(struct call *c);
+void lower_broadcast_to(struct call *c);
+void lower_broadcast_args(struct call *c);
+void lower_sparse_to_dense(struct call *c);
+void lower_matrix_diag(struct call *c);
+void lower_nms(struct call *c);
+void lower_update_slice(struct call *c);
+void lower_identity(struct call *c);
+void lower_bitcast(struct call *c);
+
+void lower_quantize(struct call *c);
+void lower_dequantize(struct call *c);
+
+void lower_sequence_lstm(struct call *c);
+void lower_sequence_rnn(struct call *c);
+void lower_bidirectional_lstm(struct call *c);
+void lower_bidirectional_rnn(struct call *c);
+void lower_rnn(struct call *c);
+
+void lower_if(struct call *c);
+void lower_while(struct call *c);
+void lower_call(struct call *c);
+
+void lower_transpose_conv_bias(struct call *c);
+void lower_pool_with_argmax(struct call *c);
+
+#endif
