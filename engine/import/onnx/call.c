@@ -246,7 +246,7 @@ void call_set_text(struct call *c, uint32_t node, enum attr_key key, const char 
 
 /* ---- values and nodes ------------------------------------------------------------------------------------------------------ */
 
-uint32_t call_in(const struct call *c, uint32_t index)
+uint32_t call_input(const struct call *c, uint32_t index)
 {
     return index < c->in_count ? c->in[index] : VALUE_NONE;
 }

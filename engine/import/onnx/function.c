@@ -33,7 +33,7 @@ static enum pen_status bind_inputs(struct scope *s, const struct call *c, const 
     enum pen_status status = PEN_OK;
     for (uint32_t k = 0; status == PEN_OK && pb_each(&cursor, FUNCTION_INPUT, &name) == 1; k++) {
         if (name.size > 0)
-            status = names_put(&s->names, name, call_in(c, k));
+            status = names_put(&s->names, name, call_input(c, k));
     }
     return status;
 }

@@ -84,7 +84,7 @@ static void same_form(struct call *c, enum op op)
     call_copy_attrs(c, node, NULL);
 }
 
-void call_lower(struct call *c)
+void call_translate(struct call *c)
 {
     const struct pb_function *f = function_find(c->r, c->domain, c->op_type, c->overload);
     char name[64];

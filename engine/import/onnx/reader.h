@@ -109,7 +109,7 @@ bool call_text_is(const struct call *c, const char *name, const char *text);
 bool call_ints(struct call *c, const char *name, const int64_t **ret_items, uint32_t *ret_count);
 bool call_floats(struct call *c, const char *name, const float **ret_items, uint32_t *ret_count);
 
-uint32_t call_in(const struct call *c, uint32_t index); /* VALUE_NONE when omitted */
+uint32_t call_input(const struct call *c, uint32_t index); /* VALUE_NONE when omitted */
 bool call_wants(const struct call *c, uint32_t output);
 uint32_t call_i64(struct call *c, const int64_t *items, uint32_t count, bool scalar);
 /* A float constant of the element type of `like`: direct when the model is all f32. */
@@ -133,7 +133,7 @@ bool call_const_ints(const struct call *c, uint32_t value, int64_t *items, uint3
 /* ---- map.c ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Turns the call into nodes of our operators. An operator we do not know is noted in reader.missing. */
-void call_lower(struct call *c);
+void call_translate(struct call *c);
 
 typedef void (*upgrade_fn)(struct call *c);
 struct op_row {

@@ -356,7 +356,7 @@ static enum pen_status read_node(struct scope *s, struct bytes message)
     c.version = opset_version(s->opsets, s->opset_count, n.domain);
     c.status = fill_call(s, &n, &c);
     if (c.status == PEN_OK)
-        call_lower(&c);
+        call_translate(&c);
     free(c.in);
     free(c.attrs);
     if (c.status == PEN_ERR_NO_MEMORY)

@@ -116,7 +116,7 @@ static uint32_t align_to_axis(struct call *c, uint32_t a, uint32_t b, int64_t ax
 
 static void binary_old(struct call *c, enum op op)
 {
-    uint32_t in[2] = {call_in(c, 0), call_in(c, 1)};
+    uint32_t in[2] = {call_input(c, 0), call_input(c, 1)};
     const struct pb_attr *axis = call_attr(c, "axis");
     if (in[0] != VALUE_NONE && in[1] != VALUE_NONE && call_int(c, "broadcast", 0) && axis && axis->i >= 0)
         in[1] = align_to_axis(c, in[0], in[1], axis->i);
@@ -143,7 +143,7 @@ BINARY_OLD(Less)
 /* Before opset 7 a slope of several items is per channel. */
 static void up_prelu(struct call *c)
 {
-    uint32_t in[2] = {call_in(c, 0), call_in(c, 1)};
+    uint32_t in[2] = {call_input(c, 0), call_input(c, 1)};
     const struct value *slope = in[1] == VALUE_NONE ? NULL : &c->g->values[in[1]];
     if (in[0] != VALUE_NONE && slope && slope->shape.rank == 1 && slope->shape.dim[0] != 1)
         in[1] = align_to_axis(c, in[0], in[1], 1);
@@ -152,7 +152,7 @@ static void up_prelu(struct call *c)
 
 static void up_clip(struct call *c)
 {
-    uint32_t in[3] = {call_in(c, 0), VALUE_NONE, VALUE_NONE};
+    uint32_t in[3] = {call_input(c, 0), VALUE_NONE, VALUE_NONE};
     const struct pb_attr *low = call_attr(c, "min"), *high = call_attr(c, "max");
     if (low && low->f > -FLT_MAX)
         in[1] = call_float_like(c, low->f, in[0]);
@@ -210,7 +210,7 @@ static void up_dropout(struct call *c)
 /* From opset 12 training_mode is an input: when it may be true, results are random. */
 static void up_dropout_12(struct call *c)
 {
-    uint32_t mode = call_in(c, 2);
+    uint32_t mode = call_input(c, 2);
     const struct value *v = mode == VALUE_NONE ? NULL : &c->g->values[mode];
     bool random = v && (!v->data || (v->bytes == 1 && *(const unsigned char *)v->data != 0));
     uint32_t node = call_emit(c, OP_Dropout, c->in, c->in_count, c->out, c->out_count);
@@ -224,7 +224,7 @@ static void up_dropout_12(struct call *c)
  */
 static void softmax_old(struct call *c, enum op op)
 {
-    uint32_t x = call_in(c, 0);
+    uint32_t x = call_input(c, 0);
     int64_t axis = call_int(c, "axis", 1);
     if (axis == -1 || x == VALUE_NONE || !call_wants(c, 0)) {
         uint32_t node = call_emit(c, op, c->in, c->in_count, c->out, c->out_count);
@@ -272,10 +272,10 @@ static void up_group_norm(struct call *c)
         call_fail(c, PEN_ERR_INVALID, "node %s (GroupNormalization) needs three inputs and num_groups", c->name);
         return;
     }
-    uint32_t x = call_in(c, 0), shape = call_value(c, OP_Shape, &x, 1);
+    uint32_t x = call_input(c, 0), shape = call_value(c, OP_Shape, &x, 1);
     uint32_t channels = call_value_axis(c, OP_Gather, (uint32_t[]){shape, call_i64(c, first, 1, false)}, 2, 0);
-    uint32_t in[3] = {x, spread_groups(c, call_in(c, 1), channels, groups),
-                      spread_groups(c, call_in(c, 2), channels, groups)};
+    uint32_t in[3] = {x, spread_groups(c, call_input(c, 1), channels, groups),
+                      spread_groups(c, call_input(c, 2), channels, groups)};
     uint32_t node = call_emit(c, OP_GroupNormalization, in, 3, c->out, c->out_count);
     call_copy_attrs(c, node, NULL);
 }
@@ -312,7 +312,7 @@ static void up_dft(struct call *c)
 {
     static const char *const except[] = {"axis", NULL};
     int64_t axis = call_int(c, "axis", 1);
-    uint32_t in[3] = {call_in(c, 0), call_in(c, 1), call_i64(c, &axis, 1, true)};
+    uint32_t in[3] = {call_input(c, 0), call_input(c, 1), call_i64(c, &axis, 1, true)};
     uint32_t node = call_emit(c, OP_DFT, in, 3, c->out, c->out_count);
     call_copy_attrs(c, node, except);
 }

@@ -29,9 +29,9 @@ static void emit_moved(struct call *c, enum op op, const uint32_t *in, uint32_t 
 static void axes_to_input(struct call *c, enum op op)
 {
     static const char *const except[] = {"axes", NULL};
-    uint32_t in[2] = {call_in(c, 0), ints_input(c, "axes")};
+    uint32_t in[2] = {call_input(c, 0), ints_input(c, "axes")};
     if (in[1] == VALUE_NONE)
-        in[1] = call_in(c, 1);
+        in[1] = call_input(c, 1);
     emit_moved(c, op, in, 2, except);
 }
 
@@ -45,21 +45,21 @@ static void up_axes(struct call *c)
 static void up_reshape(struct call *c)
 {
     static const char *const except[] = {"shape", NULL};
-    uint32_t in[2] = {call_in(c, 0), ints_input(c, "shape")};
+    uint32_t in[2] = {call_input(c, 0), ints_input(c, "shape")};
     emit_moved(c, OP_Reshape, in, 2, except);
 }
 
 static void up_slice(struct call *c)
 {
     static const char *const except[] = {"starts", "ends", "axes", NULL};
-    uint32_t in[4] = {call_in(c, 0), ints_input(c, "starts"), ints_input(c, "ends"), ints_input(c, "axes")};
+    uint32_t in[4] = {call_input(c, 0), ints_input(c, "starts"), ints_input(c, "ends"), ints_input(c, "axes")};
     emit_moved(c, OP_Slice, in, 4, except);
 }
 
 static void up_pad(struct call *c)
 {
     static const char *const except[] = {"pads", "paddings", "value", NULL};
-    uint32_t in[3] = {call_in(c, 0), ints_input(c, "pads"), VALUE_NONE};
+    uint32_t in[3] = {call_input(c, 0), ints_input(c, "pads"), VALUE_NONE};
     if (in[1] == VALUE_NONE)
         in[1] = ints_input(c, "paddings");
     const struct pb_attr *value = call_attr(c, "value");
@@ -72,9 +72,9 @@ static void up_pad(struct call *c)
 static void up_split(struct call *c)
 {
     static const char *const except[] = {"split", "num_outputs", NULL};
-    uint32_t in[2] = {call_in(c, 0), ints_input(c, "split")};
+    uint32_t in[2] = {call_input(c, 0), ints_input(c, "split")};
     if (in[1] == VALUE_NONE)
-        in[1] = call_in(c, 1);
+        in[1] = call_input(c, 1);
     emit_moved(c, OP_Split, in, 2, except);
     if (in[1] == VALUE_NONE && c->status == PEN_OK)
         call_set_int(c, c->g->node_count - 1, ATTR_num_outputs, c->out_count);
@@ -84,7 +84,7 @@ static void up_topk(struct call *c)
 {
     static const char *const except[] = {"k", NULL};
     int64_t k = call_int(c, "k", 0);
-    uint32_t in[2] = {call_in(c, 0), call_i64(c, &k, 1, false)};
+    uint32_t in[2] = {call_input(c, 0), call_i64(c, &k, 1, false)};
     emit_moved(c, OP_TopK, in, 2, except);
 }
 
@@ -106,7 +106,7 @@ static void up_scatter(struct call *c)
 
 static void asymmetric(struct call *c, uint32_t scales)
 {
-    uint32_t in[3] = {call_in(c, 0), VALUE_NONE, scales};
+    uint32_t in[3] = {call_input(c, 0), VALUE_NONE, scales};
     bool linear = call_text_is(c, "mode", "linear") || call_text_is(c, "mode", "bilinear");
     if (in[0] == VALUE_NONE || scales == VALUE_NONE) {
         call_fail(c, PEN_ERR_INVALID, "node %s (%s) has no scales", c->name, c->origin);
@@ -144,13 +144,13 @@ static void up_upsample_7(struct call *c)
 /* Upsample 9 and Resize 10. */
 static void up_upsample_9(struct call *c)
 {
-    asymmetric(c, call_in(c, 1));
+    asymmetric(c, call_input(c, 1));
 }
 
 /* An omitted input was written as an empty tensor until opset 12. */
 static uint32_t unless_empty(const struct call *c, uint32_t index)
 {
-    uint32_t id = call_in(c, index);
+    uint32_t id = call_input(c, index);
     if (id == VALUE_NONE)
         return id;
     const struct value *v = &c->g->values[id];
@@ -159,7 +159,7 @@ static uint32_t unless_empty(const struct call *c, uint32_t index)
 
 static void up_resize(struct call *c)
 {
-    uint32_t in[4] = {call_in(c, 0), unless_empty(c, 1), unless_empty(c, 2), unless_empty(c, 3)};
+    uint32_t in[4] = {call_input(c, 0), unless_empty(c, 1), unless_empty(c, 2), unless_empty(c, 3)};
     emit_moved(c, OP_Resize, in, 4, NULL);
 }
 
