@@ -7,9 +7,6 @@
 
 #define FILE_BYTES_MAX ((uint64_t)1 << 31)
 
-/* The official suite's own bounds (onnx/backend/test/runner: assert_allclose with rtol 1e-3, atol 1e-7). */
-static const struct tolerance tolerance_suite = {.rtol = 1e-3, .atol = 1e-7};
-
 enum pen_status case_file(struct rt_arena *arena, const char *path, void **ret_bytes, size_t *ret_size,
                           struct pen_error *reterr)
 {
@@ -105,11 +102,11 @@ uint32_t case_sets(const struct case_ref *ref)
 }
 
 enum pen_status case_read(const struct case_ref *ref, uint32_t index, const struct pen_model *model,
-                          struct rt_arena *arena, struct case_set *set, struct tolerance *ret_tolerance,
-                          struct pen_error *reterr)
+                          enum pen_precision precision, struct rt_arena *arena, struct case_set *set,
+                          struct tolerance *ret_tolerance, struct pen_error *reterr)
 {
     memset(set, 0, sizeof *set);
-    *ret_tolerance = tolerance_suite;
+    *ret_tolerance = tolerance_suite(ref->path, precision);
     switch (ref->kind) {
     case CASE_ONNX_FOLDER:
         return onnx_folder_read(ref->path, index, model, arena, set, reterr);
@@ -118,5 +115,5 @@ enum pen_status case_read(const struct case_ref *ref, uint32_t index, const stru
     case CASE_GOLDEN:
         break;
     }
-    return golden_read(ref->path, model, arena, set, ret_tolerance, reterr);
+    return golden_read(ref->path, model, precision, arena, set, ret_tolerance, reterr);
 }

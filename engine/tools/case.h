@@ -8,18 +8,9 @@
 
 #include "run/rt_arena.h"
 #include "run/session_values.h"
+#include "tools/tolerance.h"
 
 enum case_kind { CASE_ONNX_FOLDER, CASE_GOLDEN, CASE_LIGHT };
-
-/* How to compare: engine/README.md, the table of tolerances. */
-struct tolerance {
-    bool
-        by_range; /* golden: bound = rtol x range of the expected output (and nmse); else |d| <= atol + rtol |expected| */
-    double rtol, atol;
-    double nmse; /* by_range: bound of the normalised mean square error; 0 = not checked */
-    double lsb;  /* integer outputs: largest difference; 0 = exact */
-    bool top1;   /* the largest element must be at the same place */
-};
 
 #define CASE_VALUES_MAX 64
 
@@ -28,6 +19,7 @@ struct case_set {
     uint32_t input_count;
     struct rt_value expected[CASE_VALUES_MAX];
     double noise[CASE_VALUES_MAX]; /* golden: relative difference of two runtimes */
+    double step[CASE_VALUES_MAX];  /* golden: scale of the DequantizeLinear that gives a float output; 0 = none */
     uint32_t expected_count;
     const char *input_names[CASE_VALUES_MAX]; /* golden: NULL = by position */
 };
@@ -36,6 +28,13 @@ struct case_ref {
     enum case_kind kind;
     char *path; /* the folder, the golden JSON, or the light model */
     char *name; /* relative to the PATH given */
+};
+
+/* Distinct operators of a model: "Conv", "com.microsoft::Gelu". */
+#define CASE_OPS_MAX 48
+struct case_ops {
+    char names[CASE_OPS_MAX][40];
+    uint32_t count;
 };
 
 struct case_list {
@@ -52,8 +51,8 @@ const char *case_model_path(const struct case_ref *ref, struct rt_arena *arena, 
 /* Number of data sets; set `index` read into *set with memory from the arena. `model` tells the declared kinds. */
 uint32_t case_sets(const struct case_ref *ref);
 enum pen_status case_read(const struct case_ref *ref, uint32_t index, const struct pen_model *model,
-                          struct rt_arena *arena, struct case_set *set, struct tolerance *ret_tolerance,
-                          struct pen_error *reterr);
+                          enum pen_precision precision, struct rt_arena *arena, struct case_set *set,
+                          struct tolerance *ret_tolerance, struct pen_error *reterr);
 
 /* By layout. */
 uint32_t onnx_folder_sets(const char *folder);
@@ -62,8 +61,14 @@ enum pen_status onnx_folder_read(const char *folder, uint32_t index, const struc
 enum pen_status light_read(const char *path, const struct pen_model *model, struct rt_arena *arena,
                            struct case_set *set, struct pen_error *reterr);
 const char *golden_model_path(const char *json_path, struct rt_arena *arena, struct pen_error *reterr);
-enum pen_status golden_read(const char *json_path, const struct pen_model *model, struct rt_arena *arena,
-                            struct case_set *set, struct tolerance *tolerance, struct pen_error *reterr);
+enum pen_status golden_read(const char *json_path, const struct pen_model *model, enum pen_precision precision,
+                            struct rt_arena *arena, struct case_set *set, struct tolerance *tolerance,
+                            struct pen_error *reterr);
+
+/* case_ops.c: the distinct operators of an ONNX file (subgraphs included) as the file names them, or else of the loaded model's graph (may be NULL). */
+void case_ops_read(const char *model_path, const struct pen_model *model, struct rt_arena *arena,
+                   struct case_ops *ret_ops);
+
 /* A whole file with LIFETIME_PAD zero bytes behind it. */
 enum pen_status case_file(struct rt_arena *arena, const char *path, void **ret_bytes, size_t *ret_size,
                           struct pen_error *reterr);
@@ -72,12 +77,12 @@ char *case_join(struct rt_arena *arena, const char *folder, const char *name); /
 /* A copy whose memory is all in the arena. */
 enum pen_status case_value_copy(struct rt_arena *arena, const struct rt_value *from, struct rt_value *ret);
 
-/* compare.c: what was found; max_abs and max_rel over all elements. False with a reason. */
+/* compare.c: what was found; max_abs and max_rel over all elements. False with a reason. noise, step: those of the case_set. */
 struct comparison {
     double max_abs, max_rel;
     char reason[256];
 };
 bool compare_value(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *tolerance,
-                   double noise, const char *name, struct comparison *c);
+                   double noise, double step, const char *name, struct comparison *c);
 
 #endif

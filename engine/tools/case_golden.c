@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/internal.h"
 #include "tools/case.h"
 
 static const char *folder_of(struct rt_arena *arena, const char *path)
@@ -85,14 +86,29 @@ static enum pen_status tensor_read(const cJSON *entry, const char *folder, struc
     return status;
 }
 
-static bool quantised_model(const struct case_set *set)
+/* The scale behind a float output that a DequantizeLinear with one constant scale gives; 0 when it is not so. */
+static double output_step(const struct pen_model *model, uint32_t output)
 {
-    for (uint32_t i = 0; i < set->expected_count; i++) {
-        if (set->expected[i].dtype != PEN_DTYPE_I8 && set->expected[i].dtype != PEN_DTYPE_U8) {
-            return false;
-        }
+    const struct graph *g = model->graph;
+    uint32_t producer = g->values[g->outputs[output]].producer;
+    const struct node *n = producer != NODE_NONE ? &g->nodes[producer] : NULL;
+    const struct value *scale = n != NULL && n->op == OP_DequantizeLinear ? node_in(g, n, 1) : NULL;
+    float step = 0;
+    if (scale != NULL && scale->data != NULL && scale->dtype == PEN_DTYPE_F32 && scale->bytes == sizeof step) {
+        memcpy(&step, scale->data, sizeof step);
     }
-    return true;
+    return (double)step;
+}
+
+static bool quantised_model(const struct pen_model *model, struct case_set *set)
+{
+    bool all = set->expected_count > 0;
+    for (uint32_t i = 0; i < set->expected_count; i++) {
+        bool small = set->expected[i].dtype == PEN_DTYPE_I8 || set->expected[i].dtype == PEN_DTYPE_U8;
+        set->step[i] = !small && i < model->graph->output_count ? output_step(model, i) : 0;
+        all = all && (small || set->step[i] > 0);
+    }
+    return all;
 }
 
 /* Inputs given by name may stand in another order than the model's. */
@@ -141,8 +157,9 @@ static enum pen_status read_lists(const cJSON *json, const char *folder, struct 
     return status;
 }
 
-enum pen_status golden_read(const char *json_path, const struct pen_model *model, struct rt_arena *arena,
-                            struct case_set *set, struct tolerance *tolerance, struct pen_error *reterr)
+enum pen_status golden_read(const char *json_path, const struct pen_model *model, enum pen_precision precision,
+                            struct rt_arena *arena, struct case_set *set, struct tolerance *tolerance,
+                            struct pen_error *reterr)
 {
     const char *folder = folder_of(arena, json_path);
     cJSON *json = json_read(json_path, arena, reterr);
@@ -157,8 +174,6 @@ enum pen_status golden_read(const char *json_path, const struct pen_model *model
         return status;
     }
     order_by_name(set, model);
-    bool quantised = quantised_model(set);
-    *tolerance = (struct tolerance){
-        .by_range = !quantised, .rtol = 1e-4, .nmse = 1e-9, .lsb = quantised ? 2 : 0, .top1 = classifier || quantised};
+    *tolerance = tolerance_golden(precision, quantised_model(model, set), classifier);
     return PEN_OK;
 }

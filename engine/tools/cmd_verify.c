@@ -1,28 +1,45 @@
-#include <cjson/cJSON.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/case.h"
-#include "tools/tool.h"
-
-struct verify_options {
-    struct tool_options tool;
-    const char *filter;
-    bool list;
-    const char *placement;
-};
+#include "tools/verify.h"
 
 static const struct setting table[] = {
     TOOL_SETTINGS(struct verify_options),
     {.name = "filter",
      .type = SETTING_TEXT,
      .offset = offsetof(struct verify_options, filter),
-     .help = "only cases whose name contains this text"},
+     .help = "only cases whose name contains this text, or fits it when it has a * or ?"},
     {.name = "list",
      .type = SETTING_FLAG,
      .offset = offsetof(struct verify_options, list),
      .help = "print the names of the cases and run none"},
+    {.name = "jobs",
+     .type = SETTING_INT,
+     .offset = offsetof(struct verify_options, jobs),
+     .def = "1",
+     .min = 1,
+     .max = 256,
+     .help = "processes that share the cases; a case that crashes one is a failure and the rest goes on (1: all in "
+             "this process)"},
+    {.name = "expected",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct verify_options, expected),
+     .help = "file of cases that must fail, `name<TAB>reason` per line, * and ? allowed; those skip, and one that "
+             "passes is a failure unless its reason begins with `random`"},
+    {.name = "by-op",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct verify_options, by_op),
+     .help = "before the last line a table: op, NAME, passed, failed and skipped cases that use it"},
+    {.name = "time",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct verify_options, time),
+     .help = "a seventh field: milliseconds of the case, loading included"},
+    {.name = "junit",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct verify_options, junit),
+     .help = "also write JUnit XML to this file"},
     {.name = "placement",
      .type = SETTING_CHOICE,
      .offset = offsetof(struct verify_options, placement),
@@ -40,163 +57,104 @@ static const struct settings_program program = {
              "test folder (model.onnx with\n"
              "test_data_set_*/input_N.pb, output_N.pb), a golden case (golden/NAME.json) or a light model (X.onnx with "
              "X_output_0.pb).",
-    .after = "One line per case, tab-separated: pass|fail|skip, name, backend, max_abs, max_rel, reason (- when "
-             "empty); last `N passed, N failed, N skipped`.\n"
-             "JSON keys: cases[{result, name, backend, max_abs, max_rel, reason}], passed, failed, skipped.\n"
-             "Exit codes: 0 none failed, 1 some failed, 2 wrong usage, 3 the backend is not available.",
+    .after =
+        "One line per case, tab-separated: pass|fail|skip, name, backend, max_abs, max_rel, reason (- when "
+        "empty); last `N passed, N failed, N skipped`.\n"
+        "JSON keys: cases[{result, name, backend, max_abs, max_rel, reason, with --time ms}], with --by-op by_op[{op, "
+        "pass, fail, skip}], passed, failed, skipped.\n"
+        "Exit codes: 0 none failed, 1 some failed, 2 wrong usage, 3 the backend is not available.",
     .table = table,
 };
 
-enum outcome { CASE_PASS, CASE_FAIL, CASE_SKIP, CASE_OUTCOMES };
-static const char *const outcome_names[] = {"pass", "fail", "skip"};
-
-struct verify {
-    const struct verify_options *options;
-    struct pen_engine *engine;
-    uint64_t counts[CASE_OUTCOMES];
-    cJSON *cases; /* NULL in text mode */
-};
-
-static void report(struct verify *v, const struct case_ref *ref, enum outcome outcome, const struct comparison *c)
+static bool wanted(const char *filter, const char *name)
 {
-    const char *reason = c->reason[0] != '\0' ? c->reason : "-";
-    v->counts[outcome]++;
-    if (v->cases == NULL) {
-        printf("%s\t%s\t%s\t%.3g\t%.3g\t%s\n", outcome_names[outcome], ref->name, pen_engine_backend(v->engine),
-               c->max_abs, c->max_rel, reason);
-        fflush(stdout);
-        return;
+    if (filter == NULL || filter[0] == '\0') {
+        return true;
     }
-    cJSON *entry = cJSON_CreateObject();
-    cJSON_AddStringToObject(entry, "result", outcome_names[outcome]);
-    cJSON_AddStringToObject(entry, "name", ref->name);
-    cJSON_AddStringToObject(entry, "backend", pen_engine_backend(v->engine));
-    cJSON_AddNumberToObject(entry, "max_abs", c->max_abs);
-    cJSON_AddNumberToObject(entry, "max_rel", c->max_rel);
-    cJSON_AddStringToObject(entry, "reason", reason);
-    cJSON_AddItemToArray(v->cases, entry);
+    return strpbrk(filter, "*?") != NULL ? fnmatch(filter, name, 0) == 0 : strstr(name, filter) != NULL;
 }
 
-/* A reason on one line, without tabs. */
-static void reason_set(struct comparison *c, const char *text)
+/* Drops the cases that the filter leaves out. */
+static void list_filter(struct case_list *list, const char *filter)
 {
-    snprintf(c->reason, sizeof c->reason, "%.*s", (int)sizeof c->reason - 1, text);
-    for (char *p = c->reason; *p != '\0'; p++) {
-        *p = *p == '\t' || *p == '\n' ? ' ' : *p;
-    }
-}
-
-static enum outcome set_run(struct pen_session *session, const struct pen_model *model, const struct case_set *set,
-                            const struct tolerance *tolerance, struct comparison *c)
-{
-    struct rt_value outputs[CASE_VALUES_MAX];
-    struct pen_error error = {0};
-    size_t declared = 0;
-    const struct pen_tensor *sigs = pen_model_outputs(model, &declared);
-    if (set->expected_count != declared || declared > CASE_VALUES_MAX) {
-        snprintf(c->reason, sizeof c->reason, "the case expects %u outputs, the model gives %zu", set->expected_count,
-                 declared);
-        return CASE_FAIL;
-    }
-    enum pen_status status =
-        session_run_values(session, set->inputs, set->input_count, outputs, CASE_VALUES_MAX, &error);
-    if (status != PEN_OK) {
-        reason_set(c, error.text[0] != '\0' ? error.text : pen_status_name(status));
-        return status == PEN_ERR_UNSUPPORTED ? CASE_SKIP : CASE_FAIL;
-    }
-    for (uint32_t i = 0; i < set->expected_count; i++) {
-        if (!compare_value(&outputs[i], &set->expected[i], tolerance, set->noise[i], sigs[i].name, c)) {
-            return CASE_FAIL;
-        }
-    }
-    return CASE_PASS;
-}
-
-static enum outcome sets_run(const struct case_ref *ref, struct pen_model *model, struct comparison *c)
-{
-    struct pen_error error = {0};
-    struct pen_session *session = NULL;
-    struct case_set *set = malloc(sizeof *set);
-    struct rt_arena arena;
-    rt_arena_init(&arena, (uint64_t)8 << 30);
-    enum outcome outcome = CASE_PASS;
-    if (set == NULL || pen_session_new(model, &session, &error) != PEN_OK) {
-        reason_set(c, "no memory for a session");
-        outcome = CASE_FAIL;
-    }
-    for (uint32_t i = 0; outcome == CASE_PASS && i < case_sets(ref); i++) {
-        struct tolerance tolerance;
-        rt_arena_reset(&arena);
-        if (case_read(ref, i, model, &arena, set, &tolerance, &error) != PEN_OK) {
-            reason_set(c, error.text);
-            outcome = CASE_FAIL;
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (wanted(filter, list->items[i].name)) {
+            list->items[kept++] = list->items[i];
         } else {
-            outcome = set_run(session, model, set, &tolerance, c);
+            free(list->items[i].path);
+            free(list->items[i].name);
         }
     }
-    pen_session_free(session);
-    rt_arena_fini(&arena);
-    free(set);
-    return outcome;
+    list->count = kept;
 }
 
-static void case_run(struct verify *v, const struct case_ref *ref)
+static enum pen_status lists_read(const struct verify_options *options, const char *const *paths, size_t count,
+                                  struct case_list *list, struct expected_list *expected, struct pen_error *reterr)
 {
-    struct comparison c = {0};
-    struct pen_error error = {0};
-    struct pen_model *model = NULL;
-    struct rt_arena arena;
-    rt_arena_init(&arena, (uint64_t)1 << 30);
-    const char *path = case_model_path(ref, &arena, &error);
-    enum pen_status status = path != NULL ? pen_model_load(v->engine, path, &model, &error) : PEN_ERR_CORRUPT;
-    enum outcome outcome;
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; status == PEN_OK && i < count; i++) {
+        status = case_find(paths[i], list, reterr);
+    }
     if (status == PEN_OK) {
-        outcome = sets_run(ref, model, &c);
-    } else {
-        reason_set(&c, error.text);
-        outcome = status == PEN_ERR_UNSUPPORTED ? CASE_SKIP : CASE_FAIL;
+        list_filter(list, options->filter);
     }
-    report(v, ref, outcome, &c);
-    pen_model_free(model);
-    rt_arena_fini(&arena);
+    if (status == PEN_OK && options->expected != NULL && options->expected[0] != '\0') {
+        status = expected_read(options->expected, expected, reterr);
+    }
+    return status;
 }
 
-static void finish(struct verify *v)
+static int verify(const struct verify_options *options, const struct case_list *list, struct expected_list *expected)
 {
-    if (v->cases == NULL) {
-        printf("%llu passed, %llu failed, %llu skipped\n", (unsigned long long)v->counts[CASE_PASS],
-               (unsigned long long)v->counts[CASE_FAIL], (unsigned long long)v->counts[CASE_SKIP]);
-        return;
-    }
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddItemToObject(root, "cases", v->cases);
-    cJSON_AddNumberToObject(root, "passed", (double)v->counts[CASE_PASS]);
-    cJSON_AddNumberToObject(root, "failed", (double)v->counts[CASE_FAIL]);
-    cJSON_AddNumberToObject(root, "skipped", (double)v->counts[CASE_SKIP]);
-    char *text = cJSON_PrintUnformatted(root);
-    printf("%s\n", text != NULL ? text : "{}");
-    cJSON_free(text);
-    cJSON_Delete(root);
-}
-
-static int verify(const struct verify_options *options, const struct case_list *list)
-{
-    struct verify v = {.options = options};
+    struct verify_report *report = NULL;
+    struct pen_error error = {0};
     bool named = strcmp(options->tool.backend, "auto") != 0;
     bool strict = strcmp(options->placement, "auto") == 0 ? named : strcmp(options->placement, "strict") == 0;
-    int code = tool_engine(&options->tool, strict, &v.engine);
-    if (code != TOOL_OK) {
-        return code;
+    if (verify_report_new(options, expected->count > 0 ? expected : NULL, &report, &error) != PEN_OK) {
+        tool_fail(&error);
+        return TOOL_USAGE;
     }
-    v.cases = options->tool.json ? cJSON_CreateArray() : NULL;
-    for (size_t i = 0; i < list->count; i++) {
-        if (options->filter == NULL || strstr(list->items[i].name, options->filter) != NULL) {
-            case_run(&v, &list->items[i]);
+    int code = verify_pool(options, strict, list, verify_report_case, report);
+    if (code == TOOL_OK && verify_report_finish(report, &error) != PEN_OK) {
+        code = tool_fail(&error);
+    }
+    for (size_t i = 0; code == TOOL_OK && i < expected->count; i++) {
+        if (!expected->items[i].used && (options->filter == NULL || options->filter[0] == '\0')) {
+            fprintf(stderr, "penstock-engine: %s: '%s' names no case of this run\n", options->expected,
+                    expected->items[i].name);
         }
     }
-    finish(&v);
-    pen_engine_free(v.engine);
-    return v.counts[CASE_FAIL] == 0 ? TOOL_OK : TOOL_FAILED;
+    if (code == TOOL_OK && verify_report_failed(report) > 0) {
+        code = TOOL_FAILED;
+    }
+    verify_report_free(report);
+    return code;
+}
+
+static int run(const struct verify_options *options, const char *const *paths, size_t count)
+{
+    struct case_list list = {0};
+    struct expected_list expected = {0};
+    struct pen_error error = {0};
+    int code = TOOL_OK;
+    if (count == 0) {
+        fprintf(stderr, "penstock-engine: verify needs at least one PATH\n");
+        return TOOL_USAGE;
+    }
+    if (lists_read(options, paths, count, &list, &expected, &error) != PEN_OK) {
+        tool_fail(&error);
+        code = TOOL_USAGE;
+    } else if (options->list) {
+        for (size_t i = 0; i < list.count; i++) {
+            printf("%s\n", list.items[i].name);
+        }
+    } else {
+        code = verify(options, &list, &expected);
+    }
+    case_list_fini(&list);
+    expected_fini(&expected);
+    return code;
 }
 
 int cmd_verify(int argc, char **argv)
@@ -205,7 +163,6 @@ int cmd_verify(int argc, char **argv)
     struct settings_store *store = NULL;
     enum settings_outcome outcome = SETTINGS_RUN;
     struct pen_error error = {0};
-    struct case_list list = {0};
     size_t count = 0;
     const char **paths = calloc((size_t)argc + 1, sizeof *paths);
     if (paths == NULL || settings_load(&program, argc, argv, &options, paths, (size_t)argc, &count, &outcome, &store,
@@ -214,25 +171,7 @@ int cmd_verify(int argc, char **argv)
         tool_fail(&error);
         return TOOL_USAGE;
     }
-    int code = TOOL_OK;
-    if (outcome == SETTINGS_RUN && count == 0) {
-        fprintf(stderr, "penstock-engine: verify needs at least one PATH\n");
-        code = TOOL_USAGE;
-    }
-    for (size_t i = 0; outcome == SETTINGS_RUN && code == TOOL_OK && i < count; i++) {
-        if (case_find(paths[i], &list, &error) != PEN_OK) {
-            tool_fail(&error);
-            code = TOOL_USAGE;
-        }
-    }
-    if (outcome == SETTINGS_RUN && code == TOOL_OK && options.list) {
-        for (size_t i = 0; i < list.count; i++) {
-            printf("%s\n", list.items[i].name);
-        }
-    } else if (outcome == SETTINGS_RUN && code == TOOL_OK) {
-        code = verify(&options, &list);
-    }
-    case_list_fini(&list);
+    int code = outcome == SETTINGS_RUN ? run(&options, paths, count) : TOOL_OK;
     settings_free(store);
     free((void *)paths);
     return code;

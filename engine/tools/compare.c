@@ -103,19 +103,29 @@ static double range_of(const struct rt_value *v, int64_t count)
     return range > 0 ? range : largest;
 }
 
+/* What one unit in the last place of a 16-bit output is to its value: both sides have been rounded to it. */
+static double one_unit(enum pen_dtype dtype)
+{
+    return dtype == PEN_DTYPE_F16 ? 0x1p-10 : dtype == PEN_DTYPE_BF16 ? 0x1p-7 : 0;
+}
+
 static bool compare_numbers(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *t,
-                            double noise, const char *name, struct comparison *c)
+                            double noise, double step, const char *name, struct comparison *c)
 {
     int64_t count = shape_elements(&expected->shape);
     struct figures f = {0};
     bool integer = is_integer(expected->dtype);
     double range = t->by_range && !integer ? range_of(expected, count) : 0;
     double share = fmax(t->rtol, 3 * noise);
+    double unit = one_unit(expected->dtype);
     bool fits = true;
     for (int64_t i = 0; i < count; i++) {
         double a = load_one_f64(got->data, got->dtype, i);
         double b = load_one_f64(expected->data, expected->dtype, i);
-        double bound = integer ? t->lsb : t->by_range ? share * range : t->atol + t->rtol * fabs(b);
+        double bound = integer       ? t->lsb
+                       : step > 0    ? t->lsb * step * (1 + 1e-6) /* whole steps, as rounded floats */
+                       : t->by_range ? share * range + unit * fabs(b)
+                                     : t->atol + t->rtol * fabs(b);
         bool here = element_fits(a, b, bound, c);
         if (!here && fits) {
             snprintf(c->reason, sizeof c->reason, "output %s: element %" PRId64 " is %.9g, expected %.9g (bound %.3g)",
@@ -128,7 +138,7 @@ static bool compare_numbers(const struct rt_value *got, const struct rt_value *e
         return false;
     }
     double nmse = f.expected_square > 0 ? f.error_square / f.expected_square : 0;
-    if (t->by_range && !integer && t->nmse > 0 && nmse > fmax(t->nmse, 9 * noise * noise)) {
+    if (t->by_range && !integer && t->nmse > 0 && nmse > fmax(fmax(t->nmse, 9 * noise * noise), unit * unit)) {
         snprintf(c->reason, sizeof c->reason, "output %s: normalised mean square error %.3g is over %.3g", name, nmse,
                  t->nmse);
         return false;
@@ -143,7 +153,7 @@ static bool compare_numbers(const struct rt_value *got, const struct rt_value *e
 }
 
 bool compare_value(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *tolerance,
-                   double noise, const char *name, struct comparison *c)
+                   double noise, double step, const char *name, struct comparison *c)
 {
     if (got->kind != expected->kind) {
         return fail(c, name, "is of another kind (tensor, sequence or optional)");
@@ -153,7 +163,7 @@ bool compare_value(const struct rt_value *got, const struct rt_value *expected, 
             return fail(c, name, "has another number of items");
         }
         for (uint32_t i = 0; i < expected->item_count; i++) {
-            if (!compare_value(&got->items[i], &expected->items[i], tolerance, noise, name, c)) {
+            if (!compare_value(&got->items[i], &expected->items[i], tolerance, noise, step, name, c)) {
                 return false;
             }
         }
@@ -165,5 +175,5 @@ bool compare_value(const struct rt_value *got, const struct rt_value *expected, 
     if (expected->dtype == PEN_DTYPE_STRING) {
         return compare_strings(got, expected, name, c);
     }
-    return compare_numbers(got, expected, tolerance, noise, name, c);
+    return compare_numbers(got, expected, tolerance, noise, step, name, c);
 }
