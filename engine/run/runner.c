@@ -78,6 +78,7 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     b->used = r->tick;
     r->buckets[r->bucket_count++] = b;
     r->context->bucket_count++;
+    r->context->prepared_count++;
     *ret_bucket = b;
     return PEN_OK;
 }

@@ -22,6 +22,7 @@ struct run_context {
     struct pen_error *error;
     struct profile *profile; /* NULL = off */
     uint64_t bucket_count;   /* for pen_memory() */
+    uint64_t prepared_count; /* made so far, those dropped since included */
 };
 
 struct runner {

@@ -283,6 +283,11 @@ enum pen_status pen_session_warm(struct pen_session *session, const struct pen_t
     return status;
 }
 
+uint64_t pen_session_prepared(const struct pen_session *session)
+{
+    return session->context.prepared_count;
+}
+
 void pen_session_profile(struct pen_session *session, bool on)
 {
     if (on && session->profile == NULL) {

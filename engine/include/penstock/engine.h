@@ -110,6 +110,9 @@ enum pen_status pen_session_bind(struct pen_session *session, const struct pen_t
                                  struct pen_error *reterr);
 void *pen_session_input(struct pen_session *session, size_t index, size_t *ret_bytes);
 
+/* Shape buckets made ready so far, those dropped since included: a caller sees by it whether a bind had to prepare. */
+uint64_t pen_session_prepared(const struct pen_session *session);
+
 /* A request to stop, from any thread: seen between layers. */
 struct pen_stop;
 struct pen_stop *pen_stop_new(void);
