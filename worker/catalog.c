@@ -301,17 +301,15 @@ void catalog_fini(struct catalog *catalog)
     *catalog = (struct catalog){0};
 }
 
-const struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version, size_t *ret_index)
+struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version)
 {
-    const struct served *best = NULL;
+    struct served *best = NULL;
     for (size_t i = 0; i < catalog->count; i++) {
-        const struct served *served = catalog->models[i];
+        struct served *served = catalog->models[i];
         if (strcmp(served->name, name) != 0 || (version != 0 && served->version != version))
             continue;
-        if (!best || served->version > best->version) {
+        if (!best || served->version > best->version)
             best = served;
-            *ret_index = i;
-        }
     }
     return best;
 }

@@ -40,7 +40,7 @@ void catalog_remove(struct catalog *catalog, size_t index);
 
 void catalog_fini(struct catalog *catalog);
 
-/* version 0 = the highest there is. NULL when there is none. *ret_index is its place in `models`. */
-const struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version, size_t *ret_index);
+/* version 0 = the highest there is. NULL when there is none. */
+struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version);
 
 #endif

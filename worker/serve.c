@@ -241,8 +241,13 @@ static int drain_check(struct serve *serve, uint64_t now_us)
     if (empty && barrier_over(serve, now_us)) {
         link_send(serve->link, FRAME_GOODBYE);
         serve->drained = true;
-        log_event(LOG_INFO, "drained", "jobs_done=%" PRIu64 " jobs_failed=%" PRIu64,
-                  (uint64_t)atomic_load(&serve->stats->jobs_done), (uint64_t)atomic_load(&serve->stats->jobs_failed));
+        const struct stats *stats = serve->stats;
+        log_event(LOG_INFO, "drained",
+                  "jobs_done=%" PRIu64 " jobs_failed=%" PRIu64 " batches=%" PRIu64 " prepared=%" PRIu64
+                  " rows_filled=%" PRIu64,
+                  (uint64_t)atomic_load(&stats->jobs_done), (uint64_t)atomic_load(&stats->jobs_failed),
+                  (uint64_t)atomic_load(&stats->batches), (uint64_t)atomic_load(&stats->prepared),
+                  (uint64_t)atomic_load(&stats->rows_filled));
         return WORKER_EXIT_OK;
     }
     if (now_us - serve->drain_us < (uint64_t)serve->options->drain_timeout_us)

@@ -190,6 +190,9 @@ void served_free(struct served *served)
 {
     if (!served)
         return;
+    for (uint32_t i = 0; i < served->seats_count; i++)
+        pen_session_free(served->seats[i].session);
+    free(served->seats);
     pen_model_free(served->model);
     free(served->inputs);
     config_fini(&served->config);

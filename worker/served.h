@@ -1,7 +1,8 @@
 /*
  * served.h - one loaded model as this worker serves it: what travels on the wire, whether jobs may share a batch, its content digest.
  *
- * Ownership: owns the engine's model, the config and all texts. Threads: one-at-a-time until it is warm, immutable afterwards.
+ * Ownership: owns the engine's model with its sessions, the config and all texts. Threads: one-at-a-time until it is warm, immutable afterwards but for
+ * the seats, which belong to the slots.
  */
 #ifndef SERVED_H
 #define SERVED_H
@@ -10,13 +11,14 @@
 #include "digest.h"
 #include "penstock/engine.h"
 #include "preprocess.h"
+#include "snap.h"
 
 #define SERVED_TENSORS_MAX 64u /* inputs, and outputs; the wire's own limit */
-#define SERVED_WARM_MAX    36u
 
-struct warm_time {
-    uint32_t batch;
-    uint64_t cold_us, warm_us;
+/* What one slot runs the model with. */
+struct seat {
+    struct pen_session *session;
+    struct snap snap;
 };
 
 struct served {
@@ -38,14 +40,16 @@ struct served {
     bool cacheable;
     uint64_t memory_bytes;
     bool warmed;
-    struct warm_time warm[SERVED_WARM_MAX];
+    struct warm_time warm[SNAP_WARM_MAX];
     size_t warm_count;
+    struct seat *seats; /* [seats_count], by slot; each is only that slot's once it serves */
+    uint32_t seats_count;
 };
 
 /* Loads `path`. Takes over what `config` holds, also on failure (the config is then empty). */
 enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t version, const char *path,
                            struct config *config, struct served **ret_served, struct pen_error *reterr);
-void served_free(struct served *served); /* after its sessions; NULL is fine */
+void served_free(struct served *served); /* NULL is fine */
 
 /* Index of the input or output of that name, -1 when there is none. */
 int served_input(const struct served *served, const char *name);

@@ -19,7 +19,6 @@
 struct slot {
     struct slot_context context;
     uint32_t number;
-    struct pen_session **sessions;
     struct pen_stop *stop;
     pthread_t thread;
     bool started;
@@ -122,19 +121,6 @@ static void labels_fill(struct slot *slot, const struct task *task, const struct
     meta->n_labels = kept;
 }
 
-/* The rows of output `index` that belong to the task, wanted or not. */
-static struct pen_tensor rows_of(const struct batch *batch, const struct task *task, uint32_t first_row,
-                                 const struct pen_tensor *output)
-{
-    struct pen_tensor view = *output;
-    if (batch->count > 1) {
-        size_t row = output->bytes / batch->rows;
-        view.bytes = row * task->rows;
-        view.data = (const uint8_t *)output->data + row * first_row;
-    }
-    return view;
-}
-
 static void answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
                           const struct pen_tensor *outputs, size_t count, struct timing timing)
 {
@@ -146,7 +132,7 @@ static void answer_result(struct slot *slot, const struct batch *batch, size_t i
     int labels = batch->served->labels_output;
     meta_fill(slot, batch, timing, &meta);
     if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
-        struct pen_tensor scores = rows_of(batch, task, first_row, &outputs[labels]);
+        struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
         labels_fill(slot, task, &scores, label_pointers, &meta);
     }
     size_t taken = gather_split(batch, index, first_row, outputs, count, views);
@@ -209,17 +195,59 @@ static void batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us)
     batch->count = kept;
 }
 
-static enum pen_status engine_run(struct slot *slot, const struct batch *batch, const struct pen_tensor **ret_outputs,
+static struct seat *seat_of(const struct slot *slot, const struct batch *batch)
+{
+    return &batch->served->seats[slot->number];
+}
+
+/* Counts what had to be prepared while jobs waited; a warmed size among it means that the engine has dropped it. */
+static void prepared_count(struct slot *slot, const struct batch *batch, uint64_t before, uint64_t shape)
+{
+    const struct served *served = batch->served;
+    uint64_t prepared = pen_session_prepared(seat_of(slot, batch)->session) - before;
+    if (prepared == 0)
+        return;
+    bool lost = snap_warmed(served->warm, served->warm_count, shape, batch->bound);
+    atomic_fetch_add(&slot->context.stats->prepared, prepared);
+    log_event(lost ? LOG_WARN : LOG_DEBUG, lost ? "warm_lost" : "shape_prepared",
+              "model=%s version=%" PRIu64 " rows=%u slot=%u", served->name, served->version, batch->bound,
+              slot->number);
+}
+
+static enum pen_status bound_run(struct slot *slot, const struct batch *batch, uint64_t shape,
+                                 const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
+{
+    struct pen_session *session = seat_of(slot, batch)->session;
+    uint64_t before = pen_session_prepared(session);
+    enum pen_status status = gather_inputs(session, batch, reterr);
+    prepared_count(slot, batch, before, shape);
+    return status == PEN_OK ? pen_session_run_bound(session, slot->stop, ret_outputs, ret_count, reterr) : status;
+}
+
+/* At a size that is ready, where there is one; a model whose outputs cannot be cut then runs at its own sizes from now on. */
+static enum pen_status engine_run(struct slot *slot, struct batch *batch, const struct pen_tensor **ret_outputs,
                                   size_t *ret_count, struct pen_error *reterr)
 {
-    struct pen_session *session = slot->sessions[batch->tasks[0]->model];
-    if (batch->served->strings) /* the size of texts is known only when they are there: no buffer to bind */
-        return pen_session_run(session, batch->tasks[0]->inputs, batch->served->inputs_count, slot->stop, ret_outputs,
+    struct pen_tensor shapes[SERVED_TENSORS_MAX];
+    const struct served *served = batch->served;
+    struct seat *seat = seat_of(slot, batch);
+    if (served->strings) /* the size of texts is known only when they are there: no buffer to bind */
+        return pen_session_run(seat->session, batch->tasks[0]->inputs, served->inputs_count, slot->stop, ret_outputs,
                                ret_count, reterr);
-    enum pen_status status = gather_inputs(session, batch, reterr);
-    if (status != PEN_OK)
+    gather_shapes(batch, shapes);
+    uint64_t shape = snap_shape(shapes, served->inputs_count, served->max_batch_size > 0);
+    if (served->max_batch_size > 0)
+        batch->bound = snap_rows(&seat->snap, served->warm, served->warm_count, shape, batch->rows);
+    enum pen_status status = bound_run(slot, batch, shape, ret_outputs, ret_count, reterr);
+    if (batch->bound == batch->rows)
         return status;
-    return pen_session_run_bound(session, slot->stop, ret_outputs, ret_count, reterr);
+    if (status != PEN_OK || gather_can_split(batch, *ret_outputs, *ret_count)) {
+        atomic_fetch_add(&slot->context.stats->rows_filled, batch->bound - batch->rows);
+        return status;
+    }
+    snap_exact(&seat->snap);
+    batch->bound = batch->rows;
+    return bound_run(slot, batch, shape, ret_outputs, ret_count, reterr);
 }
 
 static void answer_failure(struct slot *slot, const struct batch *batch, enum pen_status status, const char *text)
@@ -353,21 +381,17 @@ static void *slot_main(void *argument)
 
 /* ---- life -------------------------------------------------------------------------------------------------------------------------- */
 
-enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct pen_session **sessions,
-                         struct slot **ret_slot, struct pen_error *reterr)
+enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct slot **ret_slot,
+                         struct pen_error *reterr)
 {
     struct slot *slot = calloc(1, sizeof *slot);
     struct pen_stop *stop = slot ? pen_stop_new() : NULL;
     if (!stop) {
-        for (size_t i = 0; i < context->catalog->count; i++)
-            pen_session_free(sessions[i]);
-        free(sessions);
         free(slot);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for slot %u", number);
     }
     slot->context = *context;
     slot->number = number;
-    slot->sessions = sessions;
     slot->stop = stop;
     slot->deadline_us = DEADLINE_NONE;
     pthread_mutex_init(&slot->lock, NULL);
@@ -401,9 +425,6 @@ void slot_free(struct slot *slot)
 {
     if (!slot)
         return;
-    for (size_t i = 0; i < slot->context.catalog->count; i++)
-        pen_session_free(slot->sessions[i]);
-    free(slot->sessions);
     pen_stop_free(slot->stop);
     meta_arena_fini(&slot->arena);
     pthread_mutex_destroy(&slot->lock);

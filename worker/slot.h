@@ -1,5 +1,5 @@
 /*
- * slot.h - a compute slot: one thread with one session per model, that takes dispatches, runs them in batches and pushes results.
+ * slot.h - a compute slot: one thread with a seat at every model, that takes dispatches, runs them in batches and pushes results.
  *
  * A batch that fails as a whole is run again job by job, so that one bad job does not fail its neighbours.
  *
@@ -24,9 +24,9 @@ struct slot_context {
     const struct identity *identity;
 };
 
-/* `sessions`: one per model of the catalog, in its order; taken over also on failure. */
-enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct pen_session **sessions,
-                         struct slot **ret_slot, struct pen_error *reterr);
+/* `number`: its seat at every model of the catalog. */
+enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct slot **ret_slot,
+                         struct pen_error *reterr);
 enum pen_status slot_start(struct slot *slot,
                            struct pen_error *reterr); /* its thread; it ends when the handoff is closed */
 void slot_join(struct slot *slot);                    /* waits for the thread; a slot never started is fine */

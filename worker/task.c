@@ -162,7 +162,7 @@ static enum pen_status tensors_open(struct task *task, struct meta_arena *arena,
 static enum pen_status model_find(struct task *task, const struct catalog *catalog, const Penstock__JobMeta *meta,
                                   struct pen_error *reterr)
 {
-    task->served = catalog_find(catalog, meta->model, meta->version, &task->model);
+    task->served = catalog_find(catalog, meta->model, meta->version);
     if (task->served)
         return PEN_OK;
     if (meta->version != 0)

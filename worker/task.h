@@ -16,7 +16,6 @@
 struct task {
     struct job *job;
     const struct served *served;
-    size_t model;              /* its place in the catalog */
     struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they travelled */
     uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
     uint64_t outputs;          /* bit i: output i is wanted */

@@ -4,6 +4,7 @@
 #include "logline.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WARM_RUNS      3u      /* the median of three */
@@ -79,7 +80,7 @@ static size_t batch_insert(uint32_t *batches, size_t count, uint32_t batch)
     return count + 1;
 }
 
-size_t warmup_batches(const struct served *served, uint32_t ret_batches[SERVED_WARM_MAX])
+size_t warmup_batches(const struct served *served, uint32_t ret_batches[SNAP_WARM_MAX])
 {
     const struct config *config = &served->config;
     size_t count = 0;
@@ -116,9 +117,12 @@ static enum pen_status shape_warm(struct pen_session *session, struct served *se
         status = pen_session_warm(session, shape->inputs, served->inputs_count, NULL, &runs_us[runs], reterr);
         runs++;
     }
-    if (status == PEN_OK && measure && served->warm_count < SERVED_WARM_MAX)
-        served->warm[served->warm_count++] = (struct warm_time){
-            .batch = shape->batch, .cold_us = prepare_us + first_us, .warm_us = median3(runs_us, runs)};
+    if (status == PEN_OK && measure && served->warm_count < SNAP_WARM_MAX)
+        served->warm[served->warm_count++] =
+            (struct warm_time){.batch = shape->batch,
+                               .shape = snap_shape(shape->inputs, served->inputs_count, served->max_batch_size > 0),
+                               .cold_us = prepare_us + first_us,
+                               .warm_us = median3(runs_us, runs)};
     return status;
 }
 
@@ -155,9 +159,10 @@ static enum pen_status entries_warm(struct pen_session *session, struct served *
     return PEN_OK;
 }
 
-enum pen_status warmup_run(struct pen_session *session, struct served *served, bool measure, struct pen_error *reterr)
+static enum pen_status session_warm(struct pen_session *session, struct served *served, bool measure,
+                                    struct pen_error *reterr)
 {
-    uint32_t batches[SERVED_WARM_MAX];
+    uint32_t batches[SNAP_WARM_MAX];
     struct pen_error open = {0};
     size_t count = warmup_batches(served, batches);
     if (measure)
@@ -180,4 +185,22 @@ enum pen_status warmup_run(struct pen_session *session, struct served *served, b
     }
     served->warmed = true;
     return entries_warm(session, served, measure, reterr);
+}
+
+enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    served->seats = calloc(slots, sizeof *served->seats);
+    if (!served->seats)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the sessions of %u slots", slots);
+    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) {
+        status = pen_session_new(served->model, &served->seats[i].session, reterr);
+        served->seats_count += status == PEN_OK;
+        if (status == PEN_OK)
+            status = session_warm(served->seats[i].session, served, i == 0, reterr);
+    }
+    if (served->warm_count > SNAP_READY_MAX)
+        log_event(LOG_WARN, "model_not_warm", "model=%s version=%" PRIu64 " reason=%s", served->name, served->version,
+                  "more sizes are declared than the 16 that stay ready: the first ones are prepared again");
+    return status;
 }

@@ -26,7 +26,6 @@ struct worker {
     struct worker_sizes sizes;
     struct catalog catalog;
     struct pen_engine *engine;
-    struct pen_session ***sessions; /* [slots][models]; a row is given to its slot */
     struct identity identity;
     char host[256], name[300];
     struct stats stats;
@@ -113,43 +112,6 @@ static int models_load(struct worker *worker)
 
 /* ---- warm-up ----------------------------------------------------------------------------------------------------------------------- */
 
-static enum pen_status sessions_room(struct worker *worker, struct pen_error *reterr)
-{
-    size_t models = worker->catalog.count ? worker->catalog.count : 1;
-    worker->sessions = calloc(worker->sizes.slots, sizeof *worker->sessions);
-    for (uint32_t i = 0; worker->sessions && i < worker->sizes.slots; i++) {
-        worker->sessions[i] = calloc(models, sizeof **worker->sessions);
-        if (!worker->sessions[i])
-            break;
-    }
-    if (!worker->sessions || !worker->sessions[worker->sizes.slots - 1])
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %u slots", worker->sizes.slots);
-    return PEN_OK;
-}
-
-/* One session per slot; the first one's times are the ones that are told. */
-static enum pen_status model_warm(struct worker *worker, size_t model, struct pen_error *reterr)
-{
-    struct served *served = worker->catalog.models[model];
-    for (uint32_t i = 0; i < worker->sizes.slots; i++) {
-        enum pen_status status = pen_session_new(served->model, &worker->sessions[i][model], reterr);
-        if (status == PEN_OK)
-            status = warmup_run(worker->sessions[i][model], served, i == 0, reterr);
-        if (status != PEN_OK)
-            return status;
-    }
-    return PEN_OK;
-}
-
-static void model_drop(struct worker *worker, size_t model)
-{
-    for (uint32_t i = 0; i < worker->sizes.slots; i++) {
-        pen_session_free(worker->sessions[i][model]);
-        worker->sessions[i][model] = NULL;
-    }
-    catalog_remove(&worker->catalog, model);
-}
-
 static void model_log(const struct served *served)
 {
     char digest[DIGEST_TEXT_BYTES];
@@ -164,13 +126,9 @@ static void model_log(const struct served *served)
 static int models_warm(struct worker *worker)
 {
     struct pen_error error = {0};
-    if (sessions_room(worker, &error) != PEN_OK) {
-        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
-        return WORKER_EXIT_FAILED;
-    }
     for (size_t i = 0; i < worker->catalog.count && !signals_asked();) {
         struct served *served = worker->catalog.models[i];
-        enum pen_status status = model_warm(worker, i, &error);
+        enum pen_status status = warmup_run(served, worker->sizes.slots, &error);
         if (status == PEN_OK) {
             model_log(served);
             i++;
@@ -178,7 +136,7 @@ static int models_warm(struct worker *worker)
         }
         log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
                   served->version, pen_status_name(status), error.text);
-        model_drop(worker, i);
+        catalog_remove(&worker->catalog, i);
     }
     return models_verdict(worker);
 }
@@ -223,9 +181,7 @@ static enum pen_status slots_open(struct worker *worker, struct pen_error *reter
     if (!worker->slots)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %u slots", worker->sizes.slots);
     for (uint32_t i = 0; i < worker->sizes.slots; i++) {
-        struct pen_session **row = worker->sessions[i];
-        worker->sessions[i] = NULL;
-        enum pen_status status = slot_new(&context, i, row, &worker->slots[i], reterr);
+        enum pen_status status = slot_new(&context, i, &worker->slots[i], reterr);
         if (status == PEN_OK)
             worker->slots_count++;
         if (status == PEN_OK)
@@ -268,16 +224,6 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
     return status;
 }
 
-static void sessions_free(struct worker *worker)
-{
-    for (uint32_t i = 0; worker->sessions && i < worker->sizes.slots; i++) {
-        for (size_t j = 0; worker->sessions[i] && j < worker->catalog.count; j++)
-            pen_session_free(worker->sessions[i][j]);
-        free(worker->sessions[i]);
-    }
-    free(worker->sessions);
-}
-
 static void parts_close(struct worker *worker)
 {
     if (worker->handoff)
@@ -296,7 +242,6 @@ static void parts_close(struct worker *worker)
     if (worker->zmq)
         zmq_ctx_term(worker->zmq); /* waits for the goodbye, at most the linger time */
     free(worker->slots);
-    sessions_free(worker);
     catalog_fini(&worker->catalog);
     pen_engine_free(worker->engine);
 }

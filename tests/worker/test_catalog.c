@@ -80,17 +80,16 @@ static void digits_at(const char *path)
 
 Test(catalog, highest_version_is_served_by_default)
 {
-    size_t index = 9;
     digits_at("d/2");
     digits_at("d/10");
     digits_at("d/x");
     run("mkdir d/011 d/0 d/.hidden; touch d/12 README%s", "");
     load(NULL, 0, 1, 0);
     cr_expect(catalog.models[0]->version == 10, "by number, not by text");
-    cr_expect(catalog_find(&catalog, "d", 0, &index) == catalog.models[0] && index == 0);
-    cr_expect(catalog_find(&catalog, "d", 10, &index) == catalog.models[0]);
-    cr_expect_null(catalog_find(&catalog, "d", 2, &index));
-    cr_expect_null(catalog_find(&catalog, "e", 0, &index));
+    cr_expect(catalog_find(&catalog, "d", 0) == catalog.models[0]);
+    cr_expect(catalog_find(&catalog, "d", 10) == catalog.models[0]);
+    cr_expect_null(catalog_find(&catalog, "d", 2));
+    cr_expect_null(catalog_find(&catalog, "e", 0));
 }
 
 Test(catalog, policy_and_choice_decide_versions)
@@ -106,10 +105,9 @@ Test(catalog, policy_and_choice_decide_versions)
     run("echo '{\"version_policy\":{\"specific\":{\"versions\":[4]}}}' > gone/config.json%s", "");
     load(NULL, 0, 4, 1);
     log_has("version_policy names version 4");
-    size_t index = 0;
-    const struct served *best = catalog_find(&catalog, "two", 0, &index);
+    const struct served *best = catalog_find(&catalog, "two", 0);
     cr_assert(best && best->version == 3);
-    cr_expect(catalog_find(&catalog, "two", 2, &index) && !catalog_find(&catalog, "two", 1, &index));
+    cr_expect(catalog_find(&catalog, "two", 2) && !catalog_find(&catalog, "two", 1));
 }
 
 Test(catalog, choices_name_models_and_versions)
@@ -179,14 +177,12 @@ Test(served, digest_changes_with_what_changes_answers_only)
 
 Test(served, warm_times_are_kept)
 {
-    struct pen_session *session = NULL;
     struct pen_error error = {0};
     digits_at("a/1");
     run("echo '{\"max_batch_size\":4,\"dynamic_batching\":{\"preferred_batch_size\":[2]}}' > a/config.json%s", "");
     load(NULL, 0, 1, 0);
-    cr_assert(pen_session_new(catalog.models[0]->model, &session, &error) == PEN_OK);
-    cr_assert(warmup_run(session, catalog.models[0], true, &error) == PEN_OK, "%s", error.text);
+    cr_assert(warmup_run(catalog.models[0], 2, &error) == PEN_OK, "%s", error.text);
     cr_expect(catalog.models[0]->warmed && catalog.models[0]->warm_count == 3);
     cr_expect(catalog.models[0]->warm[1].batch == 2 && catalog.models[0]->warm[2].cold_us > 0);
-    pen_session_free(session);
+    cr_expect(catalog.models[0]->seats_count == 2, "both slots have a session");
 }

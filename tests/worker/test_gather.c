@@ -129,6 +129,32 @@ Test(gather, outputs_are_cut_by_rows)
     cr_expect(views[1].bytes == 8 && *(const float *)views[1].data == 11);
 }
 
+/* Two jobs of three rows, run at four: the fourth row is nobody's. */
+Test(gather, filled_batches_are_cut_by_the_rows_that_ran)
+{
+    struct task tasks[2];
+    struct batch batch;
+    struct pen_tensor views[SERVED_TENSORS_MAX], shapes[SERVED_TENSORS_MAX];
+    const float scores[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    struct pen_tensor output = {
+        .name = "scores", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {4, 3}, .data = scores, .bytes = sizeof scores};
+    task_make(&tasks[0], 0, 1, 5);
+    task_make(&tasks[1], 1, 2, 5);
+    cr_assert(gather_compose(tasks, 2, &batch) && batch.count == 2 && batch.bound == 3);
+    batch.bound = 4;
+    gather_shapes(&batch, shapes);
+    cr_expect(shapes[0].dims[0] == 4 && shapes[0].dims[2] == 5 && shapes[1].dims[0] == 4);
+    cr_assert(gather_can_split(&batch, &output, 1));
+    cr_assert(gather_split(&batch, 1, 1, &output, 1, views) == 1);
+    cr_expect(views[0].dims[0] == 2 && views[0].bytes == 24 && *(const float *)views[0].data == 3);
+    struct batch alone = {.served = &model, .tasks = {&tasks[1]}, .count = 1, .rows = 2, .bound = 4};
+    cr_expect(gather_can_split(&alone, &output, 1));
+    cr_assert(gather_split(&alone, 0, 0, &output, 1, views) == 1);
+    cr_expect(views[0].dims[0] == 2 && views[0].bytes == 24, "also one job alone is cut");
+    output.dims[0] = 2;
+    cr_expect(!gather_can_split(&alone, &output, 1), "then it runs again at its own size");
+}
+
 Test(gather, outputs_that_are_not_one_per_row_cannot_be_cut)
 {
     struct task tasks[2];

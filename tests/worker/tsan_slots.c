@@ -160,15 +160,14 @@ int main(void)
     if (catalog_scan(PENSTOCK_SOURCE "/deploy/models", choice, 1, &catalog, &error) != PEN_OK ||
         catalog_load(&catalog, engine, NULL, &error) != PEN_OK || catalog.count != 1)
         return fail("catalog", error.text);
+    if (warmup_run(catalog.models[0], SLOTS, &error) != PEN_OK)
+        return fail("warm-up", error.text);
     struct handoff *handoff = handoff_new(50);
     struct outbox *outbox = outbox_new();
     struct slot_context context = {
         .catalog = &catalog, .handoff = handoff, .outbox = outbox, .stats = &stats, .identity = &identity};
     for (uint32_t i = 0; i < SLOTS; i++) {
-        struct pen_session **row = calloc(1, sizeof *row);
-        if (!row || pen_session_new(catalog.models[0]->model, &row[0], &error) != PEN_OK ||
-            warmup_run(row[0], catalog.models[0], i == 0, &error) != PEN_OK ||
-            slot_new(&context, i, row, &slots[i], &error) != PEN_OK || slot_start(slots[i], &error) != PEN_OK)
+        if (slot_new(&context, i, &slots[i], &error) != PEN_OK || slot_start(slots[i], &error) != PEN_OK)
             return fail("slot", error.text);
     }
     drive(handoff, outbox, slots);
