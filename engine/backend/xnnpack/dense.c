@@ -22,21 +22,35 @@ size_t dense_packed_floats(size_t k, size_t n)
     return (n + nr - 1) / nr * nr * k;
 }
 
+/* One panel; columns beyond `width` are 0. */
+static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t width)
+{
+    size_t nr = isa_own()->gemm_nr;
+    if (width < nr) {
+        memset(panel, 0, k * nr * sizeof *panel);
+    }
+    if (k_stride == 1) { /* columns lie in memory one after the other: a transpose */
+        isa_own()->transpose((const uint32_t *)(const void *)w, n_stride, (uint32_t *)(void *)panel, nr, width, k);
+        return;
+    }
+    for (size_t i = 0; i < k; i++) {
+        const float *from = w + i * k_stride;
+        float *to = panel + i * nr;
+        if (n_stride == 1) {
+            memcpy(to, from, width * sizeof *to);
+            continue;
+        }
+        for (size_t c = 0; c < width; c++) {
+            to[c] = from[c * n_stride];
+        }
+    }
+}
+
 void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
 {
     size_t nr = isa_own()->gemm_nr;
     for (size_t j = 0; j < n; j += nr) {
-        size_t width = n - j < nr ? n - j : nr;
-        for (size_t i = 0; i < k; i++) {
-            const float *from = w + i * k_stride + j * n_stride;
-            for (size_t c = 0; c < width; c++) {
-                panels[c] = from[c * n_stride];
-            }
-            for (size_t c = width; c < nr; c++) {
-                panels[c] = 0.0f;
-            }
-            panels += nr;
-        }
+        panel_pack(panels + j * k, w + j * n_stride, k_stride, n_stride, k, n - j < nr ? n - j : nr);
     }
 }
 

@@ -54,15 +54,17 @@ static enum pen_status conv_pack(const struct graph *g, const struct node *n, vo
         return PEN_OK;
     }
     uint8_t *packed = aligned_alloc(64, filter_packed_bytes(&f));
-    float *ohwi = malloc(filter_floats(&f) * sizeof *ohwi + 4);
-    if (packed == NULL || ohwi == NULL) {
+    float *turned = filter_is_ohwi(&f) ? NULL : malloc(filter_floats(&f) * sizeof *turned + 4);
+    if (packed == NULL || (turned == NULL && !filter_is_ohwi(&f))) {
         free(packed);
-        free(ohwi);
+        free(turned);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
     }
-    filter_to_ohwi(&f, w->data, ohwi);
-    filter_pack(&f, ohwi, bias != NULL ? bias->data : NULL, packed);
-    free(ohwi);
+    if (turned != NULL) {
+        filter_to_ohwi(&f, w->data, turned);
+    }
+    filter_pack(&f, turned != NULL ? turned : w->data, bias != NULL ? bias->data : NULL, packed);
+    free(turned);
     *ret_packed = packed;
     *ret_bytes = filter_packed_bytes(&f);
     return PEN_OK;

@@ -1,5 +1,7 @@
 #include "backend/xnnpack/filter.h"
 
+#include "backend/xnnpack/isa.h"
+
 /* Floats between neighbours along each axis. */
 static void steps_read(enum weight_layout layout, struct filter *f)
 {
@@ -67,16 +69,29 @@ size_t filter_floats(const struct filter *f)
 
 void filter_to_ohwi(const struct filter *f, const float *w, float *ohwi)
 {
+    size_t pixels = f->kernel_h * f->kernel_w;
+    if (f->w_step == 1 && f->h_step == f->kernel_w &&
+        f->in_step == pixels) { /* OIHW: one transpose per output channel */
+        for (size_t o = 0; o < f->out; o++) {
+            isa_own()->transpose((const uint32_t *)(const void *)(w + o * f->out_step), pixels,
+                                 (uint32_t *)(void *)(ohwi + o * pixels * f->in), f->in, f->in, pixels);
+        }
+        return;
+    }
     for (size_t o = 0; o < f->out; o++) {
-        for (size_t y = 0; y < f->kernel_h; y++) {
-            for (size_t x = 0; x < f->kernel_w; x++) {
-                const float *from = w + o * f->out_step + y * f->h_step + x * f->w_step;
-                for (size_t i = 0; i < f->in; i++) {
-                    *ohwi++ = from[i * f->in_step];
-                }
+        for (size_t p = 0; p < pixels; p++) {
+            const float *from = w + o * f->out_step + p / f->kernel_w * f->h_step + p % f->kernel_w * f->w_step;
+            for (size_t i = 0; i < f->in; i++) {
+                *ohwi++ = from[i * f->in_step];
             }
         }
     }
+}
+
+bool filter_is_ohwi(const struct filter *f)
+{
+    return f->out_step == f->kernel_h * f->kernel_w * f->in && (f->in == 1 || f->in_step == 1) &&
+           (f->kernel_w == 1 || f->w_step == f->in) && (f->kernel_h == 1 || f->h_step == f->in * f->kernel_w);
 }
 
 static size_t group_k(const struct filter *f)

@@ -18,6 +18,7 @@ struct filter {
 bool filter_read(const struct node *n, const struct shape *shape, struct filter *ret_filter);
 size_t filter_floats(const struct filter *f);
 void filter_to_ohwi(const struct filter *f, const float *w, float *ohwi);
+bool filter_is_ohwi(const struct filter *f); /* nothing to turn: weights can be used as they are */
 size_t filter_packed_bytes(const struct filter *f);
 void filter_pack(const struct filter *f, const float *ohwi, const float *bias,
                  uint8_t *packed); /* [groups] of dense_weights */
