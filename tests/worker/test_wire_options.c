@@ -3,8 +3,10 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct play play;
 static struct play_message message;
@@ -154,4 +156,40 @@ Test(options, strict_placement_is_told_or_refused)
     const Penstock__WorkerHello *hello = play_serve(&play, &message);
     cr_assert(hello->n_models == 1);
     cr_expect(!strstr(hello->models[0]->placement, ";"), "one backend: %s", hello->models[0]->placement);
+}
+
+static uint64_t cpu_us(pid_t pid)
+{
+    char path[64], text[1024] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "r");
+    cr_assert(file && fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    cr_assert(sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) ==
+              2);
+    return (user + system) * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/* What the worker burns in the 600 ms after its first message. */
+static uint64_t idle_cpu_us(const char *spin)
+{
+    start("--spin", spin, "--threads", "1");
+    play_serve(&play, &message);
+    play_send_type(&play, FRAME_PING);
+    play_expect(&play, FRAME_PONG, &message);
+    uint64_t before_us = cpu_us(play.pid);
+    usleep(600000);
+    uint64_t burnt_us = cpu_us(play.pid) - before_us;
+    kill(play.pid, SIGKILL);
+    ends(1000 + SIGKILL, "evt=ready");
+    return burnt_us;
+}
+
+Test(options, spin_is_how_long_it_waits_awake)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        cr_skip_test("there is no spinning with one processor");
+    uint64_t never_us = idle_cpu_us("0"), long_us = idle_cpu_us("1s");
+    cr_expect(never_us < 100000 && long_us > 150000, "%lu and %lu us", (unsigned long)never_us, (unsigned long)long_us);
 }

@@ -1,0 +1,166 @@
+/* The real worker with a slow model: what runs is cancelled, expires, outlives a lost connection. This test is its broker. */
+#include "deadline.h"
+#include "folder.h"
+#include "onnx_file.h"
+#include "play_broker.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LAYERS 40
+
+static struct play play;
+static struct play_message message;
+static char root[FOLDER_PATH_BYTES];
+static float *numbers;
+static uint64_t run_us; /* of the model, as the hello says */
+
+static void open_slow(void)
+{
+    char file[FOLDER_PATH_BYTES + 16];
+    folder_new(root);
+    snprintf(file, sizeof file, "%s/file", root);
+    onnx_write_slow(file, LAYERS);
+    model_folder_make(root, "slow", file, "{\"max_batch_size\":1}");
+    numbers = calloc(16 * 64 * 64, sizeof *numbers);
+    cr_assert_not_null(numbers);
+    play_open(&play);
+}
+
+static void close_slow(void)
+{
+    play_message_fini(&message);
+    play_close(&play);
+    folder_free(root);
+    free(numbers);
+}
+
+TestSuite(running, .init = open_slow, .fini = close_slow, .timeout = 120);
+
+static void start(void)
+{
+    const char *const arguments[] = {"--models",  root, "--backend",   "reference", "--slots", "1",
+                                     "--threads", "1",  "--heartbeat", "20ms",      NULL};
+    play_start(&play, arguments);
+    Penstock__WorkerHello *hello = play_hello(&play, &message);
+    cr_assert(hello->n_models == 1, "%s", play_log(&play));
+    run_us = hello->models[0]->warm[0]->warm_us;
+}
+
+static struct play_job job(uint64_t sequence)
+{
+    return (struct play_job){.sequence = sequence,
+                             .model = "slow",
+                             .input = {.name = "x",
+                                       .dtype = PEN_DTYPE_F32,
+                                       .rank = 4,
+                                       .dims = {1, 16, 64, 64},
+                                       .data = numbers,
+                                       .bytes = 16 * 64 * 64 * sizeof(float)}};
+}
+
+static void submit(uint64_t sequence, uint64_t deadline_us)
+{
+    struct play_job one = job(sequence);
+    one.deadline_us = deadline_us;
+    play_submit(&play, &one, 1);
+}
+
+/* Until a heartbeat says that a job runs. */
+static void wait_busy(void)
+{
+    for (;;) {
+        play_expect(&play, FRAME_HEARTBEAT, &message);
+        meta_arena_reset(&play.arena);
+        const Penstock__Heartbeat *beat =
+            meta_unpack(&play.arena, &penstock__heartbeat__descriptor, message.meta, message.env.meta_bytes);
+        if (beat && beat->slots_busy == 1)
+            return;
+    }
+}
+
+static void expect_result(uint64_t sequence, enum pen_status status, const char *part)
+{
+    struct play_result result;
+    play_results(&play, &result, 1);
+    cr_expect(result.env.job.sequence == sequence, "job %lu", (unsigned long)result.env.job.sequence);
+    cr_expect(result.env.status == status, "%s: %s", pen_status_name(result.env.status), result.error);
+    cr_expect(strstr(result.error, part), "'%s' lacks '%s'", result.error, part);
+}
+
+Test(running, cancel_stops_it_at_the_next_layer)
+{
+    start();
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 30000000, 0);
+    submit(1, 0);
+    wait_busy();
+    uint64_t cancelled_us = clock_now_us();
+    play_cancel(&play, 1);
+    expect_result(1, PEN_ERR_CANCELLED, "while it ran");
+    uint64_t took_us = clock_now_us() - cancelled_us;
+    cr_expect(took_us < run_us / 3, "%lu of %lu us", (unsigned long)took_us, (unsigned long)run_us);
+    submit(2, 0);
+    expect_result(2, PEN_OK, "");
+}
+
+Test(running, deadline_stops_it_at_the_next_layer)
+{
+    start();
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 30000000, 0);
+    uint64_t before_us = clock_now_us();
+    submit(1, run_us / 4);
+    expect_result(1, PEN_ERR_DEADLINE, "while the job ran");
+    uint64_t took_us = clock_now_us() - before_us;
+    cr_expect(took_us < run_us, "%lu of %lu us", (unsigned long)took_us, (unsigned long)run_us);
+}
+
+/* The next hello on a new connection, with what it says is held. */
+static size_t hello_running(uint64_t *sequences, size_t room)
+{
+    for (;;) {
+        cr_assert(play_receive(&play, &message, PLAY_WAIT_MS), "%s", play_log(&play));
+        if (message.env.type == FRAME_WORKER_HELLO)
+            break;
+    }
+    meta_arena_reset(&play.arena);
+    const Penstock__WorkerHello *hello =
+        meta_unpack(&play.arena, &penstock__worker_hello__descriptor, message.meta, message.env.meta_bytes);
+    cr_assert_not_null(hello);
+    for (size_t i = 0; i < hello->n_running && i < room; i++)
+        sequences[i] = hello->running[i]->sequence;
+    return hello->n_running;
+}
+
+Test(running, reconnecting_hello_names_what_runs_and_what_waits)
+{
+    uint64_t held[4] = {0};
+    start();
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 60000, 0); /* and then silence */
+    submit(5, 0);
+    submit(6, 0);
+    cr_assert(hello_running(held, 4) == 2, "%s", play_log(&play));
+    cr_expect(held[0] == 5 && held[1] == 6);
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 30000000, 0);
+    expect_result(5, PEN_OK, "");
+    expect_result(6, PEN_OK, "");
+}
+
+/* Nobody answers its hellos until the job is long done: the result waits, every hello names it, the first WELCOME brings it. */
+Test(running, finished_result_waits_for_the_next_welcome)
+{
+    uint64_t held[4] = {0};
+    start();
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 60000, 0);
+    submit(9, 0);
+    uint64_t until_us = clock_now_us() + 2 * run_us + 1500000;
+    do
+        cr_assert(hello_running(held, 4) == 1 && held[0] == 9, "%s", play_log(&play));
+    while (clock_now_us() < until_us);
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 30000000, 0);
+    uint64_t before_us = clock_now_us();
+    expect_result(9, PEN_OK, "");
+    cr_expect(clock_now_us() - before_us < run_us, "it had run already");
+}
