@@ -61,5 +61,9 @@ enum pen_status infer_optional_get(struct infer *c, struct pen_error *reterr)
 {
     if (c->in[0].kind != VALUE_OPTIONAL)
         return infer_identity(c, reterr);
+    if (c->n->out[0] != VALUE_NONE && c->g->values[c->n->out[0]].kind == VALUE_SEQUENCE) { /* as the file declares */
+        infer_put_kind(c, 0, VALUE_SEQUENCE, c->in[0].dtype);
+        return PEN_OK;
+    }
     return infer_sequence_at(c, reterr);
 }
