@@ -158,11 +158,14 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
     if (status == PEN_OK) {
         status = run_once(b, &b->first_ms, reterr);
     }
+    if (status != PEN_OK) {
+        return status;
+    }
     b->times = calloc(RUNS_MAX, sizeof *b->times);
     if (b->times == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the times");
     }
-    pen_session_profile(b->session, b->options->profile && status == PEN_OK);
+    pen_session_profile(b->session, b->options->profile);
     uint64_t until = tool_now_us() + (uint64_t)b->options->seconds_us;
     size_t want = b->options->runs > 0 ? (size_t)b->options->runs : 0;
     while (status == PEN_OK && b->runs < RUNS_MAX &&

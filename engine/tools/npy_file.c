@@ -124,8 +124,10 @@ enum pen_status npy_write(const char *path, const struct pen_tensor *t, struct p
     char header[512];
     int used = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
     for (uint32_t d = 0; d < t->rank; d++) {
-        used += snprintf(header + used, sizeof header - (size_t)used, "%lld,%s", (long long)t->dims[d],
-                         d + 1 < t->rank ? " " : "");
+        used += snprintf(header + used, sizeof header - (size_t)used, "%lld%s", (long long)t->dims[d],
+                         d + 1 < t->rank ? ", "
+                         : t->rank == 1  ? ","
+                                         : ""); /* as Python writes tuples */
     }
     used += snprintf(header + used, sizeof header - (size_t)used, "), }");
     size_t padded = ((10 + (size_t)used + 1 + 63) & ~(size_t)63) - 10; /* data starts on 64 bytes */
