@@ -101,11 +101,11 @@ static void hello(struct broker *broker, struct message *message, const struct e
         fleet_inherit(worker, old);
         replace(broker, old);
     }
+    submit_waiting(broker); /* first: it may still run what its clients have sent again */
     adopt_running(broker, worker);
     log_hello(worker);
     broker_welcome(broker, broker->workers, message->peer, PEN_OK, "");
     broker->schedule = true;
-    submit_waiting(broker);
 }
 
 /* ---- results ---- */
@@ -117,10 +117,14 @@ static void learn(struct dispatch *dispatch, const struct result_group *group)
         speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us);
 }
 
-/* A worker that is about to leave sends work back; it was not the job's fault. */
+/*
+ * A worker that is about to leave sends work back; it was not the job's fault. A job that was cancelled here is done and has left its slot,
+ * so CANCELLED for a live one means an earlier run of the same id, from before this broker was restarted.
+ */
 static bool returned(const struct result_group *group)
 {
-    return group->env.status == PEN_ERR_UNAVAILABLE || group->env.status == PEN_ERR_BUSY;
+    return group->env.status == PEN_ERR_UNAVAILABLE || group->env.status == PEN_ERR_BUSY ||
+           group->env.status == PEN_ERR_CANCELLED;
 }
 
 static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,

@@ -112,3 +112,21 @@ Test(lobby, what_still_waits_at_the_end_is_freed)
     submit(desk, 1, 0);
     desk_free(desk);
 }
+
+/* A worker may still answer the CANCEL of an earlier run of the same id, from before the broker was restarted. */
+Test(lobby, cancelled_from_a_worker_for_a_job_that_nobody_cancelled_here_runs_it_again)
+{
+    struct desk *desk = young_desk();
+    struct job_id id = {0xABC, 1};
+    submit(desk, 1, 0);
+    desk_worker(desk, 901, &one);
+    desk_run(desk);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result_status(desk, 901, id, PEN_ERR_CANCELLED, 0);
+    desk_run(desk);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT));
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result(desk, 901, id, 0, 7);
+    cr_assert_eq(answer(desk), PEN_OK);
+    desk_free(desk);
+}
