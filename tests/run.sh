@@ -117,6 +117,7 @@ build_main() {
 with_asan() {
     configure_and_build "$build-asan" -DPENSTOCK_SANITIZE=address -DPENSTOCK_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
         run_ctest "$build-asan" 'quick|long|fault' "$jobs" ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 \
+            LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0" \
             UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PENSTOCK_SLOW=4
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The settings tables of the top README are those the programs print.
+"""The settings tables of the top README are those the programs print, and the files it names exist.
 
     readme_settings.py README BIN_DIR [--update]
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+NAMED_FILE = re.compile(r"`([\w-]+(?:/[\w.-]+)*/[\w.-]+\.(?:[chdp]|py|sh|md))`")
 REGION = re.compile(r"(<!-- settings ([\w -]+?) -->\n)(.*?)(<!-- end settings -->)", re.S)
 
 
@@ -33,6 +34,10 @@ def main():
             failed += 1
             print(f"the table of {match.group(2)} in {readme.name} is not what the program prints; run with --update")
     failed += passed + failed == 0
+    absent = [name for name in NAMED_FILE.findall(text) if not (readme.parent / name).exists()]
+    for name in absent:
+        print(f"{readme.name} names {name}, which is not there")
+    passed, failed = passed + (not absent), failed + len(absent)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0
 

@@ -134,6 +134,11 @@ struct ledger_sums ledger_sums(const struct ledger *ledger)
     return ledger->sums;
 }
 
+void ledger_forget_slowest(struct ledger *ledger)
+{
+    ledger->sums.slowest_us = 0;
+}
+
 void ledger_check(const struct ledger *ledger)
 {
     const struct ledger_sums *sums = &ledger->sums;
