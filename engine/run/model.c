@@ -53,6 +53,7 @@ static const struct model_format {
                             struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
 } formats[] = {
     {"tflite", tflite_probe, tflite_read},
+    {"tfjs", tfjs_probe, tfjs_read},
     {"onnx", onnx_probe, onnx_read},
 };
 

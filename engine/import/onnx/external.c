@@ -79,7 +79,7 @@ static enum pen_status file_add(struct import_extra *extra, struct import_file f
     return PEN_OK;
 }
 
-static enum pen_status find_file(struct external *e, const char *location, struct bytes *ret, struct pen_error *reterr)
+enum pen_status external_file(struct external *e, const char *location, struct bytes *ret, struct pen_error *reterr)
 {
     for (uint32_t i = 0; i < e->to->file_count; i++) {
         if (strcmp(e->to->files[i].name, location) == 0) {
@@ -173,7 +173,7 @@ enum pen_status external_data(struct external *e, struct bytes tensor, size_t ne
                              "a tensor's external data has no proper location, offset or length");
     memcpy(location, p.location.at, p.location.size);
     location[p.location.size] = '\0';
-    enum pen_status status = find_file(e, location, &file, reterr);
+    enum pen_status status = external_file(e, location, &file, reterr);
     if (status != PEN_OK)
         return status;
     if (p.offset > file.size || need > file.size - p.offset || (p.has_length && p.length != need))

@@ -15,6 +15,8 @@ struct external {
     struct import_extra *to; /* keeps the mappings */
 };
 
+/* The whole of a file beneath the folder, mapped once and listed in e->to. */
+enum pen_status external_file(struct external *e, const char *location, struct bytes *ret, struct pen_error *reterr);
 /* Entries of TensorProto.external_data: location, offset, length. Gives a view of at least `need` bytes. `pad` readable bytes follow or *ret_copy is set. */
 enum pen_status external_data(struct external *e, struct bytes tensor, size_t need, size_t pad, struct bytes *ret_data,
                               bool *ret_copy, struct pen_error *reterr);

@@ -139,7 +139,7 @@ static bool levels_read(const struct fb_table *sparsity, const struct tensor *t,
     return true;
 }
 
-enum pen_status tensor_densify(struct scope *s, const struct fb_table *table, struct tensor *t)
+enum pen_status lite_densify(struct scope *s, const struct fb_table *table, struct tensor *t)
 {
     struct fb_table sparsity = fb_child(table, TENSOR_SPARSITY);
     struct densify d = {.t = t, .item_bytes = pen_dtype_bits(t->dtype) / 8, .from = t->data};

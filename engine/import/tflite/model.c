@@ -72,7 +72,7 @@ static void operator_read(struct scope *s, const struct fb_table *op)
     s->b->origin = row ? row->name : c.code == 32 ? custom_name(s->b, &c.custom) : "unknown";
     name_call(s, &c, s->b->origin, name, sizeof name);
     s->b->name = name;
-    call_lower(&c);
+    lite_lower(&c);
     if (r->f->broken)
         build_stop(s->b, PEN_ERR_CORRUPT, "the model file is broken here");
     s->b->name = s->b->origin = NULL;
@@ -112,7 +112,7 @@ static bool scope_open(struct scope *s, const struct fb_table *sub, struct fb_li
 {
     *in = fb_vector(sub, SUBGRAPH_INPUTS, 4);
     *out = fb_vector(sub, SUBGRAPH_OUTPUTS, 4);
-    if (tensors_read(s, sub) != PEN_OK)
+    if (lite_tensors(s, sub) != PEN_OK)
         return false;
     if (s->r->f->broken || !tensors_exist(s, in, false) || !tensors_exist(s, out, false))
         build_stop(s->b, PEN_ERR_CORRUPT, "the model file is broken: an input or output of a subgraph is not there");
@@ -139,7 +139,7 @@ void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t
     b->name = name;
     b->origin = origin;
     for (uint32_t i = 0; i < out_count && b->status == PEN_OK; i++)
-        out[i] = scope_value(&s, fb_list_int(&outs, i));
+        out[i] = lite_value(&s, fb_list_int(&outs, i));
 }
 
 static void graph_inputs(struct scope *s, const struct fb_list *in)
@@ -176,7 +176,7 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
     for (uint32_t i = 0; i < out->count && s->b->status == PEN_OK; i++) {
         int64_t index = fb_list_int(out, i);
         const struct tensor *t = &s->tensors[index];
-        uint32_t value = scope_value(s, index);
+        uint32_t value = lite_value(s, index);
         if (s->b->status != PEN_OK)
             return;
         const struct value *v = &g->values[value];

@@ -48,7 +48,7 @@ static uint32_t variable_make(struct scope *s, const struct tensor *t)
     return build_const(s->b, t->dtype, &t->shape, zeros, bytes, false);
 }
 
-uint32_t scope_value(struct scope *s, int64_t index)
+uint32_t lite_value(struct scope *s, int64_t index)
 {
     if (s->b->status != PEN_OK || index < 0 || index >= (int64_t)s->tensor_count)
         return VALUE_NONE;
@@ -69,9 +69,9 @@ uint32_t scope_value(struct scope *s, int64_t index)
     return t->value;
 }
 
-uint32_t call_in(struct call *c, uint32_t index)
+uint32_t lite_in(struct call *c, uint32_t index)
 {
-    return index < c->in.count ? scope_value(c->s, fb_list_int(&c->in, index)) : VALUE_NONE;
+    return index < c->in.count ? lite_value(c->s, fb_list_int(&c->in, index)) : VALUE_NONE;
 }
 
 static const struct tensor *tensor_of(const struct call *c, const struct fb_list *l, uint32_t index)
@@ -80,12 +80,12 @@ static const struct tensor *tensor_of(const struct call *c, const struct fb_list
     return at >= 0 && at < (int64_t)c->s->tensor_count ? &c->s->tensors[at] : NULL;
 }
 
-const struct tensor *call_tensor(struct call *c, uint32_t index)
+const struct tensor *lite_tensor(struct call *c, uint32_t index)
 {
     return tensor_of(c, &c->in, index);
 }
 
-const struct tensor *call_result(struct call *c, uint32_t index)
+const struct tensor *lite_result(struct call *c, uint32_t index)
 {
     return tensor_of(c, &c->out, index);
 }
@@ -95,14 +95,14 @@ static bool quantised(const struct tensor *t)
     return t && t->quant.count > 0 && t->quant.scale[0] > 0.0f && narrow_integer(t->dtype);
 }
 
-bool call_quantised(struct call *c, uint32_t index)
+bool lite_quantised(struct call *c, uint32_t index)
 {
-    return quantised(call_tensor(c, index));
+    return quantised(lite_tensor(c, index));
 }
 
-bool call_result_quantised(struct call *c, uint32_t index)
+bool lite_result_quantised(struct call *c, uint32_t index)
 {
-    return quantised(call_result(c, index));
+    return quantised(lite_result(c, index));
 }
 
 static int64_t integer_at(const struct tensor *t, size_t i)
@@ -131,7 +131,7 @@ static void dequantise(const struct tensor *t, float *to, size_t count)
     }
 }
 
-uint32_t tensor_real(struct scope *s, const struct tensor *t)
+uint32_t lite_constant(struct scope *s, const struct tensor *t)
 {
     bool half = t->dtype == PEN_DTYPE_F16;
     size_t count, bytes;
@@ -157,7 +157,7 @@ uint32_t tensor_real(struct scope *s, const struct tensor *t)
     return build_const(s->b, PEN_DTYPE_F32, &t->shape, to, bytes, false);
 }
 
-void call_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero)
+void lite_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero)
 {
     uint32_t n = t->quant.count;
     size_t width = pen_dtype_bits(t->dtype) / 8;
@@ -175,19 +175,19 @@ void call_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, ui
     *ret_zero = build_const(c->b, t->dtype, &shape, zeros, n * width, false);
 }
 
-uint32_t call_real(struct call *c, uint32_t index)
+uint32_t lite_real(struct call *c, uint32_t index)
 {
-    const struct tensor *t = call_tensor(c, index);
+    const struct tensor *t = lite_tensor(c, index);
     uint32_t x, scale, zero;
     if (!t || (!quantised(t) && t->dtype != PEN_DTYPE_F16))
-        return call_in(c, index);
-    x = t->constant ? tensor_real(c->s, t) : VALUE_NONE;
+        return lite_in(c, index);
+    x = t->constant ? lite_constant(c->s, t) : VALUE_NONE;
     if (x != VALUE_NONE || c->b->status != PEN_OK)
         return x;
-    x = call_in(c, index);
+    x = lite_in(c, index);
     if (t->dtype == PEN_DTYPE_F16)
         return build_cast(c->b, x, PEN_DTYPE_F32);
-    call_affine(c, t, &scale, &zero);
+    lite_affine(c, t, &scale, &zero);
     uint32_t y = build_3(c->b, OP_DequantizeLinear, x, scale, zero);
     if (t->quant.count > 1)
         build_int(c->b, ATTR_axis, t->quant.axis);
@@ -196,7 +196,7 @@ uint32_t call_real(struct call *c, uint32_t index)
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------- */
 
-void call_give(struct call *c, uint32_t index, uint32_t value)
+void lite_give(struct call *c, uint32_t index, uint32_t value)
 {
     int64_t at = index < c->out.count ? fb_list_int(&c->out, index) : -1;
     if (c->b->status != PEN_OK || value == VALUE_NONE || at < 0 || at >= (int64_t)c->s->tensor_count)
@@ -214,27 +214,27 @@ void call_give(struct call *c, uint32_t index, uint32_t value)
         c->b->g->values[value].quant = t->quant;
 }
 
-void call_give_real(struct call *c, uint32_t index, uint32_t value)
+void lite_give_real(struct call *c, uint32_t index, uint32_t value)
 {
-    const struct tensor *t = call_result(c, index);
+    const struct tensor *t = lite_result(c, index);
     if (quantised(t)) {
         uint32_t scale, zero;
-        call_affine(c, t, &scale, &zero);
+        lite_affine(c, t, &scale, &zero);
         value = build_3(c->b, OP_QuantizeLinear, value, scale, zero);
         if (t->quant.count > 1)
             build_int(c->b, ATTR_axis, t->quant.axis);
     }
-    call_give(c, index, value);
+    lite_give(c, index, value);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------------------------ */
 
-int64_t option_int(const struct call *c, unsigned field, int64_t def)
+int64_t lite_option(const struct call *c, unsigned field, int64_t def)
 {
     return fb_int(&c->options, field, 4, def);
 }
 
-enum tf_activation call_activation(struct call *c, unsigned field)
+enum tf_activation lite_activation(struct call *c, unsigned field)
 {
     static const enum tf_activation kinds[] = {TF_ACT_NONE, TF_ACT_RELU, TF_ACT_RELU_N1, TF_ACT_RELU6, TF_ACT_TANH};
     int64_t kind = fb_int(&c->options, field, 1, 0);
@@ -244,7 +244,7 @@ enum tf_activation call_activation(struct call *c, unsigned field)
     return TF_ACT_NONE;
 }
 
-enum tf_padding call_padding(struct call *c, unsigned field)
+enum tf_padding lite_padding(struct call *c, unsigned field)
 {
     return fb_int(&c->options, field, 1, 0) == 0 ? TF_SAME : TF_VALID;
 }
@@ -256,9 +256,9 @@ static double bound(const struct tensor *t, double real, double low, double high
     return q < low ? low : q > high ? high : q;
 }
 
-uint32_t call_clamp(struct call *c, uint32_t y, enum tf_activation act)
+uint32_t lite_clamp(struct call *c, uint32_t y, enum tf_activation act)
 {
-    const struct tensor *t = call_result(c, 0);
+    const struct tensor *t = lite_result(c, 0);
     if (!quantised(t) || act == TF_ACT_NONE || c->b->status != PEN_OK)
         return y;
     if (act == TF_ACT_TANH) {
@@ -428,7 +428,7 @@ const struct tflite_row *tflite_row_find(int code)
 static void leave_unknown(struct call *c)
 {
     for (uint32_t i = 0; i < c->out.count && c->b->status == PEN_OK; i++) {
-        const struct tensor *t = call_result(c, i);
+        const struct tensor *t = lite_result(c, i);
         uint32_t id;
         if (graph_value(c->b->g, NULL, &id) != PEN_OK) {
             build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory, or too many values");
@@ -448,14 +448,14 @@ static bool ends_there(struct call *c)
         build_stop(c->b, PEN_ERR_CORRUPT, "it gives nothing");
         return false;
     }
-    if (!source && c->code != 119 && c->code != 31 && !call_tensor(c, 0) && c->code != 7) {
+    if (!source && c->code != 119 && c->code != 31 && !lite_tensor(c, 0) && c->code != 7) {
         build_stop(c->b, PEN_ERR_CORRUPT, "it lacks its first input");
         return false;
     }
     return true;
 }
 
-void call_lower(struct call *c)
+void lite_lower(struct call *c)
 {
     const struct tflite_row *row = tflite_row_find(c->code);
     lower_fn lower = row ? row->lower : c->code == 32 ? tflite_custom_find(&c->custom) : NULL;
@@ -474,7 +474,7 @@ void call_lower(struct call *c)
         return;
     lower(c);
     for (uint32_t i = 0; i < c->out.count && c->b->status == PEN_OK; i++) {
-        const struct tensor *t = call_result(c, i);
+        const struct tensor *t = lite_result(c, i);
         if (t->value == VALUE_NONE) /* an output of a form that we do not compute, which something may still read */
             build_miss(c->b, c->b->origin);
         if (t->value == VALUE_NONE)

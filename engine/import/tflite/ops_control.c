@@ -13,7 +13,7 @@ static uint32_t *gather_in(struct call *c, uint32_t first, uint32_t extra, uint3
     uint32_t count = c->in.count > first ? c->in.count - first : 0;
     uint32_t *in = graph_alloc(c->b->g, ((size_t)2 * count + extra + 1) * sizeof *in);
     for (uint32_t i = 0; in && i < count; i++)
-        in[extra + i] = call_in(c, first + i);
+        in[extra + i] = lite_in(c, first + i);
     if (!in)
         build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for %u inputs", count);
     *ret_count = count;
@@ -23,7 +23,7 @@ static uint32_t *gather_in(struct call *c, uint32_t first, uint32_t extra, uint3
 static void give_all(struct call *c, const uint32_t *out)
 {
     for (uint32_t i = 0; i < c->out.count; i++)
-        call_give(c, i, out[i]);
+        lite_give(c, i, out[i]);
 }
 
 /* Each branch is fed all arguments, as captures of its own. */
@@ -40,7 +40,7 @@ void lower_if(struct call *c)
     struct graph *yes = subgraph_child(c, yes_index, c->out.count), *no = subgraph_child(c, no_index, c->out.count);
     if (!in || !out || !yes || !no || b->missing->count > 0)
         return;
-    in[0] = call_in(c, 0);
+    in[0] = lite_in(c, 0);
     for (uint32_t i = 0; i < count; i++)
         in[1 + count + i] = in[1 + i];
     build_many(b, OP_If, in, 1 + 2 * count, out, c->out.count);
@@ -59,7 +59,7 @@ static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32
     (void)build_input(inner, "turn", 4, PEN_DTYPE_I64, &scalar);
     (void)build_input(inner, "condition", 9, PEN_DTYPE_BOOL, &scalar);
     for (uint32_t i = 0; in && out && i < count; i++) {
-        const struct tensor *t = call_tensor(c, i);
+        const struct tensor *t = lite_tensor(c, i);
         if (!t) {
             build_stop(inner, PEN_ERR_CORRUPT, "a loop without its input %u", i);
             return;

@@ -9,8 +9,8 @@ enum { POOL_FILTER_W = 3, POOL_FILTER_H = 4, POOL_ACT = 5 };
 /* A weight tensor seen with other dimensions over the same bytes: constants get a view, anything else a Reshape. */
 static uint32_t reshaped(struct call *c, uint32_t index, const struct shape *shape, bool real)
 {
-    const struct tensor *t = call_tensor(c, index);
-    uint32_t x = real ? call_real(c, index) : call_in(c, index);
+    const struct tensor *t = lite_tensor(c, index);
+    uint32_t x = real ? lite_real(c, index) : lite_in(c, index);
     const struct value *v = build_value(c->b, x);
     if (!t || !v)
         return VALUE_NONE;
@@ -24,25 +24,25 @@ static uint32_t convolve(struct call *c, uint32_t x, const struct shape *weights
                          enum weight_layout layout, int64_t groups)
 {
     struct build *b = c->b;
-    const struct tensor *xt = call_tensor(c, 0), *wt = call_tensor(c, 1), *yt = call_result(c, 0);
-    if (!call_quantised(c, 0) || !call_quantised(c, 1) || !call_result_quantised(c, 0))
-        return tf_conv(b, x, reshaped(c, 1, weights, true), call_real(c, 2), w, layout, groups);
+    const struct tensor *xt = lite_tensor(c, 0), *wt = lite_tensor(c, 1), *yt = lite_result(c, 0);
+    if (!lite_quantised(c, 0) || !lite_quantised(c, 1) || !lite_result_quantised(c, 0))
+        return tf_conv(b, x, reshaped(c, 1, weights, true), lite_real(c, 2), w, layout, groups);
     uint32_t in[9] = {x,          VALUE_NONE, VALUE_NONE,   reshaped(c, 1, weights, false), VALUE_NONE, VALUE_NONE,
-                      VALUE_NONE, VALUE_NONE, call_in(c, 2)};
-    call_affine(c, xt, &in[1], &in[2]);
-    call_affine(c, wt, &in[4], &in[5]);
-    call_affine(c, yt, &in[6], &in[7]);
+                      VALUE_NONE, VALUE_NONE, lite_in(c, 2)};
+    lite_affine(c, xt, &in[1], &in[2]);
+    lite_affine(c, wt, &in[4], &in[5]);
+    lite_affine(c, yt, &in[6], &in[7]);
     uint32_t y = build_op(b, OP_QLinearConv, in, 9);
     tf_window_attrs(b, w, false);
     build_int(b, ATTR_weight_layout, layout);
     if (groups != 1)
         build_int(b, ATTR_group, groups);
-    return call_clamp(c, y, w->act);
+    return lite_clamp(c, y, w->act);
 }
 
 static bool ranks_are(struct call *c, int32_t x, int32_t weights)
 {
-    const struct tensor *xt = call_tensor(c, 0), *wt = call_tensor(c, 1);
+    const struct tensor *xt = lite_tensor(c, 0), *wt = lite_tensor(c, 1);
     if (xt && wt && xt->shape.rank == x && wt->shape.rank == weights)
         return true;
     build_stop(c->b, PEN_ERR_CORRUPT, "its input needs %d dimensions and its weights %d", x, weights);
@@ -51,34 +51,34 @@ static bool ranks_are(struct call *c, int32_t x, int32_t weights)
 
 static bool whole_quantised(struct call *c)
 {
-    return call_quantised(c, 0) && call_quantised(c, 1) && call_result_quantised(c, 0);
+    return lite_quantised(c, 0) && lite_quantised(c, 1) && lite_result_quantised(c, 0);
 }
 
 /* The data as the node wants it: as stored for integer arithmetic, else as floats. */
 static uint32_t data_in(struct call *c)
 {
-    return whole_quantised(c) ? call_in(c, 0) : call_real(c, 0);
+    return whole_quantised(c) ? lite_in(c, 0) : lite_real(c, 0);
 }
 
 static void give(struct call *c, uint32_t y)
 {
     if (whole_quantised(c))
-        call_give(c, 0, y);
+        lite_give(c, 0, y);
     else
-        call_give_real(c, 0, y);
+        lite_give_real(c, 0, y);
 }
 
 static void window_2d(struct call *c, struct tf_window *w, const struct shape *weights, unsigned act,
                       unsigned dilation_w, unsigned dilation_h)
 {
-    w->padding = call_padding(c, CONV_PADDING);
-    w->stride[0] = option_int(c, CONV_STRIDE_H, 0);
-    w->stride[1] = option_int(c, CONV_STRIDE_W, 0);
-    w->dilation[0] = option_int(c, dilation_h, 1);
-    w->dilation[1] = option_int(c, dilation_w, 1);
+    w->padding = lite_padding(c, CONV_PADDING);
+    w->stride[0] = lite_option(c, CONV_STRIDE_H, 0);
+    w->stride[1] = lite_option(c, CONV_STRIDE_W, 0);
+    w->dilation[0] = lite_option(c, dilation_h, 1);
+    w->dilation[1] = lite_option(c, dilation_w, 1);
     w->kernel[0] = weights->dim[1];
     w->kernel[1] = weights->dim[2];
-    w->act = call_activation(c, act);
+    w->act = lite_activation(c, act);
 }
 
 void lower_conv_2d(struct call *c)
@@ -86,8 +86,8 @@ void lower_conv_2d(struct call *c)
     struct tf_window w = tf_window_init(2);
     if (!ranks_are(c, 4, 4))
         return;
-    const struct shape *weights = &call_tensor(c, 1)->shape;
-    int64_t channels = call_tensor(c, 0)->shape.dim[3], per_group = weights->dim[3];
+    const struct shape *weights = &lite_tensor(c, 1)->shape;
+    int64_t channels = lite_tensor(c, 0)->shape.dim[3], per_group = weights->dim[3];
     window_2d(c, &w, weights, CONV_ACT, CONV_DILATION_W, CONV_DILATION_H);
     if (per_group < 1 || channels % per_group != 0 || channels < per_group) {
         build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit weights for %lld", (long long)channels,
@@ -102,8 +102,8 @@ void lower_depthwise(struct call *c)
     struct tf_window w = tf_window_init(2);
     if (!ranks_are(c, 4, 4))
         return;
-    const struct shape *weights = &call_tensor(c, 1)->shape;
-    int64_t channels = call_tensor(c, 0)->shape.dim[3], out = weights->dim[3];
+    const struct shape *weights = &lite_tensor(c, 1)->shape;
+    int64_t channels = lite_tensor(c, 0)->shape.dim[3], out = weights->dim[3];
     window_2d(c, &w, weights, DEPTHWISE_ACT, DEPTHWISE_DILATION_W, DEPTHWISE_DILATION_H);
     if (channels < 1 || out % channels != 0 || weights->dim[0] != 1) {
         build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit depthwise weights for %lld", (long long)channels,
@@ -117,14 +117,14 @@ void lower_depthwise(struct call *c)
 /* Weights are DHWIO. */
 static void window_3d(struct call *c, struct tf_window *w, const struct shape *weights)
 {
-    w->padding = call_padding(c, 0);
-    w->stride[0] = option_int(c, 1, 0);
-    w->stride[1] = option_int(c, 3, 0);
-    w->stride[2] = option_int(c, 2, 0);
-    w->act = call_activation(c, 4);
-    w->dilation[0] = option_int(c, 5, 1);
-    w->dilation[1] = option_int(c, 7, 1);
-    w->dilation[2] = option_int(c, 6, 1);
+    w->padding = lite_padding(c, 0);
+    w->stride[0] = lite_option(c, 1, 0);
+    w->stride[1] = lite_option(c, 3, 0);
+    w->stride[2] = lite_option(c, 2, 0);
+    w->act = lite_activation(c, 4);
+    w->dilation[0] = lite_option(c, 5, 1);
+    w->dilation[1] = lite_option(c, 7, 1);
+    w->dilation[2] = lite_option(c, 6, 1);
     for (int i = 0; i < 3; i++)
         w->kernel[i] = weights->dim[i];
 }
@@ -134,22 +134,22 @@ void lower_conv_3d(struct call *c)
     struct tf_window w = tf_window_init(3);
     if (!ranks_are(c, 5, 5))
         return;
-    const struct shape *weights = &call_tensor(c, 1)->shape;
-    int64_t channels = call_tensor(c, 0)->shape.dim[4], per_group = weights->dim[3];
+    const struct shape *weights = &lite_tensor(c, 1)->shape;
+    int64_t channels = lite_tensor(c, 0)->shape.dim[4], per_group = weights->dim[3];
     window_3d(c, &w, weights);
     if (per_group < 1 || channels % per_group != 0) {
         build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit weights for %lld", (long long)channels,
                    (long long)per_group);
         return;
     }
-    call_give_real(
-        c, 0, tf_conv(c->b, call_real(c, 0), call_real(c, 1), call_real(c, 2), &w, WEIGHT_HWIO, channels / per_group));
+    lite_give_real(
+        c, 0, tf_conv(c->b, lite_real(c, 0), lite_real(c, 1), lite_real(c, 2), &w, WEIGHT_HWIO, channels / per_group));
 }
 
 /* output_shape, weights, x, bias */
 static void transpose_conv(struct call *c, struct tf_window *w, const int64_t *perm, uint32_t rank)
 {
-    const struct tensor *xt = call_tensor(c, 2), *wt = call_tensor(c, 1), *yt = call_result(c, 0);
+    const struct tensor *xt = lite_tensor(c, 2), *wt = lite_tensor(c, 1), *yt = lite_result(c, 0);
     int64_t size[3];
     if (!xt || !wt || !yt || xt->shape.rank != (int32_t)rank || wt->shape.rank != (int32_t)rank ||
         yt->shape.rank != (int32_t)rank) {
@@ -158,18 +158,18 @@ static void transpose_conv(struct call *c, struct tf_window *w, const int64_t *p
     }
     for (uint32_t i = 0; i < w->count; i++)
         size[i] = yt->shape.dim[1 + i];
-    uint32_t weights = build_transpose(c->b, call_real(c, 1), perm, rank);
-    call_give_real(c, 0, tf_conv_transpose(c->b, call_real(c, 2), weights, call_real(c, 3), w, size));
+    uint32_t weights = build_transpose(c->b, lite_real(c, 1), perm, rank);
+    lite_give_real(c, 0, tf_conv_transpose(c->b, lite_real(c, 2), weights, lite_real(c, 3), w, size));
 }
 
 void lower_transpose_conv(struct call *c)
 {
     static const int64_t perm[] = {3, 0, 1, 2}; /* OHWI -> IOHW */
     struct tf_window w = tf_window_init(2);
-    w.padding = call_padding(c, 0);
-    w.stride[0] = option_int(c, 2, 0);
-    w.stride[1] = option_int(c, 1, 0);
-    w.act = call_activation(c, 3);
+    w.padding = lite_padding(c, 0);
+    w.stride[0] = lite_option(c, 2, 0);
+    w.stride[1] = lite_option(c, 1, 0);
+    w.act = lite_activation(c, 3);
     transpose_conv(c, &w, perm, 4);
 }
 
@@ -177,7 +177,7 @@ void lower_conv_3d_transpose(struct call *c)
 {
     static const int64_t perm[] = {4, 3, 0, 1, 2}; /* DHWOI -> IODHW */
     struct tf_window w = tf_window_init(3);
-    const struct tensor *wt = call_tensor(c, 1);
+    const struct tensor *wt = lite_tensor(c, 1);
     if (!wt || wt->shape.rank != 5) {
         build_stop(c->b, PEN_ERR_CORRUPT, "its weights need 5 dimensions");
         return;
@@ -197,42 +197,42 @@ static bool covers_all(const struct tensor *x, const struct tensor *y, const str
 /* The mean of each channel, requantised: x, x_scale, x_zero, y_scale, y_zero. */
 static uint32_t quantised_mean(struct call *c, enum op op, const struct tf_window *w)
 {
-    uint32_t in[5] = {call_in(c, 0)};
-    call_affine(c, call_tensor(c, 0), &in[1], &in[2]);
-    call_affine(c, call_result(c, 0), &in[3], &in[4]);
+    uint32_t in[5] = {lite_in(c, 0)};
+    lite_affine(c, lite_tensor(c, 0), &in[1], &in[2]);
+    lite_affine(c, lite_result(c, 0), &in[3], &in[4]);
     uint32_t y = build_op(c->b, op, in, 5);
     if (op == OP_QLinearAveragePool)
         tf_window_attrs(c->b, w, true);
     else
         build_int(c->b, ATTR_layout, LAYOUT_NHWC);
-    return call_clamp(c, y, w->act);
+    return lite_clamp(c, y, w->act);
 }
 
 void lower_pool(struct call *c)
 {
     enum op op = (enum op)tflite_row_find(c->code)->op;
     struct tf_window w = tf_window_init(2);
-    const struct tensor *x = call_tensor(c, 0), *y = call_result(c, 0);
-    w.padding = call_padding(c, 0);
-    w.stride[0] = option_int(c, CONV_STRIDE_H, 0);
-    w.stride[1] = option_int(c, CONV_STRIDE_W, 0);
-    w.kernel[0] = option_int(c, POOL_FILTER_H, 0);
-    w.kernel[1] = option_int(c, POOL_FILTER_W, 0);
-    w.act = call_activation(c, POOL_ACT);
+    const struct tensor *x = lite_tensor(c, 0), *y = lite_result(c, 0);
+    w.padding = lite_padding(c, 0);
+    w.stride[0] = lite_option(c, CONV_STRIDE_H, 0);
+    w.stride[1] = lite_option(c, CONV_STRIDE_W, 0);
+    w.kernel[0] = lite_option(c, POOL_FILTER_H, 0);
+    w.kernel[1] = lite_option(c, POOL_FILTER_W, 0);
+    w.act = lite_activation(c, POOL_ACT);
     tf_window_check(c->b, &w);
     if (x->shape.rank != 4 || c->b->status != PEN_OK) {
         build_stop(c->b, PEN_ERR_CORRUPT, "a pool needs 4 dimensions");
         return;
     }
-    bool integers = call_quantised(c, 0) && call_result_quantised(c, 0);
+    bool integers = lite_quantised(c, 0) && lite_result_quantised(c, 0);
     if (integers && op == OP_MaxPool) {
         enum tf_activation act = w.act;
         w.act = TF_ACT_NONE;
-        call_give(c, 0, call_clamp(c, tf_pool(c->b, op, call_in(c, 0), &w), act));
+        lite_give(c, 0, lite_clamp(c, tf_pool(c->b, op, lite_in(c, 0), &w), act));
     } else if (integers && op == OP_AveragePool && covers_all(x, y, &w)) {
-        call_give(c, 0, quantised_mean(c, OP_QLinearGlobalAveragePool, &w));
+        lite_give(c, 0, quantised_mean(c, OP_QLinearGlobalAveragePool, &w));
     } else {
-        call_give_real(c, 0, tf_pool(c->b, op, call_real(c, 0), &w));
+        lite_give_real(c, 0, tf_pool(c->b, op, lite_real(c, 0), &w));
     }
 }
 
@@ -241,7 +241,7 @@ void lower_pool(struct call *c)
 /* The result's dimensions with the first one left to be found, so that other batches pass. */
 static uint32_t like_result(struct call *c, uint32_t y, int64_t units)
 {
-    const struct tensor *t = call_result(c, 0);
+    const struct tensor *t = lite_result(c, 0);
     int64_t dims[PEN_MAX_RANK] = {-1, units};
     if (t->shape.rank < 1 || t->shape.dim[t->shape.rank - 1] != units || t->shape.rank == 2)
         return build_reshape(c->b, y, dims, 2);
@@ -257,14 +257,14 @@ static void dense_quantised(struct call *c, int64_t depth, int64_t units, enum t
     struct shape ohwi = shape_of(4, (int64_t[]){units, 1, 1, depth});
     int64_t rows[] = {-1, 1, 1, depth};
     w.act = act;
-    uint32_t x = build_reshape(c->b, call_in(c, 0), rows, 4);
-    call_give(c, 0, like_result(c, convolve(c, x, &ohwi, &w, WEIGHT_OHWI, 1), units));
+    uint32_t x = build_reshape(c->b, lite_in(c, 0), rows, 4);
+    lite_give(c, 0, like_result(c, convolve(c, x, &ohwi, &w, WEIGHT_OHWI, 1), units));
 }
 
 void lower_fully_connected(struct call *c)
 {
-    const struct tensor *x = call_tensor(c, 0), *w = call_tensor(c, 1);
-    enum tf_activation act = call_activation(c, 0);
+    const struct tensor *x = lite_tensor(c, 0), *w = lite_tensor(c, 1);
+    enum tf_activation act = lite_activation(c, 0);
     if (!w || w->shape.rank != 2 || fb_int(&c->options, 1, 1, 0) != 0) {
         build_stop(c->b, PEN_ERR_UNSUPPORTED, "its weights need 2 dimensions and the default format");
         return;
@@ -278,33 +278,33 @@ void lower_fully_connected(struct call *c)
         dense_quantised(c, depth, units, act);
         return;
     }
-    uint32_t a = call_real(c, 0);
+    uint32_t a = lite_real(c, 0);
     bool flat = x->shape.rank == 2 && x->shape.dim[1] == depth;
     if (!flat)
         a = build_reshape(c->b, a, (int64_t[]){-1, depth}, 2);
-    uint32_t y = build_3(c->b, OP_Gemm, a, call_real(c, 1), call_real(c, 2));
+    uint32_t y = build_3(c->b, OP_Gemm, a, lite_real(c, 1), lite_real(c, 2));
     build_int(c->b, ATTR_transB, 1);
     y = tf_fuse(c->b, y, act, 0.0f);
-    if (call_result(c, 0)->shape.rank != 2)
+    if (lite_result(c, 0)->shape.rank != 2)
         y = like_result(c, y, units);
-    call_give_real(c, 0, y);
+    lite_give_real(c, 0, y);
 }
 
 void lower_batch_matmul(struct call *c)
 {
-    const struct tensor *x = call_tensor(c, 0), *y = call_tensor(c, 1);
+    const struct tensor *x = lite_tensor(c, 0), *y = lite_tensor(c, 1);
     if (!y) {
         build_stop(c->b, PEN_ERR_CORRUPT, "it lacks its second factor");
         return;
     }
-    call_give_real(c, 0,
-                   tf_matmul(c->b, call_real(c, 0), call_real(c, 1), fb_bool(&c->options, 0, false),
+    lite_give_real(c, 0,
+                   tf_matmul(c->b, lite_real(c, 0), lite_real(c, 1), fb_bool(&c->options, 0, false),
                              fb_bool(&c->options, 1, false), x->shape.rank, y->shape.rank));
 }
 
 /* ids, table */
 void lower_embedding(struct call *c)
 {
-    uint32_t in[] = {call_real(c, 1), call_in(c, 0)};
-    call_give_real(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
+    uint32_t in[] = {lite_real(c, 1), lite_in(c, 0)};
+    lite_give_real(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
 }

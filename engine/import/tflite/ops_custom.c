@@ -18,7 +18,7 @@ void lower_transpose_conv_bias(struct call *c)
 {
     static const int64_t perm[] = {3, 0, 1, 2};
     struct tf_window w = tf_window_init(2);
-    const struct tensor *x = call_tensor(c, 0), *weights = call_tensor(c, 1);
+    const struct tensor *x = lite_tensor(c, 0), *weights = lite_tensor(c, 1);
     if (c->custom_options.count < 12 || !weights || weights->shape.rank != 4 || x->shape.rank != 4) {
         build_stop(c->b, PEN_ERR_CORRUPT, "its options are too short, or it lacks weights");
         return;
@@ -26,8 +26,8 @@ void lower_transpose_conv_bias(struct call *c)
     w.padding = field(c, 0) == 1 ? TF_SAME : TF_VALID;
     w.stride[1] = field(c, 1);
     w.stride[0] = field(c, 2);
-    uint32_t turned = build_transpose(c->b, call_real(c, 1), perm, 4);
-    call_give_real(c, 0, tf_conv_transpose(c->b, call_real(c, 0), turned, call_real(c, 2), &w, NULL));
+    uint32_t turned = build_transpose(c->b, lite_real(c, 1), perm, 4);
+    lite_give_real(c, 0, tf_conv_transpose(c->b, lite_real(c, 0), turned, lite_real(c, 2), &w, NULL));
 }
 
 /* TfLitePoolParams: padding, stride width, stride height, filter width, filter height */
@@ -56,7 +56,7 @@ void lower_pool_with_argmax(struct call *c)
         build_miss(c->b, "custom MaxPoolingWithArgmax2D with indices");
         return;
     }
-    call_give(c, 0, tf_pool(c->b, OP_MaxPool, call_real(c, 0), &w));
+    lite_give(c, 0, tf_pool(c->b, OP_MaxPool, lite_real(c, 0), &w));
 }
 
 static const struct {

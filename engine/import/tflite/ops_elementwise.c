@@ -11,45 +11,45 @@ static enum op row_op(const struct call *c)
 
 static bool integers(struct call *c)
 {
-    const struct tensor *t = call_tensor(c, 0);
+    const struct tensor *t = lite_tensor(c, 0);
     return t &&
            (t->dtype == PEN_DTYPE_I32 || t->dtype == PEN_DTYPE_I64 || t->dtype == PEN_DTYPE_I16 ||
             t->dtype == PEN_DTYPE_I8 || t->dtype == PEN_DTYPE_U8) &&
-           !call_quantised(c, 0);
+           !lite_quantised(c, 0);
 }
 
 /* x, x_scale, x_zero, y_scale, y_zero */
 static uint32_t quantised_unary(struct call *c, enum op op, float beta)
 {
-    uint32_t in[5] = {call_in(c, 0)};
-    call_affine(c, call_tensor(c, 0), &in[1], &in[2]);
-    call_affine(c, call_result(c, 0), &in[3], &in[4]);
+    uint32_t in[5] = {lite_in(c, 0)};
+    lite_affine(c, lite_tensor(c, 0), &in[1], &in[2]);
+    lite_affine(c, lite_result(c, 0), &in[3], &in[4]);
     if (beta != 1.0f)
-        in[1] = build_f32_scalar(c->b, call_tensor(c, 0)->quant.scale[0] * beta);
+        in[1] = build_f32_scalar(c->b, lite_tensor(c, 0)->quant.scale[0] * beta);
     return build_op(c->b, op, in, 5);
 }
 
 static bool both_quantised(struct call *c)
 {
-    return call_quantised(c, 0) && call_result_quantised(c, 0) && call_tensor(c, 0)->quant.count == 1;
+    return lite_quantised(c, 0) && lite_result_quantised(c, 0) && lite_tensor(c, 0)->quant.count == 1;
 }
 
 void lower_unary(struct call *c)
 {
     enum op op = row_op(c);
     if (op == OP_Sigmoid && both_quantised(c))
-        call_give(c, 0, quantised_unary(c, OP_QLinearSigmoid, 1.0f));
+        lite_give(c, 0, quantised_unary(c, OP_QLinearSigmoid, 1.0f));
     else
-        call_give_real(c, 0, build_1(c->b, op, call_real(c, 0)));
+        lite_give_real(c, 0, build_1(c->b, op, lite_real(c, 0)));
 }
 
 /* a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero */
 static uint32_t quantised_binary(struct call *c, enum op op)
 {
-    uint32_t in[8] = {call_in(c, 0), 0, 0, call_in(c, 1)};
-    call_affine(c, call_tensor(c, 0), &in[1], &in[2]);
-    call_affine(c, call_tensor(c, 1), &in[4], &in[5]);
-    call_affine(c, call_result(c, 0), &in[6], &in[7]);
+    uint32_t in[8] = {lite_in(c, 0), 0, 0, lite_in(c, 1)};
+    lite_affine(c, lite_tensor(c, 0), &in[1], &in[2]);
+    lite_affine(c, lite_tensor(c, 1), &in[4], &in[5]);
+    lite_affine(c, lite_result(c, 0), &in[6], &in[7]);
     return build_op(c->b, op, in, 8);
 }
 
@@ -57,60 +57,60 @@ void lower_binary(struct call *c)
 {
     enum op op = row_op(c);
     bool fused = op == OP_Add || op == OP_Mul || op == OP_Sub || op == OP_Div;
-    enum tf_activation act = fused ? call_activation(c, 0) : TF_ACT_NONE;
-    if (!call_tensor(c, 1)) {
+    enum tf_activation act = fused ? lite_activation(c, 0) : TF_ACT_NONE;
+    if (!lite_tensor(c, 1)) {
         build_stop(c->b, PEN_ERR_CORRUPT, "it lacks its second input");
         return;
     }
-    if ((op == OP_Add || op == OP_Mul) && both_quantised(c) && call_quantised(c, 1)) {
+    if ((op == OP_Add || op == OP_Mul) && both_quantised(c) && lite_quantised(c, 1)) {
         uint32_t y = quantised_binary(c, op == OP_Add ? OP_QLinearAdd : OP_QLinearMul);
-        call_give(c, 0, call_clamp(c, y, act));
+        lite_give(c, 0, lite_clamp(c, y, act));
         return;
     }
-    uint32_t y = build_2(c->b, op, call_real(c, 0), call_real(c, 1));
-    call_give_real(c, 0, fused ? tf_fuse(c->b, y, act, 0.0f) : y);
+    uint32_t y = build_2(c->b, op, lite_real(c, 0), lite_real(c, 1));
+    lite_give_real(c, 0, fused ? tf_fuse(c->b, y, act, 0.0f) : y);
 }
 
 /* Comparisons and logic: never quantised results. */
 void lower_compare(struct call *c)
 {
-    call_give(c, 0, build_2(c->b, row_op(c), call_real(c, 0), call_real(c, 1)));
+    lite_give(c, 0, build_2(c->b, row_op(c), lite_real(c, 0), lite_real(c, 1)));
 }
 
 void lower_not_equal(struct call *c)
 {
-    call_give(c, 0, build_1(c->b, OP_Not, build_2(c->b, OP_Equal, call_real(c, 0), call_real(c, 1))));
+    lite_give(c, 0, build_1(c->b, OP_Not, build_2(c->b, OP_Equal, lite_real(c, 0), lite_real(c, 1))));
 }
 
 void lower_floor_div(struct call *c)
 {
-    call_give_real(c, 0, tf_floor_div(c->b, call_real(c, 0), call_real(c, 1), integers(c)));
+    lite_give_real(c, 0, tf_floor_div(c->b, lite_real(c, 0), lite_real(c, 1), integers(c)));
 }
 
 void lower_floor_mod(struct call *c)
 {
-    call_give_real(c, 0, tf_floor_mod(c->b, call_real(c, 0), call_real(c, 1), integers(c)));
+    lite_give_real(c, 0, tf_floor_mod(c->b, lite_real(c, 0), lite_real(c, 1), integers(c)));
 }
 
 void lower_squared_difference(struct call *c)
 {
-    call_give_real(c, 0, tf_squared_difference(c->b, call_real(c, 0), call_real(c, 1)));
+    lite_give_real(c, 0, tf_squared_difference(c->b, lite_real(c, 0), lite_real(c, 1)));
 }
 
 void lower_rsqrt(struct call *c)
 {
-    call_give_real(c, 0, tf_rsqrt(c->b, call_real(c, 0)));
+    lite_give_real(c, 0, tf_rsqrt(c->b, lite_real(c, 0)));
 }
 
 void lower_square(struct call *c)
 {
-    uint32_t x = call_real(c, 0);
-    call_give_real(c, 0, build_2(c->b, OP_Mul, x, x));
+    uint32_t x = lite_real(c, 0);
+    lite_give_real(c, 0, build_2(c->b, OP_Mul, x, x));
 }
 
 void lower_relu(struct call *c)
 {
-    call_give_real(c, 0, tf_activate(c->b, call_real(c, 0), (enum tf_activation)row_op(c), 0.0f));
+    lite_give_real(c, 0, tf_activate(c->b, lite_real(c, 0), (enum tf_activation)row_op(c), 0.0f));
 }
 
 void lower_leaky(struct call *c)
@@ -119,23 +119,23 @@ void lower_leaky(struct call *c)
     if (both_quantised(c)) {
         uint32_t y = quantised_unary(c, OP_QLinearLeakyRelu, 1.0f);
         build_float(c->b, ATTR_alpha, alpha);
-        call_give(c, 0, y);
+        lite_give(c, 0, y);
         return;
     }
-    call_give_real(c, 0, tf_activate(c->b, call_real(c, 0), TF_ACT_LEAKY, alpha));
+    lite_give_real(c, 0, tf_activate(c->b, lite_real(c, 0), TF_ACT_LEAKY, alpha));
 }
 
 void lower_prelu(struct call *c)
 {
-    call_give_real(c, 0, build_2(c->b, OP_PRelu, call_real(c, 0), call_real(c, 1)));
+    lite_give_real(c, 0, build_2(c->b, OP_PRelu, lite_real(c, 0), lite_real(c, 1)));
 }
 
 void lower_gelu(struct call *c)
 {
-    uint32_t y = build_1(c->b, OP_Gelu, call_real(c, 0));
+    uint32_t y = build_1(c->b, OP_Gelu, lite_real(c, 0));
     if (fb_bool(&c->options, 0, false))
         build_text(c->b, ATTR_approximate, "tanh");
-    call_give_real(c, 0, y);
+    lite_give_real(c, 0, y);
 }
 
 void lower_softmax(struct call *c)
@@ -145,49 +145,49 @@ void lower_softmax(struct call *c)
     if (both_quantised(c)) {
         y = quantised_unary(c, OP_QLinearSoftmax, beta);
         build_int(c->b, ATTR_axis, -1);
-        call_give(c, 0, y);
+        lite_give(c, 0, y);
         return;
     }
-    uint32_t x = call_real(c, 0);
+    uint32_t x = lite_real(c, 0);
     if (beta != 1.0f)
         x = build_2(c->b, OP_Mul, x, build_f32_scalar(c->b, beta));
-    call_give_real(c, 0, build_axis_op(c->b, OP_Softmax, &x, 1, -1));
+    lite_give_real(c, 0, build_axis_op(c->b, OP_Softmax, &x, 1, -1));
 }
 
 void lower_log_softmax(struct call *c)
 {
-    uint32_t x = call_real(c, 0);
-    call_give_real(c, 0, build_axis_op(c->b, OP_LogSoftmax, &x, 1, -1));
+    uint32_t x = lite_real(c, 0);
+    lite_give_real(c, 0, build_axis_op(c->b, OP_LogSoftmax, &x, 1, -1));
 }
 
 void lower_l2_norm(struct call *c)
 {
-    uint32_t y = tf_l2_normalise(c->b, call_real(c, 0), -1, 1e-12f);
-    call_give_real(c, 0, tf_activate(c->b, y, call_activation(c, 0), 0.0f));
+    uint32_t y = tf_l2_normalise(c->b, lite_real(c, 0), -1, 1e-12f);
+    lite_give_real(c, 0, tf_activate(c->b, y, lite_activation(c, 0), 0.0f));
 }
 
 /* x / (bias + alpha * sum of squares over 2 * radius + 1 channels) ^ beta; ours divides alpha by the number of channels. */
 void lower_lrn(struct call *c)
 {
-    int64_t size = 2 * option_int(c, 0, 0) + 1;
+    int64_t size = 2 * lite_option(c, 0, 0) + 1;
     if (size < 1 || size > 100000) {
         build_stop(c->b, PEN_ERR_INVALID, "a window of %lld channels", (long long)size);
         return;
     }
-    uint32_t y = build_1(c->b, OP_LRN, call_real(c, 0));
+    uint32_t y = build_1(c->b, OP_LRN, lite_real(c, 0));
     build_int(c->b, ATTR_layout, LAYOUT_NHWC);
     build_int(c->b, ATTR_size, size);
     build_float(c->b, ATTR_bias, fb_float(&c->options, 1, 0.0f));
     build_float(c->b, ATTR_alpha, fb_float(&c->options, 2, 0.0f) * (float)size);
     build_float(c->b, ATTR_beta, fb_float(&c->options, 3, 0.0f));
-    call_give_real(c, 0, y);
+    lite_give_real(c, 0, y);
 }
 
 /* Axes as a list of int64, also when the file has a scalar. */
 static uint32_t axes_in(struct call *c)
 {
     int64_t axes[PEN_MAX_RANK];
-    uint32_t count = 0, x = call_in(c, 1);
+    uint32_t count = 0, x = lite_in(c, 1);
     if (x == VALUE_NONE || !build_ints_of(c->b, x, axes, PEN_MAX_RANK, &count))
         return x == VALUE_NONE ? x : build_cast(c->b, x, PEN_DTYPE_I64);
     return build_i64(c->b, axes, count);
@@ -204,65 +204,65 @@ static uint32_t reduced(struct call *c, enum op op, uint32_t x)
 
 void lower_reduce(struct call *c)
 {
-    call_give_real(c, 0, reduced(c, row_op(c), call_real(c, 0)));
+    lite_give_real(c, 0, reduced(c, row_op(c), lite_real(c, 0)));
 }
 
 void lower_reduce_bool(struct call *c)
 {
-    uint32_t y = reduced(c, row_op(c), build_cast(c->b, call_in(c, 0), PEN_DTYPE_U8));
-    call_give(c, 0, build_cast(c->b, y, PEN_DTYPE_BOOL));
+    uint32_t y = reduced(c, row_op(c), build_cast(c->b, lite_in(c, 0), PEN_DTYPE_U8));
+    lite_give(c, 0, build_cast(c->b, y, PEN_DTYPE_BOOL));
 }
 
 void lower_arg(struct call *c)
 {
     int64_t axis;
-    uint32_t count, x = call_in(c, 0); /* order is the same before and after quantising */
-    const struct tensor *t = call_result(c, 0);
-    if (!build_ints_of(c->b, call_in(c, 1), &axis, 1, &count) || count != 1) {
+    uint32_t count, x = lite_in(c, 0); /* order is the same before and after quantising */
+    const struct tensor *t = lite_result(c, 0);
+    if (!build_ints_of(c->b, lite_in(c, 1), &axis, 1, &count) || count != 1) {
         build_stop(c->b, PEN_ERR_UNSUPPORTED, "its axis must be constant");
         return;
     }
     uint32_t y = build_axis_op(c->b, row_op(c), &x, 1, axis);
     build_int(c->b, ATTR_keepdims, 0);
-    call_give(c, 0, t->dtype == PEN_DTYPE_I64 ? y : build_cast(c->b, y, t->dtype));
+    lite_give(c, 0, t->dtype == PEN_DTYPE_I64 ? y : build_cast(c->b, y, t->dtype));
 }
 
 void lower_cast(struct call *c)
 {
-    enum pen_dtype to = call_result(c, 0)->dtype;
+    enum pen_dtype to = lite_result(c, 0)->dtype;
     if (to == PEN_DTYPE_NONE || to == PEN_DTYPE_STRING || to == PEN_DTYPE_C64 || to == PEN_DTYPE_C128)
         build_stop(c->b, PEN_ERR_UNSUPPORTED, "a cast to such elements");
-    call_give(c, 0, build_cast(c->b, call_in(c, 0), to));
+    lite_give(c, 0, build_cast(c->b, lite_in(c, 0), to));
 }
 
 void lower_add_n(struct call *c)
 {
-    uint32_t y = call_real(c, 0);
+    uint32_t y = lite_real(c, 0);
     for (uint32_t i = 1; i < c->in.count; i++)
-        y = build_2(c->b, OP_Add, y, call_real(c, i));
-    call_give_real(c, 0, y);
+        y = build_2(c->b, OP_Add, y, lite_real(c, i));
+    lite_give_real(c, 0, y);
 }
 
 /* SELECT's condition may have one dimension where the others have more: it picks whole rows. */
 void lower_select(struct call *c)
 {
-    uint32_t where = call_in(c, 0);
-    const struct tensor *t = call_tensor(c, 0), *x = call_tensor(c, 1);
+    uint32_t where = lite_in(c, 0);
+    const struct tensor *t = lite_tensor(c, 0), *x = lite_tensor(c, 1);
     if (row_op(c) == OP_NONE && x && t->shape.rank == 1 && x->shape.rank > 1) {
         int64_t dims[PEN_MAX_RANK] = {-1};
         for (int32_t i = 1; i < x->shape.rank; i++)
             dims[i] = 1;
         where = build_reshape(c->b, where, dims, (uint32_t)x->shape.rank);
     }
-    call_give_real(c, 0, build_3(c->b, OP_Where, where, call_real(c, 1), call_real(c, 2)));
+    lite_give_real(c, 0, build_3(c->b, OP_Where, where, lite_real(c, 1), lite_real(c, 2)));
 }
 
 void lower_cumsum(struct call *c)
 {
-    uint32_t y = build_2(c->b, OP_CumSum, call_in(c, 0), call_in(c, 1));
+    uint32_t y = build_2(c->b, OP_CumSum, lite_in(c, 0), lite_in(c, 1));
     build_int(c->b, ATTR_exclusive, fb_bool(&c->options, 0, false));
     build_int(c->b, ATTR_reverse, fb_bool(&c->options, 1, false));
-    call_give(c, 0, y);
+    lite_give(c, 0, y);
 }
 
 /* Training left it in: the values rounded to what the integers could hold, with zero nudged onto a step. */
@@ -270,7 +270,7 @@ void lower_fake_quant(struct call *c)
 {
     struct build *b = c->b;
     float min = fb_float(&c->options, 0, 0.0f), max = fb_float(&c->options, 1, 0.0f);
-    int64_t bits = option_int(c, 2, 0);
+    int64_t bits = lite_option(c, 2, 0);
     float low = fb_bool(&c->options, 3, false) ? 1.0f : 0.0f;
     if (bits < 2 || bits > 16 || !(min < max) || !isfinite(min) || !isfinite(max)) {
         build_stop(b, PEN_ERR_INVALID, "a fake quantisation to %lld bits", (long long)bits);
@@ -279,16 +279,16 @@ void lower_fake_quant(struct call *c)
     float high = (float)((1 << bits) - 1), scale = (max - min) / (high - low), zero = roundf(low - min / scale);
     zero = zero < low ? low : zero > high ? high : zero;
     uint32_t step = build_f32_scalar(b, scale), lowest = build_f32_scalar(b, (low - zero) * scale);
-    uint32_t x = build_3(b, OP_Clip, call_real(c, 0), lowest, build_f32_scalar(b, (high - zero) * scale));
+    uint32_t x = build_3(b, OP_Clip, lite_real(c, 0), lowest, build_f32_scalar(b, (high - zero) * scale));
     uint32_t q = build_1(b, OP_Round, build_2(b, OP_Div, build_2(b, OP_Sub, x, lowest), step));
-    call_give_real(c, 0, build_2(b, OP_Add, build_2(b, OP_Mul, q, step), lowest));
+    lite_give_real(c, 0, build_2(b, OP_Add, build_2(b, OP_Mul, q, step), lowest));
 }
 
 /* atan(y / x), moved by pi where x is negative. */
 void lower_atan2(struct call *c)
 {
     struct build *b = c->b;
-    uint32_t y = call_real(c, 0), x = call_real(c, 1), zero = build_f32_scalar(b, 0.0f);
+    uint32_t y = lite_real(c, 0), x = lite_real(c, 1), zero = build_f32_scalar(b, 0.0f);
     uint32_t pi = build_f32_scalar(b, 3.14159265358979f), minus_pi = build_f32_scalar(b, -3.14159265358979f);
     uint32_t half = build_f32_scalar(b, 1.57079632679490f);
     uint32_t plain = build_1(b, OP_Atan, build_2(b, OP_Div, y, x));
@@ -296,7 +296,7 @@ void lower_atan2(struct call *c)
     turn = build_3(b, OP_Where, build_2(b, OP_Less, x, zero), turn, zero);
     uint32_t upright = build_2(b, OP_Mul, build_1(b, OP_Sign, y), half);
     uint32_t moved = build_2(b, OP_Add, plain, turn);
-    call_give(c, 0, build_3(b, OP_Where, build_2(b, OP_Equal, x, zero), upright, moved));
+    lite_give(c, 0, build_3(b, OP_Where, build_2(b, OP_Equal, x, zero), upright, moved));
 }
 
 void lower_complex_abs(struct call *c)
@@ -306,7 +306,7 @@ void lower_complex_abs(struct call *c)
 
 void lower_right_shift(struct call *c)
 {
-    uint32_t y = build_2(c->b, OP_BitShift, call_in(c, 0), call_in(c, 1));
+    uint32_t y = build_2(c->b, OP_BitShift, lite_in(c, 0), lite_in(c, 1));
     build_text(c->b, ATTR_direction, "RIGHT");
-    call_give(c, 0, y);
+    lite_give(c, 0, y);
 }

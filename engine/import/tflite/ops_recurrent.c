@@ -11,23 +11,23 @@ static uint32_t stacked(struct call *c, uint32_t first, const uint32_t *order, u
 {
     uint32_t parts[4];
     for (uint32_t i = 0; i < count; i++)
-        parts[i] = call_real(c, first + order[i]);
+        parts[i] = lite_real(c, first + order[i]);
     return build_unsqueeze(c->b, build_axis_op(c->b, OP_Concat, parts, count, 0), 0);
 }
 
 static bool plain_lstm(struct call *c, const struct lstm_in *at)
 {
     for (uint32_t i = 0; i < 4; i++) {
-        if (!call_tensor(c, at->weights + i) || !call_tensor(c, at->recurrent + i) || !call_tensor(c, at->bias + i)) {
+        if (!lite_tensor(c, at->weights + i) || !lite_tensor(c, at->recurrent + i) || !lite_tensor(c, at->bias + i)) {
             build_miss(c->b, "LSTM with coupled gates");
             return false;
         }
-        if (at->norm && call_tensor(c, at->norm + i)) {
+        if (at->norm && lite_tensor(c, at->norm + i)) {
             build_miss(c->b, "LSTM with layer normalisation");
             return false;
         }
     }
-    if (call_tensor(c, at->projection)) {
+    if (lite_tensor(c, at->projection)) {
         build_miss(c->b, "LSTM with projection");
         return false;
     }
@@ -51,10 +51,10 @@ static uint32_t biases(struct call *c, uint32_t stacked_bias, int64_t units)
 /* A state that was given (a variable reads as zeros and needs no input); with the axis of directions. */
 static uint32_t initial(struct call *c, uint32_t index, bool time_major)
 {
-    const struct tensor *t = call_tensor(c, index);
+    const struct tensor *t = lite_tensor(c, index);
     if (!t || t->variable)
         return VALUE_NONE;
-    return build_unsqueeze(c->b, call_real(c, index), time_major ? 0 : 1);
+    return build_unsqueeze(c->b, lite_real(c, index), time_major ? 0 : 1);
 }
 
 static void lstm_attrs(struct call *c, int64_t hidden, bool reverse, bool time_major, float clip)
@@ -71,19 +71,19 @@ static uint32_t lstm(struct call *c, const struct lstm_in *at, bool reverse, boo
 {
     static const uint32_t gates[] = {0, 3, 1, 2}, holes[] = {0, 2, 1};
     struct build *b = c->b;
-    const struct tensor *bias = call_tensor(c, at->bias), *weights = call_tensor(c, at->recurrent);
+    const struct tensor *bias = lite_tensor(c, at->bias), *weights = lite_tensor(c, at->recurrent);
     if (!plain_lstm(c, at) || bias->shape.rank != 1 || weights->shape.rank != 2) {
         if (b->missing->count == 0)
             build_stop(b, PEN_ERR_CORRUPT, "its weights have the wrong shape");
         return VALUE_NONE;
     }
-    if (fb_float(&c->options, 2, 0.0f) != 0.0f || call_activation(c, 0) != TF_ACT_TANH) {
+    if (fb_float(&c->options, 2, 0.0f) != 0.0f || lite_activation(c, 0) != TF_ACT_TANH) {
         build_miss(b, "LSTM with a clipped projection or another activation than tanh");
         return VALUE_NONE;
     }
     int64_t hidden = bias->shape.dim[0];
-    bool peeps = call_tensor(c, at->peephole) && call_tensor(c, at->peephole + 1) && call_tensor(c, at->peephole + 2);
-    uint32_t in[8] = {call_real(c, 0),
+    bool peeps = lite_tensor(c, at->peephole) && lite_tensor(c, at->peephole + 1) && lite_tensor(c, at->peephole + 2);
+    uint32_t in[8] = {lite_real(c, 0),
                       stacked(c, at->weights, gates, 4),
                       stacked(c, at->recurrent, gates, 4),
                       biases(c, stacked(c, at->bias, gates, 4), 4 * hidden),
@@ -100,7 +100,7 @@ void lower_sequence_lstm(struct call *c)
 {
     static const struct lstm_in at = {
         .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20};
-    call_give_real(c, 0, lstm(c, &at, false, fb_bool(&c->options, 3, false)));
+    lite_give_real(c, 0, lstm(c, &at, false, fb_bool(&c->options, 3, false)));
 }
 
 static void give_both(struct call *c, uint32_t forward, uint32_t backward, bool merge)
@@ -109,11 +109,11 @@ static void give_both(struct call *c, uint32_t forward, uint32_t backward, bool 
     if (forward == VALUE_NONE || backward == VALUE_NONE)
         return;
     if (merge) {
-        call_give_real(c, 0, build_axis_op(c->b, OP_Concat, both, 2, -1));
+        lite_give_real(c, 0, build_axis_op(c->b, OP_Concat, both, 2, -1));
         return;
     }
-    call_give_real(c, 0, forward);
-    call_give(c, 1, backward);
+    lite_give_real(c, 0, forward);
+    lite_give(c, 1, backward);
 }
 
 void lower_bidirectional_lstm(struct call *c)
@@ -123,7 +123,7 @@ void lower_bidirectional_lstm(struct call *c)
     static const struct lstm_in second = {
         .weights = 18, .recurrent = 22, .peephole = 26, .bias = 29, .projection = 33, .state = 37, .cell = 38};
     bool time_major = fb_bool(&c->options, 4, true);
-    if (call_tensor(c, 39)) {
+    if (lite_tensor(c, 39)) {
         build_miss(c->b, "BIDIRECTIONAL_SEQUENCE_LSTM with an auxiliary input");
         return;
     }
@@ -135,19 +135,19 @@ void lower_bidirectional_lstm(struct call *c)
 static uint32_t rnn(struct call *c, uint32_t at, bool reverse, bool time_major, unsigned act)
 {
     struct build *b = c->b;
-    const struct tensor *bias = call_tensor(c, at + 2);
+    const struct tensor *bias = lite_tensor(c, at + 2);
     struct attr names = {.key = ATTR_activations, .type = ATTR_TEXTS, .count = 1};
-    enum tf_activation kind = call_activation(c, act);
+    enum tf_activation kind = lite_activation(c, act);
     static const struct string_view tanh_name = {"Tanh", 4}, relu_name = {"Relu", 4};
     if (!bias || bias->shape.rank != 1 || (kind != TF_ACT_TANH && kind != TF_ACT_RELU)) {
         build_miss(b, "RNN without a bias or with another activation than tanh and relu");
         return VALUE_NONE;
     }
     int64_t hidden = bias->shape.dim[0];
-    uint32_t in[6] = {call_real(c, 0),
-                      build_unsqueeze(b, call_real(c, at), 0),
-                      build_unsqueeze(b, call_real(c, at + 1), 0),
-                      biases(c, build_unsqueeze(b, call_real(c, at + 2), 0), hidden),
+    uint32_t in[6] = {lite_real(c, 0),
+                      build_unsqueeze(b, lite_real(c, at), 0),
+                      build_unsqueeze(b, lite_real(c, at + 1), 0),
+                      biases(c, build_unsqueeze(b, lite_real(c, at + 2), 0), hidden),
                       VALUE_NONE,
                       initial(c, at + 3, time_major)};
     uint32_t y = build_op(b, OP_RNN, in, 6);
@@ -160,13 +160,13 @@ static uint32_t rnn(struct call *c, uint32_t at, bool reverse, bool time_major, 
 
 void lower_sequence_rnn(struct call *c)
 {
-    call_give_real(c, 0, rnn(c, 1, false, fb_bool(&c->options, 0, false), 1));
+    lite_give_real(c, 0, rnn(c, 1, false, fb_bool(&c->options, 0, false), 1));
 }
 
 void lower_bidirectional_rnn(struct call *c)
 {
     bool time_major = fb_bool(&c->options, 0, false);
-    if (call_tensor(c, 9)) {
+    if (lite_tensor(c, 9)) {
         build_miss(c->b, "BIDIRECTIONAL_SEQUENCE_RNN with an auxiliary input");
         return;
     }
@@ -178,9 +178,9 @@ void lower_bidirectional_rnn(struct call *c)
 void lower_rnn(struct call *c)
 {
     struct build *b = c->b;
-    uint32_t y = build_3(b, OP_Gemm, call_real(c, 0), call_real(c, 1), call_real(c, 3));
+    uint32_t y = build_3(b, OP_Gemm, lite_real(c, 0), lite_real(c, 1), lite_real(c, 3));
     build_int(b, ATTR_transB, 1);
-    y = build_3(b, OP_Gemm, call_real(c, 4), call_real(c, 2), y);
+    y = build_3(b, OP_Gemm, lite_real(c, 4), lite_real(c, 2), y);
     build_int(b, ATTR_transB, 1);
-    call_give_real(c, 0, tf_fuse(b, y, call_activation(c, 0), 0.0f));
+    lite_give_real(c, 0, tf_fuse(b, y, lite_activation(c, 0), 0.0f));
 }

@@ -79,9 +79,9 @@ typedef void (*lower_fn)(struct call *c);
 
 /* ---- tensor.c --------------------------------------------------------------------------------------------------------------------- */
 
-enum pen_status tensors_read(struct scope *s, const struct fb_table *subgraph);
+enum pen_status lite_tensors(struct scope *s, const struct fb_table *subgraph);
 /* densify.c: a sparse constant as a dense one. */
-enum pen_status tensor_densify(struct scope *s, const struct fb_table *table, struct tensor *t);
+enum pen_status lite_densify(struct scope *s, const struct fb_table *table, struct tensor *t);
 enum pen_dtype tflite_dtype(int64_t type); /* NONE when unknown */
 
 /* ---- model.c ---------------------------------------------------------------------------------------------------------------------- */
@@ -95,27 +95,27 @@ void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_
 
 /* ---- operator.c ------------------------------------------------------------------------------------------------------------------- */
 
-void call_lower(struct call *c);
-uint32_t scope_value(struct scope *s, int64_t index);             /* of a tensor that something must have made by now */
-uint32_t call_in(struct call *c, uint32_t index);                 /* value, VALUE_NONE when omitted */
-const struct tensor *call_tensor(struct call *c, uint32_t index); /* NULL when omitted */
-const struct tensor *call_result(struct call *c, uint32_t index);
+void lite_lower(struct call *c);
+uint32_t lite_value(struct scope *s, int64_t index);              /* of a tensor that something must have made by now */
+uint32_t lite_in(struct call *c, uint32_t index);                 /* value, VALUE_NONE when omitted */
+const struct tensor *lite_tensor(struct call *c, uint32_t index); /* NULL when omitted */
+const struct tensor *lite_result(struct call *c, uint32_t index);
 /* The input as floats: dequantised when it is quantised, widened when it is half. */
-uint32_t call_real(struct call *c, uint32_t index);
+uint32_t lite_real(struct call *c, uint32_t index);
 /* Makes the value the operator's output; real_give quantises it first when the output is quantised. */
-void call_give(struct call *c, uint32_t index, uint32_t value);
-void call_give_real(struct call *c, uint32_t index, uint32_t value);
-bool call_quantised(struct call *c, uint32_t index); /* input `index` holds integers with a scale */
-bool call_result_quantised(struct call *c, uint32_t index);
+void lite_give(struct call *c, uint32_t index, uint32_t value);
+void lite_give_real(struct call *c, uint32_t index, uint32_t value);
+bool lite_quantised(struct call *c, uint32_t index); /* input `index` holds integers with a scale */
+bool lite_result_quantised(struct call *c, uint32_t index);
 /* Scale and zero point of a tensor as constants: a scalar, or a list per axis; the zero point has the tensor's element type. */
-void call_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero);
+void lite_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero);
 /* The tensor's data as floats when it is a constant of integers with scales, or of halves; else VALUE_NONE. */
-uint32_t tensor_real(struct scope *s, const struct tensor *t);
-enum tf_activation call_activation(struct call *c, unsigned field);
+uint32_t lite_constant(struct scope *s, const struct tensor *t);
+enum tf_activation lite_activation(struct call *c, unsigned field);
 /* Clamps a quantised result to what the fused activation leaves of its range. */
-uint32_t call_clamp(struct call *c, uint32_t y, enum tf_activation act);
-enum tf_padding call_padding(struct call *c, unsigned field);
-int64_t option_int(const struct call *c, unsigned field, int64_t def); /* 32 bits */
+uint32_t lite_clamp(struct call *c, uint32_t y, enum tf_activation act);
+enum tf_padding lite_padding(struct call *c, unsigned field);
+int64_t lite_option(const struct call *c, unsigned field, int64_t def); /* 32 bits */
 
 struct tflite_row {
     int code;

@@ -141,7 +141,7 @@ static void data_read(struct scope *s, const struct fb_table *table, struct tens
         t->sparse = true;
         t->data = at;
         t->bytes = (size_t)bytes;
-        (void)tensor_densify(s, table, t);
+        (void)lite_densify(s, table, t);
         return;
     }
     if (t->dtype == PEN_DTYPE_STRING) {
@@ -182,7 +182,7 @@ static void tensor_read(struct scope *s, const struct fb_table *table, struct te
         data_read(s, table, t);
 }
 
-enum pen_status tensors_read(struct scope *s, const struct fb_table *subgraph)
+enum pen_status lite_tensors(struct scope *s, const struct fb_table *subgraph)
 {
     struct fb_list tensors = fb_vector(subgraph, SUBGRAPH_TENSORS, 4);
     if (tensors.count > s->b->g->limits.values) {

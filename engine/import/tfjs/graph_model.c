@@ -1,0 +1,141 @@
+/* Graph models: nodes evaluated from the outputs, names as TF.js gives them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/internal.h"
+#include "import/tfjs/reader.h"
+
+static const cJSON *signature_of(const cJSON *root)
+{
+    const cJSON *signature = json_get(root, "signature");
+    return signature ? signature : json_get(json_get(root, "userDefinedMetadata"), "signature");
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------------ */
+
+static void input_make(struct scope *s, struct gnode *n, const cJSON *info)
+{
+    struct call c = {.s = s, .b = s->b, .n = n, .attrs = json_get(n->json, "attr")};
+    struct shape shape = js_shape(json_get(json_get(c.attrs, "shape"), "shape"));
+    enum pen_dtype dtype = js_attr_dtype(&c, "dtype", js_dtype(json_get(info, "dtype")));
+    if (n->state == NODE_DONE)
+        return;
+    if (shape.rank < 0 || (shape.rank == 0 && json_get(info, "tensorShape")))
+        shape = js_shape(json_get(info, "tensorShape"));
+    if (dtype == PEN_DTYPE_NONE)
+        dtype = PEN_DTYPE_F32;
+    js_give(&c, 0, build_input(s->b, n->name, strlen(n->name), dtype, &shape));
+    n->state = NODE_DONE;
+}
+
+static bool is_placeholder(const struct gnode *n)
+{
+    return strcmp(n->op, "Placeholder") == 0;
+}
+
+/* The signature's order, then placeholders that it does not name. */
+static void inputs_make(struct scope *s, const cJSON *signature)
+{
+    const cJSON *info;
+    cJSON_ArrayForEach(info, json_get(signature, "inputs"))
+    {
+        const char *name = json_text(info, "name"), *output;
+        size_t length, bytes;
+        uint32_t index;
+        if (!name || !js_reference(name, &length, &output, &bytes, &index))
+            continue;
+        struct gnode *n = js_scope_node(s, name, length);
+        if (n && (is_placeholder(n) || strcmp(n->op, "PlaceholderWithDefault") == 0))
+            input_make(s, n, info);
+    }
+    for (uint32_t i = 0; i < s->count && s->b->status == PEN_OK; i++) {
+        if (is_placeholder(&s->nodes[i]))
+            input_make(s, &s->nodes[i], NULL);
+    }
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------------- */
+
+static void output_make(struct scope *s, const char *reference, const cJSON *info)
+{
+    struct build *b = s->b;
+    uint32_t value = js_scope_value(s, reference);
+    if (b->status != PEN_OK || value == VALUE_NONE || s->r->missing.count > 0)
+        return;
+    for (uint32_t i = 0; i < b->g->output_count; i++) {
+        if (b->g->outputs[i] == value) {
+            value = build_1(b, OP_Identity, value);
+            break;
+        }
+    }
+    value = build_bind(b, value, reference, strlen(reference));
+    if (b->status != PEN_OK)
+        return;
+    struct value *v = &b->g->values[value];
+    enum pen_dtype dtype = js_dtype(json_get(info, "dtype"));
+    struct shape shape = js_shape(json_get(info, "tensorShape"));
+    if (dtype != PEN_DTYPE_NONE && v->dtype == PEN_DTYPE_NONE)
+        v->dtype = dtype;
+    if (shape.rank > 0)
+        v->shape = shape;
+    if (graph_output_add(b->g, value) != PEN_OK)
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for outputs");
+}
+
+/* Without a signature: every node that nothing reads, in the order of the file. */
+static void leaves_make(struct scope *s)
+{
+    bool *read = calloc((size_t)s->count + 1, sizeof *read);
+    if (!read) {
+        build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for %u nodes", s->count);
+        return;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        const cJSON *input;
+        cJSON_ArrayForEach(input, json_get(s->nodes[i].json, "input"))
+        {
+            const char *reference = cJSON_GetStringValue(input), *output;
+            size_t name, bytes;
+            uint32_t index;
+            if (!reference)
+                continue;
+            reference += reference[0] == '^';
+            (void)js_reference(reference, &name, &output, &bytes, &index);
+            struct gnode *from = js_scope_node(s, reference, name);
+            if (from)
+                read[from - s->nodes] = true;
+        }
+    }
+    for (uint32_t i = 0; i < s->count && s->b->status == PEN_OK; i++) {
+        const struct gnode *n = &s->nodes[i];
+        bool silent = strcmp(n->op, "NoOp") == 0 || strcmp(n->op, "Const") == 0 || is_placeholder(n) ||
+                      strcmp(n->op, "Assert") == 0;
+        if (!read[i] && !silent)
+            output_make(s, n->name, NULL);
+    }
+    free(read);
+}
+
+enum pen_status js_graph_model(struct tfjs *r, struct graph *g, const cJSON *root)
+{
+    const cJSON *topology = json_get(root, "modelTopology"), *signature = signature_of(root), *info;
+    struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
+    struct scope s = {.r = r, .b = &b};
+    bool any = false;
+    r->functions = json_get(json_get(topology, "library"), "function");
+    if (js_scope_init(&s, json_get(topology, "node"))) {
+        inputs_make(&s, signature);
+        cJSON_ArrayForEach(info, json_get(signature, "outputs"))
+        {
+            const char *name = json_text(info, "name");
+            if (name && b.status == PEN_OK)
+                output_make(&s, name, info);
+            any |= name != NULL;
+        }
+        if (!any && b.status == PEN_OK)
+            leaves_make(&s);
+    }
+    js_scope_fini(&s);
+    build_fini(&b);
+    return b.status;
+}

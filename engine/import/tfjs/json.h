@@ -1,0 +1,30 @@
+/*
+ * json.h - JSON text from strangers: size and depth are checked before the parser sees it, and reading never fails loudly.
+ *
+ * Threads: any.
+ */
+#ifndef TFJS_JSON_H
+#define TFJS_JSON_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/status.h"
+
+#define JSON_BYTES_MAX (256u << 20)
+#define JSON_DEPTH_MAX 128
+
+enum pen_status json_parse(const void *bytes, size_t size, cJSON **ret_json, struct pen_error *reterr);
+const cJSON *json_get(const cJSON *object, const char *name); /* NULL when absent, null, or no object */
+const char *json_text(const cJSON *object, const char *name); /* NULL when absent or no string */
+/* Numbers, and numbers written as strings. False when it is neither or does not fit. */
+bool json_integer(const cJSON *item, int64_t *ret);
+int64_t json_int(const cJSON *object, const char *name, int64_t def);
+double json_number(const cJSON *object, const char *name, double def);
+bool json_bool(const cJSON *object, const char *name, bool def);
+/* A list of integers (or one, repeated `one` times); how many, -1 when it is none or longer than room. */
+int json_ints(const cJSON *item, int64_t *items, int room, int one);
+
+#endif

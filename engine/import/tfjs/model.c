@@ -1,0 +1,109 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/importer.h"
+#include "import/tfjs/reader.h"
+
+#define PROBE_BYTES                                                                                                    \
+    (64u << 10) /* both words may come late: the topology is searched to its end, the manifest in the whole file */
+
+static bool blank(char ch)
+{
+    return ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r';
+}
+
+bool tfjs_probe(const void *bytes, size_t size)
+{
+    const char *at = bytes;
+    size_t i = 0;
+    if (size >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0)
+        i = 3;
+    while (i < size && i < PROBE_BYTES && blank(at[i]))
+        i++;
+    return i < size && at[i] == '{' && memmem(at, size, "\"modelTopology\"", 15) != NULL &&
+           memmem(at, size, "\"weightsManifest\"", 17) != NULL;
+}
+
+uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
+{
+    struct weight *w = weights_find(&r->weights, name);
+    uint32_t id = VALUE_NONE;
+    if (!w || b->status != PEN_OK)
+        return VALUE_NONE;
+    enum pen_status status = weights_load(&r->weights, w);
+    if (status != PEN_OK) {
+        b->status = status; /* told already */
+        return VALUE_NONE;
+    }
+    if (w->dtype != PEN_DTYPE_STRING)
+        return build_const(b, w->dtype, &w->shape, w->data, w->bytes, false);
+    if (graph_value(b->g, NULL, &id) != PEN_OK) {
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a constant");
+        return VALUE_NONE;
+    }
+    struct value *v = &b->g->values[id];
+    v->dtype = w->dtype;
+    v->shape = w->shape;
+    v->data = w->data;
+    v->bytes = w->bytes;
+    return id;
+}
+
+static enum pen_status read_json(struct tfjs *r, struct graph *g, const cJSON *root)
+{
+    const cJSON *topology = json_get(root, "modelTopology");
+    enum pen_status status = weights_read(&r->weights, json_get(root, "weightsManifest"));
+    if (status != PEN_OK)
+        return status;
+    if (json_get(topology, "node"))
+        status = js_graph_model(r, g, root);
+    else if (json_get(topology, "model_config") || json_get(topology, "class_name"))
+        status = js_layers_model(r, g, root);
+    else
+        return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "the model's topology holds neither nodes nor layers");
+    if (status == PEN_OK)
+        status = build_missing_error(&r->missing, r->reterr);
+    if (status == PEN_OK && g->output_count == 0)
+        status = pen_error_set(r->reterr, PEN_ERR_INVALID, "the model's graph has no outputs");
+    return status == PEN_OK ? graph_verify(g, r->reterr) : status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct import_file *)a)->name, ((const struct import_file *)b)->name);
+}
+
+enum pen_status tfjs_read(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                          struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr)
+{
+    struct graph_limits caps = limits ? *limits : graph_limits_default();
+    struct pen_error error = {0};
+    struct import_extra extra = {0};
+    struct graph *g = NULL;
+    cJSON *root = NULL;
+    if (size > caps.model_bytes)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model file has %zu bytes, the budget is %llu", size,
+                             (unsigned long long)caps.model_bytes);
+    enum pen_status status = json_parse(bytes, size, &root, reterr);
+    if (status != PEN_OK)
+        return status;
+    if (graph_new(&caps, &g) != PEN_OK) {
+        cJSON_Delete(root);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a graph");
+    }
+    struct external external = {.folder = folder, .budget = caps.model_bytes - size, .to = &extra};
+    struct tfjs r = {.weights = {.g = g, .external = &external, .reterr = &error}, .reterr = &error};
+    status = read_json(&r, g, root);
+    weights_fini(&r.weights);
+    cJSON_Delete(root);
+    if (status != PEN_OK) {
+        graph_free(g);
+        import_extra_fini(&extra);
+        return pen_error_set(reterr, status, "%s", error.text[0] ? error.text : "no memory to read the model");
+    }
+    if (extra.file_count > 1)
+        qsort(extra.files, extra.file_count, sizeof *extra.files, by_name);
+    *ret_graph = g;
+    *ret_extra = extra;
+    return PEN_OK;
+}

@@ -1,0 +1,303 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/tfjs/reader.h"
+
+/* ---- references ------------------------------------------------------------------------------------------------------- */
+
+bool js_reference(const char *reference, size_t *ret_name, const char **ret_output, size_t *ret_output_bytes,
+                  uint32_t *ret_index)
+{
+    const char *first = strchr(reference, ':'), *last = strrchr(reference, ':');
+    *ret_name = first ? (size_t)(first - reference) : strlen(reference);
+    *ret_output = NULL;
+    *ret_output_bytes = 0;
+    *ret_index = 0;
+    if (last) {
+        unsigned long index = strtoul(last + 1, NULL, 10);
+        *ret_index = index < CALL_INPUTS_MAX ? (uint32_t)index : CALL_INPUTS_MAX;
+    }
+    if (first && last > first) {
+        *ret_output = first + 1;
+        *ret_output_bytes = (size_t)(last - first - 1);
+    }
+    return reference[0] != '^';
+}
+
+/* Where a named output of an operator with several begins. */
+static uint32_t output_index(const char *op, const char *output, size_t bytes, uint32_t index)
+{
+    static const struct {
+        const char *op, *output;
+        uint32_t index;
+    } list[] = {
+        {"TopKV2", "indices", 1},
+        {"Switch", "output_true", 1},
+        {"Merge", "value_index", 1},
+        {"NonMaxSuppressionV4", "valid_outputs", 1},
+        {"NonMaxSuppressionV5", "selected_scores", 1},
+        {"NonMaxSuppressionV5", "valid_outputs", 2},
+        {"Unique", "idx", 1},
+        {"UniqueV2", "idx", 1},
+        {"TensorListPopBack", "tensor", 1},
+        {"MaxPoolWithArgmax", "argmax", 1},
+        {"FusedBatchNormV3", "batch_mean", 1},
+        {"FusedBatchNormV3", "batch_variance", 2},
+    };
+    for (size_t i = 0; output && i < sizeof list / sizeof list[0]; i++) {
+        if (strcmp(op, list[i].op) == 0 && strlen(list[i].output) == bytes &&
+            memcmp(list[i].output, output, bytes) == 0)
+            return list[i].index + index;
+    }
+    return index;
+}
+
+/* ---- scopes ---------------------------------------------------------------------------------------------------------------- */
+
+bool js_scope_init(struct scope *s, const cJSON *nodes)
+{
+    int count = cJSON_IsArray(nodes) ? cJSON_GetArraySize(nodes) : 0;
+    const cJSON *json;
+    if ((uint32_t)count > s->b->g->limits.nodes)
+        build_stop(s->b, PEN_ERR_TOO_LARGE, "the model has %d nodes", count);
+    s->nodes = s->b->status == PEN_OK ? calloc((size_t)count + 1, sizeof *s->nodes) : NULL;
+    if (!s->nodes) {
+        build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for %d nodes", count);
+        return false;
+    }
+    cJSON_ArrayForEach(json, nodes)
+    {
+        struct gnode *n = &s->nodes[s->count];
+        *n = (struct gnode){.json = json, .name = json_text(json, "name"), .op = json_text(json, "op")};
+        if (!n->name || !n->op || !*n->name) {
+            build_stop(s->b, PEN_ERR_CORRUPT, "node %u has no name or operator", s->count);
+            return false;
+        }
+        if (names_put(&s->names, (struct bytes){(const uint8_t *)n->name, strlen(n->name)}, s->count) != PEN_OK) {
+            build_stop(s->b, PEN_ERR_CORRUPT, "two nodes are named '%.120s'", n->name);
+            return false;
+        }
+        s->count++;
+    }
+    return true;
+}
+
+void js_scope_fini(struct scope *s)
+{
+    names_fini(&s->names);
+    free(s->nodes);
+}
+
+struct gnode *js_scope_node(const struct scope *s, const char *name, size_t bytes)
+{
+    uint32_t at;
+    return names_get(&s->names, (struct bytes){(const uint8_t *)name, bytes}, &at) && at < s->count ? &s->nodes[at]
+                                                                                                    : NULL;
+}
+
+static bool argument(const struct scope *s, const char *name, size_t bytes, uint32_t *ret_value)
+{
+    uint32_t at;
+    if (!names_get(&s->names, (struct bytes){(const uint8_t *)name, bytes}, &at) || at < s->count)
+        return false;
+    *ret_value = at - s->count < s->arg_count ? s->args[at - s->count] : VALUE_NONE;
+    return true;
+}
+
+/* Nodes that must not be followed through their inputs: they make sense of a whole loop at once. */
+static bool closed(const struct gnode *n)
+{
+    return strcmp(n->op, "Exit") == 0;
+}
+
+/* The first data input of n that is not there yet; NULL when all are. */
+static struct gnode *unmet(struct scope *s, struct gnode *n)
+{
+    const cJSON *input;
+    cJSON_ArrayForEach(input, json_get(n->json, "input"))
+    {
+        const char *reference = cJSON_GetStringValue(input), *output;
+        size_t name, bytes;
+        uint32_t index;
+        if (!reference || !js_reference(reference, &name, &output, &bytes, &index))
+            continue;
+        struct gnode *from = js_scope_node(s, reference, name);
+        if (from && from->state != NODE_DONE)
+            return from;
+    }
+    return NULL;
+}
+
+/* Evaluates a node and all it needs, without recursion: models are thousands of nodes deep. */
+static void evaluate(struct scope *s, struct gnode *target)
+{
+    struct gnode **stack = malloc(((size_t)s->count + 1) * sizeof *stack);
+    size_t depth = 0;
+    if (!stack) {
+        build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory to order %u nodes", s->count);
+        return;
+    }
+    stack[depth++] = target;
+    while (depth > 0 && s->b->status == PEN_OK) {
+        struct gnode *n = stack[depth - 1];
+        struct gnode *next = closed(n) || n->state == NODE_DONE ? NULL : unmet(s, n);
+        if (next && next->state == NODE_OPEN) {
+            s->b->name = n->name;
+            s->b->origin = n->op;
+            build_stop(s->b, PEN_ERR_UNSUPPORTED, "it depends on its own output through '%.100s'", next->name);
+        } else if (next) {
+            n->state = NODE_OPEN;
+            stack[depth++] = next; /* each node is open at most once: the stack cannot grow beyond count */
+        } else {
+            if (n->state != NODE_DONE)
+                js_lower(s, n);
+            n->state = NODE_DONE;
+            depth--;
+        }
+    }
+    free(stack);
+}
+
+uint32_t js_scope_value(struct scope *s, const char *reference)
+{
+    const char *output;
+    size_t name, bytes;
+    uint32_t index, value;
+    if (s->b->status != PEN_OK || !js_reference(reference, &name, &output, &bytes, &index))
+        return VALUE_NONE;
+    if (argument(s, reference, name, &value))
+        return value;
+    struct gnode *n = js_scope_node(s, reference, name);
+    if (!n) {
+        build_stop(s->b, PEN_ERR_INVALID, "'%.120s' is read, but no node has that name", reference);
+        return VALUE_NONE;
+    }
+    if (n->state != NODE_DONE)
+        evaluate(s, n);
+    index = output_index(n->op, output, bytes, index);
+    if (s->b->status != PEN_OK)
+        return VALUE_NONE;
+    if (index >= n->out_count || n->out[index] == VALUE_NONE) {
+        if (s->r->missing.count == 0)
+            build_stop(s->b, PEN_ERR_UNSUPPORTED, "output %u of '%.120s' (%.60s) is not computed", index, n->name,
+                       n->op);
+        return VALUE_NONE;
+    }
+    return n->out[index];
+}
+
+/* ---- calls -------------------------------------------------------------------------------------------------------------------- */
+
+static const struct tfjs_row *row_find(const char *op)
+{
+    static const struct tfjs_row *const tables[] = {js_rows_math, js_rows_conv, js_rows_shape, js_rows_control,
+                                                    js_rows_list};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        for (const struct tfjs_row *row = tables[i]; row->name; row++) {
+            if (strcmp(row->name, op) == 0)
+                return row;
+        }
+    }
+    return NULL;
+}
+
+/* What a missing operator leaves behind, so that those after it can be read and all missing ones be listed. */
+static void leave_unknown(struct call *c)
+{
+    uint32_t id = VALUE_NONE;
+    if (graph_value(c->b->g, NULL, &id) != PEN_OK)
+        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory, or too many values");
+    for (uint32_t i = 0; i < 4; i++)
+        js_give(c, i, id);
+}
+
+static bool inputs_read(struct call *c)
+{
+    const cJSON *input, *list = json_get(c->n->json, "input");
+    int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+    if (count > CALL_INPUTS_MAX) {
+        build_stop(c->b, PEN_ERR_TOO_LARGE, "it has %d inputs", count);
+        return false;
+    }
+    c->in = malloc(((size_t)count + 1) * sizeof *c->in);
+    if (!c->in) {
+        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for %d inputs", count);
+        return false;
+    }
+    cJSON_ArrayForEach(input, list)
+    {
+        const char *reference = cJSON_GetStringValue(input);
+        if (reference && reference[0] != '^' && !closed(c->n))
+            c->in[c->in_count++] = js_scope_value(c->s, reference);
+    }
+    return c->b->status == PEN_OK;
+}
+
+void js_lower(struct scope *s, struct gnode *n)
+{
+    struct call c = {.s = s, .b = s->b, .n = n, .attrs = json_get(n->json, "attr")};
+    const char *name = s->b->name, *origin = s->b->origin;
+    const struct tfjs_row *row = row_find(n->op);
+    s->b->name = n->name;
+    s->b->origin = graph_text(s->b->g, n->op, strlen(n->op));
+    if (inputs_read(&c)) {
+        c.op = row ? row->op : 0;
+        if (row)
+            row->lower(&c);
+        else
+            build_miss(s->b, n->op);
+        if (n->out_count == 0 && s->b->status == PEN_OK && s->r->missing.count > 0)
+            leave_unknown(&c);
+    }
+    free(c.in);
+    s->b->name = name;
+    s->b->origin = origin;
+}
+
+uint32_t js_in(const struct call *c, uint32_t index)
+{
+    return index < c->in_count ? c->in[index] : VALUE_NONE;
+}
+
+void js_give(struct call *c, uint32_t index, uint32_t value)
+{
+    struct gnode *n = c->n;
+    if (c->b->status != PEN_OK)
+        return;
+    if (index >= n->out_count) {
+        uint32_t *out = graph_alloc(c->b->g, ((size_t)index + 1) * sizeof *out);
+        if (!out) {
+            build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for its outputs");
+            return;
+        }
+        for (uint32_t i = 0; i <= index; i++)
+            out[i] = i < n->out_count ? n->out[i] : VALUE_NONE;
+        n->out = out;
+        n->out_count = index + 1;
+    }
+    n->out[index] = value;
+}
+
+bool js_integers(const struct call *c)
+{
+    return js_attr_dtype(c, "T", PEN_DTYPE_F32) == PEN_DTYPE_I32;
+}
+
+uint32_t js_i64(struct call *c, uint32_t index)
+{
+    int64_t items[64];
+    uint32_t count = 0, x = js_in(c, index);
+    if (build_ints_of(c->b, x, items, 64, &count) && build_rank(c->b, x) == 1)
+        return build_i64(c->b, items, count);
+    return build_cast(c->b, x, PEN_DTYPE_I64);
+}
+
+bool js_scalar(struct call *c, uint32_t index, int64_t *ret)
+{
+    uint32_t count = 0;
+    if (build_ints_of(c->b, js_in(c, index), ret, 1, &count) && count == 1)
+        return true;
+    build_stop(c->b, PEN_ERR_UNSUPPORTED, "its input %u must be one constant integer", index);
+    return false;
+}

@@ -1,0 +1,119 @@
+/*
+ * reader.h - what reading one TF.js model keeps: weights, the scopes of nodes (the graph, functions, loop bodies), and one call (a node) at a time.
+ *
+ * As in TF.js itself, int64 and uint8 are int32 and double is float.
+ * Threads: one-at-a-time.
+ */
+#ifndef TFJS_READER_H
+#define TFJS_READER_H
+
+#include "import/build/build.h"
+#include "import/build/window.h"
+#include "import/tfjs/json.h"
+#include "import/tfjs/weights.h"
+
+#define CALL_INPUTS_MAX 4096
+
+struct tfjs {
+    struct weights weights;
+    struct build_missing missing;
+    struct pen_error *reterr;
+    const cJSON *functions; /* list of function definitions, NULL = none */
+    uint32_t expansions;    /* function bodies and branches written so far */
+};
+
+enum gstate { NODE_NEW = 0, NODE_OPEN, NODE_DONE };
+
+/* A node of a graph or function, and what its outputs became in this scope. */
+struct gnode {
+    const cJSON *json;
+    const char *name, *op;
+    enum gstate state;
+    uint32_t *out;
+    uint32_t out_count;
+};
+
+/* Nodes seen from one graph of ours. `outer`: a loop's body looks at the same nodes with other values. */
+struct scope {
+    struct tfjs *r;
+    struct build *b;
+    struct gnode *nodes;
+    uint32_t count;
+    struct names names; /* of nodes; of a function's arguments behind them: index count + i */
+    const uint32_t *args;
+    uint32_t arg_count;
+    uint32_t depth;
+};
+
+struct call {
+    struct scope *s;
+    struct build *b;
+    struct gnode *n;
+    const cJSON *attrs;
+    uint32_t *in;
+    uint32_t in_count;
+    int op; /* of the table's row */
+};
+
+typedef void (*lower_fn)(struct call *c);
+struct tfjs_row {
+    const char *name;
+    lower_fn lower;
+    int op;
+};
+extern const struct tfjs_row js_rows_math[], js_rows_conv[], js_rows_shape[], js_rows_control[],
+    js_rows_list[]; /* end without a name */
+
+/* ---- model.c ---------------------------------------------------------------------------------------------------------------------- */
+
+enum pen_status js_graph_model(struct tfjs *r, struct graph *g, const cJSON *root);
+enum pen_status js_layers_model(struct tfjs *r, struct graph *g, const cJSON *root);
+/* A constant of this graph for a weight; VALUE_NONE when the manifest has none of that name. */
+uint32_t js_weight(struct tfjs *r, struct build *b, const char *name);
+
+/* ---- node.c ----------------------------------------------------------------------------------------------------------------------- */
+
+bool js_scope_init(struct scope *s, const cJSON *nodes); /* false after a failure */
+void js_scope_fini(struct scope *s);
+struct gnode *js_scope_node(const struct scope *s, const char *name, size_t bytes); /* NULL when absent */
+/* The value a reference stands for: "name", "name:1", "name:output:0"; evaluates what it needs. */
+uint32_t js_scope_value(struct scope *s, const char *reference);
+void js_lower(struct scope *s, struct gnode *n);
+/* Splits a reference; false for a control input. */
+bool js_reference(const char *reference, size_t *ret_name, const char **ret_output, size_t *ret_output_bytes,
+                  uint32_t *ret_index);
+
+/* ---- attr.c: a node's attributes --------------------------------------------------------------------------------------------------- */
+
+const cJSON *js_attr_get(const struct call *c, const char *name);
+int64_t js_attr_int(const struct call *c, const char *name, int64_t def);
+float js_attr_float(const struct call *c, const char *name, float def);
+bool js_attr_bool(const struct call *c, const char *name, bool def);
+/* Texts are base64 in the file; decoded and cut to fit. "" when absent. */
+const char *js_attr_text(const struct call *c, const char *name, char *text, size_t bytes);
+enum pen_dtype js_attr_dtype(const struct call *c, const char *name, enum pen_dtype def);
+enum pen_dtype js_dtype(const cJSON *type);                                         /* DT_FLOAT or its number */
+int js_attr_ints(const struct call *c, const char *name, int64_t *items, int room); /* -1 when absent or too long */
+int js_attr_list_size(const struct call *c, const char *name, const char *kind);
+const char *js_attr_list_text(const struct call *c, const char *name, int index, char *text, size_t bytes);
+const char *js_attr_func(const struct call *c, const char *name); /* NULL when absent */
+struct shape js_shape(const cJSON *shape);                        /* unknown where it says so */
+
+/* The operators fused behind a convolution or product: a bias (input 2), then an activation (PRelu's slope is input 3). */
+struct fused {
+    bool bias, prelu;
+    enum tf_activation act;
+    float alpha;
+};
+struct fused js_fused(struct call *c);
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------------------- */
+
+uint32_t js_in(const struct call *c, uint32_t index);
+void js_give(struct call *c, uint32_t index, uint32_t value);
+bool js_integers(const struct call *c);          /* attribute T is an integer type */
+uint32_t js_i64(struct call *c, uint32_t index); /* a list of integers as int64 */
+/* A constant scalar integer input. */
+bool js_scalar(struct call *c, uint32_t index, int64_t *ret);
+
+#endif
