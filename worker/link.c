@@ -2,6 +2,7 @@
 #include "link.h"
 
 #include "deadline.h"
+#include "notify.h"
 #include "tensor_codec.h"
 
 #include <errno.h>
@@ -179,6 +180,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
                   link->broker_uuid != 0 && link->broker_uuid != welcome->broker_uuid);
         link->broker_uuid = welcome->broker_uuid;
         link->received_us = now_us;
+        notify_send("STATUS=serving, broker %s", link->options->broker);
         unsent_flush(link);
     } else {
         atomic_fetch_add(&link->stats->messages_dropped, 1);
@@ -282,6 +284,7 @@ static void complain(struct link *link, const char *evt, uint64_t silent_us, uin
     if (link->complained_us != 0 && now_us - link->complained_us < COMPLAIN_US)
         return;
     link->complained_us = now_us;
+    notify_send("STATUS=no answer from the broker %s", link->options->broker);
     log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->options->broker, silent_us,
               link->held->jobs);
 }

@@ -3,9 +3,22 @@
 
 #include "deadline.h"
 #include "signals.h"
+#include "supervise.h"
 
 #include <stdio.h>
 #include <string.h>
+
+struct work {
+    const struct options *options;
+    uint64_t start_us;
+};
+
+/* In the process that serves; a restarted one counts its start from its own beginning. */
+static int work_run(void *context)
+{
+    struct work *work = context;
+    return worker_run(work->options, work->options->supervise ? clock_now_us() : work->start_us);
+}
 
 int main(int argc, char **argv)
 {
@@ -27,7 +40,8 @@ int main(int argc, char **argv)
         return WORKER_EXIT_OK;
     }
     log_setup("worker", options_log_level(&options), strcmp(options.log_format, "json") == 0);
-    int code = worker_run(&options, start_us);
+    struct work work = {.options = &options, .start_us = start_us};
+    int code = options.supervise ? supervise_run(work_run, &work) : work_run(&work);
     settings_free(store);
     return code;
 }

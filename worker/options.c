@@ -40,6 +40,8 @@ static const struct setting table[] = {
      "end the process when a run goes on this long past its deadline (or start, without one); 0 = off"},
     {"spin", SETTING_DURATION, offsetof(struct options, spin_us), "50us", "us", 0, 1000000, NULL,
      "busy wait before sleeping, where there is more than one processor; 0 = off"},
+    {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
+     "run in a child process that is started again when it crashes"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
      "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
     {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,

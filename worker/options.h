@@ -27,7 +27,7 @@ struct options {
     int64_t slots, threads;
     int64_t memory_limit, queue_bytes, frame_limit;
     int64_t heartbeat_us, liveness_us, drain_timeout_us, watchdog_us, spin_us;
-    bool allow_empty;
+    bool allow_empty, supervise;
 };
 
 extern const struct settings_program options_program;

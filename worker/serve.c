@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include "deadline.h"
+#include "notify.h"
 #include "signals.h"
 #include "watchdog.h"
 
@@ -125,6 +126,7 @@ static void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
     log_event(LOG_INFO, "drain", "reason=%s held_jobs=%zu", why, serve->held->jobs);
     serve->draining = true;
     serve->drain_us = now_us;
+    notify_send("STOPPING=1\nSTATUS=draining: %zu jobs are still held", serve->held->jobs);
     if (serve->link->state == LINK_SERVING) {
         link_send(serve->link, FRAME_DRAIN);
         link_send(serve->link, FRAME_PING); /* its PONG comes behind every dispatch sent before the DRAIN was read */
@@ -268,12 +270,18 @@ static int tick(struct serve *serve, uint64_t now_us)
     if (now_us >= link_beat_due_us(serve->link))
         beat(serve, now_us);
     watch(serve, now_us);
+    if (now_us >= serve->alive_us) {
+        notify_send("WATCHDOG=1");
+        serve->alive_us = now_us + serve->alive_step_us;
+    }
     return drain_check(serve, now_us);
 }
 
 static long poll_ms(const struct serve *serve, uint64_t now_us)
 {
     uint64_t next_us = link_next_us(serve->link);
+    if (serve->alive_us < next_us)
+        next_us = serve->alive_us;
     if (serve->held->dispatches > 0 && next_us > now_us + WATCHDOG_STEP_US)
         next_us = now_us + WATCHDOG_STEP_US;
     if (serve->draining && next_us > now_us + WATCHDOG_STEP_US)
@@ -302,6 +310,8 @@ static void sleep_for_events(struct serve *serve, uint64_t now_us)
 int serve_run(struct serve *serve)
 {
     uint64_t spin_until_us = 0;
+    serve->alive_step_us = notify_watchdog_us();
+    serve->alive_us = serve->alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     for (;;) {
         uint64_t now_us = clock_now_us();
         bool progress = send_some(serve);

@@ -22,10 +22,11 @@ struct serve {
     const struct identity *identity;
     struct spin spin;
 
-    bool draining;       /* asked to, by a signal or by the broker */
-    bool drained;        /* goodbye is said */
-    bool barrier_passed; /* the broker has read our DRAIN: no dispatch is on its way any more */
-    uint64_t drain_us;   /* when it began */
+    bool draining;                    /* asked to, by a signal or by the broker */
+    bool drained;                     /* goodbye is said */
+    bool barrier_passed;              /* the broker has read our DRAIN: no dispatch is on its way any more */
+    uint64_t drain_us;                /* when it began */
+    uint64_t alive_us, alive_step_us; /* when the service manager is told next that this loop turns, and how often */
 };
 
 /* Until drained, refused or wedged. Returns the program's exit code. */

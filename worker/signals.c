@@ -8,15 +8,19 @@
 #include <stdint.h>
 #include <unistd.h>
 
-static atomic_int asked;
+static atomic_int asked_parent, asked_others;
 static atomic_int wake_fd = -1;
+static atomic_bool supervised;
 
-static void handle(int number)
+/* A service manager signals the supervisor and its worker alike, and the supervisor passes it on: that is one wish, not two. */
+static void handle(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
     uint64_t one = 1;
     int fd = atomic_load(&wake_fd);
-    if (atomic_fetch_add(&asked, 1) > 0)
+    bool parent = atomic_load(&supervised) && info->si_pid == getppid();
+    (void)context;
+    if (atomic_fetch_add(parent ? &asked_parent : &asked_others, 1) > 0)
         _exit(128 + number);
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
         /* full: a wake is pending already */
@@ -26,7 +30,7 @@ static void handle(int number)
 
 void signals_install(void)
 {
-    struct sigaction action = {.sa_handler = handle};
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
@@ -35,10 +39,15 @@ void signals_install(void)
 
 bool signals_asked(void)
 {
-    return atomic_load(&asked) > 0;
+    return atomic_load(&asked_parent) + atomic_load(&asked_others) > 0;
 }
 
 void signals_wake(int fd)
 {
     atomic_store(&wake_fd, fd);
+}
+
+void signals_supervised(void)
+{
+    atomic_store(&supervised, true);
 }

@@ -10,6 +10,7 @@
 
 void signals_install(void);
 bool signals_asked(void);
-void signals_wake(int fd); /* an eventfd that is written when one comes; -1 = none */
+void signals_supervised(void); /* signals of the parent and of others count apart: two of one kind end the process */
+void signals_wake(int fd);     /* an eventfd that is written when one comes; -1 = none */
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "deadline.h"
 #include "job_id.h"
+#include "notify.h"
 #include "quota.h"
 #include "serve.h"
 #include "signals.h"
@@ -257,6 +258,8 @@ static void ready_log(const struct worker *worker)
         worker->identity.worker, worker->identity.backend, worker->identity.device, worker->identity.library,
         worker->catalog.count, worker->catalog.failed, worker->sizes.slots, worker->sizes.threads,
         worker->sizes.memory_bytes, worker->options->broker, clock_now_us() - worker->start_us);
+    notify_send("READY=1\nSTATUS=%zu models are warm, waiting for the broker %s", worker->catalog.count,
+                worker->options->broker);
 }
 
 static int serve(struct worker *worker)

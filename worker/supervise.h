@@ -1,0 +1,25 @@
+/*
+ * supervise.h - a parent that holds nothing: it starts the worker, and starts it again when it dies.
+ *
+ * A worker that crashed (a signal), was wedged or failed comes back at once; when it dies young again and again the pause doubles, from 100 ms
+ * to 30 s. Ends that a restart would not mend (a wrong option, no model, refused by the broker) and an asked-for end are the parent's own, with the
+ * same exit code. SIGTERM and SIGINT are passed on. When the parent dies its worker drains.
+ *
+ * Threads: one-at-a-time, in a process without other threads.
+ */
+#ifndef SUPERVISE_H
+#define SUPERVISE_H
+
+#include <stdint.h>
+
+#define SUPERVISE_YOUNG_US     10000000u /* a death before this age counts as young */
+#define SUPERVISE_PAUSE_US     100000u   /* before the second young death's restart */
+#define SUPERVISE_PAUSE_US_MAX 30000000u
+
+/* Runs `work` in a child process until it has ended for good. Returns the program's exit code, 128 + signal for a killed one. */
+int supervise_run(int (*work)(void *context), void *context);
+
+/* Before the restart after `young` young deaths in a row. */
+uint64_t supervise_pause_us(unsigned young);
+
+#endif
