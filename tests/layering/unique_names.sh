@@ -9,4 +9,14 @@ for library in "${1:?usage: unique_names.sh LIB_DIR}"/*.a; do
         bad=1
     fi
 done
+# The worker is the program that joins most of them: their names must not meet either.
+joined=()
+for name in engine worker_core proto_base proto_wire; do
+    [ ! -f "$1/lib$name.a" ] || joined+=("$1/lib$name.a")
+done
+twice=$(nm --defined-only "${joined[@]}" 2>/dev/null | awk 'match($0, / [TDBR] /) { print $NF }' | LC_ALL=C sort | uniq -d)
+if [ -n "$twice" ]; then
+    printf 'the libraries of penstock-worker define more than once: %s\n' "$(tr '\n' ' ' <<<"$twice")"
+    bad=1
+fi
 exit $bad

@@ -4,23 +4,23 @@
 
 const cJSON *js_attr_get(const struct call *c, const char *name)
 {
-    return json_get(c->attrs, name);
+    return tfjs_json_get(c->attrs, name);
 }
 
 int64_t js_attr_int(const struct call *c, const char *name, int64_t def)
 {
-    return json_int(js_attr_get(c, name), "i", def);
+    return tfjs_json_int(js_attr_get(c, name), "i", def);
 }
 
 float js_attr_float(const struct call *c, const char *name, float def)
 {
-    const cJSON *f = json_get(js_attr_get(c, name), "f");
+    const cJSON *f = tfjs_json_get(js_attr_get(c, name), "f");
     return cJSON_IsNumber(f) ? (float)f->valuedouble : def;
 }
 
 bool js_attr_bool(const struct call *c, const char *name, bool def)
 {
-    return json_bool(js_attr_get(c, name), "b", def);
+    return tfjs_json_bool(js_attr_get(c, name), "b", def);
 }
 
 static int digit_of(char ch)
@@ -69,13 +69,13 @@ static void text_of(const cJSON *item, char *text, size_t bytes)
 
 const char *js_attr_text(const struct call *c, const char *name, char *text, size_t bytes)
 {
-    text_of(json_get(js_attr_get(c, name), "s"), text, bytes);
+    text_of(tfjs_json_get(js_attr_get(c, name), "s"), text, bytes);
     return text;
 }
 
 const char *js_attr_list_text(const struct call *c, const char *name, int index, char *text, size_t bytes)
 {
-    text_of(cJSON_GetArrayItem(json_get(json_get(js_attr_get(c, name), "list"), "s"), index), text, bytes);
+    text_of(cJSON_GetArrayItem(tfjs_json_get(tfjs_json_get(js_attr_get(c, name), "list"), "s"), index), text, bytes);
     return text;
 }
 
@@ -134,36 +134,36 @@ enum pen_dtype js_dtype(const cJSON *type)
 
 enum pen_dtype js_attr_dtype(const struct call *c, const char *name, enum pen_dtype def)
 {
-    enum pen_dtype dtype = js_dtype(json_get(js_attr_get(c, name), "type"));
+    enum pen_dtype dtype = js_dtype(tfjs_json_get(js_attr_get(c, name), "type"));
     return dtype == PEN_DTYPE_NONE ? def : dtype;
 }
 
 int js_attr_ints(const struct call *c, const char *name, int64_t *items, int room)
 {
-    return json_ints(json_get(json_get(js_attr_get(c, name), "list"), "i"), items, room, 1);
+    return tfjs_json_ints(tfjs_json_get(tfjs_json_get(js_attr_get(c, name), "list"), "i"), items, room, 1);
 }
 
 int js_attr_list_size(const struct call *c, const char *name, const char *kind)
 {
-    const cJSON *list = json_get(json_get(js_attr_get(c, name), "list"), kind);
+    const cJSON *list = tfjs_json_get(tfjs_json_get(js_attr_get(c, name), "list"), kind);
     return cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
 }
 
 const char *js_attr_func(const struct call *c, const char *name)
 {
-    return json_text(json_get(js_attr_get(c, name), "func"), "name");
+    return tfjs_json_text(tfjs_json_get(js_attr_get(c, name), "func"), "name");
 }
 
 struct shape js_shape(const cJSON *shape)
 {
     struct shape s = shape_scalar();
-    const cJSON *dim, *dims = json_get(shape, "dim");
-    if (!shape || json_bool(shape, "unknownRank", false) || json_bool(shape, "unknown_rank", false) ||
+    const cJSON *dim, *dims = tfjs_json_get(shape, "dim");
+    if (!shape || tfjs_json_bool(shape, "unknownRank", false) || tfjs_json_bool(shape, "unknown_rank", false) ||
         (cJSON_IsArray(dims) && cJSON_GetArraySize(dims) > PEN_MAX_RANK))
         return shape_unknown();
     cJSON_ArrayForEach(dim, dims)
     {
-        int64_t size = json_int(dim, "size", 0);
+        int64_t size = tfjs_json_int(dim, "size", 0);
         s.dim[s.rank++] = size < 0 ? SHAPE_DIM_UNKNOWN : size;
     }
     return s;

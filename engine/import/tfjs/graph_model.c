@@ -7,21 +7,21 @@
 
 static const cJSON *signature_of(const cJSON *root)
 {
-    const cJSON *signature = json_get(root, "signature");
-    return signature ? signature : json_get(json_get(root, "userDefinedMetadata"), "signature");
+    const cJSON *signature = tfjs_json_get(root, "signature");
+    return signature ? signature : tfjs_json_get(tfjs_json_get(root, "userDefinedMetadata"), "signature");
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------------ */
 
 static void input_make(struct scope *s, struct gnode *n, const cJSON *info)
 {
-    struct call c = {.s = s, .b = s->b, .n = n, .attrs = json_get(n->json, "attr")};
-    struct shape shape = js_shape(json_get(json_get(c.attrs, "shape"), "shape"));
-    enum pen_dtype dtype = js_attr_dtype(&c, "dtype", js_dtype(json_get(info, "dtype")));
+    struct call c = {.s = s, .b = s->b, .n = n, .attrs = tfjs_json_get(n->json, "attr")};
+    struct shape shape = js_shape(tfjs_json_get(tfjs_json_get(c.attrs, "shape"), "shape"));
+    enum pen_dtype dtype = js_attr_dtype(&c, "dtype", js_dtype(tfjs_json_get(info, "dtype")));
     if (n->state == NODE_DONE)
         return;
-    if (shape.rank < 0 || (shape.rank == 0 && json_get(info, "tensorShape")))
-        shape = js_shape(json_get(info, "tensorShape"));
+    if (shape.rank < 0 || (shape.rank == 0 && tfjs_json_get(info, "tensorShape")))
+        shape = js_shape(tfjs_json_get(info, "tensorShape"));
     if (dtype == PEN_DTYPE_NONE)
         dtype = PEN_DTYPE_F32;
     js_give(&c, 0, build_input(s->b, n->name, strlen(n->name), dtype, &shape));
@@ -37,9 +37,9 @@ static bool is_placeholder(const struct gnode *n)
 static void inputs_make(struct scope *s, const cJSON *signature)
 {
     const cJSON *info;
-    cJSON_ArrayForEach(info, json_get(signature, "inputs"))
+    cJSON_ArrayForEach(info, tfjs_json_get(signature, "inputs"))
     {
-        const char *name = json_text(info, "name"), *output;
+        const char *name = tfjs_json_text(info, "name"), *output;
         size_t length, bytes;
         uint32_t index;
         if (!name || !js_reference(name, &length, &output, &bytes, &index))
@@ -72,8 +72,8 @@ static void output_make(struct scope *s, const char *reference, const cJSON *inf
     if (b->status != PEN_OK)
         return;
     struct value *v = &b->g->values[value];
-    enum pen_dtype dtype = js_dtype(json_get(info, "dtype"));
-    struct shape shape = js_shape(json_get(info, "tensorShape"));
+    enum pen_dtype dtype = js_dtype(tfjs_json_get(info, "dtype"));
+    struct shape shape = js_shape(tfjs_json_get(info, "tensorShape"));
     if (dtype != PEN_DTYPE_NONE && v->dtype == PEN_DTYPE_NONE)
         v->dtype = dtype;
     if (shape.rank > 0)
@@ -92,7 +92,7 @@ static void leaves_make(struct scope *s)
     }
     for (uint32_t i = 0; i < s->count; i++) {
         const cJSON *input;
-        cJSON_ArrayForEach(input, json_get(s->nodes[i].json, "input"))
+        cJSON_ArrayForEach(input, tfjs_json_get(s->nodes[i].json, "input"))
         {
             const char *reference = cJSON_GetStringValue(input), *output;
             size_t name, bytes;
@@ -118,16 +118,16 @@ static void leaves_make(struct scope *s)
 
 enum pen_status js_graph_model(struct tfjs *r, struct graph *g, const cJSON *root)
 {
-    const cJSON *topology = json_get(root, "modelTopology"), *signature = signature_of(root), *info;
+    const cJSON *topology = tfjs_json_get(root, "modelTopology"), *signature = signature_of(root), *info;
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     struct scope s = {.r = r, .b = &b};
     bool any = false;
-    r->functions = json_get(json_get(topology, "library"), "function");
-    if (js_scope_init(&s, json_get(topology, "node"))) {
+    r->functions = tfjs_json_get(tfjs_json_get(topology, "library"), "function");
+    if (js_scope_init(&s, tfjs_json_get(topology, "node"))) {
         inputs_make(&s, signature);
-        cJSON_ArrayForEach(info, json_get(signature, "outputs"))
+        cJSON_ArrayForEach(info, tfjs_json_get(signature, "outputs"))
         {
-            const char *name = json_text(info, "name");
+            const char *name = tfjs_json_text(info, "name");
             if (name && b.status == PEN_OK)
                 output_make(&s, name, info);
             any |= name != NULL;

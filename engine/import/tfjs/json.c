@@ -28,7 +28,7 @@ static bool depth_fits(const char *at, size_t size)
     return true;
 }
 
-enum pen_status json_parse(const void *bytes, size_t size, cJSON **ret_json, struct pen_error *reterr)
+enum pen_status tfjs_json_parse(const void *bytes, size_t size, cJSON **ret_json, struct pen_error *reterr)
 {
     if (size > JSON_BYTES_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model's JSON has %zu bytes, at most %u are read", size,
@@ -42,18 +42,18 @@ enum pen_status json_parse(const void *bytes, size_t size, cJSON **ret_json, str
     return PEN_OK;
 }
 
-const cJSON *json_get(const cJSON *object, const char *name)
+const cJSON *tfjs_json_get(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_IsObject(object) ? cJSON_GetObjectItemCaseSensitive(object, name) : NULL;
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-const char *json_text(const cJSON *object, const char *name)
+const char *tfjs_json_text(const cJSON *object, const char *name)
 {
-    return cJSON_GetStringValue(json_get(object, name));
+    return cJSON_GetStringValue(tfjs_json_get(object, name));
 }
 
-bool json_integer(const cJSON *item, int64_t *ret)
+bool tfjs_json_integer(const cJSON *item, int64_t *ret)
 {
     if (cJSON_IsNumber(item)) {
         if (!(fabs(item->valuedouble) < 9.2e18))
@@ -72,29 +72,29 @@ bool json_integer(const cJSON *item, int64_t *ret)
     return true;
 }
 
-int64_t json_int(const cJSON *object, const char *name, int64_t def)
+int64_t tfjs_json_int(const cJSON *object, const char *name, int64_t def)
 {
     int64_t value;
-    return json_integer(json_get(object, name), &value) ? value : def;
+    return tfjs_json_integer(tfjs_json_get(object, name), &value) ? value : def;
 }
 
-double json_number(const cJSON *object, const char *name, double def)
+double tfjs_json_number(const cJSON *object, const char *name, double def)
 {
-    const cJSON *item = json_get(object, name);
+    const cJSON *item = tfjs_json_get(object, name);
     return cJSON_IsNumber(item) ? item->valuedouble : def;
 }
 
-bool json_bool(const cJSON *object, const char *name, bool def)
+bool tfjs_json_bool(const cJSON *object, const char *name, bool def)
 {
-    const cJSON *item = json_get(object, name);
+    const cJSON *item = tfjs_json_get(object, name);
     return cJSON_IsBool(item) ? cJSON_IsTrue(item) : def;
 }
 
-int json_ints(const cJSON *item, int64_t *items, int room, int one)
+int tfjs_json_ints(const cJSON *item, int64_t *items, int room, int one)
 {
     int count = 0;
     int64_t value;
-    if (json_integer(item, &value)) {
+    if (tfjs_json_integer(item, &value)) {
         for (; count < one && count < room; count++)
             items[count] = value;
         return count;
@@ -104,7 +104,7 @@ int json_ints(const cJSON *item, int64_t *items, int room, int one)
     const cJSON *part;
     cJSON_ArrayForEach(part, item)
     {
-        if (count == room || !json_integer(part, &items[count]))
+        if (count == room || !tfjs_json_integer(part, &items[count]))
             return -1;
         count++;
     }

@@ -16,15 +16,15 @@
 #define JSON_BYTES_MAX (256u << 20)
 #define JSON_DEPTH_MAX 128
 
-enum pen_status json_parse(const void *bytes, size_t size, cJSON **ret_json, struct pen_error *reterr);
-const cJSON *json_get(const cJSON *object, const char *name); /* NULL when absent, null, or no object */
-const char *json_text(const cJSON *object, const char *name); /* NULL when absent or no string */
+enum pen_status tfjs_json_parse(const void *bytes, size_t size, cJSON **ret_json, struct pen_error *reterr);
+const cJSON *tfjs_json_get(const cJSON *object, const char *name); /* NULL when absent, null, or no object */
+const char *tfjs_json_text(const cJSON *object, const char *name); /* NULL when absent or no string */
 /* Numbers, and numbers written as strings. False when it is neither or does not fit. */
-bool json_integer(const cJSON *item, int64_t *ret);
-int64_t json_int(const cJSON *object, const char *name, int64_t def);
-double json_number(const cJSON *object, const char *name, double def);
-bool json_bool(const cJSON *object, const char *name, bool def);
+bool tfjs_json_integer(const cJSON *item, int64_t *ret);
+int64_t tfjs_json_int(const cJSON *object, const char *name, int64_t def);
+double tfjs_json_number(const cJSON *object, const char *name, double def);
+bool tfjs_json_bool(const cJSON *object, const char *name, bool def);
 /* A list of integers (or one, repeated `one` times); how many, -1 when it is none or longer than room. */
-int json_ints(const cJSON *item, int64_t *items, int room, int one);
+int tfjs_json_ints(const cJSON *item, int64_t *items, int room, int one);
 
 #endif

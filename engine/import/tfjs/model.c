@@ -51,13 +51,13 @@ uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
 
 static enum pen_status read_json(struct tfjs *r, struct graph *g, const cJSON *root)
 {
-    const cJSON *topology = json_get(root, "modelTopology");
-    enum pen_status status = weights_read(&r->weights, json_get(root, "weightsManifest"));
+    const cJSON *topology = tfjs_json_get(root, "modelTopology");
+    enum pen_status status = weights_read(&r->weights, tfjs_json_get(root, "weightsManifest"));
     if (status != PEN_OK)
         return status;
-    if (json_get(topology, "node"))
+    if (tfjs_json_get(topology, "node"))
         status = js_graph_model(r, g, root);
-    else if (json_get(topology, "model_config") || json_get(topology, "class_name"))
+    else if (tfjs_json_get(topology, "model_config") || tfjs_json_get(topology, "class_name"))
         status = js_layers_model(r, g, root);
     else
         return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "the model's topology holds neither nodes nor layers");
@@ -84,7 +84,7 @@ enum pen_status tfjs_read(const void *bytes, size_t size, const char *folder, co
     if (size > caps.model_bytes)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model file has %zu bytes, the budget is %llu", size,
                              (unsigned long long)caps.model_bytes);
-    enum pen_status status = json_parse(bytes, size, &root, reterr);
+    enum pen_status status = tfjs_json_parse(bytes, size, &root, reterr);
     if (status != PEN_OK)
         return status;
     if (graph_new(&caps, &g) != PEN_OK) {

@@ -69,7 +69,7 @@ bool js_scope_init(struct scope *s, const cJSON *nodes)
     cJSON_ArrayForEach(json, nodes)
     {
         struct gnode *n = &s->nodes[s->count];
-        *n = (struct gnode){.json = json, .name = json_text(json, "name"), .op = json_text(json, "op")};
+        *n = (struct gnode){.json = json, .name = tfjs_json_text(json, "name"), .op = tfjs_json_text(json, "op")};
         if (!n->name || !n->op || !*n->name) {
             build_stop(s->b, PEN_ERR_CORRUPT, "node %u has no name or operator", s->count);
             return false;
@@ -115,7 +115,7 @@ static bool closed(const struct gnode *n)
 static struct gnode *unmet(struct scope *s, struct gnode *n)
 {
     const cJSON *input;
-    cJSON_ArrayForEach(input, json_get(n->json, "input"))
+    cJSON_ArrayForEach(input, tfjs_json_get(n->json, "input"))
     {
         const char *reference = cJSON_GetStringValue(input), *output;
         size_t name, bytes;
@@ -214,7 +214,7 @@ static void leave_unknown(struct call *c)
 
 static bool inputs_read(struct call *c)
 {
-    const cJSON *input, *list = json_get(c->n->json, "input");
+    const cJSON *input, *list = tfjs_json_get(c->n->json, "input");
     int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
     if (count > CALL_INPUTS_MAX) {
         build_stop(c->b, PEN_ERR_TOO_LARGE, "it has %d inputs", count);
@@ -236,7 +236,7 @@ static bool inputs_read(struct call *c)
 
 void js_lower(struct scope *s, struct gnode *n)
 {
-    struct call c = {.s = s, .b = s->b, .n = n, .attrs = json_get(n->json, "attr")};
+    struct call c = {.s = s, .b = s->b, .n = n, .attrs = tfjs_json_get(n->json, "attr")};
     const char *name = s->b->name, *origin = s->b->origin;
     const struct tfjs_row *row = row_find(n->op);
     s->b->name = n->name;

@@ -91,7 +91,7 @@ static const uint8_t *in_place(const struct shard_group *g, const struct weight 
 static enum pen_status shape_read(struct weights *w, const cJSON *json, struct weight *item)
 {
     int64_t dims[PEN_MAX_RANK];
-    int rank = json_ints(json_get(json, "shape"), dims, PEN_MAX_RANK, 0);
+    int rank = tfjs_json_ints(tfjs_json_get(json, "shape"), dims, PEN_MAX_RANK, 0);
     if (rank < 0)
         return broken(w, "more than 8 dimensions, or none, for", item->name);
     for (int i = 0; i < rank; i++) {
@@ -104,14 +104,14 @@ static enum pen_status shape_read(struct weights *w, const cJSON *json, struct w
 
 static enum pen_status quantisation_read(struct weights *w, const cJSON *json, struct weight *item)
 {
-    const cJSON *q = json_get(json, "quantization");
+    const cJSON *q = tfjs_json_get(json, "quantization");
     item->stored = item->dtype;
     if (!q)
         return PEN_OK;
-    item->stored = dtype_of(json_text(q, "dtype"));
+    item->stored = dtype_of(tfjs_json_text(q, "dtype"));
     bool half = item->stored == PEN_DTYPE_F16, narrow = item->stored == PEN_DTYPE_U8 || item->stored == PEN_DTYPE_U16;
-    item->scale = narrow ? json_number(q, "scale", 1.0) : 0.0;
-    item->min = narrow ? json_number(q, "min", 0.0) : 0.0;
+    item->scale = narrow ? tfjs_json_number(q, "scale", 1.0) : 0.0;
+    item->min = narrow ? tfjs_json_number(q, "min", 0.0) : 0.0;
     if ((!half && !narrow) || !isfinite(item->scale) || !isfinite(item->min) ||
         (item->dtype != PEN_DTYPE_F32 && item->dtype != PEN_DTYPE_I32))
         return broken(w, "an unknown quantisation for", item->name);
@@ -139,8 +139,8 @@ static enum pen_status string_bytes(struct weights *w, const struct shard_group 
 static enum pen_status entry_read(struct weights *w, const cJSON *json, uint32_t group, uint64_t *offset)
 {
     const struct shard_group *g = &w->groups[group];
-    struct weight item = {.name = json_text(json, "name"), .group = group, .offset = *offset};
-    item.dtype = dtype_of(json_text(json, "dtype"));
+    struct weight item = {.name = tfjs_json_text(json, "name"), .group = group, .offset = *offset};
+    item.dtype = dtype_of(tfjs_json_text(json, "dtype"));
     if (!item.name || !*item.name || item.dtype == PEN_DTYPE_NONE)
         return broken(w, "no name, or an unknown element type, for", item.name);
     enum pen_status status = shape_read(w, json, &item);
@@ -187,8 +187,8 @@ enum pen_status weights_read(struct weights *w, const cJSON *manifest)
     {
         uint64_t offset = 0;
         uint32_t index = w->group_count++;
-        status = group_open(w, json_get(group, "paths"), &w->groups[index]);
-        cJSON_ArrayForEach(entry, json_get(group, "weights"))
+        status = group_open(w, tfjs_json_get(group, "paths"), &w->groups[index]);
+        cJSON_ArrayForEach(entry, tfjs_json_get(group, "weights"))
         {
             if (status == PEN_OK)
                 status = entry_read(w, entry, index, &offset);
