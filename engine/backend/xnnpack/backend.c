@@ -41,7 +41,7 @@ static void backend_close(struct backend *backend)
         return;
     }
     for (uint32_t i = 0; i < backend->idle_count; i++) {
-        pthreadpool_destroy(backend->idle[i]);
+        team_free(backend->idle[i]);
     }
     pthread_mutex_destroy(&backend->lock);
     free(backend);

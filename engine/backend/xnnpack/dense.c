@@ -365,5 +365,5 @@ void dense_run(const struct dense *d, const struct dense_item *items, size_t cou
     j.row_blocks = (d->m + d->rows_block - 1) / d->rows_block;
     j.col_blocks = (d->n + d->cols_block - 1) / d->cols_block;
     atomic_init(&j.next, 0);
-    parallel(r, task, &j, r->pool != NULL ? pthreadpool_get_threads_count(r->pool) : 1);
+    parallel(r, task, &j, team_threads(r->team));
 }

@@ -72,11 +72,11 @@ bool dims_known(const struct value *v, int32_t from, int32_t to)
 
 void parallel(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units)
 {
-    if (r->pool == NULL || units <= 1) {
-        for (size_t i = 0; i < units; i++) {
-            task(context, i);
-        }
+    if (r->team != NULL && units > 1) {
+        team_run(r->team, task, context, units);
         return;
     }
-    pthreadpool_parallelize_1d(r->pool, task, context, units, 0);
+    for (size_t i = 0; i < units; i++) {
+        task(context, i);
+    }
 }

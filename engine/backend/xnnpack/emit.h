@@ -7,14 +7,14 @@
 #ifndef XNNPACK_EMIT_H
 #define XNNPACK_EMIT_H
 
-#include <pthreadpool.h>
 #include <stddef.h>
 
 #include "backend/backend.h"
+#include "backend/xnnpack/team.h"
 
 /* What a step sees while it runs. */
 struct run {
-    pthreadpool_t pool; /* NULL = one thread */
+    struct team *team; /* NULL = one thread */
     struct pen_error *error;
 };
 

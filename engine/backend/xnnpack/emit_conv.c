@@ -1,3 +1,5 @@
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/xnnpack/dense.h"
@@ -19,13 +21,13 @@ struct conv {
     struct window w;
     struct act act;
     struct filter f;
-    bool repack;        /* weights are computed: pack on every run */
-    float *ohwi;        /* scratch of repack */
-    uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
-    struct dense dense; /* of group 0 */
-    struct xc_op *ops;  /* XNNPACK: one per slice */
-    size_t slices, slice_out;
-    float *x_padded; /* a constant input, copied: XNNPACK reads past the end */
+    bool repack;          /* weights are computed: pack on every run */
+    float *ohwi;          /* scratch of repack */
+    uint8_t *packed;      /* dense: [groups] of dense_weights; shared unless repack */
+    struct dense dense;   /* of group 0 */
+    struct xc_op *ops;    /* XNNPACK: one per slice */
+    size_t slices, slice; /* slice: output channels of one, or groups when there are groups */
+    float *x_padded;      /* a constant input, copied: XNNPACK reads past the end */
 };
 
 static bool wants_dense(const struct filter *f)
@@ -142,9 +144,12 @@ static enum pen_status bind_xnn(struct step *s, struct run *r)
 {
     struct conv *c = s->state;
     const float *x = c->x_padded != NULL ? c->x_padded : s->in[0];
+    bool grouped = c->f.groups > 1;
     for (size_t i = 0; i < c->slices; i++) {
-        float *y = (float *)s->out[0] + i * c->slice_out;
-        enum xnn_status status = xc_conv_bind(&c->ops[i], c->w.batch, c->w.in[0], c->w.in[1], x, y, r->pool);
+        size_t first = i * c->slice;
+        const float *from = x + (grouped ? first * c->f.in : 0);
+        float *to = (float *)s->out[0] + first * (grouped ? c->f.out / c->f.groups : 1);
+        enum xnn_status status = xc_conv_bind(&c->ops[i], c->w.batch, c->w.in[0], c->w.in[1], from, to);
         if (status != xnn_status_success) {
             return xnn_fail(s, r, "setting up a convolution", status);
         }
@@ -152,14 +157,28 @@ static enum pen_status bind_xnn(struct step *s, struct run *r)
     return PEN_OK;
 }
 
+struct slices_job {
+    const struct conv *c;
+    atomic_int status;
+};
+
+static void slice_task(void *context, size_t unit)
+{
+    struct slices_job *j = context;
+    enum xnn_status status = xc_run(&j->c->ops[unit]);
+    if (status != xnn_status_success) {
+        atomic_store(&j->status, (int)status);
+    }
+}
+
 static enum pen_status run_xnn(struct step *s, struct run *r)
 {
     struct conv *c = s->state;
-    for (size_t i = 0; i < c->slices; i++) {
-        enum xnn_status status = xc_run(&c->ops[i], r->pool);
-        if (status != xnn_status_success) {
-            return xnn_fail(s, r, "a convolution", status);
-        }
+    struct slices_job j = {.c = c};
+    atomic_init(&j.status, (int)xnn_status_success);
+    parallel(r, slice_task, &j, c->slices);
+    if (atomic_load(&j.status) != (int)xnn_status_success) {
+        return xnn_fail(s, r, "a convolution", (enum xnn_status)atomic_load(&j.status));
     }
     act_run(&c->act, s->out[0], c->w.batch * c->w.out[0] * c->w.out[1] * c->f.out, r);
     return PEN_OK;
@@ -173,25 +192,59 @@ static void fini_xnn(struct step *s)
     }
 }
 
-/* Half of the second cache for a slice of weights, the rest for rows. Few rows stream the weights once anyway. */
-static size_t slice_channels(const struct conv *c)
+/*
+ * Output channels of a slice, or groups. Half of the second cache for its weights, the rest for rows (few rows stream the weights once anyway); and enough
+ * slices for all threads, whole vectors each.
+ */
+static size_t slice_units(const struct conv *c, size_t threads)
 {
-    size_t per_channel = c->f.kernel_h * c->f.kernel_w * c->f.in * sizeof(float);
-    size_t rows = c->w.out[0] * c->w.out[1] * c->w.batch;
-    if (c->f.groups > 1 || per_channel * c->f.out <= isa_l2_bytes() / 2 || rows <= 8) {
-        return c->f.out;
+    size_t units = c->f.groups > 1 ? c->f.groups : c->f.out;
+    size_t bytes = c->f.kernel_h * c->f.kernel_w * c->f.in * c->f.out / units * sizeof(float);
+    size_t rows = c->w.out[0] * c->w.out[1] * c->w.batch, most = units;
+    if (bytes * units > isa_l2_bytes() / 2 && rows > 8) {
+        most = isa_l2_bytes() / 2 / bytes;
     }
-    size_t channels = isa_l2_bytes() / 2 / per_channel / 16 * 16;
-    return channels < 16 ? 16 : channels;
+    if (threads > 1 && units / (2 * threads) + 1 < most) {
+        most = units / (2 * threads) + 1;
+    }
+    most = (most + 15) / 16 * 16;
+    return most < units ? most : units;
+}
+
+static struct xc_conv slice_of(const struct conv *c, size_t first, const float *ohwi, const float *bias)
+{
+    const struct window *w = &c->w;
+    const struct filter *f = &c->f;
+    bool grouped = f->groups > 1;
+    size_t units = grouped ? f->groups : f->out, count = units - first < c->slice ? units - first : c->slice;
+    size_t out = first * (grouped ? f->out / f->groups : 1); /* first output channel */
+    return (struct xc_conv){.pad_top = (uint32_t)w->begin[0],
+                            .pad_right = (uint32_t)w->end[1],
+                            .pad_bottom = (uint32_t)w->end[0],
+                            .pad_left = (uint32_t)w->begin[1],
+                            .kernel_h = (uint32_t)w->kernel[0],
+                            .kernel_w = (uint32_t)w->kernel[1],
+                            .stride_h = (uint32_t)w->stride[0],
+                            .stride_w = (uint32_t)w->stride[1],
+                            .dilation_h = (uint32_t)w->dilation[0],
+                            .dilation_w = (uint32_t)w->dilation[1],
+                            .groups = (uint32_t)(grouped ? count : 1),
+                            .group_in = f->in,
+                            .group_out = grouped ? f->out / f->groups : count,
+                            .in_stride = w->channels,
+                            .out_stride = f->out,
+                            .kernel = ohwi + out * f->kernel_h * f->kernel_w * f->in,
+                            .bias = bias != NULL ? bias + out : NULL,
+                            .min = c->act.min,
+                            .max = c->act.max};
 }
 
 static enum pen_status build_xnn(struct build *b, struct conv *c, const struct fact *bias)
 {
-    const struct window *w = &c->w;
     struct filter *f = &c->f;
     float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 4);
-    c->slice_out = slice_channels(c);
-    size_t slices = (f->out + c->slice_out - 1) / c->slice_out;
+    c->slice = slice_units(c, build_threads(b));
+    size_t slices = ((f->groups > 1 ? f->groups : f->out) + c->slice - 1) / c->slice;
     c->ops = build_alloc(b, slices * sizeof *c->ops);
     if (ohwi == NULL || c->ops == NULL) {
         free(ohwi);
@@ -203,27 +256,7 @@ static enum pen_status build_xnn(struct build *b, struct conv *c, const struct f
     b->step->run = run_xnn;
     enum xnn_status status = xnn_status_success;
     for (size_t i = 0; i < slices && status == xnn_status_success; i++) {
-        size_t first = i * c->slice_out;
-        size_t count = f->out - first < c->slice_out ? f->out - first : c->slice_out;
-        struct xc_conv x = {.pad_top = (uint32_t)w->begin[0],
-                            .pad_right = (uint32_t)w->end[1],
-                            .pad_bottom = (uint32_t)w->end[0],
-                            .pad_left = (uint32_t)w->begin[1],
-                            .kernel_h = (uint32_t)w->kernel[0],
-                            .kernel_w = (uint32_t)w->kernel[1],
-                            .stride_h = (uint32_t)w->stride[0],
-                            .stride_w = (uint32_t)w->stride[1],
-                            .dilation_h = (uint32_t)w->dilation[0],
-                            .dilation_w = (uint32_t)w->dilation[1],
-                            .groups = (uint32_t)f->groups,
-                            .group_in = f->in,
-                            .group_out = count / f->groups,
-                            .in_stride = w->channels,
-                            .out_stride = f->out,
-                            .kernel = ohwi + first * f->kernel_h * f->kernel_w * f->in,
-                            .bias = bias != NULL ? (const float *)bias->data + first : NULL,
-                            .min = c->act.min,
-                            .max = c->act.max};
+        struct xc_conv x = slice_of(c, i * c->slice, ohwi, bias != NULL ? bias->data : NULL);
         c->slices = i + 1;
         status = xc_conv_create(&x, &c->ops[i]);
     }

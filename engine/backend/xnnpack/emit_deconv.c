@@ -30,7 +30,7 @@ static enum pen_status deconv_bind(struct step *s, struct run *r)
 {
     struct deconv *d = s->state;
     enum xnn_status status =
-        xc_deconv_bind(&d->op, d->batch, d->in_h, d->in_w, d->extra_h, d->extra_w, s->in[0], s->out[0], r->pool);
+        xc_deconv_bind(&d->op, d->batch, d->in_h, d->in_w, d->extra_h, d->extra_w, s->in[0], s->out[0]);
     return status == xnn_status_success
                ? PEN_OK
                : pen_error_set(r->error, PEN_ERR_INTERNAL, "xnnpack: node %s: setting up failed (%d)", s->n->name,
@@ -40,7 +40,7 @@ static enum pen_status deconv_bind(struct step *s, struct run *r)
 static enum pen_status deconv_run(struct step *s, struct run *r)
 {
     struct deconv *d = s->state;
-    enum xnn_status status = xc_run(&d->op, r->pool);
+    enum xnn_status status = xc_run(&d->op);
     if (status != xnn_status_success) {
         return pen_error_set(r->error, PEN_ERR_INTERNAL, "xnnpack: node %s: status %d", s->n->name, (int)status);
     }

@@ -10,7 +10,7 @@
  * goes through another that adds to it, and the cell follows. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
  */
 #define DIRECTIONS_MAX 2
-#define POOL_MACS      1000000 /* a smaller product is done before threads wake up */
+#define TEAM_MACS      1000000 /* a smaller product is done before threads wake up */
 
 /* Offsets into one packed block, for each direction. */
 struct packed_rnn {
@@ -137,7 +137,7 @@ static void product(const struct step *s, const struct dense *d, const struct de
                     const float *sum, float *y, struct run *r)
 {
     struct dense_item item = {.x = x, .panels = w->data, .bias = dense_bias(w), .sum = sum, .y = y};
-    struct run alone = {.pool = d->m * d->k * d->n >= POOL_MACS ? r->pool : NULL, .error = r->error};
+    struct run alone = {.team = d->m * d->k * d->n >= TEAM_MACS ? r->team : NULL, .error = r->error};
     dense_run(d, &item, 1, s->scratch, &alone);
 }
 

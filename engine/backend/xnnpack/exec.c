@@ -184,7 +184,7 @@ static enum pen_status bind_first(struct exec *e, struct pen_error *reterr)
 {
     struct run r = {.error = reterr};
     size_t count = (size_t)e->plan->part.in_count + e->plan->part.out_count;
-    enum pen_status status = pool_take(e->plan->backend, &r.pool);
+    enum pen_status status = pool_take(e->plan->backend, &r.team);
     if (status != PEN_OK) {
         return pen_error_set(reterr, status, "xnnpack: no memory for a pool of %u threads",
                              e->plan->backend->config.threads);
@@ -193,7 +193,7 @@ static enum pen_status bind_first(struct exec *e, struct pen_error *reterr)
         e->boundary[i] = e->scratch;
     }
     status = bind_all(e, e->boundary, &r);
-    pool_put(e->plan->backend, r.pool);
+    pool_put(e->plan->backend, r.team);
     return status;
 }
 
@@ -319,10 +319,10 @@ enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in,
 {
     exec->error = (struct pen_error){0};
     struct run r = {.error = &exec->error};
-    enum pen_status status = pool_take(exec->plan->backend, &r.pool);
+    enum pen_status status = pool_take(exec->plan->backend, &r.team);
     if (status == PEN_OK) {
         status = submit(exec, in, out, cancel, &r);
-        pool_put(exec->plan->backend, r.pool);
+        pool_put(exec->plan->backend, r.team);
     } else {
         pen_error_set(&exec->error, status, "xnnpack: no memory for a thread pool");
     }

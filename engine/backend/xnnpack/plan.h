@@ -16,7 +16,7 @@
 struct backend {
     struct backend_config config;
     pthread_mutex_t lock; /* guards the two below */
-    pthreadpool_t idle[POOLS_MAX];
+    struct team *idle[POOLS_MAX];
     uint32_t idle_count;
 };
 
@@ -48,9 +48,9 @@ enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in,
                                 const struct cancel *cancel, struct pen_error *reterr);
 enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr);
 
-/* pools.c: a slot that runs takes a pool and puts it back, so that there are as many as slots that run at once, however many buckets they have. */
-enum pen_status pool_take(struct backend *b, pthreadpool_t *ret_pool); /* NULL pool when the backend has one thread */
-void pool_put(struct backend *b, pthreadpool_t pool);
+/* pools.c: a slot that runs takes a team of threads and puts it back, so that there are as many as slots that run at once, however many buckets they have. */
+enum pen_status pool_take(struct backend *b, struct team **ret_team); /* NULL when the backend has one thread */
+void pool_put(struct backend *b, struct team *team);
 
 /* selftest.c: a convolution, a matrix product and a soft-max against plain C. *ret_error = largest |difference|. */
 enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr);

@@ -71,8 +71,8 @@ static enum pen_status depthwise_test(struct fixture *f, double *error, struct p
                         .min = -INFINITY,
                         .max = INFINITY};
     enum xnn_status status = xc_conv_create(&c, &op);
-    status = status == xnn_status_success ? xc_conv_bind(&op, 1, PIXELS, PIXELS, f->x, f->y, NULL) : status;
-    status = status == xnn_status_success ? xc_run(&op, NULL) : status;
+    status = status == xnn_status_success ? xc_conv_bind(&op, 1, PIXELS, PIXELS, f->x, f->y) : status;
+    status = status == xnn_status_success ? xc_run(&op) : status;
     xc_free(&op);
     if (status != xnn_status_success) {
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "xnnpack self-test: a convolution ended with status %d",

@@ -3,7 +3,7 @@
  *
  * Debian 12 (2022): create -> setup(shape, pointers, pool) -> run. Debian 13 (2024): create(+ caches) -> reshape(shape) -> setup(pointers) -> run, and an
  * operator may ask for a workspace. Here: create, bind(shape and pointers), run; bind with the shapes of the last bind allocates nothing.
- * Only the operators that this backend uses: convolution, deconvolution.
+ * Only the operators that this backend uses: convolution, deconvolution. No pthreadpool: emitters cut the work into operators of their own (team.h says why).
  * Threads: one-at-a-time per operator.
  */
 #ifndef XNNPACK_XNN_COMPAT_H
@@ -44,9 +44,9 @@ static inline void xc_free(struct xc_op *o)
     *o = (struct xc_op){0};
 }
 
-static inline enum xnn_status xc_run(const struct xc_op *o, pthreadpool_t pool)
+static inline enum xnn_status xc_run(const struct xc_op *o)
 {
-    return xnn_run_operator(o->op, pool);
+    return xnn_run_operator(o->op, NULL);
 }
 
 static inline enum xnn_status xc_conv_create(const struct xc_conv *c, struct xc_op *o)
@@ -78,16 +78,15 @@ static inline enum xnn_status xc_workspace(struct xc_op *o, size_t bytes)
     return o->workspace != NULL ? xnn_status_success : xnn_status_out_of_memory;
 }
 
-static inline enum xnn_status xc_conv_bind(struct xc_op *o, size_t batch, size_t h, size_t w, const float *x, float *y,
-                                           pthreadpool_t pool)
+static inline enum xnn_status xc_conv_bind(struct xc_op *o, size_t batch, size_t h, size_t w, const float *x, float *y)
 {
     size_t bytes = 0;
 #ifdef XNNPACK_HAS_WORKSPACE_ALIGNMENT
     size_t alignment = 0; /* at most 64 */
     enum xnn_status status =
-        xnn_reshape_convolution2d_nhwc_f32(o->op, batch, h, w, &bytes, &alignment, NULL, NULL, pool);
+        xnn_reshape_convolution2d_nhwc_f32(o->op, batch, h, w, &bytes, &alignment, NULL, NULL, NULL);
 #else
-    enum xnn_status status = xnn_reshape_convolution2d_nhwc_f32(o->op, batch, h, w, &bytes, NULL, NULL, pool);
+    enum xnn_status status = xnn_reshape_convolution2d_nhwc_f32(o->op, batch, h, w, &bytes, NULL, NULL, NULL);
 #endif
     if (status == xnn_status_success) {
         status = xc_workspace(o, bytes);
@@ -96,25 +95,24 @@ static inline enum xnn_status xc_conv_bind(struct xc_op *o, size_t batch, size_t
 }
 
 static inline enum xnn_status xc_deconv_bind(struct xc_op *o, size_t batch, size_t h, size_t w, uint32_t extra_h,
-                                             uint32_t extra_w, const float *x, float *y, pthreadpool_t pool)
+                                             uint32_t extra_w, const float *x, float *y)
 {
     enum xnn_status status =
-        xnn_reshape_deconvolution2d_nhwc_f32(o->op, batch, h, w, extra_h, extra_w, NULL, NULL, pool);
+        xnn_reshape_deconvolution2d_nhwc_f32(o->op, batch, h, w, extra_h, extra_w, NULL, NULL, NULL);
     return status == xnn_status_success ? xnn_setup_deconvolution2d_nhwc_f32(o->op, x, y) : status;
 }
 
 #else
 
-static inline enum xnn_status xc_conv_bind(struct xc_op *o, size_t batch, size_t h, size_t w, const float *x, float *y,
-                                           pthreadpool_t pool)
+static inline enum xnn_status xc_conv_bind(struct xc_op *o, size_t batch, size_t h, size_t w, const float *x, float *y)
 {
-    return xnn_setup_convolution2d_nhwc_f32(o->op, batch, h, w, x, y, pool);
+    return xnn_setup_convolution2d_nhwc_f32(o->op, batch, h, w, x, y, NULL);
 }
 
 static inline enum xnn_status xc_deconv_bind(struct xc_op *o, size_t batch, size_t h, size_t w, uint32_t extra_h,
-                                             uint32_t extra_w, const float *x, float *y, pthreadpool_t pool)
+                                             uint32_t extra_w, const float *x, float *y)
 {
-    return xnn_setup_deconvolution2d_nhwc_f32(o->op, batch, h, w, extra_h, extra_w, x, y, pool);
+    return xnn_setup_deconvolution2d_nhwc_f32(o->op, batch, h, w, extra_h, extra_w, x, y, NULL);
 }
 
 #endif

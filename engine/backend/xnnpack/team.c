@@ -1,0 +1,158 @@
+#include "backend/xnnpack/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define SPINS_HELPER 4000 /* about 100 us of pauses before a helper sleeps: the gap between two operators is far less */
+#define SPINS_CALLER 2000 /* before the caller gives its processor away while a unit is under way */
+
+struct team {
+    uint32_t threads;
+    /* The loop in progress. `open` is its number, or 0 between loops; the other fields stand still while it is not 0 or helpers are inside. */
+    atomic_uint_fast64_t open;
+    atomic_size_t next;
+    atomic_uint inside;
+    void (*task)(void *context, size_t unit);
+    void *context;
+    size_t units;
+    uint64_t number; /* of the last loop; the caller's */
+    /* Sleeping helpers. */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    atomic_uint sleepers;
+    atomic_bool stop;
+    uint32_t started;
+    pthread_t helpers[];
+};
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void units_take(struct team *t)
+{
+    for (size_t u = atomic_fetch_add(&t->next, 1); u < t->units; u = atomic_fetch_add(&t->next, 1)) {
+        t->task(t->context, u);
+    }
+}
+
+/*
+ * A helper counts itself in, then looks whether the loop is still open; the caller closes the loop, then looks whether anybody is inside. Both in one total
+ * order: either the helper sees it closed, or the caller sees the helper.
+ */
+static void join_loop(struct team *t, uint64_t *seen)
+{
+    atomic_fetch_add(&t->inside, 1);
+    uint64_t open = atomic_load(&t->open);
+    if (open != 0 && open != *seen) {
+        *seen = open;
+        units_take(t);
+    }
+    atomic_fetch_sub(&t->inside, 1);
+}
+
+static bool loop_waits(struct team *t, uint64_t seen)
+{
+    uint64_t open = atomic_load(&t->open);
+    return (open != 0 && open != seen) || atomic_load(&t->stop);
+}
+
+static void *helper(void *argument)
+{
+    struct team *t = argument;
+    uint64_t seen = 0;
+    while (!atomic_load(&t->stop)) {
+        int spins = 0;
+        while (spins < SPINS_HELPER && !loop_waits(t, seen)) {
+            pause_briefly();
+            spins++;
+        }
+        if (spins == SPINS_HELPER) {
+            pthread_mutex_lock(&t->lock);
+            atomic_fetch_add(&t->sleepers, 1);
+            while (!loop_waits(t, seen)) {
+                pthread_cond_wait(&t->wake, &t->lock);
+            }
+            atomic_fetch_sub(&t->sleepers, 1);
+            pthread_mutex_unlock(&t->lock);
+        }
+        join_loop(t, &seen);
+    }
+    return NULL;
+}
+
+static void wake_all(struct team *t)
+{
+    if (atomic_load(&t->sleepers) > 0) {
+        pthread_mutex_lock(&t->lock);
+        pthread_cond_broadcast(&t->wake);
+        pthread_mutex_unlock(&t->lock);
+    }
+}
+
+struct team *team_new(uint32_t threads)
+{
+    struct team *t = calloc(1, sizeof *t + threads * sizeof t->helpers[0]);
+    if (t == NULL) {
+        return NULL;
+    }
+    t->threads = threads;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->wake, NULL);
+    for (; t->started + 1 < threads; t->started++) {
+        if (pthread_create(&t->helpers[t->started], NULL, helper, t) != 0) {
+            team_free(t);
+            return NULL;
+        }
+    }
+    return t;
+}
+
+void team_free(struct team *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&t->lock);
+    atomic_store(&t->stop, true);
+    pthread_cond_broadcast(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+    for (uint32_t i = 0; i < t->started; i++) {
+        pthread_join(t->helpers[i], NULL);
+    }
+    pthread_cond_destroy(&t->wake);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+uint32_t team_threads(const struct team *t)
+{
+    return t != NULL ? t->threads : 1;
+}
+
+void team_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units)
+{
+    t->task = task;
+    t->context = context;
+    t->units = units;
+    atomic_store(&t->next, 0);
+    atomic_store(&t->open, ++t->number);
+    wake_all(t);
+    units_take(t);
+    atomic_store(&t->open, 0);
+    for (int spins = 0; atomic_load(&t->inside) > 0; spins++) {
+        if (spins < SPINS_CALLER) {
+            pause_briefly();
+        } else {
+            sched_yield();
+        }
+    }
+}

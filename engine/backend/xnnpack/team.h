@@ -1,0 +1,23 @@
+/*
+ * team.h - threads that help with a loop: the caller works too and never waits for a helper that has not begun.
+ *
+ * pthreadpool waits until each of its threads has been scheduled, once per operator; on a busy host that costs a time slice each. Here a helper joins when it
+ * gets a processor; the caller takes all units that nobody took and waits only for units under way. Helpers spin for some microseconds between loops, then
+ * sleep.
+ * Threads: team_run one-at-a-time per team.
+ */
+#ifndef XNNPACK_TEAM_H
+#define XNNPACK_TEAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct team;
+
+struct team *team_new(uint32_t threads);     /* with the caller; >= 2. NULL without memory or threads */
+void team_free(struct team *t);              /* NULL is fine */
+uint32_t team_threads(const struct team *t); /* NULL: 1 */
+/* task(context, unit) for each unit below `units`, each exactly once, in any order on any thread; all done when it returns. */
+void team_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units);
+
+#endif
