@@ -28,6 +28,28 @@ struct reduce {
     size_t half[2]; /* offsets of two scratch buffers */
 };
 
+/* Constant axes without a kept one between them. Without axes all go, or none. */
+static bool neighbours(const struct value *axes, int32_t rank)
+{
+    int64_t count = axes != NULL ? shape_elements(&axes->shape) : 0;
+    int32_t low = rank, high = -1;
+    uint32_t seen = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t axis = shape_axis(((const int64_t *)axes->data)[i], rank);
+        if (axis >= 0) {
+            seen |= 1u << axis;
+            low = axis < low ? axis : low;
+            high = axis > high ? axis : high;
+        }
+    }
+    for (int32_t d = low; d <= high; d++) {
+        if ((seen & 1u << d) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool reduce_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0), *axes = node_in(g, n, 1);
@@ -37,8 +59,11 @@ static bool reduce_supports(const struct graph *g, const struct node *n, const c
     if (x->shape.rank < 0) {
         return refuse(ret_reason, "unknown rank");
     }
-    return axes == NULL || (axes->data != NULL && axes->dtype == PEN_DTYPE_I64) ||
-           refuse(ret_reason, "axes are not constant");
+    if (axes != NULL && (axes->data == NULL || axes->dtype != PEN_DTYPE_I64)) {
+        return refuse(ret_reason, "axes are not constant");
+    }
+    return n->op != OP_ReduceLogSumExp || neighbours(axes, x->shape.rank) ||
+           refuse(ret_reason, "log-sum-exp over axes that are not neighbours");
 }
 
 /* Which axes of x go away. False when an axis is out of range. */
