@@ -69,6 +69,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Unsqueeze] = &emit_view,
     [OP_Dropout] = &emit_view,
 
+    [OP_OneHot] = &emit_one_hot,
     [OP_LSTM] = &emit_rnn,
     [OP_GRU] = &emit_rnn,
     [OP_Resize] = &emit_resize,

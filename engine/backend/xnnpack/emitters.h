@@ -29,5 +29,6 @@ extern const struct emitter emit_resize;     /* Resize */
 extern const struct emitter emit_lrn;        /* LRN */
 extern const struct emitter emit_rnn;        /* LSTM, GRU */
 extern const struct emitter emit_arg;        /* ArgMax, ArgMin */
+extern const struct emitter emit_one_hot;    /* OneHot */
 
 #endif

@@ -163,3 +163,15 @@ Test(xnnpack_number, casts)
         }
     }
 }
+
+Test(xnnpack_one_hot, axes_and_indices_out_of_range)
+{
+    for (int64_t axis = -1; axis < 3; axis++) {
+        struct cross *c = cross_new(OP_OneHot);
+        cross_input(c, axis == 0 ? PEN_DTYPE_I32 : PEN_DTYPE_I64, 2, (int64_t[]){5, 6}, false); /* -9 to 9 */
+        cross_i64(c, 1, (int64_t[]){7});
+        cross_data(c, F32, 1, (int64_t[]){2}, (float[]){-1.0f, 2.5f}, true);
+        cross_int(c, ATTR_axis, axis);
+        cross_check(c);
+    }
+}
