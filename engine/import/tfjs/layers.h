@@ -1,0 +1,66 @@
+/*
+ * layers.h - layers models: Keras layers called on tensors. A tensor is a value and its rank; most layers need no more of its shape.
+ *
+ * Absent fields have Keras' defaults as TF.js has them (recurrent_activation: hard_sigmoid).
+ * Threads: one-at-a-time.
+ */
+#ifndef TFJS_LAYERS_H
+#define TFJS_LAYERS_H
+
+#include "import/tfjs/reader.h"
+
+#define LAYERS_MAX        10000 /* of one model */
+#define LAYER_TENSORS_MAX 256   /* inputs or outputs of one call */
+
+struct ktensor {
+    uint32_t value;
+    int32_t rank;
+    bool masked; /* some steps are to be passed over by recurrent layers */
+};
+
+struct klayer {
+    struct tfjs *r;
+    struct build *b;
+    const char *name; /* of the layer: its weights are found by it */
+    const char *kind; /* class name */
+    const cJSON *config;
+    uint32_t depth;
+};
+
+/* One call of a layer: inputs to outputs. */
+struct kcall {
+    struct klayer *l;
+    struct build *b;
+    const struct ktensor *in;
+    uint32_t in_count;
+    struct ktensor out[LAYER_TENSORS_MAX];
+    uint32_t out_count;
+    int op; /* of the table's row */
+};
+
+typedef void (*layer_fn)(struct kcall *c);
+struct layer_row {
+    const char *kind;
+    layer_fn call;
+    int op;
+};
+extern const struct layer_row layers_core[], layers_conv[], layers_recurrent[]; /* end without a kind */
+
+/* layers_model.c */
+void layer_call(struct kcall *c);  /* by its kind */
+void layer_model(struct kcall *c); /* a model as a layer */
+bool layer_is_model(const char *kind);
+struct klayer layer_of(struct klayer *outer, const cJSON *json); /* from {class_name, config} */
+
+/* layers_weight.c */
+uint32_t layer_weight(struct kcall *c, const char *suffix); /* VALUE_NONE when there is none */
+uint32_t layer_weight_needed(struct kcall *c, const char *suffix);
+const float *layer_floats(struct kcall *c, uint32_t value, uint32_t *ret_count); /* of a constant; NULL otherwise */
+
+/* layers_core.c */
+void layer_give(struct kcall *c, uint32_t value, int32_t rank);
+uint32_t layer_activate(struct kcall *c, uint32_t x, const char *name); /* NULL: linear */
+const char *layer_activation(const struct kcall *c, const char *field);
+bool layer_channels_first(const struct kcall *c);
+
+#endif

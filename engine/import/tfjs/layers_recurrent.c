@@ -1,0 +1,280 @@
+/*
+ * Recurrent layers and what wraps layers. Keras keeps [in, gates * units] in the order i, f, c, o (LSTM) and z, r, h (GRU); ours are [gates * units, in] in
+ * ONNX's order i, o, f, c and z, r, h. Data is batch first.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "import/build/tensorflow.h"
+#include "import/tfjs/layers.h"
+
+struct cell {
+    enum op op;
+    uint32_t gates;
+    uint32_t order[4]; /* Keras gate of each of ours */
+    int64_t units;
+    bool reset_after; /* GRU */
+};
+
+/* A transposed copy with the gates in our order: [rows, gates * units] -> [1, gates * units, rows]. */
+static uint32_t turned(struct kcall *c, const struct cell *k, uint32_t weight)
+{
+    const struct value *v = build_value(c->b, weight);
+    uint32_t count;
+    const float *from = layer_floats(c, weight, &count);
+    int64_t wide = k->gates * k->units;
+    if (!from || v->shape.rank != 2 || v->shape.dim[1] != wide) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "its weights do not suit %lld units", (long long)k->units);
+        return VALUE_NONE;
+    }
+    int64_t rows = v->shape.dim[0];
+    struct shape shape = shape_of(3, (int64_t[]){1, wide, rows});
+    float *to = graph_alloc(c->b->g, count * sizeof *to + 64);
+    for (int64_t j = 0; to && j < wide; j++) {
+        int64_t source = k->order[j / k->units] * k->units + j % k->units;
+        for (int64_t i = 0; i < rows; i++)
+            to[j * rows + i] = from[i * wide + source];
+    }
+    if (!to) {
+        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for weights");
+        return VALUE_NONE;
+    }
+    return build_const(c->b, PEN_DTYPE_F32, &shape, to, count * sizeof *to, false);
+}
+
+/* [gates * units], or [2, gates * units] of a GRU that resets after its product -> [1, 2 * gates * units]. */
+static uint32_t bias_turned(struct kcall *c, const struct cell *k, uint32_t bias)
+{
+    uint32_t count = 0;
+    int64_t wide = k->gates * k->units;
+    const float *from = layer_floats(c, bias, &count);
+    struct shape shape = shape_of(2, (int64_t[]){1, 2 * wide});
+    float *to = graph_alloc(c->b->g, (size_t)(2 * wide) * sizeof *to + 64);
+    if (!from || !to || (count != wide && count != 2 * wide)) {
+        build_stop(c->b, PEN_ERR_CORRUPT, "its biases do not suit %lld units", (long long)k->units);
+        return VALUE_NONE;
+    }
+    for (int64_t j = 0; j < (int64_t)count; j++) {
+        int64_t side = j / wide, at = j % wide;
+        to[j] = from[side * wide + k->order[at / k->units] * k->units + at % k->units];
+    }
+    return build_const(c->b, PEN_DTYPE_F32, &shape, to, (size_t)(2 * wide) * sizeof *to, false);
+}
+
+/* Keras' name of an activation as ONNX's recurrent operators call it; NULL when they do not know it. */
+static const char *gate_name(const char *name)
+{
+    static const struct {
+        const char *keras, *onnx;
+    } list[] = {
+        {"tanh", "Tanh"}, {"sigmoid", "Sigmoid"},   {"hard_sigmoid", "HardSigmoid"}, {"hardSigmoid", "HardSigmoid"},
+        {"relu", "Relu"}, {"softsign", "Softsign"}, {"softplus", "Softplus"},        {"elu", "Elu"}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        if (strcmp(list[i].keras, name) == 0)
+            return list[i].onnx;
+    }
+    return NULL;
+}
+
+static void activations_set(struct kcall *c, const struct cell *k)
+{
+    const char *act = layer_activation(c, "activation"), *gate = layer_activation(c, "recurrent_activation");
+    const char *inner = gate_name(act ? act : "tanh"), *outer = gate_name(gate ? gate : "hard_sigmoid");
+    if (!inner || !outer) {
+        build_miss(c->b, "a recurrent layer with such an activation");
+        return;
+    }
+    struct string_view *names = graph_alloc(c->b->g, 3 * sizeof *names);
+    uint32_t count = k->op == OP_LSTM ? 3 : k->op == OP_GRU ? 2 : 1;
+    for (uint32_t i = 0; names && i < count; i++) {
+        const char *name = i == 0 && count > 1 ? outer : inner;
+        names[i] = (struct string_view){name, strlen(name)};
+    }
+    struct attr attr = {.key = ATTR_activations, .type = ATTR_TEXTS, .count = count, .texts = names};
+    if (!names || (c->b->status == PEN_OK && graph_attr_set(c->b->g, c->b->node, &attr) != PEN_OK))
+        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for an attribute");
+}
+
+static bool cell_of(struct kcall *c, const char *kind, struct cell *k)
+{
+    *k = (struct cell){.units = tfjs_json_int(c->l->config, "units", 0)};
+    if (strncmp(kind, "LSTM", 4) == 0)
+        *k = (struct cell){OP_LSTM, 4, {0, 3, 1, 2}, k->units, false};
+    else if (strncmp(kind, "GRU", 3) == 0)
+        *k = (struct cell){OP_GRU, 3, {0, 1, 2}, k->units, tfjs_json_bool(c->l->config, "reset_after", false)};
+    else if (strncmp(kind, "SimpleRNN", 9) == 0)
+        *k = (struct cell){OP_RNN, 1, {0}, k->units, false};
+    if (k->gates == 0 || k->units < 1 || k->units > 1 << 20)
+        return false;
+    return true;
+}
+
+/* The operator and its outputs: sequence [batch, time, 1, units], last state(s) [batch, 1, units]. */
+static void cell_run(struct kcall *c, const struct cell *k, bool reverse, uint32_t out[3])
+{
+    struct build *b = c->b;
+    uint32_t states = k->op == OP_LSTM ? 2 : 1;
+    bool bias = tfjs_json_bool(c->l->config, "use_bias", true);
+    uint32_t in[7] = {c->in[0].value,
+                      turned(c, k, layer_weight_needed(c, "kernel")),
+                      turned(c, k, layer_weight_needed(c, "recurrent_kernel")),
+                      bias ? bias_turned(c, k, layer_weight_needed(c, "bias")) : VALUE_NONE,
+                      VALUE_NONE,
+                      VALUE_NONE,
+                      VALUE_NONE};
+    for (uint32_t i = 0; i < states && c->in_count > i + 1; i++)
+        in[5 + i] = build_unsqueeze(b, c->in[i + 1].value, 1);
+    if (c->in[0].masked)
+        build_miss(b, "a recurrent layer over masked steps");
+    build_many(b, k->op, in, k->op == OP_LSTM ? 7 : 6, out, 1 + states);
+    build_int(b, ATTR_hidden_size, k->units);
+    build_int(b, ATTR_layout, 1);
+    build_text(b, ATTR_direction, reverse ? "reverse" : "forward");
+    if (k->op == OP_GRU)
+        build_int(b, ATTR_linear_before_reset, k->reset_after);
+    activations_set(c, k);
+}
+
+static void recurrent_as(struct kcall *c, const char *kind)
+{
+    struct build *b = c->b;
+    struct cell k;
+    uint32_t out[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
+    bool backwards = tfjs_json_bool(c->l->config, "go_backwards", false);
+    if (!cell_of(c, kind, &k)) {
+        build_miss(b, kind);
+        return;
+    }
+    cell_run(c, &k, backwards, out);
+    if (tfjs_json_bool(c->l->config, "return_sequences", false)) {
+        uint32_t y = build_squeeze(b, out[0], 2);
+        layer_give(c, backwards ? tf_reverse(b, y, 1) : y, 3); /* Keras gives steps in the order it took them */
+    } else {
+        layer_give(c, build_squeeze(b, out[1], 1), 2);
+    }
+    for (uint32_t i = 1; tfjs_json_bool(c->l->config, "return_state", false) && i <= (k.op == OP_LSTM ? 2u : 1u); i++)
+        layer_give(c, build_squeeze(b, out[i], 1), 2);
+    for (uint32_t i = 0; i < c->out_count; i++)
+        c->out[i].masked = false;
+}
+
+static void recurrent(struct kcall *c)
+{
+    recurrent_as(c, c->l->kind);
+}
+
+/* RNN around one cell: the cell's configuration with the wrapper's flags. */
+static void rnn(struct kcall *c)
+{
+    static const char *const flags[] = {"return_sequences", "return_state", "go_backwards"};
+    const cJSON *cell = tfjs_json_get(c->l->config, "cell");
+    struct klayer inner = layer_of(c->l, cell);
+    cJSON *config = cJSON_Duplicate(inner.config, 1);
+    for (size_t i = 0; config && i < sizeof flags / sizeof flags[0]; i++) {
+        cJSON_DeleteItemFromObjectCaseSensitive(config, flags[i]);
+        if (!cJSON_AddBoolToObject(config, flags[i], tfjs_json_bool(c->l->config, flags[i], false)))
+            build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for a cell");
+    }
+    if (!cell || !config) {
+        cJSON_Delete(config);
+        build_stop(c->b, PEN_ERR_CORRUPT, "it has no cell");
+        return;
+    }
+    struct klayer as_cell = *c->l;
+    as_cell.config = config;
+    struct klayer *outer = c->l;
+    c->l = &as_cell;
+    recurrent_as(c, inner.kind);
+    c->l = outer;
+    cJSON_Delete(config);
+}
+
+/* ---- bidirectional ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t joined(struct kcall *c, const char *mode, uint32_t x, uint32_t y)
+{
+    uint32_t both[] = {x, y};
+    if (strcmp(mode, "sum") == 0)
+        return build_2(c->b, OP_Add, x, y);
+    if (strcmp(mode, "mul") == 0)
+        return build_2(c->b, OP_Mul, x, y);
+    if (strcmp(mode, "ave") == 0)
+        return build_2(c->b, OP_Mul, build_2(c->b, OP_Add, x, y), build_f32_scalar(c->b, 0.5f));
+    return build_axis_op(c->b, OP_Concat, both, 2, -1);
+}
+
+/* The same layer's weights are kept under forward_<name> and backward_<name>. */
+static void one_way(struct kcall *c, const cJSON *layer, bool backward, uint32_t *ret, bool *ret_sequences)
+{
+    struct klayer inner = layer_of(c->l, layer), *outer = c->l;
+    struct cell k;
+    char name[240];
+    uint32_t out[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
+    snprintf(name, sizeof name, "%s_%.200s", backward ? "backward" : "forward", inner.name);
+    inner.name = name;
+    c->l = &inner;
+    *ret_sequences = tfjs_json_bool(inner.config, "return_sequences", false);
+    if (strncmp(inner.kind, "RNN", 3) == 0 || !cell_of(c, inner.kind, &k) ||
+        tfjs_json_bool(inner.config, "return_state", false) || c->in_count > 1) {
+        build_miss(c->b, "Bidirectional around such a layer");
+        *ret = c->in[0].value;
+    } else {
+        cell_run(c, &k, backward, out);
+        *ret = *ret_sequences ? build_squeeze(c->b, out[0], 2) : build_squeeze(c->b, out[1], 1);
+    }
+    c->l = outer;
+}
+
+static void bidirectional(struct kcall *c)
+{
+    const cJSON *layer = tfjs_json_get(c->l->config, "layer"), *mode = tfjs_json_get(c->l->config, "merge_mode");
+    bool sequences = false;
+    uint32_t forward, backward;
+    one_way(c, layer, false, &forward, &sequences);
+    one_way(c, layer, true, &backward, &sequences);
+    int32_t rank = sequences ? 3 : 2;
+    if (cJSON_GetObjectItemCaseSensitive(c->l->config, "merge_mode") && !mode) { /* null: both, apart */
+        layer_give(c, forward, rank);
+        layer_give(c, backward, rank);
+        return;
+    }
+    layer_give(c, joined(c, cJSON_IsString(mode) ? mode->valuestring : "concat", forward, backward), rank);
+}
+
+/* ---- the same layer at every step ------------------------------------------------------------------------------------------------ */
+
+/* Steps join the batch, the layer runs once, and they part again: no size need be known. */
+static void time_distributed(struct kcall *c)
+{
+    struct build *b = c->b;
+    struct klayer inner = layer_of(c->l, tfjs_json_get(c->l->config, "layer")), *outer = c->l;
+    const struct ktensor *in = c->in;
+    uint32_t shape = build_1(b, OP_Shape, in[0].value), all = build_i64(b, (int64_t[]){-1}, 1);
+    uint32_t flat[] = {all, build_slice(b, shape, 0, 2, INT64_MAX, 1)};
+    struct ktensor x = {build_2(b, OP_Reshape, in[0].value, build_axis_op(b, OP_Concat, flat, 2, 0)), in[0].rank - 1,
+                        false};
+    c->l = &inner;
+    c->in = &x;
+    c->in_count = 1;
+    if (c->in[0].rank < 1)
+        build_stop(b, PEN_ERR_CORRUPT, "it needs a batch of sequences");
+    layer_call(c);
+    c->l = outer;
+    c->in = in;
+    uint32_t y = c->out[0].value;
+    uint32_t parted[] = {build_slice(b, shape, 0, 0, 2, 1),
+                         build_slice(b, build_1(b, OP_Shape, y), 0, 1, INT64_MAX, 1)};
+    y = build_2(b, OP_Reshape, y, build_axis_op(b, OP_Concat, parted, 2, 0));
+    c->out_count = 1;
+    c->out[0] = (struct ktensor){y, c->out[0].rank + 1, in[0].masked};
+}
+
+const struct layer_row layers_recurrent[] = {
+    {"LSTM", recurrent, 0},
+    {"GRU", recurrent, 0},
+    {"SimpleRNN", recurrent, 0},
+    {"RNN", rnn, 0},
+    {"Bidirectional", bidirectional, 0},
+    {"TimeDistributed", time_distributed, 0},
+    {NULL, NULL, 0},
+};
