@@ -24,6 +24,7 @@ packages() {
 runtime|libzmq5*|message path between clients, broker and workers
 runtime|libprotobuf-c1*|messages
 runtime|libhiredis[0-9]*|result cache in Redis
+runtime|libmicrohttpd12*|metrics, health and the dashboard of the broker
 runtime|libxxhash0*|request digests
 runtime|libcjson1*|config.json of models, --json output
 runtime|libpng16-16*|image decoding in the command line tool
@@ -41,6 +42,7 @@ build|protobuf-c-compiler|compiles proto/*.proto
 build|libprotobuf-c-dev|messages
 build|libzmq3-dev|message path
 build|libhiredis-dev|Redis client
+build|libmicrohttpd-dev|metrics, health and the dashboard of the broker
 build|libxxhash-dev|request digests
 build|libcjson-dev|JSON
 build|libpng-dev|image decoding
@@ -52,6 +54,7 @@ build|libncurses-dev|the live view of `penstock top`
 build|libsodium-dev|SHA-256 of model files
 test|libcriterion-dev|test framework
 test|redis-server|the cache tests start their own instances (the package's own service is not used)
+test|prometheus|promtool reads the metrics; tests start their own instances
 test|clang|second compiler, fuzz targets
 test|libclang-rt-*-dev|run-time of the fuzz targets
 test|clang-format|form of the sources
