@@ -6,6 +6,7 @@
 #include "dispatch.h"
 #include "job.pb-c.h"
 #include "logline.h"
+#include "metrics_record.h"
 
 /* Field numbers of ResultMeta in proto/job.proto. */
 enum {
@@ -137,10 +138,12 @@ static void retire(struct broker *broker, struct job *job, enum pen_status statu
 }
 
 /* Takes the parcel (NULL: there was no memory for a reply; the client asks again after its own time-out). */
-static void deliver(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status)
+static void deliver(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+                    const struct ending *ending)
 {
     struct session *session = job->session;
     bool sent = reply && send_parcel(broker, session, reply);
+    record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
     retire(broker, job, status);
     job->reply = reply;
     job->unsent = !sent;
@@ -160,6 +163,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     char id[JOB_ID_TEXT_BYTES];
     struct parcel *reply = error_parcel(env->job, error->status, error->text, model, 0, retry_after_us);
     broker->stats.jobs_rejected++;
+    record_refusal(broker, env->job, model, error);
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
               pen_status_name(error->status), error->text);
     /* BUSY must reach a client that has its cap unread; one that still goes on submitting at twice that is not worth an answer. */
@@ -169,25 +173,28 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     parcel_release(reply);
 }
 
-static void deliver_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
+static void deliver_error(struct broker *broker, struct job *job, enum pen_status status, const char *text,
+                          const struct dispatch *dispatch)
 {
+    struct ending ending = {.how = FINISH_FAILED, .dispatch = dispatch, .text = text};
     deliver(broker, job,
             error_parcel(job->id, status, text, job->lane->model->name, broker->now_us - job->admitted_us,
                          pen_status_retryable(status) ? dispatch_wait_hint_us(broker, job->lane->model) : 0),
-            status);
+            status, &ending);
 }
 
 void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
 {
     struct flight *flight = job->flight && job->flight->leader == job ? job->flight : NULL;
+    const struct dispatch *dispatch = job->dispatch; /* outlives the detaching: its slot is still unanswered */
     /* The twins of a job that killed its workers would kill more of them. */
     while (status == PEN_ERR_WORKER_LOST && flight && flight->followers_count > 0) {
         struct job *follower = TAILQ_FIRST(&flight->followers);
         dispatch_detach(broker, follower);
-        deliver_error(broker, follower, status, text);
+        deliver_error(broker, follower, status, text, NULL);
     }
     dispatch_detach(broker, job);
-    deliver_error(broker, job, status, text);
+    deliver_error(broker, job, status, text, dispatch);
 }
 
 void answer_lane_unserved(struct broker *broker, struct lane *lane)
@@ -282,6 +289,7 @@ static void settle_followers(struct broker *broker, struct flight *flight, const
                              const struct result_group *group, const struct parcel *raws, bool share)
 {
     struct job *follower;
+    struct ending ending = {.how = FINISH_COALESCED, .dispatch = dispatch, .group = group};
     while ((follower = TAILQ_FIRST(&flight->followers)) != NULL) {
         if (!share) {
             flight_leave(flight, follower);
@@ -290,7 +298,7 @@ static void settle_followers(struct broker *broker, struct flight *flight, const
         }
         dispatch_detach(broker, follower);
         deliver(broker, follower, reply_parcel(broker, follower, dispatch, group, raws),
-                (enum pen_status)group->env.status);
+                (enum pen_status)group->env.status, &ending);
     }
 }
 
@@ -318,7 +326,8 @@ static void settle_flight(struct broker *broker, struct job *job, struct dispatc
     struct parcel *reply = reply_parcel(broker, job, dispatch, group, raws);
     settle_followers(broker, flight, dispatch, group, raws, good && ok);
     flight_free(&broker->flights, flight);
-    deliver(broker, job, reply, (enum pen_status)group->env.status);
+    deliver(broker, job, reply, (enum pen_status)group->env.status,
+            &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
     if (good && ok)
         store(broker, &key, tenant, group, raws);
 }
@@ -337,7 +346,8 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
     if (job->flight) {
         settle_flight(broker, job, dispatch, group, raws);
     } else {
-        deliver(broker, job, reply_parcel(broker, job, dispatch, group, raws), (enum pen_status)group->env.status);
+        deliver(broker, job, reply_parcel(broker, job, dispatch, group, raws), (enum pen_status)group->env.status,
+                &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
     }
     parcel_release(raws);
 }
@@ -373,6 +383,7 @@ void answer_hit(struct broker *broker, struct session *session, const struct env
     broker->stats.jobs_done++;
     model->cache_hits++;
     model->jobs_done++;
+    record_hit(broker, session, env->job, model, broker->now_us - started_us, reply ? parcel_bytes(reply) : 0);
     if (reply)
         send_parcel(broker, session, reply);
     parcel_release(reply);
@@ -381,17 +392,18 @@ void answer_hit(struct broker *broker, struct session *session, const struct env
 void answer_job_hit(struct broker *broker, struct job *job, const struct cache_value *value)
 {
     struct flight *flight = job->flight;
+    struct ending ending = {.how = FINISH_CACHED};
     while (flight && flight->followers_count > 0) {
         struct job *follower = TAILQ_FIRST(&flight->followers);
         dispatch_detach(broker, follower);
         deliver(broker, follower, hit_parcel(broker, follower->id, value, follower->lane->model, follower->admitted_us),
-                PEN_OK);
+                PEN_OK, &ending);
     }
     struct model *model = job->lane->model;
     dispatch_detach(broker, job);
     broker->stats.cache_hits++;
     model->cache_hits++;
-    deliver(broker, job, hit_parcel(broker, job->id, value, model, job->admitted_us), PEN_OK);
+    deliver(broker, job, hit_parcel(broker, job->id, value, model, job->admitted_us), PEN_OK, &ending);
 }
 
 /* ---- again ---- */

@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "metrics_record.h"
 #include "submit.h"
 
 static void bad_message(struct broker *broker, const char *reason)
@@ -45,6 +46,7 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     dispatch->reason = "single";
     dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
     dispatch_send(dispatch, offer, broker->now_us);
+    record_dispatch(broker, dispatch);
     return true;
 }
 
@@ -113,8 +115,10 @@ static void hello(struct broker *broker, struct message *message, const struct e
 static void learn(struct dispatch *dispatch, const struct result_group *group)
 {
     bool first = dispatch->open == dispatch->count; /* one time for the whole batch */
-    if (first && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL))
+    if (first && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
         speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us);
+        record_measured(dispatch, group->facts.compute_us);
+    }
 }
 
 /*

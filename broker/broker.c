@@ -8,6 +8,7 @@
 #include "control.pb-c.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "metrics_record.h"
 #include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -24,8 +25,9 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     TAILQ_INIT(&broker->lookups);
     lobby_init(&broker->lobby);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
+    broker->metrics = metrics_new(broker->now_us);
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
-    if (jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
+    if (!broker->metrics || jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
                       (uint64_t)options->replies_age_us) != PEN_OK ||
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
@@ -56,6 +58,7 @@ void broker_fini(struct broker *broker)
     jobs_fini(&broker->jobs);
     flights_fini(&broker->flights);
     heap_fini(&broker->deadlines);
+    metrics_free(broker->metrics);
     meta_arena_fini(&broker->arena);
 }
 
@@ -260,7 +263,7 @@ static void expire_lookups(struct broker *broker)
     while ((job = TAILQ_FIRST(&broker->lookups)) &&
            broker->now_us - job->admitted_us >= cache_deadline_us(broker->cache)) {
         TAILQ_REMOVE(&broker->lookups, job, in_group);
-        broker->stats.cache_misses++;
+        record_miss(broker, job->lane->model);
         cache_give_up(broker->cache, broker->now_us);
         dispatch_queue(broker, job);
     }
@@ -360,6 +363,7 @@ static void beat(struct broker *broker)
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
         submit_waiting(broker);
     report_drops(broker);
+    metrics_beat(broker->metrics, broker->now_us);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
 }
 

@@ -18,6 +18,7 @@
 #include "heap.h"
 #include "job.h"
 #include "lobby.h"
+#include "metrics.h"
 #include "model.h"
 #include "options.h"
 #include "port.h"
@@ -51,6 +52,8 @@ struct broker {
     struct lobby lobby;      /* came before their workers */
     struct cache *cache;
     struct stats stats;
+    struct metrics *metrics;
+    struct post *post; /* to the HTTP threads; NULL = none */
 
     struct meta_arena arena; /* of the message in hand */
     struct pen_tensor tensors[FRAME_MAX_TENSORS];

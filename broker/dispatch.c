@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "batch.h"
 #include "logline.h"
+#include "metrics_record.h"
 
 #define ENVELOPE_DEADLINE_AT  56u /* proto/README.md */
 #define CANDIDATES_MAX        64u /* offers looked at for one batch; a model on more workers takes the first with these */
@@ -43,7 +44,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
         answer_error(broker, job, PEN_ERR_WORKER_LOST, text);
         return;
     }
-    broker->stats.jobs_requeued++;
+    record_requeue(broker, job);
     dispatch_queue(broker, job);
 }
 
@@ -308,6 +309,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, dispatch->slots[i].job, i + 1 == dispatch->count);
     dispatch_send(dispatch, plan.offer, broker->now_us);
+    record_dispatch(broker, dispatch);
     link_sent(&worker->link, dispatch->bytes, broker->now_us);
     log_dispatch(dispatch);
     return true;

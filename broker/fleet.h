@@ -40,6 +40,7 @@ struct dispatch {
     struct offer *offer; /* NULL: withdrawn meanwhile */
     struct digest model_digest;
     const char *reason; /* why the batch closed */
+    struct series_tally *series;
     uint64_t sent_us, expect_us;
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */

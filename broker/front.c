@@ -9,6 +9,7 @@
 #include "control.pb-c.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "metrics_record.h"
 #include "submit.h"
 
 #define GRACE_US_MAX (10u * 60u * 1000000u)
@@ -252,7 +253,7 @@ void front_lookup(struct broker *broker, uint64_t question, bool hit, const stru
         answer_job_hit(broker, job, value);
         return;
     }
-    broker->stats.cache_misses++;
+    record_miss(broker, job->lane->model);
     TAILQ_REMOVE(&broker->lookups, job, in_group);
     dispatch_queue(broker, job);
 }

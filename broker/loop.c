@@ -12,6 +12,7 @@
 #include "back.h"
 #include "front.h"
 #include "logline.h"
+#include "metrics_post.h"
 
 #define DRAIN_MESSAGES 256u  /* of one socket before the other gets its turn */
 #define SLOW_LOOK_US   1000u /* monitors and signals while the broker is too busy to sleep */
@@ -25,6 +26,7 @@ enum watched {
     WATCH_CLIENTS_LOST,
     WATCH_SIGNALS,
     WATCH_CACHE,
+    WATCH_HTTP,
     WATCH_COUNT
 };
 
@@ -111,6 +113,10 @@ static void look_aside(struct loop *loop)
     port_losses(loop->broker->workers, worker_fd_lost, loop->broker);
     port_losses(loop->broker->clients, client_fd_lost, loop->broker);
     read_signals(loop);
+    if (loop->broker->post) {
+        post_beat(loop->broker->post, loop->broker->now_us);
+        post_serve(loop->broker->post, loop->broker);
+    }
 }
 
 /* One round: replies first. Returns how much was done: 0 = both sockets said EAGAIN and nothing was sent since. */
@@ -164,7 +170,7 @@ static enum pen_status sleep_until_event(struct loop *loop)
         return PEN_ERR_IO;
     loop->broker->now_us = loop->broker->clock();
     if (ready > 0 && (loop->fds[WATCH_WORKERS_LOST].revents || loop->fds[WATCH_CLIENTS_LOST].revents ||
-                      loop->fds[WATCH_SIGNALS].revents))
+                      loop->fds[WATCH_SIGNALS].revents || loop->fds[WATCH_HTTP].revents))
         look_aside(loop);
     trim(loop);
     return PEN_OK;
@@ -189,6 +195,7 @@ static void watch(struct loop *loop)
         [WATCH_CLIENTS_LOST] = descriptor(broker->clients->monitor),
         [WATCH_SIGNALS] = loop->signals,
         [WATCH_CACHE] = descriptor(cache_socket(broker->cache)),
+        [WATCH_HTTP] = broker->post ? post_descriptor(broker->post) : -1,
     };
     for (size_t i = 0; i < WATCH_COUNT; i++)
         loop->fds[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};

@@ -12,6 +12,7 @@
 
 #include "broker.h"
 #include "deadline.h"
+#include "http.h"
 #include "logline.h"
 #include "loop.h"
 #include "version.h"
@@ -70,15 +71,15 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
     return status;
 }
 
-static void announce(const struct broker *broker)
+static void announce(const struct broker *broker, const char *http)
 {
     char clients[256] = "", workers[256] = "", line[640];
     int fd = broker->options->ready_fd >= 0 ? (int)broker->options->ready_fd : STDOUT_FILENO;
     port_endpoint(broker->clients, clients, sizeof clients);
     port_endpoint(broker->workers, workers, sizeof workers);
-    int bytes =
-        snprintf(line, sizeof line, "evt=listening clients=%s workers=%s pid=%ld\n", clients, workers, (long)getpid());
-    log_event(LOG_INFO, "listening", "clients=%s workers=%s cache=%s version=%s", clients, workers,
+    int bytes = snprintf(line, sizeof line, "evt=listening clients=%s workers=%s http=%s pid=%ld\n", clients, workers,
+                         http, (long)getpid());
+    log_event(LOG_INFO, "listening", "clients=%s workers=%s http=%s cache=%s version=%s", clients, workers, http,
               broker->options->cache_text, PENSTOCK_VERSION);
     if (bytes > 0 && write(fd, line, (size_t)bytes) < 0)
         log_event(LOG_WARN, "ready_line_lost", "fd=%d error=%s", fd, strerror(errno));
@@ -87,15 +88,37 @@ static void announce(const struct broker *broker)
                   "connections are neither encrypted nor authenticated; keep strangers out by a firewall");
 }
 
-static int serve(struct broker *broker, int signals)
+static int serve(struct broker *broker, const char *http, int signals)
 {
-    announce(broker);
+    announce(broker, http);
     enum pen_status status = loop_run(broker, signals);
     int linger_ms = status == PEN_OK ? LINGER_MS : 0;
     log_event(LOG_INFO, "stopped", "status=%s", pen_status_name(status));
     port_close(broker->clients, linger_ms);
     port_close(broker->workers, linger_ms);
     return status == PEN_OK ? EXIT_DRAINED : status == PEN_ERR_CANCELLED ? EXIT_SIGNAL : EXIT_FAILED;
+}
+
+/* By default the pages are a convenience: without them the broker serves all the same. Who names an address wants them. */
+static enum pen_status start_http(struct broker *broker, struct http **ret_http, struct pen_error *reterr)
+{
+    const char *address = broker->options->http;
+    bool automatic = strcmp(address, "auto") == 0;
+    struct pen_error error = {.status = PEN_OK};
+    if (strcmp(address, "none") == 0)
+        return PEN_OK;
+    broker->post = post_new(clock_now_us);
+    if (!broker->post)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or no descriptor for --http");
+    enum pen_status status = http_start(automatic ? HTTP_ADDRESS_DEFAULT : address, !broker->options->allow_remote,
+                                        broker->post, ret_http, &error);
+    if (status == PEN_OK || automatic) {
+        if (status != PEN_OK)
+            log_event(LOG_WARN, "http_off", "reason=%s", error.text);
+        return PEN_OK;
+    }
+    *reterr = error;
+    return status;
 }
 
 static int fail(int code, const struct pen_error *error)
@@ -110,6 +133,7 @@ static int run(const struct options *options, void *context, int signals)
     struct port clients = {.socket = NULL}, workers = {.socket = NULL};
     struct pen_error error = {.status = PEN_OK};
     struct cache *cache = NULL;
+    struct http *http = NULL;
     int code = EXIT_FAILED;
     if (broker_init(&broker, options, NULL, clock_now_us) != PEN_OK) {
         pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to start");
@@ -123,8 +147,12 @@ static int run(const struct options *options, void *context, int signals)
         code = fail(EXIT_FAILED, &error);
     else
         broker.cache = cache;
+    if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
+        code = fail(EXIT_LISTEN, &error);
     if (error.status == PEN_OK)
-        code = serve(&broker, signals);
+        code = serve(&broker, http ? http_address(http) : "none", signals);
+    http_stop(http);
+    post_free(broker.post);
     port_close(&clients, 0);
     port_close(&workers, 0);
     broker_fini(&broker);

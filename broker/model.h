@@ -30,6 +30,7 @@ struct offer {
     enum precision precision;
     uint32_t rows_max; /* of a batch; 0 = no batch dimension */
     struct speed speed;
+    struct series_tally *series; /* its row in the metrics; NULL until its first dispatch */
 };
 TAILQ_HEAD(offer_list, offer);
 
@@ -51,6 +52,8 @@ struct model {
     uint32_t users;     /* live jobs */
     uint64_t orphan_us; /* when the last offer went; 0 = it has some */
     uint64_t running, jobs_done, jobs_failed, cache_hits;
+    struct model_tally *tally; /* its row in the metrics; NULL until its first job */
+    uint32_t row;              /* in the snapshot that is being taken */
 };
 TAILQ_HEAD(model_list, model);
 

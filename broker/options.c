@@ -5,6 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "http.h"
+#include "http_page.h"
+
 #define AT(field) offsetof(struct options, field)
 #define KIB       1024
 #define MIB       (1024 * KIB)
@@ -18,6 +21,8 @@ static const struct setting table[] = {
      "where clients connect; port * lets the system choose"},
     {"listen-workers", SETTING_TEXT, AT(listen_workers), "tcp://127.0.0.1:5551", NULL, 0, 0, NULL,
      "where workers connect"},
+    {"http", SETTING_TEXT, AT(http), "auto", NULL, 0, 0, NULL,
+     "metrics, health and the dashboard: an address such as 127.0.0.1:8002, auto (that one if it is free) or none"},
     {"allow-remote", SETTING_FLAG, AT(allow_remote), NULL, NULL, 0, 0, NULL,
      "listen on addresses beyond loopback: nothing is encrypted or authenticated, so only behind a firewall"},
     {"cache", SETTING_TEXT, AT(cache_text), "memory:64MiB", NULL, 0, 0, NULL,
@@ -75,7 +80,8 @@ static const struct settings_program program = {
     .name = "penstock-broker",
     .usage = "penstock-broker [options]",
     .about = "Takes jobs from clients, gives them to workers, answers from the cache, and loses none.\n"
-             "When it listens it prints one line: evt=listening clients=<endpoint> workers=<endpoint> pid=<pid>.",
+             "When it listens it prints one line: evt=listening clients=<endpoint> workers=<endpoint> http=<address> "
+             "pid=<pid>.",
     .after = "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
              "\n"
              "Exit codes: 0 drained; 1 failed while running; 2 bad options; 3 an address cannot be listened on; 4 "
@@ -109,11 +115,28 @@ static enum pen_status check_endpoint(const struct options *options, const char 
                          flag, endpoint);
 }
 
+/* A name would have to be looked up: only numbers, which also say whether they are local. */
+static enum pen_status check_http(const struct options *options, struct pen_error *reterr)
+{
+    const char *address = options->http;
+    if (strcmp(address, "auto") == 0 || strcmp(address, "none") == 0)
+        return PEN_OK;
+    enum pen_status status = http_address_check(address, reterr);
+    if (status != PEN_OK || options->allow_remote || page_host_local(address))
+        return status;
+    return pen_error_set(reterr, PEN_ERR_DENIED,
+                         "--http %s can be reached from other machines, and nobody is asked for a password there; add "
+                         "--allow-remote when a firewall keeps strangers out",
+                         address);
+}
+
 static enum pen_status check(struct options *options, struct pen_error *reterr)
 {
     enum pen_status status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
     if (status == PEN_OK)
         status = check_endpoint(options, "--listen-workers", options->listen_workers, reterr);
+    if (status == PEN_OK)
+        status = check_http(options, reterr);
     if (status == PEN_OK && options->liveness_us <= options->heartbeat_us)
         status =
             pen_error_set(reterr, PEN_ERR_INVALID, "--liveness must be longer than --heartbeat: twice it is usual");

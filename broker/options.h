@@ -27,6 +27,7 @@ struct options {
     const char *digest_text;
     const char *log_level_text, *log_format;
     int64_t ready_fd;
+    const char *http; /* "auto", an address, "none" */
 
     /* Derived by options_load. */
     struct cache_options cache;

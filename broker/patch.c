@@ -5,7 +5,14 @@
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
 /* Field numbers of ResultMeta in proto/job.proto. */
-enum { RESULT_BACKEND = 5, RESULT_PRECISION = 8, RESULT_COMPUTE_US = 11, RESULT_MODEL_DIGEST = 19 };
+enum {
+    RESULT_ERROR = 2,
+    RESULT_BACKEND = 5,
+    RESULT_PRECISION = 8,
+    RESULT_COMPUTE_US = 11,
+    RESULT_WORKER_US = 13,
+    RESULT_MODEL_DIGEST = 19,
+};
 
 static size_t varint_put(uint8_t *bytes, uint64_t value)
 {
@@ -67,6 +74,8 @@ static void keep_number(struct result_facts *facts, uint64_t field, uint64_t val
 {
     if (field == RESULT_COMPUTE_US)
         facts->compute_us = value;
+    else if (field == RESULT_WORKER_US)
+        facts->worker_us = value;
     else if (field == RESULT_PRECISION)
         facts->precision = value;
 }
@@ -78,6 +87,9 @@ static void keep_bytes(struct result_facts *facts, uint64_t field, const uint8_t
         facts->backend_bytes = count;
     } else if (field == RESULT_MODEL_DIGEST) {
         facts->model_digest = count == 16 ? bytes : NULL;
+    } else if (field == RESULT_ERROR) {
+        facts->error = bytes;
+        facts->error_bytes = count;
     }
 }
 

@@ -24,11 +24,13 @@ void patch_text(struct patch *patch, uint32_t field, const char *text); /* left 
 
 /* What the broker must know of a ResultMeta; texts are borrowed from the meta and not terminated. */
 struct result_facts {
-    uint64_t compute_us;
+    uint64_t compute_us, worker_us;
     uint64_t precision;
     const uint8_t *backend;
     size_t backend_bytes;
     const uint8_t *model_digest; /* NULL unless 16 bytes */
+    const uint8_t *error;
+    size_t error_bytes;
 };
 
 /* False when the meta is no well-formed protobuf. */

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "metrics_record.h"
 #include "patch.h"
 
 /* Field numbers of JobMeta in proto/job.proto. */
@@ -136,6 +137,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     broker->stats.jobs_admitted++;
     set_deadline(broker, job, env);
     session_add(session, job);
+    record_admitted(broker, job);
     *ret_job = job;
     return PEN_OK;
 }
@@ -196,7 +198,8 @@ static enum cache_answer look_up(struct broker *broker, struct session *session,
         answer_hit(broker, session, env, admission->model, &value, broker->now_us);
         return CACHE_HIT;
     }
-    broker->stats.cache_misses += answer != CACHE_ASKED;
+    if (answer != CACHE_ASKED)
+        record_miss(broker, admission->model);
     return answer == CACHE_ASKED ? CACHE_ASKED : CACHE_MISS;
 }
 

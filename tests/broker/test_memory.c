@@ -53,7 +53,7 @@ Test(memory, waiting_kibibyte_job_costs_at_most_1500_bytes_and_they_come_back, .
            (unsigned long long)((full - idle) / JOBS), (unsigned long long)rss);
     cr_expect_leq((full - idle) / JOBS, 1500u);
     cr_expect_leq(rss, idle * 3 / 2);
-    cr_expect_leq(idle, 8u << 20);
+    cr_expect_leq(idle, 12u << 20, "pages of shared libraries included, of which libmicrohttpd brings 2 MiB");
     peer_close(&client);
     peer_close(&worker);
     pool_stop(&pool);

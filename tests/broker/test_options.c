@@ -29,6 +29,7 @@ Test(options, every_flag_reaches_its_field)
     static const char *const argv[] = {"x",
                                        "--listen-clients=tcp://127.0.0.1:1",
                                        "--listen-workers=ipc:///tmp/w",
+                                       "--http=127.0.0.1:9",
                                        "--allow-remote",
                                        "--cache=redis://h:5/2",
                                        "--cache-ttl=7s",
@@ -59,6 +60,7 @@ Test(options, every_flag_reaches_its_field)
     cr_assert_eq(load(&o, &error, argv, sizeof argv / sizeof argv[0]), PEN_OK, "%s", error.text);
     cr_expect_str_eq(o.listen_clients, "tcp://127.0.0.1:1");
     cr_expect_str_eq(o.listen_workers, "ipc:///tmp/w");
+    cr_expect_str_eq(o.http, "127.0.0.1:9");
     cr_expect(o.allow_remote);
     cr_expect_eq(o.cache.kind, CACHE_REDIS);
     cr_expect_eq(o.cache.port, 5);

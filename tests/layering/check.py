@@ -35,6 +35,7 @@ MAY_SEE = {
 LIBRARIES = {
     "zmq": {"broker", "worker", "client-lib"},
     "hiredis": {"broker"},
+    "microhttpd": {"broker"},
     "protobuf-c": {"proto", "broker", "worker", "client-lib"},
     "xxhash.h": {"proto", "engine"},
     "sodium": {"proto", "engine"},

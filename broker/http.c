@@ -1,0 +1,303 @@
+#include "http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http_page.h"
+
+#define CONNECTIONS_MAX    64u
+#define STREAMS_MAX        32u /* of them: scrapes and probes always get through */
+#define REQUEST_BYTES      (16u * 1024u)
+#define IDLE_S             10u /* a connection that says nothing */
+#define STACK_BYTES        (256u * 1024u)
+#define EVENT_PERIOD_US    1000000u
+#define STREAM_BLOCK_BYTES (64u * 1024u)
+
+struct http {
+    struct MHD_Daemon *daemon;
+    struct post *post;
+    bool local_only;
+    atomic_uint streams;
+    char address[80];
+};
+
+/* ---- addresses ---- */
+
+static enum pen_status bad_address(const char *address, struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_INVALID,
+                         "--http %s is no address; one looks like 127.0.0.1:8002 or [::1]:8002 (port * lets the system "
+                         "choose), or it is none",
+                         address);
+}
+
+static enum pen_status parse_address(const char *address, struct sockaddr_storage *ret_socket, socklen_t *ret_size,
+                                     struct pen_error *reterr)
+{
+    char host[64];
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+    bool six = length > 2 && address[0] == '[' && address[length - 1] == ']';
+    if (length == 0 || length >= sizeof host)
+        return bad_address(address, reterr);
+    snprintf(host, sizeof host, "%.*s", (int)(six ? length - 2 : length), address + (six ? 1 : 0));
+    char *end;
+    long port = strcmp(colon + 1, "*") == 0 ? 0 : strtol(colon + 1, &end, 10);
+    if (strcmp(colon + 1, "*") != 0 && (*end || port < 1 || port > 65535))
+        return bad_address(address, reterr);
+    *ret_socket = (struct sockaddr_storage){.ss_family = AF_UNSPEC};
+    struct sockaddr_in *four = (struct sockaddr_in *)(void *)ret_socket;
+    struct sockaddr_in6 *sixth = (struct sockaddr_in6 *)(void *)ret_socket;
+    if (six ? inet_pton(AF_INET6, host, &sixth->sin6_addr) != 1 : inet_pton(AF_INET, host, &four->sin_addr) != 1)
+        return bad_address(address, reterr);
+    ret_socket->ss_family = six ? AF_INET6 : AF_INET;
+    if (six)
+        sixth->sin6_port = htons((uint16_t)port);
+    else
+        four->sin_port = htons((uint16_t)port);
+    *ret_size = six ? sizeof *sixth : sizeof *four;
+    return PEN_OK;
+}
+
+enum pen_status http_address_check(const char *address, struct pen_error *reterr)
+{
+    struct sockaddr_storage socket_address;
+    socklen_t size;
+    return parse_address(address, &socket_address, &size, reterr);
+}
+
+static void note_address(struct http *http, int fd)
+{
+    struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof bound;
+    char host[INET6_ADDRSTRLEN] = "";
+    getsockname(fd, (struct sockaddr *)&bound, &size);
+    if (bound.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&bound;
+        inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host);
+        snprintf(http->address, sizeof http->address, "[%s]:%u", host, ntohs(six->sin6_port));
+    } else {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)&bound;
+        inet_ntop(AF_INET, &four->sin_addr, host, sizeof host);
+        snprintf(http->address, sizeof http->address, "%s:%u", host, ntohs(four->sin_port));
+    }
+}
+
+static enum pen_status listen_on(const char *address, int *ret_fd, struct pen_error *reterr)
+{
+    struct sockaddr_storage to;
+    socklen_t size;
+    int one = 1;
+    enum pen_status status = parse_address(address, &to, &size, reterr);
+    if (status != PEN_OK)
+        return status;
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(fd, (const struct sockaddr *)&to, size) == 0 && listen(fd, 64) == 0) {
+        *ret_fd = fd;
+        return PEN_OK;
+    }
+    status = pen_error_set(reterr, PEN_ERR_IO, "--http cannot listen on %s: %s; name another address, or none", address,
+                           errno == EADDRINUSE ? "it is taken, perhaps by another broker" : strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+/* ---- the event stream ---- */
+
+struct stream {
+    struct http *http;
+    struct writer writer; /* what is still to be sent */
+    size_t sent;
+    bool begun;
+};
+
+/* On the connection's own thread, which may sleep. */
+static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t room)
+{
+    struct stream *stream = context;
+    (void)position;
+    if (stream->sent == stream->writer.used) {
+        stream->writer.used = stream->sent = 0;
+        if (stream->begun && !post_sleep(stream->http->post, EVENT_PERIOD_US))
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        stream->begun = true;
+        if (!page_event(stream->http->post, &stream->writer))
+            return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    size_t count = stream->writer.used - stream->sent;
+    count = count < room ? count : room;
+    memcpy(buffer, stream->writer.text + stream->sent, count);
+    stream->sent += count;
+    return (ssize_t)count;
+}
+
+static void stream_end(void *context)
+{
+    struct stream *stream = context;
+    atomic_fetch_sub(&stream->http->streams, 1);
+    writer_fini(&stream->writer);
+    free(stream);
+}
+
+static struct MHD_Response *stream_response(struct http *http)
+{
+    if (atomic_fetch_add(&http->streams, 1) >= STREAMS_MAX) {
+        atomic_fetch_sub(&http->streams, 1);
+        return NULL;
+    }
+    struct stream *stream = calloc(1, sizeof *stream);
+    struct MHD_Response *response = NULL;
+    if (stream) {
+        stream->http = http;
+        response =
+            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, stream_read, stream, stream_end);
+    }
+    if (!response) {
+        atomic_fetch_sub(&http->streams, 1);
+        free(stream);
+    }
+    return response;
+}
+
+/* ---- one request ---- */
+
+/* Nothing from elsewhere runs in the page, nothing is kept by caches, nobody frames it. */
+static void add_headers(struct MHD_Response *response, const char *type)
+{
+    static const char *const headers[][2] = {
+        {"Cache-Control", "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Content-Security-Policy",
+         "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"},
+    };
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+        MHD_add_response_header(response, headers[i][0], headers[i][1]);
+}
+
+static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status, const char *text)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    add_headers(response, "text/plain; charset=utf-8");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static struct MHD_Response *page_response(struct page *page)
+{
+    if (page->fixed)
+        return MHD_create_response_from_buffer(page->fixed_bytes, (void *)(uintptr_t)page->fixed,
+                                               MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(page->body.used, page->body.text, MHD_RESPMEM_MUST_FREE);
+    if (response)
+        page->body = (struct writer){.text = NULL}; /* given */
+    return response;
+}
+
+static enum MHD_Result send_page(struct http *http, struct MHD_Connection *connection, const char *path)
+{
+    struct page page;
+    page_make(http->post, path, &page);
+    struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
+    page_fini(&page);
+    if (!response)
+        return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers of events, or no memory\n");
+    add_headers(response, page.type);
+    enum MHD_Result result = MHD_queue_response(connection, page.status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_bytes, void **state)
+{
+    struct http *http = context;
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    (void)version;
+    (void)upload;
+    (void)upload_bytes;
+    (void)state;
+    /* Answered before any body is read: the connection is closed behind it. */
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
+    if (http->local_only && host && !page_host_local(host))
+        return send_text(connection, MHD_HTTP_MISDIRECTED_REQUEST,
+                         "the Host header names another machine; ask 127.0.0.1 or localhost\n");
+    return send_page(http, connection, url);
+}
+
+/* ---- life ---- */
+
+/* %XX stays as it is: pages decode what they take. */
+static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strlen(text);
+}
+
+static struct MHD_Daemon *start_daemon(struct http *http, int fd)
+{
+    return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+                                MHD_USE_ITC,
+                            0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                            CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+                            MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
+                            MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_END);
+}
+
+enum pen_status http_start(const char *address, bool local_only, struct post *post, struct http **ret_http,
+                           struct pen_error *reterr)
+{
+    int fd = -1;
+    enum pen_status status = listen_on(address, &fd, reterr);
+    if (status != PEN_OK)
+        return status;
+    struct http *http = calloc(1, sizeof *http);
+    if (http) {
+        http->post = post;
+        http->local_only = local_only;
+        note_address(http, fd);
+        http->daemon = start_daemon(http, fd);
+    }
+    if (!http || !http->daemon) {
+        free(http);
+        close(fd);
+        return pen_error_set(reterr, PEN_ERR_IO, "--http %s: no memory or no thread for it", address);
+    }
+    *ret_http = http;
+    return PEN_OK;
+}
+
+const char *http_address(const struct http *http)
+{
+    return http->address;
+}
+
+void http_stop(struct http *http)
+{
+    if (!http)
+        return;
+    post_close(http->post);
+    MHD_stop_daemon(http->daemon);
+    free(http);
+}

@@ -1,0 +1,32 @@
+/*
+ * http.h - the broker's HTTP side: metrics, health, state, events and the dashboard, on threads of its own.
+ *
+ * One thread per connection (at most 64), so a reader of the event stream holds up nobody; answers are made from snapshots that the loop gives
+ * (metrics_post.h), so no request can stall the loop. Only GET and HEAD; what a request may cost is bounded by count, bytes and time.
+ * Threads: http_start, http_stop: owner.
+ */
+#ifndef HTTP_H
+#define HTTP_H
+
+#include <stddef.h>
+
+#include "metrics_post.h"
+
+#define HTTP_ADDRESS_DEFAULT "127.0.0.1:8002"
+
+struct http;
+
+/* "127.0.0.1:8002", "[::1]:8002", "10.0.0.1:*" (the system picks the port). Names are not looked up. */
+enum pen_status http_address_check(const char *address, struct pen_error *reterr);
+
+/*
+ * address: as above. local_only: requests whose Host header names another machine are refused (a web page elsewhere cannot read through a rebound
+ * name). PEN_ERR_IO with a sentence when it cannot listen. `post` is borrowed until http_stop.
+ */
+enum pen_status http_start(const char *address, bool local_only, struct post *post, struct http **ret_http,
+                           struct pen_error *reterr);
+/* The address really bound: "127.0.0.1:8002". */
+const char *http_address(const struct http *http);
+void http_stop(struct http *http); /* closes the post: waits for its threads. NULL is fine */
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * http_page.h - what each path answers: a table of pages, made from snapshots.
+ * Threads: any.
+ */
+#ifndef HTTP_PAGE_H
+#define HTTP_PAGE_H
+
+#include "metrics_post.h"
+#include "metrics_writer.h"
+
+struct page {
+    unsigned status; /* HTTP */
+    const char *type;
+    const char *fixed; /* a constant body; NULL: in `body` */
+    size_t fixed_bytes;
+    struct writer body;
+    bool stream; /* /events: the body comes piece by piece */
+};
+
+/* Fills *ret_page (page_fini it); unknown paths are a 404. */
+void page_make(struct post *post, const char *path, struct page *ret_page);
+void page_fini(struct page *page);
+
+/* One server-sent event with the state; false when there is none to tell. */
+bool page_event(struct post *post, struct writer *writer);
+
+/* True when a Host header's name is this machine's own. */
+bool page_host_local(const char *host);
+
+#endif

@@ -1,0 +1,218 @@
+#include "metrics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOW_AGE_US (600u * 1000000u)
+#define BUSY_SHARE  0.7
+#define BACKLOG_S   10.0
+#define BEAT_US     1000000u
+#define OTHER       "other"
+
+const char *finish_name(enum finish how)
+{
+    static const char *const names[] = {"computed", "coalesced", "cached", "failed", "rejected"};
+    return names[how];
+}
+
+const char *close_reason_name(enum close_reason reason)
+{
+    static const char *const names[CLOSE_REASONS] = {"single", "full", "idle", "delay", "deadline"};
+    return names[reason];
+}
+
+struct metrics *metrics_new(uint64_t now_us)
+{
+    struct metrics *metrics = calloc(1, sizeof *metrics);
+    if (!metrics)
+        return NULL;
+    metrics->beat_us = now_us;
+    metrics->models_count = metrics->series_count = metrics->tenants_count = 1;
+    strcpy(metrics->models[0].name, OTHER);
+    strcpy(metrics->series[0].backend, OTHER);
+    metrics->series[0].model = &metrics->models[0];
+    strcpy(metrics->tenants[0].name, OTHER);
+    return metrics;
+}
+
+void metrics_free(struct metrics *metrics)
+{
+    free(metrics);
+}
+
+/* ---- rows ---- */
+
+struct model_tally *metrics_model(struct metrics *metrics, const char *name, uint64_t version)
+{
+    for (uint32_t i = 1; i < metrics->models_count; i++) {
+        if (metrics->models[i].version == version && strcmp(metrics->models[i].name, name) == 0)
+            return &metrics->models[i];
+    }
+    if (metrics->models_count > METRICS_MODELS_MAX || strlen(name) >= METRICS_NAME_BYTES)
+        return &metrics->models[0];
+    struct model_tally *model = &metrics->models[metrics->models_count++];
+    strcpy(model->name, name);
+    model->version = version;
+    return model;
+}
+
+struct series_tally *metrics_series(struct metrics *metrics, struct model_tally *model, const char *backend,
+                                    enum precision precision)
+{
+    char cut[sizeof metrics->series[0].backend];
+    snprintf(cut, sizeof cut, "%s", backend);
+    if (model == &metrics->models[0])
+        return &metrics->series[0];
+    for (uint32_t i = 1; i < metrics->series_count; i++) {
+        struct series_tally *series = &metrics->series[i];
+        if (series->model == model && series->precision == precision && strcmp(series->backend, cut) == 0)
+            return series;
+    }
+    if (metrics->series_count > METRICS_SERIES_MAX)
+        return &metrics->series[0];
+    struct series_tally *series = &metrics->series[metrics->series_count++];
+    series->model = model;
+    series->model_row = (uint32_t)(model - metrics->models);
+    series->precision = precision;
+    strcpy(series->backend, cut);
+    return series;
+}
+
+struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, const char *name)
+{
+    uint32_t row = number < METRICS_TENANTS_MAX ? number + 1 : 0;
+    struct tenant_tally *tenant = &metrics->tenants[row];
+    if (tenant->name[0] == '\0')
+        snprintf(tenant->name, sizeof tenant->name, "%s", name);
+    if (row >= metrics->tenants_count)
+        metrics->tenants_count = row + 1;
+    return tenant;
+}
+
+/* ---- recording ---- */
+
+static enum close_reason reason_of(const char *reason)
+{
+    for (unsigned i = 0; i < CLOSE_REASONS; i++) {
+        if (strcmp(reason, close_reason_name((enum close_reason)i)) == 0)
+            return (enum close_reason)i;
+    }
+    return CLOSE_SINGLE;
+}
+
+void series_batch(struct series_tally *series, uint32_t jobs, const char *reason)
+{
+    unsigned size = 0;
+    while (size + 1 < METRICS_BATCH_SIZES && (1u << size) < jobs)
+        size++;
+    series->batches[size]++;
+    series->batch_jobs += jobs;
+    series->closes[reason_of(reason)]++;
+}
+
+void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us)
+{
+    histogram_add(&series->error, expect_us > us ? expect_us - us : us - expect_us);
+    series->busy_us += us;
+    series->measured += jobs;
+}
+
+static void count_end(struct model_tally *model, const struct job_life *life)
+{
+    if (life->how == FINISH_REJECTED)
+        model->rejected[life->status]++;
+    else if (life->status != PEN_OK)
+        model->failed[life->status]++;
+    else if (life->how == FINISH_CACHED)
+        model->cached++;
+    else if (life->how == FINISH_COALESCED)
+        model->coalesced++;
+    else
+        model->computed++;
+}
+
+static void lives_add(struct lives *lives, const struct job_life *life)
+{
+    lives->rows[lives->count++ % METRICS_LIVES] = *life;
+}
+
+static void find_floor(struct metrics *metrics)
+{
+    metrics->slow_floor_us = UINT64_MAX;
+    for (unsigned i = 0; i < METRICS_LIVES; i++) {
+        if (metrics->slow.rows[i].total_us < metrics->slow_floor_us)
+            metrics->slow_floor_us = metrics->slow.rows[i].total_us;
+    }
+}
+
+/* In place of the fastest one; an empty row has 0. */
+static void keep_slow(struct metrics *metrics, const struct job_life *life)
+{
+    for (unsigned i = 0; i < METRICS_LIVES; i++) {
+        if (metrics->slow.rows[i].total_us == metrics->slow_floor_us) {
+            metrics->slow.rows[i] = *life;
+            metrics->slow.count++;
+            break;
+        }
+    }
+    find_floor(metrics);
+}
+
+void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
+                 const struct job_life *life)
+{
+    struct job_life kept = *life;
+    kept.model_row = (uint32_t)(model - metrics->models);
+    kept.series_row = series ? (uint32_t)(series - metrics->series) : 0;
+    count_end(model, life);
+    if (series && (life->how == FINISH_COMPUTED || life->how == FINISH_COALESCED) && life->status == PEN_OK) {
+        histogram_add(&series->queue, life->queue_us);
+        histogram_add(&series->transfer, life->transfer_us);
+        histogram_add(&series->compute, life->compute_us);
+        histogram_add(&series->total, life->total_us);
+    }
+    lives_add(life->status == PEN_OK ? &metrics->recent : &metrics->errors, &kept);
+    if (life->total_us > metrics->slow_floor_us)
+        keep_slow(metrics, &kept);
+}
+
+/* ---- clockwork ---- */
+
+static void move_rates(struct metrics *metrics, double seconds)
+{
+    double weight = 1 - exp(-seconds / METRICS_RATE_S);
+    for (uint32_t i = 0; i < metrics->series_count; i++) {
+        struct series_tally *series = &metrics->series[i];
+        double rate = (double)(series->busy_us - series->busy_seen_us) / 1e6 / seconds;
+        series->busy_seen_us = series->busy_us;
+        series->busy_rate += (rate - series->busy_rate) * weight;
+    }
+}
+
+static void drop_old(struct metrics *metrics, uint64_t now_us)
+{
+    for (unsigned i = 0; i < METRICS_LIVES; i++) {
+        if (metrics->slow.rows[i].total_us && now_us - metrics->slow.rows[i].ended_us > SLOW_AGE_US)
+            metrics->slow.rows[i] = (struct job_life){.total_us = 0};
+    }
+    find_floor(metrics);
+}
+
+void metrics_beat(struct metrics *metrics, uint64_t now_us)
+{
+    if (now_us - metrics->beat_us < BEAT_US)
+        return;
+    move_rates(metrics, (double)(now_us - metrics->beat_us) / 1e6);
+    drop_old(metrics, now_us);
+    metrics->beat_us = now_us;
+}
+
+uint32_t demand_workers(double busy, uint64_t backlog_us, double slots)
+{
+    double wanted = busy / BUSY_SHARE + (double)backlog_us / 1e6 / BACKLOG_S;
+    if (wanted < 0.001)
+        return 0;
+    return (uint32_t)ceil(wanted / (slots < 1 ? 1 : slots));
+}

@@ -1,0 +1,121 @@
+/*
+ * metrics.h - what the pool has done: counters and histograms per model, per series and per tenant, and a few jobs' lives.
+ *
+ * A series is one (model, version, backend, precision). Rows are made when workers offer something and are never given up, so pointers to them
+ * stay good; beyond the caps everything goes to row 0, "other": neither clients nor workers can blow up what is exported. Recording touches
+ * plain memory of the loop's thread: no allocation, no lock.
+ * Threads: owner.
+ */
+#ifndef METRICS_H
+#define METRICS_H
+
+#include <stdint.h>
+
+#include "frame.h"
+#include "histogram.h"
+#include "job_id.h"
+#include "penstock/status.h"
+
+#define METRICS_MODELS_MAX  256u
+#define METRICS_SERIES_MAX  512u
+#define METRICS_TENANTS_MAX 64u
+#define METRICS_NAME_BYTES  256u
+#define METRICS_BATCH_SIZES 7u  /* 1, 2, 4 ... 64 jobs */
+#define METRICS_LIVES       32u /* jobs kept of each kind */
+
+enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED };
+const char *finish_name(enum finish how);
+
+enum close_reason { CLOSE_SINGLE, CLOSE_FULL, CLOSE_IDLE, CLOSE_DELAY, CLOSE_DEADLINE, CLOSE_REASONS };
+const char *close_reason_name(enum close_reason reason);
+
+struct model_tally {
+    char name[METRICS_NAME_BYTES];
+    uint64_t version;
+    uint64_t admitted, requeued, cache_hits, cache_misses;
+    uint64_t computed, coalesced, cached; /* answered with OK */
+    uint64_t failed[PEN_STATUS_COUNT];    /* admitted and answered with an error */
+    uint64_t rejected[PEN_STATUS_COUNT];  /* never became a job */
+};
+
+struct series_tally {
+    struct model_tally *model;
+    uint32_t model_row;
+    char backend[32];
+    enum precision precision;
+    struct histogram queue;                /* admitted -> sent to the worker */
+    struct histogram transfer;             /* sent -> answered, less the worker's own time: the way there and back */
+    struct histogram compute;              /* in the engine */
+    struct histogram total;                /* admitted -> answered */
+    struct histogram error;                /* |expected - measured| per batch: how well the broker foresees */
+    uint64_t batches[METRICS_BATCH_SIZES]; /* by size, rounded up */
+    uint64_t batch_jobs;
+    uint64_t closes[CLOSE_REASONS];
+    uint64_t busy_us;  /* slot time spent: each batch once */
+    uint64_t measured; /* jobs of measured batches */
+    uint64_t busy_seen_us;
+    double busy_rate; /* slots kept busy, a mean over METRICS_RATE_S seconds */
+};
+
+struct tenant_tally {
+    char name[65];
+    uint64_t jobs, bytes_in, bytes_out, compute_us;
+};
+
+/* One job from its arrival to its answer. Times that do not apply are 0. */
+struct job_life {
+    struct job_id id;
+    uint32_t model_row, series_row; /* 0: none, or other */
+    enum finish how;
+    enum pen_status status;
+    uint32_t attempts, batch;
+    const char *reason; /* why its batch closed; a literal */
+    uint64_t ended_us;  /* broker's clock */
+    uint64_t queue_us, transfer_us, worker_us, compute_us, total_us;
+    char worker[32];
+    char error[128];
+};
+
+struct lives {
+    struct job_life rows[METRICS_LIVES];
+    uint64_t count; /* ever written */
+};
+
+#define METRICS_RATE_S 15.0
+
+struct metrics {
+    struct model_tally models[METRICS_MODELS_MAX + 1];
+    struct series_tally series[METRICS_SERIES_MAX + 1];
+    struct tenant_tally tenants[METRICS_TENANTS_MAX + 1];
+    uint32_t models_count, series_count, tenants_count; /* row 0 included */
+    struct lives recent, errors, slow;                  /* slow: in no order */
+    uint64_t slow_floor_us;                             /* faster ones are no candidates */
+    uint64_t beat_us;
+};
+
+struct metrics *metrics_new(uint64_t now_us); /* NULL without memory */
+void metrics_free(struct metrics *metrics);   /* NULL is fine */
+
+/* Find or make; row 0 beyond the cap. Searches: callers keep the pointer. */
+struct model_tally *metrics_model(struct metrics *metrics, const char *name, uint64_t version);
+struct series_tally *metrics_series(struct metrics *metrics, struct model_tally *model, const char *backend,
+                                    enum precision precision);
+struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, const char *name);
+
+void series_batch(struct series_tally *series, uint32_t jobs, const char *reason);
+/* A batch of `jobs` took `us` where `expect_us` were foreseen. */
+void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
+/* The end of a job: counts it and keeps its life among the recent, the slow and the failed. series: NULL when no worker had it. */
+void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
+                 const struct job_life *life);
+
+/* About once a second: means move on, old lives go. */
+void metrics_beat(struct metrics *metrics, uint64_t now_us);
+
+/*
+ * Workers that would serve this demand: `busy` slots at work, `backlog_us` of slot time waiting, each worker with `slots`. Slots are to be busy at
+ * most 70 % of the time and a backlog to be worked off within 10 s.
+ */
+uint32_t demand_workers(double busy, uint64_t backlog_us, double slots);
+
+#endif

@@ -1,0 +1,279 @@
+#include "metrics_json.h"
+
+#include "version.h"
+
+/* ---- pairs ---- */
+
+static void comma(struct writer *w, bool first)
+{
+    if (!first)
+        writer_text(w, ",");
+}
+
+/* "key": with a comma in front unless an object has just been opened. */
+static void key(struct writer *w, const char *name)
+{
+    char last = w->used ? w->text[w->used - 1] : '{';
+    comma(w, last == '{');
+    writer_text(w, "\"");
+    writer_text(w, name);
+    writer_text(w, "\":");
+}
+
+static void number(struct writer *w, const char *name, uint64_t value)
+{
+    key(w, name);
+    writer_number(w, value);
+}
+
+static void string(struct writer *w, const char *name, const char *value)
+{
+    key(w, name);
+    writer_string(w, value);
+}
+
+static void flag(struct writer *w, const char *name, bool value)
+{
+    key(w, name);
+    writer_text(w, value ? "true" : "false");
+}
+
+static void counts(struct writer *w, const char *name, const uint64_t *values, size_t count)
+{
+    while (count > 0 && values[count - 1] == 0)
+        count--; /* a reader takes what is missing for 0 */
+    key(w, name);
+    writer_text(w, "[");
+    for (size_t i = 0; i < count; i++) {
+        comma(w, i == 0);
+        writer_number(w, values[i]);
+    }
+    writer_text(w, "]");
+}
+
+/* ---- the whole ---- */
+
+static void put_totals(const struct snapshot *s, struct writer *w)
+{
+    const struct stats *stats = &s->stats;
+    string(w, "software", PENSTOCK_SOFTWARE);
+    writer_format(w, ",\"broker\":\"%016llx\"", (unsigned long long)s->uuid);
+    number(w, "now_us", s->taken_us);
+    number(w, "uptime_us", s->taken_us - s->started_us);
+    flag(w, "ready", s->ready);
+    flag(w, "draining", s->draining);
+    number(w, "queued", s->queued);
+    number(w, "running", s->running);
+    number(w, "clients", s->clients);
+    number(w, "admitted", stats->jobs_admitted);
+    number(w, "done", stats->jobs_done);
+    number(w, "failed", stats->jobs_failed);
+    number(w, "rejected", stats->jobs_rejected);
+    number(w, "expired", stats->jobs_expired);
+    number(w, "cancelled", stats->jobs_cancelled);
+    number(w, "requeued", stats->jobs_requeued);
+    number(w, "coalesced", stats->jobs_coalesced);
+    number(w, "workers_lost", stats->workers_lost);
+    number(w, "replies_kept", s->kept_count);
+    number(w, "bytes_in", s->clients_in + s->workers_in);
+    number(w, "bytes_out", s->clients_out + s->workers_out);
+    number(w, "rss_bytes", s->rss_bytes);
+}
+
+static void put_cache(const struct snapshot *s, struct writer *w)
+{
+    key(w, "cache");
+    writer_text(w, "{");
+    string(w, "kind", s->cache.kind);
+    string(w, "state", s->cache.state);
+    number(w, "hits", s->stats.cache_hits);
+    number(w, "misses", s->stats.cache_misses);
+    number(w, "bytes", s->cache.bytes);
+    number(w, "entries", s->cache.entries);
+    number(w, "evicted", s->cache.evicted);
+    writer_text(w, "}");
+}
+
+static void put_bounds(struct writer *w)
+{
+    key(w, "bounds_us");
+    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+        writer_text(w, i ? "," : "[");
+        writer_number(w, histogram_bound_us(i));
+    }
+    writer_text(w, "]");
+}
+
+static uint64_t errors_of(const uint64_t by_status[PEN_STATUS_COUNT])
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < PEN_STATUS_COUNT; i++)
+        sum += by_status[i];
+    return sum;
+}
+
+static void put_model(const struct snapshot *s, const struct model_row *row, struct writer *w)
+{
+    static const struct model_tally none;
+    const struct model_tally *tally = row->tally == SNAPSHOT_NONE ? &none : &s->tallies[row->tally];
+    writer_text(w, "{");
+    string(w, "name", row->name);
+    number(w, "version", row->version);
+    number(w, "queued", row->queued);
+    number(w, "running", row->running);
+    number(w, "offers", row->offers);
+    number(w, "ready", row->ready);
+    number(w, "rows_max", row->rows_max);
+    number(w, "computed", tally->computed);
+    number(w, "coalesced", tally->coalesced);
+    number(w, "cached", tally->cached);
+    number(w, "misses", tally->cache_misses);
+    number(w, "failed", errors_of(tally->failed));
+    number(w, "rejected", errors_of(tally->rejected));
+    number(w, "requeued", tally->requeued);
+    writer_text(w, "}");
+}
+
+static void put_series(const struct snapshot *s, uint32_t i, struct writer *w)
+{
+    const struct series_tally *series = &s->series[i];
+    writer_text(w, "{");
+    string(w, "model", series->model->name);
+    number(w, "version", series->model->version);
+    string(w, "backend", series->backend);
+    string(w, "precision", precision_name(series->precision));
+    number(w, "busy_us", series->busy_us);
+    number(w, "measured", series->measured);
+    number(w, "batch_jobs", series->batch_jobs);
+    number(w, "desired", snapshot_desired(s, i));
+    counts(w, "closes", series->closes, CLOSE_REASONS);
+    counts(w, "batches", series->batches, METRICS_BATCH_SIZES);
+    counts(w, "queue", series->queue.counts, HISTOGRAM_BOUNDS + 1);
+    counts(w, "transfer", series->transfer.counts, HISTOGRAM_BOUNDS + 1);
+    counts(w, "compute", series->compute.counts, HISTOGRAM_BOUNDS + 1);
+    counts(w, "total", series->total.counts, HISTOGRAM_BOUNDS + 1);
+    counts(w, "error", series->error.counts, HISTOGRAM_BOUNDS + 1);
+    writer_text(w, "}");
+}
+
+/* [[row of the model, expected us of one job], ...]; offers lie in the order of their workers. */
+static void put_offers(const struct offer_row *offers, uint32_t count, struct writer *w)
+{
+    key(w, "models");
+    writer_text(w, "[");
+    for (uint32_t i = 0; i < count; i++) {
+        comma(w, i == 0);
+        writer_text(w, "[");
+        writer_number(w, offers[i].model);
+        writer_text(w, ",");
+        writer_number(w, offers[i].expect_us);
+        writer_text(w, ",");
+        writer_string(w, precision_name(offers[i].precision));
+        writer_text(w, "]");
+    }
+    writer_text(w, "]");
+    flag(w, "full", count > 0 && offers[0].busy);
+}
+
+static void put_worker(const struct worker_row *row, const struct offer_row *offers, struct writer *w)
+{
+    writer_format(w, "{\"uuid\":\"%016llx\"", (unsigned long long)row->uuid);
+    string(w, "name", row->name);
+    string(w, "host", row->host);
+    string(w, "backend", row->backend);
+    string(w, "device", row->device);
+    string(w, "software", row->software);
+    string(w, "state", row->state);
+    number(w, "slots", row->slots);
+    number(w, "threads", row->threads);
+    number(w, "running", row->jobs_running);
+    number(w, "done", row->jobs_done);
+    number(w, "failed", row->jobs_failed);
+    number(w, "rss_bytes", row->rss_bytes);
+    number(w, "backlog_us", row->backlog_us);
+    number(w, "oldest_running_us", row->oldest_running_us);
+    number(w, "age_us", row->age_us);
+    number(w, "last_seen_us", row->last_seen_us);
+    put_offers(offers, row->offers, w);
+    writer_text(w, "}");
+}
+
+static void put_life(const struct snapshot *s, const struct job_life *life, struct writer *w)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    const struct model_tally *model = &s->tallies[life->model_row];
+    const struct series_tally *series = &s->series[life->series_row];
+    writer_text(w, "{");
+    string(w, "job", job_id_text(life->id, id));
+    string(w, "model", model->name);
+    number(w, "version", model->version);
+    string(w, "backend", life->series_row ? series->backend : "");
+    string(w, "precision", life->series_row ? precision_name(series->precision) : "");
+    string(w, "how", finish_name(life->how));
+    string(w, "status", pen_status_name(life->status));
+    string(w, "worker", life->worker);
+    string(w, "error", life->error);
+    string(w, "reason", life->reason);
+    number(w, "attempts", life->attempts);
+    number(w, "batch", life->batch);
+    number(w, "ended_us", life->ended_us);
+    number(w, "queue_us", life->queue_us);
+    number(w, "transfer_us", life->transfer_us);
+    number(w, "worker_us", life->worker_us);
+    number(w, "compute_us", life->compute_us);
+    number(w, "total_us", life->total_us);
+    writer_text(w, "}");
+}
+
+/* Newest first; of the slow ones, which are in no order, those that are there. */
+static void put_lives(const struct snapshot *s, const char *name, const struct lives *lives, struct writer *w)
+{
+    bool first = true;
+    key(w, name);
+    writer_text(w, "[");
+    for (uint64_t i = 0; i < METRICS_LIVES; i++) {
+        const struct job_life *life = &lives->rows[(lives->count + METRICS_LIVES - 1 - i) % METRICS_LIVES];
+        if (life->id.client == 0 && life->id.sequence == 0)
+            continue;
+        comma(w, first);
+        put_life(s, life, w);
+        first = false;
+    }
+    writer_text(w, "]");
+}
+
+static void put_arrays(const struct snapshot *s, struct writer *w)
+{
+    const struct offer_row *offers = s->offers;
+    key(w, "models");
+    writer_text(w, "[");
+    for (uint32_t i = 0; i < s->models_count; i++) {
+        comma(w, i == 0);
+        put_model(s, &s->models[i], w);
+    }
+    writer_text(w, "],\"series\":[");
+    for (uint32_t i = 1; i < s->series_count; i++) {
+        comma(w, i == 1);
+        put_series(s, i, w);
+    }
+    writer_text(w, "],\"workers\":[");
+    for (uint32_t i = 0; i < s->workers_count; i++) {
+        comma(w, i == 0);
+        put_worker(&s->workers[i], offers, w);
+        offers += s->workers[i].offers;
+    }
+    writer_text(w, "]");
+}
+
+void metrics_json(const struct snapshot *snapshot, struct writer *writer)
+{
+    writer_text(writer, "{");
+    put_totals(snapshot, writer);
+    put_cache(snapshot, writer);
+    put_bounds(writer);
+    put_arrays(snapshot, writer);
+    put_lives(snapshot, "recent", &snapshot->recent, writer);
+    put_lives(snapshot, "errors", &snapshot->errors, writer);
+    put_lives(snapshot, "slow", &snapshot->slow, writer);
+    writer_text(writer, "}");
+}

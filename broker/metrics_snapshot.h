@@ -1,0 +1,76 @@
+/*
+ * metrics_snapshot.h - a copy of everything that pages and scrapes tell, made by the loop in one go, read by HTTP threads at leisure.
+ *
+ * Rows are plain data without pointers into the broker, so nothing of it can move under a reader.
+ * Threads: snapshot_take: owner; a taken snapshot: any, read only.
+ */
+#ifndef METRICS_SNAPSHOT_H
+#define METRICS_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache.h"
+#include "metrics.h"
+#include "stats.h"
+
+struct broker;
+
+#define SNAPSHOT_NONE UINT32_MAX
+
+/* A model that is known now. */
+struct model_row {
+    char name[METRICS_NAME_BYTES];
+    uint64_t version, queued, queued_bytes, running;
+    uint32_t offers, ready; /* ready: offers of workers that may be given work */
+    uint32_t tally;         /* its row among the tallies; SNAPSHOT_NONE before its first job */
+    uint32_t rows_max;
+};
+
+struct worker_row {
+    char name[64], host[64], backend[32], device[64], software[48];
+    const char *state; /* "ready", "draining", "suspect"; a literal */
+    uint64_t uuid;
+    uint32_t slots, threads, jobs_running, offers;
+    uint64_t jobs_done, jobs_failed, rss_bytes, oldest_running_us, backlog_us, age_us, last_seen_us;
+};
+
+struct offer_row {
+    uint32_t worker, model; /* rows */
+    uint32_t expect_us;     /* for a batch of one */
+    enum precision precision;
+    bool busy; /* no credit for more now */
+};
+
+struct snapshot {
+    uint64_t taken_us, started_us, uuid; /* broker's clock */
+    bool draining, ready;                /* ready: takes jobs, and some worker may be given them */
+    struct stats stats;
+    uint64_t queued, queued_bytes, running, clients, live;
+    uint64_t kept_count, kept_bytes, dropped_unsent;
+    uint64_t clients_in, clients_out, workers_in, workers_out; /* bytes */
+    uint64_t rss_bytes;
+    struct cache_report cache;
+
+    struct model_row *models;
+    struct worker_row *workers;
+    struct offer_row *offers;
+    struct model_tally *tallies;
+    struct series_tally *series; /* their `model` points into `tallies` */
+    struct tenant_tally *tenants;
+    uint32_t models_count, workers_count, offers_count, tallies_count, series_count, tenants_count;
+    struct lives recent, errors, slow;
+
+    unsigned users; /* post.c's */
+};
+
+struct snapshot *snapshot_take(const struct broker *broker); /* NULL without memory */
+void snapshot_free(struct snapshot *snapshot);               /* NULL is fine */
+
+/* version 0 = the highest that a worker is ready for, else the highest known; NULL = unknown. */
+const struct model_row *snapshot_model(const struct snapshot *snapshot, const char *name, uint64_t version);
+
+/* Workers wanted for a series (metrics.h), its share of the model's queue included. */
+uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t series);
+
+#endif

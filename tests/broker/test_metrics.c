@@ -1,0 +1,360 @@
+/* Histograms, rows and their caps, what a job leaves behind in the numbers, and the text of it all. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "desk.h"
+#include "histogram.h"
+#include "metrics_json.h"
+#include "metrics_post.h"
+#include "metrics_text.h"
+
+static const struct wire_model echo = {.name = "echo",
+                                       .version = 3,
+                                       .backend = "xnnpack",
+                                       .precision = PRECISION_F32,
+                                       .max_batch = 8,
+                                       .warm_us = 100,
+                                       .digest = 9,
+                                       .cacheable = true};
+
+/* ---- histograms ---- */
+
+Test(histogram, a_time_on_a_bound_counts_below_it)
+{
+    struct histogram h = {.sum_us = 0};
+    histogram_add(&h, 0);
+    histogram_add(&h, 20);
+    histogram_add(&h, 21);
+    histogram_add(&h, 60000000);
+    histogram_add(&h, 60000001);
+    cr_expect_eq(h.counts[0], 2);
+    cr_expect_eq(h.counts[1], 1);
+    cr_expect_eq(h.counts[HISTOGRAM_BOUNDS - 1], 1);
+    cr_expect_eq(h.counts[HISTOGRAM_BOUNDS], 1);
+    cr_expect_eq(histogram_count(&h), 5);
+    cr_expect_eq(h.sum_us, 120000042);
+}
+
+Test(histogram, every_time_falls_into_the_bucket_of_its_bounds)
+{
+    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+        struct histogram h = {.sum_us = 0};
+        histogram_add(&h, histogram_bound_us(i));
+        histogram_add(&h, histogram_bound_us(i) + 1);
+        cr_expect_eq(h.counts[i], 1, "bound %zu", i);
+        cr_expect_eq(h.counts[i + 1], 1, "bound %zu", i);
+        cr_expect(i == 0 || histogram_bound_us(i) > histogram_bound_us(i - 1));
+    }
+}
+
+Test(histogram, merging_is_adding_both)
+{
+    struct histogram a = {.sum_us = 0}, b = {.sum_us = 0}, both = {.sum_us = 0};
+    for (uint64_t us = 1; us < 3000000; us = us * 5 / 3 + 1) {
+        histogram_add(us % 2 ? &a : &b, us);
+        histogram_add(&both, us);
+    }
+    histogram_merge(&a, &b);
+    cr_expect_arr_eq(a.counts, both.counts, sizeof a.counts);
+    cr_expect_eq(a.sum_us, both.sum_us);
+}
+
+Test(histogram, quantiles_lie_within_their_bucket)
+{
+    struct histogram h = {.sum_us = 0};
+    cr_expect_eq(histogram_quantile_us(&h, 0.5), 0);
+    for (int i = 0; i < 90; i++)
+        histogram_add(&h, 900);
+    for (int i = 0; i < 10; i++)
+        histogram_add(&h, 45000);
+    uint64_t median = histogram_quantile_us(&h, 0.5), p99 = histogram_quantile_us(&h, 0.99);
+    cr_expect(median > 700 && median <= 1000, "%llu", (unsigned long long)median);
+    cr_expect(p99 > 30000 && p99 <= 50000, "%llu", (unsigned long long)p99);
+}
+
+/* ---- rows ---- */
+
+Test(metrics, rows_are_found_again_and_bounded)
+{
+    struct metrics *m = metrics_new(0);
+    char name[32];
+    struct model_tally *first = metrics_model(m, "a", 1);
+    cr_assert_eq(metrics_model(m, "a", 1), first);
+    cr_assert_neq(metrics_model(m, "a", 2), first);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "model-%d", i);
+        struct model_tally *model = metrics_model(m, name, 1);
+        for (int k = 0; k < 8; k++) {
+            snprintf(name, sizeof name, "backend-%d", k);
+            cr_assert_not_null(metrics_series(m, model, name, PRECISION_F32));
+        }
+    }
+    cr_expect_eq(m->models_count, METRICS_MODELS_MAX + 1);
+    cr_expect_leq(m->series_count, METRICS_SERIES_MAX + 1);
+    cr_expect_eq(metrics_model(m, "one more", 1), &m->models[0], "it counts as other");
+    cr_expect_eq(metrics_model(m, "a", 1), first, "known ones keep their row");
+    for (uint32_t i = 0; i < 1000; i++)
+        metrics_tenant(m, i, "t")->jobs++;
+    cr_expect_eq(m->tenants_count, METRICS_TENANTS_MAX + 1);
+    cr_expect_eq(m->tenants[0].jobs, 1000 - METRICS_TENANTS_MAX);
+    metrics_free(m);
+}
+
+Test(metrics, slow_jobs_stay_for_ten_minutes_and_the_slowest_win)
+{
+    struct metrics *m = metrics_new(0);
+    struct model_tally *model = metrics_model(m, "a", 1);
+    for (uint64_t i = 1; i <= 100; i++) {
+        struct job_life life = {.id = {1, i}, .total_us = i * 10, .ended_us = 1000000, .reason = ""};
+        metrics_end(m, model, NULL, &life);
+    }
+    for (unsigned i = 0; i < METRICS_LIVES; i++)
+        cr_expect_gt(m->slow.rows[i].total_us, (100 - METRICS_LIVES) * 10);
+    metrics_beat(m, 500000000);
+    cr_expect_gt(m->slow_floor_us, 0);
+    metrics_beat(m, 700000000);
+    cr_expect_eq(m->slow_floor_us, 0, "all are gone");
+    cr_expect_eq(model->computed, 100);
+    metrics_free(m);
+}
+
+Test(metrics, demand_follows_load_and_backlog)
+{
+    cr_expect_eq(demand_workers(0, 0, 1), 0);
+    cr_expect_eq(demand_workers(0.5, 0, 1), 1);
+    cr_expect_eq(demand_workers(0.7, 0, 1), 1);
+    cr_expect_eq(demand_workers(0.8, 0, 1), 2, "more than 70 %% busy");
+    cr_expect_eq(demand_workers(7, 0, 4), 3);
+    cr_expect_eq(demand_workers(0, 100000000, 1), 10, "100 s of work in 10 s");
+}
+
+Test(metrics, busy_rate_approaches_the_load)
+{
+    struct metrics *m = metrics_new(0);
+    struct series_tally *series = metrics_series(m, metrics_model(m, "a", 1), "x", PRECISION_F32);
+    for (uint64_t second = 1; second <= 60; second++) {
+        series_measured(series, 1, 100, 500000);
+        metrics_beat(m, second * 1000000);
+    }
+    cr_expect(series->busy_rate > 0.48 && series->busy_rate < 0.51, "%f", series->busy_rate);
+    metrics_free(m);
+}
+
+/* ---- what a job leaves behind ---- */
+
+static struct desk *desk_with_worker(void)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk_worker(desk, 1,
+                &(struct wire_worker){.uuid = 5, .name = "one", .slots = 1, .models = &echo, .models_count = 1});
+    desk_client(desk, 2, 0xC);
+    return desk;
+}
+
+static char *text_of(struct desk *desk, void (*write)(const struct snapshot *, struct writer *))
+{
+    struct writer writer = {.text = NULL};
+    struct snapshot *snapshot = snapshot_take(&desk->broker);
+    cr_assert_not_null(snapshot);
+    write(snapshot, &writer);
+    cr_assert_not(writer.failed);
+    snapshot_free(snapshot);
+    return writer.text;
+}
+
+static bool has(struct desk *desk, const char *line)
+{
+    char *text = text_of(desk, metrics_text);
+    bool found = strstr(text, line) != NULL;
+    if (!found)
+        fprintf(stderr, "%s\nis missing in\n%s\n", line, text);
+    free(text);
+    return found;
+}
+
+Test(numbers, stages_of_a_job_are_those_of_the_clock)
+{
+    struct desk *desk = desk_with_worker();
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xC, 1}, .model = "echo"});
+    desk_run(desk);
+    desk_wait(desk, 4000);
+    desk_result_status(desk, 1, (struct job_id){0xC, 1}, PEN_OK, 2500);
+    const struct series_tally *series = &desk->broker.metrics->series[1];
+    cr_assert_eq(desk->broker.metrics->series_count, 2);
+    cr_expect_str_eq(series->backend, "xnnpack");
+    cr_expect_eq(series->model->version, 3);
+    cr_expect_eq(series->queue.sum_us, 0);
+    cr_expect_eq(series->compute.sum_us, 2500);
+    cr_expect_eq(series->total.sum_us, 4000);
+    cr_expect_eq(series->error.sum_us, 2400, "100 us were expected");
+    cr_expect_eq(series->busy_us, 2500);
+    cr_expect(has(desk, "penstock_stage_seconds_sum{model=\"echo\",version=\"3\",backend=\"xnnpack\",precision=\"f32\","
+                        "stage=\"total\"} 0.004\n"));
+    cr_expect(has(desk, "penstock_jobs_total{model=\"echo\",version=\"3\",outcome=\"done\",reason=\"computed\"} 1\n"));
+    cr_expect(has(desk, "penstock_tenant_jobs_total{tenant=\"default\"} 1\n"));
+    cr_expect(has(desk, "penstock_tenant_compute_seconds_total{tenant=\"default\"} 0.0025\n"));
+    desk_free(desk);
+}
+
+Test(numbers, hits_followers_and_errors_have_their_own_reasons)
+{
+    struct desk *desk = desk_with_worker();
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xC, 1}, .model = "echo", .fill = 1});
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xC, 2}, .model = "echo", .fill = 1});
+    desk_run(desk);
+    desk_result(desk, 1, (struct job_id){0xC, 1}, 2, 7);
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xC, 3}, .model = "echo", .fill = 1});
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xC, 4}, .model = "echo", .fill = 5, .deadline_us = 1000});
+    desk_wait(desk, 2000);
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xC, 5}, .model = "made-up"});
+    cr_expect(has(desk, "outcome=\"done\",reason=\"computed\"} 1\n"));
+    cr_expect(has(desk, "outcome=\"done\",reason=\"coalesced\"} 1\n"));
+    cr_expect(has(desk, "outcome=\"done\",reason=\"cached\"} 1\n"));
+    cr_expect(
+        has(desk, "penstock_jobs_total{model=\"echo\",version=\"3\",outcome=\"failed\",reason=\"deadline\"} 1\n"));
+    cr_expect(
+        has(desk, "penstock_jobs_total{model=\"other\",version=\"0\",outcome=\"rejected\",reason=\"not_found\"} 1\n"));
+    cr_expect(has(desk, "penstock_model_cache_hits_total{model=\"echo\",version=\"3\"} 1\n"));
+    char *json = text_of(desk, metrics_json);
+    cr_expect_not_null(strstr(json, "\"job\":\"000000000000000c-4\""), "the failed job is among the errors: %s", json);
+    cr_expect_not_null(strstr(json, "\"how\":\"rejected\",\"status\":\"NOT_FOUND\""));
+    free(json);
+    desk_free(desk);
+}
+
+Test(numbers, batches_have_sizes_and_reasons)
+{
+    struct desk *desk = desk_with_worker();
+    for (uint64_t i = 1; i <= 8; i++)
+        desk_submit(desk, 2, &(struct wire_job){.id = {0xC, i}, .model = "echo", .fill = (uint8_t)i, .no_cache = true});
+    desk_run(desk);
+    const struct series_tally *series = &desk->broker.metrics->series[1];
+    uint64_t batches = 0, closes = 0;
+    for (unsigned i = 0; i < METRICS_BATCH_SIZES; i++)
+        batches += series->batches[i];
+    for (unsigned i = 0; i < CLOSE_REASONS; i++)
+        closes += series->closes[i];
+    cr_expect_gt(batches, 0);
+    cr_expect_eq(batches, closes);
+    cr_expect_eq(series->batch_jobs, 8);
+    desk_free(desk);
+}
+
+Test(numbers, clients_cannot_make_labels)
+{
+    struct desk *desk = desk_with_worker();
+    char name[64], tenant[32];
+    char *before = text_of(desk, metrics_text);
+    size_t lines = strlen(before);
+    for (uint32_t i = 0; i < 600; i++) {
+        snprintf(name, sizeof name, "made-up-%u\"} 1\npenstock_x{y=\"", i);
+        snprintf(tenant, sizeof tenant, "tenant-%u", i);
+        uint8_t meta[WIRE_META_BYTES];
+        desk_say_client(desk, 10 + i, envelope_make(FRAME_CLIENT_HELLO), meta,
+                        wire_client_hello(meta, 0x100 + i, tenant, 0), 0);
+        desk_submit(desk, 10 + i, &(struct wire_job){.id = {0x100 + i, 1}, .model = name});
+        desk_submit(desk, 10 + i, &(struct wire_job){.id = {0x100 + i, 2}, .model = "echo", .fill = 1});
+    }
+    char *text = text_of(desk, metrics_text);
+    cr_expect_null(strstr(text, "made-up"));
+    size_t tenants = 0;
+    for (const char *at = text; (at = strstr(at, "penstock_tenant_jobs_total{")); at++)
+        tenants++;
+    cr_expect_leq(tenants, METRICS_TENANTS_MAX + 1);
+    cr_expect_lt(strlen(text), lines + 64 * 1024);
+    free(before);
+    free(text);
+    desk_free(desk);
+}
+
+Test(numbers, names_of_workers_cannot_break_out_of_a_label)
+{
+    struct desk *desk = desk_new();
+    struct wire_model evil = echo;
+    evil.name = "a\"b\\c\nd\xff\x01";
+    desk_open(desk);
+    desk_worker(desk, 1,
+                &(struct wire_worker){.uuid = 5, .name = "w\"\n", .slots = 1, .models = &evil, .models_count = 1});
+    cr_expect(has(desk, "penstock_model_workers{model=\"a\\\"b\\\\c\\nd??\",version=\"3\"} 1\n"));
+    cr_expect(has(desk, "worker=\"w\\\"\\n\""));
+    desk_free(desk);
+}
+
+Test(numbers, readiness_ends_with_the_last_worker_and_with_drain)
+{
+    struct desk *desk = desk_with_worker();
+    struct snapshot *s = snapshot_take(&desk->broker);
+    cr_expect(s->ready);
+    cr_expect_eq(snapshot_model(s, "echo", 0)->ready, 1);
+    cr_expect_eq(snapshot_model(s, "echo", 3)->ready, 1);
+    cr_expect_null(snapshot_model(s, "echo", 4));
+    cr_expect_null(snapshot_model(s, "nothing", 0));
+    snapshot_free(s);
+    desk_wait(desk, 1700000); /* silent for longer than a heartbeat and a half */
+    s = snapshot_take(&desk->broker);
+    cr_expect_not(s->ready, "a silent worker is no capable one");
+    cr_expect_str_eq(s->workers[0].state, "suspect");
+    snapshot_free(s);
+    desk_wait(desk, 1000000);
+    s = snapshot_take(&desk->broker);
+    cr_expect_eq(s->workers_count, 0);
+    cr_expect_not(s->ready);
+    snapshot_free(s);
+    desk_free(desk);
+}
+
+/* ---- the beat ---- */
+
+static uint64_t post_now_us = 5000000;
+
+static uint64_t post_clock(void)
+{
+    return post_now_us;
+}
+
+Test(post, silence_grows_without_a_beat)
+{
+    struct post *post = post_new(post_clock);
+    cr_expect_eq(post_silence_us(post), 0);
+    post_now_us += POST_WEDGED_US;
+    cr_expect_geq(post_silence_us(post), POST_WEDGED_US);
+    post_beat(post, post_now_us);
+    cr_expect_eq(post_silence_us(post), 0);
+    post_free(post);
+}
+
+Test(post, wish_times_out_when_no_loop_answers_and_closing_wakes)
+{
+    struct post *post = post_new(post_clock);
+    struct snapshot *snapshot = NULL;
+    cr_expect_eq(post_get(post, 0, 20000, &snapshot), PEN_ERR_TIMEOUT);
+    post_close(post);
+    cr_expect_eq(post_get(post, 0, 20000, &snapshot), PEN_ERR_CANCELLED);
+    cr_expect_not(post_sleep(post, 10000000));
+    post_free(post);
+}
+
+Test(post, snapshot_is_shared_while_it_is_fresh)
+{
+    struct desk *desk = desk_with_worker();
+    struct post *post = post_new(desk->broker.clock);
+    struct snapshot *first = NULL, *second = NULL;
+    cr_expect_eq(post_get(post, 0, 1000, &first), PEN_ERR_TIMEOUT, "the wish is made");
+    post_serve(post, &desk->broker);
+    cr_assert_eq(post_get(post, 100000, 1000, &first), PEN_OK);
+    cr_assert_eq(post_get(post, 100000, 1000, &second), PEN_OK);
+    cr_expect_eq(first, second);
+    post_release(post, second);
+    desk_wait(desk, 200000);
+    cr_expect_eq(post_get(post, 100000, 1000, &second), PEN_ERR_TIMEOUT, "too old");
+    post_serve(post, &desk->broker);
+    cr_assert_eq(post_get(post, 100000, 1000, &second), PEN_OK);
+    cr_expect_neq(first, second);
+    post_release(post, first);
+    post_release(post, second);
+    post_free(post);
+    desk_free(desk);
+}
