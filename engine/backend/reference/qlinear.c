@@ -38,6 +38,43 @@ static void quantised_block(struct rt_value *y, const struct affine *a, int64_t 
     store_f64(y->data, y->dtype, first, step, n, items);
 }
 
+/* Sums in fixed point: y = (a * ma + b * mb + bias) >> shift, multipliers of at most 21 bits. Source: XNNPACK's qs8 and qu8 vadd, which TFLite runs. */
+struct fixed_add {
+    int64_t a, b, bias;
+    int shift;
+    double y_zero;
+};
+
+static bool fixed_add_of(const struct affine *a, const struct affine *b, const struct affine *y, struct fixed_add *ret)
+{
+    float sa = (float)a->scale / (float)y->scale, sb = (float)b->scale / (float)y->scale;
+    float largest = fmaxf(fabsf(sa), fabsf(sb));
+    if (!(largest > 0.0f) || !isfinite(largest)) {
+        return false;
+    }
+    ret->shift = 20 - ilogbf(largest);
+    if (ret->shift < 1 || ret->shift > 40) {
+        return false;
+    }
+    ret->a = lrintf(ldexpf(sa, ret->shift));
+    ret->b = lrintf(ldexpf(sb, ret->shift));
+    ret->bias = (INT64_C(1) << (ret->shift - 1)) - ret->a * (int64_t)a->zero - ret->b * (int64_t)b->zero;
+    ret->y_zero = y->zero;
+    return true;
+}
+
+/* p and q hold integers; the result goes to p. */
+static void fixed_add_block(const struct fixed_add *f, enum pen_dtype dtype, double *p, const double *q, int64_t n)
+{
+    double low, high;
+    quantise_range(dtype, &low, &high);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t sum = (f->bias + (int64_t)p[i] * f->a + (int64_t)q[i] * f->b) >> f->shift;
+        double y = (double)sum + f->y_zero;
+        p[i] = y < low ? low : y > high ? high : y;
+    }
+}
+
 /* a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero */
 enum pen_status kernel_qlinear_binary(struct kernel_call *k)
 {
@@ -48,12 +85,21 @@ enum pen_status kernel_qlinear_binary(struct kernel_call *k)
     struct broadcast w;
     double p[ELEMENT_BLOCK], q[ELEMENT_BLOCK];
     int64_t first, n;
+    struct fixed_add fixed;
+    bool integers = adds && node_int(k->n, ATTR_fixed_point, 0) != 0 && fixed_add_of(&a, &b, &y, &fixed);
     two.in = pair;
     enum pen_status status = broadcast_init(&two, 0, 2, &w);
     if (status == PEN_OK) {
         status = kernel_output(k, 0, k->in[0].dtype, &w.shape);
     }
     while (status == PEN_OK && broadcast_next(&w, &first, &n)) {
+        if (integers) {
+            load_f64(w.in[0].v->data, w.in[0].v->dtype, w.in[0].offset, w.in[0].step, n, p);
+            load_f64(w.in[1].v->data, w.in[1].v->dtype, w.in[1].offset, w.in[1].step, n, q);
+            fixed_add_block(&fixed, k->out[0].dtype, p, q, n);
+            store_f64(k->out[0].data, k->out[0].dtype, first, 1, n, p);
+            continue;
+        }
         real_block(w.in[0].v, &a, w.in[0].offset, w.in[0].step, n, p);
         real_block(w.in[1].v, &b, w.in[1].offset, w.in[1].step, n, q);
         for (int64_t i = 0; i < n; i++) {

@@ -50,7 +50,14 @@ static uint32_t quantised_binary(struct call *c, enum op op)
     lite_affine(c, lite_tensor(c, 0), &in[1], &in[2]);
     lite_affine(c, lite_tensor(c, 1), &in[4], &in[5]);
     lite_affine(c, lite_result(c, 0), &in[6], &in[7]);
-    return build_op(c->b, op, in, 8);
+    if (op == OP_Sub) {
+        in[4] = build_f32_scalar(c->b, -lite_tensor(c, 1)->quant.scale[0]);
+        op = OP_QLinearAdd;
+    }
+    uint32_t y = build_op(c->b, op, in, 8);
+    if (op == OP_QLinearAdd)
+        build_int(c->b, ATTR_fixed_point, 1);
+    return y;
 }
 
 void lower_binary(struct call *c)
@@ -62,8 +69,8 @@ void lower_binary(struct call *c)
         build_stop(c->b, PEN_ERR_CORRUPT, "it lacks its second input");
         return;
     }
-    if ((op == OP_Add || op == OP_Mul) && both_quantised(c) && lite_quantised(c, 1)) {
-        uint32_t y = quantised_binary(c, op == OP_Add ? OP_QLinearAdd : OP_QLinearMul);
+    if ((op == OP_Add || op == OP_Mul || op == OP_Sub) && both_quantised(c) && lite_quantised(c, 1)) {
+        uint32_t y = quantised_binary(c, op == OP_Add ? OP_QLinearAdd : op == OP_Mul ? OP_QLinearMul : OP_Sub);
         lite_give(c, 0, lite_clamp(c, y, act));
         return;
     }

@@ -413,6 +413,16 @@ void lower_batch_to_space(struct call *c)
     moved_give(c, 0, tf_batch_to_space(c->b, x, lite_in(c, 1), lite_in(c, 2), lite_tensor(c, 0)->shape.rank));
 }
 
+/* On the integers themselves, halves upwards, as the runtime's fixed-point kernel rounds: the mean of integers needs no scale. */
+static uint32_t resize_integers(struct call *c, bool corners, bool half)
+{
+    struct build *b = c->b;
+    uint32_t x = build_cast(b, lite_in(c, 0), PEN_DTYPE_F32);
+    uint32_t y = tf_resize(b, x, lite_in(c, 1), false, corners, half);
+    return build_cast(b, build_1(b, OP_Floor, build_2(b, OP_Add, y, build_f32_scalar(b, 0.5f))),
+                      lite_tensor(c, 0)->dtype);
+}
+
 void lower_resize(struct call *c)
 {
     bool nearest = tflite_row_find(c->code)->op == 1;
@@ -420,6 +430,8 @@ void lower_resize(struct call *c)
     bool corners = fb_bool(&c->options, first, false), half = fb_bool(&c->options, first + 1, false);
     if (nearest)
         moved_give(c, 0, tf_resize(c->b, moved_in(c, 0), lite_in(c, 1), true, corners, half));
+    else if (lite_quantised(c, 0) && moves(c, 0))
+        lite_give(c, 0, resize_integers(c, corners, half));
     else
         lite_give_real(c, 0, tf_resize(c->b, lite_real(c, 0), lite_in(c, 1), false, corners, half));
 }
