@@ -1,5 +1,7 @@
 /* catalog.c - folders to models, with one sentence for each that cannot be served. */
 #include "catalog.h"
+
+#include "deadline.h"
 #include "logline.h"
 
 #include <dirent.h>
@@ -13,17 +15,31 @@
 #define PATH_BYTES   4096
 #define FOLDER_BYTES 3072 /* leaves room for a version and a file */
 
-struct catalog_entry {
-    char *name, *path;
-    uint64_t version;
-    struct config config;
-};
+static uint64_t text_hash(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+/* True when it was told before; notes it otherwise. */
+static bool told(struct catalog_seen *seen, const char *name, uint64_t version, const char *text)
+{
+    uint64_t hash = text_hash(text_hash(0xcbf29ce484222325u ^ version, name), text);
+    for (size_t i = 0; seen && i < seen->count && i < CATALOG_SEEN_MAX; i++)
+        if (seen->failures[i] == hash)
+            return true;
+    if (seen)
+        seen->failures[seen->count++ % CATALOG_SEEN_MAX] = hash;
+    return false;
+}
 
 static void failed(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
 {
     catalog->failed++;
-    log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
-              pen_status_name(error->status), error->text);
+    if (!told(catalog->seen, name, version, error->text))
+        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
+                  pen_status_name(error->status), error->text);
 }
 
 /* "12" -> 12; 0 for anything else (versions start at 1, "007" and "1x" are no versions). */
@@ -68,6 +84,31 @@ static size_t versions_list(const char *folder, uint64_t *versions, size_t room)
     return count;
 }
 
+static uint64_t file_stamp(uint64_t hash, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return hash;
+    const uint64_t words[] = {(uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec, (uint64_t)info.st_size,
+                              (uint64_t)info.st_ino};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        hash = ((hash ^ words[i]) * 0x9e3779b97f4a7c15u) ^ hash >> 29;
+    return hash;
+}
+
+/* Of all that an entry is made from; never 0. */
+static uint64_t entry_stamp(const char *folder, const char *name, uint64_t version)
+{
+    char path[PATH_BYTES];
+    uint64_t hash = text_hash(0xcbf29ce484222325u ^ version, name);
+    snprintf(path, sizeof path, "%.3072s/config.json", folder);
+    hash = file_stamp(hash, path);
+    snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/config.json", folder, version);
+    hash = file_stamp(hash, path);
+    snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/model.onnx", folder, version);
+    return file_stamp(hash, path) | 1;
+}
+
 static enum pen_status entry_add(struct catalog *catalog, const char *folder, const char *name, uint64_t version,
                                  struct config *config, struct pen_error *reterr)
 {
@@ -84,7 +125,11 @@ static enum pen_status entry_add(struct catalog *catalog, const char *folder, co
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/model.onnx", folder, version);
     struct catalog_entry *entry = &catalog->entries[catalog->entries_count];
-    *entry = (struct catalog_entry){.name = strdup(name), .path = strdup(path), .version = version, .config = *config};
+    *entry = (struct catalog_entry){.name = strdup(name),
+                                    .path = strdup(path),
+                                    .version = version,
+                                    .stamp = entry_stamp(folder, name, version),
+                                    .config = *config};
     if (!entry->name || !entry->path) {
         free(entry->name);
         free(entry->path);
@@ -204,8 +249,16 @@ static int visible(const struct dirent *item)
 enum pen_status catalog_scan(const char *folder, const char *const *choices, size_t choices_count,
                              struct catalog *catalog, struct pen_error *reterr)
 {
+    return catalog_rescan(folder, choices, choices_count, NULL, catalog, reterr);
+}
+
+enum pen_status catalog_rescan(const char *folder, const char *const *choices, size_t choices_count,
+                               struct catalog_seen *seen, struct catalog *catalog, struct pen_error *reterr)
+{
     struct dirent **items = NULL;
-    *catalog = (struct catalog){0};
+    memset(catalog, 0, sizeof *catalog);
+    catalog->seen = seen;
+    pthread_mutex_init(&catalog->lock, NULL);
     int count = scandir(folder, &items, visible, alphasort);
     if (count < 0)
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "cannot read the folder of models '%.512s': %s", folder,
@@ -252,39 +305,50 @@ static enum pen_status kind_check(const struct config *config, const struct pen_
     return PEN_OK;
 }
 
-static void entry_load(struct catalog *catalog, struct catalog_entry *entry, struct pen_engine *engine)
+enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
+                                   struct pen_error *reterr)
 {
-    struct pen_error error = {0};
-    struct served *served = NULL;
-    if (known(catalog, entry->name, entry->version))
-        return; /* chosen twice */
-    enum pen_status status = kind_check(&entry->config, engine, &error);
+    enum pen_status status = kind_check(&entry->config, engine, reterr);
     if (status == PEN_OK)
-        status = served_new(engine, entry->name, entry->version, entry->path, &entry->config, &served, &error);
+        status = served_new(engine, entry->name, entry->version, entry->path, &entry->config, ret_served, reterr);
     if (status == PEN_OK)
-        catalog->models[catalog->count++] = served;
-    else
-        failed(catalog, entry->name, entry->version, &error);
+        (*ret_served)->stamp = entry->stamp;
+    return status;
+}
+
+static enum pen_status models_room(struct catalog *catalog, struct pen_error *reterr)
+{
+    if (!catalog->models)
+        catalog->models = calloc(CATALOG_MODELS_MAX, sizeof *catalog->models);
+    return catalog->models ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
 }
 
 enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine, bool (*stop)(void),
                              struct pen_error *reterr)
 {
-    catalog->models = calloc(catalog->entries_count ? catalog->entries_count : 1, sizeof *catalog->models);
-    if (!catalog->models)
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
-    for (size_t i = 0; i < catalog->entries_count && !(stop && stop()); i++)
-        entry_load(catalog, &catalog->entries[i], engine);
-    return PEN_OK;
+    enum pen_status status = models_room(catalog, reterr);
+    for (size_t i = 0; status == PEN_OK && i < catalog->entries_count && !(stop && stop()); i++) {
+        struct catalog_entry *entry = &catalog->entries[i];
+        struct served *served = NULL, *replaced = NULL;
+        struct pen_error error = {0};
+        if (known(catalog, entry->name, entry->version))
+            continue; /* chosen twice */
+        if (catalog_entry_load(entry, engine, &served, &error) == PEN_OK)
+            status = catalog_add(catalog, served, &replaced, reterr);
+        else
+            failed(catalog, entry->name, entry->version, &error);
+        if (status != PEN_OK)
+            served_free(served);
+    }
+    return status;
 }
 
 void catalog_remove(struct catalog *catalog, size_t index)
 {
-    served_free(catalog->models[index]);
-    catalog->count--;
+    struct served *served = catalog->models[index];
+    catalog_take_out(catalog, served);
+    served_free(served);
     catalog->failed++;
-    for (size_t i = index; i < catalog->count; i++)
-        catalog->models[i] = catalog->models[i + 1];
 }
 
 void catalog_fini(struct catalog *catalog)
@@ -298,7 +362,16 @@ void catalog_fini(struct catalog *catalog)
     }
     free(catalog->models);
     free(catalog->entries);
-    *catalog = (struct catalog){0};
+    pthread_mutex_destroy(&catalog->lock);
+    memset(catalog, 0, sizeof *catalog);
+    pthread_mutex_init(&catalog->lock, NULL); /* so that a second fini is fine */
+}
+
+static bool better(const struct served *served, const struct served *best)
+{
+    if (!best || served->withdrawn != best->withdrawn)
+        return !best || best->withdrawn;
+    return served->version > best->version;
 }
 
 struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version)
@@ -306,10 +379,65 @@ struct served *catalog_find(const struct catalog *catalog, const char *name, uin
     struct served *best = NULL;
     for (size_t i = 0; i < catalog->count; i++) {
         struct served *served = catalog->models[i];
-        if (strcmp(served->name, name) != 0 || (version != 0 && served->version != version))
-            continue;
-        if (!best || served->version > best->version)
+        if (strcmp(served->name, name) == 0 && (version == 0 || served->version == version) && better(served, best))
             best = served;
     }
     return best;
+}
+
+/* ---- while slots serve --------------------------------------------------------------------------------------------------------- */
+
+struct served *catalog_take(struct catalog *catalog, const char *name, uint64_t version)
+{
+    pthread_mutex_lock(&catalog->lock);
+    struct served *served = catalog_find(catalog, name, version);
+    if (served)
+        atomic_fetch_add(&served->users, 1);
+    pthread_mutex_unlock(&catalog->lock);
+    if (served)
+        atomic_store_explicit(&served->used_us, clock_now_us(), memory_order_relaxed);
+    return served;
+}
+
+static size_t place_of(const struct catalog *catalog, const struct served *served)
+{
+    size_t i = 0;
+    while (i < catalog->count &&
+           (catalog->models[i]->version != served->version || strcmp(catalog->models[i]->name, served->name) != 0))
+        i++;
+    return i;
+}
+
+enum pen_status catalog_add(struct catalog *catalog, struct served *served, struct served **ret_replaced,
+                            struct pen_error *reterr)
+{
+    enum pen_status status = models_room(catalog, reterr);
+    size_t place = place_of(catalog, served);
+    if (status == PEN_OK && place == CATALOG_MODELS_MAX)
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a worker serves at most %u models", CATALOG_MODELS_MAX);
+    if (status != PEN_OK)
+        return status;
+    if (served->outputs_count > atomic_load(&catalog->outputs_most))
+        atomic_store(&catalog->outputs_most, served->outputs_count);
+    pthread_mutex_lock(&catalog->lock);
+    if (place < catalog->count)
+        *ret_replaced = catalog->models[place];
+    else
+        catalog->count++;
+    catalog->models[place] = served;
+    pthread_mutex_unlock(&catalog->lock);
+    return PEN_OK;
+}
+
+void catalog_take_out(struct catalog *catalog, struct served *served)
+{
+    pthread_mutex_lock(&catalog->lock);
+    size_t place = 0;
+    while (place < catalog->count && catalog->models[place] != served)
+        place++;
+    if (place < catalog->count)
+        catalog->count--;
+    for (; place < catalog->count; place++)
+        catalog->models[place] = catalog->models[place + 1];
+    pthread_mutex_unlock(&catalog->lock);
 }

@@ -4,23 +4,42 @@
  * Two steps, because what the configs say (instance_group) decides how the engine is opened: scan reads folders and configs, load reads models.
  * What cannot be served is logged (evt=model_failed, one sentence) and counted; the rest serves.
  *
- * Ownership: owns its models. Threads: one-at-a-time while it is built, immutable afterwards.
+ * Ownership: owns its models. Threads: one-at-a-time while it is built; then as each function says.
  */
 #ifndef CATALOG_H
 #define CATALOG_H
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "served.h"
 
 #define CATALOG_MODELS_MAX 256u
 
-struct catalog_entry; /* a model found, not yet loaded */
+/* A model found, not yet loaded. */
+struct catalog_entry {
+    char *name, *path;
+    uint64_t version;
+    uint64_t stamp; /* changes with the files: model.onnx and both places of config.json */
+    struct config config;
+};
+
+/* What a scan has complained about, so that the next one does not say it again. */
+#define CATALOG_SEEN_MAX 128u
+struct catalog_seen {
+    uint64_t failures[CATALOG_SEEN_MAX];
+    size_t count;
+};
 
 struct catalog {
-    struct served **models;
+    struct served **models; /* [count] of CATALOG_MODELS_MAX */
     size_t count;
     size_t failed;
     struct catalog_entry *entries;
     size_t entries_count, entries_room;
+    pthread_mutex_t lock;       /* models and count, once slots look things up while the watch changes them */
+    atomic_size_t outputs_most; /* of any model that was ever in it */
+    struct catalog_seen *seen;  /* NULL = every complaint is logged */
 };
 
 /*
@@ -28,6 +47,9 @@ struct catalog {
  */
 enum pen_status catalog_scan(const char *folder, const char *const *choices, size_t choices_count,
                              struct catalog *catalog, struct pen_error *reterr);
+/* The same while serving: complaints that `seen` holds are not repeated. */
+enum pen_status catalog_rescan(const char *folder, const char *const *choices, size_t choices_count,
+                               struct catalog_seen *seen, struct catalog *catalog, struct pen_error *reterr);
 
 /* The largest instance_group count of what was found; at least 1. */
 uint32_t catalog_instances(const struct catalog *catalog);
@@ -35,12 +57,24 @@ uint32_t catalog_instances(const struct catalog *catalog);
 /* Loads what scan found. `stop` (may be NULL) is asked between models: true ends the loading early. */
 enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine, bool (*stop)(void),
                              struct pen_error *reterr);
-/* Takes a model that cannot be warmed out again. */
+/* Takes a model that cannot be warmed out again, and frees it. */
 void catalog_remove(struct catalog *catalog, size_t index);
+/* Loads one entry; its config is taken over. */
+enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
+                                   struct pen_error *reterr);
 
 void catalog_fini(struct catalog *catalog);
 
-/* version 0 = the highest there is. NULL when there is none. */
+/* version 0 = the highest there is, of those that are offered when there are any. NULL when there is none. */
 struct served *catalog_find(const struct catalog *catalog, const char *name, uint64_t version);
+
+/* ---- while slots serve. Threads: any ---- */
+
+/* catalog_find for a job: the model stays until served_release. */
+struct served *catalog_take(struct catalog *catalog, const char *name, uint64_t version);
+/* Keeps the model. One of the same name and version leaves the catalog for it, and is the caller's to free when nobody uses it. */
+enum pen_status catalog_add(struct catalog *catalog, struct served *served, struct served **ret_replaced,
+                            struct pen_error *reterr);
+void catalog_take_out(struct catalog *catalog, struct served *served); /* it is the caller's from now on */
 
 #endif

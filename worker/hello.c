@@ -148,12 +148,15 @@ static void offers_fill(struct hello *hello, const struct hello_facts *facts)
     size_t count = facts->catalog->count;
     Penstock__ModelOffer **list = take(hello, count, sizeof *list);
     Penstock__ModelOffer *offers = take(hello, count, sizeof *offers);
+    size_t offered = 0;
     for (size_t i = 0; list && offers && i < count; i++) {
+        if (facts->catalog->models[i]->withdrawn)
+            continue;
         offer_fill(hello, facts, facts->catalog->models[i], &offers[i]);
-        list[i] = &offers[i];
+        list[offered++] = &offers[i];
     }
     hello->message.models = list;
-    hello->message.n_models = count;
+    hello->message.n_models = offered;
 }
 
 /* What the engine found out, and the libraries of the worker itself. */
@@ -242,10 +245,11 @@ static size_t running_list(const struct held *held, const struct reply *unsent, 
     return count;
 }
 
-static enum pen_status pack(const Penstock__WorkerHello *message, zmq_msg_t *ret_frame, struct pen_error *reterr)
+static enum pen_status pack(const ProtobufCMessage *message, enum frame_type type, zmq_msg_t *ret_frame,
+                            struct pen_error *reterr)
 {
-    struct envelope env = envelope_make(FRAME_WORKER_HELLO);
-    size_t bytes = penstock__worker_hello__get_packed_size(message);
+    struct envelope env = envelope_make(type);
+    size_t bytes = protobuf_c_message_get_packed_size(message);
     if (bytes > FRAME_CONTROL_BYTES_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
                              "the hello has %zu bytes, at most %u can travel: serve fewer models", bytes,
@@ -254,7 +258,7 @@ static enum pen_status pack(const Penstock__WorkerHello *message, zmq_msg_t *ret
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
     env.meta_bytes = (uint32_t)bytes;
     envelope_encode(&env, zmq_msg_data(ret_frame));
-    penstock__worker_hello__pack(message, (uint8_t *)zmq_msg_data(ret_frame) + FRAME_ENVELOPE_BYTES);
+    protobuf_c_message_pack(message, (uint8_t *)zmq_msg_data(ret_frame) + FRAME_ENVELOPE_BYTES);
     return PEN_OK;
 }
 
@@ -271,11 +275,19 @@ enum pen_status hello_frame(struct hello *hello, const struct held *held, const 
             pointers[i] = &jobs[i];
         hello->message.running = pointers;
         hello->message.n_running = count;
-        status = pack(&hello->message, ret_frame, reterr);
+        status = pack(&hello->message.base, FRAME_WORKER_HELLO, ret_frame, reterr);
         hello->message.running = NULL;
         hello->message.n_running = 0;
     }
     free(jobs);
     free(pointers);
     return status;
+}
+
+enum pen_status hello_update_frame(const struct hello *hello, zmq_msg_t *ret_frame, struct pen_error *reterr)
+{
+    Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
+    update.models = hello->message.models;
+    update.n_models = hello->message.n_models;
+    return pack(&update.base, FRAME_WORKER_UPDATE, ret_frame, reterr);
 }

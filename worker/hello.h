@@ -1,8 +1,8 @@
 /*
  * hello.h - the first message on every connection: who this worker is, what it can do, what it still holds.
  *
- * Built once after warm-up; only the list of held jobs changes. Ownership: owns its arena; borrows catalog, engine and options for its life.
- * Threads: owner - the network thread.
+ * Built after warm-up, and anew when the models change; only the list of held jobs changes in between. Ownership: owns its arena and copies of all
+ * texts. Threads: one-at-a-time.
  */
 #ifndef HELLO_H
 #define HELLO_H
@@ -34,5 +34,8 @@ void hello_free(struct hello *hello); /* NULL is fine */
 /* Packs the hello into `ret_frame` (initialised here, the caller sends or closes it); unsent replies count as held, too. */
 enum pen_status hello_frame(struct hello *hello, const struct held *held, const struct reply *unsent,
                             zmq_msg_t *ret_frame, struct pen_error *reterr);
+
+/* The list of models alone, as a WORKER_UPDATE. */
+enum pen_status hello_update_frame(const struct hello *hello, zmq_msg_t *ret_frame, struct pen_error *reterr);
 
 #endif

@@ -58,6 +58,8 @@ void link_fini(struct link *link, int linger_ms)
     socket_close(link, linger_ms);
     while (link->unsent)
         unsent_drop_first(link);
+    hello_free(link->hello);
+    link->hello = NULL;
 }
 
 /* ---- connecting -------------------------------------------------------------------------------------------------------------------- */
@@ -108,6 +110,7 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
 enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
     socket_close(link, 0);
+    link->pings = link->pongs = 0;
     link->socket = socket_new(link);
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
@@ -267,6 +270,30 @@ void link_send(struct link *link, enum frame_type type)
 {
     struct envelope env = envelope_make(type);
     send_frame(link, &env, NULL);
+}
+
+uint64_t link_ping(struct link *link)
+{
+    link_send(link, FRAME_PING);
+    return ++link->pings;
+}
+
+void link_hello_replace(struct link *link, struct hello *hello)
+{
+    hello_free(link->hello);
+    link->hello = hello;
+}
+
+void link_update(struct link *link)
+{
+    zmq_msg_t frame;
+    struct pen_error error = {0};
+    if (hello_update_frame(link->hello, &frame, &error) != PEN_OK) {
+        log_event(LOG_ERROR, "update_failed", "error=%s", error.text);
+        return;
+    }
+    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
+        zmq_msg_close(&frame);
 }
 
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us)

@@ -26,7 +26,7 @@ struct link {
     void *socket;
     const struct options *options;
     const struct identity *identity;
-    struct hello *hello;
+    struct hello *hello; /* owned */
     struct held *held;
     struct stats *stats;
     enum link_state state;
@@ -35,11 +35,13 @@ struct link {
     uint64_t max_frame_bytes;           /* of what the broker takes; 0 = not said */
     uint64_t broker_uuid;
     uint64_t hello_us, received_us, beat_us; /* when it was last sent, received, sent */
+    uint64_t pings, pongs;                   /* on this connection: they come back in order */
     uint64_t complained_us;                  /* of a broker that does not answer */
     struct reply *unsent, *unsent_last;      /* oldest first */
     size_t unsent_bytes;
 };
 
+/* Takes `hello` over. */
 void link_init(struct link *link, void *zmq, const struct options *options, const struct identity *identity,
                struct hello *hello, struct held *held, struct stats *stats);
 void link_fini(struct link *link, int linger_ms); /* drops what was not sent */
@@ -56,6 +58,10 @@ void link_version(struct link *link, const char *text);
 void link_reply(struct link *link, struct reply *reply);
 /* An envelope without meta: DRAIN, PING, PONG, GOODBYE. */
 void link_send(struct link *link, enum frame_type type);
+uint64_t link_ping(
+    struct link *link); /* a PING: the broker has read all before it when link->pongs reaches the number given */
+void link_hello_replace(struct link *link, struct hello *hello); /* takes it over; says nothing */
+void link_update(struct link *link); /* the models of the hello, to a broker that knows us */
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);
 
 /* Reconnects after silence. */

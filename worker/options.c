@@ -40,6 +40,8 @@ static const struct setting table[] = {
      "end the process when a run goes on this long past its deadline (or start, without one); 0 = off"},
     {"spin", SETTING_DURATION, offsetof(struct options, spin_us), "50us", "us", 0, 1000000, NULL,
      "busy wait before sleeping, where there is more than one processor; 0 = off"},
+    {"watch", SETTING_DURATION, offsetof(struct options, watch_us), "0", "us", 0, 3600000000, NULL,
+     "look at the folder of models this often: load what is new, unload what has gone; 0 = only at start"},
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
      "run in a child process that is started again when it crashes"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",

@@ -95,7 +95,7 @@ static void on_welcome(struct serve *serve, struct message *message, uint64_t no
     link_welcome(serve->link, &message->env, message->meta, now_us);
     if (serve->draining && !before && serve->link->state == LINK_SERVING) {
         link_send(serve->link, FRAME_DRAIN); /* a new connection does not know yet */
-        link_send(serve->link, FRAME_PING);
+        serve->drain_ping = link_ping(serve->link);
     }
 }
 
@@ -110,7 +110,7 @@ static void on_pong(struct serve *serve, struct message *message, uint64_t now_u
 {
     (void)message;
     (void)now_us;
-    serve->barrier_passed = serve->draining; /* nothing else here sends PING */
+    serve->link->pongs++;
 }
 
 static void on_resume(struct serve *serve, struct message *message, uint64_t now_us)
@@ -129,7 +129,8 @@ static void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
     notify_send("STOPPING=1\nSTATUS=draining: %zu jobs are still held", serve->held->jobs);
     if (serve->link->state == LINK_SERVING) {
         link_send(serve->link, FRAME_DRAIN);
-        link_send(serve->link, FRAME_PING); /* its PONG comes behind every dispatch sent before the DRAIN was read */
+        serve->drain_ping =
+            link_ping(serve->link); /* its PONG comes behind all that was sent before the DRAIN was read */
     }
 }
 
@@ -231,7 +232,8 @@ static void watch(struct serve *serve, uint64_t now_us)
 
 static bool barrier_over(const struct serve *serve, uint64_t now_us)
 {
-    return serve->barrier_passed || serve->link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
+    bool read = serve->drain_ping != 0 && serve->link->pongs >= serve->drain_ping;
+    return read || serve->link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
 }
 
 /* Returns -1 to go on, else the exit code. */
@@ -270,6 +272,8 @@ static int tick(struct serve *serve, uint64_t now_us)
     if (now_us >= link_beat_due_us(serve->link))
         beat(serve, now_us);
     watch(serve, now_us);
+    if (!serve->draining)
+        update_tick(&serve->update, serve->link, serve->held, now_us);
     if (now_us >= serve->alive_us) {
         notify_send("WATCHDOG=1");
         serve->alive_us = now_us + serve->alive_step_us;

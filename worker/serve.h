@@ -8,6 +8,7 @@
 
 #include "link.h"
 #include "spin.h"
+#include "update.h"
 
 struct serve {
     struct link *link;
@@ -21,11 +22,12 @@ struct serve {
     const struct options *options;
     const struct identity *identity;
     struct spin spin;
+    struct update update;
 
-    bool draining;                    /* asked to, by a signal or by the broker */
-    bool drained;                     /* goodbye is said */
-    bool barrier_passed;              /* the broker has read our DRAIN: no dispatch is on its way any more */
-    uint64_t drain_us;                /* when it began */
+    bool draining;       /* asked to, by a signal or by the broker */
+    bool drained;        /* goodbye is said */
+    uint64_t drain_ping; /* when its PONG is there the broker has read our DRAIN: no dispatch is on its way any more */
+    uint64_t drain_us;   /* when it began */
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that this loop turns, and how often */
 };
 

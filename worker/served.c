@@ -1,6 +1,9 @@
 /* served.c - from a file to what the worker can promise about it. */
 #include "served.h"
 
+#include "logline.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +172,9 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     served->config = *config;
     config_init(config);
 
-    enum pen_status status = pen_model_load(engine, path, &served->model, reterr);
+    served->path = strdup(path);
+    enum pen_status status = served->path ? pen_model_load(engine, path, &served->model, reterr)
+                                          : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
     if (status == PEN_OK)
         status = signature_build(served, reterr);
     if (status == PEN_OK)
@@ -195,6 +200,23 @@ void served_free(struct served *served)
     free(served->seats);
     pen_model_free(served->model);
     free(served->inputs);
+    free(served->path);
     config_fini(&served->config);
     free(served);
+}
+
+void served_release(struct served *served)
+{
+    atomic_fetch_sub_explicit(&served->users, 1, memory_order_release);
+}
+
+void served_log(const struct served *served, uint64_t took_us)
+{
+    char digest[DIGEST_TEXT_BYTES];
+    const struct warm_time *one = served->warm_count > 0 ? &served->warm[0] : NULL;
+    log_event(LOG_INFO, "model_ready",
+              "model=%s version=%" PRIu64 " digest=%s placement=%s max_batch_size=%u cold_us=%" PRIu64
+              " warm_us=%" PRIu64 " took_us=%" PRIu64,
+              served->name, served->version, digest_text(served->digest, digest), pen_model_placement(served->model),
+              served->max_batch_size, one ? one->cold_us : 0, one ? one->warm_us : 0, took_us);
 }

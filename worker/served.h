@@ -7,6 +7,8 @@
 #ifndef SERVED_H
 #define SERVED_H
 
+#include <stdatomic.h>
+
 #include "config.h"
 #include "digest.h"
 #include "penstock/engine.h"
@@ -42,7 +44,12 @@ struct served {
     bool warmed;
     struct warm_time warm[SNAP_WARM_MAX];
     size_t warm_count;
-    struct seat *seats; /* [seats_count], by slot; each is only that slot's once it serves */
+    char *path;
+    uint64_t stamp;               /* of the files it was loaded from; 0 = not known */
+    atomic_bool withdrawn;        /* not offered any more; only the watch writes it */
+    atomic_uint users;            /* tasks that hold it: served_release */
+    atomic_uint_fast64_t used_us; /* when the last one took it */
+    struct seat *seats;           /* [seats_count], by slot; each is only that slot's once it serves */
     uint32_t seats_count;
 };
 
@@ -50,6 +57,12 @@ struct served {
 enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t version, const char *path,
                            struct config *config, struct served **ret_served, struct pen_error *reterr);
 void served_free(struct served *served); /* NULL is fine */
+
+/* Ends what catalog_take began. Threads: any. */
+void served_release(struct served *served);
+
+/* evt=model_ready, with the time that loading and warming took . */
+void served_log(const struct served *served, uint64_t took_us);
 
 /* Index of the input or output of that name, -1 when there is none. */
 int served_input(const struct served *served, const char *name);

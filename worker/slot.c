@@ -46,11 +46,7 @@ static void die_without_memory(void)
 
 static void reply_open(struct slot *slot, size_t jobs)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < slot->context.catalog->count; i++) {
-        size_t outputs = slot->context.catalog->models[i]->outputs_count;
-        most = outputs > most ? outputs : most;
-    }
+    size_t most = atomic_load(&slot->context.catalog->outputs_most);
     slot->reply = reply_new(jobs, jobs * (1 + most));
     if (!slot->reply)
         die_without_memory();
@@ -364,6 +360,8 @@ static void dispatch_run(struct slot *slot, struct dispatch *dispatch)
         done += batch.count;
         batch_run(slot, &batch);
     }
+    for (size_t i = 0; i < count; i++)
+        task_close(&slot->tasks[i]);
     reply_push(slot, dispatch); /* the dispatch may be gone from here on */
 }
 

@@ -17,7 +17,7 @@ struct slot;
 
 /* What a slot works with. Borrowed for its life. */
 struct slot_context {
-    const struct catalog *catalog;
+    struct catalog *catalog;
     struct handoff *handoff;
     struct outbox *outbox;
     struct stats *stats;

@@ -159,10 +159,10 @@ static enum pen_status tensors_open(struct task *task, struct meta_arena *arena,
     return status == PEN_OK ? digest_make(task, arena, meta, tensors, reterr) : status;
 }
 
-static enum pen_status model_find(struct task *task, const struct catalog *catalog, const Penstock__JobMeta *meta,
+static enum pen_status model_find(struct task *task, struct catalog *catalog, const Penstock__JobMeta *meta,
                                   struct pen_error *reterr)
 {
-    task->served = catalog_find(catalog, meta->model, meta->version);
+    task->served = catalog_take(catalog, meta->model, meta->version);
     if (task->served)
         return PEN_OK;
     if (meta->version != 0)
@@ -171,7 +171,7 @@ static enum pen_status model_find(struct task *task, const struct catalog *catal
     return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "this worker has no model '%.255s'", meta->model);
 }
 
-enum pen_status task_open(const struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
+enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
                           struct job *job, struct task *ret_task, struct pen_error *reterr)
 {
     *ret_task = (struct task){.job = job};
@@ -188,7 +188,16 @@ enum pen_status task_open(const struct catalog *catalog, struct meta_arena *aren
         status = outputs_choose(ret_task, meta, reterr);
     if (status == PEN_OK)
         status = parameters_read(ret_task, meta, reterr);
+    if (status != PEN_OK)
+        task_close(ret_task);
     return status;
+}
+
+void task_close(struct task *task)
+{
+    if (task->served)
+        served_release(task->served);
+    task->served = NULL;
 }
 
 bool task_joins(const struct task *a, const struct task *b)

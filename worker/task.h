@@ -15,7 +15,7 @@
 
 struct task {
     struct job *job;
-    const struct served *served;
+    struct served *served;     /* the task holds it: served_release */
     struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they travelled */
     uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
     uint64_t outputs;          /* bit i: output i is wanted */
@@ -27,10 +27,12 @@ struct task {
 
 /*
  * Opens `job` of `dispatch`. On failure the status is the job's typed answer: NOT_FOUND (model, input, output), SHAPE, DTYPE, CORRUPT, TOO_LARGE,
- * INVALID; *ret_task is undefined then.
+ * INVALID; *ret_task is undefined then. A task that was opened is closed with task_close.
  */
-enum pen_status task_open(const struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
+enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
                           struct job *job, struct task *ret_task, struct pen_error *reterr);
+
+void task_close(struct task *task);
 
 /* May both run in one batch: same model, same dims but for the batch? */
 bool task_joins(const struct task *a, const struct task *b);

@@ -9,6 +9,7 @@
 #include "signals.h"
 #include "version.h"
 #include "warmup.h"
+#include "watch.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -36,7 +37,9 @@ struct worker {
     struct inbox *inbox;
     struct slot **slots; /* [slots], filled as far as they exist */
     uint32_t slots_count;
-    struct hello *hello;
+    struct hello_facts facts;
+    struct hello *hello; /* the link's once there is one */
+    struct watch *watch;
     void *zmq;
     struct link link;
 };
@@ -113,25 +116,15 @@ static int models_load(struct worker *worker)
 
 /* ---- warm-up ----------------------------------------------------------------------------------------------------------------------- */
 
-static void model_log(const struct served *served)
-{
-    char digest[DIGEST_TEXT_BYTES];
-    const struct warm_time *one = served->warm_count > 0 ? &served->warm[0] : NULL;
-    log_event(LOG_INFO, "model_ready",
-              "model=%s version=%" PRIu64 " digest=%s placement=%s max_batch_size=%u cold_us=%" PRIu64
-              " warm_us=%" PRIu64,
-              served->name, served->version, digest_text(served->digest, digest), pen_model_placement(served->model),
-              served->max_batch_size, one ? one->cold_us : 0, one ? one->warm_us : 0);
-}
-
 static int models_warm(struct worker *worker)
 {
     struct pen_error error = {0};
     for (size_t i = 0; i < worker->catalog.count && !signals_asked();) {
         struct served *served = worker->catalog.models[i];
+        uint64_t began_us = clock_now_us();
         enum pen_status status = warmup_run(served, worker->sizes.slots, &error);
         if (status == PEN_OK) {
-            model_log(served);
+            served_log(served, clock_now_us() - began_us);
             i++;
             continue;
         }
@@ -195,7 +188,7 @@ static enum pen_status slots_open(struct worker *worker, struct pen_error *reter
 
 static enum pen_status hello_open(struct worker *worker, struct pen_error *reterr)
 {
-    struct hello_facts facts = {
+    worker->facts = (struct hello_facts){
         .catalog = &worker->catalog,
         .engine = worker->engine,
         .options = worker->options,
@@ -206,7 +199,7 @@ static enum pen_status hello_open(struct worker *worker, struct pen_error *reter
         .threads = worker->sizes.threads,
         .memory_bytes = worker->sizes.memory_bytes,
     };
-    return hello_new(&facts, &worker->hello, reterr);
+    return hello_new(&worker->facts, &worker->hello, reterr);
 }
 
 static enum pen_status parts_open(struct worker *worker, struct pen_error *reterr)
@@ -233,6 +226,7 @@ static void parts_close(struct worker *worker)
         slot_join(worker->slots[i]);
     for (uint32_t i = 0; i < worker->slots_count; i++)
         slot_free(worker->slots[i]);
+    watch_free(worker->watch);
     signals_wake(-1);
     link_fini(&worker->link, GOODBYE_LINGER_MS);
     held_fini(&worker->held);
@@ -262,6 +256,16 @@ static void ready_log(const struct worker *worker)
                 worker->options->broker);
 }
 
+static enum pen_status watch_open(struct worker *worker, struct pen_error *reterr)
+{
+    const struct watch_context context = {.catalog = &worker->catalog,
+                                          .engine = worker->engine,
+                                          .options = worker->options,
+                                          .facts = worker->facts,
+                                          .outbox = worker->outbox};
+    return worker->options->watch_us > 0 ? watch_new(&context, &worker->watch, reterr) : PEN_OK;
+}
+
 static int serve(struct worker *worker)
 {
     struct pen_error error = {0};
@@ -280,7 +284,14 @@ static int serve(struct worker *worker)
     spin_init(&state.spin, spin_us(worker));
     link_init(&worker->link, worker->zmq, worker->options, &worker->identity, worker->hello, &worker->held,
               &worker->stats);
-    enum pen_status status = link_connect(&worker->link, clock_now_us(), &error);
+    worker->hello = NULL;
+    enum pen_status status = watch_open(worker, &error);
+    if (status != PEN_OK) {
+        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
+        return WORKER_EXIT_FAILED;
+    }
+    state.update.watch = worker->watch;
+    status = link_connect(&worker->link, clock_now_us(), &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
         return status == PEN_ERR_INVALID ? WORKER_EXIT_USAGE : WORKER_EXIT_FAILED;

@@ -1,0 +1,13 @@
+/*
+ * loader.h - loads and warms one model beside a serving worker, at low priority. Threads: one-at-a-time; the caller waits.
+ */
+#ifndef LOADER_H
+#define LOADER_H
+
+#include "catalog.h"
+
+/* Gives a warm model, from what the scan found (its config is taken over). */
+enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entry, uint32_t slots, uint32_t threads,
+                           struct served **ret_served, struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * watch.h - the models folder while the worker serves: new versions are loaded and warmed on the side, then offered; what has gone is taken back.
+ *
+ * A change counts when two looks in a row see it the same: a file that is still being written is left alone. A version that cannot be loaded or
+ * warmed is one line evt=model_failed and changes nothing: what was served goes on. A version that a newer one replaces is offered
+ * until no job has asked for it for a while, then withdrawn, and freed when its last job is answered.
+ *
+ * Loading has the lowest priority of the processor; so has warming when sessions are of one thread (the threads of larger teams are shared with the
+ * slots, and would stay slow).
+ *
+ * Ownership: owns its thread and what it has withdrawn. Threads: watch_take, watch_settled owner - the network thread; the rest
+ * one-at-a-time. From watch_new to watch_free only the watch's thread changes the catalog.
+ */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include "hello.h"
+#include "outbox.h"
+
+struct watch;
+
+struct watch_context {
+    struct catalog *catalog;
+    struct pen_engine *engine;
+    const struct options *options; /* models, model_choices, watch_us */
+    struct hello_facts facts;
+    struct outbox *outbox; /* woken when a hello is posted */
+};
+
+enum pen_status watch_new(const struct watch_context *context, struct watch **ret_watch, struct pen_error *reterr);
+void watch_free(struct watch *watch); /* waits for a load that is under way; NULL is fine */
+
+/* A hello with the changed list, given to the caller, and the number of the change. NULL: nothing new (or no watch). */
+struct hello *watch_take(struct watch *watch, uint64_t *ret_generation);
+/* No job for what that change withdrew is held or on its way. */
+void watch_settled(struct watch *watch, uint64_t generation);
+
+#endif
