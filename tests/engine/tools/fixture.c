@@ -18,6 +18,16 @@ const struct sample relu = {.op = "Relu", .count = COUNT, .in = relu_in, .out = 
 const struct sample relu_wrong = {.op = "Relu", .count = COUNT, .in = relu_in, .out = wrong_out};
 const struct sample det = {.op = "Det", .count = 4, .in = det_in, .out = det_out, .square = true};
 
+static char *kept[4096];
+static size_t kept_count;
+
+char *keep(char *text)
+{
+    cr_assert_not_null(text);
+    cr_assert_lt(kept_count, sizeof kept / sizeof kept[0]);
+    return kept[kept_count++] = text;
+}
+
 void fixture_setup(void)
 {
     folder_new(folder);
@@ -26,19 +36,21 @@ void fixture_setup(void)
 void fixture_teardown(void)
 {
     folder_free(folder);
+    while (kept_count > 0) {
+        free(kept[--kept_count]);
+    }
 }
 
 const char *path_of(const char *name)
 {
-    char *path = malloc(PATH_BYTES);
-    cr_assert_not_null(path);
+    char *path = keep(malloc(PATH_BYTES));
     snprintf(path, PATH_BYTES, "%s/%s", folder, name);
     return path;
 }
 
 static const char *path_in(const char *name, const char *more)
 {
-    char both[PATH_BYTES];
+    char both[PATH_BYTES - FOLDER_PATH_BYTES];
     snprintf(both, sizeof both, "%s%s", name, more);
     return path_of(both);
 }
@@ -144,6 +156,8 @@ struct printed engine(const char *const arguments[])
     }
     argv[count] = NULL;
     p.status = process_run(argv, 60000, &p.out, &p.err);
+    keep(p.out);
+    keep(p.err);
     return p;
 }
 
@@ -176,7 +190,7 @@ const char *field(const struct printed *p, const char *name, unsigned index)
         }
         if (count > 1 && strlen(name) == lengths[1] && strncmp(starts[1], name, lengths[1]) == 0) {
             cr_assert_lt(index, count, "the line of %s has %u fields:\n%s", name, count, p->out);
-            return strndup(starts[index], lengths[index]);
+            return keep(strndup(starts[index], lengths[index]));
         }
         cr_assert_not_null(strchr(line, '\n'), "an unfinished line:\n%s", p->out);
     }
@@ -186,7 +200,7 @@ const char *field(const struct printed *p, const char *name, unsigned index)
 
 const char *last_line(const struct printed *p)
 {
-    char *text = strdup(p->out);
+    char *text = keep(strdup(p->out));
     size_t length = strlen(text);
     cr_assert_gt(length, 0, "nothing was printed; errors: %s", p->err);
     text[length - 1] = '\0';

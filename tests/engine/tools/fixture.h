@@ -19,6 +19,7 @@
 extern char folder[FOLDER_PATH_BYTES];
 void fixture_setup(void);
 void fixture_teardown(void);
+char *keep(char *text); /* freed when the test ends */
 
 /* One float operator x -> y over shape [1, count], or [n, n] -> [] when square. */
 struct sample {

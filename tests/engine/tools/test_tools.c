@@ -31,8 +31,7 @@ static void identity_write(const char *name, int32_t dtype, size_t rank, const i
 
 static const char *input_of(const char *name)
 {
-    char *text = malloc(PATH_BYTES);
-    cr_assert_not_null(text);
+    char *text = keep(malloc(PATH_BYTES));
     snprintf(text, PATH_BYTES, "x=%s/%s", folder, name);
     return text;
 }
@@ -203,6 +202,10 @@ Test(tools, run_says_what_is_wrong_with_its_inputs)
     cr_assert_eq(run(ARGS("--input", input_of("absent.npy"))).status, 1);
     cr_assert_eq(run(ARGS("--input", input_of("x.npy"), "--input", "other=x.npy")).status, 1);
     cr_assert_eq(run(ARGS("--input", input_of("x.npy"))).status, 0);
+    cr_assert_eq(run(ARGS("--input", input_of("x.npy"), "--threads", "2")).status, 0);
+    cr_assert_eq(run(ARGS("--input", input_of("x.npy"), "--threads", "0")).status, 2);
+    cr_assert_eq(run(ARGS("--input", input_of("x.npy"), "--backend", "quantum")).status, 3);
+    cr_assert_eq(run(ARGS("--input", input_of("x.npy"), "--backend", "reference", "--precision", "bf16")).status, 3);
 }
 
 Test(tools, run_prints_json_and_the_time_of_each_step)
@@ -294,6 +297,7 @@ Test(tools, bench_runs_as_long_as_told)
     cr_assert_not_null(strstr(timed.out, " us\n"), "%s", timed.out);
     cr_assert_null(strstr(plain.out, " us\n"), "%s", plain.out);
     cr_assert_eq(engine(ARGS("bench")).status, 2);
+    cr_assert_eq(engine(ARGS("bench", "--model", DIGITS, "--backend", "reference", "--precision", "bf16")).status, 3);
     cr_assert_eq(engine(ARGS("bench", "--model", "/no/such/model.onnx")).status, 1);
 }
 
