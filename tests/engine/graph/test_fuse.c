@@ -1,0 +1,207 @@
+/* Fusion: each pattern leaves the operators it should, and the same numbers. */
+#include <criterion/criterion.h>
+
+#include "build.h"
+#include "graph/pass.h"
+
+#define BOUND 2e-6
+
+/* Runs before and after the fusion; the number of nodes left. */
+static uint32_t fuse(struct graph *g)
+{
+    struct pen_error error = {0};
+    struct shape_env *before = run_graph(g);
+    cr_assert_eq(pass_fuse(g, NULL, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(graph_verify(g, &error), PEN_OK, "%s", error.text);
+    struct shape_env *after = run_graph(g);
+    double difference = compare_outputs(before, after);
+    cr_assert_leq(difference, BOUND, "differs by %g", difference);
+    shape_env_free(before);
+    shape_env_free(after);
+    return g->node_count;
+}
+
+static uint32_t batch_norm(struct graph *g, uint32_t x, int64_t channels)
+{
+    uint32_t var = build_weights(g, 9, 1, &channels), one = build_scalar(g, 1.5f);
+    struct shape_env *env;
+    uint32_t positive = build_node(g, OP_Add, IDS(var, one)), id;
+    cr_assert_eq(shape_env_new(g, NULL, NULL, true, &env, NULL), PEN_OK);
+    cr_assert_eq(graph_constant(g, NULL, PEN_DTYPE_F32, &env->facts[positive].shape, env->facts[positive].data,
+                                env->facts[positive].bytes, true, &id),
+                 PEN_OK);
+    shape_env_free(env);
+    graph_kill(g, maker(g, positive));
+    return build_node(g, OP_BatchNormalization,
+                      IDS(x, build_weights(g, 6, 1, &channels), build_weights(g, 7, 1, &channels),
+                          build_weights(g, 8, 1, &channels), id));
+}
+
+Test(fuse, batch_norm_and_relu6_into_a_convolution)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(2, 4, 6, 6)),
+             y = build_node(g, OP_Conv, IDS(x, build_weights(g, 1, DIMS(6, 2, 3, 3))));
+    graph_attr_int(g, maker(g, y), ATTR_group, 2);
+    y = batch_norm(g, y, 6);
+    build_output(g, build_node(g, OP_Clip, IDS(y, build_scalar(g, 0), build_scalar(g, 6))));
+    cr_assert_eq(fuse(g), 1);
+    cr_assert_eq(node_int(&g->nodes[0], ATTR_act, ACT_NONE), ACT_CLAMP);
+    cr_assert_float_eq(node_float(&g->nodes[0], ATTR_act_max, 0), 6, 0);
+    graph_free(g);
+}
+
+Test(fuse, batch_norm_into_a_transposed_convolution_and_a_gemm)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(1, 4, 3, 3));
+    uint32_t y =
+        build_node(g, OP_ConvTranspose, IDS(x, build_weights(g, 1, DIMS(4, 3, 2, 2)), build_weights(g, 2, DIMS(6))));
+    graph_attr_int(g, maker(g, y), ATTR_group, 2);
+    build_output(g, batch_norm(g, y, 6));
+    uint32_t m = build_input(g, "m", DIMS(3, 5)),
+             z = build_node(g, OP_Gemm, IDS(m, build_weights(g, 3, DIMS(5, 4)), build_weights(g, 4, DIMS(4))));
+    graph_attr_float(g, maker(g, z), ATTR_beta, 0.5f);
+    graph_attr_float(g, maker(g, z), ATTR_alpha, 2.0f);
+    build_output(g, batch_norm(g, z, 4));
+    cr_assert_eq(fuse(g), 2);
+    graph_free(g);
+}
+
+Test(fuse, a_lone_batch_norm_is_a_multiplication_and_an_addition)
+{
+    struct graph *g = build_graph();
+    build_output(g, batch_norm(g, build_input(g, "x", DIMS(1, 4, 3, 3)), 4));
+    cr_assert_eq(fuse(g), 2);
+    cr_assert_eq(count_op(g, OP_BatchNormalization), 0);
+    graph_free(g);
+}
+
+Test(fuse, a_shared_convolution_is_left_alone)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(1, 4, 5, 5)),
+             y = build_node(g, OP_Conv, IDS(x, build_weights(g, 1, DIMS(4, 4, 1, 1))));
+    build_output(g, build_node(g, OP_Relu, IDS(y)));
+    build_output(g, build_node(g, OP_Sigmoid, IDS(y)));
+    cr_assert_eq(fuse(g), 3);
+    graph_free(g);
+}
+
+Test(fuse, channel_biases_and_scales_enter_the_weights)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(1, 4, 5, 5)),
+             y = build_node(g, OP_Conv, IDS(x, build_weights(g, 1, DIMS(8, 4, 3, 3))));
+    y = build_node(g, OP_Mul, IDS(y, build_weights(g, 2, DIMS(8, 1, 1))));
+    y = build_node(g, OP_Add, IDS(build_weights(g, 3, DIMS(1, 8, 1, 1)), y));
+    build_output(g, build_node(g, OP_Add, IDS(y, build_scalar(g, 0.25f))));
+    cr_assert_eq(fuse(g), 1);
+    graph_free(g);
+}
+
+Test(fuse, an_addition_along_another_axis_is_no_bias)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(1, 4, 8, 8)),
+             y = build_node(g, OP_Conv, IDS(x, build_weights(g, 1, DIMS(8, 4, 1, 1))));
+    build_output(g, build_node(g, OP_Add, IDS(y, build_weights(g, 2, DIMS(8)))));
+    cr_assert_eq(fuse(g), 2);
+    graph_free(g);
+}
+
+Test(fuse, pads_enter_convolutions_and_average_pools)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(1, 4, 6, 6)), pads = build_list(g, DIMS(0, 0, 1, 0, 0, 0, 2, 1));
+    uint32_t c =
+        build_node(g, OP_Conv, IDS(build_node(g, OP_Pad, IDS(x, pads)), build_weights(g, 1, DIMS(4, 4, 3, 3))));
+    uint32_t p = build_node(g, OP_AveragePool, IDS(build_node(g, OP_Pad, IDS(x, pads))));
+    graph_attr_ints(g, maker(g, p), ATTR_kernel_shape, (int64_t[]){2, 2}, 2);
+    build_output(g, c);
+    build_output(g, p);
+    cr_assert_eq(fuse(g), 2);
+    graph_free(g);
+}
+
+Test(fuse, a_pad_of_ones_or_of_channels_stays)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(1, 4, 6, 6)), w = build_weights(g, 1, DIMS(4, 4, 3, 3));
+    uint32_t ones = build_node(g, OP_Pad, IDS(x, build_list(g, DIMS(0, 0, 1, 1, 0, 0, 1, 1)), build_scalar(g, 1)));
+    build_output(g, build_node(g, OP_Conv, IDS(ones, w)));
+    uint32_t less = build_node(g, OP_Pad, IDS(x, build_list(g, DIMS(0, 0, -1, 0, 0, 0, 0, 0))));
+    build_output(g, build_node(g, OP_Conv, IDS(less, w)));
+    cr_assert_eq(fuse(g), 4);
+    graph_free(g);
+}
+
+Test(fuse, matrix_product_and_row_become_gemm)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(3, 5)), y = build_node(g, OP_MatMul, IDS(x, build_weights(g, 1, DIMS(5, 7))));
+    build_output(g, build_node(g, OP_Relu, IDS(build_node(g, OP_Add, IDS(build_weights(g, 2, DIMS(7)), y)))));
+    cr_assert_eq(fuse(g), 1);
+    cr_assert_eq(g->nodes[0].op, OP_Gemm);
+    graph_free(g);
+}
+
+Test(fuse, gated_activations_are_recognised)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(2, 9)), six = build_scalar(g, 6), zero = build_scalar(g, 0);
+    build_output(g, build_node(g, OP_Mul, IDS(x, build_node(g, OP_Sigmoid, IDS(x)))));
+    uint32_t gate = build_node(g, OP_Clip, IDS(build_node(g, OP_Add, IDS(x, build_scalar(g, 3))), zero, six));
+    build_output(g, build_node(g, OP_Div, IDS(build_node(g, OP_Mul, IDS(x, gate)), six)));
+    uint32_t gate2 = build_node(g, OP_Clip, IDS(build_node(g, OP_Add, IDS(build_scalar(g, 3), x)), zero, six));
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(gate2, build_scalar(g, 1.0f / 6.0f))), x)));
+    cr_assert_eq(fuse(g), 3);
+    cr_assert_eq(count_op(g, OP_Swish), 1);
+    cr_assert_eq(count_op(g, OP_HardSwish), 2);
+    graph_free(g);
+}
+
+static uint32_t erf_term(struct graph *g, uint32_t x)
+{
+    uint32_t e = build_node(g, OP_Erf, IDS(build_node(g, OP_Div, IDS(x, build_scalar(g, 1.41421356f)))));
+    return build_node(g, OP_Add, IDS(e, build_scalar(g, 1)));
+}
+
+Test(fuse, the_three_spellings_of_gelu)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(4, 9)), half = build_scalar(g, 0.5f);
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(x, erf_term(g, x))), half)));
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(x, half)), erf_term(g, x))));
+    build_output(g, build_node(g, OP_Mul, IDS(x, build_node(g, OP_Mul, IDS(half, erf_term(g, x))))));
+    (void)fuse(g);
+    cr_assert_eq(count_op(g, OP_Gelu), 3);
+    cr_assert_eq(count_op(g, OP_Erf), 0);
+    graph_free(g);
+}
+
+Test(fuse, a_spelled_out_layer_norm)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(2, 3, 8)), axes = build_list(g, DIMS(-1));
+    uint32_t d = build_node(g, OP_Sub, IDS(x, build_node(g, OP_ReduceMean, IDS(x, axes))));
+    uint32_t v = build_node(g, OP_ReduceMean, IDS(build_node(g, OP_Pow, IDS(d, build_scalar(g, 2))), axes));
+    uint32_t s = build_node(g, OP_Sqrt, IDS(build_node(g, OP_Add, IDS(v, build_scalar(g, 1e-5f)))));
+    uint32_t n = build_node(g, OP_Mul, IDS(build_node(g, OP_Div, IDS(d, s)), build_weights(g, 1, DIMS(8))));
+    build_output(g, build_node(g, OP_Add, IDS(n, build_weights(g, 2, DIMS(8)))));
+    cr_assert_eq(fuse(g), 1);
+    cr_assert_eq(g->nodes[0].op, OP_LayerNormalization);
+    graph_free(g);
+}
+
+Test(fuse, two_clamps_are_one)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(3, 5)), y = build_node(g, OP_Add, IDS(x, build_input(g, "z", DIMS(3, 5))));
+    y = build_node(g, OP_Relu, IDS(y));
+    build_output(g, build_node(g, OP_Clip, IDS(y, build_scalar(g, -1), build_scalar(g, 0.5f))));
+    cr_assert_eq(fuse(g), 1);
+    cr_assert_float_eq(node_float(&g->nodes[0], ATTR_act_min, -9), 0, 0);
+    cr_assert_float_eq(node_float(&g->nodes[0], ATTR_act_max, -9), 0.5, 0);
+    graph_free(g);
+}
