@@ -13,19 +13,6 @@ struct deconv {
     struct act act;
 };
 
-static bool deconv_supports(const struct graph *g, const struct node *n, const char **ret_reason)
-{
-    const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2), *x = node_in(g, n, 0);
-    if (!all_f32(g, n) || !window_supports(g, n, w, ret_reason)) {
-        return refuse(ret_reason, "only f32 in NHWC with one or two spatial dims");
-    }
-    if (w->data == NULL || (bias != NULL && bias->data == NULL) || x->data != NULL) {
-        return refuse(ret_reason, "weights or bias are not constant");
-    }
-    return node_int(n, ATTR_weight_layout, WEIGHT_OIHW) == WEIGHT_OIHW ||
-           refuse(ret_reason, "weights in another layout");
-}
-
 static enum pen_status deconv_bind(struct step *s, struct run *r)
 {
     struct deconv *d = s->state;
@@ -70,23 +57,29 @@ static void kernel_turn(const float *w, size_t groups, size_t group_in, size_t g
     }
 }
 
-/* Padding of one dim from the output's size: out = (in - 1) * stride + reach - pads + extra. False when no padding gives it. */
-static bool dim_fit(const struct node *n, const struct window *w, int at, uint32_t *ret_begin, uint32_t *ret_end,
-                    uint32_t *ret_extra)
+static size_t item_of(const struct node *n, enum attr_key key, int32_t index)
+{
+    uint32_t count = 0;
+    const int64_t *items = node_ints(n, key, &count);
+    return items != NULL && index >= 0 && (uint32_t)index < count && items[index] > 0 ? (size_t)items[index] : 0;
+}
+
+/*
+ * Padding of one dim from the output's size: out = (in - 1) * stride + reach + output_padding - pads. What the padding at the end cannot take of
+ * output_padding stays as extra rows, fewer than a stride. False when no padding gives the size.
+ */
+static bool dim_fit(const struct node *n, const struct window *w, int at, size_t padding, uint32_t *ret_begin,
+                    uint32_t *ret_end, uint32_t *ret_extra)
 {
     size_t reach = (w->kernel[at] - 1) * w->dilation[at] + 1;
     size_t whole = (w->in[at] - 1) * w->stride[at] + reach;
     size_t begin = w->begin[at], end = w->end[at];
     bool same = !node_text_is(n, ATTR_auto_pad, "NOTSET", true) && !node_text_is(n, ATTR_auto_pad, "VALID", false);
     if (same || node_attr(n, ATTR_output_shape) != NULL) {
-        uint32_t count = 0;
-        const int64_t *padding = node_ints(n, ATTR_output_padding, &count);
-        if (w->out[at] > whole || (padding != NULL && padding[0] + padding[count - 1] != 0)) {
-            return false;
-        }
-        size_t total = whole - w->out[at];
+        size_t total = whole + padding > w->out[at] ? whole + padding - w->out[at] : 0;
         begin = node_text_is(n, ATTR_auto_pad, "SAME_UPPER", false) ? total / 2 : total - total / 2;
         end = total - begin;
+        end = end > padding ? end - padding : 0;
     }
     if (begin + end > whole || w->out[at] < whole - begin - end ||
         w->out[at] - (whole - begin - end) >= w->stride[at]) {
@@ -96,6 +89,59 @@ static bool dim_fit(const struct node *n, const struct window *w, int at, uint32
     *ret_end = (uint32_t)end;
     *ret_extra = (uint32_t)(w->out[at] - (whole - begin - end));
     return true;
+}
+
+/* Everything about a node whose shapes are concrete. */
+static bool geometry(const struct node *n, const struct shape *x, const struct shape *y, const struct shape *weights,
+                     struct window *w, struct deconv *d, struct xc_conv *c)
+{
+    int64_t groups = node_int(n, ATTR_group, 1);
+    if (groups < 1 || x->rank < 3 || y->rank != x->rank || weights->rank != x->rank || weights->dim[0] % groups != 0 ||
+        x->dim[x->rank - 1] != weights->dim[0] || y->dim[y->rank - 1] != weights->dim[1] * groups) {
+        return false;
+    }
+    int32_t first = x->rank - 4; /* one dim: its numbers are those of the width */
+    return window_read_any(n, x, y, weights->dim + 2, w) &&
+           dim_fit(n, w, 0, item_of(n, ATTR_output_padding, first), &c->pad_top, &c->pad_bottom, &d->extra_h) &&
+           dim_fit(n, w, 1, item_of(n, ATTR_output_padding, first + 1), &c->pad_left, &c->pad_right, &d->extra_w);
+}
+
+/* While sizes are open only what cannot fail for any size is taken. */
+static bool any_size_fits(const struct node *n, int32_t spatial)
+{
+    if (node_attr(n, ATTR_output_shape) != NULL) {
+        return false;
+    }
+    for (int32_t i = 0; i < spatial; i++) {
+        size_t stride = item_of(n, ATTR_strides, i), kernel = item_of(n, ATTR_kernel_shape, i);
+        size_t pads = item_of(n, ATTR_pads, i) + item_of(n, ATTR_pads, i + spatial);
+        if (item_of(n, ATTR_output_padding, i) >= (stride > 0 ? stride : 1) || pads > (kernel > 0 ? kernel : 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool deconv_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2), *x = node_in(g, n, 0), *y = node_out(g, n, 0);
+    if (!all_f32(g, n) || !window_supports(g, n, w, ret_reason)) {
+        return refuse(ret_reason, "only f32 in NHWC with one or two spatial dims");
+    }
+    if (w->data == NULL || (bias != NULL && bias->data == NULL) || x->data != NULL) {
+        return refuse(ret_reason, "weights or bias are not constant");
+    }
+    if (node_int(n, ATTR_weight_layout, WEIGHT_OIHW) != WEIGHT_OIHW) {
+        return refuse(ret_reason, "weights in another layout");
+    }
+    struct window window;
+    struct deconv d = {0};
+    struct xc_conv c = {0};
+    bool known = dims_known(x, 1, x->shape.rank) && dims_known(y, 1, y->shape.rank);
+    struct shape xs = x->shape, ys = y->shape;
+    xs.dim[0] = ys.dim[0] = 1; /* the batch decides nothing */
+    bool fits = known ? geometry(n, &xs, &ys, &w->shape, &window, &d, &c) : any_size_fits(n, x->shape.rank - 2);
+    return fits || refuse(ret_reason, "this combination of padding, strides and output shape");
 }
 
 static enum pen_status create(struct build *b, struct deconv *d, struct xc_conv *c, size_t in, const struct fact *bias)
@@ -129,11 +175,7 @@ static enum pen_status deconv_build(struct build *b)
     b->step->state = d;
     int64_t in = ws->dim[0], out = ws->dim[1] * groups;
     struct xc_conv c = {0};
-    if (groups < 1 || in % groups != 0 || x->dim[x->rank - 1] != in || y->dim[y->rank - 1] != out ||
-        !window_read_any(b->n, x, y, ws->dim + 2, &w) ||
-        !dim_fit(b->n, &w, 0, &c.pad_top, &c.pad_bottom, &d->extra_h) ||
-        !dim_fit(b->n, &w, 1, &c.pad_left, &c.pad_right, &d->extra_w) ||
-        (bias != NULL && shape_elements(&bias->shape) != out)) {
+    if (!geometry(b->n, x, y, ws, &w, d, &c) || (bias != NULL && shape_elements(&bias->shape) != out)) {
         return build_fail(b, PEN_ERR_UNSUPPORTED, "this combination of padding, strides and output shape");
     }
     d->act = act_read(b->n);

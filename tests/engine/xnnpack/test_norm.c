@@ -99,3 +99,26 @@ Test(xnnpack_deconv, strides_padding_groups)
     deconv(1, 2, 0, 0, 0, 1, "SAME_LOWER");
     deconv(1, 2, 0, 0, 0, 1, "VALID");
 }
+
+/* What supports says of an output shape must hold when the session is made. */
+Test(xnnpack_deconv, output_shape_and_padding)
+{
+    for (int64_t padding = 0; padding < 3; padding++) {
+        for (int64_t size = 17; size < 27; size++) {
+            struct cross *c = cross_new(OP_ConvTranspose);
+            cross_input(c, F32, 4, (int64_t[]){1, 8, 8, 4}, false);
+            cross_input(c, F32, 4, (int64_t[]){4, 6, 4, 3}, true);
+            cross_int(c, ATTR_layout, LAYOUT_NHWC);
+            cross_ints(c, ATTR_strides, 2, (int64_t[]){3, 3});
+            cross_ints(c, ATTR_output_padding, 2, (int64_t[]){padding, 2 - padding});
+            cross_ints(c, ATTR_output_shape, 2, (int64_t[]){size, 43 - size});
+            cross_check(c);
+        }
+    }
+    struct cross *c = cross_new(OP_ConvTranspose);
+    cross_input(c, F32, 4, (int64_t[]){1, 8, 8, 4}, false);
+    cross_input(c, F32, 4, (int64_t[]){4, 6, 3, 3}, true);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_output_shape, 2, (int64_t[]){40, 40});
+    cross_refused(c);
+}
