@@ -16,40 +16,50 @@ if [ ! -d $shared ]; then
 fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-groups=($shared/conformance/onnx/{node,simple,pytorch-converted,pytorch-operator})
-set_name=quick
-if [ "$quick" != --quick ]; then
-    groups+=("$shared/conformance/onnx/light" "$shared/models/onnx")
-    set_name=full
-fi
-
+official=($shared/conformance/onnx/{node,simple,pytorch-converted,pytorch-operator})
+models=("$shared"/models/*)
 passed=0 failed=0
-for backend in reference xnnpack; do
-    begin=$EPOCHREALTIME
-    timeout 900 "$bin/penstock-engine" verify --backend $backend --jobs "$(nproc)" --expected $here/expected-failures.txt "${groups[@]}" \
-        >"$out/$backend.tsv" 2>"$out/stderr"
+
+# run_set NAME BACKEND SET [OPTION...] PATH...: one line, and one per wrong answer. SET is a row of floor.tsv.
+run_set() {
+    local name=$1 backend=$2 row=$3 begin=$EPOCHREALTIME status floor p f s
+    shift 3
+    timeout 900 "$bin/penstock-engine" verify --backend "$backend" --jobs "$(nproc)" --expected $here/expected-failures.txt "$@" \
+        >"$out/tsv" 2>"$out/stderr"
     status=$?
-    if [ $status -gt 1 ]; then
+    if [ $status = 3 ]; then
+        printf '%-28s not in this build or not on this host\n' "$name"
+        return
+    elif [ $status -gt 1 ]; then
         grep -v 'names no case of this run' "$out/stderr" | tail -n 3
         echo "  verify itself ended with $status on $backend"
-        [ $status = 3 ] || failed=$((failed + 1)) # 3: not in this build or on this host
-        continue
+        failed=$((failed + 1))
+        return
     fi
-    floor=$(awk -v b=$backend -v s=$set_name '$1 == b && $2 == s { print $3 }' $here/floor.tsv)
-    # Every case of the reference that skips must be on the list: verify names those "expected to fail" and "known".
-    awk -F'\t' -v backend=$backend -v floor="${floor:-0}" '
+    floor=$(awk -v b="$backend" -v s="$row" '$1 == b && $2 == s { print $3 }' $here/floor.tsv)
+    # Every case of the reference that skips must be on the list: verify marks those.
+    awk -F'\t' -v backend="$backend" -v floor="${floor:-0}" '
         $1 == "pass" { passed++ }
         $1 == "fail" { failed++; print "  wrong: " $2 ": max_abs " $4 ", max_rel " $5 ", " $6 }
         $1 == "skip" { skipped++; if (backend == "reference" && $6 !~ /^(expected to fail|passed by chance): /) { failed++; print "  not on the list: " $2 ": " $6 } }
         END {
             if (passed < floor) { failed++; print "  only " passed + 0 " pass, floor.tsv says " floor }
             printf "COUNT %d %d %d\n", passed, failed, skipped
-        }' "$out/$backend.tsv" >"$out/report"
+        }' "$out/tsv" >"$out/report"
     grep -v '^COUNT' "$out/report"
     read -r _ p f s < <(grep '^COUNT' "$out/report")
-    awk -v b=$backend -v p="$p" -v f="$f" -v s="$s" -v from="$begin" -v to="$EPOCHREALTIME" \
-        'BEGIN { printf "%-10s %d pass, %d fail, %d not counted, %.1f s\n", b, p, f, s, to - from }'
+    awk -v n="$name" -v p="$p" -v f="$f" -v s="$s" -v from="$begin" -v to="$EPOCHREALTIME" \
+        'BEGIN { printf "%-28s %d pass, %d fail, %d not counted, %.1f s\n", n, p, f, s, to - from }'
     passed=$((passed + p)) failed=$((failed + f))
-done
+}
+
+run_set "reference, official" reference official "${official[@]}"
+run_set "xnnpack, official" xnnpack official "${official[@]}"
+if [ "$quick" != --quick ]; then
+    run_set "reference, light" reference light "$shared/conformance/onnx/light"
+    run_set "reference, models" reference models "${models[@]}"
+    run_set "xnnpack alone, models" xnnpack models "${models[@]}"
+    run_set "xnnpack with help, models" xnnpack helped --placement fallback "${models[@]}"
+fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]
