@@ -32,7 +32,8 @@ void import_extra_fini(struct import_extra *extra); /* unmaps; after the graph i
 bool onnx_probe(const void *bytes, size_t size);
 
 /*
- * Reads a model; *ret_graph is verified and sorted. folder: where external data lies, NULL = none allowed. limits: NULL = defaults.
+ * Reads a model; *ret_graph is verified, sorted, and its values know their types and shapes as far as these follow from the inputs.
+ * folder: where external data lies, NULL = none allowed. limits: NULL = defaults.
  * An initialiser that is also a graph input is a constant here, whatever the IR version says: it is not among the graph's inputs.
  * PEN_ERR_UNSUPPORTED lists every operator without a meaning here by name and node (the first 50).
  */

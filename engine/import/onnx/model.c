@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "graph/annotate.h"
 #include "graph/internal.h"
 #include "import/onnx/reader.h"
 
@@ -112,7 +113,9 @@ static enum pen_status read_model(struct reader *r, const struct pb_model *m, st
         status = missing_error(r);
     if (status == PEN_OK && g->output_count == 0)
         status = pen_error_set(r->reterr, PEN_ERR_INVALID, "the model's graph has no outputs");
-    return status == PEN_OK ? graph_verify(g, r->reterr) : status;
+    if (status == PEN_OK)
+        status = graph_verify(g, r->reterr);
+    return status == PEN_OK ? graph_annotate(g, r->reterr) : status;
 }
 
 static int by_name(const void *a, const void *b)
