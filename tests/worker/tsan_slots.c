@@ -1,8 +1,10 @@
 /*
- * Slots under load for ThreadSanitizer: a "network thread" hands out dispatches, cancels at random and collects; every job must be answered exactly
- * once. A plain program: Criterion's processes do not live with TSan.
+ * Slots under load for ThreadSanitizer: a "network thread" hands out dispatches, cancels at random and collects, while another thread
+ * loads the model again and again in place of the one that serves; every job must be answered exactly once, and no replaced model stays. A plain
+ * program: Criterion's processes do not live with TSan.
  */
 #include "held.h"
+#include "loader.h"
 #include "slot.h"
 #include "warmup.h"
 
@@ -12,6 +14,8 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +146,36 @@ static int check(void)
     return 0;
 }
 
+static const char *const choice[] = {"digits"};
+static atomic_bool driven;
+
+struct changes {
+    struct catalog *catalog;
+    struct pen_engine *engine;
+    size_t count;
+    struct pen_error error;
+};
+
+/* As watch.c does. */
+static void *change(void *argument)
+{
+    struct changes *changes = argument;
+    while (!atomic_load(&driven)) {
+        struct catalog found;
+        struct served *served = NULL, *replaced = NULL;
+        if (catalog_scan(PENSTOCK_SOURCE "/deploy/models", choice, 1, &found, &changes->error) != PEN_OK ||
+            loader_run(changes->engine, &found.entries[0], SLOTS, 1, &served, &changes->error) != PEN_OK ||
+            catalog_add(changes->catalog, served, &replaced, &changes->error) != PEN_OK)
+            exit(fail("change", changes->error.text));
+        while (atomic_load(&replaced->users) > 0)
+            usleep(100);
+        served_free(replaced);
+        catalog_fini(&found);
+        changes->count++;
+    }
+    return NULL;
+}
+
 int main(void)
 {
     struct pen_error error = {0};
@@ -149,7 +183,6 @@ int main(void)
     struct pen_engine *engine = NULL;
     struct catalog catalog;
     struct stats stats = {0};
-    const char *const choice[] = {"digits"};
     struct identity identity = {
         .worker = "w", .backend = "reference", .device = "", .library = "", .precision = PRECISION_F32};
     struct slot *slots[SLOTS] = {0};
@@ -170,7 +203,13 @@ int main(void)
         if (slot_new(&context, i, &slots[i], &error) != PEN_OK || slot_start(slots[i], &error) != PEN_OK)
             return fail("slot", error.text);
     }
+    pthread_t changer;
+    struct changes changes = {.catalog = &catalog, .engine = engine};
+    if (pthread_create(&changer, NULL, change, &changes) != 0)
+        return fail("thread", "none");
     drive(handoff, outbox, slots);
+    atomic_store(&driven, true);
+    pthread_join(changer, NULL);
     handoff_close(handoff);
     for (size_t i = 0; i < SLOTS; i++)
         slot_join(slots[i]);
@@ -180,5 +219,10 @@ int main(void)
     outbox_free(outbox);
     catalog_fini(&catalog);
     pen_engine_free(engine);
+    struct pen_memory memory;
+    pen_memory(&memory);
+    if (memory.models != 0 || memory.sessions != 0)
+        return fail("memory", "a replaced model is still there");
+    printf("tsan_slots: the model was replaced %zu times\n", changes.count);
     return check();
 }

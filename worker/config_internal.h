@@ -1,0 +1,26 @@
+/*
+ * config_internal.h - the parts of config.c: one reader for each key of config.json that is an object.
+ *
+ * A reader is a json_field's function: `target` is the struct config. Threads: one-at-a-time.
+ */
+#ifndef CONFIG_INTERNAL_H
+#define CONFIG_INTERNAL_H
+
+#include "config.h"
+#include "json_reader.h"
+
+typedef enum pen_status config_reader(const cJSON *value, const char *path, void *target, struct pen_error *reterr);
+
+/* config_serving.c */
+config_reader config_read_batching, config_read_instances, config_read_policy, config_read_cache;
+/* config_input.c */
+config_reader config_read_warmups, config_read_input;
+/* config_output.c */
+config_reader config_read_output;
+void config_labels_free(struct config *config);
+
+enum pen_status config_no_memory(struct pen_error *reterr);
+/* A text of a name's length. */
+enum pen_status config_copy_text(const cJSON *value, const char *path, char *ret_text, struct pen_error *reterr);
+
+#endif
