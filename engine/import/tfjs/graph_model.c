@@ -56,6 +56,7 @@ static void inputs_make(struct scope *s, const cJSON *signature)
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------- */
 
+/* Named by the signature's key, as TF.js does. */
 static void output_make(struct scope *s, const char *reference, const cJSON *info)
 {
     struct build *b = s->b;
@@ -68,7 +69,8 @@ static void output_make(struct scope *s, const char *reference, const cJSON *inf
             break;
         }
     }
-    value = build_bind(b, value, reference, strlen(reference));
+    const char *name = info && info->string && *info->string ? info->string : reference;
+    value = build_bind(b, value, name, strlen(name));
     if (b->status != PEN_OK)
         return;
     struct value *v = &b->g->values[value];

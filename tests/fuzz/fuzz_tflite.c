@@ -1,0 +1,31 @@
+/* TFLite files: read or refused, within a small budget. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/importer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    struct graph_limits limits = graph_limits_default();
+    struct graph *g = NULL;
+    struct import_extra extra = {0};
+    struct pen_error error = {0};
+    uint8_t *copy = malloc(size < 8 ? 8 : size);
+    limits.model_bytes = limits.folded_bytes = limits.tensor_bytes = 16 << 20;
+    limits.nodes = limits.values = 10000;
+    if (copy == NULL) {
+        return 0;
+    }
+    memcpy(copy, bytes, size);
+    if (size >= 8) {
+        memcpy(copy + 4, "TFL3", 4); /* the identifier is the first thing to be checked */
+    }
+    if (tflite_read(copy, size, NULL, &limits, &g, &extra, &error) == PEN_OK) {
+        graph_free(g);
+        import_extra_fini(&extra);
+    }
+    free(copy);
+    return 0;
+}
