@@ -58,6 +58,7 @@ static void lstm_step(const struct rnn *r, const struct node *n, int64_t d, cons
 {
     int64_t hidden = r->hidden;
     bool coupled = node_int(n, ATTR_input_forget, 0) != 0;
+    double clip = (double)node_float(n, ATTR_cell_clip, 0.0f);
     const double *p = r->p != NULL ? r->p + d * 3 * hidden : NULL; /* order i, o, f */
     for (int64_t j = 0; j < 4 * hidden; j++) {
         r->gate[j] = from_input(r, d, j, xt) + from_state(r, d, j, h);
@@ -67,6 +68,9 @@ static void lstm_step(const struct rnn *r, const struct node *n, int64_t d, cons
         double forget = rnn_activate(r, d, 0, r->gate[2 * hidden + i] + (p != NULL ? p[2 * hidden + i] * c[i] : 0.0));
         double cell = rnn_activate(r, d, 1, r->gate[3 * hidden + i]);
         c[i] = (coupled ? 1.0 - in : forget) * c[i] + in * cell;
+        if (clip > 0.0) {
+            c[i] = fmin(fmax(c[i], -clip), clip);
+        }
         double out = rnn_activate(r, d, 0, r->gate[hidden + i] + (p != NULL ? p[hidden + i] * c[i] : 0.0));
         h[i] = out * rnn_activate(r, d, 2, c[i]);
     }

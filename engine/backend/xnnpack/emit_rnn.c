@@ -59,8 +59,8 @@ static bool rnn_supports(const struct graph *g, const struct node *n, const char
     if (!in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
         return refuse(ret_reason, "weights are not constant");
     }
-    bool plain = node_attr(n, ATTR_clip) == NULL && node_int(n, ATTR_input_forget, 0) == 0 &&
-                 node_int(n, ATTR_layout, 0) == 0 && node_in(g, n, 7) == NULL;
+    bool plain = node_attr(n, ATTR_clip) == NULL && node_attr(n, ATTR_cell_clip) == NULL &&
+                 node_int(n, ATTR_input_forget, 0) == 0 && node_int(n, ATTR_layout, 0) == 0 && node_in(g, n, 7) == NULL;
     const struct shape *w = &node_in(g, n, 1)->shape, *r = &node_in(g, n, 2)->shape;
     int64_t gates = n->op == OP_LSTM ? 4 : 3;
     bool fits = w->rank == 3 && r->rank == 3 && w->dim[0] == (int64_t)directions_of(n) && r->dim[0] == w->dim[0] &&
