@@ -100,8 +100,6 @@ static void pad_inputs(struct call *c, uint32_t count)
 void control_loop(struct call *c)
 {
     struct body body = {0};
-    struct pb_node n;
-    (void)n;
     if (c->in_count < 2 && c->in + 2 > c->out) {
         call_fail(c, PEN_ERR_INVALID, "node %s (Loop) needs a trip count and a condition, at least as empty names",
                   c->name);
@@ -149,15 +147,152 @@ void control_scan(struct call *c)
     scope_fini(&body.scope);
 }
 
-/* ---- SequenceMap: a Loop over the sequence's length that appends to one output sequence per result --------------------- */
+/* ---- SequenceMap: a Loop over the sequence's length that appends to one output sequence per result ------------------ */
 
-struct map_loop {
+#define MAP_MAX 64 /* inputs or outputs */
+
+struct mapping {
     struct call *c;
-    struct graph *body; /* of the Loop */
-    struct body inner;  /* of the SequenceMap, a child of nothing but its own scope */
+    struct call inner; /* emits into the loop's body */
+    struct body body;
+    uint32_t index, elements[MAP_MAX], results[MAP_MAX], grown[MAP_MAX], start[MAP_MAX];
 };
+
+/* A sequence by its kind, or by what makes it (kinds are inferred only later). */
+static bool is_sequence(const struct graph *g, uint32_t value)
+{
+    const struct value *v = &g->values[value];
+    if (v->kind == VALUE_SEQUENCE || v->producer == NODE_NONE)
+        return v->kind == VALUE_SEQUENCE;
+    switch (g->nodes[v->producer].op) {
+    case OP_SequenceConstruct:
+    case OP_SequenceEmpty:
+    case OP_SequenceInsert:
+    case OP_SequenceErase:
+    case OP_SplitToSequence:
+        return true;
+    case OP_Loop: /* what an earlier SequenceMap became */
+        return v->dtype != PEN_DTYPE_NONE && v->kind == VALUE_SEQUENCE;
+    default:
+        return false;
+    }
+}
+
+static uint32_t body_input(struct mapping *m, enum pen_dtype dtype, enum value_kind kind)
+{
+    uint32_t id = VALUE_NONE;
+    if (m->c->status == PEN_OK)
+        m->c->status = graph_value(m->body.graph, NULL, &id);
+    if (m->c->status == PEN_OK)
+        m->c->status = graph_input_add(m->body.graph, id);
+    if (m->c->status != PEN_OK)
+        return VALUE_NONE;
+    struct value *v = &m->body.graph->values[id];
+    v->dtype = dtype;
+    v->kind = kind;
+    if (kind == VALUE_TENSOR)
+        v->shape = shape_scalar();
+    return id;
+}
+
+/* Element `index` of each input that is a sequence; tensors are handed in whole. */
+static void take_elements(struct mapping *m)
+{
+    struct call *c = m->c;
+    for (uint32_t i = 0; i < c->in_count && c->status == PEN_OK; i++) {
+        uint32_t whole;
+        c->status = scope_capture(&m->body.scope, c->in[i], &whole);
+        m->elements[i] = whole;
+        if (c->status != PEN_OK || !is_sequence(c->g, c->in[i]))
+            continue;
+        m->elements[i] = call_value(&m->inner, OP_SequenceAt, (uint32_t[]){whole, m->index}, 2);
+        c->status = m->inner.status;
+    }
+}
+
+static void fill_body(struct mapping *m, struct bytes message, uint32_t condition)
+{
+    struct call *c = m->c;
+    take_elements(m);
+    if (c->status == PEN_OK)
+        c->status = scope_read_body(&m->body.scope, message, m->elements, c->in_count, m->results, c->out_count);
+    if (c->status == PEN_OK)
+        c->status = graph_output_add(m->body.graph, condition);
+    for (uint32_t k = 0; k < c->out_count && c->status == PEN_OK; k++) {
+        uint32_t longer = call_value(&m->inner, OP_SequenceInsert, (uint32_t[]){m->grown[k], m->results[k]}, 2);
+        c->status = m->inner.status != PEN_OK ? m->inner.status : graph_output_add(m->body.graph, longer);
+    }
+}
+
+/* The empty sequences that the loop starts with. */
+static void make_starts(struct mapping *m)
+{
+    struct call *c = m->c;
+    for (uint32_t k = 0; k < c->out_count && c->status == PEN_OK; k++) {
+        m->start[k] = call_value(c, OP_SequenceEmpty, NULL, 0);
+        enum pen_dtype dtype = m->body.graph->values[m->results[k]].dtype;
+        if (c->status == PEN_OK)
+            call_set_int(c, c->g->values[m->start[k]].producer, ATTR_dtype,
+                         dtype != PEN_DTYPE_NONE ? dtype : PEN_DTYPE_F32);
+    }
+}
+
+static void emit_loop(struct mapping *m)
+{
+    struct call *c = m->c;
+    uint32_t count = 0, *in = malloc((2 + (size_t)c->out_count + m->body.scope.capture_count) * sizeof *in);
+    if (!in) {
+        c->status = PEN_ERR_NO_MEMORY;
+        return;
+    }
+    in[count++] = call_value(c, OP_SequenceLength, c->in, 1);
+    in[count++] = VALUE_NONE;
+    for (uint32_t k = 0; k < c->out_count; k++)
+        in[count++] = m->start[k];
+    for (uint32_t k = 0; k < m->body.scope.capture_count; k++)
+        in[count++] = m->body.scope.captures[k];
+    for (uint32_t k = 0; k < c->out_count; k++) {
+        if (c->out[k] != VALUE_NONE)
+            c->g->values[c->out[k]].kind = VALUE_SEQUENCE;
+    }
+    uint32_t node = call_emit(c, OP_Loop, in, count, c->out, c->out_count);
+    set_graph(c, node, ATTR_body, m->body.graph);
+    call_set_int(c, node, ATTR_carried, c->out_count);
+    free(in);
+}
 
 void control_sequence_map(struct call *c)
 {
-    call_fail(c, PEN_ERR_UNSUPPORTED, "node %s: SequenceMap is not supported", c->name);
+    struct mapping m = {.c = c};
+    const struct pb_attr *body = call_attr(c, "body");
+    if (!body || body->type != PB_GRAPH || c->in_count < 1 || c->in_count > MAP_MAX || c->out_count > MAP_MAX ||
+        c->scope->depth + 1 > c->g->limits.depth) {
+        call_fail(c, PEN_ERR_INVALID, "node %s (SequenceMap) lacks its body, or has too many inputs or outputs",
+                  c->name);
+        return;
+    }
+    for (uint32_t i = 0; i < c->in_count; i++) {
+        if (c->in[i] == VALUE_NONE)
+            call_fail(c, PEN_ERR_INVALID, "node %s (SequenceMap) lacks input %u", c->name, i);
+    }
+    if (c->status == PEN_OK)
+        c->status = graph_new_child(c->g, &m.body.graph);
+    if (c->status != PEN_OK)
+        return;
+    m.body.scope = (struct scope){.r = c->r, .g = m.body.graph, .outer = c->scope, .depth = c->scope->depth + 1};
+    m.body.scope.opsets = c->scope->opsets;
+    m.body.scope.opset_count = c->scope->opset_count;
+    m.inner = *c;
+    m.inner.g = m.body.graph;
+    m.inner.scope = &m.body.scope;
+    m.index = body_input(&m, PEN_DTYPE_I64, VALUE_TENSOR);
+    uint32_t condition = body_input(&m, PEN_DTYPE_BOOL, VALUE_TENSOR);
+    for (uint32_t k = 0; k < c->out_count; k++)
+        m.grown[k] = body_input(&m, PEN_DTYPE_NONE, VALUE_SEQUENCE);
+    if (c->status == PEN_OK)
+        fill_body(&m, body->message, condition);
+    make_starts(&m);
+    if (c->status == PEN_OK)
+        emit_loop(&m);
+    scope_fini(&m.body.scope);
 }

@@ -77,6 +77,11 @@ struct call {
 
 /* Reads a GraphProto into scope->g. */
 enum pen_status scope_read_graph(struct scope *s, struct bytes message);
+/* Reads a GraphProto whose inputs are values that scope->g has already; gives the values of its outputs. */
+enum pen_status scope_read_body(struct scope *s, struct bytes message, const uint32_t *inputs, uint32_t input_count,
+                                uint32_t *ret_outputs, uint32_t output_count);
+/* Brings a value of the surrounding graph in as an extra input. */
+enum pen_status scope_capture(struct scope *s, uint32_t outer_value, uint32_t *ret_value);
 /* The value a name stands for here; captures it when it lies outside. VALUE_NONE for the empty name. */
 enum pen_status scope_resolve(struct scope *s, struct bytes name, uint32_t *ret_value);
 void scope_fini(struct scope *s);
@@ -145,5 +150,6 @@ struct op_row {
 extern const struct op_row rows_onnx[]; /* upgrade_*.c; each ends with a row without a name */
 extern const struct op_row rows_shape[];
 extern const struct op_row rows_microsoft[];
+extern const struct op_row rows_fused[];
 
 #endif

@@ -89,6 +89,24 @@ static enum pen_status capture(struct scope *s, struct bytes name, uint32_t oute
     return status == PEN_OK ? capture_add(s, outer_value) : status;
 }
 
+enum pen_status scope_capture(struct scope *s, uint32_t outer_value, uint32_t *ret_value)
+{
+    uint32_t id;
+    enum pen_status status = graph_value(s->g, NULL, &id);
+    if (status == PEN_OK)
+        status = graph_input_add(s->g, id);
+    if (status == PEN_OK)
+        status = capture_add(s, outer_value);
+    if (status != PEN_OK)
+        return status;
+    const struct value *from = &s->outer->g->values[outer_value];
+    s->g->values[id].kind = from->kind;
+    s->g->values[id].dtype = from->dtype;
+    s->g->values[id].shape = from->shape;
+    *ret_value = id;
+    return PEN_OK;
+}
+
 enum pen_status scope_resolve(struct scope *s, struct bytes name, uint32_t *ret_value)
 {
     uint32_t outer_value;
@@ -241,6 +259,56 @@ enum pen_status scope_read_graph(struct scope *s, struct bytes message)
     if (status == PEN_OK)
         status = each_part(s, message, GRAPH_OUTPUT, add_output);
     return status;
+}
+
+static enum pen_status bind_inputs(struct scope *s, struct bytes message, const uint32_t *inputs, uint32_t count)
+{
+    struct bytes part;
+    struct pb_type t;
+    enum pen_status status = PEN_OK;
+    uint32_t at = 0;
+    while (status == PEN_OK && pb_each(&message, GRAPH_INPUT, &part) == 1) {
+        if (at >= count || !pb_value_info_parse(part, &t) || t.name.size == 0)
+            return broken(s, "a body takes other inputs than it is given");
+        status = names_put(&s->names, t.name, inputs[at++]);
+    }
+    if (status == PEN_ERR_INVALID || at != count)
+        return broken(s, "a body takes other inputs than it is given");
+    return status;
+}
+
+static enum pen_status resolve_outputs(struct scope *s, struct bytes message, uint32_t *ret_outputs, uint32_t count)
+{
+    struct bytes part;
+    struct pb_type t;
+    enum pen_status status = PEN_OK;
+    uint32_t at = 0;
+    while (status == PEN_OK && pb_each(&message, GRAPH_OUTPUT, &part) == 1) {
+        if (at >= count || !pb_value_info_parse(part, &t))
+            return broken(s, "a body gives other outputs than its node");
+        status = scope_resolve(s, t.name, &ret_outputs[at]);
+        if (status == PEN_OK && ret_outputs[at] == VALUE_NONE)
+            return broken(s, "a body's output stands for nothing");
+        if (status == PEN_OK && s->g->values[ret_outputs[at]].dtype == PEN_DTYPE_NONE)
+            s->g->values[ret_outputs[at]].dtype = t.dtype;
+        at++;
+    }
+    return status == PEN_OK && at != count ? broken(s, "a body gives other outputs than its node") : status;
+}
+
+enum pen_status scope_read_body(struct scope *s, struct bytes message, const uint32_t *inputs, uint32_t input_count,
+                                uint32_t *ret_outputs, uint32_t output_count)
+{
+    enum pen_status status = each_part(s, message, GRAPH_INITIALIZER, add_dense);
+    if (status == PEN_OK)
+        status = each_part(s, message, GRAPH_SPARSE, add_sparse);
+    if (status == PEN_OK)
+        status = bind_inputs(s, message, inputs, input_count);
+    if (status == PEN_OK)
+        status = each_part(s, message, GRAPH_NODE, declare_outputs);
+    if (status == PEN_OK)
+        status = scope_read_nodes(s, message, GRAPH_NODE);
+    return status == PEN_OK ? resolve_outputs(s, message, ret_outputs, output_count) : status;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------------ */

@@ -115,6 +115,28 @@ Test(onnx, a_channel_bias_of_opset_6_is_aligned_with_its_axis)
     graph_free(g);
 }
 
+Test(onnx, fused_operators_of_optimisers_are_taken_apart)
+{
+    struct out graph = begin(), attrs = {.size = 0}, act = {.size = 0};
+    out_initializer(&graph, "g", 1, dims3, three, 3);
+    out_initializer(&graph, "m", 2, (int64_t[]){3, 3}, (float[]){1, 0, 0, 0, 1, 0, 0, 0, 1}, 9);
+    out_node(&graph, "SkipLayerNormalization", "com.microsoft", NAMES("x", "x", "g"), NAMES("n"), NULL);
+    out_text(&act, 1, "activation");
+    out_text(&act, 4, "Relu");
+    out_varint(&act, 20, 3);
+    out_message(&attrs, 5, &act);
+    out_node(&graph, "FusedGemm", "com.microsoft", NAMES("n", "m"), NAMES("f"), &attrs);
+    out_node(&graph, "QuickGelu", "com.microsoft", NAMES("f"), NAMES("y"), NULL);
+    out_value(&graph, 12, "y", 2, dims_n3);
+    static const enum op want[] = {OP_Add, OP_LayerNormalization, OP_Gemm, OP_Relu, OP_Swish};
+    struct graph *g = accept(&graph, 17);
+    cr_assert_eq(g->node_count, 5);
+    for (uint32_t i = 0; i < 5; i++)
+        cr_assert_eq(g->nodes[i].op, want[i], "node %u is %s", i, op_def(g->nodes[i].op)->name);
+    cr_assert_float_eq(node_float(&g->nodes[4], ATTR_alpha, 0), 1.702, 1e-6);
+    graph_free(g);
+}
+
 Test(onnx, unknown_operators_are_listed_all_at_once)
 {
     struct out graph = begin();
