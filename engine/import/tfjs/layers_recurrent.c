@@ -109,13 +109,15 @@ static bool cell_of(struct kcall *c, const char *kind, struct cell *k)
     return true;
 }
 
-/* The operator and its outputs: sequence [batch, time, 1, units], last state(s) [batch, 1, units]. */
+static const int64_t time_first[] = {1, 0, 2}; /* and back */
+
+/* The operator, whose data is time first, and its outputs: sequence [time, 1, batch, units], last state(s) [1, batch, units]. */
 static void cell_run(struct kcall *c, const struct cell *k, bool reverse, uint32_t out[3])
 {
     struct build *b = c->b;
     uint32_t states = k->op == OP_LSTM ? 2 : 1;
     bool bias = tfjs_json_bool(c->l->config, "use_bias", true);
-    uint32_t in[7] = {c->in[0].value,
+    uint32_t in[7] = {build_transpose(b, c->in[0].value, time_first, 3),
                       turned(c, k, layer_weight_needed(c, "kernel")),
                       turned(c, k, layer_weight_needed(c, "recurrent_kernel")),
                       bias ? bias_turned(c, k, layer_weight_needed(c, "bias")) : VALUE_NONE,
@@ -123,16 +125,21 @@ static void cell_run(struct kcall *c, const struct cell *k, bool reverse, uint32
                       VALUE_NONE,
                       VALUE_NONE};
     for (uint32_t i = 0; i < states && c->in_count > i + 1; i++)
-        in[5 + i] = build_unsqueeze(b, c->in[i + 1].value, 1);
+        in[5 + i] = build_unsqueeze(b, c->in[i + 1].value, 0);
     if (c->in[0].masked)
         build_miss(b, "a recurrent layer over masked steps");
     build_many(b, k->op, in, k->op == OP_LSTM ? 7 : 6, out, 1 + states);
     build_int(b, ATTR_hidden_size, k->units);
-    build_int(b, ATTR_layout, 1);
     build_text(b, ATTR_direction, reverse ? "reverse" : "forward");
     if (k->op == OP_GRU)
         build_int(b, ATTR_linear_before_reset, k->reset_after);
     activations_set(c, k);
+}
+
+/* [time, 1, batch, units] -> [batch, time, units] */
+static uint32_t sequence_of(struct kcall *c, uint32_t y)
+{
+    return build_transpose(c->b, build_squeeze(c->b, y, 1), time_first, 3);
 }
 
 static void recurrent_as(struct kcall *c, const char *kind)
@@ -147,13 +154,13 @@ static void recurrent_as(struct kcall *c, const char *kind)
     }
     cell_run(c, &k, backwards, out);
     if (tfjs_json_bool(c->l->config, "return_sequences", false)) {
-        uint32_t y = build_squeeze(b, out[0], 2);
+        uint32_t y = sequence_of(c, out[0]);
         layer_give(c, backwards ? tf_reverse(b, y, 1) : y, 3); /* Keras gives steps in the order it took them */
     } else {
-        layer_give(c, build_squeeze(b, out[1], 1), 2);
+        layer_give(c, build_squeeze(b, out[1], 0), 2);
     }
     for (uint32_t i = 1; tfjs_json_bool(c->l->config, "return_state", false) && i <= (k.op == OP_LSTM ? 2u : 1u); i++)
-        layer_give(c, build_squeeze(b, out[i], 1), 2);
+        layer_give(c, build_squeeze(b, out[i], 0), 2);
     for (uint32_t i = 0; i < c->out_count; i++)
         c->out[i].masked = false;
 }
@@ -220,7 +227,7 @@ static void one_way(struct kcall *c, const cJSON *layer, bool backward, uint32_t
         *ret = c->in[0].value;
     } else {
         cell_run(c, &k, backward, out);
-        *ret = *ret_sequences ? build_squeeze(c->b, out[0], 2) : build_squeeze(c->b, out[1], 1);
+        *ret = *ret_sequences ? sequence_of(c, out[0]) : build_squeeze(c->b, out[1], 0);
     }
     c->l = outer;
 }

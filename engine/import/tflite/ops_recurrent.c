@@ -15,6 +15,22 @@ static uint32_t stacked(struct call *c, uint32_t first, const uint32_t *order, u
     return build_unsqueeze(c->b, build_axis_op(c->b, OP_Concat, parts, count, 0), 0);
 }
 
+static const int64_t swapped[] = {1, 0, 2};
+
+/* The data, time first as the fast kernels want it. */
+static uint32_t steps_in(struct call *c, bool time_major)
+{
+    uint32_t x = lite_real(c, 0);
+    return time_major ? x : build_transpose(c->b, x, swapped, 3);
+}
+
+/* [time, 1, batch, units] without the axis of directions, in the order of the file. */
+static uint32_t steps_out(struct call *c, uint32_t y, bool time_major)
+{
+    y = build_squeeze(c->b, y, 1);
+    return time_major ? y : build_transpose(c->b, y, swapped, 3);
+}
+
 static bool plain_lstm(struct call *c, const struct lstm_in *at)
 {
     for (uint32_t i = 0; i < 4; i++) {
@@ -49,20 +65,18 @@ static uint32_t biases(struct call *c, uint32_t stacked_bias, int64_t units)
 }
 
 /* A state that was given (a variable reads as zeros and needs no input); with the axis of directions. */
-static uint32_t initial(struct call *c, uint32_t index, bool time_major)
+static uint32_t initial(struct call *c, uint32_t index)
 {
     const struct tensor *t = lite_tensor(c, index);
     if (!t || t->variable)
         return VALUE_NONE;
-    return build_unsqueeze(c->b, lite_real(c, index), time_major ? 0 : 1);
+    return build_unsqueeze(c->b, lite_real(c, index), 0);
 }
 
-static void lstm_attrs(struct call *c, int64_t hidden, bool reverse, bool time_major, float clip)
+static void lstm_attrs(struct call *c, int64_t hidden, bool reverse, float clip)
 {
     build_int(c->b, ATTR_hidden_size, hidden);
     build_text(c->b, ATTR_direction, reverse ? "reverse" : "forward");
-    if (!time_major)
-        build_int(c->b, ATTR_layout, 1);
     if (clip > 0.0f)
         build_float(c->b, ATTR_cell_clip, clip);
 }
@@ -83,17 +97,17 @@ static uint32_t lstm(struct call *c, const struct lstm_in *at, bool reverse, boo
     }
     int64_t hidden = bias->shape.dim[0];
     bool peeps = lite_tensor(c, at->peephole) && lite_tensor(c, at->peephole + 1) && lite_tensor(c, at->peephole + 2);
-    uint32_t in[8] = {lite_real(c, 0),
+    uint32_t in[8] = {steps_in(c, time_major),
                       stacked(c, at->weights, gates, 4),
                       stacked(c, at->recurrent, gates, 4),
                       biases(c, stacked(c, at->bias, gates, 4), 4 * hidden),
                       VALUE_NONE,
-                      initial(c, at->state, time_major),
-                      initial(c, at->cell, time_major),
+                      initial(c, at->state),
+                      initial(c, at->cell),
                       peeps ? stacked(c, at->peephole, holes, 3) : VALUE_NONE};
     uint32_t y = build_op(b, OP_LSTM, in, 8);
-    lstm_attrs(c, hidden, reverse, time_major, fb_float(&c->options, 1, 0.0f));
-    return build_squeeze(b, y, time_major ? 1 : 2);
+    lstm_attrs(c, hidden, reverse, fb_float(&c->options, 1, 0.0f));
+    return steps_out(c, y, time_major);
 }
 
 void lower_sequence_lstm(struct call *c)
@@ -144,18 +158,18 @@ static uint32_t rnn(struct call *c, uint32_t at, bool reverse, bool time_major, 
         return VALUE_NONE;
     }
     int64_t hidden = bias->shape.dim[0];
-    uint32_t in[6] = {lite_real(c, 0),
+    uint32_t in[6] = {steps_in(c, time_major),
                       build_unsqueeze(b, lite_real(c, at), 0),
                       build_unsqueeze(b, lite_real(c, at + 1), 0),
                       biases(c, build_unsqueeze(b, lite_real(c, at + 2), 0), hidden),
                       VALUE_NONE,
-                      initial(c, at + 3, time_major)};
+                      initial(c, at + 3)};
     uint32_t y = build_op(b, OP_RNN, in, 6);
-    lstm_attrs(c, hidden, reverse, time_major, 0.0f);
+    lstm_attrs(c, hidden, reverse, 0.0f);
     names.texts = kind == TF_ACT_TANH ? &tanh_name : &relu_name;
     if (b->status == PEN_OK && graph_attr_set(b->g, b->node, &names) != PEN_OK)
         build_stop(b, PEN_ERR_NO_MEMORY, "no memory for an attribute");
-    return build_squeeze(b, y, time_major ? 1 : 2);
+    return steps_out(c, y, time_major);
 }
 
 void lower_sequence_rnn(struct call *c)
