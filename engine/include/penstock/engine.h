@@ -76,7 +76,7 @@ size_t pen_backends(struct pen_backend_info *infos, size_t room);
 
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Loads by content (ONNX ...). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
+/* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr);
 void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fine */
