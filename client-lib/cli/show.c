@@ -54,11 +54,13 @@ void show_text(const struct show *show, const char *what, const pen_result *resu
     }
     free(top);
     if (pen_result_status(result) == PEN_OK) {
+        char origin[32];
+        snprintf(origin, sizeof origin, i->cached ? "from the cache" : "batch of %u", i->batch_size);
         printf("  model %s:%" PRIu64 ", backend %s, precision %s, device %s, worker %s\n", i->model, i->version,
                i->backend, pen_precision_name(i->precision), i->device, i->worker);
-        printf("  queue %s, compute %s, total %s, round trip %s; batch of %u%s\n", amount_us(i->queue_us, queue),
+        printf("  queue %s, compute %s, total %s, round trip %s; %s\n", amount_us(i->queue_us, queue),
                amount_us(i->compute_us, compute), amount_us(i->total_us, total), amount_us(i->round_trip_us, trip),
-               i->batch_size, i->cached ? "; from the cache" : "");
+               origin);
     }
 }
 
