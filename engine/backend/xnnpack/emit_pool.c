@@ -11,11 +11,17 @@ struct pool {
     struct window w;
     struct act act;
     bool average, include_pad;
+    size_t size;  /* bytes of an element: 4, or 1 for MaxPool of bytes */
+    uint8_t flip; /* 0x80 for signed bytes */
 };
 
 static bool pool_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
-    if (!all_f32(g, n)) { /* the indices of MaxPool are i64 */
+    const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0);
+    bool bytes = n->op == OP_MaxPool && n->out_count == 1 && y->dtype == x->dtype &&
+                 (dtype_is(x, PEN_DTYPE_U8) || dtype_is(x, PEN_DTYPE_I8)) &&
+                 node_int(n, ATTR_act, ACT_NONE) == ACT_NONE;
+    if (!bytes && !all_f32(g, n)) { /* the indices of MaxPool are i64 */
         return refuse(ret_reason, n->out_count > 1 ? "MaxPool with indices" : "only f32");
     }
     if (!window_supports(g, n, NULL, ret_reason)) {
@@ -32,8 +38,8 @@ static bool pool_supports(const struct graph *g, const struct node *n, const cha
 
 struct pool_job {
     const struct pool *p;
-    const float *x;
-    float *y;
+    const uint8_t *x;
+    uint8_t *y;
 };
 
 /* Taps of one window along one dim that lie inside: first (in kernel steps) and count; *ret_padded counts those inside the padded input. */
@@ -54,31 +60,41 @@ static size_t clip(const struct window *w, int d, size_t o, size_t *ret_first, s
     return count;
 }
 
-static void pixel(const struct pool *p, const float *image, size_t oy, size_t ox, float *y)
+/* The pixels of a window to one. */
+static void fold(const struct pool *p, const uint8_t *const *taps, size_t used, size_t padded, void *y)
 {
     const struct window *w = &p->w;
-    const float *taps[TAPS_MAX];
+    if (p->size == 1) {
+        isa_int()->pool_max(taps, used, p->flip, y, w->channels);
+    } else if (p->average) {
+        size_t count = p->include_pad ? padded : used;
+        isa_own()->pool_sum((const float *const *)(const void *)taps, used, y, w->channels,
+                            count > 0 ? 1.0f / (float)count : 0.0f);
+    } else if (used > 0) {
+        isa_own()->pool_max((const float *const *)(const void *)taps, used, y, w->channels);
+    } else {
+        for (size_t i = 0; i < w->channels; i++) {
+            ((float *)y)[i] = -INFINITY;
+        }
+    }
+}
+
+static void pixel(const struct pool *p, const uint8_t *image, size_t oy, size_t ox, uint8_t *y)
+{
+    const struct window *w = &p->w;
+    const uint8_t *taps[TAPS_MAX];
     size_t y0, x0, padded_h, padded_w, used = 0;
     size_t rows = clip(w, 0, oy, &y0, &padded_h), cols = clip(w, 1, ox, &x0, &padded_w);
     for (size_t r = 0; r < rows; r++) {
         size_t iy = oy * w->stride[0] + (y0 + r) * w->dilation[0] - w->begin[0];
         for (size_t c = 0; c < cols; c++) {
             size_t ix = ox * w->stride[1] + (x0 + c) * w->dilation[1] - w->begin[1];
-            taps[used++] = image + (iy * w->in[1] + ix) * w->channels;
+            taps[used++] = image + (iy * w->in[1] + ix) * w->channels * p->size;
         }
     }
-    if (p->average) {
-        size_t count = p->include_pad ? padded_h * padded_w : used;
-        isa_own()->pool_sum(taps, used, y, w->channels, count > 0 ? 1.0f / (float)count : 0.0f);
-    } else if (used > 0) {
-        isa_own()->pool_max(taps, used, y, w->channels);
-    } else {
-        for (size_t i = 0; i < w->channels; i++) {
-            y[i] = -INFINITY;
-        }
-    }
+    fold(p, taps, used, padded_h * padded_w, y);
     if (isfinite(p->act.min) || isfinite(p->act.max)) {
-        isa_own()->unary(UNARY_CLAMP, y, y, w->channels, p->act.min, p->act.max);
+        isa_own()->unary(UNARY_CLAMP, (float *)(void *)y, (float *)(void *)y, w->channels, p->act.min, p->act.max);
     }
 }
 
@@ -87,10 +103,10 @@ static void row_task(void *context, size_t unit)
 {
     const struct pool_job *j = context;
     const struct window *w = &j->p->w;
-    const float *image = j->x + unit / w->out[0] * w->in[0] * w->in[1] * w->channels;
-    float *y = j->y + unit * w->out[1] * w->channels;
+    const uint8_t *image = j->x + unit / w->out[0] * w->in[0] * w->in[1] * w->channels * j->p->size;
+    uint8_t *y = j->y + unit * w->out[1] * w->channels * j->p->size;
     for (size_t ox = 0; ox < w->out[1]; ox++) {
-        pixel(j->p, image, unit % w->out[0], ox, y + ox * w->channels);
+        pixel(j->p, image, unit % w->out[0], ox, y + ox * w->channels * j->p->size);
     }
 }
 
@@ -113,6 +129,8 @@ static enum pen_status pool_build(struct build *b)
         return build_fail(b, PEN_ERR_SHAPE, "input and output do not fit the window");
     }
     p->act = act_read(b->n);
+    p->size = build_in(b, 0)->dtype == PEN_DTYPE_F32 ? 4 : 1;
+    p->flip = build_in(b, 0)->dtype == PEN_DTYPE_I8 ? 0x80 : 0;
     p->average = b->n->op == OP_AveragePool;
     p->include_pad = node_int(b->n, ATTR_count_include_pad, 0) != 0;
     b->step->state = p;

@@ -94,6 +94,15 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Slice] = &emit_slice,
     [OP_Gather] = &emit_gather,
 
+    [OP_QLinearConv] = &emit_qproduct,
+    [OP_QLinearMatMul] = &emit_qproduct,
+    [OP_ConvInteger] = &emit_qproduct,
+    [OP_MatMulInteger] = &emit_qproduct,
+    [OP_QuantizeLinear] = &emit_quant,
+    [OP_DequantizeLinear] = &emit_quant,
+    [OP_QLinearAdd] = &emit_qpair,
+    [OP_QLinearMul] = &emit_qpair,
+
     [OP_Equal] = &emit_number,
     [OP_Greater] = &emit_number,
     [OP_GreaterOrEqual] = &emit_number,

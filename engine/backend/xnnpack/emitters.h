@@ -30,5 +30,8 @@ extern const struct emitter emit_lrn;        /* LRN */
 extern const struct emitter emit_rnn;        /* LSTM, GRU */
 extern const struct emitter emit_arg;        /* ArgMax, ArgMin */
 extern const struct emitter emit_one_hot;    /* OneHot */
+extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger */
+extern const struct emitter emit_quant;      /* QuantizeLinear, DequantizeLinear */
+extern const struct emitter emit_qpair;      /* QLinearAdd, QLinearMul */
 
 #endif

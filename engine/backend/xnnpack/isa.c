@@ -18,10 +18,32 @@ const struct own *isa_own(void)
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     return avx2 && has_avx512() ? &own_avx512 : avx2 ? &own_avx2 : &own_plain;
 }
+
+const struct own_int *isa_int(void)
+{
+    const struct own *own = isa_own();
+    return own == &own_avx512 ? &own_int_avx512 : own == &own_avx2 ? &own_int_avx2 : &own_int_plain;
+}
+
+const struct int_product *isa_product(void)
+{
+    static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni};
+    return isa_own() == &own_avx512 && __builtin_cpu_supports("avx512vnni") ? &vnni : &isa_int()->product;
+}
 #else
 const struct own *isa_own(void)
 {
     return &own_plain;
+}
+
+const struct own_int *isa_int(void)
+{
+    return &own_int_plain;
+}
+
+const struct int_product *isa_product(void)
+{
+    return &own_int_plain.product;
 }
 #endif
 

@@ -1,0 +1,315 @@
+#include <stdlib.h>
+
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/qdepthwise.h"
+#include "backend/xnnpack/window.h"
+
+/*
+ * QLinearConv, ConvInteger (NHWC), QLinearMatMul, MatMulInteger (one matrix on the right) on u8 and i8: integer products from end to end, and a loop over
+ * channels for depthwise convolutions.
+ */
+enum slot {
+    SLOT_X = 0,
+    SLOT_W,
+    SLOT_X_SCALE,
+    SLOT_X_ZERO,
+    SLOT_W_SCALE,
+    SLOT_W_ZERO,
+    SLOT_Y_SCALE,
+    SLOT_Y_ZERO,
+    SLOT_BIAS,
+    SLOT_COUNT
+};
+#define NO_SLOT 99u /* past every input */
+
+struct qproduct {
+    struct filter f;
+    struct window w;
+    struct qdense dense;
+    struct qparams params;
+    bool depthwise, repack;
+    uint8_t *packed;
+};
+
+static const uint32_t *slots_of(enum op op)
+{
+    static const uint32_t conv[SLOT_COUNT] = {0, 3, 1, 2, 4, 5, 6, 7, 8},
+                          matmul[SLOT_COUNT] = {0, 3, 1, 2, 4, 5, 6, 7, NO_SLOT},
+                          integer[SLOT_COUNT] = {0, 1, NO_SLOT, 2, NO_SLOT, 3, NO_SLOT, NO_SLOT, NO_SLOT};
+    return op == OP_QLinearConv ? conv : op == OP_QLinearMatMul ? matmul : integer;
+}
+
+static bool is_conv(enum op op)
+{
+    return op == OP_QLinearConv || op == OP_ConvInteger;
+}
+
+static bool is_byte(const struct value *v)
+{
+    return dtype_is(v, PEN_DTYPE_U8) || dtype_is(v, PEN_DTYPE_I8);
+}
+
+/* A matrix is the filter of a 1 x 1 convolution. */
+static bool product_filter(const struct node *n, const struct shape *w, struct filter *f)
+{
+    if (is_conv(n->op)) {
+        return filter_read(n, w, f) && f->kernel_h * f->kernel_w * f->in <= QDENSE_K_MAX;
+    }
+    if (!shape_known(w) || w->rank != 2 || w->dim[0] < 1 || w->dim[1] < 1 || w->dim[0] > QDENSE_K_MAX) {
+        return false;
+    }
+    *f = (struct filter){.groups = 1,
+                         .out = (size_t)w->dim[1],
+                         .in = (size_t)w->dim[0],
+                         .kernel_h = 1,
+                         .kernel_w = 1,
+                         .out_step = 1,
+                         .in_step = (size_t)w->dim[1]};
+    return true;
+}
+
+/* One number, or one for each output channel where that is allowed. */
+static bool is_vector(const struct value *v, enum pen_dtype dtype, size_t most)
+{
+    int64_t count = v == NULL || !shape_known(&v->shape) ? -1 : shape_elements(&v->shape);
+    return dtype_is(v, dtype) && (count == 1 || (count == (int64_t)most && v->shape.rank == 1));
+}
+
+static bool params_fit(const struct graph *g, const struct node *n, const struct filter *f)
+{
+    const uint32_t *s = slots_of(n->op);
+    const struct value *x = node_in(g, n, s[SLOT_X]), *w = node_in(g, n, s[SLOT_W]), *y = node_out(g, n, 0);
+    const struct value *x_zero = node_in(g, n, s[SLOT_X_ZERO]), *w_zero = node_in(g, n, s[SLOT_W_ZERO]),
+                       *bias = node_in(g, n, s[SLOT_BIAS]);
+    bool zeros =
+        (x_zero == NULL || is_vector(x_zero, x->dtype, 1)) && (w_zero == NULL || is_vector(w_zero, w->dtype, f->out));
+    if (s[SLOT_Y_SCALE] == NO_SLOT) {
+        return zeros && dtype_is(y, PEN_DTYPE_I32);
+    }
+    return zeros && is_byte(y) && is_vector(node_in(g, n, s[SLOT_Y_ZERO]), y->dtype, 1) &&
+           is_vector(node_in(g, n, s[SLOT_X_SCALE]), PEN_DTYPE_F32, 1) &&
+           is_vector(node_in(g, n, s[SLOT_W_SCALE]), PEN_DTYPE_F32, f->out) &&
+           is_vector(node_in(g, n, s[SLOT_Y_SCALE]), PEN_DTYPE_F32, 1) &&
+           (bias == NULL || (dtype_is(bias, PEN_DTYPE_I32) && shape_known(&bias->shape) &&
+                             shape_elements(&bias->shape) == (int64_t)f->out));
+}
+
+static bool product_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const uint32_t *s = slots_of(n->op);
+    const struct value *x = node_in(g, n, s[SLOT_X]), *w = node_in(g, n, s[SLOT_W]);
+    struct filter f;
+    if (!is_byte(x) || !is_byte(w)) {
+        return refuse(ret_reason, "not a product of bytes");
+    }
+    if (is_conv(n->op) && !window_supports(g, n, w, ret_reason)) {
+        return false;
+    }
+    if (!product_filter(n, &w->shape, &f) || x->shape.rank < 2) {
+        return refuse(ret_reason, "weights that do not fit, more than one matrix, or very long sums");
+    }
+    return params_fit(g, n, &f) || refuse(ret_reason, "scales or zero points of another type or count");
+}
+
+/* ---- packing ---- */
+
+/* One group is left to the product, whatever its width. */
+static bool is_depthwise(const struct filter *f)
+{
+    return f->groups > 1 && qdepthwise_fits(f);
+}
+
+static size_t packed_bytes(const struct filter *f)
+{
+    return is_depthwise(f) ? qdepthwise_packed_bytes(f) : qdense_packed_bytes(f);
+}
+
+static void pack_into(const struct filter *f, const struct qparams *p, uint8_t *to)
+{
+    if (is_depthwise(f)) {
+        qdepthwise_pack(f, p, to);
+    } else {
+        qdense_pack(f, p, to);
+    }
+}
+
+#define INPUTS_MAX 9
+
+/* Pointers by input of the node. */
+static void params_point(struct qparams *p, enum op op, const void *const *in)
+{
+    const uint32_t *s = slots_of(op);
+    const void *at[SLOT_COUNT];
+    for (int i = 0; i < SLOT_COUNT; i++) {
+        at[i] = s[i] < INPUTS_MAX ? in[s[i]] : NULL;
+    }
+    p->w = at[SLOT_W];
+    p->x_scale = at[SLOT_X_SCALE];
+    p->x_zero = at[SLOT_X_ZERO];
+    p->w_scale = at[SLOT_W_SCALE];
+    p->w_zero = at[SLOT_W_ZERO];
+    p->y_scale = at[SLOT_Y_SCALE];
+    p->y_zero = at[SLOT_Y_ZERO];
+    p->bias = at[SLOT_BIAS];
+}
+
+/* Types and counts; the graph knows them. */
+static struct qparams params_of(const struct graph *g, const struct node *n)
+{
+    const uint32_t *s = slots_of(n->op);
+    const struct value *scale = node_in(g, n, s[SLOT_W_SCALE]), *zero = node_in(g, n, s[SLOT_W_ZERO]);
+    return (struct qparams){.x_dtype = node_in(g, n, s[SLOT_X])->dtype,
+                            .w_dtype = node_in(g, n, s[SLOT_W])->dtype,
+                            .y_dtype = node_out(g, n, 0)->dtype,
+                            .w_scales = scale != NULL ? (size_t)shape_elements(&scale->shape) : 0,
+                            .w_zeros = zero != NULL ? (size_t)shape_elements(&zero->shape) : 0};
+}
+
+/* False when something beside x is computed. */
+static bool params_constant(const struct graph *g, const struct node *n, struct qparams *p)
+{
+    const void *in[INPUTS_MAX] = {0};
+    *p = params_of(g, n);
+    for (uint32_t i = 0; i < n->in_count && i < INPUTS_MAX; i++) {
+        const struct value *v = node_in(g, n, i);
+        if (i > 0 && v != NULL && v->data == NULL) {
+            return false;
+        }
+        in[i] = v != NULL ? v->data : NULL;
+    }
+    params_point(p, n->op, in);
+    return true;
+}
+
+static enum pen_status product_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                    struct pen_error *reterr)
+{
+    struct filter f;
+    struct qparams p;
+    if (!product_filter(n, &node_in(g, n, slots_of(n->op)[SLOT_W])->shape, &f) || !params_constant(g, n, &p)) {
+        return PEN_OK;
+    }
+    uint8_t *packed = aligned_alloc(64, packed_bytes(&f));
+    if (packed == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
+    }
+    pack_into(&f, &p, packed);
+    *ret_packed = packed;
+    *ret_bytes = packed_bytes(&f);
+    return PEN_OK;
+}
+
+/* ---- running ---- */
+
+static enum pen_status product_run(struct step *s, struct run *r)
+{
+    struct qproduct *q = s->state;
+    const void *in[INPUTS_MAX] = {0};
+    for (uint32_t i = 0; i < s->n->in_count && i < INPUTS_MAX; i++) {
+        in[i] = s->in[i];
+    }
+    params_point(&q->params, s->n->op, in);
+    if (q->repack) {
+        pack_into(&q->f, &q->params, q->packed);
+    }
+    if (q->depthwise) {
+        qdepthwise_run(&q->w, &q->params, q->packed, s->in[0], s->out[0], r);
+        return PEN_OK;
+    }
+    qdense_zeros(&q->dense, &q->params);
+    size_t group_out = q->f.out / q->f.groups, size = q->params.y_dtype == PEN_DTYPE_I32 ? 4 : 1;
+    for (size_t g = 0; g < q->f.groups; g++) {
+        struct qweights w = qdense_group(&q->f, q->packed, g);
+        qdense_run(&q->dense, &w, (const uint8_t *)s->in[0] + g * q->f.in, (uint8_t *)s->out[0] + g * group_out * size,
+                   s->scratch, r);
+    }
+    return PEN_OK;
+}
+
+static struct dense_image conv_image(const struct window *w, const struct filter *f)
+{
+    return (struct dense_image){.batch = w->batch,
+                                .in_h = w->in[0],
+                                .in_w = w->in[1],
+                                .channels = f->in,
+                                .pixel_stride = w->channels,
+                                .out_h = w->out[0],
+                                .out_w = w->out[1],
+                                .kernel_h = w->kernel[0],
+                                .kernel_w = w->kernel[1],
+                                .stride_h = w->stride[0],
+                                .stride_w = w->stride[1],
+                                .dilation_h = w->dilation[0],
+                                .dilation_w = w->dilation[1],
+                                .pad_top = w->begin[0],
+                                .pad_left = w->begin[1]};
+}
+
+/* Rows of x are pixels of a picture one pixel wide. */
+static struct dense_image matrix_image(size_t rows, size_t k)
+{
+    return (struct dense_image){.batch = rows,
+                                .in_h = 1,
+                                .in_w = 1,
+                                .channels = k,
+                                .pixel_stride = k,
+                                .out_h = 1,
+                                .out_w = 1,
+                                .kernel_h = 1,
+                                .kernel_w = 1,
+                                .stride_h = 1,
+                                .stride_w = 1,
+                                .dilation_h = 1,
+                                .dilation_w = 1};
+}
+
+static bool image_of(const struct build *b, struct qproduct *q, struct dense_image *ret)
+{
+    const struct shape *x = &build_in(b, 0)->shape, *y = &build_out(b, 0)->shape;
+    if (y->dim[y->rank - 1] != (int64_t)q->f.out) {
+        return false;
+    }
+    if (!is_conv(b->n->op)) {
+        size_t rows = (size_t)shape_elements(y) / q->f.out;
+        *ret = matrix_image(rows, q->f.in);
+        return x->dim[x->rank - 1] == (int64_t)q->f.in && shape_elements(x) == (int64_t)(rows * q->f.in);
+    }
+    if (!window_read(b->n, x, y, q->f.kernel, &q->w) || q->w.channels != q->f.in * q->f.groups) {
+        return false;
+    }
+    *ret = conv_image(&q->w, &q->f);
+    return true;
+}
+
+static enum pen_status product_build(struct build *b)
+{
+    struct qproduct *q = build_alloc(b, sizeof *q);
+    struct dense_image image;
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    const struct fact *w = build_in(b, slots_of(b->n->op)[SLOT_W]);
+    if (!product_filter(b->n, &w->shape, &q->f) || !image_of(b, q, &image)) {
+        return build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
+    }
+    q->params = params_of(b->g, b->n);
+    q->depthwise = is_depthwise(&q->f);
+    q->packed = (uint8_t *)(uintptr_t)b->packed; /* read only unless repack */
+    if (b->packed == NULL) {
+        uint8_t *memory = build_alloc(b, packed_bytes(&q->f) + 64);
+        if (memory == NULL) {
+            return build_fail(b, PEN_ERR_NO_MEMORY, "no memory to pack weights");
+        }
+        q->repack = true;
+        q->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
+    }
+    if (!q->depthwise) {
+        qdense_init(&q->dense, &image, &q->f, build_threads(b));
+        b->step->scratch_bytes = qdense_scratch_bytes(&q->dense, build_threads(b));
+    }
+    b->step->state = q;
+    b->step->run = product_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_qproduct = {product_supports, product_pack, product_build};

@@ -1,0 +1,220 @@
+#include <math.h>
+
+#include "backend/xnnpack/each.h"
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/qdense.h"
+
+/* QuantizeLinear to bytes, DequantizeLinear from bytes and i32: one scale, or one for each position of an axis. x is [outer, axis, inner]. */
+struct quant_step {
+    size_t outer, axis, inner;
+    bool to_bytes;
+    enum pen_dtype dtype; /* of the quantised side */
+};
+
+struct quant_job {
+    const struct quant_step *q;
+    const uint8_t *x;
+    uint8_t *y;
+    const float *scale;
+    const uint8_t *zero; /* NULL = 0 */
+    size_t chunks;       /* of one (outer, axis) row */
+};
+
+static bool quant_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *x = node_in(g, n, 0), *scale = node_in(g, n, 1), *zero = node_in(g, n, 2),
+                       *y = node_out(g, n, 0);
+    bool to = n->op == OP_QuantizeLinear;
+    const struct value *real = to ? x : y, *code = to ? y : x;
+    bool byte = dtype_is(code, PEN_DTYPE_U8) || dtype_is(code, PEN_DTYPE_I8);
+    if (!dtype_is(real, PEN_DTYPE_F32) || !dtype_is(scale, PEN_DTYPE_F32) ||
+        !(byte || (!to && dtype_is(code, PEN_DTYPE_I32))) || (zero != NULL && zero->dtype != code->dtype)) {
+        return refuse(ret_reason, "not between f32 and bytes");
+    }
+    if (node_int(n, ATTR_block_size, 0) != 0 || !shape_known(&scale->shape) ||
+        (zero != NULL &&
+         (!shape_known(&zero->shape) || shape_elements(&zero->shape) != shape_elements(&scale->shape)))) {
+        return refuse(ret_reason, "scales in blocks");
+    }
+    int32_t axis = shape_axis(node_int(n, ATTR_axis, 1), x->shape.rank);
+    return shape_elements(&scale->shape) == 1 ||
+           (scale->shape.rank == 1 && x->shape.rank > 1 && axis >= 0 && x->shape.dim[axis] == scale->shape.dim[0]) ||
+           refuse(ret_reason, "scales that do not fit one axis");
+}
+
+static void wide_dequantise(const int32_t *x, int32_t zero, float scale, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = (float)(((double)x[i] - (double)zero) * (double)scale);
+    }
+}
+
+static void quant_task(void *context, size_t unit)
+{
+    const struct quant_job *j = context;
+    const struct quant_step *q = j->q;
+    size_t row = unit / j->chunks, from = unit % j->chunks * CHUNK, at = row % q->axis, first = row * q->inner + from;
+    size_t n = q->inner - from < CHUNK ? q->inner - from : CHUNK;
+    bool wide = q->dtype == PEN_DTYPE_I32;
+    int32_t zero = wide              ? (j->zero != NULL ? ((const int32_t *)(const void *)j->zero)[at] : 0)
+                   : j->zero == NULL ? 0
+                                     : qdense_zero(j->zero + at, q->dtype);
+    if (q->to_bytes) {
+        struct requantise l = qdense_limits(q->dtype, zero);
+        isa_int()->quantise((const float *)(const void *)j->x + first, j->scale[at], l.low, l.high, zero, j->y + first,
+                            n);
+    } else if (wide) {
+        wide_dequantise((const int32_t *)(const void *)j->x + first, zero, j->scale[at], (float *)(void *)j->y + first,
+                        n);
+    } else {
+        bool flip = q->dtype == PEN_DTYPE_I8;
+        isa_int()->dequantise(j->x + first, flip ? 0x80 : 0, zero + (flip ? 128 : 0), j->scale[at],
+                              (float *)(void *)j->y + first, n);
+    }
+}
+
+static enum pen_status quant_run(struct step *s, struct run *r)
+{
+    const struct quant_step *q = s->state;
+    struct quant_job j = {.q = q,
+                          .x = s->in[0],
+                          .y = s->out[0],
+                          .scale = s->in[1],
+                          .zero = s->n->in_count > 2 ? s->in[2] : NULL,
+                          .chunks = (q->inner + CHUNK - 1) / CHUNK};
+    parallel(r, quant_task, &j, q->outer * q->axis * j.chunks);
+    return PEN_OK;
+}
+
+static enum pen_status quant_build(struct build *b)
+{
+    const struct shape *x = &build_in(b, 0)->shape, *scale = &build_in(b, 1)->shape;
+    struct quant_step *q = build_alloc(b, sizeof *q);
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    *q = (struct quant_step){.outer = 1, .axis = 1, .inner = (size_t)shape_elements(x)};
+    q->to_bytes = b->n->op == OP_QuantizeLinear;
+    q->dtype = q->to_bytes ? build_out(b, 0)->dtype : build_in(b, 0)->dtype;
+    if (shape_elements(scale) != 1) {
+        int32_t axis = shape_axis(node_int(b->n, ATTR_axis, 1), x->rank);
+        q->inner = 1;
+        for (int32_t d = 0; d < x->rank; d++) {
+            *(d < axis ? &q->outer : d > axis ? &q->inner : &q->axis) *= (size_t)x->dim[d];
+        }
+        if (q->axis != (size_t)shape_elements(scale)) {
+            return build_fail(b, PEN_ERR_SHAPE, "as many scales as the axis has positions are needed");
+        }
+    }
+    b->step->state = q;
+    b->step->run = quant_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_quant = {quant_supports, NULL, quant_build};
+
+/* ---- QLinearAdd, QLinearMul: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero ---- */
+
+struct affine {
+    double scale;
+    int32_t zero;
+    uint8_t flip;
+};
+
+struct pair_step {
+    struct each each;
+    bool adds;
+    enum pen_dtype dtype;
+};
+
+struct pair_job {
+    const struct pair_step *q;
+    const uint8_t *a, *b;
+    uint8_t *y;
+    struct affine ap, bp, yp;
+    double low, high;
+};
+
+static bool is_scalar(const struct value *v, enum pen_dtype dtype)
+{
+    return dtype_is(v, dtype) && shape_known(&v->shape) && shape_elements(&v->shape) == 1;
+}
+
+static bool zero_fits(const struct value *v, enum pen_dtype dtype)
+{
+    return v == NULL || is_scalar(v, dtype);
+}
+
+static bool pair_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *a = node_in(g, n, 0), *b = node_in(g, n, 3), *y = node_out(g, n, 0);
+    bool ok = (dtype_is(a, PEN_DTYPE_U8) || dtype_is(a, PEN_DTYPE_I8)) && dtype_is(b, a->dtype) && y->dtype == a->dtype;
+    ok = ok && is_scalar(node_in(g, n, 1), PEN_DTYPE_F32) && is_scalar(node_in(g, n, 4), PEN_DTYPE_F32) &&
+         is_scalar(node_in(g, n, 6), PEN_DTYPE_F32);
+    ok = ok && zero_fits(node_in(g, n, 2), a->dtype) && zero_fits(node_in(g, n, 5), a->dtype) &&
+         zero_fits(node_in(g, n, 7), a->dtype);
+    return ok || refuse(ret_reason, "not bytes of one type with one scale each");
+}
+
+static double real_of(uint8_t x, const struct affine *p)
+{
+    return (double)((int32_t)(uint8_t)(x ^ p->flip) - p->zero) * p->scale;
+}
+
+/* In double, operation by operation as the reference has it: ties fall the same way. */
+static void pair_piece(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+{
+    const struct pair_job *j = context;
+    const uint8_t *a = j->a + at[0], *b = j->b + at[1];
+    uint8_t *y = j->y + out;
+    bool adds = j->q->adds;
+    for (size_t i = 0; i < n; i++) {
+        double p = real_of(a[i * step[0]], &j->ap), q = real_of(b[i * step[1]], &j->bp);
+        double v = nearbyint((adds ? p + q : p * q) / j->yp.scale) + (double)j->yp.zero;
+        v = v >= j->low ? v : j->low;
+        y[i] = (uint8_t)(int32_t)(v > j->high ? j->high : v);
+    }
+}
+
+static struct affine affine_of(const struct step *s, uint32_t at, enum pen_dtype dtype)
+{
+    const void *zero = at + 1 < s->n->in_count ? s->in[at + 1] : NULL;
+    bool flip = dtype == PEN_DTYPE_I8;
+    return (struct affine){(double)*(const float *)s->in[at], qdense_zero(zero, dtype) + (flip ? 128 : 0),
+                           flip ? 0x80 : 0};
+}
+
+static enum pen_status pair_run(struct step *s, struct run *r)
+{
+    const struct pair_step *q = s->state;
+    bool is_signed = q->dtype == PEN_DTYPE_I8;
+    struct pair_job j = {.q = q, .a = s->in[0], .b = s->in[3], .y = s->out[0]};
+    j.ap = affine_of(s, 1, q->dtype);
+    j.bp = affine_of(s, 4, q->dtype);
+    j.yp = affine_of(s, 6, q->dtype);
+    j.yp.zero -= is_signed ? 128 : 0;
+    j.low = is_signed ? -128.0 : 0.0;
+    j.high = j.low + 255.0;
+    each_run(&q->each, pair_piece, &j, r);
+    return PEN_OK;
+}
+
+static enum pen_status pair_build(struct build *b)
+{
+    struct pair_step *q = build_alloc(b, sizeof *q);
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    const struct shape *in[2] = {&build_in(b, 0)->shape, &build_in(b, 3)->shape};
+    if (!each_init(&q->each, &build_out(b, 0)->shape, in, 2)) {
+        return build_fail(b, PEN_ERR_SHAPE, "inputs do not broadcast to the output");
+    }
+    q->adds = b->n->op == OP_QLinearAdd;
+    q->dtype = build_in(b, 0)->dtype;
+    b->step->state = q;
+    b->step->run = pair_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_qpair = {pair_supports, NULL, pair_build};

@@ -1,0 +1,139 @@
+#include "backend/xnnpack/own_int.h"
+
+#include <math.h>
+
+#include "backend/xnnpack/own_vec.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+typedef int32_t vi __attribute__((vector_size(OWN_LANES * 4), aligned(4), may_alias));
+
+#define TILE_LANES OWN_LANES
+#define TILE_MR    (OWN_LANES == 16 ? 12 : 4)
+
+/* Two 16-bit products to a 32-bit sum. Bytes would saturate in the instruction for unsigned times signed ones. */
+static inline __attribute__((always_inline)) vi dot(vi sum, uint32_t x, vi w)
+{
+#if defined(__AVX512BW__) && OWN_LANES == 16
+    return sum + (vi)_mm512_madd_epi16(_mm512_set1_epi32((int)x), (__m512i)w);
+#elif defined(__AVX2__) && OWN_LANES == 8
+    return sum + (vi)_mm256_madd_epi16(_mm256_set1_epi32((int)x), (__m256i)w);
+#else
+    typedef uint32_t vu __attribute__((vector_size(OWN_LANES * 4), aligned(4), may_alias));
+    vi low = (vi)((vu)w << 16) >> 16, high = w >> 16;
+    return sum + low * (int32_t)(int16_t)(uint16_t)x + high * (int32_t)(int16_t)(uint16_t)(x >> 16);
+#endif
+}
+
+#include "backend/xnnpack/own_int_tile.h"
+
+static void product(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
+{
+    tiles(x, x_stride, w, words, m, y);
+}
+
+/* Doubles hold every sum exactly; the product is rounded in single precision, as integer engines have it. */
+static void requantise(const int32_t *sum, const struct requantise *q, uint8_t *y, size_t n)
+{
+    const double *add = q->add;
+    const float *scale = q->scale;
+    float low = q->low, high = q->high;
+    int32_t zero = q->zero;
+    if (q->w_zero != NULL) {
+        const int32_t *w_zero = q->w_zero;
+        double row = (double)q->row_sum;
+        SIMD for (size_t j = 0; j < n; j++)
+        {
+            float f = (float)((double)sum[j] + add[j] - (double)w_zero[j] * row) * scale[j];
+            f = f >= low ? f : low;
+            f = f > high ? high : f;
+            y[j] = (uint8_t)((int32_t)rintf(f) + zero);
+        }
+        return;
+    }
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        float f = (float)((double)sum[j] + add[j]) * scale[j];
+        f = f >= low ? f : low;
+        f = f > high ? high : f;
+        y[j] = (uint8_t)((int32_t)rintf(f) + zero);
+    }
+}
+
+static void add(const int32_t *sum, const struct requantise *q, int32_t *y, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        double zero = q->w_zero != NULL ? (double)q->w_zero[j] * (double)q->row_sum : 0.0;
+        y[j] = (int32_t)((double)sum[j] + q->add[j] - zero);
+    }
+}
+
+static void depthwise(const uint8_t *const *taps, size_t count, const int16_t *w, size_t w_stride, uint8_t flip,
+                      int32_t zero, int32_t *sum, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        sum[j] = 0;
+    }
+    for (size_t t = 0; t < count; t++) {
+        const uint8_t *x = taps[t];
+        const int16_t *wt = w + t * w_stride;
+        for (size_t j = 0; x != NULL && j < n; j++) {
+            sum[j] += ((int32_t)(uint8_t)(x[j] ^ flip) - zero) * (int32_t)wt[j];
+        }
+    }
+}
+
+static void pool_max(const uint8_t *const *taps, size_t count, uint8_t flip, uint8_t *y, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        y[j] = 0;
+    }
+    for (size_t t = 0; t < count; t++) {
+        const uint8_t *x = taps[t];
+        for (size_t j = 0; j < n; j++) {
+            uint8_t v = x[j] ^ flip;
+            y[j] = v > y[j] ? v : y[j];
+        }
+    }
+    for (size_t j = 0; j < n; j++) {
+        y[j] ^= flip;
+    }
+}
+
+static void widen(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        y[j] = (int16_t)((int32_t)(uint8_t)(x[j] ^ flip) - zero);
+    }
+}
+
+static void quantise(const float *x, float scale, float low, float high, int32_t zero, uint8_t *y, size_t n)
+{
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        float v = x[j] / scale;
+        v = v == v ? v : 0.0f; /* NaN becomes the zero point */
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        y[j] = (uint8_t)((int32_t)rintf(v) + zero);
+    }
+}
+
+static void dequantise(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n)
+{
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        y[j] = (float)((int32_t)(uint8_t)(x[j] ^ flip) - zero) * scale;
+    }
+}
+
+const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES, .run = product},
+                                     .requantise = requantise,
+                                     .add = add,
+                                     .depthwise = depthwise,
+                                     .pool_max = pool_max,
+                                     .widen = widen,
+                                     .quantise = quantise,
+                                     .dequantise = dequantise};

@@ -1,0 +1,54 @@
+/*
+ * own_int.h - our integer kernels: products of bytes with exact 32-bit sums, requantisation, loops of quantised element-wise operators.
+ *
+ * own_int.c is compiled once per instruction set, own_vnni.c for processors with dot products of bytes; isa.c picks a table at run time.
+ * Signed bytes are read as x ^ 0x80 with 128 more in the zero point, so that one loop does for both.
+ * Inner loops only: no threads, no allocation, nothing read past the end.
+ * Threads: any.
+ */
+#ifndef XNNPACK_OWN_INT_H
+#define XNNPACK_OWN_INT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * y[m][nr] = dot products of rows of x with the columns of a panel. Both hold words: `bytes` 4: four bytes, unsigned in x and signed in w; 2: two 16-bit
+ * numbers. Sums wrap at 32 bits: the caller keeps them within.
+ */
+struct int_product {
+    size_t bytes, nr;
+    void (*run)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+};
+
+/* From sums to bytes: y = saturate(round((float)(sum + add - w_zero * row_sum) * scale) + zero). */
+struct requantise {
+    const double *add;
+    const float *scale;
+    const int32_t *w_zero; /* NULL = 0 */
+    int32_t row_sum, zero;
+    float low, high; /* of the rounded product: the type's limits less zero */
+};
+
+struct own_int {
+    struct int_product product;
+    void (*requantise)(const int32_t *sum, const struct requantise *q, uint8_t *y, size_t n);
+    void (*add)(const int32_t *sum, const struct requantise *q, int32_t *y,
+                size_t n); /* sum + add - w_zero * row_sum */
+    /* sum[n] = sum over taps of ((x ^ flip) - zero) * w; tap NULL = outside. w: [count][w_stride]. */
+    void (*depthwise)(const uint8_t *const *taps, size_t count, const int16_t *w, size_t w_stride, uint8_t flip,
+                      int32_t zero, int32_t *sum, size_t n);
+    void (*pool_max)(const uint8_t *const *taps, size_t count, uint8_t flip, uint8_t *y, size_t n);
+    void (*widen)(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size_t n); /* (x ^ flip) - zero */
+    void (*quantise)(const float *x, float scale, float low, float high, int32_t zero, uint8_t *y, size_t n);
+    void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
+};
+
+extern const struct own_int own_int_plain;
+#ifdef OWN_X86
+extern const struct own_int own_int_avx2;
+extern const struct own_int own_int_avx512;
+void own_int_product_vnni(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+#endif
+
+#endif

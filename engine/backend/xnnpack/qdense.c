@@ -1,0 +1,286 @@
+#include "backend/xnnpack/qdense.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/xnnpack/isa.h"
+
+#define ROWS_MAX 48
+#define NR_MAX   32
+#define ROW_CACHE                                                                                                      \
+    ((size_t)128 << 10) /* bytes of copied rows of one unit: they stay in the second cache beside a panel */
+
+static size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+int32_t qdense_zero(const void *zero, enum pen_dtype dtype)
+{
+    return zero == NULL ? 0 : dtype == PEN_DTYPE_I8 ? *(const int8_t *)zero : *(const uint8_t *)zero;
+}
+
+float qdense_scale(const struct qparams *p, size_t o)
+{
+    if (p->y_dtype == PEN_DTYPE_I32) {
+        return 1.0f;
+    }
+    const float *w = p->w_scale;
+    return *(const float *)p->x_scale * w[p->w_scales > 1 ? o : 0] / *(const float *)p->y_scale;
+}
+
+int32_t qdense_w_zero(const struct qparams *p, size_t o)
+{
+    return p->w_zero == NULL ? 0 : qdense_zero((const uint8_t *)p->w_zero + (p->w_zeros > 1 ? o : 0), p->w_dtype);
+}
+
+struct requantise qdense_limits(enum pen_dtype y_dtype, int32_t y_zero)
+{
+    int32_t low = y_dtype == PEN_DTYPE_I8 ? -128 : 0;
+    return (struct requantise){.zero = y_zero, .low = (float)(low - y_zero), .high = (float)(low + 255 - y_zero)};
+}
+
+/* ---- weights ---- */
+
+static size_t group_k(const struct filter *f)
+{
+    return f->kernel_h * f->kernel_w * f->in;
+}
+
+static size_t words_of(size_t k)
+{
+    return divide_up(k, isa_product()->bytes == 4 ? 4 : 2);
+}
+
+/* Columns of a group in whole panels. */
+static size_t columns(const struct filter *f)
+{
+    size_t nr = isa_product()->nr;
+    return divide_up(f->out / f->groups, nr) * nr;
+}
+
+/* add [columns], panels, scale [columns], w_zero [columns], a flag */
+static size_t group_bytes(const struct filter *f)
+{
+    size_t n = columns(f);
+    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + sizeof(int32_t)) + 8 + 63) / 64 * 64;
+}
+
+size_t qdense_packed_bytes(const struct filter *f)
+{
+    return f->groups * group_bytes(f);
+}
+
+struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group)
+{
+    size_t n = columns(f), words = words_of(group_k(f));
+    const uint8_t *at = packed + group * group_bytes(f);
+    struct qweights w = {.words = words, .add = (const double *)(const void *)at};
+    w.panels = (const uint32_t *)(const void *)(at + n * sizeof(double));
+    w.scale = (const float *)(const void *)(w.panels + n * words);
+    w.w_zero = (const int32_t *)(const void *)(w.scale + n);
+    w.w_zero_any = w.w_zero[n] != 0;
+    return w;
+}
+
+/* Weight `at` of output channel o. */
+static int32_t weight(const struct filter *f, const struct qparams *p, size_t o, size_t at)
+{
+    size_t tap = at / f->in, i = at % f->in;
+    const uint8_t *w = (const uint8_t *)p->w + o * f->out_step + tap / f->kernel_w * f->h_step +
+                       tap % f->kernel_w * f->w_step + i * f->in_step;
+    return qdense_zero(w, p->w_dtype);
+}
+
+/* Column j of a group: its words go to its place in the panel. Bytes keep the weight and correct for zero points later, 16 bits hold the difference. */
+static void column_pack(const struct filter *f, const struct qparams *p, size_t o, size_t j, uint8_t *to)
+{
+    const struct qweights g = qdense_group(f, to, 0);
+    const struct int_product *q = isa_product();
+    size_t k = group_k(f), n = columns(f), per = q->bytes == 4 ? 4 : 2;
+    uint32_t *panel = (uint32_t *)(void *)(to + n * sizeof(double)) + j / q->nr * q->nr * g.words;
+    float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * g.words);
+    int32_t *w_zero = (int32_t *)(void *)(scale + n);
+    int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
+    int32_t x_zero = qdense_zero(p->x_zero, p->x_dtype) + (p->x_dtype == PEN_DTYPE_I8 ? 128 : 0);
+    int64_t sum = 0;
+    for (size_t i = 0; i < k; i++) {
+        int32_t v = weight(f, p, o, i) - (per == 4 ? shift : zero);
+        uint32_t bits = per == 4 ? (uint32_t)v & 0xff : (uint32_t)v & 0xffff;
+        panel[i / per * q->nr + j % q->nr] |= bits << (i % per * (32 / per));
+        sum += v;
+    }
+    int64_t add = p->bias != NULL ? p->bias[o] : 0;
+    w_zero[j] = per == 4 ? zero - shift : 0;
+    if (per == 4) {
+        add += (int64_t)k * x_zero * w_zero[j] - x_zero * sum;
+    }
+    w_zero[n] |= w_zero[j];
+    scale[j] = qdense_scale(p, o);
+    ((double *)(void *)to)[j] = (double)add;
+}
+
+void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed)
+{
+    size_t n = f->out / f->groups;
+    memset(packed, 0, qdense_packed_bytes(f));
+    for (size_t g = 0; g < f->groups; g++) {
+        for (size_t j = 0; j < n; j++) {
+            column_pack(f, p, g * n + j, j, packed + g * group_bytes(f));
+        }
+    }
+}
+
+/* ---- the product ---- */
+
+void qdense_init(struct qdense *d, const struct dense_image *image, const struct filter *f, size_t threads)
+{
+    size_t m = image->batch * image->out_h * image->out_w;
+    *d = (struct qdense){.image = *image, .m = m, .k = group_k(f), .n = f->out / f->groups, .y_stride = f->out};
+    d->words = words_of(d->k);
+    d->rows_block = ROW_CACHE / (d->words * 4 + 4);
+    d->rows_block = d->rows_block > ROWS_MAX ? ROWS_MAX : d->rows_block < 12 ? 12 : d->rows_block / 12 * 12;
+    size_t blocks = divide_up(m, d->rows_block), panels = divide_up(d->n, isa_product()->nr);
+    d->panels_block = panels;
+    if (threads > 1 && blocks < 2 * threads) { /* not enough rows for everybody: cut the columns too */
+        size_t cuts = divide_up(2 * threads, blocks > 0 ? blocks : 1);
+        d->panels_block = divide_up(panels, cuts < panels ? cuts : panels);
+    }
+}
+
+void qdense_zeros(struct qdense *d, const struct qparams *p)
+{
+    d->x_zero = qdense_zero(p->x_zero, p->x_dtype);
+    d->flip = p->x_dtype == PEN_DTYPE_I8 ? 0x80 : 0;
+    d->y_dtype = p->y_dtype;
+    d->y_zero = p->y_dtype == PEN_DTYPE_I32 ? 0 : qdense_zero(p->y_zero, p->y_dtype);
+}
+
+static size_t thread_bytes(const struct qdense *d)
+{
+    return (d->rows_block * (d->words + 1) * 4 + 127) / 64 * 64;
+}
+
+size_t qdense_scratch_bytes(const struct qdense *d, size_t threads)
+{
+    return threads * thread_bytes(d);
+}
+
+/* One pixel's channels into a row of words. */
+static void channels_copy(const struct qdense *d, const uint8_t *x, uint8_t *row, size_t at)
+{
+    size_t count = d->image.channels;
+    if (isa_product()->bytes == 4) {
+        memset(row + at, d->x_zero & 0xff, x == NULL ? count : 0);
+        memcpy(row + at, x != NULL ? x : row + at, x != NULL ? count : 0);
+        return;
+    }
+    int16_t *wide = (int16_t *)(void *)row + at;
+    if (x == NULL) {
+        memset(wide, 0, count * sizeof *wide);
+    } else {
+        isa_int()->widen(x, d->flip, d->x_zero + (d->flip != 0 ? 128 : 0), wide, count);
+    }
+}
+
+static void row_copy(const struct qdense *d, const uint8_t *x, size_t index, uint8_t *row)
+{
+    const struct dense_image *i = &d->image;
+    size_t image = index / (i->out_h * i->out_w), oy = index / i->out_w % i->out_h, ox = index % i->out_w, at = 0;
+    memset(row + (d->words - 1) * 4, 0, 4);
+    for (size_t kh = 0; kh < i->kernel_h; kh++) {
+        size_t y = oy * i->stride_h + kh * i->dilation_h - i->pad_top; /* above the image: wraps, and is past its end */
+        for (size_t kw = 0; kw < i->kernel_w; kw++, at += i->channels) {
+            size_t px = ox * i->stride_w + kw * i->dilation_w - i->pad_left;
+            bool inside = y < i->in_h && px < i->in_w;
+            channels_copy(d, inside ? x + ((image * i->in_h + y) * i->in_w + px) * i->pixel_stride : NULL, row, at);
+        }
+    }
+}
+
+/* Signed bytes become unsigned; the sum of the row for weights with a zero point. */
+static int32_t row_finish(const struct qdense *d, uint8_t *row, bool sums)
+{
+    int32_t sum = 0;
+    if (isa_product()->bytes != 4) {
+        return 0;
+    }
+    for (size_t i = 0; d->flip != 0 && i < d->k; i++) {
+        row[i] ^= 0x80;
+    }
+    for (size_t i = 0; sums && i < d->k; i++) {
+        sum += row[i];
+    }
+    return sum;
+}
+
+struct job {
+    const struct qdense *d;
+    const struct qweights *w;
+    const uint8_t *x;
+    void *y;
+    uint8_t *scratch;
+    size_t row_blocks, col_blocks;
+    atomic_size_t next;
+};
+
+static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col, const int32_t *sums,
+                       const int32_t *row_sums)
+{
+    const struct qdense *d = j->d;
+    size_t nr = isa_product()->nr, n = d->n - col < nr ? d->n - col : nr;
+    struct requantise q = qdense_limits(d->y_dtype, d->y_zero);
+    q.add = j->w->add + col;
+    q.scale = j->w->scale + col;
+    q.w_zero = j->w->w_zero_any ? j->w->w_zero + col : NULL;
+    for (size_t r = 0; r < rows; r++) {
+        size_t at = (row0 + r) * d->y_stride + col;
+        q.row_sum = row_sums[r];
+        if (d->y_dtype == PEN_DTYPE_I32) {
+            isa_int()->add(sums + r * nr, &q, (int32_t *)j->y + at, n);
+        } else {
+            isa_int()->requantise(sums + r * nr, &q, (uint8_t *)j->y + at, n);
+        }
+    }
+}
+
+static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
+{
+    const struct qdense *d = j->d;
+    const struct int_product *q = isa_product();
+    _Alignas(64) int32_t sums[ROWS_MAX * NR_MAX];
+    size_t row0 = unit / j->col_blocks * d->rows_block, panel0 = unit % j->col_blocks * d->panels_block;
+    size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block;
+    uint32_t *words = (uint32_t *)(void *)scratch;
+    int32_t *row_sums = (int32_t *)(void *)(words + d->rows_block * d->words);
+    for (size_t r = 0; r < rows; r++) {
+        uint8_t *row = (uint8_t *)(words + r * d->words);
+        row_copy(d, j->x, row0 + r, row);
+        row_sums[r] = row_finish(d, row, j->w->w_zero_any);
+    }
+    for (size_t p = panel0; p < panel0 + d->panels_block && p * q->nr < d->n; p++) {
+        q->run(words, d->words, j->w->panels + p * q->nr * d->words, d->words, rows, sums);
+        panel_emit(j, row0, rows, p * q->nr, sums, row_sums);
+    }
+}
+
+/* One task per thread, each with its own piece of scratch; units are taken as they come. */
+static void task(void *context, size_t thread)
+{
+    struct job *j = context;
+    uint8_t *scratch = j->scratch + thread * thread_bytes(j->d);
+    size_t units = j->row_blocks * j->col_blocks;
+    for (size_t u = atomic_fetch_add(&j->next, 1); u < units; u = atomic_fetch_add(&j->next, 1)) {
+        unit_run(j, u, scratch);
+    }
+}
+
+void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,
+                struct run *r)
+{
+    struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch};
+    j.row_blocks = divide_up(d->m, d->rows_block);
+    j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
+    atomic_init(&j.next, 0);
+    parallel(r, task, &j, team_threads(r->team));
+}

@@ -1,0 +1,60 @@
+/*
+ * qdense.h - products of quantised bytes: y = requantise(sum of (x - x_zero) * (w - w_zero) + bias), where rows of x may be patches of an image.
+ *
+ * Sums are exact, so the result is the same for every kernel and any number of threads.
+ * Threads: packed weights are shared by any; a qdense_run belongs to one exec.
+ */
+#ifndef XNNPACK_QDENSE_H
+#define XNNPACK_QDENSE_H
+
+#include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/filter.h"
+#include "backend/xnnpack/own_int.h"
+#include "penstock/dtype.h"
+
+#define QDENSE_K_MAX 32768 /* terms of a sum that 32 bits surely hold */
+
+/* What is known beside the data; pointers may be NULL where a zero point or a bias is missing. */
+struct qparams {
+    enum pen_dtype x_dtype, w_dtype, y_dtype; /* U8 or I8; y: also I32, sums as they are */
+    const void *w, *x_scale, *x_zero, *w_scale, *w_zero, *y_scale, *y_zero;
+    size_t w_scales, w_zeros; /* 1 or one for each output channel */
+    const int32_t *bias;
+};
+
+/* Weights of one group. */
+struct qweights {
+    size_t words; /* of a row */
+    bool w_zero_any;
+    const uint32_t *panels;
+    const double *add;
+    const float *scale;
+    const int32_t *w_zero;
+};
+
+size_t qdense_packed_bytes(const struct filter *f); /* of all groups; a multiple of 64 */
+void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed);
+struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group);
+
+struct qdense {
+    struct dense_image image; /* channels, pixel_stride: bytes */
+    size_t m, k, n, words, y_stride;
+    size_t rows_block, panels_block; /* of one unit of work */
+    uint8_t flip;                    /* 0x80 for signed x */
+    int32_t x_zero, y_zero;          /* x_zero as stored bytes have it, before flip */
+    enum pen_dtype y_dtype;
+};
+
+void qdense_init(struct qdense *d, const struct dense_image *image, const struct filter *f, size_t threads);
+void qdense_zeros(struct qdense *d, const struct qparams *p); /* before a run, when zero points may have changed */
+size_t qdense_scratch_bytes(const struct qdense *d, size_t threads);
+void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,
+                struct run *r);
+
+int32_t qdense_zero(const void *zero, enum pen_dtype dtype); /* 0 for NULL */
+struct requantise qdense_limits(enum pen_dtype y_dtype, int32_t y_zero);
+/* add, scale and w_zero of output channel o of all; a depthwise kernel that has no other place for them asks for it too. */
+float qdense_scale(const struct qparams *p, size_t o);
+int32_t qdense_w_zero(const struct qparams *p, size_t o);
+
+#endif

@@ -1,0 +1,219 @@
+#include <criterion/criterion.h>
+
+#include "cross.h"
+
+#define F32 PEN_DTYPE_F32
+#define I32 PEN_DTYPE_I32
+#define U8  PEN_DTYPE_U8
+#define I8  PEN_DTYPE_I8
+
+/* Integer results equal the reference's to the last bit. */
+
+static void scale(struct cross *c, int64_t count, float low, float high, bool constant)
+{
+    cross_range(c, low, high);
+    cross_input(c, F32, count > 1 ? 1 : 0, (int64_t[]){count}, constant);
+}
+
+static void zero(struct cross *c, enum pen_dtype dtype, int64_t count, bool constant)
+{
+    cross_input(c, dtype, count > 1 ? 1 : 0, (int64_t[]){count}, constant);
+}
+
+struct conv {
+    int64_t in, out, groups, kernel, stride, dilation;
+    enum pen_dtype x, w, y;
+    bool per_channel, w_zeros, constant, bias;
+};
+
+static void conv(const struct conv *v)
+{
+    struct cross *c = cross_new(OP_QLinearConv);
+    int64_t scales = v->per_channel ? v->out : 1;
+    cross_input(c, v->x, 4, (int64_t[]){2, 11, 9, v->in}, false);
+    scale(c, 1, 0.01f, 0.02f, v->constant);
+    zero(c, v->x, 1, v->constant);
+    cross_input(c, v->w, 4, (int64_t[]){v->out, v->in / v->groups, v->kernel, v->kernel}, v->constant);
+    scale(c, scales, 0.001f, 0.02f, v->constant);
+    if (v->w_zeros) {
+        zero(c, v->w, scales, v->constant);
+    } else {
+        cross_data(c, v->w, 0, NULL, "", v->constant);
+    }
+    scale(c, 1, 0.02f, 0.2f, v->constant);
+    zero(c, v->y, 1, v->constant);
+    if (v->bias) {
+        cross_input(c, I32, 1, (int64_t[]){v->out}, v->constant);
+    }
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_int(c, ATTR_group, v->groups);
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){v->stride, v->stride});
+    cross_ints(c, ATTR_dilations, 2, (int64_t[]){v->dilation, v->dilation});
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){v->kernel / 2, 0, v->kernel / 2, v->kernel / 2});
+    cross_check(c);
+}
+
+Test(xnnpack_quantised, convolutions)
+{
+    const struct conv rows[] = {
+        {3, 24, 1, 3, 2, 1, U8, U8, U8, false, true, true, true},
+        {3, 24, 1, 3, 2, 1, U8, I8, U8, true, false, true, true},
+        {58, 58, 1, 1, 1, 1, U8, I8, U8, false, false, true, true},
+        {16, 70, 1, 1, 1, 1, I8, I8, I8, true, false, true, false},
+        {64, 33, 1, 3, 1, 2, I8, U8, I8, true, true, true, true},
+        {58, 58, 58, 3, 1, 1, U8, U8, U8, false, true, true, true},
+        {300, 300, 300, 3, 2, 1, I8, I8, I8, true, true, true, true},
+        {12, 24, 12, 3, 1, 1, U8, I8, U8, true, false, true, true},
+        {12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, true},
+        {8, 16, 1, 3, 1, 1, I8, I8, U8, true, true, false, true},
+        {8, 8, 8, 3, 1, 1, U8, U8, U8, false, true, false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        conv(&rows[i]);
+    }
+}
+
+Test(xnnpack_quantised, random_convolutions)
+{
+    for (int i = 0; i < 60; i++) {
+        int64_t groups = cross_pick(1, 3), width = cross_pick(1, 20);
+        struct conv v = {.in = groups * width,
+                         .out = groups * cross_pick(1, 40),
+                         .groups = groups,
+                         .kernel = cross_pick(1, 4),
+                         .stride = cross_pick(1, 2),
+                         .dilation = cross_pick(1, 2),
+                         .x = cross_pick(0, 1) ? U8 : I8,
+                         .w = cross_pick(0, 1) ? U8 : I8,
+                         .y = cross_pick(0, 1) ? U8 : I8,
+                         .per_channel = cross_pick(0, 1) != 0,
+                         .w_zeros = cross_pick(0, 1) != 0,
+                         .constant = cross_pick(0, 3) != 0,
+                         .bias = cross_pick(0, 1) != 0};
+        conv(&v);
+    }
+}
+
+static void matmul(int64_t m, int64_t k, int64_t n, enum pen_dtype a, enum pen_dtype b, bool per_column, bool constant)
+{
+    struct cross *c = cross_new(OP_QLinearMatMul);
+    cross_input(c, a, 3, (int64_t[]){2, m, k}, false);
+    scale(c, 1, 0.01f, 0.02f, constant);
+    zero(c, a, 1, constant);
+    cross_input(c, b, 2, (int64_t[]){k, n}, constant);
+    scale(c, per_column ? n : 1, 0.001f, 0.02f, constant);
+    zero(c, b, per_column ? n : 1, constant);
+    scale(c, 1, 0.02f, 0.4f, constant);
+    zero(c, a, 1, constant);
+    cross_check(c);
+}
+
+Test(xnnpack_quantised, matrices)
+{
+    for (int i = 0; i < 40; i++) {
+        matmul(cross_pick(1, 70), cross_pick(1, 700), cross_pick(2, 90), i & 1 ? U8 : I8, i & 2 ? U8 : I8, (i & 4) != 0,
+               (i & 8) != 0);
+    }
+    matmul(1, 4096, 1000, U8, I8, true, true);
+}
+
+Test(xnnpack_quantised, integer_sums)
+{
+    for (int i = 0; i < 8; i++) {
+        struct cross *c = cross_new(OP_MatMulInteger);
+        cross_input(c, i & 1 ? U8 : I8, 2, (int64_t[]){19, 130}, false);
+        cross_input(c, i & 2 ? U8 : I8, 2, (int64_t[]){130, 41}, (i & 4) != 0);
+        zero(c, i & 1 ? U8 : I8, 1, true);
+        zero(c, i & 2 ? U8 : I8, 41, true);
+        cross_check(c);
+        c = cross_new(OP_ConvInteger);
+        cross_input(c, U8, 4, (int64_t[]){1, 8, 8, 6}, false);
+        cross_input(c, U8, 4, (int64_t[]){i & 2 ? 6 : 10, i & 2 ? 1 : 6, 3, 3}, (i & 4) != 0);
+        zero(c, U8, 1, true);
+        if (i & 1) {
+            zero(c, U8, 1, true);
+        }
+        cross_int(c, ATTR_group, i & 2 ? 6 : 1);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, to_and_from_bytes)
+{
+    for (int i = 0; i < 12; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        int64_t axis = i / 2 % 3, dims[3] = {5, 40, 333};
+        bool one = i >= 6;
+        struct cross *c = cross_new(OP_QuantizeLinear);
+        cross_range(c, -30.0f, 30.0f);
+        cross_input(c, F32, 3, dims, false);
+        scale(c, one ? 1 : dims[axis], 0.05f, 0.3f, true);
+        zero(c, dtype, one ? 1 : dims[axis], true);
+        cross_int(c, ATTR_axis, axis);
+        cross_check(c);
+        c = cross_new(OP_DequantizeLinear);
+        cross_input(c, i % 3 == 2 ? I32 : dtype, 3, dims, false);
+        scale(c, one ? 1 : dims[axis], 0.05f, 0.3f, false);
+        if (i != 7) {
+            zero(c, i % 3 == 2 ? I32 : dtype, one ? 1 : dims[axis], true);
+        }
+        cross_int(c, ATTR_axis, axis);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, ties_go_to_even)
+{
+    struct cross *c = cross_new(OP_QuantizeLinear);
+    const float x[8] = {0.25f, 0.75f, 1.25f, -0.25f, -0.75f, 1000.0f, -1000.0f, 63.75f}, half = 0.5f;
+    cross_data(c, F32, 1, (int64_t[]){8}, x, false);
+    cross_data(c, F32, 0, NULL, &half, true);
+    cross_data(c, U8, 0, NULL, "\x03", true);
+    cross_check(c);
+}
+
+Test(xnnpack_quantised, pairs)
+{
+    for (int i = 0; i < 16; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = cross_new(i & 2 ? OP_QLinearAdd : OP_QLinearMul);
+        cross_input(c, dtype, 3, (int64_t[]){7, i & 4 ? 1 : 30, 130}, false);
+        scale(c, 1, 0.01f, 0.05f, true);
+        zero(c, dtype, 1, true);
+        cross_input(c, dtype, i & 8 ? 3 : 1, i & 8 ? (int64_t[]){7, 30, 1} : (int64_t[]){130}, false);
+        scale(c, 1, 0.01f, 0.05f, true);
+        zero(c, dtype, 1, true);
+        scale(c, 1, 0.02f, 0.08f, true);
+        zero(c, dtype, 1, true);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, largest_of_bytes)
+{
+    for (int i = 0; i < 4; i++) {
+        struct cross *c = cross_new(OP_MaxPool);
+        cross_input(c, i & 1 ? U8 : I8, 4, (int64_t[]){2, 12, 13, 70}, false);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){3, 3});
+        cross_ints(c, ATTR_strides, 2, (int64_t[]){2, 1});
+        cross_ints(c, ATTR_pads, 4, (int64_t[]){1, 1, 0, 1});
+        cross_int(c, ATTR_ceil_mode, i / 2);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, other_forms_are_refused)
+{
+    struct cross *c = cross_new(OP_MatMulInteger);
+    cross_input(c, U8, 3, (int64_t[]){2, 3, 4}, false);
+    cross_input(c, U8, 3, (int64_t[]){2, 4, 5}, false);
+    cross_refused(c);
+    c = cross_new(OP_QuantizeLinear);
+    cross_input(c, F32, 2, (int64_t[]){4, 8}, false);
+    cross_input(c, F32, 2, (int64_t[]){4, 2}, true);
+    cross_int(c, ATTR_axis, 1);
+    cross_int(c, ATTR_block_size, 4);
+    cross_refused(c);
+}
