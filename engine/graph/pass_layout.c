@@ -201,7 +201,8 @@ static bool worth_it(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
         enum op op = g->nodes[i].dead ? OP_NONE : g->nodes[i].op;
-        if (op == OP_Conv || op == OP_ConvTranspose || op == OP_MaxPool || op == OP_AveragePool)
+        if (op == OP_Conv || op == OP_ConvTranspose || op == OP_MaxPool || op == OP_AveragePool ||
+            op == OP_QLinearConv || op == OP_ConvInteger)
             return true;
     }
     return false;
