@@ -312,7 +312,7 @@ static bool shown(const struct snapshot *s, uint32_t i)
 static void put_stages(const struct snapshot *s, struct writer *w)
 {
     family(w, "stage_seconds", "histogram",
-           "Where answered jobs spent their time: queue, transfer (to the worker and back), compute, total.");
+           "Where jobs that a worker answered spent their time: queue, transfer (there and back), compute, total.");
     for (uint32_t i = 0; i < s->series_count; i++) {
         const struct series_tally *series = &s->series[i];
         if (!shown(s, i))
