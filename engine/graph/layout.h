@@ -36,5 +36,7 @@ void turn_failed(struct turner *t, enum pen_status status);
 
 /* layout_ops.c: tries to turn the node; false: it needs its inputs as they were. */
 bool turn_node(struct turner *t, uint32_t node);
+/* layout_shuffle.c: the same for the first Reshape of a channel shuffle. */
+bool turn_shuffle(struct turner *t, uint32_t node);
 
 #endif

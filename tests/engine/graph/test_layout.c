@@ -108,6 +108,19 @@ Test(layout, depth_to_space_and_split)
     graph_free(g);
 }
 
+Test(layout, a_channel_shuffle_stays_within_the_turned_part)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(2, 3, 4, 5)), a = conv(g, x, 1, 3, 6);
+    uint32_t wide = build_node(g, OP_Reshape, IDS(a, build_list(g, DIMS(2, 3, 2, 4, 5)))),
+             t = build_node(g, OP_Transpose, IDS(wide));
+    graph_attr_ints(g, maker(g, t), ATTR_perm, (int64_t[]){0, 2, 1, 3, 4}, 5);
+    uint32_t back = build_node(g, OP_Reshape, IDS(t, build_list(g, DIMS(2, -1, 4, 5))));
+    build_output(g, build_node(g, OP_GlobalAveragePool, IDS(conv(g, back, 2, 6, 3))));
+    cr_assert_eq(turn(g), 2, "at the input, and the shuffle itself");
+    graph_free(g);
+}
+
 Test(layout, a_graph_without_space_is_not_touched)
 {
     struct graph *g = build_graph();
