@@ -1,6 +1,5 @@
 #include "metrics_record.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct model_tally *record_model(struct broker *broker, struct model *model)
@@ -57,6 +56,11 @@ static void copy_bytes(char *to, size_t room, const uint8_t *from, size_t bytes)
     to[count] = '\0';
 }
 
+static void copy_text(char *to, size_t room, const char *from)
+{
+    copy_bytes(to, room, (const uint8_t *)from, strlen(from));
+}
+
 /* What a worker had to do with it. */
 static void tell_run(const struct broker *broker, const struct job *job, const struct ending *ending,
                      struct job_life *life)
@@ -66,7 +70,7 @@ static void tell_run(const struct broker *broker, const struct job *job, const s
     life->queue_us = sent_us - job->admitted_us;
     life->batch = dispatch->count;
     life->reason = dispatch->reason;
-    snprintf(life->worker, sizeof life->worker, "%s", dispatch->worker->hello->name);
+    copy_text(life->worker, sizeof life->worker, dispatch->worker->hello->name);
     if (!ending->group)
         return;
     const struct result_facts *facts = &ending->group->facts;
@@ -94,7 +98,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     else if (status != PEN_OK && job->attempts == 0)
         life.queue_us = life.total_us;
     if (ending->text)
-        copy_bytes(life.error, sizeof life.error, (const uint8_t *)ending->text, strlen(ending->text));
+        copy_text(life.error, sizeof life.error, ending->text);
     tenant->jobs++;
     tenant->bytes_out += reply_bytes;
     if (ending->how == FINISH_COMPUTED)
@@ -126,6 +130,6 @@ void record_refusal(struct broker *broker, struct job_id id, const char *model, 
                             .status = error->status < PEN_STATUS_COUNT ? error->status : PEN_ERR_INTERNAL,
                             .reason = "",
                             .ended_us = broker->now_us};
-    copy_bytes(life.error, sizeof life.error, (const uint8_t *)error->text, strlen(error->text));
+    copy_text(life.error, sizeof life.error, error->text);
     metrics_end(broker->metrics, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &life);
 }

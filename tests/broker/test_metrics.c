@@ -9,6 +9,7 @@
 #include "metrics_json.h"
 #include "metrics_post.h"
 #include "metrics_text.h"
+#include "process.h"
 
 static const struct wire_model echo = {.name = "echo",
                                        .version = 3,
@@ -303,6 +304,52 @@ Test(numbers, readiness_ends_with_the_last_worker_and_with_drain)
     cr_expect_eq(s->workers_count, 0);
     cr_expect_not(s->ready);
     snapshot_free(s);
+    desk_free(desk);
+}
+
+/* The loop pays for the copy, an HTTP thread for the text. */
+Test(numbers, pool_of_200_workers_and_50_models_is_told_within_50_ms, .timeout = 60)
+{
+    static char names[50][16], workers[200][16];
+    struct wire_model models[50];
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    for (unsigned i = 0; i < 50; i++) {
+        snprintf(names[i], sizeof names[i], "model-%u", i);
+        models[i] = echo;
+        models[i].name = names[i];
+    }
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(workers[i], sizeof workers[i], "worker-%u", i);
+        desk_worker(desk, 100 + i,
+                    &(struct wire_worker){
+                        .uuid = 1000 + i, .name = workers[i], .slots = 1, .models = models, .models_count = 50});
+    }
+    desk_client(desk, 2, 0xC);
+    for (uint64_t i = 0; i < 50; i++)
+        desk_submit(desk, 2, &(struct wire_job){.id = {0xC, i + 1}, .model = names[i], .no_cache = true});
+    for (uint64_t i = 0; i < 50; i++) {
+        for (uint32_t worker = 0; worker < 200; worker++)
+            desk_result(desk, 100 + worker, (struct job_id){0xC, i + 1}, 1, 1);
+    }
+    cr_expect_eq(desk->broker.metrics->models[1].computed, 1);
+    uint64_t start_us = support_now_us();
+    struct snapshot *snapshot = snapshot_take(&desk->broker);
+    uint64_t taken_us = support_now_us();
+    struct writer text = {.text = NULL}, json = {.text = NULL};
+    metrics_text(snapshot, &text);
+    uint64_t text_us = support_now_us();
+    metrics_json(snapshot, &json);
+    uint64_t json_us = support_now_us();
+    printf("snapshot_us=%llu text_us=%llu text_bytes=%zu json_us=%llu json_bytes=%zu\n",
+           (unsigned long long)(taken_us - start_us), (unsigned long long)(text_us - taken_us), text.used,
+           (unsigned long long)(json_us - text_us), json.used);
+    cr_expect_eq(snapshot->offers_count, 200 * 50);
+    if (!getenv("PENSTOCK_SLOW"))
+        cr_expect_lt(text_us - start_us, 50000u);
+    writer_fini(&text);
+    writer_fini(&json);
+    snapshot_free(snapshot);
     desk_free(desk);
 }
 

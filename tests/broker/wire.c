@@ -5,7 +5,7 @@
 
 #include "penstock/dtype.h"
 
-#define MODELS_MAX 16
+#define MODELS_MAX 64
 
 static char *text(const char *value)
 {
