@@ -181,6 +181,8 @@ enum pen_status pen_model_load(struct pen_engine *engine, const char *path, stru
         return status;
     }
     placement_describe(m);
+    /* Plans have packed what they need: the file's pages go back to the page cache and return when a kernel reads them in place. */
+    madvise(m->file, m->file_bytes, MADV_DONTNEED);
     atomic_fetch_add(&engine_counters.weights_bytes, pen_model_bytes(m));
     *ret_model = m;
     return PEN_OK;
