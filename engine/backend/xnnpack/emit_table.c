@@ -102,6 +102,11 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_DequantizeLinear] = &emit_quant,
     [OP_QLinearAdd] = &emit_qpair,
     [OP_QLinearMul] = &emit_qpair,
+    [OP_QLinearSigmoid] = &emit_qlinear,
+    [OP_QLinearLeakyRelu] = &emit_qlinear,
+    [OP_QLinearSoftmax] = &emit_qlinear,
+    [OP_QLinearGlobalAveragePool] = &emit_qlinear,
+    [OP_QLinearAveragePool] = &emit_qlinear,
 
     [OP_Equal] = &emit_number,
     [OP_Greater] = &emit_number,

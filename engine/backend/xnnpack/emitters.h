@@ -33,5 +33,6 @@ extern const struct emitter emit_one_hot;    /* OneHot */
 extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger */
 extern const struct emitter emit_quant;      /* QuantizeLinear, DequantizeLinear */
 extern const struct emitter emit_qpair;      /* QLinearAdd, QLinearMul */
+extern const struct emitter emit_qlinear;    /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
 
 #endif

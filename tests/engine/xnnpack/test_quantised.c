@@ -217,3 +217,49 @@ Test(xnnpack_quantised, other_forms_are_refused)
     cross_int(c, ATTR_block_size, 4);
     cross_refused(c);
 }
+
+static struct cross *qlinear(enum op op, enum pen_dtype dtype, int32_t rank, const int64_t *dims, float step)
+{
+    struct cross *c = cross_new(op);
+    cross_input(c, dtype, rank, dims, false);
+    scale(c, 1, 0.02f, 0.06f, true);
+    zero(c, dtype, 1, true);
+    scale(c, 1, step, step * 1.5f, true);
+    zero(c, dtype, 1, true);
+    return c;
+}
+
+Test(xnnpack_quantised, tables_and_lanes)
+{
+    for (int i = 0; i < 6; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        const int64_t dims[3] = {7, 30, 130};
+        cross_check(qlinear(OP_QLinearSigmoid, dtype, 3, dims, 0.004f));
+        struct cross *c = qlinear(OP_QLinearLeakyRelu, dtype, 3, dims, 0.03f);
+        cross_float(c, ATTR_alpha, 0.1f);
+        cross_check(c);
+        c = qlinear(OP_QLinearSoftmax, dtype, 3, dims, 0.001f);
+        cross_int(c, ATTR_axis, i / 2);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, means)
+{
+    for (int i = 0; i < 8; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = qlinear(OP_QLinearGlobalAveragePool, dtype, 4, (int64_t[]){2, 7, 9, 33}, 0.01f);
+        if (i & 2) {
+            cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        }
+        cross_check(c);
+        c = qlinear(OP_QLinearAveragePool, dtype, 4, (int64_t[]){2, 11, 9, 33}, 0.02f);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){3, 4});
+        cross_ints(c, ATTR_strides, 2, (int64_t[]){2, 1});
+        cross_ints(c, ATTR_pads, 4, (int64_t[]){1, 2, 1, 0});
+        cross_int(c, ATTR_count_include_pad, i & 2 ? 1 : 0);
+        cross_int(c, ATTR_ceil_mode, i & 4 ? 1 : 0);
+        cross_check(c);
+    }
+}

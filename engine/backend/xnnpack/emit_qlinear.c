@@ -1,0 +1,207 @@
+#include <math.h>
+
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/qdense.h"
+#include "backend/xnnpack/window.h"
+
+/*
+ * QLinearSigmoid, QLinearLeakyRelu (one table of 256 answers), QLinearSoftmax, QLinearGlobalAveragePool, QLinearAveragePool: x, x_scale, x_zero, y_scale,
+ * y_zero. What is not a sum is computed in double, operation by operation as the reference has it: ties fall the same way.
+ */
+struct qunary {
+    enum op op;
+    enum pen_dtype dtype;
+    double alpha;
+    size_t outer, count, inner; /* soft-max and global pool: along `count` */
+    size_t total;
+    struct window w;
+    bool include_pad;
+};
+
+struct qunary_job {
+    const struct qunary *q;
+    const uint8_t *x;
+    uint8_t *y;
+    double x_scale, y_scale, low, high;
+    int32_t x_zero, y_zero;
+    uint8_t table[256];
+};
+
+static bool is_scalar(const struct value *v, enum pen_dtype dtype)
+{
+    return dtype_is(v, dtype) && shape_known(&v->shape) && shape_elements(&v->shape) == 1;
+}
+
+static bool zero_fits(const struct value *v, enum pen_dtype dtype)
+{
+    return v == NULL || is_scalar(v, dtype);
+}
+
+static bool qunary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0);
+    bool ok = (dtype_is(x, PEN_DTYPE_U8) || dtype_is(x, PEN_DTYPE_I8)) && y->dtype == x->dtype && n->out_count == 1 &&
+              is_scalar(node_in(g, n, 1), PEN_DTYPE_F32) && is_scalar(node_in(g, n, 3), PEN_DTYPE_F32) &&
+              zero_fits(node_in(g, n, 2), x->dtype) && zero_fits(node_in(g, n, 4), x->dtype);
+    if (!ok) {
+        return refuse(ret_reason, "not bytes of one type with one scale each");
+    }
+    if (n->op == OP_QLinearSoftmax) {
+        return shape_axis(node_int(n, ATTR_axis, -1), x->shape.rank) >= 0 || refuse(ret_reason, "axis out of range");
+    }
+    if (n->op == OP_QLinearGlobalAveragePool) {
+        return x->shape.rank >= 3 || refuse(ret_reason, "no spatial dims");
+    }
+    return n->op != OP_QLinearAveragePool || window_supports(g, n, NULL, ret_reason);
+}
+
+static uint8_t quantised(const struct qunary_job *j, double real)
+{
+    double v = nearbyint(real / j->y_scale) + (double)j->y_zero;
+    v = v >= j->low ? v : j->low;
+    return (uint8_t)(int32_t)(v > j->high ? j->high : v);
+}
+
+static int32_t code(const struct qunary_job *j, uint8_t x)
+{
+    return qdense_zero(&x, j->q->dtype) - j->x_zero;
+}
+
+static void table_task(void *context, size_t unit)
+{
+    const struct qunary_job *j = context;
+    for (size_t i = unit * CHUNK; i < j->q->total && i < (unit + 1) * CHUNK; i++) {
+        j->y[i] = j->table[j->x[i]];
+    }
+}
+
+static void table_fill(struct qunary_job *j)
+{
+    for (int i = 0; i < 256; i++) {
+        double real = (double)code(j, (uint8_t)i) * j->x_scale;
+        double v = j->q->op == OP_QLinearSigmoid ? 1.0 / (1.0 + exp(-real)) : real < 0.0 ? j->q->alpha * real : real;
+        j->table[i] = quantised(j, v);
+    }
+}
+
+/* One lane; its 256 possible exponentials would not be fewer. */
+static void softmax_task(void *context, size_t unit)
+{
+    const struct qunary_job *j = context;
+    const struct qunary *q = j->q;
+    size_t first = unit / q->inner * q->count * q->inner + unit % q->inner;
+    const uint8_t *x = j->x + first;
+    uint8_t *y = j->y + first;
+    double max = -(double)INFINITY, sum = 0.0;
+    for (size_t i = 0; i < q->count; i++) {
+        double real = (double)code(j, x[i * q->inner]) * j->x_scale;
+        max = real > max ? real : max;
+    }
+    for (size_t i = 0; i < q->count; i++) {
+        sum += exp((double)code(j, x[i * q->inner]) * j->x_scale - max);
+    }
+    for (size_t i = 0; i < q->count; i++) {
+        y[i * q->inner] = quantised(j, exp((double)code(j, x[i * q->inner]) * j->x_scale - max) / sum);
+    }
+}
+
+/* One channel of one image. */
+static void mean_task(void *context, size_t unit)
+{
+    const struct qunary_job *j = context;
+    const struct qunary *q = j->q;
+    const uint8_t *x = j->x + unit / q->inner * q->count * q->inner + unit % q->inner;
+    int64_t sum = 0;
+    for (size_t i = 0; i < q->count; i++) {
+        sum += code(j, x[i * q->inner]);
+    }
+    j->y[unit] = quantised(j, (double)sum * j->x_scale / (double)q->count);
+}
+
+/* One output pixel. */
+static void window_task(void *context, size_t unit)
+{
+    const struct qunary_job *j = context;
+    const struct window *w = &j->q->w;
+    size_t ox = unit % w->out[1], oy = unit / w->out[1] % w->out[0], image = unit / w->out[1] / w->out[0];
+    for (size_t c = 0; c < w->channels; c++) {
+        int64_t sum = 0;
+        size_t used = 0, padded = 0;
+        for (size_t t = 0; t < w->kernel[0] * w->kernel[1]; t++) {
+            size_t y = oy * w->stride[0] + t / w->kernel[1] * w->dilation[0]; /* of the padded image */
+            size_t x = ox * w->stride[1] + t % w->kernel[1] * w->dilation[1];
+            padded += y < w->begin[0] + w->in[0] + w->end[0] && x < w->begin[1] + w->in[1] + w->end[1] ? 1 : 0;
+            if (y - w->begin[0] < w->in[0] && x - w->begin[1] < w->in[1]) {
+                used++;
+                sum += code(
+                    j, j->x[((image * w->in[0] + y - w->begin[0]) * w->in[1] + x - w->begin[1]) * w->channels + c]);
+            }
+        }
+        size_t count = j->q->include_pad ? padded : used;
+        j->y[unit * w->channels + c] = quantised(j, count > 0 ? (double)sum * j->x_scale / (double)count : 0.0);
+    }
+}
+
+static enum pen_status qunary_run(struct step *s, struct run *r)
+{
+    const struct qunary *q = s->state;
+    bool is_signed = q->dtype == PEN_DTYPE_I8;
+    struct qunary_job j = {.q = q, .x = s->in[0], .y = s->out[0]};
+    j.x_scale = (double)*(const float *)s->in[1];
+    j.y_scale = (double)*(const float *)s->in[3];
+    j.x_zero = qdense_zero(s->in[2], q->dtype);
+    j.y_zero = qdense_zero(s->n->in_count > 4 ? s->in[4] : NULL, q->dtype);
+    j.low = is_signed ? -128.0 : 0.0;
+    j.high = j.low + 255.0;
+    if (q->op == OP_QLinearSoftmax) {
+        parallel(r, softmax_task, &j, q->count > 0 ? q->outer * q->inner : 0);
+    } else if (q->op == OP_QLinearGlobalAveragePool) {
+        parallel(r, mean_task, &j, q->outer * q->inner);
+    } else if (q->op == OP_QLinearAveragePool) {
+        parallel(r, window_task, &j, q->w.batch * q->w.out[0] * q->w.out[1]);
+    } else {
+        table_fill(&j);
+        parallel(r, table_task, &j, (q->total + CHUNK - 1) / CHUNK);
+    }
+    return PEN_OK;
+}
+
+/* x is [outer, count, inner] around the dims [from, to). */
+static void lanes_set(struct qunary *q, const struct shape *x, int32_t from, int32_t to)
+{
+    q->outer = q->count = q->inner = 1;
+    for (int32_t d = 0; d < x->rank; d++) {
+        *(d < from ? &q->outer : d < to ? &q->count : &q->inner) *= (size_t)x->dim[d];
+    }
+}
+
+static enum pen_status qunary_build(struct build *b)
+{
+    const struct shape *x = &build_in(b, 0)->shape, *y = &build_out(b, 0)->shape;
+    struct qunary *q = build_alloc(b, sizeof *q);
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    q->op = b->n->op;
+    q->dtype = build_in(b, 0)->dtype;
+    q->alpha = (double)node_float(b->n, ATTR_alpha, 0.01f);
+    q->total = (size_t)shape_elements(x);
+    q->include_pad = node_int(b->n, ATTR_count_include_pad, 0) != 0;
+    bool fits = shape_equal(x, y);
+    if (q->op == OP_QLinearSoftmax) {
+        int32_t axis = shape_axis(node_int(b->n, ATTR_axis, -1), x->rank);
+        lanes_set(q, x, axis, axis + 1);
+    } else if (q->op == OP_QLinearGlobalAveragePool) {
+        bool last =
+            node_int(b->n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC || node_int(b->n, ATTR_channels_last, 0) != 0;
+        lanes_set(q, x, last ? 1 : 2, last ? x->rank - 1 : x->rank);
+        fits = q->count > 0 && (size_t)shape_elements(y) == q->outer * q->inner;
+    } else if (q->op == OP_QLinearAveragePool) {
+        fits = window_read_pool(b->n, x, y, &q->w);
+    }
+    b->step->state = q;
+    b->step->run = qunary_run;
+    return fits ? PEN_OK : build_fail(b, PEN_ERR_SHAPE, "input and output do not fit each other");
+}
+
+const struct emitter emit_qlinear = {qunary_supports, NULL, qunary_build};
