@@ -93,6 +93,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Split] = &emit_move,
     [OP_Slice] = &emit_slice,
     [OP_Gather] = &emit_gather,
+    [OP_GatherElements] = &emit_elements,
 
     [OP_QLinearConv] = &emit_qproduct,
     [OP_QLinearMatMul] = &emit_qproduct,

@@ -34,5 +34,6 @@ extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, Conv
 extern const struct emitter emit_quant;      /* QuantizeLinear, DequantizeLinear */
 extern const struct emitter emit_qpair;      /* QLinearAdd, QLinearMul */
 extern const struct emitter emit_qlinear;    /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
+extern const struct emitter emit_elements;   /* GatherElements */
 
 #endif

@@ -175,3 +175,20 @@ Test(xnnpack_one_hot, axes_and_indices_out_of_range)
         cross_check(c);
     }
 }
+
+Test(xnnpack_move, gather_elements)
+{
+    for (int64_t axis = -1; axis < 3; axis++) {
+        int64_t index[4 * 5 * 6];
+        for (size_t i = 0; i < sizeof index / sizeof index[0]; i++) {
+            index[i] = cross_pick(-4, 3);
+        }
+        for (int i = 0; i < 2; i++) {
+            struct cross *c = cross_new(OP_GatherElements);
+            cross_input(c, i ? PEN_DTYPE_U8 : PEN_DTYPE_F32, 3, (int64_t[]){4, 7, 6}, false);
+            cross_data(c, PEN_DTYPE_I64, 3, (int64_t[]){4, 5, 6}, index, i != 0);
+            cross_int(c, ATTR_axis, axis);
+            cross_check(c);
+        }
+    }
+}
