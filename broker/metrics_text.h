@@ -9,5 +9,7 @@
 #include "metrics_writer.h"
 
 void metrics_text(const struct snapshot *snapshot, struct writer *writer);
+/* The part of it that has a row per series, worker or tenant. */
+void metrics_text_rows(const struct snapshot *snapshot, struct writer *writer);
 
 #endif

@@ -1,0 +1,254 @@
+#include "metrics_text.h"
+
+#include <string.h>
+
+#include "metrics_lines.h"
+
+/* ---- per series ---- */
+
+static void put_histogram(struct writer *w, const char *name, const struct series_tally *series, const char *stage,
+                          const struct histogram *histogram)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
+        count += histogram->counts[i];
+        if (i < HISTOGRAM_BOUNDS && !histogram_bound_published(i))
+            continue;
+        line_open(w, name, "_bucket");
+        line_series(w, series);
+        if (stage)
+            writer_label(w, "stage", stage);
+        writer_text(w, "le=\"");
+        if (i < HISTOGRAM_BOUNDS)
+            writer_seconds(w, histogram_bound_us(i));
+        else
+            writer_text(w, "+Inf");
+        writer_text(w, "\"} ");
+        line_value(w, count);
+    }
+    for (int sum = 1; sum >= 0; sum--) {
+        line_open(w, name, sum ? "_sum" : "_count");
+        line_series(w, series);
+        if (stage)
+            writer_label(w, "stage", stage);
+        line_close(w);
+        if (sum)
+            writer_seconds(w, histogram->sum_us);
+        else
+            writer_number(w, count);
+        writer_text(w, "\n");
+    }
+}
+
+static bool shown(const struct snapshot *s, uint32_t i)
+{
+    return i > 0 || histogram_count(&s->series[0].total) > 0;
+}
+
+static void put_stages(const struct snapshot *s, struct writer *w)
+{
+    line_family(
+        w, "stage_seconds", "histogram",
+        "Where jobs that a worker answered spent their time: queue, transfer (there and back), compute, total.");
+    for (uint32_t i = 0; i < s->series_count; i++) {
+        const struct series_tally *series = &s->series[i];
+        if (!shown(s, i))
+            continue;
+        put_histogram(w, "stage_seconds", series, "queue", &series->queue);
+        put_histogram(w, "stage_seconds", series, "transfer", &series->transfer);
+        put_histogram(w, "stage_seconds", series, "compute", &series->compute);
+        put_histogram(w, "stage_seconds", series, "total", &series->total);
+    }
+    line_family(w, "prediction_error_seconds", "histogram", "How far a batch's time was from the expected one.");
+    for (uint32_t i = 0; i < s->series_count; i++) {
+        if (shown(s, i))
+            put_histogram(w, "prediction_error_seconds", &s->series[i], NULL, &s->series[i].error);
+    }
+}
+
+static void put_batch_sizes(const struct series_tally *series, struct writer *w)
+{
+    uint64_t count = 0;
+    for (unsigned size = 0; size <= METRICS_BATCH_SIZES; size++) {
+        count += size < METRICS_BATCH_SIZES ? series->batches[size] : 0;
+        line_open(w, "batch_jobs", "_bucket");
+        line_series(w, series);
+        if (size < METRICS_BATCH_SIZES)
+            line_number(w, "le", 1u << size);
+        else
+            writer_label(w, "le", "+Inf");
+        line_close(w);
+        line_value(w, count);
+    }
+    for (int sum = 1; sum >= 0; sum--) {
+        line_open(w, "batch_jobs", sum ? "_sum" : "_count");
+        line_series(w, series);
+        line_close(w);
+        line_value(w, sum ? series->batch_jobs : count);
+    }
+}
+
+static void put_batches(const struct snapshot *s, struct writer *w)
+{
+    line_family(w, "batch_jobs", "histogram", "Jobs per batch.");
+    for (uint32_t i = 0; i < s->series_count; i++) {
+        if (shown(s, i))
+            put_batch_sizes(&s->series[i], w);
+    }
+    line_family(w, "batches_total", "counter", "Batches by the reason why they closed.");
+    for (uint32_t i = 0; i < s->series_count; i++) {
+        for (unsigned reason = 0; shown(s, i) && reason < CLOSE_REASONS; reason++) {
+            line_open(w, "batches_total", "");
+            line_series(w, &s->series[i]);
+            writer_label(w, "reason", close_reason_name((enum close_reason)reason));
+            line_close(w);
+            line_value(w, s->series[i].closes[reason]);
+        }
+    }
+}
+
+static void put_demand(const struct snapshot *s, struct writer *w)
+{
+    line_family(w, "slot_busy_seconds_total", "counter", "Time that slots of workers computed, each batch once.");
+    for (uint32_t i = 0; i < s->series_count; i++) {
+        if (!shown(s, i))
+            continue;
+        line_open(w, "slot_busy_seconds_total", "");
+        line_series(w, &s->series[i]);
+        line_close(w);
+        writer_seconds(w, s->series[i].busy_us);
+        writer_text(w, "\n");
+    }
+    line_family(w, "desired_workers", "gauge",
+                "Workers that would keep slots 70 % busy and work the queue off within 10 s: for an autoscaler.");
+    for (uint32_t i = 1; i < s->series_count; i++) {
+        line_open(w, "desired_workers", "");
+        line_series(w, &s->series[i]);
+        line_close(w);
+        line_value(w, snapshot_desired(s, i));
+    }
+}
+
+/* ---- workers, tenants ---- */
+
+static void put_worker_states(const struct snapshot *s, struct writer *w)
+{
+    static const char *const states[] = {"ready", "suspect", "draining"};
+    line_family(w, "workers", "gauge", "Workers by state.");
+    for (size_t k = 0; k < sizeof states / sizeof states[0]; k++) {
+        uint64_t count = 0;
+        for (uint32_t i = 0; i < s->workers_count; i++)
+            count += strcmp(s->workers[i].state, states[k]) == 0;
+        line_open(w, "workers", "");
+        writer_label(w, "state", states[k]);
+        line_close(w);
+        line_value(w, count);
+    }
+}
+
+static uint64_t slots_of(const struct worker_row *row)
+{
+    return row->slots;
+}
+
+static uint64_t jobs_of(const struct worker_row *row)
+{
+    return row->jobs_running;
+}
+
+static uint64_t done_of(const struct worker_row *row)
+{
+    return row->jobs_done;
+}
+
+static uint64_t failed_of(const struct worker_row *row)
+{
+    return row->jobs_failed;
+}
+
+static uint64_t resident_of(const struct worker_row *row)
+{
+    return row->rss_bytes;
+}
+
+static uint64_t backlog_of(const struct worker_row *row)
+{
+    return row->backlog_us;
+}
+
+static const struct worker_metric {
+    const char *name, *type, *help;
+    uint64_t (*value)(const struct worker_row *row);
+    bool seconds; /* the value is in microseconds */
+} worker_metrics[] = {
+    {"worker_slots", "gauge", "Slots of the worker.", slots_of, false},
+    {"worker_jobs_running", "gauge", "Jobs that the worker has.", jobs_of, false},
+    {"worker_jobs_done_total", "counter", "Jobs that the worker answered with a result.", done_of, false},
+    {"worker_jobs_failed_total", "counter", "Jobs that the worker answered with an error.", failed_of, false},
+    {"worker_resident_bytes", "gauge", "Resident memory, by its last heartbeat.", resident_of, false},
+    {"worker_backlog_seconds", "gauge", "Expected work that the worker holds, per slot.", backlog_of, true},
+};
+
+static void put_worker(const struct worker_row *row, struct writer *w, const struct worker_metric *metric)
+{
+    line_open(w, metric->name, "");
+    writer_label(w, "worker", row->name);
+    writer_format(w, "uuid=\"%016llx\",", (unsigned long long)row->uuid);
+    writer_label(w, "backend", row->backend);
+    line_close(w);
+    if (metric->seconds)
+        writer_seconds(w, metric->value(row));
+    else
+        writer_number(w, metric->value(row));
+    writer_text(w, "\n");
+}
+
+static void put_workers(const struct snapshot *s, struct writer *w)
+{
+    put_worker_states(s, w);
+    for (size_t k = 0; k < sizeof worker_metrics / sizeof worker_metrics[0]; k++) {
+        line_family(w, worker_metrics[k].name, worker_metrics[k].type, worker_metrics[k].help);
+        for (uint32_t i = 0; i < s->workers_count; i++)
+            put_worker(&s->workers[i], w, &worker_metrics[k]);
+    }
+}
+
+static void put_tenant(const struct snapshot *s, struct writer *w, const char *name, const char *help, size_t offset,
+                       bool seconds)
+{
+    line_family(w, name, "counter", help);
+    for (uint32_t i = 0; i < s->tenants_count; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)&s->tenants[i] + offset, sizeof value);
+        if (s->tenants[i].name[0] == '\0' || (i == 0 && s->tenants[0].jobs == 0))
+            continue;
+        line_open(w, name, "");
+        writer_label(w, "tenant", s->tenants[i].name);
+        line_close(w);
+        if (seconds)
+            writer_seconds(w, value);
+        else
+            writer_number(w, value);
+        writer_text(w, "\n");
+    }
+}
+
+static void put_tenants(const struct snapshot *s, struct writer *w)
+{
+    put_tenant(s, w, "tenant_jobs_total", "Jobs of the tenant that ended.", offsetof(struct tenant_tally, jobs), false);
+    put_tenant(s, w, "tenant_bytes_in_total", "Bytes of the tenant's jobs.", offsetof(struct tenant_tally, bytes_in),
+               false);
+    put_tenant(s, w, "tenant_bytes_out_total", "Bytes of the tenant's replies.",
+               offsetof(struct tenant_tally, bytes_out), false);
+    put_tenant(s, w, "tenant_compute_seconds_total", "Time that the tenant's jobs computed.",
+               offsetof(struct tenant_tally, compute_us), true);
+}
+
+void metrics_text_rows(const struct snapshot *snapshot, struct writer *writer)
+{
+    put_stages(snapshot, writer);
+    put_batches(snapshot, writer);
+    put_demand(snapshot, writer);
+    put_workers(snapshot, writer);
+    put_tenants(snapshot, writer);
+}
