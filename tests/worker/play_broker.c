@@ -280,8 +280,9 @@ static void result_fill(struct play *play, const struct envelope *env, const uin
     const Penstock__TensorDesc *output = meta->outputs[0];
     result->rows = output->n_dims ? output->dims[0] : 0;
     result->scores_bytes = output->data.len;
-    memcpy(result->scores, output->data.data,
-           output->data.len < sizeof result->scores ? output->data.len : sizeof result->scores);
+    if (output->data.len > 0)
+        memcpy(result->scores, output->data.data,
+               output->data.len < sizeof result->scores ? output->data.len : sizeof result->scores);
 }
 
 void play_results(struct play *play, struct play_result *results, size_t count)
