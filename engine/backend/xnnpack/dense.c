@@ -1,7 +1,6 @@
 #include "backend/xnnpack/dense.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +159,6 @@ struct job {
     const struct dense_item *items;
     size_t count, row_blocks, col_blocks;
     uint8_t *scratch;
-    atomic_size_t next;
 };
 
 static void origins_find(const struct dense_image *g, const float *x, size_t first, size_t count, struct origin *o)
@@ -331,15 +329,11 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     }
 }
 
-/* One task per thread, each with its own piece of scratch; units are taken as they come. */
-static void task(void *context, size_t thread)
+/* Each thread has its own piece of scratch. */
+static void task(void *context, size_t unit)
 {
     struct job *j = context;
-    uint8_t *scratch = j->scratch + thread * thread_bytes(j->d);
-    size_t units = j->count * j->row_blocks * j->col_blocks;
-    for (size_t u = atomic_fetch_add(&j->next, 1); u < units; u = atomic_fetch_add(&j->next, 1)) {
-        unit_run(j, u, scratch);
-    }
+    unit_run(j, unit, j->scratch + team_self() * thread_bytes(j->d));
 }
 
 /* Nothing to multiply: the bias and the sum alone. */
@@ -364,6 +358,5 @@ void dense_run(const struct dense *d, const struct dense_item *items, size_t cou
     struct job j = {.d = d, .items = items, .count = count, .scratch = scratch};
     j.row_blocks = (d->m + d->rows_block - 1) / d->rows_block;
     j.col_blocks = (d->n + d->cols_block - 1) / d->cols_block;
-    atomic_init(&j.next, 0);
-    parallel(r, task, &j, team_threads(r->team));
+    parallel(r, task, &j, count * j.row_blocks * j.col_blocks);
 }

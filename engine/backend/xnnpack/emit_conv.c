@@ -27,7 +27,9 @@ struct conv {
     struct dense dense;   /* of group 0 */
     struct xc_op *ops;    /* XNNPACK: one per slice */
     size_t slices, slice; /* slice: output channels of one, or groups when there are groups */
-    float *x_padded;      /* a constant input, copied: XNNPACK reads past the end */
+    bool
+        by_rows; /* slices are bands of output rows instead: depthwise, so that a thread reads the rows it wrote before */
+    float *x_padded; /* a constant input, copied: XNNPACK reads past the end */
 };
 
 static bool wants_dense(const struct filter *f)
@@ -140,11 +142,62 @@ static enum pen_status xnn_fail(const struct step *s, struct run *r, const char 
                          "xnnpack: node %s: %s failed with status %d", s->n->name, what, (int)status);
 }
 
+/* Band i of the output's rows: the input rows it reads, and how much of its window lies in the padding. */
+struct band {
+    size_t out, in, in_rows, pad_top, pad_bottom;
+};
+
+static struct band band_of(const struct conv *c, size_t i)
+{
+    const struct window *w = &c->w;
+    size_t first = w->out[0] * i / c->slices, end = w->out[0] * (i + 1) / c->slices;
+    size_t top = first * w->stride[0],
+           bottom = (end - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1; /* with pad_top rows above */
+    size_t in = top > w->begin[0] ? top - w->begin[0] : 0;
+    size_t in_end = bottom > w->begin[0] ? bottom - w->begin[0] : 0;
+    size_t rows_end = in_end < w->in[0] ? in_end : w->in[0];
+    return (struct band){.out = first,
+                         .in = in,
+                         .in_rows = rows_end > in ? rows_end - in : 0,
+                         .pad_top = top > w->begin[0] ? 0 : w->begin[0] - top,
+                         .pad_bottom = in_end - rows_end};
+}
+
+/* Bands for all threads, unless one would read nothing but padding. */
+static bool bands_choose(struct conv *c, size_t threads)
+{
+    c->slices = 2 * threads;
+    bool fits = threads > 1 && c->f.groups > 1 && c->w.batch == 1 && c->w.out[0] >= c->slices;
+    for (size_t i = 0; fits && i < c->slices; i++) {
+        fits = band_of(c, i).in_rows > 0;
+    }
+    return fits;
+}
+
+static enum pen_status bind_bands(struct step *s, struct run *r)
+{
+    struct conv *c = s->state;
+    const float *x = c->x_padded != NULL ? c->x_padded : s->in[0];
+    for (size_t i = 0; i < c->slices; i++) {
+        struct band band = band_of(c, i);
+        enum xnn_status status =
+            xc_conv_bind(&c->ops[i], 1, band.in_rows, c->w.in[1], x + band.in * c->w.in[1] * c->w.channels,
+                         (float *)s->out[0] + band.out * c->w.out[1] * c->f.out);
+        if (status != xnn_status_success) {
+            return xnn_fail(s, r, "setting up a band of a convolution", status);
+        }
+    }
+    return PEN_OK;
+}
+
 static enum pen_status bind_xnn(struct step *s, struct run *r)
 {
     struct conv *c = s->state;
     const float *x = c->x_padded != NULL ? c->x_padded : s->in[0];
     bool grouped = c->f.groups > 1;
+    if (c->by_rows) {
+        return bind_bands(s, r);
+    }
     for (size_t i = 0; i < c->slices; i++) {
         size_t first = i * c->slice;
         const float *from = x + (grouped ? first * c->f.in : 0);
@@ -243,8 +296,11 @@ static enum pen_status build_xnn(struct build *b, struct conv *c, const struct f
 {
     struct filter *f = &c->f;
     float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 4);
-    c->slice = slice_units(c, build_threads(b));
-    size_t slices = ((f->groups > 1 ? f->groups : f->out) + c->slice - 1) / c->slice;
+    size_t units = f->groups > 1 ? f->groups : f->out;
+    c->by_rows = bands_choose(c, build_threads(b));
+    c->slice = c->by_rows ? units : slice_units(c, build_threads(b));
+    size_t slices = c->by_rows ? c->slices : (units + c->slice - 1) / c->slice;
+    c->slices = slices;
     c->ops = build_alloc(b, slices * sizeof *c->ops);
     if (ohwi == NULL || c->ops == NULL) {
         free(ohwi);
@@ -256,8 +312,12 @@ static enum pen_status build_xnn(struct build *b, struct conv *c, const struct f
     b->step->run = run_xnn;
     enum xnn_status status = xnn_status_success;
     for (size_t i = 0; i < slices && status == xnn_status_success; i++) {
-        struct xc_conv x = slice_of(c, i * c->slice, ohwi, bias != NULL ? bias->data : NULL);
-        c->slices = i + 1;
+        struct xc_conv x = slice_of(c, c->by_rows ? 0 : i * c->slice, ohwi, bias != NULL ? bias->data : NULL);
+        if (c->by_rows) {
+            struct band band = band_of(c, i);
+            x.pad_top = (uint32_t)band.pad_top;
+            x.pad_bottom = (uint32_t)band.pad_bottom;
+        }
         status = xc_conv_create(&x, &c->ops[i]);
     }
     free(ohwi);

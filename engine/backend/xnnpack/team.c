@@ -5,28 +5,47 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SPINS_HELPER 4000 /* about 100 us of pauses before a helper sleeps: the gap between two operators is far less */
 #define SPINS_CALLER 2000 /* before the caller gives its processor away while a unit is under way */
+
+/* A thread's share of the units; on a cache line of its own. */
+struct share {
+    _Alignas(64) atomic_size_t next;
+    size_t end;
+};
+
+struct helper {
+    struct team *team;
+    uint32_t self;
+    pthread_t thread;
+};
 
 struct team {
     uint32_t threads;
     /* The loop in progress. `open` is its number, or 0 between loops; the other fields stand still while it is not 0 or helpers are inside. */
     atomic_uint_fast64_t open;
-    atomic_size_t next;
     atomic_uint inside;
     void (*task)(void *context, size_t unit);
     void *context;
-    size_t units;
-    uint64_t number; /* of the last loop; the caller's */
+    struct share *shares; /* [threads] */
+    uint64_t number;      /* of the last loop; the caller's */
     /* Sleeping helpers. */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     atomic_uint sleepers;
     atomic_bool stop;
     uint32_t started;
-    pthread_t helpers[];
+    struct helper helpers[];
 };
+
+static _Thread_local uint32_t self_here;
+
+uint32_t team_self(void)
+{
+    return self_here;
+}
 
 static void pause_briefly(void)
 {
@@ -39,8 +58,14 @@ static void pause_briefly(void)
 
 static void units_take(struct team *t)
 {
-    for (size_t u = atomic_fetch_add(&t->next, 1); u < t->units; u = atomic_fetch_add(&t->next, 1)) {
-        t->task(t->context, u);
+    for (uint32_t k = 0; k < t->threads; k++) {
+        struct share *s = &t->shares[(self_here + k) % t->threads];
+        while (atomic_load(&s->next) < s->end) {
+            size_t u = atomic_fetch_add(&s->next, 1);
+            if (u < s->end) {
+                t->task(t->context, u);
+            }
+        }
     }
 }
 
@@ -67,8 +92,10 @@ static bool loop_waits(struct team *t, uint64_t seen)
 
 static void *helper(void *argument)
 {
-    struct team *t = argument;
+    const struct helper *h = argument;
+    struct team *t = h->team;
     uint64_t seen = 0;
+    self_here = h->self;
     while (!atomic_load(&t->stop)) {
         int spins = 0;
         while (spins < SPINS_HELPER && !loop_waits(t, seen)) {
@@ -101,14 +128,21 @@ static void wake_all(struct team *t)
 struct team *team_new(uint32_t threads)
 {
     struct team *t = calloc(1, sizeof *t + threads * sizeof t->helpers[0]);
-    if (t == NULL) {
+    struct share *shares = aligned_alloc(64, threads * sizeof *shares);
+    if (t == NULL || shares == NULL) {
+        free(t);
+        free(shares);
         return NULL;
     }
+    memset(shares, 0, threads * sizeof *shares);
+    t->shares = shares;
     t->threads = threads;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
     for (; t->started + 1 < threads; t->started++) {
-        if (pthread_create(&t->helpers[t->started], NULL, helper, t) != 0) {
+        struct helper *h = &t->helpers[t->started];
+        *h = (struct helper){.team = t, .self = t->started + 1};
+        if (pthread_create(&h->thread, NULL, helper, h) != 0) {
             team_free(t);
             return NULL;
         }
@@ -126,10 +160,11 @@ void team_free(struct team *t)
     pthread_cond_broadcast(&t->wake);
     pthread_mutex_unlock(&t->lock);
     for (uint32_t i = 0; i < t->started; i++) {
-        pthread_join(t->helpers[i], NULL);
+        pthread_join(t->helpers[i].thread, NULL);
     }
     pthread_cond_destroy(&t->wake);
     pthread_mutex_destroy(&t->lock);
+    free(t->shares);
     free(t);
 }
 
@@ -142,8 +177,10 @@ void team_run(struct team *t, void (*task)(void *context, size_t unit), void *co
 {
     t->task = task;
     t->context = context;
-    t->units = units;
-    atomic_store(&t->next, 0);
+    for (uint32_t k = 0; k < t->threads; k++) {
+        t->shares[k].end = units * (k + 1) / t->threads;
+        atomic_store(&t->shares[k].next, units * k / t->threads);
+    }
     atomic_store(&t->open, ++t->number);
     wake_all(t);
     units_take(t);

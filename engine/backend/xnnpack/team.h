@@ -17,7 +17,13 @@ struct team;
 struct team *team_new(uint32_t threads);     /* with the caller; >= 2. NULL without memory or threads */
 void team_free(struct team *t);              /* NULL is fine */
 uint32_t team_threads(const struct team *t); /* NULL: 1 */
-/* task(context, unit) for each unit below `units`, each exactly once, in any order on any thread; all done when it returns. */
+/*
+ * task(context, unit) for each unit below `units`, each exactly once; all done when it returns. Each thread begins with its own contiguous share of the units and
+ * then helps with the others': what it wrote in one loop it tends to read in the next, from its own cache.
+ */
 void team_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units);
+
+/* In a task: which of the team's threads runs it, < team_threads; 0 outside of teams. */
+uint32_t team_self(void);
 
 #endif
