@@ -148,6 +148,9 @@ static bool zero_fits(const struct value *v, enum pen_dtype dtype)
 
 static bool pair_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
+    if (node_int(n, ATTR_fixed_point, 0) != 0) {
+        return refuse(ret_reason, "TFLite's fixed-point sums are not made here");
+    }
     const struct value *a = node_in(g, n, 0), *b = node_in(g, n, 3), *y = node_out(g, n, 0);
     bool ok = (dtype_is(a, PEN_DTYPE_U8) || dtype_is(a, PEN_DTYPE_I8)) && dtype_is(b, a->dtype) && y->dtype == a->dtype;
     ok = ok && is_scalar(node_in(g, n, 1), PEN_DTYPE_F32) && is_scalar(node_in(g, n, 4), PEN_DTYPE_F32) &&
