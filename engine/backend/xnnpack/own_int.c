@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) vi dot(vi sum, uint32_t x, vi w)
 #endif
 }
 
-#include "backend/xnnpack/own_int_tile.h"
+#include "backend/xnnpack/own_int_tile.inc"
 
 static void product(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
 {
