@@ -56,7 +56,7 @@ static const struct settings_program program = {
     .about = "Times loading, warm-up, the first run and then many runs of a model on seeded random inputs.",
     .after = "JSON keys: model, backend, device, library, precision, threads, batch, load_ms, warmup_ms, first_run_ms, "
              "runs, median_ms, p10_ms, p90_ms, min_ms,\n"
-             "peak_rss_bytes, placement.",
+             "peak_rss_bytes, placement, inputs{name: shape}.",
     .table = table,
 };
 
@@ -196,6 +196,12 @@ static void print_json(const struct bench *b)
     cJSON_AddNumberToObject(o, "min_ms", b->times[0]);
     cJSON_AddNumberToObject(o, "peak_rss_bytes", (double)tool_peak_rss_bytes());
     cJSON_AddStringToObject(o, "placement", pen_model_placement(b->model));
+    cJSON *inputs = cJSON_AddObjectToObject(o, "inputs");
+    for (size_t i = 0; i < b->input_count; i++) {
+        char shape[128];
+        cJSON_AddStringToObject(inputs, b->inputs[i].name,
+                                pen_shape_text(b->inputs[i].dims, b->inputs[i].rank, shape, sizeof shape));
+    }
     char *text = cJSON_PrintUnformatted(o);
     printf("%s\n", text != NULL ? text : "{}");
     cJSON_free(text);
