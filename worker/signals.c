@@ -10,7 +10,7 @@
 
 static atomic_int asked_parent, asked_others;
 static atomic_int wake_fd = -1;
-static atomic_bool supervised;
+static atomic_bool supervised, settled;
 
 /* A service manager signals the supervisor and its worker alike, and the supervisor passes it on: that is one wish, not two. */
 static void handle(int number, siginfo_t *info, void *context)
@@ -20,6 +20,8 @@ static void handle(int number, siginfo_t *info, void *context)
     int fd = atomic_load(&wake_fd);
     bool parent = atomic_load(&supervised) && info->si_pid == getppid();
     (void)context;
+    if (atomic_load(&settled))
+        return;
     if (atomic_fetch_add(parent ? &asked_parent : &asked_others, 1) > 0)
         _exit(128 + number);
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
@@ -50,4 +52,9 @@ void signals_wake(int fd)
 void signals_supervised(void)
 {
     atomic_store(&supervised, true);
+}
+
+void signals_settled(void)
+{
+    atomic_store(&settled, true);
 }

@@ -11,6 +11,8 @@
 void signals_install(void);
 bool signals_asked(void);
 void signals_supervised(void); /* signals of the parent and of others count apart: two of one kind end the process */
-void signals_wake(int fd);     /* an eventfd that is written when one comes; -1 = none */
+void signals_settled(
+    void); /* all work is answered and only memory is left to free: a second signal changes nothing any more */
+void signals_wake(int fd); /* an eventfd that is written when one comes; -1 = none */
 
 #endif

@@ -228,6 +228,7 @@ static void parts_close(struct worker *worker)
         slot_free(worker->slots[i]);
     watch_free(worker->watch);
     signals_wake(-1);
+    signals_settled();
     link_fini(&worker->link, GOODBYE_LINGER_MS);
     held_fini(&worker->held);
     inbox_free(worker->inbox);
