@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +89,17 @@ const char *play_log(struct play *play)
     play->log[bytes] = '\0';
     fclose(file);
     return play->log;
+}
+
+bool play_logged(struct play *play, const char *part)
+{
+    for (int waited = 0; waited < PLAY_WAIT_MS; waited += 5) {
+        if (strstr(play_log(play), part))
+            return true;
+        struct timespec wait = {.tv_nsec = 5000000};
+        nanosleep(&wait, NULL);
+    }
+    return false;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------------------------- */

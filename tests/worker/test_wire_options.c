@@ -50,7 +50,7 @@ Test(options, memory_limit_is_told_and_holds)
     start("--memory-limit", "1GiB", NULL, NULL);
     cr_expect(play_serve(&play, &message)->memory_bytes == 1u << 30);
     kill(play.pid, SIGKILL);
-    ends(1000 + SIGKILL, "evt=ready");
+    ends(1000 + SIGKILL, "evt=model_ready");
     start("--memory-limit", "1KiB", NULL, NULL);
     ends(3, "evt=model_failed");
 }
@@ -112,7 +112,7 @@ Test(options, watchdog_ends_a_wedged_process)
     for (int i = 0; i < 3; i++)
         play_submit(&play, jobs, 64);
     ends(6, "evt=wedged");
-    cr_expect(strstr(play_log(&play), "model=digits"));
+    cr_expect(play_logged(&play, "model=digits"));
 }
 
 Test(options, drain_timeout_ends_the_wait)
@@ -182,7 +182,7 @@ static uint64_t idle_cpu_us(const char *spin)
     usleep(600000);
     uint64_t burnt_us = cpu_us(play.pid) - before_us;
     kill(play.pid, SIGKILL);
-    ends(1000 + SIGKILL, "evt=ready");
+    ends(1000 + SIGKILL, "evt=model_ready");
     return burnt_us;
 }
 
