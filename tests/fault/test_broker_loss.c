@@ -86,6 +86,16 @@ static pen_job *submit_slow(pen_client *to, float *values, size_t count)
     return job;
 }
 
+static uint64_t admitted(void)
+{
+    struct pen_error error = {0};
+    struct pen_stats *stats;
+    cr_assert_eq(pen_client_stats(client, 5000000, &stats, &error), PEN_OK, "%s", error.text);
+    uint64_t count = stats->jobs_admitted;
+    pen_client_stats_free(stats);
+    return count;
+}
+
 Test(broker_loss, terminated_broker_answers_what_it_holds_and_exits_with_0)
 {
     static float values[16 * 64 * 64];
@@ -97,10 +107,12 @@ Test(broker_loss, terminated_broker_answers_what_it_holds_and_exits_with_0)
     snprintf(path, sizeof path, "%s/slow/1/model.onnx", models);
     onnx_write_slow(path, 40);
     pool_add_worker(&pool, "xnnpack", models, NULL);
+    uint64_t before = admitted();
     for (size_t i = 0; i < SLOW_JOBS; i++) {
         jobs[i] = submit_slow(client, values, sizeof values / sizeof *values);
     }
-    support_sleep_ms(30); /* admitted, not all done */
+    while (admitted() < before + SLOW_JOBS) /* all are the broker's now, not all are done */
+        support_sleep_ms(1);
     process_signal(pool.broker, SIGTERM);
     for (size_t i = 0; i < SLOW_JOBS; i++) {
         struct pen_error error = {0};
