@@ -163,6 +163,9 @@ static void turn(struct pen_client *c, const bool *flag, uint64_t until_us)
     bool may_spin = c->pending.count > 0 && c->session.state == SESSION_READY;
     pthread_mutex_unlock(&c->lock);
     int got = wait_message(c, &in, &error, until, may_spin, &lost);
+    if (lost && got == 0) {
+        got = link_receive(&c->link, &in, &error);
+    }
     for (unsigned n = 0; got != 0; n++) {
         if (got > 0) {
             handle(c, &in);
@@ -171,7 +174,11 @@ static void turn(struct pen_client *c, const bool *flag, uint64_t until_us)
         }
         /* *flag is ours: only we, or somebody who then wakes us, set it. Read it under the lock all the same. */
         pthread_mutex_lock(&c->lock);
-        bool stop = *flag || n >= TURN_MESSAGES;
+        bool stop =
+            !lost &&
+            (*flag ||
+             n >=
+                 TURN_MESSAGES); /* a lost connection is read empty before it is closed: last replies of a leaving broker */
         pthread_mutex_unlock(&c->lock);
         got = stop ? 0 : link_receive(&c->link, &in, &error);
     }
