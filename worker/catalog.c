@@ -3,6 +3,7 @@
 
 #include "deadline.h"
 #include "logline.h"
+#include "model_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -84,29 +85,17 @@ static size_t versions_list(const char *folder, uint64_t *versions, size_t room)
     return count;
 }
 
-static uint64_t file_stamp(uint64_t hash, const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return hash;
-    const uint64_t words[] = {(uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec, (uint64_t)info.st_size,
-                              (uint64_t)info.st_ino};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        hash = ((hash ^ words[i]) * 0x9e3779b97f4a7c15u) ^ hash >> 29;
-    return hash;
-}
-
 /* Of all that an entry is made from; never 0. */
 static uint64_t entry_stamp(const char *folder, const char *name, uint64_t version)
 {
     char path[PATH_BYTES];
     uint64_t hash = text_hash(0xcbf29ce484222325u ^ version, name);
     snprintf(path, sizeof path, "%.3072s/config.json", folder);
-    hash = file_stamp(hash, path);
+    hash = model_file_stat_mix(hash, path);
     snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/config.json", folder, version);
-    hash = file_stamp(hash, path);
-    snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/model.onnx", folder, version);
-    return file_stamp(hash, path) | 1;
+    hash = model_file_stat_mix(hash, path);
+    snprintf(path, sizeof path, "%.3072s/%" PRIu64, folder, version);
+    return model_file_stamp(path, hash) | 1;
 }
 
 static enum pen_status entry_add(struct catalog *catalog, const char *folder, const char *name, uint64_t version,
@@ -123,7 +112,7 @@ static enum pen_status entry_add(struct catalog *catalog, const char *folder, co
         catalog->entries_room = room;
     }
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/model.onnx", folder, version);
+    snprintf(path, sizeof path, "%.3072s/%" PRIu64, folder, version);
     struct catalog_entry *entry = &catalog->entries[catalog->entries_count];
     *entry = (struct catalog_entry){.name = strdup(name),
                                     .path = strdup(path),
@@ -199,7 +188,8 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
         status =
             pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
     else if (count == 0)
-        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "%.512s has no version: put the model at %.64s/1/model.onnx",
+        status = pen_error_set(&error, PEN_ERR_NOT_FOUND,
+                               "%.512s has no version: put the model at %.64s/1/model.onnx, model.tflite or model.json",
                                folder, name);
     if (status == PEN_OK)
         status = config_load(folder, &config, &error);
@@ -308,9 +298,12 @@ static enum pen_status kind_check(const struct config *config, const struct pen_
 enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
                                    struct pen_error *reterr)
 {
+    char file[MODEL_FILE_PATH_BYTES];
     enum pen_status status = kind_check(&entry->config, engine, reterr);
     if (status == PEN_OK)
-        status = served_new(engine, entry->name, entry->version, entry->path, &entry->config, ret_served, reterr);
+        status = model_file_find(entry->path, file, reterr);
+    if (status == PEN_OK)
+        status = served_new(engine, entry->name, entry->version, file, &entry->config, ret_served, reterr);
     if (status == PEN_OK)
         (*ret_served)->stamp = entry->stamp;
     return status;

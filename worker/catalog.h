@@ -1,5 +1,6 @@
 /*
- * catalog.h - the models of a folder: DIR/<name>/<version>/model.onnx with an optional config.json in <name>/ or in <version>/ (that one wins).
+ * catalog.h - the models of a folder: DIR/<name>/<version>/ with one model (model_file.h) and an optional config.json in <name>/ or in <version>/ (that
+ * one wins).
  *
  * Two steps, because what the configs say (instance_group) decides how the engine is opened: scan reads folders and configs, load reads models.
  * What cannot be served is logged (evt=model_failed, one sentence) and counted; the rest serves.
@@ -18,9 +19,9 @@
 
 /* A model found, not yet loaded. */
 struct catalog_entry {
-    char *name, *path;
+    char *name, *path; /* path: the version's folder */
     uint64_t version;
-    uint64_t stamp; /* changes with the files: model.onnx and both places of config.json */
+    uint64_t stamp; /* changes with the files: the model's and both places of config.json */
     struct config config;
 };
 

@@ -22,9 +22,12 @@ enum pen_status config_copy_text(const cJSON *value, const char *path, char *ret
 
 static enum pen_status read_platform(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
+    static const char *const formats[] = {"onnx", "onnx", "tflite", "tfjs"};
     uint32_t index = 0;
-    (void)target;
-    return json_choice(value, path, "onnx|onnxruntime_onnx", &index, reterr);
+    enum pen_status status = json_choice(value, path, "onnx|onnxruntime_onnx|tflite|tfjs", &index, reterr);
+    if (status == PEN_OK)
+        ((struct config *)target)->platform = formats[index];
+    return status;
 }
 
 static enum pen_status read_max_batch_size(const cJSON *value, const char *path, void *target, struct pen_error *reterr)

@@ -30,7 +30,10 @@
 enum config_kind { CONFIG_KIND_AUTO, CONFIG_KIND_CPU, CONFIG_KIND_GPU };
 enum config_policy { CONFIG_LATEST, CONFIG_ALL, CONFIG_SPECIFIC };
 
-/* How uint8 pixels [batch, height, width, channels] become the network's float input: (x - mean) * scale per channel. */
+/*
+ * How uint8 pixels [batch, height, width, channels] become the network's input: (x - mean) * scale per channel, quantised where the network takes
+ * 8-bit integers.
+ */
 struct config_preprocess {
     bool present;
     char input[CONFIG_NAME_BYTES_MAX + 1]; /* "" = the only input */
@@ -58,6 +61,7 @@ struct config_warmup {
 
 struct config {
     bool present;            /* false: there is no file, all below is the default */
+    const char *platform;    /* format the model must have, as pen_model_format says it; NULL = any. Static. */
     bool batch_given;        /* max_batch_size was stated */
     uint32_t max_batch_size; /* 0 = the model has no batch dimension */
     uint32_t preferred[CONFIG_PREFERRED_MAX];

@@ -31,7 +31,7 @@ void gather_shapes(const struct batch *batch, struct pen_tensor *ret_shapes)
         ret_shapes[i] = served->network_inputs[i];
         for (uint32_t d = 0; d < wire->rank; d++)
             ret_shapes[i].dims[d] = wire->dims[d];
-        if ((int)i == served->pixels_input && !served->preprocess.nhwc) { /* u8 [n, h, w, c] -> f32 [n, c, h, w] */
+        if ((int)i == served->pixels_input && !served->preprocess.nhwc) { /* [n, h, w, c] -> [n, c, h, w] */
             ret_shapes[i].dims[1] = served->preprocess.channels;
             ret_shapes[i].dims[2] = served->preprocess.height;
             ret_shapes[i].dims[3] = served->preprocess.width;
@@ -60,12 +60,12 @@ static enum pen_status input_write(struct pen_session *session, const struct bat
     bool pixels = (int)index == batch->served->pixels_input;
     for (size_t i = 0; i < batch->count; i++) {
         const struct pen_tensor *from = &batch->tasks[i]->inputs[index];
-        size_t bytes = pixels ? from->bytes * sizeof(float) : from->bytes;
+        size_t bytes = pixels ? from->bytes * batch->served->preprocess.element_bytes : from->bytes;
         if (bytes > room - used || (bytes > 0 && !to))
             return pen_error_set(reterr, PEN_ERR_INTERNAL, "input '%s' needs more than the %zu bytes that were bound",
                                  from->name, room);
         if (pixels)
-            preprocess_run(&batch->served->preprocess, from->data, (size_t)from->dims[0], (float *)(void *)(to + used));
+            preprocess_run(&batch->served->preprocess, from->data, (size_t)from->dims[0], to + used);
         else if (bytes > 0)
             memcpy(to + used, from->data, bytes);
         used += bytes;

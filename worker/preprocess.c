@@ -2,6 +2,7 @@
 #include "preprocess.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* One plane of NCHW: out[i] = (pixels[i * step] - mean) * scale. */
 static inline void plane(const uint8_t *restrict pixels, size_t count, size_t step, uint8_t flip, float mean,
@@ -39,8 +40,27 @@ static inline void interleaved(const struct preprocess *pre, const uint8_t *rest
                 ((float)(uint8_t)(pixels[i * channels + pre->from[c]] ^ pre->flip) - pre->mean[c]) * pre->scale[c];
 }
 
-void preprocess_run(const struct preprocess *pre, const uint8_t *pixels, size_t images, float *out)
+/* 8-bit networks: every pixel value has its byte in the table. */
+static void bytes_run(const struct preprocess *pre, const uint8_t *restrict pixels, size_t images,
+                      uint8_t *restrict out)
 {
+    size_t count = (size_t)pre->height * pre->width, channels = pre->channels;
+    for (size_t i = 0; i < images * count; i++) {
+        size_t image = i / count * count * channels, at = i % count;
+        for (uint32_t c = 0; c < channels; c++) {
+            size_t to = pre->nhwc ? i * channels + c : image + c * count + at;
+            out[to] = pre->table[c][pixels[i * channels + pre->from[c]]];
+        }
+    }
+}
+
+void preprocess_run(const struct preprocess *pre, const uint8_t *pixels, size_t images, void *to)
+{
+    if (pre->element_bytes == 1) {
+        bytes_run(pre, pixels, images, to);
+        return;
+    }
+    float *out = to;
     size_t count = (size_t)pre->height * pre->width, image = count * pre->channels;
     if (pre->channels == 1) { /* both layouts are the same then */
         plane(pixels, images * count, 1, pre->flip, pre->mean[0], pre->scale[0], out);
@@ -89,13 +109,42 @@ static enum pen_status constants_join(struct preprocess *pre, const struct confi
     return PEN_OK;
 }
 
-enum pen_status preprocess_init(struct preprocess *pre, const struct config_preprocess *config,
-                                const struct pen_tensor *network, struct pen_tensor *ret_wire, struct pen_error *reterr)
+/* q = round half to even(real / scale) + zero point, saturated: TFLite's rule for QUANTIZE. */
+static uint8_t byte_of(float real, const struct preprocess_quant *quant, float least)
 {
-    *pre = (struct preprocess){.nhwc = config->nhwc, .flip = config->invert ? 0xff : 0};
-    if (network->dtype != PEN_DTYPE_F32)
-        return pen_error_set(reterr, PEN_ERR_DTYPE, "input.preprocess needs a f32 input, but '%s' is %s", network->name,
-                             pen_dtype_name(network->dtype));
+    float q = nearbyintf(real / quant->scale) + (float)quant->zero_point;
+    q = q < least ? least : q > least + 255.0f ? least + 255.0f : q;
+    return (uint8_t)(int32_t)q;
+}
+
+static void table_fill(struct preprocess *pre, const struct config_preprocess *config,
+                       const struct preprocess_quant *quant, bool is_signed)
+{
+    bool span = !quant->known || (config->mean_count == 0 && config->scale_count == 0);
+    for (uint32_t c = 0; c < pre->channels; c++)
+        for (uint32_t v = 0; v < 256; v++) {
+            uint8_t pixel = (uint8_t)(v ^ pre->flip);
+            pre->table[c][v] =
+                span ? (uint8_t)(pixel ^ (is_signed ? 0x80 : 0))
+                     : byte_of(((float)pixel - pre->mean[c]) * pre->scale[c], quant, is_signed ? -128.0f : 0.0f);
+        }
+}
+
+enum pen_status preprocess_init(struct preprocess *pre, const struct config_preprocess *config,
+                                const struct pen_tensor *network, const struct preprocess_quant *quant,
+                                struct pen_tensor *ret_wire, struct pen_error *reterr)
+{
+    bool bytes = network->dtype == PEN_DTYPE_U8 || network->dtype == PEN_DTYPE_I8;
+    *pre = (struct preprocess){
+        .nhwc = config->nhwc, .flip = config->invert ? 0xff : 0, .element_bytes = bytes ? 1 : sizeof(float)};
+    if (network->dtype != PEN_DTYPE_F32 && !bytes)
+        return pen_error_set(reterr, PEN_ERR_DTYPE, "input.preprocess needs a f32, u8 or i8 input, but '%s' is %s",
+                             network->name, pen_dtype_name(network->dtype));
+    if (bytes && !quant->known && (config->mean_count > 0 || config->scale_count > 0))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "input.preprocess states a mean or a scale, but the model does not say what real number a "
+                             "byte of '%s' stands for: leave both out",
+                             network->name);
     if (network->rank != 4)
         return pen_error_set(reterr, PEN_ERR_SHAPE, "input.preprocess needs an input of rank 4, but '%s' has rank %u",
                              network->name, network->rank);
@@ -113,6 +162,8 @@ enum pen_status preprocess_init(struct preprocess *pre, const struct config_prep
         status = constants_join(pre, config, reterr);
     if (status != PEN_OK)
         return status;
+    if (bytes)
+        table_fill(pre, config, quant, network->dtype == PEN_DTYPE_I8);
     *ret_wire = (struct pen_tensor){.name = network->name,
                                     .dtype = PEN_DTYPE_U8,
                                     .rank = 4,

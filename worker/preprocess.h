@@ -1,13 +1,23 @@
 /*
- * preprocess.h - uint8 pixels as they travel -> the float input a network was trained on.
+ * preprocess.h - uint8 pixels as they travel -> the input a network was trained on.
  *
  * The wire is uint8 [batch, height, width, channels], RGB: four times fewer bytes than floats. The network gets (x - mean) * scale per
- * channel, NCHW or NHWC, RGB or BGR, inverted when the config says so. Threads: any (pure functions).
+ * channel, NCHW or NHWC, RGB or BGR, inverted when the config says so.
+ * A network of 8-bit integers gets q = round(real / scale) + zero point of its own quantisation, through a table of 256 values per channel; where the config
+ * states neither mean nor scale the pixels span the type: as they are in uint8, less 128 in int8.
+ * Threads: any (pure functions).
  */
 #ifndef PREPROCESS_H
 #define PREPROCESS_H
 
 #include "config.h"
+
+/* The network's own quantisation of the input. */
+struct preprocess_quant {
+    bool known;
+    float scale;
+    int32_t zero_point;
+};
 
 struct preprocess {
     uint32_t height, width, channels;
@@ -15,17 +25,19 @@ struct preprocess {
     uint8_t flip;                       /* 0xff inverts: 255 - x = x ^ 255 */
     uint32_t from[CONFIG_CHANNELS_MAX]; /* network channel c is wire channel from[c] */
     float mean[CONFIG_CHANNELS_MAX], scale[CONFIG_CHANNELS_MAX];
+    size_t element_bytes;                    /* of what the network takes: 4 = f32, 1 = 8-bit integers */
+    uint8_t table[CONFIG_CHANNELS_MAX][256]; /* element_bytes 1: bits of the network's byte for each pixel value */
 };
 
 /*
- * Joins the config with the network's input (float32, rank 4; dims -1 are dynamic and must be stated in the config). SHAPE, DTYPE or INVALID with a
+ * Joins the config with the network's input (float32, uint8 or int8, rank 4; dims -1 are dynamic and must be stated in the config). SHAPE, DTYPE or INVALID with a
  * sentence where they do not fit each other. *ret_wire is the signature of what travels: u8, [dims[0], height, width, channels].
  */
 enum pen_status preprocess_init(struct preprocess *pre, const struct config_preprocess *config,
-                                const struct pen_tensor *network, struct pen_tensor *ret_wire,
-                                struct pen_error *reterr);
+                                const struct pen_tensor *network, const struct preprocess_quant *quant,
+                                struct pen_tensor *ret_wire, struct pen_error *reterr);
 
-/* pixels: u8 [images, height, width, channels]; out: f32 of the same number of elements. They do not overlap. */
-void preprocess_run(const struct preprocess *pre, const uint8_t *pixels, size_t images, float *out);
+/* pixels: u8 [images, height, width, channels]; out: as many elements of element_bytes, aligned to them. They do not overlap. */
+void preprocess_run(const struct preprocess *pre, const uint8_t *pixels, size_t images, void *out);
 
 #endif

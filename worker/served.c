@@ -114,7 +114,31 @@ static enum pen_status pixels_join(struct served *served, struct pen_error *rete
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "input.preprocess and text inputs in one model are not supported");
     served->pixels_input = index;
-    return preprocess_init(&served->preprocess, config, &served->network_inputs[index], &served->inputs[index], reterr);
+    struct preprocess_quant quant = {0};
+    quant.known = pen_model_input_quant(served->model, (size_t)index, &quant.scale, &quant.zero_point);
+    return preprocess_init(&served->preprocess, config, &served->network_inputs[index], &quant, &served->inputs[index],
+                           reterr);
+}
+
+static enum pen_status platform_check(const struct served *served, struct pen_error *reterr)
+{
+    const char *wanted = served->config.platform, *format = pen_model_format(served->model);
+    return !wanted || strcmp(wanted, format) == 0
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_INVALID, "config.json says platform %s, but the model's format is %s",
+                               wanted, format);
+}
+
+/* The first f32 output holds the scores; of a model without one the first whose bytes stand for real numbers. */
+static void labels_join(struct served *served)
+{
+    for (size_t i = served->outputs_count; i > 0; i--)
+        if (served->outputs[i - 1].dtype == PEN_DTYPE_F32)
+            served->labels_output = (int)(i - 1);
+    for (size_t i = 0; served->labels_output < 0 && i < served->outputs_count; i++)
+        if ((served->outputs[i].dtype == PEN_DTYPE_U8 || served->outputs[i].dtype == PEN_DTYPE_I8) &&
+            pen_model_output_quant(served->model, i, &served->labels_quant.scale, &served->labels_quant.zero_point))
+            served->labels_output = (int)i;
 }
 
 static enum pen_status signature_build(struct served *served, struct pen_error *reterr)
@@ -133,9 +157,7 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
         served->inputs[i] = served->network_inputs[i];
         served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
     }
-    for (size_t i = served->outputs_count; i > 0; i--)
-        if (served->outputs[i - 1].dtype == PEN_DTYPE_F32)
-            served->labels_output = (int)(i - 1);
+    labels_join(served);
     return served->config.preprocess.present ? pixels_join(served, reterr) : PEN_OK;
 }
 
@@ -175,6 +197,8 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     served->path = strdup(path);
     enum pen_status status = served->path ? pen_model_load(engine, path, &served->model, reterr)
                                           : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
+    if (status == PEN_OK)
+        status = platform_check(served, reterr);
     if (status == PEN_OK)
         status = signature_build(served, reterr);
     if (status == PEN_OK)

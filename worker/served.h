@@ -17,6 +17,12 @@
 
 #define SERVED_TENSORS_MAX 64u /* inputs, and outputs; the wire's own limit */
 
+/* What the bytes of a quantised output stand for: (q - zero_point) * scale. */
+struct labels_quant {
+    float scale;
+    int32_t zero_point;
+};
+
 /* What one slot runs the model with. */
 struct seat {
     struct pen_session *session;
@@ -37,7 +43,8 @@ struct served {
     bool strings;            /* an input is of STRING: its size is known only when it is there */
     int pixels_input;        /* index of the input that is preprocessed, -1 = none */
     struct preprocess preprocess;
-    int labels_output; /* first f32 output, -1 = none */
+    int labels_output; /* first f32 output, else the first quantised one; -1 = none */
+    struct labels_quant labels_quant;
     struct digest digest;
     bool cacheable;
     uint64_t memory_bytes;

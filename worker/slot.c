@@ -106,7 +106,8 @@ static void labels_fill(struct slot *slot, const struct task *task, const struct
                         Penstock__ResultMeta *meta)
 {
     size_t bytes = 0, kept = 0;
-    size_t count = labels_write(&task->served->config, scores, task->rows, task->labels, slot->labels, TASK_LABELS_MAX);
+    size_t count = labels_write(&task->served->config, scores, &task->served->labels_quant, task->rows, task->labels,
+                                slot->labels, TASK_LABELS_MAX);
     for (; kept < count; kept++) {
         bytes += strlen(slot->labels[kept].text) + 8;
         if (bytes > FRAME_META_BYTES_MAX / 2)

@@ -80,7 +80,8 @@ static int models_verdict(const struct worker *worker)
     }
     if (catalog->count == 0 && !worker->options->allow_empty) {
         log_event(LOG_ERROR, "no_models", "folder=%s failed=%zu error=%s", worker->options->models, catalog->failed,
-                  "no model could be loaded: put one at NAME/1/model.onnx, or start with --allow-empty");
+                  "no model could be loaded: put one into NAME/1/ (model.onnx, model.tflite or model.json), or start "
+                  "with --allow-empty");
         return WORKER_EXIT_MODELS;
     }
     return -1;

@@ -70,15 +70,16 @@ static const struct pen_signature *signature_find(const struct pen_model *model,
     return NULL;
 }
 
-/* Without a preprocess a picture still fits a uint8 input [batch, height, width, 1 or 3]. */
+/* Without a preprocess a picture still fits a uint8 or int8 input [batch, height, width, 1 or 3]. */
 static enum pen_status preprocess_of(const struct pen_model *model, const struct pen_signature *sig,
                                      struct preprocess *ret, struct pen_error *reterr)
 {
     if (*model->preprocess) {
-        return preprocess_parse(model->preprocess, ret, reterr);
+        return preprocess_parse(model->preprocess, sig, ret, reterr);
     }
-    bool picture = sig->dtype == PEN_DTYPE_U8 && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[2] > 0 &&
-                   (sig->dims[3] == 1 || sig->dims[3] == 3);
+    bool bytes = sig->dtype == PEN_DTYPE_U8 || sig->dtype == PEN_DTYPE_I8;
+    bool picture =
+        bytes && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[2] > 0 && (sig->dims[3] == 1 || sig->dims[3] == 3);
     if (!picture) {
         return pen_error_set(
             reterr, PEN_ERR_INVALID,
@@ -106,11 +107,16 @@ static enum pen_status picture_tensor(const struct pen_model *model, const struc
     if (status != PEN_OK) {
         return status;
     }
-    *t = (struct pen_tensor){.dtype = PEN_DTYPE_U8,
+    *t = (struct pen_tensor){.dtype = *model->preprocess ? PEN_DTYPE_U8 : sig->dtype,
                              .rank = 4,
                              .dims = {1, ready.height, ready.width, ready.channels},
                              .data = ready.pixels,
                              .bytes = (size_t)ready.height * ready.width * ready.channels};
+    if (t->dtype == PEN_DTYPE_I8) { /* a quantised input spans the type: pixel - 128 */
+        for (size_t i = 0; i < t->bytes; i++) {
+            ready.pixels[i] ^= 0x80;
+        }
+    }
     *ret_memory = ready.pixels;
     return PEN_OK;
 }
@@ -145,7 +151,7 @@ static enum pen_status input_of(const struct pen_model *model, const char *name,
                                 struct pen_error *reterr)
 {
     struct preprocess p = {.input = ""};
-    if (!name && *model->preprocess && preprocess_parse(model->preprocess, &p, NULL) == PEN_OK && *p.input) {
+    if (!name && *model->preprocess && preprocess_parse(model->preprocess, NULL, &p, NULL) == PEN_OK && *p.input) {
         name = p.input;
     }
     const struct pen_signature *sig = name ? signature_find(model, name) : NULL;

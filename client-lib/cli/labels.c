@@ -62,6 +62,10 @@ struct scale {
 static struct scale scale_of(const struct pen_tensor *t, size_t count)
 {
     double sum = 0.0, low = 0.0, high = -(double)INFINITY, exps = 0.0;
+    if (t->dtype == PEN_DTYPE_U8 ||
+        t->dtype == PEN_DTYPE_I8) { /* a quantised soft-max: all of 0..1 over the type's range */
+        return (struct scale){false, t->dtype == PEN_DTYPE_I8 ? -128.0 : 0.0, 1.0 / 256.0};
+    }
     for (size_t i = 0; i < count; i++) {
         double value = tensor_value(t, i);
         sum += value;
@@ -87,7 +91,9 @@ size_t labels_of(const struct pen_tensor *t, const char *const *labels, size_t l
     struct scale scale = scale_of(t, labels_count);
     for (size_t i = 0; i < labels_count; i++) {
         double value = tensor_value(t, i);
-        struct label label = {i, scale.softmax ? exp(value - scale.shift) * scale.factor : value, labels[i]};
+        struct label label = {
+            i, scale.softmax ? exp(value - scale.shift) * scale.factor : (value - scale.shift) * scale.factor,
+            labels[i]};
         size_t at = used;
         while (at > 0 && top[at - 1].score < label.score) {
             at--;

@@ -7,10 +7,16 @@
 
 #define SIDE_MAX 16384
 
-static enum pen_status number(const cJSON *json, const char *key, uint32_t most, uint32_t *ret,
-                              struct pen_error *reterr)
+static enum pen_status number(const cJSON *json, const char *key, const struct pen_signature *sig, uint32_t dim,
+                              uint32_t most, uint32_t *ret, struct pen_error *reterr)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    int64_t stated = sig && sig->rank == 4 ? sig->dims[dim] : 0;
+    *ret = 0;
+    if (!item && (!sig || (stated > 0 && stated <= most))) {
+        *ret = (uint32_t)stated;
+        return PEN_OK;
+    }
     if (!cJSON_IsNumber(item) || item->valuedouble < 1 || item->valuedouble > most) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "the model's preprocess.%s must be a number from 1 to %u.", key,
                              most);
@@ -36,15 +42,16 @@ static enum pen_status choice(const cJSON *json, const char *key, const char *co
                 : PEN_OK;
 }
 
-static enum pen_status parse(const cJSON *json, struct preprocess *p, struct pen_error *reterr)
+static enum pen_status parse(const cJSON *json, const struct pen_signature *sig, struct preprocess *p,
+                             struct pen_error *reterr)
 {
     static const char *const filters[] = {"bilinear", "nearest", "area"}, *const fits[] = {"stretch", "crop", "pad"};
     size_t filter = 0, fit = 0;
     const char *input = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "input"));
     snprintf(p->input, sizeof p->input, "%s", input ? input : "");
-    enum pen_status status = number(json, "channels", 3, &p->channels, reterr);
-    status = status == PEN_OK ? number(json, "height", SIDE_MAX, &p->height, reterr) : status;
-    status = status == PEN_OK ? number(json, "width", SIDE_MAX, &p->width, reterr) : status;
+    enum pen_status status = number(json, "channels", sig, 3, 3, &p->channels, reterr);
+    status = status == PEN_OK ? number(json, "height", sig, 1, SIDE_MAX, &p->height, reterr) : status;
+    status = status == PEN_OK ? number(json, "width", sig, 2, SIDE_MAX, &p->width, reterr) : status;
     status = status == PEN_OK ? choice(json, "resize", filters, 3, &filter, reterr) : status;
     status = status == PEN_OK ? choice(json, "fit", fits, 3, &fit, reterr) : status;
     if (status == PEN_OK && p->channels == 2) {
@@ -55,7 +62,8 @@ static enum pen_status parse(const cJSON *json, struct preprocess *p, struct pen
     return status;
 }
 
-enum pen_status preprocess_parse(const char *text, struct preprocess *ret_preprocess, struct pen_error *reterr)
+enum pen_status preprocess_parse(const char *text, const struct pen_signature *sig, struct preprocess *ret_preprocess,
+                                 struct pen_error *reterr)
 {
     struct preprocess p;
     cJSON *json = cJSON_Parse(text);
@@ -63,7 +71,7 @@ enum pen_status preprocess_parse(const char *text, struct preprocess *ret_prepro
         cJSON_Delete(json);
         return pen_error_set(reterr, PEN_ERR_INVALID, "the model's preprocess is no JSON object.");
     }
-    enum pen_status status = parse(json, &p, reterr);
+    enum pen_status status = parse(json, sig, &p, reterr);
     cJSON_Delete(json);
     if (status == PEN_OK) {
         *ret_preprocess = p;

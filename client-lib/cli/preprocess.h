@@ -8,6 +8,8 @@
 #ifndef PREPROCESS_H
 #define PREPROCESS_H
 
+#include "penstock/client.h"
+
 #include "image.h"
 
 struct preprocess {
@@ -17,8 +19,12 @@ struct preprocess {
     enum image_fit fit;
 };
 
-/* INVALID with what is wrong in the text. */
-enum pen_status preprocess_parse(const char *json, struct preprocess *ret_preprocess, struct pen_error *reterr);
+/*
+ * INVALID with what is wrong in the text. A size that the text leaves out is the signature's (may be NULL: 0 then), which is [batch, height, width,
+ * channels] as the pixels travel.
+ */
+enum pen_status preprocess_parse(const char *json, const struct pen_signature *sig, struct preprocess *ret_preprocess,
+                                 struct pen_error *reterr);
 
 /* Any picture -> the picture the model takes. */
 enum pen_status preprocess_image(const struct preprocess *p, const struct image *image, struct image *ret_image,

@@ -228,6 +228,29 @@ const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32
     return model->graph->values[model->graph->inputs[input]].symbol[dim];
 }
 
+static bool quant_of(const struct value *v, float *ret_scale, int32_t *ret_zero_point)
+{
+    const struct quant *quant = &v->quant;
+    if (quant->count != 1 || quant->scale == NULL || !(quant->scale[0] > 0.0f)) {
+        return false;
+    }
+    *ret_scale = quant->scale[0];
+    *ret_zero_point = quant->zero_point == NULL ? 0 : quant->zero_point[0];
+    return true;
+}
+
+bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point)
+{
+    const struct graph *g = model->graph;
+    return input < g->input_count && quant_of(&g->values[g->inputs[input]], ret_scale, ret_zero_point);
+}
+
+bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point)
+{
+    const struct graph *g = model->graph;
+    return output < g->output_count && quant_of(&g->values[g->outputs[output]], ret_scale, ret_zero_point);
+}
+
 const char *pen_model_placement(const struct pen_model *model)
 {
     return model->placement;

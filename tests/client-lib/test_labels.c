@@ -45,3 +45,20 @@ Test(labels, logits_go_through_softmax)
     cr_assert_float_eq(top[0].score, 1.0 / (1.0 + exp(-1.0)), 1e-6);
     cr_assert_eq(labels_of(&t, names, 3, 2, top), 0, "another number of classes");
 }
+
+Test(labels, bytes_are_a_quantised_softmax)
+{
+    const uint8_t unsigned_values[4] = {0, 64, 255, 0};
+    const int8_t signed_values[4] = {-128, -64, 127, -128};
+    struct pen_tensor t = {
+        .name = "y", .dtype = PEN_DTYPE_U8, .rank = 2, .dims = {1, 4}, .data = unsigned_values, .bytes = 4};
+    for (int i = 0; i < 2; i++) {
+        struct label top[4];
+        cr_assert_eq(labels_of(&t, names, 4, 2, top), 2);
+        cr_assert_str_eq(top[0].text, "c");
+        cr_assert_float_eq(top[0].score, 255.0 / 256, 1e-9);
+        cr_assert_float_eq(top[1].score, 0.25, 1e-9);
+        t.dtype = PEN_DTYPE_I8;
+        t.data = signed_values;
+    }
+}

@@ -149,6 +149,72 @@ Test(catalog, each_fault_has_its_sentence_and_the_rest_serves)
         log_has(parts[i]);
 }
 
+/* x + 1 as a TensorFlow.js graph model: one constant of four bytes in a shard. */
+#define TOPOLOGY                                                                                                       \
+    "{\"modelTopology\":{\"node\":[{\"name\":\"x\",\"op\":\"Placeholder\",\"attr\":{\"dtype\":{\"type\":\"DT_FLOAT\"}" \
+    ","                                                                                                                \
+    "\"shape\":{\"shape\":{\"dim\":[{\"size\":\"4\"}]}}}},{\"name\":\"w\",\"op\":\"Const\",\"attr\":{\"dtype\":{"      \
+    "\"type\":"                                                                                                        \
+    "\"DT_FLOAT\"}}},{\"name\":\"y\",\"op\":\"AddV2\",\"input\":[\"x\",\"w\"]}]},\"weightsManifest\":[{\"paths\":"     \
+    "[\"w/one.bin\"],\"weights\":[{\"name\":\"w\",\"shape\":[1],\"dtype\":\"float32\"}]}]}"
+
+static void topology_at(const char *path, const char *name, const char *shard)
+{
+    char script[512], command[2048];
+    snprintf(script, sizeof script, "mkdir -p %s/w && printf '%s' > %s/w/one.bin && cat > %s/%s", path, shard, path,
+             path, name);
+    snprintf(command, sizeof command, "cd %s && %s <<'END'\n%s\nEND\n", root, script, TOPOLOGY);
+    cr_assert(system(command) == 0, "%s", command);
+}
+
+Test(catalog, topology_of_any_name_is_a_model)
+{
+    topology_at("a/1", "graph.json", "abcd");
+    run("echo '{\"classes\":[1]}' > a/1/labels.json; echo '{\"platform\":\"tfjs\"}' > a/1/config.json%s", "");
+    load(NULL, 0, 1, 0);
+    cr_expect_str_eq(pen_model_format(catalog.models[0]->model), "tfjs");
+    cr_expect_str_eq(catalog.models[0]->inputs[0].name, "x");
+}
+
+Test(catalog, none_or_several_models_get_a_sentence)
+{
+    digits_at("two/1");
+    topology_at("two/1", "model.json", "abcd");
+    topology_at("pair/1", "a.json", "abcd");
+    topology_at("pair/1", "b.json", "abcd");
+    run("mkdir -p none/1; echo '{}' > none/1/model.json%s", "");
+    digits_at("other/1");
+    run("echo '{\"platform\":\"tflite\"}' > other/config.json%s", "");
+    load(NULL, 0, 0, 4);
+    log_has("two/1 holds two models, model.json and model.onnx: leave one");
+    log_has("pair/1 holds two models, a.json and b.json");
+    log_has("none/1 holds no model: put model.onnx, model.tflite or a TensorFlow.js model.json");
+    log_has("config.json says platform tflite, but the model's format is onnx");
+}
+
+static uint64_t stamp_of(const char *name)
+{
+    struct pen_error error = {0};
+    const char *const choices[] = {name};
+    catalog_fini(&catalog);
+    cr_assert(catalog_scan(root, choices, 1, &catalog, &error) == PEN_OK && catalog.entries_count == 1);
+    return catalog.entries[0].stamp;
+}
+
+Test(catalog, stamp_and_digest_cover_the_shards)
+{
+    topology_at("a/1", "model.json", "abcd");
+    topology_at("b/1", "model.json", "abce");
+    digits_at("d/1");
+    load(NULL, 0, 3, 0);
+    cr_expect(!digest_equal(catalog.models[0]->digest, catalog.models[1]->digest), "other weights, another digest");
+    uint64_t before = stamp_of("a"), one_file = stamp_of("d");
+    cr_expect(stamp_of("a") == before, "nothing has changed");
+    run("printf wxyz > a/1/w/two && mv a/1/w/two a/1/w/one.bin; touch d/1/README%s", "");
+    cr_expect(stamp_of("a") != before, "a shard was replaced");
+    cr_expect(stamp_of("d") == one_file, "what lies beside an ONNX file is not looked at");
+}
+
 Test(catalog, folder_that_is_none_is_an_error)
 {
     struct pen_error error = {0};

@@ -292,7 +292,7 @@ struct pen_model_offer {
 struct pen_model {
     const char *name;
     uint64_t version;
-    const char *platform;   /**< "onnx" */
+    const char *platform;   /**< "onnx", "tflite", "tfjs" */
     const char *preprocess; /**< JSON text of the model's input.preprocess, "" when it takes plain tensors */
     size_t inputs_count;
     const struct pen_signature *inputs;

@@ -85,6 +85,9 @@ void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fin
 const struct pen_tensor *pen_model_inputs(const struct pen_model *model, size_t *ret_count);
 const struct pen_tensor *pen_model_outputs(const struct pen_model *model, size_t *ret_count);
 const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32_t dim); /* "N"; NULL = none */
+/* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
+bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
+bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
 const char *pen_model_placement(const struct pen_model *model); /* "xnnpack 61/64 nodes 99.2 % of MACs; ..." */
 const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
 bool pen_model_stochastic(const struct pen_model *model); /* random or stateful operators: answers must not be cached */

@@ -1,0 +1,137 @@
+/* model_file.c - a look into a version folder. */
+#include "model_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ITEMS_MAX 10000u /* looked at in one folder */
+#define DEPTH_MAX 4u     /* of the folders that shards lie in */
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), e = strlen(end);
+    return n > e && strcmp(name + n - e, end) == 0;
+}
+
+/* The whole file is searched: a manifest may stand behind megabytes of topology. The engine reads it properly. */
+static bool has_manifest(const char *path)
+{
+    struct stat info;
+    bool found = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+        void *text = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (text != MAP_FAILED) {
+            found = memmem(text, (size_t)info.st_size, "\"weightsManifest\"", 17) != NULL;
+            munmap(text, (size_t)info.st_size);
+        }
+    }
+    close(fd);
+    return found;
+}
+
+static bool is_model(const char *folder, const char *name, char path[MODEL_FILE_PATH_BYTES])
+{
+    struct stat info;
+    if (name[0] == '.' || (size_t)snprintf(path, MODEL_FILE_PATH_BYTES, "%s/%s", folder, name) >= MODEL_FILE_PATH_BYTES)
+        return false;
+    if (strcmp(name, "model.onnx") == 0 || strcmp(name, "model.tflite") == 0)
+        return stat(path, &info) == 0;
+    return ends_with(name, ".json") && strcmp(name, "config.json") != 0 && has_manifest(path);
+}
+
+static enum pen_status several(const char *folder, const char *a, const char *b, struct pen_error *reterr)
+{
+    const char *x = strrchr(a, '/') + 1, *y = strrchr(b, '/') + 1;
+    bool swap = strcmp(x, y) > 0; /* the folder's order is nobody's: the sentence must not change from look to look */
+    return pen_error_set(reterr, PEN_ERR_INVALID, "%.512s holds two models, %.128s and %.128s: leave one", folder,
+                         swap ? y : x, swap ? x : y);
+}
+
+enum pen_status model_file_find(const char *folder, char ret_path[MODEL_FILE_PATH_BYTES], struct pen_error *reterr)
+{
+    char path[MODEL_FILE_PATH_BYTES], found[MODEL_FILE_PATH_BYTES] = "";
+    struct dirent *item;
+    DIR *dir = opendir(folder);
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; dir && status == PEN_OK && i < ITEMS_MAX && (item = readdir(dir)); i++) {
+        if (!is_model(folder, item->d_name, path))
+            continue;
+        if (found[0])
+            status = several(folder, found, path, reterr);
+        memcpy(found, path, sizeof found);
+    }
+    if (dir)
+        closedir(dir);
+    if (status != PEN_OK)
+        return status;
+    if (!found[0])
+        return pen_error_set(
+            reterr, PEN_ERR_NOT_FOUND,
+            "%.512s holds no model: put model.onnx, model.tflite or a TensorFlow.js model.json with its shards there",
+            folder);
+    memcpy(ret_path, found, sizeof found);
+    return PEN_OK;
+}
+
+/* ---- stamps ------------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    return ((hash ^ word) * 0x9e3779b97f4a7c15u) ^ hash >> 29;
+}
+
+static uint64_t info_mix(uint64_t hash, const struct stat *info)
+{
+    hash = mix(hash, (uint64_t)info->st_mtim.tv_sec);
+    hash = mix(hash, (uint64_t)info->st_mtim.tv_nsec);
+    hash = mix(hash, (uint64_t)info->st_size);
+    return mix(hash, (uint64_t)info->st_ino);
+}
+
+uint64_t model_file_stat_mix(uint64_t hash, const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? info_mix(hash, &info) : hash;
+}
+
+/* A sum over the files below, so that the order in which the folder gives them does not count. */
+static uint64_t folder_sum(const char *folder, unsigned depth)
+{
+    char path[MODEL_FILE_PATH_BYTES];
+    struct dirent *item;
+    struct stat info;
+    uint64_t sum = 0;
+    DIR *dir = opendir(folder);
+    for (size_t i = 0; dir && i < ITEMS_MAX && (item = readdir(dir)); i++) {
+        if (item->d_name[0] == '.' ||
+            (size_t)snprintf(path, sizeof path, "%s/%s", folder, item->d_name) >= sizeof path || stat(path, &info) != 0)
+            continue;
+        uint64_t name = 0xcbf29ce484222325u;
+        for (const char *c = item->d_name; *c; c++)
+            name = (name ^ (uint8_t)*c) * 0x100000001b3u;
+        if (S_ISREG(info.st_mode))
+            sum += info_mix(name, &info);
+        else if (S_ISDIR(info.st_mode) && depth + 1 < DEPTH_MAX)
+            sum += mix(name, folder_sum(path, depth + 1));
+    }
+    if (dir)
+        closedir(dir);
+    return sum;
+}
+
+uint64_t model_file_stamp(const char *folder, uint64_t hash)
+{
+    char path[MODEL_FILE_PATH_BYTES];
+    if (model_file_find(folder, path, NULL) == PEN_OK && !ends_with(path, ".json"))
+        return model_file_stat_mix(hash, path);
+    return mix(hash, folder_sum(folder, 0));
+}
