@@ -147,6 +147,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     if (status != PEN_OK)
         return status;
     a->priority = effective_priority(a->model, request->env->priority);
+    a->explain = meta->explain;
     read_key(request, a);
     return PEN_OK;
 }

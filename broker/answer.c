@@ -1,6 +1,7 @@
 #include "answer.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dispatch.h"
@@ -20,6 +21,7 @@ enum {
     RESULT_BATCH_SIZE = 14,
     RESULT_BATCH_REASON = 15,
     RESULT_ATTEMPTS = 20,
+    RESULT_EXPLANATION = 21,
 };
 
 /* ---- building a reply ---- */
@@ -29,15 +31,18 @@ static enum pen_status header_frame(struct envelope *env, const void *meta, size
                                     zmq_msg_t *ret_frame)
 {
     size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
-    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra) != 0)
+    size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
+    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
         return PEN_ERR_NO_MEMORY;
     uint8_t *to = zmq_msg_data(ret_frame);
-    env->meta_bytes = (uint32_t)(bytes + extra);
+    env->meta_bytes = (uint32_t)(bytes + extra + more);
     envelope_encode(env, to);
     if (bytes)
         memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
     if (extra)
         memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
+    if (more)
+        memcpy(to + FRAME_ENVELOPE_BYTES + bytes + extra, patch->more, more);
     return PEN_OK;
 }
 
@@ -144,6 +149,8 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     struct session *session = job->session;
     bool sent = reply && send_parcel(broker, session, reply);
     record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+    explain_end(broker, job, status, ending->dispatch, ending->group ? ending->group->facts.compute_us : 0,
+                ending->text);
     retire(broker, job, status);
     job->reply = reply;
     job->unsent = !sent;
@@ -164,6 +171,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     struct parcel *reply = error_parcel(env->job, error->status, error->text, model, 0, retry_after_us);
     broker->stats.jobs_rejected++;
     record_refusal(broker, env->job, model, error);
+    explain_short(broker, session, env->job, model, error->status, error->text);
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
               pen_status_name(error->status), error->text);
     /* BUSY must reach a client that has its cap unread; one that still goes on submitting at twice that is not worth an answer. */
@@ -260,7 +268,13 @@ static struct parcel *reply_parcel(struct broker *broker, const struct job *job,
     env.minor = FRAME_VERSION_MINOR;
     env.job = job->id;
     run_patch(broker, job, dispatch, &patch);
-    if (set_header(parcel, &env, group->meta, group->env.meta_bytes, &patch) != PEN_OK) {
+    uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us, RESULT_EXPLANATION,
+                                                 &patch.more_bytes)
+                                : NULL;
+    patch.more = why;
+    enum pen_status status = set_header(parcel, &env, group->meta, group->env.meta_bytes, &patch);
+    free(why);
+    if (status != PEN_OK) {
         parcel_release(parcel);
         return NULL;
     }
@@ -384,6 +398,7 @@ void answer_hit(struct broker *broker, struct session *session, const struct env
     model->cache_hits++;
     model->jobs_done++;
     record_hit(broker, session, env->job, model, broker->now_us - started_us, reply ? parcel_bytes(reply) : 0);
+    explain_short(broker, session, env->job, model->name, PEN_OK, NULL);
     if (reply)
         send_parcel(broker, session, reply);
     parcel_release(reply);

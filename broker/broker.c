@@ -27,7 +27,8 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     broker->metrics = metrics_new(broker->now_us);
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
-    if (!broker->metrics || jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
+    if (!broker->metrics || explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK ||
+        jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
                       (uint64_t)options->replies_age_us) != PEN_OK ||
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
@@ -59,6 +60,7 @@ void broker_fini(struct broker *broker)
     flights_fini(&broker->flights);
     heap_fini(&broker->deadlines);
     metrics_free(broker->metrics);
+    explain_fini(&broker->explain);
     meta_arena_fini(&broker->arena);
 }
 

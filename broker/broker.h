@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "cache.h"
+#include "explain.h"
 #include "fleet.h"
 #include "flight.h"
 #include "frame.h"
@@ -53,6 +54,7 @@ struct broker {
     struct cache *cache;
     struct stats stats;
     struct metrics *metrics;
+    struct explain_ring explain; /* of jobs that have ended */
     struct post *post; /* to the HTTP threads; NULL = none */
 
     struct meta_arena arena; /* of the message in hand */

@@ -280,6 +280,20 @@ static void on_cancel(struct broker *broker, struct answer *answer, const char *
         fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came");
 }
 
+/* argument: the text of a job id, under way or among the last that ended. */
+static void on_explain(struct broker *broker, struct answer *answer, const char *argument)
+{
+    struct job_id id;
+    if (job_id_parse(argument, &id) != 0) {
+        fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        return;
+    }
+    answer->reply.explanation = explain_job(broker, id, &answer->arena.allocator);
+    if (!answer->reply.explanation)
+        fail(answer, PEN_ERR_NOT_FOUND,
+             "no job of that id is under way or among the last that ended (--explain-jobs of the broker)");
+}
+
 static void on_ping(struct broker *broker, struct answer *answer, const char *argument)
 {
     (void)broker;
@@ -290,8 +304,8 @@ static void on_ping(struct broker *broker, struct answer *answer, const char *ar
 static const struct verb {
     const char *name;
     void (*act)(struct broker *broker, struct answer *answer, const char *argument);
-} verbs[] = {{"models", on_models}, {"workers", on_workers}, {"stats", on_stats},
-             {"drain", on_drain},   {"cancel", on_cancel},   {"ping", on_ping}};
+} verbs[] = {{"models", on_models}, {"workers", on_workers}, {"stats", on_stats}, {"drain", on_drain},
+             {"cancel", on_cancel}, {"explain", on_explain}, {"ping", on_ping}};
 
 static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
 {
@@ -301,7 +315,7 @@ static void act(struct broker *broker, struct answer *answer, const Penstock__Co
             return;
         }
     }
-    fail(answer, PEN_ERR_NOT_FOUND, "unknown verb; there are models, workers, stats, drain, cancel, ping");
+    fail(answer, PEN_ERR_NOT_FOUND, "unknown verb; there are models, workers, stats, drain, cancel, explain, ping");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct answer *answer)

@@ -132,6 +132,7 @@ struct plan {
     uint32_t rows;
     const char *reason;
     uint64_t expect_us;
+    struct decision decision;
 };
 
 /* Rows that this offer could take of the lane now. */
@@ -188,6 +189,20 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
     return batch_close(&rules, &facts);
 }
 
+static uint64_t left_us(const struct broker *broker, const struct job *head)
+{
+    return head->deadline_us > broker->now_us ? head->deadline_us - broker->now_us : 0;
+}
+
+static void decide(const struct lane *lane, struct offer *const *offers, const struct match_candidate *candidates,
+                   size_t count, int index, struct decision *decision)
+{
+    decision_fill(decision, offers, candidates, count, index);
+    decision->rows_waiting = lane->rows > UINT32_MAX ? UINT32_MAX : (uint32_t)lane->rows;
+    decision->rows_max = index >= 0 ? offers[index]->rows_max : 0;
+    decision->delay_us = index >= 0 ? offers[index]->meta->max_queue_delay_us : 0;
+}
+
 /* False: nothing of this lane can start now. */
 static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
 {
@@ -195,8 +210,7 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
     struct match_candidate candidates[CANDIDATES_MAX];
     const struct job *head = lane_head(lane);
     size_t count = gather(broker, lane, offers, candidates);
-    uint64_t left_us = head->deadline_us > broker->now_us ? head->deadline_us - broker->now_us : 0;
-    int index = match_choose(candidates, count, lane->heap.count - 1, left_us);
+    int index = match_choose(candidates, count, lane->heap.count - 1, left_us(broker, head));
     lane->wake_us = UINT64_MAX;
     if (index == MATCH_WAIT)
         return false;
@@ -206,7 +220,16 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
         return false;
     *ret_plan = (struct plan){
         .offer = offers[index], .rows = choice.rows, .reason = choice.reason, .expect_us = candidates[index].expect_us};
+    decide(lane, offers, candidates, count, index, &ret_plan->decision);
     return true;
+}
+
+void dispatch_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision)
+{
+    struct offer *offers[CANDIDATES_MAX];
+    struct match_candidate candidates[CANDIDATES_MAX];
+    size_t count = lane_head(lane) ? gather(broker, lane, offers, candidates) : 0;
+    decide(lane, offers, candidates, count, MATCH_WAIT, ret_decision);
 }
 
 static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
@@ -304,6 +327,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         add_job(broker, dispatch, lane_head(lane));
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
+    dispatch->decision = plan.decision;
     learn_company(lane, dispatch);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)

@@ -21,6 +21,9 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
  */
 void dispatch_detach(struct broker *broker, struct job *job);
 
+/* What would be weighed for this lane now. */
+void dispatch_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision);
+
 /* How long a new job of this model would wait, as a hint for clients that were told BUSY. */
 uint64_t dispatch_wait_hint_us(const struct broker *broker, const struct model *model);
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "explain.h"
 #include "frame.h"
 #include "job.h"
 #include "link.h"
@@ -45,6 +46,7 @@ struct dispatch {
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */
     uint32_t rows;
+    struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };
 TAILQ_HEAD(dispatch_list, dispatch);

@@ -51,6 +51,7 @@ struct job {
     uint8_t attempts; /* dispatches that began */
     bool front;       /* requeued after a worker's death: before all others */
     bool alone;       /* suspect: in a batch of its own */
+    bool explain;     /* the reply is to say why */
     bool unsent;      /* done, but its client had too much unread */
 };
 TAILQ_HEAD(job_list, job);

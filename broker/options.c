@@ -60,6 +60,8 @@ static const struct setting table[] = {
      "age at which a kept reply is forgotten"},
     {"max-attempts", SETTING_INT, AT(max_attempts), "3", "workers", 1, 100, NULL,
      "workers that may be lost with a job before it is answered WORKER_LOST"},
+    {"explain-jobs", SETTING_INT, AT(explain_jobs), "1024", "jobs", 0, 1000000, NULL,
+     "ended jobs that `penstock explain` can still explain"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", "us", 0, HOUR, NULL,
      "after SIGTERM: how long new jobs are still taken"},
     {"drain-timeout", SETTING_DURATION, AT(drain_timeout_us), "30s", "us", 0, HOUR, NULL,

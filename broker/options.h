@@ -22,6 +22,7 @@ struct options {
     int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
     int64_t max_attempts;
+    int64_t explain_jobs;
     int64_t drain_delay_us, drain_timeout_us;
     int64_t spin_us;
     const char *digest_text;

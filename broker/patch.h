@@ -18,6 +18,8 @@
 struct patch {
     uint8_t bytes[PATCH_BYTES_MAX];
     size_t used;
+    const uint8_t *more; /* packed fields that go behind those, borrowed; NULL = none */
+    size_t more_bytes;
 };
 void patch_number(struct patch *patch, uint32_t field, uint64_t value);
 void patch_text(struct patch *patch, uint32_t field, const char *text); /* left out when it does not fit */

@@ -129,6 +129,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->request = request;
     job->rows = admission->rows;
     job->priority = admission->priority;
+    job->explain = admission->explain;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
     job->lane->model->users++;

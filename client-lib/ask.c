@@ -73,6 +73,13 @@ void ask_fini(struct ask *ask)
     ask->reply = NULL;
 }
 
+/* The arena is never allocated from again, so its new place does not matter. */
+void ask_arena_take(struct ask *ask, struct meta_arena *to)
+{
+    *to = ask->arena;
+    meta_arena_init(&ask->arena, 0);
+}
+
 void asks_send(struct pen_client *c)
 {
     for (struct ask *ask = c->asks; ask; ask = ask->next) {

@@ -26,6 +26,8 @@ struct ask {
 enum pen_status ask_run(struct pen_client *client, struct ask *ask, const char *verb, const char *argument,
                         int64_t timeout_us, struct pen_error *reterr);
 void ask_fini(struct ask *ask);
+/* The reply changes hands with its arena: it lives until meta_arena_fini(to). */
+void ask_arena_take(struct ask *ask, struct meta_arena *to);
 
 /* Under the lock, with the socket: */
 void asks_send(struct pen_client *client);

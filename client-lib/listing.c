@@ -197,13 +197,6 @@ static enum pen_status no_memory(struct pen_error *reterr)
     return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the broker's answer.");
 }
 
-/* The arena changes hands: it is never allocated from again, so its new place does not matter. */
-static void arena_take(struct ask *ask, struct meta_arena *to)
-{
-    *to = ask->arena;
-    meta_arena_init(&ask->arena, 0);
-}
-
 enum pen_status pen_client_models(pen_client *client, int64_t timeout_us, struct pen_model_list **ret_list,
                                   struct pen_error *reterr)
 {
@@ -218,7 +211,7 @@ enum pen_status pen_client_models(pen_client *client, int64_t timeout_us, struct
             list->block = carver.block;
             list->list.count = ask.reply->n_models;
             list->list.models = models(&carver, ask.reply);
-            arena_take(&ask, &list->arena);
+            ask_arena_take(&ask, &list->arena);
             *ret_list = &list->list;
         } else {
             free(list);
@@ -254,7 +247,7 @@ enum pen_status pen_client_workers(pen_client *client, int64_t timeout_us, struc
             list->block = carver.block;
             list->list.count = ask.reply->n_workers;
             list->list.workers = workers(&carver, ask.reply);
-            arena_take(&ask, &list->arena);
+            ask_arena_take(&ask, &list->arena);
             *ret_list = &list->list;
         } else {
             free(list);
@@ -321,7 +314,7 @@ enum pen_status pen_client_stats(pen_client *client, int64_t timeout_us, struct 
         struct stats *stats = calloc(1, sizeof *stats);
         if (stats) {
             stats_fill(&stats->stats, ask.reply->stats);
-            arena_take(&ask, &stats->arena);
+            ask_arena_take(&ask, &stats->arena);
             *ret_stats = &stats->stats;
         } else {
             status = no_memory(reterr);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explanation.h"
 #include "job.pb-c.h"
 
 #define RESULT_ARENA_BYTES (512u * 1024u) /* of unpacked meta: its packed form is at most 64 KiB */
@@ -13,7 +14,8 @@ struct pen_result {
     struct pen_result_info info;
     struct pen_tensor *outputs; /* [outputs_count], borrowed from the messages and the arena */
     size_t outputs_count;
-    const Penstock__ResultMeta *meta; /* in the arena; NULL for local results */
+    const Penstock__ResultMeta *meta;    /* in the arena; NULL for local results */
+    struct pen_explanation *explanation; /* texts in the arena; NULL without one */
     struct meta_arena arena;
     zmq_msg_t *frames; /* [frames_count] */
     size_t frames_count;
@@ -137,6 +139,9 @@ struct pen_result *result_from(struct incoming *in)
     }
     info_fill(&result->info, result->meta);
     result->error = result->meta->error;
+    if (result->meta->explanation) {
+        result->explanation = explanation_new(result->meta->explanation);
+    }
     if (result->status != PEN_OK) {
         return result;
     }
@@ -201,6 +206,11 @@ const char *pen_result_label(const pen_result *result, size_t index)
     return index < pen_result_labels(result) ? result->meta->labels[index] : NULL;
 }
 
+const struct pen_explanation *pen_result_explanation(const pen_result *result)
+{
+    return result->explanation;
+}
+
 void pen_result_free(pen_result *result)
 {
     if (!result || result == &no_memory) {
@@ -211,6 +221,7 @@ void pen_result_free(pen_result *result)
     }
     free(result->frames);
     free(result->outputs);
+    free(result->explanation);
     meta_arena_fini(&result->arena);
     free(result);
 }

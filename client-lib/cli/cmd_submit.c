@@ -47,7 +47,8 @@ static const struct settings_program program = {
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
         "batch_reason,\n"
         "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached,\n"
-        "labels: [{label, index, score}], outputs: [{name, dtype, dims, values (at most 1024)}]}]}\n\n" EXIT_CODES_TEXT,
+        "labels: [{label, index, score}], explanation (with --explain), outputs: [{name, dtype, dims, values (at most "
+        "1024)}]}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 

@@ -13,6 +13,7 @@ static const struct command commands[] = {
     {"workers", "list the pool's workers", command_workers},
     {"top", "watch queues, workers, backends and cache", command_top},
     {"load", "measure latency and throughput under load", command_load},
+    {"explain", "why a job ran where it did, waits, or was refused", command_explain},
     {"cancel", "cancel a job by its id", command_cancel},
     {"drain", "let the broker, or one worker, finish and leave", command_drain},
 };

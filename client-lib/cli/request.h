@@ -14,7 +14,7 @@
 struct request_settings {
     const char *backend, *precision;
     int64_t version, deadline_us, priority, sequence;
-    bool no_cache;
+    bool no_cache, explain;
     struct setting_list inputs, outputs, tags, parameters;
 };
 
@@ -34,7 +34,9 @@ struct request_settings {
      .help = "1 = most urgent; 0 = the model's default"},                                                                        \
     {.name = "sequence", .type = SETTING_INT, .offset = offsetof(opts, member.sequence), .def = "0", .help = "sequence id for stateful models; 0 = none"}, \
     {.name = "no-cache", .type = SETTING_FLAG, .offset = offsetof(opts, member.no_cache), .def = "false",                        \
-     .help = "neither read nor store cached results"}
+     .help = "neither read nor store cached results"},                                                                           \
+    {.name = "explain", .type = SETTING_FLAG, .offset = offsetof(opts, member.explain), .def = "false",                         \
+     .help = "let the answer say why it was run where it was"}
 /* clang-format on */
 
 /* What the options point to. */

@@ -61,6 +61,9 @@ void show_text(const struct show *show, const char *what, const pen_result *resu
         printf("  queue %s, compute %s, total %s, round trip %s; %s\n", amount_us(i->queue_us, queue),
                amount_us(i->compute_us, compute), amount_us(i->total_us, total), amount_us(i->round_trip_us, trip),
                origin);
+        if (pen_result_explanation(result)) {
+            show_explanation(pen_result_explanation(result));
+        }
     }
 }
 
@@ -121,6 +124,9 @@ cJSON *show_json(const struct show *show, const char *what, const char *job_id, 
     cJSON_AddStringToObject(json, "status", pen_status_name(pen_result_status(result)));
     cJSON_AddStringToObject(json, "error", pen_result_error(result));
     info_json(json, pen_result_info(result));
+    if (pen_result_explanation(result)) {
+        cJSON_AddItemToObject(json, "explanation", show_explanation_json(pen_result_explanation(result)));
+    }
     cJSON *labels = cJSON_AddArrayToObject(json, "labels");
     for (size_t k = 0; k < count; k++) {
         cJSON *one = cJSON_CreateObject();

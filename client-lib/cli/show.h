@@ -25,6 +25,10 @@ void show_text(const struct show *show, const char *what, const pen_result *resu
 /* An object of its own, for the list "jobs"; keys: penstock submit --help. */
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result);
 
+/* Why a job ran where it did: lines on stdout, or an object (keys: penstock explain --help). */
+void show_explanation(const struct pen_explanation *e);
+cJSON *show_explanation_json(const struct pen_explanation *e);
+
 /* Writes the outputs as OUTPUT_DIR/<stem>.<output>.npy; the stem is the file's name without folders and extension. */
 enum pen_status show_save(const struct show *show, const char *what, const pen_result *result,
                           struct pen_error *reterr);

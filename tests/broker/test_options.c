@@ -48,6 +48,7 @@ Test(options, every_flag_reaches_its_field)
                                        "--replies-bytes=20KiB",
                                        "--replies-age=21s",
                                        "--max-attempts=5",
+                                       "--explain-jobs=6",
                                        "--drain-delay=22ms",
                                        "--drain-timeout=23ms",
                                        "--spin=24us",
@@ -81,6 +82,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.replies_bytes, 20 * 1024);
     cr_expect_eq(o.replies_age_us, 21000000);
     cr_expect_eq(o.max_attempts, 5);
+    cr_expect_eq(o.explain_jobs, 6);
     cr_expect_eq(o.drain_delay_us, 22000);
     cr_expect_eq(o.drain_timeout_us, 23000);
     cr_expect_eq(o.spin_us, 24);

@@ -170,6 +170,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.n_outputs = job->output != NULL;
     request.tags = tags;
     request.n_tags = job->tag != NULL;
+    request.explain = job->explain;
     return penstock__job_meta__pack(&request, meta);
 }
 

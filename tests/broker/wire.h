@@ -54,7 +54,8 @@ struct wire_job {
     uint64_t deadline_us;
     bool no_digest, no_cache;
     uint8_t digest; /* every byte of it; 0 = `fill` + 1 */
-    bool raw;       /* the payload in a raw frame instead of the meta */
+    bool explain;
+    bool raw; /* the payload in a raw frame instead of the meta */
 };
 
 /* Each packs into `meta` of WIRE_META_BYTES and returns the size. */

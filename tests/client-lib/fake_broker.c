@@ -227,6 +227,7 @@ static void note_submit(struct fake_seen *s, const struct envelope *env, const u
     text(s->tenant, job->tenant);
     text(s->backend, job->backend);
     text(s->traceparent, job->traceparent);
+    s->explain = job->explain;
     s->version = job->version;
     s->inputs = (unsigned)job->n_inputs;
     s->outputs = (unsigned)job->n_outputs;
@@ -282,6 +283,8 @@ static void control(struct fake_broker *f, struct parts *p, const struct envelop
     Penstock__ControlRequest *ask = penstock__control_request__unpack(NULL, env->meta_bytes, bytes);
     Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
     Penstock__Stats stats = PENSTOCK__STATS__INIT;
+    Penstock__Explanation explanation = PENSTOCK__EXPLANATION__INIT;
+    Penstock__Candidate candidate = PENSTOCK__CANDIDATE__INIT, *candidates[] = {&candidate};
     Penstock__WorkerInfo worker = PENSTOCK__WORKER_INFO__INIT, *workers[] = {&worker};
     Penstock__Flag flag = PENSTOCK__FLAG__INIT, *flags[] = {&flag};
     Penstock__ModelInfo model = PENSTOCK__MODEL_INFO__INIT, *models[] = {&model};
@@ -293,7 +296,15 @@ static void control(struct fake_broker *f, struct parts *p, const struct envelop
     need(ask);
     struct envelope out = envelope_make(FRAME_CONTROL_REPLY);
     reply.serial = ask->serial;
-    if (strcmp(ask->verb, "stats") == 0) {
+    if (strcmp(ask->verb, "explain") == 0) {
+        candidate.worker = names[0];
+        candidate.chosen = true;
+        explanation.job = ask->argument;
+        explanation.why_worker = (char *)(uintptr_t) "it was the only one";
+        explanation.candidates = candidates;
+        explanation.n_candidates = 1;
+        reply.explanation = &explanation;
+    } else if (strcmp(ask->verb, "stats") == 0) {
         stats.jobs_done = 42;
         stats.software = (char *)(uintptr_t) "fake";
         reply.stats = &stats;

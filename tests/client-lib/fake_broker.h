@@ -42,6 +42,7 @@ struct fake_seen {
     unsigned inputs, outputs, parameters, tags;
     uint64_t version, grace_us;
     char traceparent[64];
+    bool explain;
 };
 
 struct fake_broker;

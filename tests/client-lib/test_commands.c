@@ -109,8 +109,8 @@ Test(command, submit_json_has_stable_keys)
 Test(command, submit_passes_every_option_on)
 {
     cr_assert_eq(RUN("submit", "echo", picture, "--backend=xnnpack", "--precision=f32", "--priority=4", "--no-cache",
-                     "--deadline=7s", "--tag=a", "--tag=b", "--outputs=y", "--parameter=k=3", "--tenant=acme",
-                     "--sequence=5"),
+                     "--explain", "--deadline=7s", "--tag=a", "--tag=b", "--outputs=y", "--parameter=k=3",
+                     "--tenant=acme", "--sequence=5"),
                  0, "%s", err);
     struct fake_seen seen = fake_see(fake);
     cr_assert_str_eq(seen.backend, "xnnpack");
@@ -120,6 +120,7 @@ Test(command, submit_passes_every_option_on)
     cr_assert_eq(seen.last_submit.sequence_id, 5);
     cr_assert((seen.last_submit.flags & FRAME_FLAG_NO_CACHE) != 0);
     cr_assert(seen.last_submit.deadline_us > 5000000 && seen.last_submit.deadline_us <= 7000000);
+    cr_assert(seen.explain);
     cr_assert(seen.tags == 2 && seen.outputs == 1 && seen.parameters == 1);
 }
 
@@ -159,6 +160,8 @@ Test(command, exit_codes_say_what_went_wrong)
     cr_assert_eq(RUN("submit", "echo", picture), 3);
     cr_assert_eq(RUN("cancel"), 2);
     cr_assert_eq(RUN("cancel", "nonsense"), 2);
+    cr_assert_eq(RUN("explain"), 2);
+    cr_assert_eq(RUN("explain", "nonsense"), 2);
     cr_assert_eq(RUN("drain", "nobody"), 1);
     cr_assert_eq(RUN("load"), 2);
     fake_set(fake, (struct fake_behaviour){.mute = true});
@@ -200,6 +203,13 @@ Test(command, drain_and_cancel_reach_the_broker)
     cr_assert_str_eq(fake_see(fake).argument, "");
     cr_assert_eq(RUN("drain", "worker-1", "--json"), 0);
     cr_assert_str_eq(fake_see(fake).argument, "worker-1");
+    cr_assert_eq(RUN("explain", "00000000000000ff-7"), 0, "%s", err);
+    cr_assert_str_eq(fake_see(fake).verb, "explain");
+    cr_assert(strstr(out, "00000000000000ff-7") && strstr(out, "it was the only one"), "%s", out);
+    cr_assert_eq(RUN("explain", "00000000000000ff-7", "--json"), 0);
+    cJSON *explained = json_out();
+    cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(explained, "candidates")), 1);
+    cJSON_Delete(explained);
     cr_assert_eq(RUN("cancel", "00000000000000ff-7"), 0);
     cr_assert_str_eq(fake_see(fake).verb, "cancel");
     cr_assert_str_eq(fake_see(fake).argument, "00000000000000ff-7");

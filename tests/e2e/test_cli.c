@@ -89,6 +89,26 @@ Test(cli, submit_json_says_what_ran_where_and_what_it_cost)
     cJSON_Delete(json);
 }
 
+Test(cli, explain_says_the_same_in_the_answer_and_later)
+{
+    cJSON *json = json_of("submit", ARGS("--json", "--explain", "--no-cache", "digits", SAMPLE("03_three.png")));
+    const cJSON *job = item(json, "jobs", 0), *told = cJSON_GetObjectItemCaseSensitive(job, "explanation");
+    cr_assert(cJSON_IsObject(told), "no explanation in the answer");
+    cr_assert_str_eq(text(told, "worker"), text(job, "worker"));
+    cr_assert_str_eq(text(told, "batch_reason"), text(job, "batch_reason"));
+    cr_assert_gt(strlen(text(told, "why_batch")), 10);
+    cJSON *later = json_of("explain", ARGS("--json", text(job, "job")));
+    expect_keys(later, "explain",
+                ARGS("job", "model", "version", "state", "status", "tenant", "priority", "worker", "backend",
+                     "why_worker", "why_batch", "why_not", "batch_reason", "batch_jobs", "batch_rows", "queue_us",
+                     "expect_us", "compute_us", "total_us", "attempts", "capable", "candidates"));
+    cr_assert_str_eq(text(later, "state"), "done");
+    cr_assert_str_eq(text(later, "why_worker"), text(told, "why_worker"));
+    cr_assert_eq(number(later, "compute_us"), number(job, "compute_us"));
+    cJSON_Delete(later);
+    cJSON_Delete(json);
+}
+
 Test(cli, submit_takes_an_array_file_and_gives_one_back)
 {
     struct digits digits;

@@ -259,6 +259,58 @@ static void make_results(void)
     end("result_busy");
 }
 
+/* One explanation, in a reply and as an answer of its own. */
+static void make_explained(void)
+{
+    static Penstock__Candidate candidate = PENSTOCK__CANDIDATE__INIT, *candidates[] = {&candidate};
+    static Penstock__Explanation explanation = PENSTOCK__EXPLANATION__INIT;
+    candidate.worker = "rack1-77";
+    candidate.backend = "xnnpack";
+    candidate.backlog_us = 301;
+    candidate.expect_us = 302;
+    candidate.transfer_us = 303;
+    candidate.credit = candidate.chosen = 1;
+    explanation.job = "0123456789abcdef-7";
+    explanation.model = "digits";
+    explanation.version = 3;
+    explanation.state = "done";
+    explanation.tenant = "acme";
+    explanation.priority = 4;
+    explanation.worker = "rack1-77";
+    explanation.backend = "xnnpack";
+    explanation.why_worker = "it was free";
+    explanation.why_batch = "it was full";
+    explanation.why_not = "-";
+    explanation.n_candidates = 1;
+    explanation.candidates = candidates;
+    explanation.capable = 2;
+    explanation.batch_reason = "full";
+    explanation.batch_jobs = 5;
+    explanation.batch_rows = 6;
+    explanation.queue_us = 310;
+    explanation.expect_us = 311;
+    explanation.compute_us = 312;
+    explanation.total_us = 313;
+    explanation.attempts = 1;
+    explanation.status = PEN_ERR_CANCELLED;
+    Penstock__JobMeta meta = small_job();
+    meta.explain = 1;
+    begin("SUBMIT that asks for its explanation");
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    end("submit_explain");
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    result.explanation = &explanation;
+    begin("RESULT with its explanation, a value in every field of it");
+    add_group(example(FRAME_RESULT), &result.base, NULL, 0);
+    end("result_explained");
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    reply.serial = 9;
+    reply.explanation = &explanation;
+    begin("CONTROL_REPLY to the verb explain");
+    add_header(example(FRAME_CONTROL_REPLY), &reply.base);
+    end("control_reply_explain");
+}
+
 static void make_plain_types(void)
 {
     for (unsigned type = 1; type < FRAME_TYPE_COUNT; type++) {
@@ -430,6 +482,7 @@ int main(int argc, char **argv)
     make_submit_full();
     make_dtypes();
     make_results();
+    make_explained();
     make_envelope_faults();
     make_meta_too_large();
     make_newer_minor();

@@ -124,7 +124,8 @@ struct pen_parameter {
 /** Bits of pen_job_options.flags. */
 enum pen_job_flag {
     PEN_JOB_NO_CACHE = 1, /**< neither read from nor stored in the result cache, nor joined with an equal job */
-    PEN_JOB_BORROW = 2    /**< inputs' data are borrowed, not copied, until `release` is called */
+    PEN_JOB_BORROW = 2,   /**< inputs' data are borrowed, not copied, until `release` is called */
+    PEN_JOB_EXPLAIN = 4   /**< the result says why it ran where it did: pen_result_explanation() */
 };
 
 /** Called on the thread inside pen_client_dispatch() when a job has ended. `result` is given: free it with pen_result_free(). */
@@ -253,6 +254,48 @@ PEN_API const struct pen_tensor *pen_result_find(const pen_result *result, const
 PEN_API size_t pen_result_labels(const pen_result *result);
 /** Label `index`, as "0.93 nine", or NULL. Lives as long as the result. */
 PEN_API const char *pen_result_label(const pen_result *result, size_t index);
+
+/** A worker that was looked at for a job. */
+struct pen_candidate {
+    const char *worker;
+    const char *backend;
+    uint64_t backlog_us;  /**< expected work it held, per slot */
+    uint64_t expect_us;   /**< expected execution of the batch there */
+    uint64_t transfer_us; /**< expected time to get the inputs there */
+    bool credit;          /**< it could be given work at that moment */
+    bool chosen;
+};
+
+/** Why a job ran where and with whom it did, why it waits, or why it was refused. Sentences are "" where they do not apply. */
+struct pen_explanation {
+    const char *job;
+    const char *model;
+    uint64_t version;
+    const char *state; /**< "lookup", "queued", "following", "running", "done", "failed", "refused" */
+    const char *tenant;
+    uint32_t priority;
+    const char *worker;
+    const char *backend;
+    const char *why_worker;
+    const char *why_batch;
+    const char *why_not; /**< why it waits, failed, was refused */
+    size_t candidates_count;
+    const struct pen_candidate *candidates; /**< the chosen one first, then the best others */
+    uint32_t capable;                       /**< workers that could run it */
+    const char *batch_reason;
+    uint32_t batch_jobs;
+    uint32_t batch_rows;
+    uint64_t queue_us;
+    uint64_t expect_us;  /**< forecast of the execution */
+    uint64_t compute_us; /**< what it took */
+    uint64_t total_us;
+    uint32_t attempts;
+    enum pen_status status; /**< of a job that has ended */
+};
+
+/** The explanation that came with the result (PEN_JOB_EXPLAIN); NULL without one: not asked for, failed, or answered from the
+ *  cache. Lives as long as the result. */
+PEN_API const struct pen_explanation *pen_result_explanation(const pen_result *result);
 /** Frees the result and the outputs borrowed from it. NULL is fine. */
 PEN_API void pen_result_free(pen_result *result);
 
@@ -402,6 +445,14 @@ PEN_API enum pen_status pen_client_drain(pen_client *client, const char *worker,
  *  answered; DENIED; INVALID: no job id; UNAVAILABLE: no answer in time. */
 PEN_API enum pen_status pen_client_cancel(pen_client *client, const char *job_id, int64_t timeout_us,
                                           struct pen_error *reterr);
+
+/** Asks the broker to explain a job by the text of its id: one under way, or one of the last that ended, also of another session.
+ *  @param ret_explanation given; free with pen_explanation_free(). @return PEN_OK; NOT_FOUND: unknown or forgotten; INVALID: no job
+ *  id; UNAVAILABLE: no answer in time; NO_MEMORY. */
+PEN_API enum pen_status pen_client_explain(pen_client *client, const char *job_id, int64_t timeout_us,
+                                           struct pen_explanation **ret_explanation, struct pen_error *reterr);
+/** NULL is fine. Not for those of pen_result_explanation(). */
+PEN_API void pen_explanation_free(struct pen_explanation *explanation);
 
 /** What this session has seen; for tests and monitoring. */
 struct pen_client_counters {

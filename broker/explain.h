@@ -1,0 +1,75 @@
+/*
+ * explain.h - why a job ran where and in which company it did, why it waits, why it was refused.
+ *
+ * What was weighed for a batch is kept with its dispatch; what became of a job is written into a ring of the last --explain-jobs jobs when it
+ * ends. A question (`penstock explain`, or JobMeta.explain) turns that into sentences.
+ * Threads: owner.
+ */
+#ifndef EXPLAIN_H
+#define EXPLAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "job.pb-c.h"
+#include "job_id.h"
+#include "match.h"
+#include "penstock/status.h"
+
+#define DECISION_KEPT 4u /* candidates that are remembered: the chosen one and the best others */
+
+struct broker;
+struct dispatch;
+struct job;
+struct offer;
+struct result_group;
+struct session;
+
+/* A worker as it was seen when the batch was made; workers may be gone when somebody asks. */
+struct weighed {
+    uint64_t worker; /* uuid */
+    uint32_t backlog_us, expect_us, transfer_us;
+    bool credit, chosen;
+};
+
+struct decision {
+    struct weighed kept[DECISION_KEPT];
+    uint32_t count;        /* of those kept */
+    uint32_t capable;      /* workers that could run it */
+    uint32_t rows_waiting; /* in its lane */
+    uint32_t rows_max;     /* of the chosen worker's model */
+    uint64_t delay_us;     /* max_queue_delay of the model */
+};
+
+/* chosen: index into candidates, or MATCH_WAIT. */
+void decision_fill(struct decision *decision, struct offer *const *offers, const struct match_candidate *candidates,
+                   size_t count, int chosen);
+
+struct explained; /* one ended job */
+
+struct explain_ring {
+    struct explained *entries;
+    size_t capacity, next;
+};
+
+enum pen_status explain_init(struct explain_ring *ring, size_t capacity); /* 0: nothing is kept */
+void explain_fini(struct explain_ring *ring);
+
+/* A job ends; before it lets go of its lane. dispatch: what ran it, or NULL; compute_us: as the worker says; text: of an error, or NULL. */
+void explain_end(struct broker *broker, const struct job *job, enum pen_status status, const struct dispatch *dispatch,
+                 uint64_t compute_us, const char *text);
+/* A SUBMIT ended without becoming a job: refused with a text, or (text NULL) answered from the cache. */
+void explain_short(struct broker *broker, const struct session *session, struct job_id id, const char *model,
+                   enum pen_status status, const char *text);
+
+/*
+ * The explanation of a job that is under way or among the last that ended, allocated with `allocator` (never freed piece by piece). NULL:
+ * unknown, or no memory.
+ */
+Penstock__Explanation *explain_job(struct broker *broker, struct job_id id, ProtobufCAllocator *allocator);
+/* The same for a job whose result is on its way: packed as field `field` of another message; NULL without memory; free it. */
+uint8_t *explain_packed(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                        uint64_t compute_us, uint32_t field, size_t *ret_bytes);
+
+#endif

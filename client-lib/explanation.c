@@ -1,0 +1,105 @@
+/* explanation.c - why a job ran where it did: from the reply of a job, or asked for by its id. */
+#include "explanation.h"
+
+#include <stdlib.h>
+
+#include "ask.h"
+
+/* What backs an explanation that was asked for: the public struct comes first. */
+struct asked {
+    struct pen_explanation explanation;
+    struct meta_arena arena;
+    struct pen_explanation *block;
+};
+
+static void candidates_fill(struct pen_candidate *to, const Penstock__Explanation *from)
+{
+    for (size_t i = 0; i < from->n_candidates; i++) {
+        const Penstock__Candidate *one = from->candidates[i];
+        to[i] = (struct pen_candidate){
+            .worker = one->worker,
+            .backend = one->backend,
+            .backlog_us = one->backlog_us,
+            .expect_us = one->expect_us,
+            .transfer_us = one->transfer_us,
+            .credit = one->credit,
+            .chosen = one->chosen,
+        };
+    }
+}
+
+struct pen_explanation *explanation_new(const Penstock__Explanation *from)
+{
+    struct pen_explanation *to = malloc(sizeof *to + from->n_candidates * sizeof *to->candidates);
+    if (!to) {
+        return NULL;
+    }
+    struct pen_candidate *candidates = (struct pen_candidate *)(void *)(to + 1);
+    candidates_fill(candidates, from);
+    *to = (struct pen_explanation){
+        .job = from->job,
+        .model = from->model,
+        .version = from->version,
+        .state = from->state,
+        .tenant = from->tenant,
+        .priority = from->priority,
+        .worker = from->worker,
+        .backend = from->backend,
+        .why_worker = from->why_worker,
+        .why_batch = from->why_batch,
+        .why_not = from->why_not,
+        .candidates_count = from->n_candidates,
+        .candidates = candidates,
+        .capable = from->capable,
+        .batch_reason = from->batch_reason,
+        .batch_jobs = from->batch_jobs,
+        .batch_rows = from->batch_rows,
+        .queue_us = from->queue_us,
+        .expect_us = from->expect_us,
+        .compute_us = from->compute_us,
+        .total_us = from->total_us,
+        .attempts = from->attempts,
+        .status = from->status < PEN_STATUS_COUNT ? (enum pen_status)from->status : PEN_ERR_INTERNAL,
+    };
+    return to;
+}
+
+enum pen_status pen_client_explain(pen_client *client, const char *job_id, int64_t timeout_us,
+                                   struct pen_explanation **ret_explanation, struct pen_error *reterr)
+{
+    struct ask ask;
+    struct job_id id;
+    if (!job_id || job_id_parse(job_id, &id) != 0) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%s\" is no job id; one looks like 0123456789abcdef-42.",
+                             job_id ? job_id : "");
+    }
+    enum pen_status status = ask_run(client, &ask, "explain", job_id, timeout_us, reterr);
+    if (status == PEN_OK && !ask.reply->explanation) {
+        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "the broker's answer to \"explain\" holds none.");
+    }
+    if (status == PEN_OK) {
+        struct asked *asked = calloc(1, sizeof *asked);
+        struct pen_explanation *block = asked ? explanation_new(ask.reply->explanation) : NULL;
+        if (block) {
+            asked->explanation = *block;
+            asked->block = block;
+            ask_arena_take(&ask, &asked->arena);
+            *ret_explanation = &asked->explanation;
+        } else {
+            free(asked);
+            status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the explanation of a job.");
+        }
+    }
+    ask_fini(&ask);
+    return status;
+}
+
+void pen_explanation_free(struct pen_explanation *explanation)
+{
+    struct asked *whole = (struct asked *)explanation;
+    if (whole) {
+        meta_arena_fini(&whole->arena);
+        free(whole->block);
+        free(whole);
+    }
+}
