@@ -121,9 +121,10 @@ struct placement {
 /*
  * placement.c: assigns every node to the first of `backends` that supports it, cuts convex partitions and makes their plans. strict: every node must go to
  * backends[0] (control flow and folded shape arithmetic excepted); otherwise PEN_ERR_UNSUPPORTED with a sentence that lists the nodes that cannot and why.
+ * later: NULL, or [node_count] nodes that are placed again once the values of small inputs are known (run/variant.h): the strict rule waits for them.
  */
 enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                              struct placement **ret_placement, struct pen_error *reterr);
+                              const bool *later, struct placement **ret_placement, struct pen_error *reterr);
 void placement_free(struct placement *p); /* NULL is fine; frees the plans */
 /* Adds b's counts to a's: a model and its subgraphs. */
 void placement_add(struct placement *a, const struct placement *b);

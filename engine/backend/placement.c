@@ -16,6 +16,7 @@ struct chooser {
     uint32_t *classes;    /* [node_count] */
     uint32_t *from;       /* [node_count] first backend to ask: raised when a plan was refused */
     const char **reasons; /* [node_count] why backends[0] said no */
+    const bool *later;    /* [node_count] the strict rule waits for these; may be NULL */
     bool strict;
 };
 
@@ -109,8 +110,9 @@ static enum pen_status strict_check(const struct chooser *c, struct pen_error *r
     list[0] = '\0';
     for (uint32_t i = 0; i < c->g->node_count; i++) {
         const struct node *n = &c->g->nodes[i];
-        bool fine = n->dead || c->classes[i] == 0 || c->classes[i] == PARTITION_SKIP ||
-                    (op_def(n->op)->traits & OP_CONTROL) != 0 || strcmp(c->p->backends[0].ops->name, "reference") == 0;
+        bool fine = n->dead || (c->later != NULL && c->later[i]) || c->classes[i] == 0 ||
+                    c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 ||
+                    strcmp(c->p->backends[0].ops->name, "reference") == 0;
         if (fine) {
             continue;
         }
@@ -208,11 +210,11 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
 }
 
 enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                              struct placement **ret_placement, struct pen_error *reterr)
+                              const bool *later, struct placement **ret_placement, struct pen_error *reterr)
 {
     enum pen_status status = PEN_ERR_NO_MEMORY;
     struct placement *p = calloc(1, sizeof *p);
-    struct chooser c = {.g = g, .p = p, .strict = strict};
+    struct chooser c = {.g = g, .p = p, .later = later, .strict = strict};
     struct shape_env *trial = trial_env_new(g);
     c.trial = trial;
     c.classes = calloc((size_t)g->node_count + 1, sizeof *c.classes);

@@ -121,8 +121,13 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
     if (status != PEN_OK)
         return pen_error_set(w->reterr, status, "no memory to infer shapes");
     gather_facts(w, n);
-    struct infer c = {.g = w->g, .n = n, .in = w->in, .out = w->out};
+    uint32_t asked = 0;
+    struct infer c = {.g = w->g, .n = n, .in = w->in, .out = w->out, .asked = &asked};
     status = op_def(n->op)->infer(&c, w->reterr);
+    for (uint32_t k = 0; asked != 0 && k < n->in_count; k++, asked >>= 1) {
+        if (asked & 1u)
+            w->env->facts[n->in[k]].asked = true;
+    }
     for (uint32_t k = 0; k < n->out_count && status == PEN_OK; k++)
         status = check_output(w, &c, k);
     if (status != PEN_OK)

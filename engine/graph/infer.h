@@ -17,6 +17,7 @@ struct fact {
     struct shape shape;
     const void *data; /* its known value (constant, or folded for this bucket); NULL = only known at run time */
     size_t bytes;
+    bool asked; /* a shape rule wanted to know its contents and could not */
 };
 
 /* Given to an operator's shape rule (op_def.infer). Rules read `in`, write `out`. */
@@ -25,12 +26,15 @@ struct infer {
     const struct node *n;
     const struct fact *in; /* [n->in_count]; an omitted input has dtype NONE */
     struct fact *out;      /* [n->out_count]; starts unknown */
+    uint32_t *asked; /* bit i: a rule asked for the contents of input i, which are not known; NULL = nobody listens */
 };
 
 /* Helpers for rules (infer_util.c). */
 bool infer_has(const struct infer *c, uint32_t index); /* input present */
 /* Reads input `index` as integers when its value is known (any integer dtype): 1 = read, 0 = not known, -1 = more than `room` items. */
 int infer_ints(const struct infer *c, uint32_t index, int64_t *items, size_t room, size_t *ret_count);
+/* Notes that the rule wants the contents of input `index`; true when they are known. infer_ints asks by itself. */
+bool infer_ask(const struct infer *c, uint32_t index);
 enum pen_status infer_fail(const struct infer *c, struct pen_error *reterr, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -61,9 +61,18 @@ static bool read_int(const struct fact *f, size_t i, int64_t *ret)
     }
 }
 
+bool infer_ask(const struct infer *c, uint32_t index)
+{
+    if (!infer_has(c, index))
+        return false;
+    if (!c->in[index].data && c->asked && index < 32)
+        *c->asked |= 1u << index;
+    return c->in[index].data != NULL;
+}
+
 int infer_ints(const struct infer *c, uint32_t index, int64_t *items, size_t room, size_t *ret_count)
 {
-    if (!infer_has(c, index) || !c->in[index].data)
+    if (!infer_ask(c, index))
         return 0;
     const struct fact *f = &c->in[index];
     int64_t count = shape_elements(&f->shape);

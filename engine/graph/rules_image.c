@@ -72,7 +72,7 @@ enum pen_status infer_resize(struct infer *c, struct pen_error *reterr)
     if (x->rank >= 0) {
         uint32_t count = resized_axes(c, x->rank, axes);
         int got = infer_ints(c, 3, sizes, PEN_MAX_RANK, &given);
-        bool scaled = infer_has(c, 2) && c->in[2].data && c->in[2].dtype == PEN_DTYPE_F32;
+        bool scaled = infer_ask(c, 2) && c->in[2].dtype == PEN_DTYPE_F32;
         if (count == 0 && x->rank > 0)
             return infer_fail(c, reterr, "axes are out of range");
         if (infer_has(c, 3) && got != 0) {

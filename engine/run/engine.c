@@ -149,6 +149,7 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an engine");
     }
     e->options = *options;
+    pthread_mutex_init(&e->load_lock, NULL);
     e->options.threads = options->threads == 0 ? 1 : options->threads;
     e->options.precision = options->precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : options->precision;
     e->limits = graph_limits_default();
@@ -185,6 +186,7 @@ void pen_engine_free(struct pen_engine *engine)
     for (uint32_t i = 0; i < engine->backend_count; i++) {
         engine->backends[i].ops->close(engine->backends[i].self);
     }
+    pthread_mutex_destroy(&engine->load_lock);
     free(engine);
 }
 

@@ -4,12 +4,14 @@
 #ifndef RUN_INTERNAL_H
 #define RUN_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "backend/backend.h"
 #include "import/importer.h"
 #include "run/program.h"
 #include "run/runner.h"
+#include "run/variant.h"
 
 #define ENGINE_FLAGS_MAX 48
 
@@ -23,16 +25,20 @@ struct pen_engine {
     char flag_names[ENGINE_FLAGS_MAX][48];
     char flag_values[ENGINE_FLAGS_MAX][320];
     size_t flag_count;
+    pthread_mutex_t
+        load_lock; /* backends plan one model at a time: a session may compile a variant while another model loads */
 };
 
 struct pen_model {
     struct pen_engine *engine;
     const char *format;
-    void *file; /* mapped */
+    char folder[4096]; /* of the model file */
+    void *file;        /* mapped */
     size_t file_bytes;
     struct graph *graph;
     struct import_extra extra;
     struct program *program;
+    struct variants *variants; /* NULL = no input decides shapes by its contents */
     struct pen_tensor *inputs, *outputs;
     size_t input_count, output_count;
     char placement[512];
@@ -40,20 +46,50 @@ struct pen_model {
     uint8_t digest[16];
 };
 
+#define SESSION_VARIANTS 4 /* that a session keeps ready */
+
+struct session_variant {
+    struct variant *variant;
+    struct runner *runner;
+    uint64_t used;
+};
+
 struct pen_session {
     struct pen_model *model;
     struct run_context context;
     struct runner *runner;
     struct bucket *bound;
+    struct session_variant variants[SESSION_VARIANTS];
+    uint64_t variant_tick;
     struct pen_tensor *outputs; /* [output_count] of the last run */
     struct shape *shapes;       /* [input_count] scratch of bind */
     uint32_t *order;            /* [input_count] graph input -> caller's tensor */
+    struct rt_value *values;    /* [input_count] scratch of run_bound */
     struct profile *profile;
 };
 
 struct pen_stop {
     struct cancel cancel;
 };
+
+/* model.c: for variants too. */
+enum pen_status model_graph_read(const struct pen_model *m, struct graph **ret_graph, struct import_extra *ret_extra,
+                                 struct pen_error *reterr);
+/* Passes, and types and shapes noted in the graph. */
+enum pen_status model_graph_prepare(const struct pen_engine *engine, struct graph *g, struct pen_error *reterr);
+
+/*
+ * session_variants.c: what runs these inputs (one value per graph input; session->shapes holds their shapes): the general program's bucket, or that of the
+ * variant their values ask for. Inputs are copied in.
+ */
+struct chosen {
+    const struct graph *g;
+    struct runner *runner;
+    struct bucket *bucket;
+};
+enum pen_status session_choose(struct pen_session *s, const struct rt_value *in, struct chosen *ret_chosen,
+                               struct pen_error *reterr);
+void session_variants_fini(struct pen_session *s);
 
 struct engine_counters {
     atomic_uint_least64_t models, sessions, weights_bytes, arena_bytes, buckets;

@@ -57,47 +57,60 @@ static const struct model_format {
     {"onnx", onnx_probe, onnx_read},
 };
 
+static const struct model_format *format_find(const struct pen_model *m)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (formats[i].probe(m->file, m->file_bytes)) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+enum pen_status model_graph_read(const struct pen_model *m, struct graph **ret_graph, struct import_extra *ret_extra,
+                                 struct pen_error *reterr)
+{
+    return format_find(m)->read(m->file, m->file_bytes, m->folder, &m->engine->limits, ret_graph, ret_extra, reterr);
+}
+
 static enum pen_status graph_read(struct pen_model *m, const char *path, struct pen_error *reterr)
 {
-    const struct model_format *format = NULL;
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0] && format == NULL; i++) {
-        format = formats[i].probe(m->file, m->file_bytes) ? &formats[i] : NULL;
-    }
+    const struct model_format *format = format_find(m);
     if (format == NULL) {
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "%s is not a model this build reads: it starts like none of the formats it knows", path);
     }
     m->format = format->name;
-    char folder[4096];
     const char *slash = strrchr(path, '/');
     int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
-    if ((size_t)snprintf(folder, sizeof folder, "%.*s", length, slash == NULL ? "." : path) >= sizeof folder) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "the path of the model is longer than %zu bytes", sizeof folder);
+    if ((size_t)snprintf(m->folder, sizeof m->folder, "%.*s", length, slash == NULL ? "." : path) >= sizeof m->folder) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the path of the model is longer than %zu bytes",
+                             sizeof m->folder);
     }
-    return format->read(m->file, m->file_bytes, folder, &m->engine->limits, &m->graph, &m->extra, reterr);
+    return model_graph_read(m, &m->graph, &m->extra, reterr);
 }
 
-static enum pen_status passes(struct pen_model *m, struct pen_error *reterr)
+static enum pen_status passes(const struct pen_engine *engine, struct graph *g, struct pen_error *reterr)
 {
-    enum pen_status status = graph_verify(m->graph, reterr);
-    if (status != PEN_OK || !m->engine->options.optimise) {
+    enum pen_status status = graph_verify(g, reterr);
+    if (status != PEN_OK || !engine->options.optimise) {
         return status;
     }
     uint32_t promoted = 0;
-    if (m->engine->options.precision == PEN_PRECISION_F32) {
-        status = pass_promote(m->graph, &promoted);
+    if (engine->options.precision == PEN_PRECISION_F32) {
+        status = pass_promote(g, &promoted);
     }
     if (status == PEN_OK && promoted > 0) {
-        status = graph_verify(m->graph, reterr);
+        status = graph_verify(g, reterr);
     }
     if (status != PEN_OK) {
         return status;
     }
-    bool fast = strcmp(m->engine->backends[0].ops->name, "reference") != 0;
+    bool fast = strcmp(engine->backends[0].ops->name, "reference") != 0;
     struct pass_options options = {.fold = true, .fuse = true, .nhwc = fast};
     struct pass_report report = {0};
-    status = pass_run(m->graph, &options, &report, reterr);
-    return status == PEN_OK ? graph_verify(m->graph, reterr) : status;
+    status = pass_run(g, &options, &report, reterr);
+    return status == PEN_OK ? graph_verify(g, reterr) : status;
 }
 
 /* What is known of every value before inputs are: backends look at types and ranks when they say what they take. */
@@ -113,6 +126,12 @@ static enum pen_status values_note(struct graph *g, struct pen_error *reterr)
     }
     shape_env_free(env);
     return status;
+}
+
+enum pen_status model_graph_prepare(const struct pen_engine *engine, struct graph *g, struct pen_error *reterr)
+{
+    enum pen_status status = passes(engine, g, reterr);
+    return status == PEN_OK ? values_note(g, reterr) : status;
 }
 
 static struct pen_tensor *signatures(const struct graph *g, const uint32_t *ids, uint32_t count)
@@ -148,6 +167,10 @@ static void placement_describe(struct pen_model *m)
         program_placement_add(m->program->children[i].program, &total);
     }
     placement_text(&total, m->placement, sizeof m->placement);
+    size_t used = strlen(m->placement);
+    if (m->variants != NULL) {
+        snprintf(m->placement + used, sizeof m->placement - used, "; placed again for the contents of small inputs");
+    }
 }
 
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
@@ -164,17 +187,19 @@ enum pen_status pen_model_load(struct pen_engine *engine, const char *path, stru
         status = graph_read(m, path, reterr);
     }
     if (status == PEN_OK) {
-        status = passes(m, reterr);
-    }
-    if (status == PEN_OK) {
-        status = values_note(m->graph, reterr);
+        status = model_graph_prepare(engine, m->graph, reterr);
     }
     if (status == PEN_OK) {
         status = signatures_make(m, reterr);
     }
     if (status == PEN_OK) {
-        status =
-            program_new(engine->backends, engine->backend_count, m->graph, engine->options.strict, &m->program, reterr);
+        status = variants_new(m, &m->variants, reterr);
+    }
+    if (status == PEN_OK) {
+        pthread_mutex_lock(&engine->load_lock);
+        status = program_new(engine->backends, engine->backend_count, m->graph, engine->options.strict,
+                             variants_later(m->variants), &m->program, reterr);
+        pthread_mutex_unlock(&engine->load_lock);
     }
     if (status != PEN_OK) {
         pen_model_free(m);
@@ -197,6 +222,7 @@ void pen_model_free(struct pen_model *model)
     if (model->program != NULL) {
         atomic_fetch_sub(&engine_counters.weights_bytes, pen_model_bytes(model));
     }
+    variants_free(model->variants);
     program_free(model->program);
     graph_free(model->graph);
     import_extra_fini(&model->extra);

@@ -13,7 +13,7 @@ static uint32_t children_count(const struct graph *g)
     return count;
 }
 
-static enum pen_status children_new(struct program *p, bool strict, struct pen_error *reterr)
+static enum pen_status children_new(struct program *p, bool strict, const bool *later, struct pen_error *reterr)
 {
     const struct graph *g = p->g;
     p->children = calloc((size_t)children_count(g) + 1, sizeof *p->children);
@@ -28,7 +28,7 @@ static enum pen_status children_new(struct program *p, bool strict, struct pen_e
             }
             struct program_child *child = &p->children[p->child_count];
             enum pen_status status = program_new(p->placement->backends, p->placement->backend_count, attr->graph,
-                                                 strict, &child->program, reterr);
+                                                 strict && (later == NULL || !later[n]), NULL, &child->program, reterr);
             if (status != PEN_OK) {
                 return status;
             }
@@ -56,19 +56,19 @@ static enum pen_status steps_mark(struct program *p)
 }
 
 enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                            struct program **ret_program, struct pen_error *reterr)
+                            const bool *later, struct program **ret_program, struct pen_error *reterr)
 {
     struct program *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a program");
     }
     p->g = g;
-    enum pen_status status = placement_new(backends, count, g, strict, &p->placement, reterr);
+    enum pen_status status = placement_new(backends, count, g, strict, later, &p->placement, reterr);
     if (status == PEN_OK) {
         status = steps_mark(p);
     }
     if (status == PEN_OK) {
-        status = children_new(p, strict, reterr);
+        status = children_new(p, strict, later, reterr);
     }
     if (status != PEN_OK) {
         program_free(p);

@@ -25,8 +25,9 @@ struct program {
     bool *in_step; /* [node_count] false: dead, or expected to fold in every bucket */
 };
 
+/* later: as placement_new; the subgraphs of such nodes wait too. */
 enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                            struct program **ret_program, struct pen_error *reterr);
+                            const bool *later, struct program **ret_program, struct pen_error *reterr);
 void program_free(struct program *p); /* NULL is fine */
 /* Index into children, or -1. */
 int program_child_find(const struct program *p, uint32_t node, enum attr_key key);

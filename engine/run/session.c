@@ -24,8 +24,9 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->outputs = calloc(model->output_count + 1, sizeof *s->outputs);
     s->shapes = calloc(model->input_count + 1, sizeof *s->shapes);
     s->order = calloc(model->input_count + 1, sizeof *s->order);
+    s->values = calloc(model->input_count + 1, sizeof *s->values);
     atomic_fetch_add(&engine_counters.sessions, 1);
-    if (s->outputs == NULL || s->shapes == NULL || s->order == NULL ||
+    if (s->outputs == NULL || s->shapes == NULL || s->order == NULL || s->values == NULL ||
         runner_new(model->program, &s->context, false, &s->runner) != PEN_OK) {
         pen_session_free(s);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
@@ -41,7 +42,9 @@ void pen_session_free(struct pen_session *session)
     }
     atomic_fetch_sub(&engine_counters.sessions, 1);
     atomic_fetch_sub(&engine_counters.buckets, session->context.bucket_count);
+    session_variants_fini(session);
     runner_free(session->runner);
+    free(session->values);
     rt_arena_fini(&session->context.arena);
     profile_free(session->profile);
     free(session->outputs);
@@ -156,9 +159,10 @@ void *pen_session_input(struct pen_session *session, size_t index, size_t *ret_b
     return v->data;
 }
 
-static enum pen_status output_export(struct pen_session *s, size_t index, struct pen_error *reterr)
+static enum pen_status output_export(struct pen_session *s, const struct chosen *ran, size_t index,
+                                     struct pen_error *reterr)
 {
-    const struct rt_value *v = &s->bound->values[s->model->graph->outputs[index]];
+    const struct rt_value *v = &ran->bucket->values[ran->g->outputs[index]];
     struct pen_tensor *t = &s->outputs[index];
     const char *name = s->model->outputs[index].name;
     if (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || !shape_known(&v->shape)) {
@@ -178,17 +182,23 @@ static enum pen_status output_export(struct pen_session *s, size_t index, struct
     return shape_bytes(&v->shape, v->dtype, 0, &t->bytes);
 }
 
-enum pen_status pen_session_run_bound(struct pen_session *session, const struct pen_stop *stop,
-                                      const struct pen_tensor **ret_outputs, size_t *ret_count,
-                                      struct pen_error *reterr)
+/* Inputs lie in the general program's bucket; their contents may ask for another. */
+static enum pen_status bound_choose(struct pen_session *s, struct chosen *ret_chosen, struct pen_error *reterr)
 {
-    if (session->bound == NULL) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "bind inputs before running the session");
+    const struct graph *g = s->model->graph;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        s->values[i] = s->bound->values[g->inputs[i]];
     }
+    return session_choose(s, s->values, ret_chosen, reterr);
+}
+
+static enum pen_status chosen_run(struct pen_session *session, const struct chosen *ran, const struct pen_stop *stop,
+                                  const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
+{
     session->context.cancel = stop != NULL ? &stop->cancel : NULL;
     session->context.error = reterr;
     session->context.profile = session->profile;
-    enum pen_status status = runner_run(session->runner, session->bound);
+    enum pen_status status = runner_run(ran->runner, ran->bucket);
     if (status == PEN_ERR_CANCELLED && stop != NULL && atomic_load(&stop->cancel.stop) == 0) {
         status = PEN_ERR_DEADLINE;
     }
@@ -198,7 +208,7 @@ enum pen_status pen_session_run_bound(struct pen_session *session, const struct 
                                                         : "the run was cancelled");
     }
     for (size_t i = 0; status == PEN_OK && i < session->model->output_count; i++) {
-        status = output_export(session, i, reterr);
+        status = output_export(session, ran, i, reterr);
     }
     if (status != PEN_OK && reterr != NULL && reterr->text[0] == '\0') {
         return pen_error_set(reterr, status, "the run failed (%s)", pen_status_name(status));
@@ -206,6 +216,18 @@ enum pen_status pen_session_run_bound(struct pen_session *session, const struct 
     *ret_outputs = session->outputs;
     *ret_count = session->model->output_count;
     return status;
+}
+
+enum pen_status pen_session_run_bound(struct pen_session *session, const struct pen_stop *stop,
+                                      const struct pen_tensor **ret_outputs, size_t *ret_count,
+                                      struct pen_error *reterr)
+{
+    if (session->bound == NULL) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "bind inputs before running the session");
+    }
+    struct chosen ran = {.g = session->model->graph, .runner = session->runner, .bucket = session->bound};
+    enum pen_status status = session->model->variants != NULL ? bound_choose(session, &ran, reterr) : PEN_OK;
+    return status == PEN_OK ? chosen_run(session, &ran, stop, ret_outputs, ret_count, reterr) : status;
 }
 
 static enum pen_status inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr)
@@ -273,7 +295,8 @@ enum pen_status pen_session_warm(struct pen_session *session, const struct pen_t
     uint64_t prepared = now_us();
     const struct pen_tensor *outputs = NULL;
     size_t output_count = 0;
-    status = pen_session_run_bound(session, NULL, &outputs, &output_count, reterr);
+    struct chosen general = {.g = g, .runner = session->runner, .bucket = session->bound};
+    status = chosen_run(session, &general, NULL, &outputs, &output_count, reterr); /* zeros make no useful variant */
     if (status == PEN_OK && ret_prepare_us != NULL) {
         *ret_prepare_us = prepared - start;
     }

@@ -1,26 +1,6 @@
 #include "run/session_values.h"
 
-#include <string.h>
-
 #include "run/internal.h"
-
-static enum pen_status values_set(struct pen_session *s, struct bucket *b, const struct rt_value *in,
-                                  struct pen_error *reterr)
-{
-    const struct graph *g = s->model->graph;
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        struct rt_value *v = &b->values[g->inputs[i]];
-        if (!b->planned[g->inputs[i]]) {
-            *v = in[i];
-        } else if (in[i].dtype != v->dtype) {
-            return pen_error_set(reterr, PEN_ERR_DTYPE, "input '%s' must be %s, got %s", g->values[g->inputs[i]].name,
-                                 pen_dtype_name(v->dtype), pen_dtype_name(in[i].dtype));
-        } else if (v->bytes > 0) {
-            memcpy(v->data, in[i].data, v->bytes);
-        }
-    }
-    return PEN_OK;
-}
 
 enum pen_status session_run_values(struct pen_session *session, const struct rt_value *in, size_t count,
                                    struct rt_value *ret_out, size_t out_count, struct pen_error *reterr)
@@ -37,16 +17,13 @@ enum pen_status session_run_values(struct pen_session *session, const struct rt_
     rt_arena_reset(&session->context.arena);
     session->context.cancel = NULL;
     session->context.error = reterr;
-    struct bucket *b = NULL;
-    enum pen_status status = runner_bucket(session->runner, session->shapes, &b, reterr);
+    struct chosen c;
+    enum pen_status status = session_choose(session, in, &c, reterr);
     if (status == PEN_OK) {
-        status = values_set(session, b, in, reterr);
-    }
-    if (status == PEN_OK) {
-        status = runner_run(session->runner, b);
+        status = runner_run(c.runner, c.bucket);
     }
     for (uint32_t o = 0; status == PEN_OK && o < g->output_count; o++) {
-        ret_out[o] = b->values[g->outputs[o]];
+        ret_out[o] = c.bucket->values[c.g->outputs[o]];
     }
     return status;
 }

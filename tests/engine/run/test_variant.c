@@ -1,0 +1,183 @@
+/* Inputs whose contents decide shapes: a variant of the model per combination of their values, capped, and right on every backend. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "folder.h"
+#include "onnx_file.h"
+#include "penstock/engine.h"
+#include "run/variant.h"
+
+#define ITEMS 512
+
+struct fixture {
+    char folder[FOLDER_PATH_BYTES];
+    struct pen_engine *engine;
+    struct pen_model *model;
+    struct pen_session *session;
+    struct pen_error error;
+    float x[ITEMS];
+};
+
+/* y = exp(x[starts : ends]), both bounds are inputs. */
+static void slice_write(const char *path)
+{
+    const struct onnx_node nodes[] = {{.op = "Slice", .inputs = {"x", "starts", "ends"}, .outputs = {"part"}},
+                                      {.op = "Exp", .inputs = {"part"}, .outputs = {"y"}}};
+    const struct onnx_value inputs[] = {{.name = "x", .dtype = PEN_DTYPE_F32, .dims = {ITEMS}, .rank = 1},
+                                        {.name = "starts", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
+                                        {.name = "ends", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1}};
+    const struct onnx_value y = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1};
+    onnx_write(
+        path,
+        &(struct onnx_model){
+            .nodes = nodes, .nodes_count = 2, .inputs = inputs, .inputs_count = 3, .outputs = &y, .outputs_count = 1});
+}
+
+static void fixture_open(struct fixture *f, const char *backend, bool strict)
+{
+    struct pen_engine_options options;
+    char path[FOLDER_PATH_BYTES + 16];
+    memset(f, 0, sizeof *f);
+    folder_new(f->folder);
+    snprintf(path, sizeof path, "%s/model.onnx", f->folder);
+    slice_write(path);
+    pen_engine_options_init(&options);
+    options.backend = backend;
+    options.strict = strict;
+    for (int i = 0; i < ITEMS; i++) {
+        f->x[i] = (float)i / ITEMS;
+    }
+    if (pen_engine_new(&options, &f->engine, &f->error) != PEN_OK) {
+        cr_skip("%s", f->error.text);
+    }
+    cr_assert_eq(pen_model_load(f->engine, path, &f->model, &f->error), PEN_OK, "%s", f->error.text);
+    cr_assert_eq(pen_session_new(f->model, &f->session, &f->error), PEN_OK, "%s", f->error.text);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    pen_session_free(f->session);
+    pen_model_free(f->model);
+    pen_engine_free(f->engine);
+    folder_free(f->folder);
+    struct pen_memory memory;
+    pen_memory(&memory);
+    cr_assert_eq(memory.models + memory.sessions + memory.buckets + memory.weights_bytes, 0u);
+}
+
+static enum pen_status slice_run(struct fixture *f, int64_t start, int64_t end, const struct pen_tensor **ret_out)
+{
+    const struct pen_tensor in[] = {
+        {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {ITEMS}, .data = f->x, .bytes = sizeof f->x},
+        {.name = "starts", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &start, .bytes = sizeof start},
+        {.name = "ends", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &end, .bytes = sizeof end}};
+    size_t count = 0;
+    return pen_session_run(f->session, in, 3, NULL, ret_out, &count, &f->error);
+}
+
+static void slice_check(struct fixture *f, const struct pen_tensor *out, int64_t start, int64_t end)
+{
+    cr_assert_eq(out->dims[0], end - start);
+    for (int64_t i = start; i < end; i++) {
+        double want = __builtin_exp((double)f->x[i]), got = (double)((const float *)out->data)[i - start];
+        cr_assert_float_eq(got, want, 1e-5 * want);
+    }
+}
+
+static void slice_expect(struct fixture *f, int64_t start, int64_t end)
+{
+    const struct pen_tensor *out = NULL;
+    cr_assert_eq(slice_run(f, start, end, &out), PEN_OK, "%s", f->error.text);
+    slice_check(f, out, start, end);
+}
+
+Test(variant, strict_placement_waits_for_the_values)
+{
+    struct fixture f;
+    fixture_open(&f, "xnnpack", true);
+    cr_assert(strstr(pen_model_placement(f.model), "placed again") != NULL, "%s", pen_model_placement(f.model));
+    slice_expect(&f, 3, 10);
+    slice_expect(&f, 0, ITEMS);
+    slice_expect(&f, 3, 10);
+    slice_expect(&f, 500, 501);
+    fixture_close(&f);
+}
+
+Test(variant, values_seen_before_prepare_nothing)
+{
+    struct fixture f;
+    fixture_open(&f, "xnnpack", true);
+    slice_expect(&f, 3, 10);
+    slice_expect(&f, 4, 10);
+    uint64_t prepared = pen_session_prepared(f.session);
+    for (int i = 0; i < 10; i++) {
+        slice_expect(&f, 3 + i % 2, 10);
+    }
+    cr_assert_eq(pen_session_prepared(f.session), prepared);
+    slice_expect(&f, 5, 10);
+    cr_assert_gt(pen_session_prepared(f.session), prepared);
+    fixture_close(&f);
+}
+
+/* Values that keep changing are data: after VARIANTS_BUILT of them the general program runs, or nothing where that is not allowed. */
+Test(variant, values_without_end_meet_a_cap)
+{
+    struct fixture f;
+    fixture_open(&f, "xnnpack", false);
+    for (int64_t i = 0; i < VARIANTS_BUILT + 20; i++) {
+        slice_expect(&f, i, i + 7);
+    }
+    fixture_close(&f);
+    fixture_open(&f, "xnnpack", true);
+    const struct pen_tensor *out = NULL;
+    for (int64_t i = 0; i < VARIANTS_BUILT; i++) {
+        slice_expect(&f, i, i + 7);
+    }
+    cr_assert_eq(slice_run(&f, 0, 9, &out), PEN_ERR_UNSUPPORTED);
+    cr_assert(strstr(f.error.text, "too many") != NULL, "%s", f.error.text);
+    slice_expect(&f, VARIANTS_BUILT - 1, VARIANTS_BUILT + 6); /* what is kept goes on */
+    fixture_close(&f);
+}
+
+Test(variant, bound_memory_decides_too)
+{
+    struct fixture f;
+    const struct pen_tensor shapes[] = {{.name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {ITEMS}},
+                                        {.name = "starts", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}},
+                                        {.name = "ends", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}}};
+    fixture_open(&f, "xnnpack", true);
+    for (int64_t end = 20; end < 24; end++) {
+        const struct pen_tensor *out = NULL;
+        size_t bytes = 0, count = 0;
+        const int64_t bounds[] = {7, end};
+        cr_assert_eq(pen_session_bind(f.session, shapes, 3, &f.error), PEN_OK, "%s", f.error.text);
+        memcpy(pen_session_input(f.session, 0, &bytes), f.x, sizeof f.x);
+        memcpy(pen_session_input(f.session, 1, &bytes), &bounds[0], sizeof bounds[0]);
+        memcpy(pen_session_input(f.session, 2, &bytes), &bounds[1], sizeof bounds[1]);
+        cr_assert_eq(pen_session_run_bound(f.session, NULL, &out, &count, &f.error), PEN_OK, "%s", f.error.text);
+        slice_check(&f, out, 7, end);
+    }
+    fixture_close(&f);
+}
+
+Test(variant, contradictory_values_are_an_error_and_no_more)
+{
+    struct fixture f;
+    const struct pen_tensor *out = NULL;
+    fixture_open(&f, "xnnpack", true);
+    cr_assert_eq(slice_run(&f, 9, 2, &out), PEN_OK, "%s", f.error.text);
+    cr_assert_eq(out->dims[0], 0);
+    slice_expect(&f, 2, 9);
+    fixture_close(&f);
+}
+
+Test(variant, the_reference_needs_none)
+{
+    struct fixture f;
+    fixture_open(&f, "reference", true);
+    cr_assert(strstr(pen_model_placement(f.model), "placed again") == NULL, "%s", pen_model_placement(f.model));
+    slice_expect(&f, 3, 10);
+    fixture_close(&f);
+}
