@@ -425,10 +425,10 @@ void answer_job_hit(struct broker *broker, struct job *job, const struct cache_v
 
 void answer_again(struct broker *broker, struct session *session, struct job *job)
 {
-    if (send_parcel(broker, session, job->reply) && job->unsent) {
-        job->unsent = false;
-        session->unsent--;
-    }
+    bool unsent = !send_parcel(broker, session, job->reply); /* goes out when the client has read more */
+    session->unsent += unsent;
+    session->unsent -= job->unsent;
+    job->unsent = unsent;
 }
 
 void answer_unsent(struct broker *broker, struct session *session)

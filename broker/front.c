@@ -147,11 +147,14 @@ static void on_ping(struct broker *broker, struct session *session, struct messa
 static void on_pong(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
                     const uint8_t *meta)
 {
-    (void)message;
     (void)env;
     (void)meta;
     link_ponged(&session->link);
     answer_unsent(broker, session);
+    if (session->missed && session->unsent == 0) {
+        session->missed = false;
+        broker_resume(broker, broker->clients, message->peer);
+    }
     broker_mark_client(broker, session); /* more may be unread than that PONG told of */
 }
 
@@ -232,10 +235,13 @@ void front_message(struct broker *broker, struct message *message)
             broker_resume(broker, broker->clients, message->peer);
         return;
     }
-    if (session->connected)
+    if (session->connected) {
         session->link.heard_us = broker->now_us;
-    else
+    } else {
+        /* Replies were held back while it was thought lost, some perhaps forgotten: it asks for all it lacks. */
         session_revive(session, broker->now_us);
+        broker_resume(broker, broker->clients, message->peer);
+    }
     verbs[env.type](broker, session, message, &env, meta);
 }
 

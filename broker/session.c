@@ -113,6 +113,7 @@ void session_connect(struct sessions *sessions, struct session *session, uint32_
     link_init(&session->link, peer, fd, now_us);
     table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, peer, 0));
     session->connected = true;
+    session->missed = false; /* whoever says hello sends again what is unanswered */
 }
 
 void session_disconnect(struct session *session, uint64_t now_us)
@@ -161,6 +162,7 @@ static void insert_kept(struct session *session, struct job *job)
 static void drop(struct sessions *sessions, struct job *job)
 {
     sessions->dropped_unsent += job->unsent;
+    job->session->missed |= job->unsent;
     reply_forget(sessions, job);
 }
 

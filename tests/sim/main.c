@@ -1,0 +1,108 @@
+/*
+ * broker_sim - runs schedules of the simulated pool (sim.h) until one fails.
+ *
+ * usage: broker_sim [--schedules N] [--seed N] [--one] [--trace]     --one: just the schedule of that seed, as a failure prints it
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sim.h"
+
+struct arguments {
+    uint64_t schedules, seed;
+    bool one, trace;
+};
+
+static bool read_arguments(int argc, char **argv, struct arguments *ret)
+{
+    *ret = (struct arguments){.schedules = 1000, .seed = 1};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--one") == 0)
+            ret->one = true;
+        else if (strcmp(argv[i], "--trace") == 0)
+            ret->trace = true;
+        else if (strcmp(argv[i], "--schedules") == 0 && i + 1 < argc)
+            ret->schedules = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            ret->seed = strtoull(argv[++i], NULL, 0);
+        else
+            return false;
+    }
+    return true;
+}
+
+static void report_counts(const struct sim_counts *c)
+{
+    printf("%" PRIu64 " schedules of %" PRIu64 " steps, %" PRIu64 " jobs, %" PRIu64 " answers; broker restarts %" PRIu64
+           ", kills %" PRIu64 ", cuts %" PRIu64 ", freezes %" PRIu64 ", drains %" PRIu64 ", requeued %" PRIu64
+           ", coalesced %" PRIu64 ", hits %" PRIu64 ", lookups %" PRIu64 ", expired %" PRIu64 ", cancelled %" PRIu64
+           ", late results %" PRIu64 ", replies dropped %" PRIu64 "\n",
+           c->schedules, c->steps, c->jobs, c->answers, c->restarts, c->kills, c->cuts, c->freezes, c->drained,
+           c->requeued, c->coalesced, c->hits, c->lookups, c->expired, c->cancelled, c->duplicates, c->dropped);
+}
+
+/* A simulation in which nothing happens proves nothing. */
+static bool lively(const struct sim_counts *c)
+{
+    return c->schedules < 500 ||
+           (c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced && c->hits &&
+            c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped);
+}
+
+/* The same seed twice: the same world. */
+static bool replays(struct sim *sim, const struct options *options, uint64_t seed)
+{
+    bool trace = sim->trace;
+    sim->trace = false;
+    sim_run(sim, options, seed);
+    uint64_t trail = sim->trail;
+    sim_run(sim, options, seed);
+    sim->trace = trace;
+    return sim->trail == trail;
+}
+
+int main(int argc, char **argv)
+{
+    static struct sim sim;
+    static struct options options;
+    struct arguments arguments;
+    struct settings_store *store = NULL;
+    enum settings_outcome outcome;
+    struct pen_error error = {.status = PEN_OK};
+    char *name[] = {argv[0], NULL};
+    if (!read_arguments(argc, argv, &arguments)) {
+        fprintf(stderr, "usage: broker_sim [--schedules N] [--seed N] [--one] [--trace]\n");
+        return 2;
+    }
+    if (options_load(1, name, &options, &outcome, &store, &error) != PEN_OK) {
+        fprintf(stderr, "sim: %s\n", error.text);
+        return 2;
+    }
+    log_setup("sim", arguments.trace ? LOG_DEBUG : LOG_ERROR, false);
+    sim.trace = arguments.trace;
+    uint64_t count = arguments.one ? 1 : arguments.schedules;
+    int failed = 0;
+    for (uint64_t i = 0; i < count && !failed; i++) {
+        uint64_t seed = arguments.one ? arguments.seed : arguments.seed * 1000003u + i;
+        if (!sim_run(&sim, &options, seed)) {
+            printf("seed %" PRIu64 " failed in step %u: %s\nagain: broker_sim --one --seed %" PRIu64 " --trace\n", seed,
+                   sim.step, sim.failure, seed);
+            failed = 1;
+        }
+    }
+    report_counts(&sim.counts);
+    if (!failed && !lively(&sim.counts)) {
+        printf("something that should happen never happened\n");
+        failed = 1;
+    }
+    if (!failed && !replays(&sim, &options, arguments.seed)) {
+        printf("a seed does not replay its schedule\n");
+        failed = 1;
+    }
+    settings_free(store);
+    printf("%d passed, %d failed, 0 skipped\n", !failed, failed);
+    return failed;
+}

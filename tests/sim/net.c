@@ -1,0 +1,303 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "back.h"
+#include "front.h"
+#include "sim.h"
+
+static struct virtual_port *port_of(struct port *port)
+{
+    return (struct virtual_port *)(void *)port;
+}
+
+static struct conn *conn_find(const struct virtual_port *port, uint32_t peer)
+{
+    struct conn *conn = port->conns;
+    while (conn && conn->peer != peer)
+        conn = conn->next;
+    return conn;
+}
+
+static void line_push(struct line *line, struct packet *packet)
+{
+    packet->next = NULL;
+    if (line->last)
+        line->last->next = packet;
+    else
+        line->first = packet;
+    line->last = packet;
+    line->count++;
+}
+
+static struct packet *line_pop(struct line *line)
+{
+    struct packet *packet = line->first;
+    if (!packet)
+        return NULL;
+    line->first = packet->next;
+    if (!line->first)
+        line->last = NULL;
+    line->count--;
+    return packet;
+}
+
+static void line_clear(struct line *line)
+{
+    while (line->first)
+        free(line_pop(line));
+}
+
+static struct packet *packet_new(size_t bytes)
+{
+    struct packet *packet = malloc(sizeof *packet + bytes);
+    if (!packet)
+        abort();
+    packet->next = NULL;
+    packet->count = 0;
+    packet->bytes = bytes;
+    packet->raw_bytes = 0;
+    packet->value = 0;
+    return packet;
+}
+
+/* ---- what the broker sends ---- */
+
+static bool virtual_begin(struct port *port, uint32_t peer)
+{
+    struct virtual_port *own = port_of(port);
+    own->to = conn_find(own, peer);
+    if (own->building)
+        sim_fail(own->sim, "a message began inside another");
+    if (!own->to || own->to->state == CONN_GONE)
+        return false;
+    own->building = packet_new(0);
+    own->frames_left = 0;
+    return true;
+}
+
+/* The one output byte: what tells whether a client got its own answer. */
+static uint8_t read_value(const struct envelope *env, const uint8_t *meta)
+{
+    Penstock__ResultMeta *result = penstock__result_meta__unpack(NULL, env->meta_bytes, meta);
+    uint8_t value = result && result->n_outputs && result->outputs[0]->data.len ? result->outputs[0]->data.data[0] : 0;
+    penstock__result_meta__free_unpacked(result, NULL);
+    return value;
+}
+
+static void read_header(struct virtual_port *own, zmq_msg_t *frame)
+{
+    struct packet *packet = own->building;
+    const uint8_t *meta;
+    if (packet->count == SIM_GROUPS) {
+        sim_fail(own->sim, "a message of more than %u groups", SIM_GROUPS);
+        return;
+    }
+    struct envelope *env = &packet->envs[packet->count++];
+    if (envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), env, &meta, NULL) != PEN_OK) {
+        sim_fail(own->sim, "the broker sent what no peer would take");
+        return;
+    }
+    own->frames_left = env->frames;
+    if (env->type == FRAME_RESULT && env->status == PEN_OK)
+        packet->value = read_value(env, meta);
+}
+
+static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
+{
+    struct virtual_port *own = port_of(port);
+    if (!own->building)
+        sim_fail(own->sim, "a frame outside a message");
+    else if (own->frames_left > 0)
+        own->frames_left--;
+    else
+        read_header(own, frame);
+    zmq_msg_close(frame);
+    if (more || !own->building)
+        return;
+    struct packet *packet = own->building;
+    own->building = NULL;
+    if (own->frames_left > 0)
+        sim_fail(own->sim, "a message ends before its frames do");
+    sim_note(own->sim, frame_type_name(packet->envs[0].type), own->to->peer, packet->envs[0].job.sequence);
+    if (own->to->state == CONN_OPEN)
+        line_push(&own->to->down, packet);
+    else
+        free(packet);
+}
+
+static void port_init(struct sim *sim, struct virtual_port *port)
+{
+    *port = (struct virtual_port){.sim = sim};
+    port->port.begin = virtual_begin;
+    port->port.part = virtual_part;
+}
+
+void net_init(struct sim *sim)
+{
+    port_init(sim, &sim->clients_port);
+    port_init(sim, &sim->workers_port);
+}
+
+static void port_fini(struct virtual_port *port)
+{
+    while (port->conns) {
+        struct conn *conn = port->conns;
+        port->conns = conn->next;
+        line_clear(&conn->up);
+        line_clear(&conn->down);
+        free(conn);
+    }
+    free(port->building);
+    port->building = NULL;
+}
+
+void net_fini(struct sim *sim)
+{
+    port_fini(&sim->clients_port);
+    port_fini(&sim->workers_port);
+}
+
+/* ---- connections ---- */
+
+struct conn *net_connect(struct sim *sim, struct virtual_port *port)
+{
+    struct conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        abort();
+    conn->peer = ++sim->next_peer;
+    conn->next = port->conns;
+    port->conns = conn;
+    return conn;
+}
+
+void net_close(struct sim *sim, struct virtual_port *port, struct conn *conn)
+{
+    (void)port;
+    if (!conn || conn->state == CONN_GONE)
+        return;
+    if (conn->state == CONN_CUT || sim_chance(sim, 50))
+        line_clear(&conn->up);
+    line_clear(&conn->down);
+    conn->state = CONN_GONE;
+    conn->hint = true;
+}
+
+void net_cut(struct conn *conn)
+{
+    if (!conn || conn->state != CONN_OPEN)
+        return;
+    conn->state = CONN_CUT;
+    line_clear(&conn->up);
+    line_clear(&conn->down);
+}
+
+void net_broker_gone(struct sim *sim)
+{
+    struct virtual_port *const ports[] = {&sim->clients_port, &sim->workers_port};
+    for (size_t i = 0; i < 2; i++) {
+        for (struct conn *conn = ports[i]->conns; conn; conn = conn->next) {
+            conn->state = CONN_GONE;
+            conn->hint = false;
+            line_clear(&conn->up); /* what the peers have read they have read */
+        }
+    }
+}
+
+size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t bytes)
+{
+    env.meta_bytes = (uint32_t)bytes;
+    envelope_encode(&env, to);
+    if (bytes)
+        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
+    return FRAME_ENVELOPE_BYTES + bytes;
+}
+
+void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes, size_t raw_bytes)
+{
+    if (!conn || conn->state != CONN_OPEN)
+        return;
+    struct packet *packet = packet_new(FRAME_ENVELOPE_BYTES + bytes);
+    net_header(packet->data, env, meta, bytes);
+    packet->raw_bytes = raw_bytes;
+    line_push(&conn->up, packet);
+    sim_note(sim, frame_type_name(env.type), conn->peer, env.job.sequence);
+}
+
+void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes)
+{
+    if (!conn || conn->state != CONN_OPEN || bytes == 0)
+        return;
+    struct packet *packet = packet_new(bytes);
+    memcpy(packet->data, headers, bytes);
+    line_push(&conn->up, packet);
+    sim_note(sim, "groups", conn->peer, bytes);
+}
+
+static void add_frame(struct message *message, const void *data, size_t bytes)
+{
+    zmq_msg_t frame;
+    zmq_msg_init_size(&frame, bytes);
+    if (data)
+        memcpy(zmq_msg_data(&frame), data, bytes);
+    else
+        memset(zmq_msg_data(&frame), 0, bytes);
+    message_add(message, &frame);
+}
+
+#define META_BYTES_AT 72u /* proto/README.md */
+
+/* The header frames lie one behind the other; each says how long its meta is. */
+static void hand_over(struct sim *sim, struct virtual_port *port, const struct conn *conn, const struct packet *packet)
+{
+    struct message message = {.peer = conn->peer};
+    for (size_t at = 0; at < packet->bytes;) {
+        const uint8_t *header = packet->data + at;
+        uint32_t meta_bytes = header[META_BYTES_AT] | (uint32_t)header[META_BYTES_AT + 1] << 8;
+        add_frame(&message, header, FRAME_ENVELOPE_BYTES + meta_bytes);
+        at += FRAME_ENVELOPE_BYTES + meta_bytes;
+    }
+    if (packet->raw_bytes)
+        add_frame(&message, NULL, packet->raw_bytes);
+    if (port == &sim->clients_port)
+        front_message(&sim->broker, &message);
+    else
+        back_message(&sim->broker, &message);
+    message_fini(&message);
+}
+
+bool net_deliver_up(struct sim *sim, struct virtual_port *port)
+{
+    uint32_t count = 0;
+    for (struct conn *conn = port->conns; conn; conn = conn->next)
+        count += conn->up.count > 0;
+    uint32_t chosen = sim_draw(sim, count);
+    for (struct conn *conn = port->conns; conn; conn = conn->next) {
+        if (conn->up.count == 0 || chosen-- > 0)
+            continue;
+        struct packet *packet = line_pop(&conn->up);
+        hand_over(sim, port, conn, packet);
+        free(packet);
+        return true;
+    }
+    return false;
+}
+
+struct packet *net_take_down(struct conn *conn)
+{
+    return conn ? line_pop(&conn->down) : NULL;
+}
+
+bool net_tell_end(struct sim *sim, struct virtual_port *port)
+{
+    for (struct conn *conn = port->conns; conn; conn = conn->next) {
+        if (!conn->hint)
+            continue;
+        conn->hint = false;
+        if (port == &sim->clients_port)
+            broker_hint_clients(&sim->broker, -1);
+        else
+            broker_hint_workers(&sim->broker, -1);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,188 @@
+/* Clients as client-lib/session.c is one: jobs are sent again after every loss, answered once, acknowledged in the end. */
+#include <stdlib.h>
+
+#include "sim.h"
+
+static const char *const models[] = {"quick", "batch", "twin", "nowhere"};
+static const char *const tenants[] = {"", "red", "blue"};
+
+/* Few different ones, so that jobs have twins; what it is follows from the id, as a worker reads it from the request. */
+uint8_t sim_fill(struct job_id id)
+{
+    return (uint8_t)(1 + (id.client * 7 + id.sequence * 5) % 3);
+}
+
+void client_begin(struct sim *sim, struct sim_client *client)
+{
+    *client = (struct sim_client){.uuid = ++sim->next_uuid};
+}
+
+static void say(struct sim *sim, struct sim_client *client, enum frame_type type, uint64_t sequence)
+{
+    struct envelope env = envelope_make(type);
+    env.job = (struct job_id){.client = client->uuid, .sequence = sequence};
+    net_say(sim, client->conn, env, NULL, 0, 0);
+}
+
+static void hello(struct sim *sim, struct sim_client *client)
+{
+    uint8_t meta[256];
+    size_t bytes = wire_client_hello(meta, client->uuid, tenants[client->uuid % 3], 0);
+    client->ready = false;
+    net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes, 0);
+}
+
+void client_connect(struct sim *sim, struct sim_client *client)
+{
+    net_close(sim, &sim->clients_port, client->conn);
+    client->conn = net_connect(sim, &sim->clients_port);
+    hello(sim, client);
+}
+
+/* What a job is follows from its sequence, so that it is the same each time it is sent. */
+static void send_job(struct sim *sim, struct sim_client *client, struct sim_job *job)
+{
+    static const uint64_t deadlines[] = {0, 0, 0, 2000, 50000, 400000};
+    uint8_t meta[1024];
+    size_t raw_bytes;
+    uint64_t kind = client->uuid * 31 + job->sequence * 7;
+    struct wire_job wire = {.id = {client->uuid, job->sequence},
+                            .model = models[kind % 23 == 0 ? 3 : kind % 3],
+                            .fill = job->fill,
+                            .priority = (uint8_t)(kind % 11 == 0),
+                            .deadline_us = deadlines[kind % 6],
+                            .backend = kind % 13 == 0 ? "xnnpack" : NULL,
+                            .no_digest = kind % 5 == 0,
+                            .no_cache = kind % 17 == 0,
+                            .raw = kind % 4 == 0};
+    struct envelope env = wire_job_envelope(&wire);
+    size_t bytes = wire_job(meta, &wire, &raw_bytes);
+    if (job->sends > 0)
+        env.flags |= FRAME_FLAG_RESENT;
+    job->sends++;
+    net_say(sim, client->conn, env, meta, bytes, raw_bytes);
+}
+
+void client_submit(struct sim *sim, struct sim_client *client)
+{
+    if (client->jobs_count == SIM_JOBS)
+        return;
+    struct sim_job *job = &client->jobs[client->jobs_count++];
+    *job = (struct sim_job){.sequence = client->jobs_count,
+                            .fill = sim_fill((struct job_id){client->uuid, client->jobs_count})};
+    sim->counts.jobs++;
+    if (client->ready)
+        send_job(sim, client, job);
+}
+
+void client_cancel(struct sim *sim, struct sim_client *client)
+{
+    struct sim_job *job = client->jobs_count ? &client->jobs[sim_draw(sim, client->jobs_count)] : NULL;
+    if (!job || job->results > 0 || !client->ready)
+        return;
+    job->cancelled = true;
+    say(sim, client, FRAME_CANCEL, job->sequence);
+}
+
+void client_acknowledge(struct sim *sim, struct sim_client *client)
+{
+    uint64_t all = 0;
+    while (all < client->jobs_count && client->jobs[all].results > 0)
+        all++;
+    if (!client->ready || all == 0)
+        return;
+    client->acked = all;
+    say(sim, client, FRAME_ACK, all);
+}
+
+void client_ping(struct sim *sim, struct sim_client *client)
+{
+    if (client->ready)
+        say(sim, client, FRAME_PING, 0);
+}
+
+static void retire(struct sim *sim, struct sim_client *client)
+{
+    net_close(sim, &sim->clients_port, client->conn);
+    client_begin(sim, client);
+}
+
+void client_goodbye(struct sim *sim, struct sim_client *client)
+{
+    say(sim, client, FRAME_GOODBYE, 0);
+    retire(sim, client);
+}
+
+void client_vanish(struct sim *sim, struct sim_client *client)
+{
+    retire(sim, client);
+}
+
+uint32_t client_unanswered(const struct sim_client *client)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < client->jobs_count; i++)
+        count += client->jobs[i].results == 0;
+    return count;
+}
+
+static void welcomed(struct sim *sim, struct sim_client *client, enum pen_status status)
+{
+    if (status != PEN_OK) {
+        sim_fail(sim, "a client was not welcomed: %s", pen_status_name(status));
+        return;
+    }
+    client->ready = true;
+    for (uint32_t i = 0; i < client->jobs_count; i++) {
+        if (client->jobs[i].results > 0)
+            continue;
+        send_job(sim, client, &client->jobs[i]);
+        if (client->jobs[i].cancelled)
+            say(sim, client, FRAME_CANCEL, client->jobs[i].sequence);
+    }
+}
+
+static void answered(struct sim *sim, struct sim_client *client, const struct packet *packet)
+{
+    const struct envelope *env = &packet->envs[0];
+    uint64_t sequence = env->job.sequence;
+    if (env->job.client != client->uuid || sequence == 0 || sequence > client->jobs_count) {
+        sim_fail(sim, "a result of a job that this client never had");
+        return;
+    }
+    struct sim_job *job = &client->jobs[sequence - 1];
+    if (++job->results > job->sends)
+        sim_fail(sim, "job %016lx-%lu was sent %u times and answered %u times", (unsigned long)client->uuid,
+                 (unsigned long)sequence, job->sends, job->results);
+    if (env->status == PEN_OK && packet->value != job->fill)
+        sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
+                 (unsigned long)sequence, job->fill, packet->value);
+    job->status = (enum pen_status)env->status;
+    sim->counts.answers++;
+}
+
+bool client_read(struct sim *sim, struct sim_client *client)
+{
+    struct packet *packet = net_take_down(client->conn);
+    if (!packet)
+        return false;
+    switch (packet->envs[0].type) {
+    case FRAME_WELCOME:
+        welcomed(sim, client, (enum pen_status)packet->envs[0].status);
+        break;
+    case FRAME_RESUME:
+        if (client->ready) /* else our hello is on its way */
+            hello(sim, client);
+        break;
+    case FRAME_PING:
+        say(sim, client, FRAME_PONG, 0);
+        break;
+    case FRAME_RESULT:
+        answered(sim, client, packet);
+        break;
+    default:
+        break;
+    }
+    free(packet);
+    return true;
+}

@@ -1,0 +1,149 @@
+/* The broker's Redis as the simulation plays it: the functions of cache_redis.h, with answers in any order, late, or never. */
+#include <string.h>
+
+#include "cache_redis.h"
+#include "front.h"
+#include "sim.h"
+
+#define ENTRIES   8u
+#define QUESTIONS 64u
+
+struct entry {
+    struct cache_key key;
+    struct parcel *parcel;
+};
+
+struct question {
+    uint64_t number;
+    struct cache_key key;
+    bool answered;
+    struct parcel *parcel;
+};
+
+static struct {
+    struct entry entries[ENTRIES];
+    struct question questions[QUESTIONS];
+    uint32_t entries_count, questions_count;
+    uint64_t numbers;
+} store;
+
+void redis_forget(void)
+{
+    for (uint32_t i = 0; i < store.entries_count; i++)
+        parcel_release(store.entries[i].parcel);
+    for (uint32_t i = 0; i < store.questions_count; i++)
+        parcel_release(store.questions[i].parcel);
+    memset(&store, 0, sizeof store);
+}
+
+enum pen_status cache_redis_new(void *context, const struct cache_options *options, struct cache_redis **ret_redis,
+                                struct pen_error *reterr)
+{
+    (void)context;
+    (void)options;
+    (void)reterr;
+    *ret_redis = (struct cache_redis *)(void *)&store;
+    return PEN_OK;
+}
+
+/* The store outlives the broker; its questions do not. */
+void cache_redis_free(struct cache_redis *redis)
+{
+    if (!redis)
+        return;
+    for (uint32_t i = 0; i < store.questions_count; i++)
+        parcel_release(store.questions[i].parcel);
+    store.questions_count = 0;
+}
+
+bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant, uint64_t *ret_question)
+{
+    (void)redis;
+    (void)tenant;
+    if (store.questions_count == QUESTIONS)
+        return false;
+    *ret_question = ++store.numbers;
+    store.questions[store.questions_count++] = (struct question){.number = *ret_question, .key = *key};
+    return true;
+}
+
+void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
+                     const struct parcel *parcel)
+{
+    (void)redis;
+    (void)tenant;
+    struct parcel *copy = parcel_share(parcel, false);
+    if (!copy)
+        return;
+    if (store.entries_count == ENTRIES) {
+        parcel_release(store.entries[0].parcel);
+        memmove(store.entries, store.entries + 1, (ENTRIES - 1) * sizeof store.entries[0]);
+        store.entries_count--;
+    }
+    store.entries[store.entries_count++] = (struct entry){.key = *key, .parcel = copy};
+}
+
+bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value)
+{
+    (void)redis;
+    for (uint32_t i = 0; i < store.questions_count; i++) {
+        if (!store.questions[i].answered)
+            continue;
+        struct parcel *parcel = store.questions[i].parcel;
+        *ret_question = store.questions[i].number;
+        *ret_hit = parcel && cache_value_read(parcel, ret_value) == PEN_OK;
+        if (parcel && !*ret_hit)
+            parcel_release(parcel);
+        store.questions[i] = store.questions[--store.questions_count];
+        return true;
+    }
+    return false;
+}
+
+void cache_redis_give_up(struct cache_redis *redis)
+{
+    (void)redis;
+}
+
+void *cache_redis_socket(struct cache_redis *redis)
+{
+    return redis;
+}
+
+void cache_redis_report(const struct cache_redis *redis, struct cache_report *report)
+{
+    (void)redis;
+    (void)report;
+}
+
+uint32_t redis_asked(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < store.questions_count; i++)
+        count += !store.questions[i].answered;
+    return count;
+}
+
+void redis_answer(struct sim *sim)
+{
+    if (store.questions_count == 0)
+        return;
+    struct question *question = &store.questions[sim_draw(sim, store.questions_count)];
+    question->answered = true;
+    for (uint32_t i = 0; i < store.entries_count && !question->parcel; i++) {
+        if (cache_key_equal(&store.entries[i].key, &question->key))
+            question->parcel = parcel_share(store.entries[i].parcel, false);
+    }
+}
+
+void redis_deliver(struct sim *sim)
+{
+    uint64_t number;
+    bool hit;
+    struct cache_value value;
+    while (cache_poll(sim->cache, sim->clock_us, &number, &hit, &value)) {
+        front_lookup(&sim->broker, number, hit, &value);
+        if (hit)
+            parcel_release(value.parcel);
+    }
+}

@@ -1,0 +1,180 @@
+/*
+ * sim.h - a whole pool in one thread: the broker's real logic between virtual sockets, with a clock and a world that one seed decides.
+ *
+ * The world: clients and workers that behave as proto/README.md says, and whatever may befall them - killed, frozen, cut off, slow, restarted.
+ * Every step does one drawn thing; after every step check.c looks at the broker's whole state. At the end all is healed, and every job that
+ * somebody still waits for must have had its answer. A seed replays its schedule exactly.
+ * Threads: owner.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker.h"
+#include "wire.h"
+
+#define SIM_CLIENTS     3u
+#define SIM_WORKERS     4u
+#define SIM_JOBS        24u /* of one client */
+#define SIM_HELD        256u
+#define SIM_GROUPS      64u
+#define SIM_REPORT_TEXT 256u
+
+/* ---- the network: net.c ---- */
+
+/* A message on its way. To the broker: one header frame, and a raw frame when raw_bytes. From it: what its groups say. */
+struct packet {
+    struct packet *next;
+    uint32_t count; /* groups */
+    size_t bytes, raw_bytes;
+    struct envelope envs[SIM_GROUPS];
+    uint8_t value; /* the one output byte of a RESULT to a client */
+    uint8_t data[];
+};
+
+struct line { /* one direction, in order */
+    struct packet *first, *last;
+    uint32_t count;
+};
+
+enum conn_state {
+    CONN_OPEN,
+    CONN_CUT,  /* nothing gets through, and nobody is told */
+    CONN_GONE, /* sends fail; what had arrived before is still read */
+};
+
+struct conn {
+    struct conn *next;
+    uint32_t peer;
+    enum conn_state state;
+    bool hint; /* the monitor has yet to tell of its end */
+    struct line up, down;
+};
+
+struct virtual_port {
+    struct port port; /* first: the broker's callbacks lead back here */
+    struct sim *sim;
+    struct conn *conns;
+    struct conn *to; /* of the message that is being sent */
+    struct packet *building;
+    uint32_t frames_left;
+};
+
+/* ---- who lives in it ---- */
+
+struct sim_job {
+    uint64_t sequence;
+    uint8_t fill;
+    uint32_t sends, results;
+    bool cancelled;
+    enum pen_status status;
+};
+
+struct sim_client {
+    uint64_t uuid;
+    struct conn *conn; /* NULL: not connected */
+    bool ready;        /* welcomed */
+    struct sim_job jobs[SIM_JOBS];
+    uint32_t jobs_count;
+    uint64_t acked;
+};
+
+struct sim_worker {
+    uint64_t uuid;
+    char name[16];
+    struct conn *conn;
+    bool ready, frozen, draining;
+    uint32_t slots, kind; /* which models it offers */
+    struct job_id held[SIM_HELD];
+    struct digest digests[SIM_HELD];
+    uint32_t held_count;
+};
+
+struct sim_counts {
+    uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
+        lookups, expired, cancelled, duplicates, drained, lost_answers, dropped;
+};
+
+struct sim {
+    uint64_t seed, state; /* of the generator */
+    uint64_t clock_us;
+    struct options options;
+    struct broker broker;
+    struct cache *cache;
+    struct virtual_port clients_port, workers_port;
+    uint32_t next_peer;
+    uint64_t next_uuid;
+    struct sim_client clients[SIM_CLIENTS];
+    struct sim_worker workers[SIM_WORKERS];
+    uint64_t retired[64]; /* sessions that ended: nobody waits for their jobs */
+    uint32_t retired_count;
+    uint32_t step;
+    bool trace;
+    uint64_t trail; /* digest of all that was sent and done: equal for equal seeds */
+    struct sim_counts counts;
+    char failure[SIM_REPORT_TEXT]; /* "" = none */
+};
+
+uint32_t sim_draw(struct sim *sim, uint32_t below); /* 0 when below is 0 */
+bool sim_chance(struct sim *sim, uint32_t percent);
+void sim_note(struct sim *sim, const char *what, uint64_t a, uint64_t b); /* into the trail, and printed when tracing */
+__attribute__((format(printf, 2, 3))) void sim_fail(struct sim *sim, const char *format, ...);
+
+/* ---- net.c ---- */
+void net_init(struct sim *sim);
+void net_fini(struct sim *sim);
+struct conn *net_connect(struct sim *sim, struct virtual_port *port);
+/* The peer's end goes: sends fail from now on; of what it had sent a drawn part is still read. */
+void net_close(struct sim *sim, struct virtual_port *port, struct conn *conn);
+void net_cut(struct conn *conn);
+void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes, size_t raw_bytes);
+/* The same for several groups without raw frames, their header frames one behind the other; net_header writes one. */
+void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes);
+size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t bytes);
+/* Hands the broker the next message of a drawn connection; false = none is on its way. */
+bool net_deliver_up(struct sim *sim, struct virtual_port *port);
+struct packet *net_take_down(struct conn *conn); /* NULL = none; free(3) it */
+bool net_tell_end(struct sim *sim, struct virtual_port *port);
+void net_broker_gone(struct sim *sim); /* every connection ends */
+
+/* ---- redis.c: what the broker believes to be Redis ---- */
+void redis_forget(void);
+uint32_t redis_asked(void);         /* questions without an answer */
+void redis_answer(struct sim *sim); /* one of them, hit or miss as it is, in any order */
+void redis_deliver(struct sim *sim);
+
+/* ---- peers.c ---- */
+uint8_t sim_fill(struct job_id id); /* the input of that job, and its right answer */
+void client_begin(struct sim *sim, struct sim_client *client);
+void client_connect(struct sim *sim, struct sim_client *client);
+void client_submit(struct sim *sim, struct sim_client *client);
+void client_cancel(struct sim *sim, struct sim_client *client);
+void client_acknowledge(struct sim *sim, struct sim_client *client);
+void client_ping(struct sim *sim, struct sim_client *client);
+void client_goodbye(struct sim *sim, struct sim_client *client);
+void client_vanish(struct sim *sim, struct sim_client *client); /* killed: its jobs are nobody's */
+bool client_read(struct sim *sim, struct sim_client *client);
+uint32_t client_unanswered(const struct sim_client *client);
+
+/* ---- staff.c ---- */
+void worker_begin(struct sim *sim, struct sim_worker *worker);
+void worker_connect(struct sim *sim, struct sim_worker *worker);
+void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bool honest);
+void worker_kill(struct sim *sim, struct sim_worker *worker);
+void worker_say_drain(struct sim *sim, struct sim_worker *worker);
+void worker_goodbye(struct sim *sim, struct sim_worker *worker);
+bool worker_read(struct sim *sim, struct sim_worker *worker);
+void worker_beat(struct sim *sim, struct sim_worker *worker);
+void worker_lie(struct sim *sim, struct sim_worker *worker); /* a result of a job that it never had */
+
+/* ---- check.c ---- */
+void check_all(struct sim *sim);
+
+/* ---- schedule.c ---- */
+/* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */
+bool sim_run(struct sim *sim, const struct options *options, uint64_t seed);
+
+#endif

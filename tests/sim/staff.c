@@ -1,0 +1,202 @@
+/* Workers as worker/link.c and inbox.c are one: they hold what they were given until it is answered, and say so when they come back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static const struct wire_model offers[] = {
+    {.name = "quick",
+     .version = 1,
+     .backend = "xnnpack",
+     .precision = PRECISION_F32,
+     .warm_us = 100,
+     .digest = 1,
+     .max_batch = 4},
+    {.name = "batch",
+     .version = 2,
+     .backend = "xnnpack",
+     .precision = PRECISION_F32,
+     .warm_us = 20000,
+     .digest = 2,
+     .max_batch = 8,
+     .delay_us = 3000,
+     .max_queue = 12},
+    {.name = "twin",
+     .version = 1,
+     .backend = "reference",
+     .precision = PRECISION_F32,
+     .warm_us = 5000,
+     .digest = 3,
+     .cacheable = true,
+     .timeout_us = 300000},
+};
+
+void worker_begin(struct sim *sim, struct sim_worker *worker)
+{
+    *worker = (struct sim_worker){.uuid = ++sim->next_uuid, .slots = 1 + sim_draw(sim, 2), .kind = sim_draw(sim, 3)};
+    snprintf(worker->name, sizeof worker->name, "w%u", (unsigned)(worker->uuid & 0xFFFF));
+}
+
+static void say(struct sim *sim, struct sim_worker *worker, enum frame_type type, struct job_id id)
+{
+    struct envelope env = envelope_make(type);
+    env.job = id;
+    net_say(sim, worker->conn, env, NULL, 0, 0);
+}
+
+/* kind 0 and 1 offer everything, kind 2 all but the last. */
+static void hello(struct sim *sim, struct sim_worker *worker)
+{
+    uint8_t meta[4096];
+    struct wire_worker wire = {.uuid = worker->uuid,
+                               .name = worker->name,
+                               .slots = worker->slots,
+                               .models = offers,
+                               .models_count = worker->kind == 2 ? 2 : 3,
+                               .running = worker->held,
+                               .running_count = worker->held_count < 64 ? worker->held_count : 64};
+    worker->ready = false;
+    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &wire), 0);
+}
+
+void worker_connect(struct sim *sim, struct sim_worker *worker)
+{
+    net_close(sim, &sim->workers_port, worker->conn);
+    worker->conn = net_connect(sim, &sim->workers_port);
+    hello(sim, worker);
+}
+
+static void drop(struct sim_worker *worker, uint32_t index)
+{
+    worker->held_count--;
+    worker->held[index] = worker->held[worker->held_count];
+    worker->digests[index] = worker->digests[worker->held_count];
+}
+
+static size_t put_result(uint8_t *to, struct job_id id, struct digest digest, enum pen_status status, uint8_t value)
+{
+    uint8_t meta[512];
+    struct envelope env = envelope_make(FRAME_RESULT);
+    env.job = id;
+    env.status = (uint8_t)status;
+    env.digest = digest;
+    return net_header(to, env, meta,
+                      wire_result(meta, value, "reference", PRECISION_F32, 1000, status == PEN_OK ? NULL : "no"));
+}
+
+/* honest: nothing fails. Otherwise some runs fail, some are sent back, and a digest may be wrong. */
+void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bool honest)
+{
+    static const enum pen_status bad[] = {PEN_ERR_INTERNAL, PEN_ERR_UNAVAILABLE, PEN_ERR_BUSY, PEN_ERR_DEADLINE};
+    uint8_t headers[16 * 700];
+    size_t bytes = 0;
+    if (!worker->ready || !worker->conn || worker->conn->state == CONN_GONE)
+        return;
+    for (uint32_t n = 0; n < most && n < 16 && worker->held_count > 0; n++) {
+        uint32_t index = sim_draw(sim, worker->held_count);
+        struct digest digest = worker->digests[index];
+        enum pen_status status = !honest && sim_chance(sim, 12) ? bad[sim_draw(sim, 4)] : PEN_OK;
+        if (!honest && sim_chance(sim, 5))
+            digest.bytes[3] ^= 1;
+        bytes += put_result(headers + bytes, worker->held[index], digest, status, sim_fill(worker->held[index]));
+        drop(worker, index);
+    }
+    net_say_groups(sim, worker->conn, headers, bytes);
+}
+
+void worker_lie(struct sim *sim, struct sim_worker *worker)
+{
+    uint8_t header[700];
+    const struct sim_client *client = &sim->clients[sim_draw(sim, SIM_CLIENTS)];
+    uint32_t index = sim_draw(sim, client->jobs_count);
+    if (client->jobs_count == 0 || client->jobs[index].results < client->jobs[index].sends)
+        return; /* an answer that its worker was not asked for could be believed once it is asked */
+    struct job_id id = {client->uuid, index + 1};
+    if (worker->ready && worker->conn->down.count == 0) /* nor one that is on its way to it */
+        net_say_groups(sim, worker->conn, header, put_result(header, id, (struct digest){.bytes = {1}}, PEN_OK, 99));
+}
+
+void worker_kill(struct sim *sim, struct sim_worker *worker)
+{
+    net_close(sim, &sim->workers_port, worker->conn);
+    worker_begin(sim, worker);
+}
+
+void worker_say_drain(struct sim *sim, struct sim_worker *worker)
+{
+    worker->draining = true;
+    say(sim, worker, FRAME_DRAIN, (struct job_id){0, 0});
+}
+
+void worker_goodbye(struct sim *sim, struct sim_worker *worker)
+{
+    say(sim, worker, FRAME_GOODBYE, (struct job_id){0, 0});
+    net_close(sim, &sim->workers_port, worker->conn);
+    worker_begin(sim, worker);
+}
+
+static void take(struct sim *sim, struct sim_worker *worker, const struct packet *packet)
+{
+    for (uint32_t i = 0; i < packet->count; i++) {
+        if (worker->held_count == SIM_HELD) {
+            sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
+            return;
+        }
+        worker->held[worker->held_count] = packet->envs[i].job;
+        worker->digests[worker->held_count++] = packet->envs[i].digest;
+    }
+}
+
+void worker_beat(struct sim *sim, struct sim_worker *worker)
+{
+    if (worker->ready && !worker->frozen)
+        say(sim, worker, FRAME_HEARTBEAT, (struct job_id){0, 0});
+}
+
+/* Not begun: given up with CANCELLED. Running: the answer that is on its way comes all the same. */
+static void cancel(struct sim *sim, struct sim_worker *worker, struct job_id id)
+{
+    uint8_t header[700];
+    for (uint32_t i = 0; i < worker->held_count; i++) {
+        if (!job_id_equal(worker->held[i], id) || sim_chance(sim, 40))
+            continue;
+        net_say_groups(sim, worker->conn, header, put_result(header, id, worker->digests[i], PEN_ERR_CANCELLED, 0));
+        drop(worker, i);
+        return;
+    }
+}
+
+bool worker_read(struct sim *sim, struct sim_worker *worker)
+{
+    struct packet *packet = worker->frozen ? NULL : net_take_down(worker->conn);
+    if (!packet)
+        return false;
+    const struct envelope *env = &packet->envs[0];
+    switch (env->type) {
+    case FRAME_WELCOME:
+        if (env->status != PEN_OK)
+            sim_fail(sim, "a worker was not welcomed: %s", pen_status_name((enum pen_status)env->status));
+        worker->ready = true;
+        if (worker->draining)
+            say(sim, worker, FRAME_DRAIN, (struct job_id){0, 0});
+        break;
+    case FRAME_RESUME:
+        if (worker->ready)
+            hello(sim, worker);
+        break;
+    case FRAME_SUBMIT:
+        take(sim, worker, packet);
+        break;
+    case FRAME_CANCEL:
+        cancel(sim, worker, env->job);
+        break;
+    case FRAME_PING:
+        say(sim, worker, FRAME_PONG, (struct job_id){0, 0});
+        break;
+    default:
+        break;
+    }
+    free(packet);
+    return true;
+}
