@@ -2,7 +2,7 @@
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/number.h"
 
-/* Comparisons, logic, Where, Cast, Not: loops over mixed types. */
+/* Comparisons, logic, Where, Not: loops over mixed types. */
 struct mixed {
     enum op op;
     int fn;
@@ -50,8 +50,6 @@ static bool mixed_supports(const struct graph *g, const struct node *n, const ch
         unsigned bits = pen_dtype_bits(y->dtype);
         ok = ok && dtype_is(a, PEN_DTYPE_BOOL) && dtype_is(b, y->dtype) && dtype_is(node_in(g, n, 2), y->dtype) &&
              bits >= 8 && bits <= 64;
-    } else if (n->op == OP_Cast || n->op == OP_CastLike) {
-        ok = ok && number_casts(a->dtype, y->dtype);
     } else if (n->op == OP_Not || is_logic(n->op)) {
         ok = ok && dtype_is(a, PEN_DTYPE_BOOL) && (n->op == OP_Not || dtype_is(b, PEN_DTYPE_BOOL));
     } else {
@@ -68,8 +66,6 @@ static void piece(const void *context, size_t out, const size_t *at, const size_
     if (q->op == OP_Where) {
         number_select(q->size, j->in[0] + at[0], step[0], j->in[1] + at[1] * q->size, step[1],
                       j->in[2] + at[2] * q->size, step[2], j->y + out * q->size, n);
-    } else if (q->op == OP_Cast || q->op == OP_CastLike) {
-        number_cast(q->from, a, q->to, j->y + out * number_bytes(q->to), n);
     } else if (q->op == OP_Not) {
         const uint8_t yes = 1;
         number_logic(LOGIC_XOR, a, 1, &yes, 0, j->y + out, n);
@@ -103,7 +99,7 @@ static enum pen_status mixed_build(struct build *b)
     q->from = build_in(b, 0)->dtype;
     q->to = build_out(b, 0)->dtype;
     q->size = number_bytes(q->to);
-    uint32_t inputs = q->op == OP_CastLike ? 1 : b->n->in_count;
+    uint32_t inputs = b->n->in_count;
     const struct shape *in[EACH_INPUTS] = {0};
     for (uint32_t i = 0; i < inputs && i < EACH_INPUTS; i++) {
         in[i] = &build_in(b, i)->shape;
@@ -111,7 +107,6 @@ static enum pen_status mixed_build(struct build *b)
     if (inputs > EACH_INPUTS || !each_init(&q->each, &build_out(b, 0)->shape, in, inputs)) {
         return build_fail(b, PEN_ERR_SHAPE, "inputs do not broadcast to the output");
     }
-    b->view = (q->op == OP_Cast || q->op == OP_CastLike) && q->from == q->to;
     b->step->state = q;
     b->step->run = mixed_run;
     return PEN_OK;

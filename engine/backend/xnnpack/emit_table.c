@@ -68,6 +68,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Squeeze] = &emit_view,
     [OP_Unsqueeze] = &emit_view,
     [OP_Dropout] = &emit_view,
+    [OP_BitCast] = &emit_view,
 
     [OP_OneHot] = &emit_one_hot,
     [OP_LSTM] = &emit_rnn,
@@ -95,6 +96,10 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Gather] = &emit_gather,
     [OP_GatherElements] = &emit_elements,
 
+    [OP_Attention] = &emit_attention,
+    [OP_NegativeLogLikelihoodLoss] = &emit_loss,
+    [OP_SoftmaxCrossEntropyLoss] = &emit_loss,
+
     [OP_QLinearConv] = &emit_qproduct,
     [OP_QLinearMatMul] = &emit_qproduct,
     [OP_ConvInteger] = &emit_qproduct,
@@ -119,8 +124,8 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Xor] = &emit_number,
     [OP_Not] = &emit_number,
     [OP_Where] = &emit_number,
-    [OP_Cast] = &emit_number,
-    [OP_CastLike] = &emit_number,
+    [OP_Cast] = &emit_cast,
+    [OP_CastLike] = &emit_cast,
 
     [OP_ReduceL1] = &emit_reduce,
     [OP_ReduceL2] = &emit_reduce,

@@ -16,12 +16,13 @@ extern const struct emitter emit_pool;       /* MaxPool, AveragePool */
 extern const struct emitter emit_unary;      /* f32, element-wise */
 extern const struct emitter emit_binary;     /* arithmetic with broadcasting */
 extern const struct emitter emit_softmax;    /* Softmax, LogSoftmax */
-extern const struct emitter emit_view;       /* Reshape, Flatten ... */
+extern const struct emitter emit_view;       /* Reshape, Flatten, BitCast ... */
 extern const struct emitter emit_reduce;     /* Reduce*, Global*Pool */
 extern const struct emitter emit_move;       /* Transpose, Concat, Split ...: boxes copied */
 extern const struct emitter emit_slice;      /* Slice */
 extern const struct emitter emit_gather;     /* Gather */
-extern const struct emitter emit_number;     /* comparisons, logic, Where, Cast */
+extern const struct emitter emit_number;     /* comparisons, logic, Where */
+extern const struct emitter emit_cast;       /* Cast, CastLike */
 extern const struct emitter emit_norm;       /* LayerNormalization, BatchNormalization ... */
 extern const struct emitter emit_batch_norm; /* BatchNormalization */
 extern const struct emitter emit_pad;        /* Pad */
@@ -34,6 +35,8 @@ extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, Conv
 extern const struct emitter emit_quant;      /* QuantizeLinear, DequantizeLinear */
 extern const struct emitter emit_qpair;      /* QLinearAdd, QLinearMul */
 extern const struct emitter emit_qlinear;    /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
+extern const struct emitter emit_attention;  /* Attention */
+extern const struct emitter emit_loss;       /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */
 extern const struct emitter emit_elements;   /* GatherElements */
 
 #endif

@@ -109,6 +109,7 @@ struct own {
     void (*affine)(const float *x, float *y, size_t n, float mean, float scale, const float *gain,
                    const float *bias);                         /* (x - mean) * scale * gain + bias */
     void (*axpy)(float *y, const float *x, size_t n, float a); /* y += a x */
+    float (*dot)(const float *x, const float *y, size_t n);
     void (*pool_max)(const float *const *taps, size_t count, float *y, size_t n);
     void (*pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,

@@ -141,3 +141,18 @@ float OWN(own_square_sum)(const float *x, size_t n, float mean)
     }
     return fold_one(FOLD_SUM, acc, WAYS);
 }
+
+float OWN(own_dot)(const float *x, const float *y, size_t n)
+{
+    float acc[WAYS] = {0};
+    size_t i = 0;
+    for (; i + WAYS <= n; i += WAYS) {
+        for (size_t k = 0; k < WAYS; k++) {
+            acc[k] += x[i + k] * y[i + k];
+        }
+    }
+    for (size_t k = 0; i < n; i++, k++) {
+        acc[k] += x[i] * y[i];
+    }
+    return fold_one(FOLD_SUM, acc, WAYS);
+}

@@ -11,6 +11,7 @@ const struct own OWN(own) = {
     .square_sum = OWN(own_square_sum),
     .affine = OWN(own_affine),
     .axpy = OWN(own_axpy),
+    .dot = OWN(own_dot),
     .pool_max = OWN(own_pool_max),
     .pool_sum = OWN(own_pool_sum),
     .transpose = OWN(own_transpose),

@@ -35,6 +35,7 @@ float OWN(own_fold)(enum fold_fn fn, const float *x, size_t n);
 void OWN(own_fold_rows)(enum fold_fn fn, const float *x, size_t stride, size_t rows, float *y, size_t n);
 float OWN(own_exp_sum)(const float *x, float *y, size_t n, float shift);
 float OWN(own_square_sum)(const float *x, size_t n, float mean);
+float OWN(own_dot)(const float *x, const float *y, size_t n);
 /* own_rows.c */
 void OWN(own_affine)(const float *x, float *y, size_t n, float mean, float scale, const float *gain, const float *bias);
 void OWN(own_axpy)(float *y, const float *x, size_t n, float a);
