@@ -345,6 +345,8 @@ static bool turn_resize(struct turner *t, uint32_t node)
     int32_t rank = turn_rank(t, n->in[0]);
     uint32_t count;
     const int64_t *axes = node_ints(n, ATTR_axes, &count);
+    if (node_int(n, ATTR_fixed_point, 0) != 0) /* made for height and width where they are */
+        return false;
     if (!turnable(rank) || !has_twin(t, n->in[0]) || given(n, 1) || count > PEN_MAX_RANK)
         return false;
     for (uint32_t i = 0; axes && i < count; i++) {

@@ -1,5 +1,6 @@
 /* Resize: separable interpolation, axis by axis in double. Source: ONNX Resize (coordinate transformations, nearest, linear, cubic, antialias). */
 #include "backend/reference/lanes.h"
+#include "backend/reference/resize_fixed.h"
 
 #include <math.h>
 #include <string.h>
@@ -224,6 +225,9 @@ enum pen_status kernel_resize(struct kernel_call *k)
     enum pen_status status = resize_init(k, &r);
     if (status == PEN_OK) {
         status = kernel_output(k, 0, k->in[0].dtype, &r.out);
+    }
+    if (status == PEN_OK && node_int(k->n, ATTR_fixed_point, 0) != 0) {
+        return resize_fixed(k, &r.out);
     }
     if (status == PEN_OK) {
         status = kernel_doubles(k, 0, &x);

@@ -1,10 +1,12 @@
 #include <math.h>
+#include <string.h>
 
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/window.h"
 
-#define TAPS_MAX 1024 /* of one window: pointers on the stack */
+#define TAPS_MAX 1024 /* of one part of a window: pointers on the stack */
+#define BLOCK    256  /* channels of one part that is joined to those before */
 
 /* MaxPool and AveragePool, NHWC: per output pixel the list of input pixels in its window, then one vector loop over the channels. */
 struct pool {
@@ -24,16 +26,7 @@ static bool pool_supports(const struct graph *g, const struct node *n, const cha
     if (!bytes && !all_f32(g, n)) { /* the indices of MaxPool are i64 */
         return refuse(ret_reason, n->out_count > 1 ? "MaxPool with indices" : "only f32");
     }
-    if (!window_supports(g, n, NULL, ret_reason)) {
-        return false;
-    }
-    uint32_t count = 0;
-    const int64_t *kernel = node_ints(n, ATTR_kernel_shape, &count);
-    int64_t taps = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        taps *= kernel[i];
-    }
-    return taps <= TAPS_MAX || refuse(ret_reason, "a window of more than 1024 elements");
+    return window_supports(g, n, NULL, ret_reason);
 }
 
 struct pool_job {
@@ -60,21 +53,34 @@ static size_t clip(const struct window *w, int d, size_t o, size_t *ret_first, s
     return count;
 }
 
-/* The pixels of a window to one. */
-static void fold(const struct pool *p, const uint8_t *const *taps, size_t used, size_t padded, void *y)
+/* The pixels of one part of a window to one, scaled. */
+static void fold(const struct pool *p, const uint8_t *const *taps, size_t used, float scale, void *y, size_t n)
 {
-    const struct window *w = &p->w;
     if (p->size == 1) {
-        isa_int()->pool_max(taps, used, p->flip, y, w->channels);
+        isa_int()->pool_max(taps, used, p->flip, y, n);
     } else if (p->average) {
-        size_t count = p->include_pad ? padded : used;
-        isa_own()->pool_sum((const float *const *)(const void *)taps, used, y, w->channels,
-                            count > 0 ? 1.0f / (float)count : 0.0f);
+        isa_own()->pool_sum((const float *const *)(const void *)taps, used, y, n, scale);
     } else if (used > 0) {
-        isa_own()->pool_max((const float *const *)(const void *)taps, used, y, w->channels);
+        isa_own()->pool_max((const float *const *)(const void *)taps, used, y, n);
     } else {
-        for (size_t i = 0; i < w->channels; i++) {
+        for (size_t i = 0; i < n; i++) {
             ((float *)y)[i] = -INFINITY;
+        }
+    }
+}
+
+/* One more part of a window that is too large for one list of taps: sums are added, maxima compared. Advances the taps. */
+static void join(const struct pool *p, const uint8_t **taps, size_t used, float scale, uint8_t *y)
+{
+    _Alignas(64) uint8_t part[BLOCK * 4], before[BLOCK * 4];
+    const uint8_t *both[2] = {before, part};
+    for (size_t c = 0; c < p->w.channels; c += BLOCK) {
+        size_t n = p->w.channels - c < BLOCK ? p->w.channels - c : BLOCK, bytes = n * p->size;
+        fold(p, taps, used, scale, part, n);
+        memcpy(before, y + c * p->size, bytes);
+        fold(p, both, 2, 1.0f, y + c * p->size, n);
+        for (size_t t = 0; t < used; t++) {
+            taps[t] += bytes;
         }
     }
 }
@@ -83,16 +89,22 @@ static void pixel(const struct pool *p, const uint8_t *image, size_t oy, size_t 
 {
     const struct window *w = &p->w;
     const uint8_t *taps[TAPS_MAX];
-    size_t y0, x0, padded_h, padded_w, used = 0;
+    size_t y0, x0, padded_h, padded_w, used = 0, parts = 0;
     size_t rows = clip(w, 0, oy, &y0, &padded_h), cols = clip(w, 1, ox, &x0, &padded_w);
-    for (size_t r = 0; r < rows; r++) {
-        size_t iy = oy * w->stride[0] + (y0 + r) * w->dilation[0] - w->begin[0];
-        for (size_t c = 0; c < cols; c++) {
-            size_t ix = ox * w->stride[1] + (x0 + c) * w->dilation[1] - w->begin[1];
+    size_t count = p->include_pad ? padded_h * padded_w : rows * cols;
+    float scale = count > 0 ? 1.0f / (float)count : 0.0f;
+    for (size_t t = 0; t < rows * cols || parts == 0;) {
+        for (used = 0; t < rows * cols && used < TAPS_MAX; t++) {
+            size_t iy = oy * w->stride[0] + (y0 + t / cols) * w->dilation[0] - w->begin[0];
+            size_t ix = ox * w->stride[1] + (x0 + t % cols) * w->dilation[1] - w->begin[1];
             taps[used++] = image + (iy * w->in[1] + ix) * w->channels * p->size;
         }
+        if (parts++ == 0) {
+            fold(p, taps, used, scale, y, w->channels);
+        } else {
+            join(p, taps, used, scale, y);
+        }
     }
-    fold(p, taps, used, padded_h * padded_w, y);
     if (isfinite(p->act.min) || isfinite(p->act.max)) {
         isa_own()->unary(UNARY_CLAMP, (float *)(void *)y, (float *)(void *)y, w->channels, p->act.min, p->act.max);
     }

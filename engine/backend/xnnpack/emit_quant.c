@@ -124,7 +124,7 @@ struct affine {
 
 struct pair_step {
     struct each each;
-    bool adds;
+    bool adds, fixed_point;
     enum pen_dtype dtype;
 };
 
@@ -134,6 +134,7 @@ struct pair_job {
     uint8_t *y;
     struct affine ap, bp, yp;
     double low, high;
+    struct fixed_add fixed;
 };
 
 static bool is_scalar(const struct value *v, enum pen_dtype dtype)
@@ -148,9 +149,6 @@ static bool zero_fits(const struct value *v, enum pen_dtype dtype)
 
 static bool pair_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
-    if (node_int(n, ATTR_fixed_point, 0) != 0) {
-        return refuse(ret_reason, "TFLite's fixed-point sums are not made here");
-    }
     const struct value *a = node_in(g, n, 0), *b = node_in(g, n, 3), *y = node_out(g, n, 0);
     bool ok = (dtype_is(a, PEN_DTYPE_U8) || dtype_is(a, PEN_DTYPE_I8)) && dtype_is(b, a->dtype) && y->dtype == a->dtype;
     ok = ok && is_scalar(node_in(g, n, 1), PEN_DTYPE_F32) && is_scalar(node_in(g, n, 4), PEN_DTYPE_F32) &&
@@ -180,6 +178,39 @@ static void pair_piece(const void *context, size_t out, const size_t *at, const 
     }
 }
 
+/*
+ * TFLite's sums: multipliers of 21 bits for the larger factor, rounding half up. The parts stay below 2^30, so a shift past 30 leaves nothing but the zero
+ * point. False for scales that have no such form (reference then computes in double, too).
+ */
+static bool fixed_of(const struct affine *a, const struct affine *b, const struct affine *y, bool is_signed,
+                     struct fixed_add *ret)
+{
+    float factor[2] = {(float)a->scale / (float)y->scale, (float)b->scale / (float)y->scale};
+    float largest = fmaxf(fabsf(factor[0]), fabsf(factor[1]));
+    int shift = largest > 0.0f && isfinite(largest) ? 20 - ilogbf(largest) : 0;
+    if (shift < 1 || shift > 40) {
+        return false;
+    }
+    *ret = (struct fixed_add){
+        .zero = y->zero, .low = is_signed ? -128 : 0, .high = is_signed ? 127 : 255, .flip = a->flip, .shift = shift};
+    if (shift > 30) {
+        ret->shift = 1;
+        return true;
+    }
+    for (int i = 0; i < 2; i++) {
+        ret->m[i] = (int32_t)lrintf(ldexpf(factor[i], shift));
+    }
+    int64_t bias = (INT64_C(1) << (shift - 1)) - (int64_t)ret->m[0] * a->zero - (int64_t)ret->m[1] * b->zero;
+    ret->bias = (int32_t)(uint32_t)bias; /* wraps as the parts do */
+    return true;
+}
+
+static void fixed_piece(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+{
+    const struct pair_job *j = context;
+    isa_int()->fixed_add(&j->fixed, j->a + at[0], step[0], j->b + at[1], step[1], j->y + out, n);
+}
+
 static struct affine affine_of(const struct step *s, uint32_t at, enum pen_dtype dtype)
 {
     const void *zero = at + 1 < s->n->in_count ? s->in[at + 1] : NULL;
@@ -199,7 +230,8 @@ static enum pen_status pair_run(struct step *s, struct run *r)
     j.yp.zero -= is_signed ? 128 : 0;
     j.low = is_signed ? -128.0 : 0.0;
     j.high = j.low + 255.0;
-    each_run(&q->each, pair_piece, &j, r);
+    bool fixed = q->fixed_point && fixed_of(&j.ap, &j.bp, &j.yp, is_signed, &j.fixed);
+    each_run(&q->each, fixed ? fixed_piece : pair_piece, &j, r);
     return PEN_OK;
 }
 
@@ -214,6 +246,7 @@ static enum pen_status pair_build(struct build *b)
         return build_fail(b, PEN_ERR_SHAPE, "inputs do not broadcast to the output");
     }
     q->adds = b->n->op == OP_QLinearAdd;
+    q->fixed_point = q->adds && node_int(b->n, ATTR_fixed_point, 0) != 0;
     q->dtype = build_in(b, 0)->dtype;
     b->step->state = q;
     b->step->run = pair_run;

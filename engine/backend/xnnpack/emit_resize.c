@@ -24,6 +24,9 @@ enum mode { NEAREST, LINEAR, CUBIC };
 
 static bool resize_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
+    if (node_int(n, ATTR_fixed_point, 0) != 0) {
+        return emit_qresize.supports(g, n, ret_reason);
+    }
     const struct value *x = node_in(g, n, 0), *scales = node_in(g, n, 2), *sizes = node_in(g, n, 3);
     if (!dtype_is(x, PEN_DTYPE_F32)) {
         return refuse(ret_reason, "only f32");
@@ -214,6 +217,9 @@ static bool factor_of(const struct build *b, int32_t d, int64_t in, double *ret_
 
 static enum pen_status resize_build(struct build *b)
 {
+    if (node_int(b->n, ATTR_fixed_point, 0) != 0) {
+        return emit_qresize.build(b);
+    }
     const struct shape *x = &build_in(b, 0)->shape, *y = &build_out(b, 0)->shape;
     struct resize *q = build_alloc(b, sizeof *q);
     if (q == NULL || x->rank != y->rank) {

@@ -1,16 +1,23 @@
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 
 /*
- * LSTM and GRU with constant weights and their own activations. The inputs of all steps go through one matrix product; then step by step the hidden state
+ * LSTM and GRU with constant weights, peepholes, clipping and the usual activations. The inputs of all steps go through one matrix product; then step by step the hidden state
  * goes through another that adds to it, and the cell follows. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
  */
 #define DIRECTIONS_MAX 2
 #define TEAM_MACS      1000000 /* a smaller product is done before threads wake up */
+
+/* An activation by its name: what the loop of own.h is called with. */
+struct gate_act {
+    enum unary_fn fn;
+    float a, b;
+};
 
 /* Offsets into one packed block, for each direction. */
 struct packed_rnn {
@@ -25,6 +32,8 @@ struct rnn {
     bool gru, reset_after; /* linear_before_reset */
     int direction;         /* 0 forward, 1 reverse, 2 both */
     size_t steps, batch;
+    struct gate_act act[DIRECTIONS_MAX][3]; /* LSTM: gates, candidate, cell's way out; GRU: gates, candidate */
+    float clip, cell_clip;                  /* 0 = none */
     struct dense input, hidden, last;
     size_t gates_at, state_at, cell_at, part_at; /* offsets into scratch */
 };
@@ -34,19 +43,39 @@ static size_t directions_of(const struct node *n)
     return node_text_is(n, ATTR_direction, "bidirectional", false) ? 2 : 1;
 }
 
-static bool own_activations(const struct node *n)
+/* alpha and beta are the operator's own where the node names none. False for an activation there is no loop for. */
+static bool act_find(const struct string_view *name, struct gate_act *ret)
 {
-    static const char *const names[2][3] = {{"Sigmoid", "Tanh", "Tanh"}, {"Sigmoid", "Tanh", NULL}};
-    const struct attr *a = node_attr(n, ATTR_activations);
-    size_t each = n->op == OP_LSTM ? 3 : 2;
-    if (a != NULL && a->count != each * directions_of(n)) {
-        return false;
+    static const struct {
+        const char *name;
+        struct gate_act act;
+    } acts[] = {{"Sigmoid", {UNARY_SIGMOID, 0, 0}},     {"HardSigmoid", {UNARY_HARDSIGMOID, 0.2f, 0.5f}},
+                {"Tanh", {UNARY_TANH, 0, 0}},           {"Relu", {UNARY_RELU, 0, 0}},
+                {"LeakyRelu", {UNARY_LEAKY, 0.01f, 0}}, {"Elu", {UNARY_ELU, 1, 0}},
+                {"Softsign", {UNARY_SOFTSIGN, 0, 0}},   {"Softplus", {UNARY_SOFTPLUS, 0, 0}}};
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        if (strlen(acts[i].name) == name->bytes && strncasecmp(acts[i].name, name->text, name->bytes) == 0) {
+            *ret = acts[i].act;
+            return true;
+        }
     }
-    for (uint32_t i = 0; a != NULL && i < a->count; i++) {
-        const char *want = names[n->op == OP_GRU][i % each];
-        if (a->texts[i].bytes != strlen(want) || memcmp(a->texts[i].text, want, strlen(want)) != 0) {
+    return false;
+}
+
+static bool acts_read(const struct node *n, struct gate_act act[DIRECTIONS_MAX][3])
+{
+    static const struct string_view sigmoid = {"Sigmoid", 7}, tangent = {"Tanh", 4};
+    const struct attr *given = node_attr(n, ATTR_activations), *alpha = node_attr(n, ATTR_activation_alpha),
+                      *beta = node_attr(n, ATTR_activation_beta);
+    uint32_t each = n->op == OP_LSTM ? 3 : 2, count = each * (uint32_t)directions_of(n);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct string_view *name = i % each == 0 ? &sigmoid : &tangent;
+        struct gate_act *a = &act[i / each][i % each];
+        if (!act_find(given != NULL && i < given->count ? &given->texts[i] : name, a)) {
             return false;
         }
+        a->a = alpha != NULL && i < alpha->count ? alpha->floats[i] : a->a;
+        a->b = beta != NULL && i < beta->count ? beta->floats[i] : a->b;
     }
     return true;
 }
@@ -59,15 +88,15 @@ static bool rnn_supports(const struct graph *g, const struct node *n, const char
     if (!in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
         return refuse(ret_reason, "weights are not constant");
     }
-    bool plain = node_attr(n, ATTR_clip) == NULL && node_attr(n, ATTR_cell_clip) == NULL &&
-                 node_int(n, ATTR_input_forget, 0) == 0 && node_int(n, ATTR_layout, 0) == 0 && node_in(g, n, 7) == NULL;
+    bool plain = node_int(n, ATTR_input_forget, 0) == 0 && node_int(n, ATTR_layout, 0) == 0;
+    struct gate_act act[DIRECTIONS_MAX][3];
     const struct shape *w = &node_in(g, n, 1)->shape, *r = &node_in(g, n, 2)->shape;
     int64_t gates = n->op == OP_LSTM ? 4 : 3;
     bool fits = w->rank == 3 && r->rank == 3 && w->dim[0] == (int64_t)directions_of(n) && r->dim[0] == w->dim[0] &&
                 r->dim[1] == w->dim[1] && r->dim[1] == gates * r->dim[2] && shape_elements(w) > 0 &&
                 shape_elements(r) > 0;
-    return (plain && fits && own_activations(n)) ||
-           refuse(ret_reason, "peepholes, clipping, batch first or other activations");
+    return (plain && fits && acts_read(n, act)) ||
+           refuse(ret_reason, "coupled gates, batch first or a rare activation");
 }
 
 static uint8_t *piece_add(uint8_t *base, size_t *at, size_t k, size_t n, size_t *ret_at)
@@ -146,19 +175,52 @@ static const struct dense_weights *weights_at(const struct rnn *q, size_t at)
     return (const void *)((const uint8_t *)q->p + at);
 }
 
-/* Gates of one step [batch, 4 h], already summed; c and h [batch, h] are replaced. */
-static void lstm_cell(const struct rnn *q, float *gates, float *c, float *h, float *part)
+static void activate(const struct rnn *q, const struct gate_act *act, float *x, size_t n)
+{
+    if (q->clip > 0.0f) {
+        isa_own()->unary(UNARY_CLAMP, x, x, n, -q->clip, q->clip);
+    }
+    isa_own()->unary(act->fn, x, x, n, act->a, act->b);
+}
+
+/* gate += p * c */
+static void peep(const float *p, const float *c, float *gate, float *part, size_t n)
+{
+    if (p != NULL) {
+        isa_own()->binary(BINARY_MUL, p, 1, c, 1, part, n);
+        isa_own()->binary(BINARY_ADD, gate, 1, part, 1, gate, n);
+    }
+}
+
+/* Gates of one step [batch, 4 h], already summed; c and h [batch, h] are replaced. p: peepholes i, o, f [3 h] or NULL. */
+static void lstm_cell(const struct rnn *q, const struct gate_act *act, const float *p, float *gates, float *c_all,
+                      float *h, float *part)
 {
     const struct own *own = isa_own();
     size_t n = q->p->hidden;
     for (size_t b = 0; b < q->batch; b++) {
-        float *i = gates + b * 4 * n, *o = i + n, *f = o + n, *g = f + n;
-        own->unary(UNARY_SIGMOID, i, i, 3 * n, 0.0f, 0.0f);
-        own->unary(UNARY_TANH, g, g, n, 0.0f, 0.0f);
-        own->binary(BINARY_MUL, f, 1, c + b * n, 1, f, n);
+        float *i = gates + b * 4 * n, *o = i + n, *f = o + n, *g = f + n, *c = c_all + b * n;
+        peep(p, c, i, part, n);
+        peep(p != NULL ? p + 2 * n : NULL, c, f, part, n);
+        if (p == NULL) {
+            activate(q, &act[0], i, 3 * n);
+        } else {
+            activate(q, &act[0], i, n);
+            activate(q, &act[0], f, n);
+        }
+        activate(q, &act[1], g, n);
+        own->binary(BINARY_MUL, f, 1, c, 1, f, n);
         own->binary(BINARY_MUL, i, 1, g, 1, i, n);
-        own->binary(BINARY_ADD, f, 1, i, 1, c + b * n, n);
-        own->unary(UNARY_TANH, c + b * n, part, n, 0.0f, 0.0f);
+        own->binary(BINARY_ADD, f, 1, i, 1, c, n);
+        if (q->cell_clip > 0.0f) {
+            own->unary(UNARY_CLAMP, c, c, n, -q->cell_clip, q->cell_clip);
+        }
+        if (p != NULL) { /* the way out sees the new cell */
+            peep(p + n, c, o, part, n);
+            activate(q, &act[0], o, n);
+        }
+        memcpy(part, c, n * sizeof *part);
+        activate(q, &act[2], part, n);
         own->binary(BINARY_MUL, o, 1, part, 1, h + b * n, n);
     }
 }
@@ -185,7 +247,7 @@ static void gru_cell(const struct step *s, const struct rnn *q, size_t d, float 
     product(s, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates, gates, r);
     for (size_t b = 0; b < q->batch; b++) {
         float *z = gates + b * 3 * n;
-        own->unary(UNARY_SIGMOID, z, z, 2 * n, 0.0f, 0.0f);
+        activate(q, &q->act[d][0], z, 2 * n);
         own->binary(BINARY_MUL, z + n, 1, h + b * n, 1, reset + b * n, n);
     }
     product(s, &q->last, weights_at(q, q->p->last_at[d]), q->reset_after ? h : reset, NULL, candidate, r);
@@ -195,7 +257,7 @@ static void gru_cell(const struct step *s, const struct rnn *q, size_t d, float 
             own->binary(BINARY_MUL, c, 1, from + n, 1, c, n);
         }
         own->binary(BINARY_ADD, c, 1, from + 2 * n, 1, c, n);
-        own->unary(UNARY_TANH, c, c, n, 0.0f, 0.0f);
+        activate(q, &q->act[d][1], c, n);
     }
     gru_blend(q, gates, candidate, h);
 }
@@ -223,6 +285,8 @@ static void direction_run(const struct step *s, size_t d, size_t directions, str
     size_t count = q->batch * q->p->hidden, row = q->batch * q->p->gates * q->p->hidden;
     float *gates = scratch_at(s, q->gates_at), *h = scratch_at(s, q->state_at), *c = scratch_at(s, q->cell_at),
           *part = scratch_at(s, q->part_at);
+    const float *peepholes =
+        !q->gru && s->n->in_count > 7 && s->in[7] != NULL ? (const float *)s->in[7] + d * 3 * q->p->hidden : NULL;
     bool backwards = q->direction == 1 || d == 1;
     state_start(s, 5, d, count, h);
     if (!q->gru) {
@@ -235,7 +299,7 @@ static void direction_run(const struct step *s, size_t d, size_t directions, str
             gru_cell(s, q, d, gates + t * row, h, part, r);
         } else {
             product(s, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates + t * row, gates + t * row, r);
-            lstm_cell(q, gates + t * row, c, h, part);
+            lstm_cell(q, q->act[d], peepholes, gates + t * row, c, h, part);
         }
         if (s->n->out_count > 0 && s->out[0] != NULL) {
             memcpy((float *)s->out[0] + (t * directions + d) * count, h, count * sizeof *h);
@@ -270,7 +334,8 @@ static bool outputs_fit(const struct build *b, const struct rnn *q, size_t direc
             return false;
         }
     }
-    return true;
+    const struct fact *peepholes = !q->gru ? build_in(b, 7) : NULL;
+    return peepholes == NULL || shape_elements(&peepholes->shape) == (int64_t)(directions * 3 * q->p->hidden);
 }
 
 static size_t piece(size_t *at, size_t floats)
@@ -290,6 +355,9 @@ static enum pen_status rnn_build(struct build *b)
     q->p = b->packed;
     q->gru = b->n->op == OP_GRU;
     q->reset_after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
+    q->clip = node_float(b->n, ATTR_clip, 0.0f);
+    q->cell_clip = node_float(b->n, ATTR_cell_clip, 0.0f);
+    acts_read(b->n, q->act); /* supports has seen that it can */
     q->direction = node_text_is(b->n, ATTR_direction, "reverse", false) ? 1 : 0;
     if (x->rank != 3 || q->p == NULL || x->dim[2] != (int64_t)q->p->inputs) {
         return build_fail(b, PEN_ERR_SHAPE, "the input does not fit the weights");

@@ -94,6 +94,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Split] = &emit_move,
     [OP_Slice] = &emit_slice,
     [OP_Gather] = &emit_gather,
+    [OP_GatherND] = &emit_gather_nd,
     [OP_GatherElements] = &emit_elements,
 
     [OP_Attention] = &emit_attention,

@@ -21,12 +21,14 @@ extern const struct emitter emit_reduce;     /* Reduce*, Global*Pool */
 extern const struct emitter emit_move;       /* Transpose, Concat, Split ...: boxes copied */
 extern const struct emitter emit_slice;      /* Slice */
 extern const struct emitter emit_gather;     /* Gather */
+extern const struct emitter emit_gather_nd;  /* GatherND */
 extern const struct emitter emit_number;     /* comparisons, logic, Where */
 extern const struct emitter emit_cast;       /* Cast, CastLike */
 extern const struct emitter emit_norm;       /* LayerNormalization, BatchNormalization ... */
 extern const struct emitter emit_batch_norm; /* BatchNormalization */
 extern const struct emitter emit_pad;        /* Pad */
 extern const struct emitter emit_resize;     /* Resize */
+extern const struct emitter emit_qresize;    /* Resize of bytes in fixed point */
 extern const struct emitter emit_lrn;        /* LRN */
 extern const struct emitter emit_rnn;        /* LSTM, GRU */
 extern const struct emitter emit_arg;        /* ArgMax, ArgMin */

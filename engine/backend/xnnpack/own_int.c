@@ -129,6 +129,47 @@ static void dequantise(const uint8_t *x, uint8_t flip, int32_t zero, float scale
     }
 }
 
+static inline __attribute__((always_inline)) void fixed_add_loop(const struct fixed_add *f, const uint8_t *x1,
+                                                                 size_t step1, const uint8_t *x2, size_t step2,
+                                                                 uint8_t *y, size_t n)
+{
+    uint32_t m1 = (uint32_t)f->m[0], m2 = (uint32_t)f->m[1], bias = (uint32_t)f->bias;
+    int32_t zero = f->zero, low = f->low, high = f->high;
+    int shift = f->shift;
+    uint8_t flip = f->flip;
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        uint32_t sum = (uint32_t)(uint8_t)(x1[j * step1] ^ flip) * m1 + (uint32_t)(uint8_t)(x2[j * step2] ^ flip) * m2;
+        int32_t v = ((int32_t)(sum + bias) >> shift) + zero;
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        y[j] = (uint8_t)v;
+    }
+}
+
+static void fixed_add(const struct fixed_add *f, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
+                      uint8_t *y, size_t n)
+{
+    if (step1 == 1 && step2 == 1) {
+        fixed_add_loop(f, x1, 1, x2, 1, y, n);
+    } else {
+        fixed_add_loop(f, x1, step1, x2, step2, y, n);
+    }
+}
+
+/* Signed bytes are moved up by 128, which the weights carry through exactly. */
+static void bilinear(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y, size_t n)
+{
+    const uint8_t *tl = corners[0], *tr = corners[1], *bl = corners[2], *br = corners[3];
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        int32_t p = (uint8_t)(tl[j] ^ flip), q = (uint8_t)(tr[j] ^ flip);
+        int32_t r = (uint8_t)(bl[j] ^ flip), s = (uint8_t)(br[j] ^ flip);
+        int32_t top = p * 2048 + (q - p) * right, low = r * 2048 + (s - r) * right;
+        y[j] = (uint8_t)(((top * 2048 + (low - top) * bottom + (1 << 21)) >> 22) ^ flip);
+    }
+}
+
 const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES, .run = product},
                                      .requantise = requantise,
                                      .add = add,
@@ -136,4 +177,6 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .pool_max = pool_max,
                                      .widen = widen,
                                      .quantise = quantise,
+                                     .fixed_add = fixed_add,
+                                     .bilinear = bilinear,
                                      .dequantise = dequantise};

@@ -30,6 +30,16 @@ struct requantise {
     float low, high; /* of the rounded product: the type's limits less zero */
 };
 
+/*
+ * Sums in TFLite's fixed point: y = saturate(((x1 ^ flip) * m1 + (x2 ^ flip) * m2 + bias >> shift) + zero). shift is 1 to 30 and the sum stays within 32 bits,
+ * though its parts may wrap.
+ */
+struct fixed_add {
+    int32_t m[2], bias, zero, low, high; /* low, high: of the result, as stored bytes have it before the flip back */
+    int shift;
+    uint8_t flip;
+};
+
 struct own_int {
     struct int_product product;
     void (*requantise)(const int32_t *sum, const struct requantise *q, uint8_t *y, size_t n);
@@ -41,6 +51,12 @@ struct own_int {
     void (*pool_max)(const uint8_t *const *taps, size_t count, uint8_t flip, uint8_t *y, size_t n);
     void (*widen)(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size_t n); /* (x ^ flip) - zero */
     void (*quantise)(const float *x, float scale, float low, float high, int32_t zero, uint8_t *y, size_t n);
+    /* Steps are 0 or 1. y may be x1 or x2. */
+    void (*fixed_add)(const struct fixed_add *f, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
+                      uint8_t *y, size_t n);
+    /* From top left, top right, bottom left, bottom right; weights of the right and the bottom, of 2048; rounds half up. */
+    void (*bilinear)(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y,
+                     size_t n);
     void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
 };
 

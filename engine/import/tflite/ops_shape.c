@@ -416,11 +416,17 @@ void lower_batch_to_space(struct call *c)
 /* On the integers themselves, halves upwards, as the runtime's fixed-point kernel rounds: the mean of integers needs no scale. */
 static uint32_t resize_integers(struct call *c, bool corners, bool half)
 {
+    enum pen_dtype dtype = lite_tensor(c, 0)->dtype;
+    bool bytes = (dtype == PEN_DTYPE_I8 || dtype == PEN_DTYPE_U8) && lite_tensor(c, 0)->shape.rank == 4;
     struct build *b = c->b;
+    if (bytes) {
+        uint32_t y = tf_resize(b, lite_in(c, 0), lite_in(c, 1), false, corners, half);
+        build_int(b, ATTR_fixed_point, 1);
+        return y;
+    }
     uint32_t x = build_cast(b, lite_in(c, 0), PEN_DTYPE_F32);
     uint32_t y = tf_resize(b, x, lite_in(c, 1), false, corners, half);
-    return build_cast(b, build_1(b, OP_Floor, build_2(b, OP_Add, y, build_f32_scalar(b, 0.5f))),
-                      lite_tensor(c, 0)->dtype);
+    return build_cast(b, build_1(b, OP_Floor, build_2(b, OP_Add, y, build_f32_scalar(b, 0.5f))), dtype);
 }
 
 void lower_resize(struct call *c)

@@ -196,6 +196,15 @@ void cross_text(struct cross *c, enum attr_key key, const char *text)
     attr_add(c, &(struct attr){.key = key, .type = ATTR_TEXT, .text = {text, strlen(text)}});
 }
 
+void cross_texts(struct cross *c, enum attr_key key, uint32_t count, const char *const *texts)
+{
+    struct string_view *copy = block_alloc(&c->memory, count * sizeof *copy);
+    for (uint32_t i = 0; i < count; i++) {
+        copy[i] = (struct string_view){texts[i], strlen(texts[i])};
+    }
+    attr_add(c, &(struct attr){.key = key, .type = ATTR_TEXTS, .count = count, .texts = copy});
+}
+
 /* The reference's answer gives the outputs' types and shapes. */
 static void reference_run(struct cross *c, struct rt_value *out)
 {

@@ -28,6 +28,7 @@ void cross_int(struct cross *c, enum attr_key key, int64_t value);
 void cross_float(struct cross *c, enum attr_key key, float value);
 void cross_ints(struct cross *c, enum attr_key key, uint32_t count, const int64_t *items);
 void cross_text(struct cross *c, enum attr_key key, const char *text);
+void cross_texts(struct cross *c, enum attr_key key, uint32_t count, const char *const *texts); /* literals */
 void cross_check(struct cross *c);
 /* supports() says no with a phrase. Frees. */
 void cross_refused(struct cross *c);

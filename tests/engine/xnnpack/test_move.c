@@ -192,3 +192,22 @@ Test(xnnpack_move, gather_elements)
         }
     }
 }
+
+Test(xnnpack_move, pieces_by_tuples_of_indices)
+{
+    const int64_t points[] = {0, 1, 2, 3, -1, 4, 3, -5, 0, 2, 2, 2};
+    const int32_t narrow[] = {0, 1, 2, 3, -1, 4, 3, -5, 0, 2, 2, 2};
+    for (int i = 0; i < 6; i++) {
+        struct cross *c = cross_new(OP_GatherND);
+        cross_input(c, i & 1 ? PEN_DTYPE_U8 : PEN_DTYPE_F32, 4, (int64_t[]){4, 5, 6, 3}, false);
+        if (i < 3) {
+            cross_data(c, PEN_DTYPE_I64, 2, (int64_t[]){i == 0 ? 5 : 4, i + 1}, points, i == 1);
+        } else if (i < 5) {
+            cross_data(c, PEN_DTYPE_I32, 3, (int64_t[]){2, 3, 2}, narrow, false);
+        } else {
+            cross_data(c, PEN_DTYPE_I64, 3, (int64_t[]){4, 3, 1}, points, false);
+            cross_int(c, ATTR_batch_dims, 1);
+        }
+        cross_check(c);
+    }
+}

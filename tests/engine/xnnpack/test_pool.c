@@ -70,3 +70,21 @@ Test(xnnpack_pool, global_in_both_layouts)
         cross_check(c);
     }
 }
+
+/* More taps than one list holds: parts of the window are joined. */
+Test(xnnpack_pool, windows_of_thousands)
+{
+    static const struct row large[] = {{64, 64, 3, 64, 1, 1, 0, 0, 0, 0},
+                                       {50, 45, 300, 40, 5, 1, 7, 7, 0, 0},
+                                       {50, 45, 20, 40, 5, 1, 7, 7, 0, 1},
+                                       {70, 71, 5, 33, 9, 2, 3, 4, 1, 0}};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        check(OP_AveragePool, &large[i], ACT_NONE);
+        check(OP_MaxPool, &large[i], ACT_CLAMP);
+    }
+    struct cross *c = cross_new(OP_MaxPool);
+    cross_input(c, PEN_DTYPE_I8, 4, (int64_t[]){1, 40, 41, 270}, false);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){39, 38});
+    cross_check(c);
+}

@@ -263,3 +263,62 @@ Test(xnnpack_quantised, means)
         cross_check(c);
     }
 }
+
+/* A scalar of this value. */
+static void number(struct cross *c, float value)
+{
+    cross_data(c, F32, 0, NULL, &value, true);
+}
+
+/* TFLite's sums: factors around one, far below, of either sign, and so small that the shift leaves nothing. */
+Test(xnnpack_quantised, sums_in_fixed_point)
+{
+    static const float scales[][3] = {{0.02f, 0.03f, 0.04f},  {0.5f, 0.001f, 0.3f}, {0.02f, -0.02f, 0.04f},
+                                      {-0.7f, -0.9f, 0.011f}, {1e-6f, 1e-7f, 1.0f}, {3e-10f, 1e-11f, 2.0f},
+                                      {1e-12f, 0.0f, 4.0f},   {9.0f, 8.0f, 0.05f},  {1e9f, 1.0f, 1e-9f}};
+    for (size_t i = 0; i < 4 * sizeof scales / sizeof *scales; i++) {
+        const float *f = scales[i / 4];
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = cross_new(OP_QLinearAdd);
+        cross_input(c, dtype, 3, (int64_t[]){3, i & 2 ? 1 : 20, 77}, false);
+        number(c, f[0]);
+        zero(c, dtype, 1, true);
+        cross_input(c, dtype, 3, i & 2 ? (int64_t[]){3, 20, 1} : (int64_t[]){3, 20, 77}, false);
+        number(c, f[1]);
+        zero(c, dtype, 1, true);
+        number(c, f[2]);
+        zero(c, dtype, 1, true);
+        cross_int(c, ATTR_fixed_point, 1);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, resizing_in_fixed_point)
+{
+    static const char *const modes[] = {"half_pixel", "align_corners", "asymmetric"};
+    static const int64_t sizes[][2] = {{12, 14}, {5, 3}, {1, 1}, {23, 7}, {6, 40}};
+    for (size_t i = 0; i < 30; i++) {
+        struct cross *c = cross_new(OP_Resize);
+        cross_input(c, i & 1 ? U8 : I8, 4, (int64_t[]){2, 6, 7, i % 4 == 0 ? 3 : 65}, false);
+        cross_omit(c);
+        cross_omit(c);
+        cross_i64(c, 2, sizes[i % 5]);
+        cross_ints(c, ATTR_axes, 2, (int64_t[]){1, 2});
+        cross_text(c, ATTR_mode, "linear");
+        cross_text(c, ATTR_coordinate_transformation_mode, modes[i % 3]);
+        cross_int(c, ATTR_fixed_point, 1);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, largest_and_smallest_of_an_axis_of_bytes)
+{
+    for (int64_t i = 0; i < 24; i++) {
+        struct cross *c = cross_new(i % 2 ? OP_ArgMin : OP_ArgMax);
+        cross_input(c, i & 4 ? U8 : I8, 3, (int64_t[]){5, i % 3 == 0 ? 60 : 700, 3},
+                    false); /* 700: equals are certain */
+        cross_int(c, ATTR_axis, i % 3);
+        cross_int(c, ATTR_select_last_index, i & 2);
+        cross_check(c);
+    }
+}

@@ -60,3 +60,57 @@ Test(xnnpack_rnn, lengths_of_sequences_are_refused)
     cross_int(c, ATTR_hidden_size, 5);
     cross_refused(c);
 }
+
+struct form {
+    enum op op;
+    const char *acts[6]; /* of both directions; NULL = the operator's own */
+    float clip, cell_clip;
+    bool peepholes;
+};
+
+/* Values large enough that clips and the flat ends of the hard functions matter. */
+static void check_form(const struct form *f)
+{
+    int64_t gates = f->op == OP_LSTM ? 4 : 3, hidden = 19, batch = 2, steps = 4;
+    uint32_t acts = f->op == OP_LSTM ? 6 : 4;
+    struct cross *c = cross_new(f->op);
+    cross_input(c, F32, 3, (int64_t[]){steps, batch, 7}, false);
+    cross_input(c, F32, 3, (int64_t[]){2, gates * hidden, 7}, true);
+    cross_input(c, F32, 3, (int64_t[]){2, gates * hidden, hidden}, true);
+    cross_input(c, F32, 2, (int64_t[]){2, 2 * gates * hidden}, true);
+    if (f->peepholes) {
+        cross_omit(c);
+        cross_omit(c);
+        cross_input(c, F32, 3, (int64_t[]){2, batch, hidden}, false);
+        cross_input(c, F32, 2, (int64_t[]){2, 3 * hidden}, true);
+    }
+    cross_outputs(c, f->op == OP_LSTM ? 3 : 2);
+    cross_int(c, ATTR_hidden_size, hidden);
+    cross_text(c, ATTR_direction, "bidirectional");
+    if (f->acts[0] != NULL) {
+        cross_texts(c, ATTR_activations, acts, f->acts);
+    }
+    if (f->clip > 0) {
+        cross_float(c, ATTR_clip, f->clip);
+    }
+    if (f->cell_clip > 0) {
+        cross_float(c, ATTR_cell_clip, f->cell_clip);
+    }
+    cross_check(c);
+}
+
+Test(xnnpack_rnn, activations_clips_and_peepholes)
+{
+    static const struct form forms[] = {
+        {OP_LSTM, {NULL}, 0, 0.3f, false},
+        {OP_LSTM, {NULL}, 0.7f, 0, false},
+        {OP_LSTM, {NULL}, 0, 0, true},
+        {OP_LSTM, {"HardSigmoid", "Tanh", "Tanh", "HardSigmoid", "Tanh", "Tanh"}, 0, 0, false},
+        {OP_LSTM, {"HardSigmoid", "Relu", "Softsign", "Sigmoid", "LeakyRelu", "Elu"}, 0.9f, 0.5f, true},
+        {OP_GRU, {"HardSigmoid", "Tanh", "Sigmoid", "Relu"}, 0, 0, false},
+        {OP_GRU, {NULL}, 0.4f, 0, false},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        check_form(&forms[i]);
+    }
+}
