@@ -179,21 +179,43 @@ static enum pen_status known_make(struct exec *e)
     return PEN_OK;
 }
 
-/* Binds once to memory that stands in for the boundary, so that a later bind with the same shapes allocates nothing. */
+/* Bytes of the largest boundary value. */
+static size_t boundary_bytes(const struct exec *e)
+{
+    const struct partition *part = &e->plan->part;
+    size_t most = 0;
+    for (uint32_t i = 0; i < part->in_count + part->out_count; i++) {
+        const struct fact *f = &e->env->facts[i < part->in_count ? part->in[i] : part->out[i - part->in_count]];
+        size_t bytes = 0;
+        if (shape_bytes(&f->shape, f->dtype, 0, &bytes) == PEN_OK && bytes > most) {
+            most = bytes;
+        }
+    }
+    return most;
+}
+
+/*
+ * Binds once to memory that stands in for the boundary, so that a later bind with the same shapes allocates nothing. It is as large as what it stands in for:
+ * XNNPACK keeps the addresses of all pixels, moves them by a difference at later binds, and tells padding by the address of its block of zeros; addresses
+ * beyond the stand-in could be those of the zeros, and such pixels would stay zeros.
+ */
 static enum pen_status bind_first(struct exec *e, struct pen_error *reterr)
 {
     struct run r = {.error = reterr};
     size_t count = (size_t)e->plan->part.in_count + e->plan->part.out_count;
-    enum pen_status status = pool_take(e->plan->backend, &r.team);
+    void *stand_in = malloc(boundary_bytes(e) + LIFETIME_PAD);
+    enum pen_status status = stand_in != NULL ? pool_take(e->plan->backend, &r.team) : PEN_ERR_NO_MEMORY;
     if (status != PEN_OK) {
+        free(stand_in);
         return pen_error_set(reterr, status, "xnnpack: no memory for a pool of %u threads",
                              e->plan->backend->config.threads);
     }
     for (size_t i = 0; i < count; i++) {
-        e->boundary[i] = e->scratch;
+        e->boundary[i] = stand_in;
     }
     status = bind_all(e, e->boundary, &r);
     pool_put(e->plan->backend, r.team);
+    free(stand_in); /* never read; only its addresses count */
     return status;
 }
 
