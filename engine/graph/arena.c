@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/block.h"
+
 #define CHUNK_BYTES (64u * 1024)
 #define BIG_BYTES   (16u * 1024) /* larger ones get a chunk of their own */
 #define ALIGN       64u
@@ -18,6 +20,9 @@ struct graph_arena {
     uint64_t limit, total;
     struct chunk *small; /* being filled */
     struct chunk *big;
+    struct block *blocks; /* of constants; sorted by address when `sorted` */
+    size_t block_count, block_room;
+    bool sorted;
 };
 
 struct graph_arena *arena_new(uint64_t limit)
@@ -43,6 +48,9 @@ void arena_free(struct graph_arena *arena)
         return;
     chunks_free(arena->small);
     chunks_free(arena->big);
+    for (size_t i = 0; i < arena->block_count; i++)
+        block_unmap(&arena->blocks[i]);
+    free(arena->blocks);
     free(arena);
 }
 
@@ -85,9 +93,14 @@ static void *alloc_small(struct graph_arena *arena, size_t bytes, size_t align)
     return chunk->base + start;
 }
 
+static bool within_limit(const struct graph_arena *arena, size_t bytes)
+{
+    return bytes <= SIZE_MAX / 2 && arena->total + bytes <= arena->limit;
+}
+
 void *arena_alloc(struct graph_arena *arena, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 2 || arena->total + bytes > arena->limit)
+    if (!within_limit(arena, bytes))
         return NULL;
     size_t room = bytes >= ALIGN ? bytes + PAD : bytes + 1;
     void *memory = room > BIG_BYTES ? alloc_big(arena, room) : alloc_small(arena, room, bytes >= ALIGN ? ALIGN : 16);
@@ -107,10 +120,101 @@ static bool chunks_own(const struct chunk *chunk, uintptr_t at)
 
 bool arena_owns(const struct graph_arena *arena, const void *memory)
 {
+    for (size_t i = 0; i < arena->block_count; i++) {
+        if (block_holds(&arena->blocks[i], memory))
+            return true;
+    }
     return chunks_own(arena->small, (uintptr_t)memory) || chunks_own(arena->big, (uintptr_t)memory);
 }
 
 uint64_t arena_bytes(const struct graph_arena *arena)
 {
     return arena->total;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------------ */
+
+void *arena_alloc_data(struct graph_arena *arena, size_t bytes)
+{
+    if (bytes + PAD <= BIG_BYTES || !within_limit(arena, bytes))
+        return arena_alloc(arena, bytes);
+    if (arena->block_count == arena->block_room) {
+        size_t room = arena->block_room ? arena->block_room * 2 : 16;
+        struct block *bigger = realloc(arena->blocks, room * sizeof *bigger);
+        if (!bigger)
+            return NULL;
+        arena->blocks = bigger;
+        arena->block_room = room;
+    }
+    struct block *block = &arena->blocks[arena->block_count];
+    if (!block_map(block, bytes, PAD))
+        return NULL;
+    arena->block_count++;
+    arena->sorted = false;
+    arena->total += bytes;
+    return block->base;
+}
+
+size_t arena_block_count(const struct graph_arena *arena)
+{
+    return arena->block_count;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct block *x = a, *y = b;
+    return (uintptr_t)x->base < (uintptr_t)y->base ? -1 : (uintptr_t)x->base > (uintptr_t)y->base;
+}
+
+size_t arena_block_find(struct graph_arena *arena, const void *memory)
+{
+    if (!arena->sorted && arena->block_count > 0)
+        qsort(arena->blocks, arena->block_count, sizeof *arena->blocks, by_address);
+    arena->sorted = true;
+    size_t first = 0, end = arena->block_count; /* blocks before `first` begin at or before memory */
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if ((uintptr_t)arena->blocks[middle].base <= (uintptr_t)memory)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first > 0 && block_holds(&arena->blocks[first - 1], memory) ? first - 1 : ARENA_NO_BLOCK;
+}
+
+void arena_blocks_keep(struct graph_arena *arena, const bool *keep)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < arena->block_count; i++) {
+        struct block *b = &arena->blocks[i];
+        if (keep[i]) {
+            arena->blocks[kept++] = *b;
+            continue;
+        }
+        arena->total -= b->sealed ? 0 : b->bytes;
+        block_unmap(b);
+    }
+    arena->block_count = kept;
+}
+
+bool arena_block_seal(struct graph_arena *arena, size_t block)
+{
+    struct block *b = &arena->blocks[block];
+    bool was = b->sealed, done = was || block_seal(b);
+    if (done && !was)
+        arena->total -= b->bytes;
+    return done;
+}
+
+bool arena_block_sealed(const struct graph_arena *arena, size_t block)
+{
+    return arena->blocks[block].sealed;
+}
+
+bool arena_block_unseal(struct graph_arena *arena, size_t block)
+{
+    struct block *b = &arena->blocks[block];
+    if (b->sealed && block_unseal(b))
+        arena->total += b->bytes;
+    return !b->sealed;
 }

@@ -36,17 +36,28 @@ static int64_t out_channels(const struct node *n, const struct shape *w)
     return w->dim[1] * node_int(n, ATTR_group, 1);
 }
 
-static int64_t channel_of(const struct node *n, const struct shape *w, int64_t index)
+/* to = from * mul[output channel]: weights lie in runs of one channel, or channel by channel in the rows of a Gemm. */
+static void scale_by_channel(const struct node *n, const struct shape *w, const float *mul, const float *from,
+                             float *to)
 {
-    int64_t per_first = 1;
-    for (int32_t i = 1; i < w->rank; i++)
-        per_first *= w->dim[i];
-    if (n->op == OP_Conv)
-        return index / per_first;
-    if (n->op == OP_Gemm)
-        return node_int(n, ATTR_transB, 0) ? index / w->dim[1] : index % w->dim[1];
-    int64_t group = node_int(n, ATTR_group, 1), in = index / per_first, each = w->dim[0] / group;
-    return in / each * w->dim[1] + index % per_first / (per_first / w->dim[1]);
+    int64_t group = node_int(n, ATTR_group, 1), run = 1, runs = w->dim[0];
+    bool rows = n->op == OP_Gemm && !node_int(n, ATTR_transB, 0), transposed = n->op == OP_ConvTranspose;
+    for (int32_t i = transposed ? 2 : 1; i < w->rank; i++)
+        run *= w->dim[i];
+    for (int64_t r = 0; rows && r < runs; r++) {
+        for (int64_t c = 0; c < run; c++)
+            to[r * run + c] = from[r * run + c] * mul[c];
+    }
+    if (rows)
+        return;
+    if (transposed) /* [in, out / group, k...] */
+        runs *= w->dim[1];
+    for (int64_t r = 0; r < runs; r++) {
+        int64_t in = transposed ? r / w->dim[1] : 0;
+        float factor = mul[transposed ? in / (w->dim[0] / group) * w->dim[1] + r % w->dim[1] : r];
+        for (int64_t i = 0; i < run; i++)
+            to[r * run + i] = from[r * run + i] * factor;
+    }
 }
 
 static enum pen_status scale_weights(struct rewrite *r, uint32_t node, const struct affine *a)
@@ -57,12 +68,11 @@ static enum pen_status scale_weights(struct rewrite *r, uint32_t node, const str
     int64_t count = shape_elements(&w->shape);
     const float *from = w->data;
     struct shape shape = w->shape;
-    float *to = graph_alloc(g, w->bytes);
+    float *to = graph_alloc_data(g, w->bytes);
     uint32_t id;
     if (!to)
         return PEN_ERR_NO_MEMORY;
-    for (int64_t i = 0; i < count; i++)
-        to[i] = from[i] * a->mul[channel_of(n, &shape, i)];
+    scale_by_channel(n, &shape, a->mul, from, to);
     g->folded_bytes += w->bytes;
     enum pen_status status = graph_constant(g, NULL, PEN_DTYPE_F32, &shape, to, (size_t)count * sizeof *to, false, &id);
     return status == PEN_OK ? uses_set(&r->uses, node, 1, id) : status;

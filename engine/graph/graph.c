@@ -85,6 +85,11 @@ void *graph_alloc(struct graph *g, size_t bytes)
     return arena_alloc(g->arena, bytes);
 }
 
+void *graph_alloc_data(struct graph *g, size_t bytes)
+{
+    return arena_alloc_data(g->arena, bytes);
+}
+
 const char *graph_text(struct graph *g, const char *text, size_t bytes)
 {
     char *copy = arena_alloc(g->arena, bytes + 1);
@@ -144,7 +149,7 @@ enum pen_status graph_constant(struct graph *g, const char *name, enum pen_dtype
     if (need != bytes)
         return PEN_ERR_SHAPE;
     if (copy && bytes) {
-        void *memory = graph_alloc(g, bytes);
+        void *memory = graph_alloc_data(g, bytes);
         if (!memory)
             return PEN_ERR_NO_MEMORY;
         memcpy(memory, data, bytes);

@@ -58,7 +58,8 @@ struct value {
     const char *symbol[PEN_MAX_RANK]; /* names of dynamic dims of graph inputs: "N", "batch"; NULL = none */
     const void *
         data; /* constant: borrowed from the mapped file or the graph's arena; NULL = computed. Aligned to its dtype. */
-    size_t bytes; /* of data */
+    size_t bytes;  /* of data */
+    bool released; /* every plan has its copy: the memory of data went back (release.h), it is still a constant */
     struct quant quant;
     uint32_t producer; /* node id, NODE_NONE for inputs and constants */
     uint32_t producer_output;
@@ -117,6 +118,8 @@ void graph_free(struct graph *g);                                               
 
 /* Memory that lives as long as the graph; zeroed, 64-byte aligned from 64 bytes up; NULL without memory. */
 void *graph_alloc(struct graph *g, size_t bytes);
+void *graph_alloc_data(struct graph *g,
+                       size_t bytes); /* the same for the contents of a constant that follow at once; release.h may give it back */
 const char *graph_text(struct graph *g, const char *text, size_t bytes); /* NUL-terminated copy */
 
 /* name may be NULL: a fresh one is made. dtype and shape start unknown. */

@@ -114,7 +114,9 @@ static bool inputs_known(const struct infer *c)
 {
     for (uint32_t k = 0; k < c->n->in_count; k++) {
         const struct fact *f = &c->in[k];
-        if (c->n->in[k] != VALUE_NONE && (!f->data || f->dtype == PEN_DTYPE_STRING))
+        if (c->n->in[k] == VALUE_NONE)
+            continue;
+        if (!f->data || f->dtype == PEN_DTYPE_STRING || c->g->values[c->n->in[k]].released)
             return false;
     }
     return true;

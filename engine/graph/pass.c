@@ -2,6 +2,7 @@
 
 #include "graph/annotate.h"
 #include "graph/pass_internal.h"
+#include "graph/release.h"
 
 static uint32_t live_nodes(const struct graph *g)
 {
@@ -21,6 +22,12 @@ static enum pen_status run_fold(struct graph *g, struct pass_report *report, str
     return status == PEN_OK ? pass_dead(g, &report->dead) : status;
 }
 
+/* What the last pass replaced; a subgraph's share is found with its root's. */
+static enum pen_status trim(struct graph *g)
+{
+    return g->parent ? PEN_OK : graph_trim(g);
+}
+
 static enum pen_status run_all(struct graph *g, const struct pass_options *options, struct pass_report *report,
                                struct pen_error *reterr)
 {
@@ -29,13 +36,15 @@ static enum pen_status run_all(struct graph *g, const struct pass_options *optio
         status = run_fold(g, report, reterr);
     if (status == PEN_OK && options->fuse)
         status = pass_fuse(g, report, reterr);
+    if (status == PEN_OK)
+        status = trim(g);
     if (status == PEN_OK && options->nhwc)
         status = pass_layout(g, report, reterr);
     if (status == PEN_OK && options->fuse && options->nhwc)
         status = pass_fuse(g, report, reterr); /* transposes may have stood between neighbours */
     if (status == PEN_OK && options->fold)
         status = run_fold(g, report, reterr);
-    return status;
+    return status == PEN_OK ? trim(g) : status;
 }
 
 /* Bodies of control flow first: what they hold is part of the model too. */

@@ -25,7 +25,7 @@ static enum pen_status settle(struct rewrite *r, uint32_t value)
     static const uint64_t nothing[2];
     const void *data = f->data;
     if (f->bytes && arena_owns(r->env->arena, f->data)) {
-        void *copy = graph_alloc(g, f->bytes);
+        void *copy = graph_alloc_data(g, f->bytes);
         if (!copy)
             return PEN_ERR_NO_MEMORY;
         memcpy(copy, f->data, f->bytes);

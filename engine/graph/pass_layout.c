@@ -125,7 +125,7 @@ static uint32_t constant_twin(struct turner *t, const struct value *v, int32_t r
         s.dim[i] = own < 0 ? 1 : v->shape.dim[own];
         turned.dim[twin_axis(i, rank)] = s.dim[i];
     }
-    unsigned char *to = graph_alloc(t->r.g, v->bytes);
+    unsigned char *to = graph_alloc_data(t->r.g, v->bytes);
     size_t bytes = v->bytes;
     enum pen_dtype dtype = v->dtype;
     if (!to) {

@@ -28,7 +28,7 @@ static enum pen_status constant_promote(struct graph *g, uint32_t v)
 {
     struct value *value = &g->values[v];
     size_t count = value->bytes / sizeof(uint16_t);
-    float *data = graph_alloc(g, count * sizeof *data + 1);
+    float *data = graph_alloc_data(g, count * sizeof *data + 1);
     if (data == NULL) {
         return PEN_ERR_NO_MEMORY;
     }

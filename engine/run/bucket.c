@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/lifetime.h"
+#include "run/constants.h"
 
 /* While planning: when a value is made and last used, in steps. */
 struct plan_state {
@@ -33,18 +34,41 @@ static bool step_static(const struct bucket *b, const struct placed *step)
     return true;
 }
 
+/* A step without an exec runs on reference kernels, which read what a plan may have copied. */
+static enum pen_status step_new(struct bucket *b, struct bucket_step *step, struct pen_error *reterr)
+{
+    const struct placement *p = b->program->placement;
+    const struct partition *part = &step->placed->part;
+    enum pen_status status = PEN_ERR_UNSUPPORTED;
+    if (step->placed->plan == NULL) {
+        return PEN_OK;
+    }
+    if (step_static(b, step->placed)) {
+        status = p->backends[step->placed->backend].ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
+    }
+    return status == PEN_ERR_UNSUPPORTED
+               ? constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr)
+               : status;
+}
+
+static enum pen_status interpretive_prepare(struct bucket *b, struct pen_error *reterr)
+{
+    const struct placement *p = b->program->placement;
+    enum pen_status status = PEN_OK;
+    for (uint32_t s = 0; s < p->step_count && status == PEN_OK; s++) {
+        const struct partition *part = &p->steps[s].part;
+        status = constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr);
+    }
+    return status;
+}
+
 static enum pen_status execs_new(struct bucket *b, struct pen_error *reterr)
 {
     const struct placement *p = b->program->placement;
     for (uint32_t s = 0; s < p->step_count; s++) {
-        struct bucket_step *step = &b->steps[s];
-        step->placed = &p->steps[s];
-        if (step->placed->plan == NULL || !step_static(b, step->placed)) {
-            continue;
-        }
-        const struct backend_ops *ops = p->backends[step->placed->backend].ops;
-        enum pen_status status = ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
-        if (status != PEN_OK && status != PEN_ERR_UNSUPPORTED) {
+        b->steps[s].placed = &p->steps[s];
+        enum pen_status status = step_new(b, &b->steps[s], reterr);
+        if (status != PEN_OK) {
             return status;
         }
     }
@@ -233,7 +257,9 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
     }
     values_fill(b);
     b->interpretive = !folds_as_expected(b);
-    if (!b->interpretive) {
+    if (b->interpretive) {
+        status = interpretive_prepare(b, reterr);
+    } else {
         status = execs_new(b, reterr);
         if (status == PEN_OK) {
             status = arena_plan(b, limit, reterr);
@@ -241,9 +267,9 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
         if (status == PEN_OK) {
             status = views_make(b);
         }
-        if (status != PEN_OK) {
-            goto fail;
-        }
+    }
+    if (status != PEN_OK) {
+        goto fail;
     }
     *ret_bucket = b;
     return PEN_OK;

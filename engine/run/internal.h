@@ -8,9 +8,10 @@
 #include <stdatomic.h>
 
 #include "backend/backend.h"
-#include "import/importer.h"
+#include "run/constants.h"
 #include "run/program.h"
 #include "run/runner.h"
+#include "run/source.h"
 #include "run/variant.h"
 
 #define ENGINE_FLAGS_MAX 48
@@ -31,13 +32,12 @@ struct pen_engine {
 
 struct pen_model {
     struct pen_engine *engine;
-    const char *format;
-    char folder[4096]; /* of the model file */
-    void *file;        /* mapped */
-    size_t file_bytes;
+    struct source source;
     struct graph *graph;
     struct import_extra extra;
     struct program *program;
+    struct constants *constants;
+    uint64_t bytes;            /* of constants that are read and of plans, after load */
     struct variants *variants; /* NULL = no input decides shapes by its contents */
     struct pen_tensor *inputs, *outputs;
     size_t input_count, output_count;
@@ -73,10 +73,7 @@ struct pen_stop {
 };
 
 /* model.c: for variants too. */
-enum pen_status model_graph_read(const struct pen_model *m, struct graph **ret_graph, struct import_extra *ret_extra,
-                                 struct pen_error *reterr);
-/* Passes, and types and shapes noted in the graph. */
-enum pen_status model_graph_prepare(const struct pen_engine *engine, struct graph *g, struct pen_error *reterr);
+struct source_options model_source_options(const struct pen_engine *engine);
 
 /*
  * session_variants.c: what runs these inputs (one value per graph input; session->shapes holds their shapes): the general program's bucket, or that of the

@@ -14,12 +14,13 @@ void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16])
             memset(ret_digest, 0, 16);
             return;
         }
-        digest_update(stream, m->file, m->file_bytes);
+        digest_update(stream, m->source.file, m->source.bytes);
         for (uint32_t i = 0; i < m->extra.file_count; i++) {
             digest_update(stream, m->extra.files[i].data, m->extra.files[i].bytes);
         }
         struct digest d = digest_final(stream);
         digest_free(stream);
+        source_cool(&m->source, &m->extra);
         memcpy(m->digest, d.bytes, sizeof m->digest);
         atomic_store(&m->digest_known, true);
     }

@@ -43,13 +43,17 @@ static enum pen_status children_new(struct program *p, bool strict, const bool *
 static enum pen_status steps_mark(struct program *p)
 {
     p->in_step = calloc((size_t)p->g->node_count + 1, sizeof *p->in_step);
-    if (p->in_step == NULL) {
+    p->copied = calloc((size_t)p->g->node_count + 1, sizeof *p->copied);
+    if (p->in_step == NULL || p->copied == NULL) {
         return PEN_ERR_NO_MEMORY;
     }
     for (uint32_t s = 0; s < p->placement->step_count; s++) {
-        const struct partition *part = &p->placement->steps[s].part;
-        for (uint32_t k = 0; k < part->node_count; k++) {
-            p->in_step[part->nodes[k]] = true;
+        const struct placed *step = &p->placement->steps[s];
+        const struct backend_ops *ops = step->plan != NULL ? p->placement->backends[step->backend].ops : NULL;
+        for (uint32_t k = 0; k < step->part.node_count; k++) {
+            uint32_t node = step->part.nodes[k];
+            p->in_step[node] = true;
+            p->copied[node] = ops != NULL && ops->plan_copied != NULL ? ops->plan_copied(step->plan, k) : 0;
         }
     }
     return PEN_OK;
@@ -88,6 +92,7 @@ void program_free(struct program *p)
     }
     free(p->children);
     free(p->in_step);
+    free(p->copied);
     placement_free(p->placement);
     free(p);
 }

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 
+struct constants;
 struct program;
 
 /* A subgraph of a control-flow node. */
@@ -22,7 +23,9 @@ struct program {
     struct placement *placement;
     struct program_child *children;
     uint32_t child_count;
-    bool *in_step; /* [node_count] false: dead, or expected to fold in every bucket */
+    struct constants *constants; /* of the model, children alike; NULL: all are there */
+    bool *in_step;               /* [node_count] false: dead, or expected to fold in every bucket */
+    uint64_t *copied;            /* [node_count] bit i: a plan has its own copy of what constant input i holds */
 };
 
 /* later: as placement_new; the subgraphs of such nodes wait too. */

@@ -29,7 +29,7 @@ enum pen_status variants_new(struct pen_model *model, struct variants **ret_vari
 {
     bool reference = strcmp(model->engine->backends[0].ops->name, "reference") == 0;
     if (reference || !specialise_possible(model->graph) ||
-        model->file_bytes + model->graph->folded_bytes > VARIANT_MODEL_BYTES) {
+        model->source.bytes + model->graph->folded_bytes > VARIANT_MODEL_BYTES) {
         return PEN_OK;
     }
     struct variants *v = calloc(1, sizeof *v);
@@ -159,12 +159,13 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model's variant");
     }
     atomic_init(&made->references, 1);
-    enum pen_status status = model_graph_read(v->model, &made->graph, &made->extra, reterr);
+    struct source_options options = model_source_options(engine);
+    enum pen_status status = source_read(&v->model->source, &options, &made->graph, &made->extra, reterr);
     if (status == PEN_OK && constants_put(v, made->graph, in) != PEN_OK) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the constants of a model's variant");
     }
     if (status == PEN_OK) {
-        status = model_graph_prepare(engine, made->graph, reterr);
+        status = source_prepare(made->graph, &options, reterr);
     }
     if (status == PEN_OK) {
         status = program_new(engine->backends, engine->backend_count, made->graph, engine->options.strict, NULL,

@@ -111,6 +111,7 @@ const struct backend_ops backend_xnnpack = {
     .plan_new = xnn_plan_new,
     .plan_free = xnn_plan_free,
     .plan_bytes = xnn_plan_bytes,
+    .plan_copied = xnn_plan_copied,
     .exec_new = xnn_exec_new,
     .exec_free = xnn_exec_free,
     .exec_bytes = xnn_exec_bytes,

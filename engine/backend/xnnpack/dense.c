@@ -63,12 +63,17 @@ size_t dense_weights_bytes(size_t k, size_t n)
 void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
                 size_t n)
 {
+    dense_pack_into(p->data, w, k_stride, n_stride, k, n);
+    dense_pack_bias(p, bias, k, n);
+}
+
+void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_t n)
+{
     size_t nr = isa_own()->gemm_nr;
     p->k = k;
     p->n = n;
     p->nr = nr;
     p->has_bias = bias != NULL;
-    dense_pack_into(p->data, w, k_stride, n_stride, k, n);
     float *b = p->data + dense_packed_floats(k, n);
     for (size_t j = 0; j < (n + nr - 1) / nr * nr; j++) {
         b[j] = bias != NULL && j < n ? bias[j] : 0.0f;

@@ -22,6 +22,8 @@ size_t dense_weights_bytes(size_t k, size_t n); /* a multiple of 64 */
 /* Fills memory of that size, 64-byte aligned. Element (k, j) of w is w[k * k_stride + j * n_stride]. bias may be NULL. */
 void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
                 size_t n);
+/* Sizes and bias alone, for panels that dense_pack_into() fills. */
+void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_t n);
 const float *dense_bias(const struct dense_weights *p); /* NULL when there is none */
 size_t dense_packed_floats(size_t k, size_t n);
 /* The panels alone, into memory of dense_packed_floats. */

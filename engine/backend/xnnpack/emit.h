@@ -60,6 +60,11 @@ struct emitter {
 };
 
 const struct emitter *emitter_find(enum op op); /* NULL when this backend has none */
+/* Bit i: what the emitter's pack gave holds all of the constant input i, so that neither build nor run reads it: its memory goes back after load. */
+uint32_t emitter_copied(enum op op);
+
+/* Memory for what pack gives: 64-byte aligned, in large pages where it is large; free() it. NULL without memory. */
+void *packed_alloc(size_t bytes);
 
 /* ---- for supports ---- */
 bool refuse(const char **ret_reason, const char *reason);                      /* false */

@@ -57,18 +57,20 @@ static enum pen_status conv_pack(const struct graph *g, const struct node *n, vo
     if (w->data == NULL || (bias != NULL && bias->data == NULL) || !filter_read(n, &w->shape, &f) || !wants_dense(&f)) {
         return PEN_OK;
     }
-    uint8_t *packed = aligned_alloc(64, filter_packed_bytes(&f));
-    float *turned = filter_is_ohwi(&f) ? NULL : malloc(filter_floats(&f) * sizeof *turned + 4);
-    if (packed == NULL || (turned == NULL && !filter_is_ohwi(&f))) {
+    uint8_t *packed = packed_alloc(filter_packed_bytes(&f));
+    float *scratch = filter_is_ohwi(&f) ? NULL : malloc(filter_turn_floats(&f) * sizeof *scratch + 64);
+    if (packed == NULL || (scratch == NULL && !filter_is_ohwi(&f))) {
         free(packed);
-        free(turned);
+        free(scratch);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
     }
-    if (turned != NULL) {
-        filter_to_ohwi(&f, w->data, turned);
+    const float *b = bias != NULL ? bias->data : NULL;
+    if (scratch != NULL) {
+        filter_pack_turned(&f, w->data, b, scratch, packed);
+    } else {
+        filter_pack(&f, w->data, b, packed);
     }
-    filter_pack(&f, turned != NULL ? turned : w->data, bias != NULL ? bias->data : NULL, packed);
-    free(turned);
+    free(scratch);
     *ret_packed = packed;
     *ret_bytes = filter_packed_bytes(&f);
     return PEN_OK;

@@ -52,7 +52,7 @@ static enum pen_status gemm_pack(const struct graph *g, const struct node *n, vo
     bool fold = c != NULL && c->data != NULL && bias_like(&c->shape, (int64_t)width);
     float alpha = node_float(n, ATTR_alpha, 1.0f), beta = node_float(n, ATTR_beta, 1.0f);
     float *bias = fold ? malloc(width * sizeof *bias) : NULL;
-    struct dense_weights *p = aligned_alloc(64, dense_weights_bytes(depth, width));
+    struct dense_weights *p = packed_alloc(dense_weights_bytes(depth, width));
     if (p == NULL || (fold && bias == NULL)) {
         free(p);
         free(bias);

@@ -33,7 +33,7 @@ static enum pen_status matmul_pack(const struct graph *g, const struct node *n, 
         return PEN_OK;
     }
     size_t k = (size_t)b->shape.dim[0], cols = (size_t)b->shape.dim[1];
-    struct dense_weights *p = aligned_alloc(64, dense_weights_bytes(k, cols));
+    struct dense_weights *p = packed_alloc(dense_weights_bytes(k, cols));
     if (p == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
     }

@@ -189,7 +189,7 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
     if (!product_filter(n, &node_in(g, n, slots_of(n->op)[SLOT_W])->shape, &f) || !params_constant(g, n, &p)) {
         return PEN_OK;
     }
-    uint8_t *packed = aligned_alloc(64, packed_bytes(&f));
+    uint8_t *packed = packed_alloc(packed_bytes(&f));
     if (packed == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
     }

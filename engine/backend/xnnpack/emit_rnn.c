@@ -137,7 +137,7 @@ static enum pen_status rnn_pack(const struct graph *g, const struct node *n, voi
     size_t at = (sizeof(struct packed_rnn) + 63) / 64 * 64;
     size_t each =
         dense_weights_bytes(inputs, gates * h) + dense_weights_bytes(h, gates * h) + dense_weights_bytes(h, h);
-    struct packed_rnn *p = aligned_alloc(64, at + directions * each);
+    struct packed_rnn *p = packed_alloc(at + directions * each);
     float *sum = malloc(gates * h * sizeof *sum);
     if (p == NULL || sum == NULL) {
         free(p);

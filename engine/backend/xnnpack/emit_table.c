@@ -146,3 +146,21 @@ const struct emitter *emitter_find(enum op op)
 {
     return op < OP_COUNT ? table[op] : NULL;
 }
+
+/* Weights, and the biases that are packed with them. Gemm's C may be a matrix that is added in every run; scales and zero points are small. */
+static const uint8_t copied[OP_COUNT] = {
+    [OP_Conv] = 1u << 1 | 1u << 2,
+    [OP_Gemm] = 1u << 1,
+    [OP_MatMul] = 1u << 1,
+    [OP_LSTM] = 1u << 1 | 1u << 2 | 1u << 3,
+    [OP_GRU] = 1u << 1 | 1u << 2 | 1u << 3,
+    [OP_QLinearConv] = 1u << 3,
+    [OP_QLinearMatMul] = 1u << 3,
+    [OP_ConvInteger] = 1u << 1,
+    [OP_MatMulInteger] = 1u << 1,
+};
+
+uint32_t emitter_copied(enum op op)
+{
+    return op < OP_COUNT ? copied[op] : 0;
+}

@@ -113,6 +113,28 @@ void filter_pack(const struct filter *f, const float *ohwi, const float *bias, u
     }
 }
 
+size_t filter_turn_floats(const struct filter *f)
+{
+    return isa_own()->gemm_nr * group_k(f);
+}
+
+/* A panel's columns are turned at a time: they stay in the second cache until they are packed. */
+void filter_pack_turned(const struct filter *f, const float *w, const float *bias, float *scratch, uint8_t *packed)
+{
+    size_t k = group_k(f), n = f->out / f->groups, nr = isa_own()->gemm_nr;
+    for (size_t g = 0; g < f->groups; g++) {
+        struct dense_weights *to = (void *)(packed + g * dense_weights_bytes(k, n));
+        for (size_t j = 0; j < n; j += nr) {
+            struct filter part = *f;
+            part.groups = 1;
+            part.out = n - j < nr ? n - j : nr;
+            filter_to_ohwi(&part, w + (g * n + j) * f->out_step, scratch);
+            dense_pack_into(to->data + j * k, scratch, 1, k, k, part.out);
+        }
+        dense_pack_bias(to, bias != NULL ? bias + g * n : NULL, k, n);
+    }
+}
+
 const struct dense_weights *filter_group(const struct filter *f, const uint8_t *packed, size_t group)
 {
     return (const void *)(packed + group * dense_weights_bytes(group_k(f), f->out / f->groups));

@@ -22,6 +22,9 @@ bool filter_is_ohwi(const struct filter *f); /* nothing to turn: weights can be 
 size_t filter_packed_bytes(const struct filter *f);
 void filter_pack(const struct filter *f, const float *ohwi, const float *bias,
                  uint8_t *packed); /* [groups] of dense_weights */
+/* The same from weights in the graph's layout; scratch: filter_turn_floats. */
+void filter_pack_turned(const struct filter *f, const float *w, const float *bias, float *scratch, uint8_t *packed);
+size_t filter_turn_floats(const struct filter *f);
 const struct dense_weights *filter_group(const struct filter *f, const uint8_t *packed, size_t group);
 
 #endif

@@ -2,6 +2,35 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_BYTES ((size_t)2 << 20) /* of a large page */
+#define PAGE_BYTES ((size_t)4096)    /* at least: what is asked for is advice */
+
+/* Pages that are about to be written: in one go instead of one by one. */
+static void pages_touch(void *memory, size_t bytes)
+{
+    uintptr_t first = ((uintptr_t)memory + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    uintptr_t end = ((uintptr_t)memory + bytes) / PAGE_BYTES * PAGE_BYTES;
+    if (end > first) {
+        (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+    }
+}
+
+void *packed_alloc(size_t bytes)
+{
+    void *memory = NULL;
+    bool large = bytes >= HUGE_BYTES;
+    if (posix_memalign(&memory, large ? HUGE_BYTES : 64, bytes) != 0) {
+        return NULL;
+    }
+    if (large) {
+        (void)madvise(memory, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE);
+    } else if (bytes >= 16 * PAGE_BYTES) {
+        pages_touch(memory, bytes);
+    }
+    return memory;
+}
 
 static void lists_copy(struct plan *p, const struct partition *part, uint32_t *lists)
 {
@@ -72,6 +101,13 @@ void xnn_plan_free(struct plan *plan)
     }
     free(plan->packed);
     free(plan);
+}
+
+uint64_t xnn_plan_copied(const struct plan *plan, uint32_t index)
+{
+    const struct packed_node *packed = &plan->packed[index];
+    const struct node *n = &plan->g->nodes[packed->node];
+    return packed->data != NULL ? emitter_copied(n->op) : 0;
 }
 
 uint64_t xnn_plan_bytes(const struct plan *plan)

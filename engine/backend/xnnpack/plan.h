@@ -38,6 +38,7 @@ enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, con
                              struct plan **ret_plan, struct pen_error *reterr);
 void xnn_plan_free(struct plan *plan);
 uint64_t xnn_plan_bytes(const struct plan *plan);
+uint64_t xnn_plan_copied(const struct plan *plan, uint32_t index);
 
 /* exec.c */
 enum pen_status xnn_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,

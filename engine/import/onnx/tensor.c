@@ -117,6 +117,11 @@ static enum pen_status copy_typed(const struct header *h, uint8_t *to, size_t by
         int64_t count = wire_count(&f, item_bytes);
         if (count < 0 || (uint64_t)count > (bytes - at) / unit)
             return broken(h, "holds more data than its shape", reterr);
+        if (f.type == WIRE_BYTES && item_bytes == unit) { /* items lie as memory has them, little-endian */
+            memcpy(to + at, list.at, list.size);
+            at += list.size;
+            continue;
+        }
         for (int64_t i = 0; i < count; i++, at += unit) {
             uint64_t item;
             if (!wire_item(&f, &list, item_bytes, &item))
@@ -164,7 +169,7 @@ static enum pen_status take_raw(const struct tensor_source *source, const struct
         t->data = raw.at;
         return PEN_OK;
     }
-    uint8_t *memory = arena_alloc(source->arena, t->bytes);
+    uint8_t *memory = arena_alloc_data(source->arena, t->bytes);
     if (!memory)
         return broken(h, "does not fit the memory budget", reterr);
     if (raw.size)
@@ -199,7 +204,7 @@ static enum pen_status take_data(const struct tensor_source *source, const struc
     /* An item takes at least one byte on the wire: a huge shape over a small message is refused before memory is taken. */
     if (t->bytes / 16 > h->self.size)
         return broken(h, "holds less data than its shape", reterr);
-    uint8_t *memory = arena_alloc(source->arena, t->bytes);
+    uint8_t *memory = arena_alloc_data(source->arena, t->bytes);
     if (!memory)
         return broken(h, "does not fit the memory budget", reterr);
     t->data = memory;

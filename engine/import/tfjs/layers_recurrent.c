@@ -29,7 +29,7 @@ static uint32_t turned(struct kcall *c, const struct cell *k, uint32_t weight)
     }
     int64_t rows = v->shape.dim[0];
     struct shape shape = shape_of(3, (int64_t[]){1, wide, rows});
-    float *to = graph_alloc(c->b->g, count * sizeof *to + 64);
+    float *to = graph_alloc_data(c->b->g, count * sizeof *to + 64);
     for (int64_t j = 0; to && j < wide; j++) {
         int64_t source = k->order[j / k->units] * k->units + j % k->units;
         for (int64_t i = 0; i < rows; i++)

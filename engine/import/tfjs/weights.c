@@ -259,7 +259,9 @@ enum pen_status weights_load(struct weights *w, struct weight *item)
         return PEN_OK;
     const uint8_t *from = in_place(g, item, plain ? READ_PAD : 0);
     if (!from) {
-        uint8_t *copy = graph_alloc(w->g, (size_t)item->stored_bytes + READ_PAD);
+        size_t bytes_copied = (size_t)item->stored_bytes + READ_PAD;
+        bool texts = item->dtype == PEN_DTYPE_STRING; /* views point into them: they stay */
+        uint8_t *copy = texts ? graph_alloc(w->g, bytes_copied) : graph_alloc_data(w->g, bytes_copied);
         if (!copy)
             return pen_error_set(w->reterr, PEN_ERR_NO_MEMORY, "no memory for weight '%.120s'", item->name);
         copy_out(g, item->offset, item->stored_bytes, copy);
@@ -270,7 +272,7 @@ enum pen_status weights_load(struct weights *w, struct weight *item)
     if (shape_bytes(&item->shape, item->dtype, w->g->limits.tensor_bytes, &bytes) != PEN_OK)
         return pen_error_set(w->reterr, PEN_ERR_TOO_LARGE, "weight '%.120s' exceeds the budget", item->name);
     if (!plain) {
-        void *wide = graph_alloc(w->g, bytes + READ_PAD);
+        void *wide = graph_alloc_data(w->g, bytes + READ_PAD);
         if (!wide)
             return pen_error_set(w->reterr, PEN_ERR_NO_MEMORY, "no memory for weight '%.120s'", item->name);
         widen(item, from, (size_t)shape_elements(&item->shape), wide);

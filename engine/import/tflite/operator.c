@@ -143,7 +143,7 @@ uint32_t lite_constant(struct scope *s, const struct tensor *t)
         build_stop(s->b, PEN_ERR_TOO_LARGE, "a constant exceeds the budget as float");
         return VALUE_NONE;
     }
-    float *to = graph_alloc(s->b->g, bytes + 64);
+    float *to = graph_alloc_data(s->b->g, bytes + 64);
     if (!to) {
         build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for a constant of %zu floats", count);
         return VALUE_NONE;

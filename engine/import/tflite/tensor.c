@@ -98,7 +98,7 @@ static const void *data_keep(struct scope *s, const uint8_t *at, size_t bytes, e
         align = 1;
     if ((uintptr_t)at % align == 0 && (size_t)(end - at) >= bytes + READ_PAD)
         return at;
-    void *copy = graph_alloc(s->b->g, bytes + READ_PAD);
+    void *copy = graph_alloc_data(s->b->g, bytes + READ_PAD);
     if (copy && bytes)
         memcpy(copy, at, bytes);
     return copy;

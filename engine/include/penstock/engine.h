@@ -93,7 +93,10 @@ const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
 bool pen_model_stochastic(const struct pen_model *model); /* random or stateful operators: answers must not be cached */
 /* SHA-256 cut to 16 bytes over the model file and its external data in the order of their names. */
 void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16]);
-uint64_t pen_model_bytes(const struct pen_model *model); /* file mapping + constants + packed weights */
+uint64_t pen_model_bytes(
+    const struct pen_model *model); /* after load: packed weights, and the constants that are read where they lie */
+uint64_t pen_model_weights(
+    const struct pen_model *model); /* of all constants the optimised graph uses, in the precision it computes in */
 
 /* ---- session ---------------------------------------------------------------------------------------------------------------------- */
 
