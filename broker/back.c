@@ -5,6 +5,7 @@
 
 #include "answer.h"
 #include "dispatch.h"
+#include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "submit.h"
@@ -39,6 +40,7 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     job->state = JOB_DISPATCHED;
     job->dispatch = dispatch;
     job->slot = 0;
+    job->isolated = false;
     job->lane->model->running++;
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;
@@ -131,6 +133,16 @@ static bool returned(const struct result_group *group)
            group->env.status == PEN_ERR_CANCELLED;
 }
 
+/* The first answer counts; a twin that still runs is told to stop. */
+static void take_answer(struct broker *broker, struct job *job, struct dispatch *dispatch, uint32_t slot,
+                        struct result_group *group)
+{
+    broker->stats.hedges_won += job->hedge == dispatch;
+    hedge_answered(job, dispatch, slot);
+    hedge_drop(broker, job);
+    answer_result(broker, job, dispatch, group);
+}
+
 static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
                         struct result_group *group)
 {
@@ -142,10 +154,12 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
         worker->jobs_failed++;
     if (!job)
         broker->stats.results_duplicate++;
-    else if (returned(group) && job->attempts < broker->options->max_attempts)
+    else if (returned(group) && hedge_forget(job, dispatch, slot))
+        ; /* the run that it was a twin of goes on */
+    else if (returned(group) && (job->hedge || job->attempts < broker->options->max_attempts))
         dispatch_requeue(broker, job, false);
     else
-        answer_result(broker, job, dispatch, group);
+        take_answer(broker, job, dispatch, slot, group);
     dispatch_answer(dispatch, slot);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active);
 }
@@ -224,6 +238,19 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     submit_waiting(broker);
 }
 
+/* Alive, but its oldest run lasts far longer than it should: told once, and again after it has recovered. */
+static void note_slow(struct broker *broker, struct worker *worker)
+{
+    const struct dispatch *oldest = TAILQ_FIRST(&worker->dispatches);
+    bool slow = oldest && loss_slow(worker->oldest_running_us, oldest->expect_us);
+    if (slow && !worker->slow) {
+        broker->stats.workers_slow++;
+        log_event(LOG_WARN, "worker_slow", "worker=%s uuid=%016" PRIx64 " running_us=%" PRIu64 " expect_us=%" PRIu64,
+                  worker->hello->name, worker->uuid, worker->oldest_running_us, oldest->expect_us);
+    }
+    worker->slow = slow;
+}
+
 static void on_heartbeat(struct broker *broker, struct worker *worker, struct message *message,
                          const struct envelope *env, const uint8_t *meta)
 {
@@ -237,6 +264,7 @@ static void on_heartbeat(struct broker *broker, struct worker *worker, struct me
     }
     worker->rss_bytes = beat->rss_bytes;
     worker->oldest_running_us = beat->oldest_running_us;
+    note_slow(broker, worker);
 }
 
 static void on_ping(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "control.pb-c.h"
 #include "dispatch.h"
+#include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "submit.h"
@@ -21,14 +22,16 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
 {
     *broker = (struct broker){.options = options, .cache = cache, .clock = clock, .uuid = random_u64()};
     broker->now_us = broker->started_us = broker->beat_us = clock();
-    broker->probe_us = broker->wake_us = broker->drain_refuse_us = broker->drain_end_us = UINT64_MAX;
+    broker->hedge_us = broker->probe_us = broker->wake_us = broker->drain_refuse_us = broker->drain_end_us = UINT64_MAX;
     TAILQ_INIT(&broker->lookups);
     lobby_init(&broker->lobby);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     broker->metrics = metrics_new(broker->now_us);
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
-    if (!broker->metrics || explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK ||
-        jobs_init(&broker->jobs) != PEN_OK || flights_init(&broker->flights) != PEN_OK ||
+    broker->quarantine = quarantine_new();
+    if (!broker->metrics || !broker->quarantine ||
+        explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
+        flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
                       (uint64_t)options->replies_age_us) != PEN_OK ||
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
@@ -60,6 +63,7 @@ void broker_fini(struct broker *broker)
     flights_fini(&broker->flights);
     heap_fini(&broker->deadlines);
     metrics_free(broker->metrics);
+    quarantine_free(broker->quarantine);
     explain_fini(&broker->explain);
     meta_arena_fini(&broker->arena);
 }
@@ -166,25 +170,37 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
     session_free(&broker->sessions, session);
 }
 
-void broker_worker_lost(struct broker *broker, struct worker *worker, const char *reason)
+void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss)
 {
     broker->stats.workers_lost++;
-    log_event(LOG_WARN, "worker_lost", "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s", worker->hello->name,
-              worker->uuid, worker->jobs, reason);
+    broker->stats.losses[loss]++;
+    log_event(LOG_WARN, "worker_lost", "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s silent_us=%" PRIu64,
+              worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us);
     worker->state = WORKER_DRAINING; /* no candidate any more */
     broker_worker_leave(broker, worker, true);
+}
+
+static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
+                      bool suspect)
+{
+    struct job *job = dispatch->slots[slot].job;
+    dispatch->slots[slot].job = NULL;
+    if (!job)
+        return;
+    if (suspect)
+        quarantine_trace(broker->quarantine, job->id, worker->hello->name);
+    if (hedge_forget(job, dispatch, slot))
+        job->deaths += suspect;
+    else
+        dispatch_requeue(broker, job, suspect);
 }
 
 void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect)
 {
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
-        for (uint32_t i = 0; i < dispatch->count; i++) {
-            struct job *job = dispatch->slots[i].job;
-            dispatch->slots[i].job = NULL;
-            if (job)
-                dispatch_requeue(broker, job, suspect);
-        }
+        for (uint32_t i = 0; i < dispatch->count; i++)
+            take_back(broker, worker, dispatch, i, suspect);
         dispatch_free(dispatch);
     }
     fleet_leave(&broker->fleet, worker, broker->now_us);
@@ -229,7 +245,7 @@ static void probe_workers(struct broker *broker)
     for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
         next = TAILQ_NEXT(worker, in_fleet);
         if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
-            broker_worker_lost(broker, worker, "its connection is gone");
+            broker_worker_lost(broker, worker, LOSS_CLOSED);
         else
             broker->probe_us = earlier(broker->probe_us, link_probe_next_us(&worker->link));
     }
@@ -280,10 +296,12 @@ static void beat_workers(struct broker *broker)
     for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
         next = TAILQ_NEXT(worker, in_fleet);
         if (broker->now_us - worker->link.heard_us >= (uint64_t)broker->options->liveness_us)
-            broker_worker_lost(broker, worker, "it has been silent for too long");
+            broker_worker_lost(broker, worker, loss_of_silent(worker->link.fd));
         else if (broker->now_us - worker->link.sent_us >= period_us &&
                  !broker_send_worker(broker, worker, &beat, NULL, 0))
-            broker_worker_lost(broker, worker, "its connection is gone");
+            broker_worker_lost(broker, worker, LOSS_CLOSED);
+        else
+            broker->beat_us = earlier(broker->beat_us, worker->link.heard_us + (uint64_t)broker->options->liveness_us);
     }
 }
 
@@ -399,6 +417,8 @@ void broker_tick(struct broker *broker)
         beat(broker);
     if (broker->now_us >= broker->wake_us)
         broker->schedule = true;
+    if (broker->now_us >= broker->hedge_us)
+        hedge_tick(broker);
     finish_drain(broker);
     if (broker->schedule)
         dispatch_all(broker);
@@ -407,7 +427,7 @@ void broker_tick(struct broker *broker)
 uint64_t broker_next_us(const struct broker *broker)
 {
     const struct job *job = heap_top(&broker->deadlines), *lookup = TAILQ_FIRST(&broker->lookups);
-    uint64_t next = earlier(broker->beat_us, earlier(broker->probe_us, broker->wake_us));
+    uint64_t next = earlier(earlier(broker->beat_us, broker->hedge_us), earlier(broker->probe_us, broker->wake_us));
     if (job)
         next = earlier(next, job->deadline_us);
     if (lookup)

@@ -23,6 +23,7 @@
 #include "model.h"
 #include "options.h"
 #include "port.h"
+#include "quarantine.h"
 #include "session.h"
 #include "stats.h"
 #include "tensor_codec.h"
@@ -54,8 +55,9 @@ struct broker {
     struct cache *cache;
     struct stats stats;
     struct metrics *metrics;
+    struct quarantine *quarantine;
     struct explain_ring explain; /* of jobs that have ended */
-    struct post *post; /* to the HTTP threads; NULL = none */
+    struct post *post;           /* to the HTTP threads; NULL = none */
 
     struct meta_arena arena; /* of the message in hand */
     struct pen_tensor tensors[FRAME_MAX_TENSORS];
@@ -72,6 +74,7 @@ struct broker {
     uint64_t beat_us;         /* when the slow checks run next */
     uint64_t probe_us;        /* when a probe is due; UINT64_MAX = none runs */
     uint64_t wake_us;         /* when a batch closes by time */
+    uint64_t hedge_us;        /* when late jobs are looked for */
 };
 
 /* `options`, `cache` (may be NULL) are borrowed; the ports are filled in by the caller. */
@@ -95,7 +98,7 @@ bool broker_drained(const struct broker *broker);
 /* Drops a connection's session from life: grace first, or at once. Its jobs are cancelled. */
 void broker_session_end(struct broker *broker, struct session *session, const char *reason);
 /* The worker is gone: its jobs are queued again or answered. */
-void broker_worker_lost(struct broker *broker, struct worker *worker, const char *reason);
+void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss);
 
 /* Takes a worker out of the fleet; jobs it held are queued again. suspect: they may be what ended it. */
 void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect);

@@ -236,6 +236,14 @@ static void on_stats(struct broker *broker, struct answer *answer, const char *a
     stats->jobs_coalesced = own->jobs_coalesced;
     stats->results_duplicate = own->results_duplicate;
     stats->workers_lost = own->workers_lost;
+    stats->workers_lost_closed = own->losses[LOSS_CLOSED];
+    stats->workers_lost_frozen = own->losses[LOSS_FROZEN];
+    stats->workers_lost_cut = own->losses[LOSS_CUT];
+    stats->workers_slow = own->workers_slow;
+    stats->jobs_hedged = own->jobs_hedged;
+    stats->hedges_won = own->hedges_won;
+    stats->quarantined = broker->quarantine->count;
+    stats->quarantine_refused = own->quarantine_refused;
     stats->rss_bytes = stats_rss_bytes();
     stats->draining = broker->draining;
     stats->software = (char *)(uintptr_t)PENSTOCK_SOFTWARE;
@@ -294,6 +302,73 @@ static void on_explain(struct broker *broker, struct answer *answer, const char 
              "no job of that id is under way or among the last that ended (--explain-jobs of the broker)");
 }
 
+/* ---- quarantine ---- */
+
+static void fill_quarantined(const struct broker *broker, struct answer *answer, const struct quarantined *entry,
+                             Penstock__QuarantinedJob *to)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    penstock__quarantined_job__init(to);
+    to->job = text_in(answer, job_id_text(entry->id, id));
+    to->model = (char *)(uintptr_t)entry->model;
+    to->version = entry->version;
+    to->tenant = (char *)(uintptr_t)entry->tenant;
+    to->deaths = entry->deaths;
+    to->workers = room(answer, sizeof *to->workers);
+    if (to->workers) {
+        to->n_workers = 1;
+        to->workers[0] = (char *)(uintptr_t)entry->workers;
+    }
+    to->inputs = (char *)(uintptr_t)entry->inputs;
+    to->bytes = entry->bytes;
+    to->age_us = broker->now_us - entry->since_us;
+    to->refused = entry->refused;
+    if (entry->has_digest) {
+        to->digest.data = (uint8_t *)(uintptr_t)entry->digest.bytes;
+        to->digest.len = sizeof entry->digest.bytes;
+    }
+}
+
+/* argument: a job id, or empty for all. */
+static void on_quarantine(struct broker *broker, struct answer *answer, const char *argument)
+{
+    const struct quarantine *quarantine = broker->quarantine;
+    struct job_id id = {0, 0};
+    Penstock__QuarantinedJob **pointers = room(answer, quarantine->count * sizeof *pointers);
+    Penstock__QuarantinedJob *jobs = room(answer, quarantine->count * sizeof *jobs);
+    if (*argument && job_id_parse(argument, &id) != 0) {
+        fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        return;
+    }
+    if (!pointers || !jobs)
+        return;
+    answer->reply.quarantine = pointers;
+    for (uint32_t i = 0; i < quarantine->count; i++) {
+        size_t at = answer->reply.n_quarantine;
+        if (*argument && !job_id_equal(quarantine->entries[i].id, id))
+            continue;
+        fill_quarantined(broker, answer, &quarantine->entries[i], &jobs[at]);
+        pointers[at] = &jobs[at];
+        answer->reply.n_quarantine++;
+    }
+    if (*argument && answer->reply.n_quarantine == 0)
+        fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is in quarantine");
+}
+
+/* argument: a job id, or "all". Equal jobs may run again. */
+static void on_kick(struct broker *broker, struct answer *answer, const char *argument)
+{
+    struct job_id id;
+    if (strcmp(argument, "all") == 0) {
+        quarantine_kick_all(broker->quarantine);
+        return;
+    }
+    if (job_id_parse(argument, &id) != 0)
+        fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+    else if (!quarantine_kick(broker->quarantine, id))
+        fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is in quarantine");
+}
+
 static void on_ping(struct broker *broker, struct answer *answer, const char *argument)
 {
     (void)broker;
@@ -304,8 +379,9 @@ static void on_ping(struct broker *broker, struct answer *answer, const char *ar
 static const struct verb {
     const char *name;
     void (*act)(struct broker *broker, struct answer *answer, const char *argument);
-} verbs[] = {{"models", on_models}, {"workers", on_workers}, {"stats", on_stats}, {"drain", on_drain},
-             {"cancel", on_cancel}, {"explain", on_explain}, {"ping", on_ping}};
+} verbs[] = {{"models", on_models},         {"workers", on_workers}, {"stats", on_stats},
+             {"drain", on_drain},           {"cancel", on_cancel},   {"explain", on_explain},
+             {"quarantine", on_quarantine}, {"kick", on_kick},       {"ping", on_ping}};
 
 static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
 {
@@ -315,7 +391,8 @@ static void act(struct broker *broker, struct answer *answer, const Penstock__Co
             return;
         }
     }
-    fail(answer, PEN_ERR_NOT_FOUND, "unknown verb; there are models, workers, stats, drain, cancel, explain, ping");
+    fail(answer, PEN_ERR_NOT_FOUND,
+         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct answer *answer)

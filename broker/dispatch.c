@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "batch.h"
+#include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
 
@@ -26,9 +27,29 @@ void dispatch_queue(struct broker *broker, struct job *job)
     broker->schedule = true;
 }
 
+/* Who was alone on the worker at the last of its deaths is what ended it, as far as anybody can tell. */
+static void give_up(struct broker *broker, struct job *job, bool alone)
+{
+    char text[256], id[JOB_ID_TEXT_BYTES];
+    snprintf(
+        text, sizeof text,
+        "the job was running on %u workers when they were lost, the limit (--max-attempts); it may be what ends them%s",
+        job->deaths, alone ? ", and is in quarantine: `penstock quarantine show` tells more" : "");
+    if (alone) {
+        quarantine_add(broker->quarantine, job, broker->now_us);
+        broker->stats.quarantined++;
+        log_event(LOG_WARN, "job_quarantined", "job=%s model=%s tenant=%s deaths=%u", job_id_text(job->id, id),
+                  job->lane->model->name, job->session->tenant->name, job->deaths);
+    }
+    answer_error(broker, job, PEN_ERR_WORKER_LOST, text);
+}
+
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
-    char text[160];
+    bool alone = job->isolated;
+    job->deaths += suspect;
+    if (hedge_succeed(job))
+        return; /* its twin runs on */
     job->dispatch = NULL;
     job->state = JOB_QUEUED;
     job->lane->model->running--;
@@ -37,11 +58,8 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     broker->queued_bytes += parcel_bytes(job->request);
     job->front = true;
     job->alone |= suspect;
-    if (suspect && job->attempts >= broker->options->max_attempts) {
-        snprintf(text, sizeof text,
-                 "the job was running on %u workers when they were lost, the limit; it may be what ends them",
-                 job->attempts);
-        answer_error(broker, job, PEN_ERR_WORKER_LOST, text);
+    if (suspect && job->deaths >= broker->options->max_attempts) {
+        give_up(broker, job, alone);
         return;
     }
     record_requeue(broker, job);
@@ -77,6 +95,7 @@ static void tell_cancel(struct broker *broker, struct dispatch *dispatch, uint32
 
 static void detach_dispatched(struct broker *broker, struct job *job)
 {
+    hedge_drop(broker, job);
     struct dispatch *dispatch = job->dispatch;
     uint32_t slot = job->slot;
     uint8_t attempts = job->attempts;
@@ -143,6 +162,21 @@ static uint32_t plan_rows(const struct lane *lane, const struct job *head, const
     return rows > most ? most : (uint32_t)rows;
 }
 
+/* A suspect's last chance: on a worker that has nothing else, so that nobody is blamed for somebody else's deed. */
+static bool must_isolate(const struct broker *broker, const struct job *head)
+{
+    return head->deaths > 0 && head->deaths + 1 >= broker->options->max_attempts;
+}
+
+/* Room for the head on this worker. */
+static bool has_credit(const struct broker *broker, const struct worker *worker, const struct job *head,
+                       uint64_t expect_us)
+{
+    if (must_isolate(broker, head))
+        return worker->messages == 0 && worker->reserved_pass != broker->pass;
+    return worker->reserved_pass != broker->pass && worker_credit(worker, expect_us, parcel_bytes(head->request));
+}
+
 static size_t gather(struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
                      struct match_candidate ret_candidates[CANDIDATES_MAX])
 {
@@ -163,7 +197,7 @@ static size_t gather(struct broker *broker, const struct lane *lane, struct offe
             .backlog_us = worker_backlog_us(worker, broker->now_us),
             .expect_us = expect_us,
             .transfer_us = parcel_bytes(head->request) / TRANSFER_BYTES_PER_US,
-            .credit = worker_credit(worker, expect_us, parcel_bytes(head->request)),
+            .credit = has_credit(broker, worker, head, expect_us),
         };
     }
     return count;
@@ -203,6 +237,22 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
     decision->delay_us = index >= 0 ? offers[index]->meta->max_queue_delay_us : 0;
 }
 
+/* The first idle worker will do; while all are busy, the least busy one is kept free of other work. */
+static int choose_isolated(const struct broker *broker, struct offer *const *offers,
+                           const struct match_candidate *candidates, size_t count)
+{
+    size_t least = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (candidates[i].credit)
+            return (int)i;
+        if (candidates[i].backlog_us < candidates[least].backlog_us)
+            least = i;
+    }
+    if (count > 0)
+        offers[least]->worker->reserved_pass = broker->pass;
+    return MATCH_WAIT;
+}
+
 /* False: nothing of this lane can start now. */
 static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
 {
@@ -210,7 +260,9 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
     struct match_candidate candidates[CANDIDATES_MAX];
     const struct job *head = lane_head(lane);
     size_t count = gather(broker, lane, offers, candidates);
-    int index = match_choose(candidates, count, lane->heap.count - 1, left_us(broker, head));
+    int index = must_isolate(broker, head)
+                    ? choose_isolated(broker, offers, candidates, count)
+                    : match_choose(candidates, count, lane->heap.count - 1, left_us(broker, head));
     lane->wake_us = UINT64_MAX;
     if (index == MATCH_WAIT)
         return false;
@@ -318,7 +370,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         return false;
     if (!broker->workers->begin(broker->workers, worker->link.peer)) {
         dispatch_discard(dispatch);
-        broker_worker_lost(broker, worker, "its connection is gone");
+        broker_worker_lost(broker, worker, LOSS_CLOSED);
         return true;
     }
     dispatch->count = 0;
@@ -327,6 +379,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         add_job(broker, dispatch, lane_head(lane));
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
+    dispatch->isolated = dispatch->slots[0].job->isolated = must_isolate(broker, dispatch->slots[0].job);
     dispatch->decision = plan.decision;
     learn_company(lane, dispatch);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
@@ -335,7 +388,33 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     dispatch_send(dispatch, plan.offer, broker->now_us);
     record_dispatch(broker, dispatch);
     link_sent(&worker->link, dispatch->bytes, broker->now_us);
+    broker->stats.jobs_dispatched += dispatch->count;
+    if (broker->options->hedge && broker->hedge_us == UINT64_MAX)
+        broker->hedge_us = broker->now_us;
     log_dispatch(dispatch);
+    return true;
+}
+
+bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer)
+{
+    struct dispatch *dispatch = dispatch_new(1);
+    if (!dispatch || !broker->workers->begin(broker->workers, offer->worker->link.peer)) {
+        dispatch_discard(dispatch);
+        return false; /* a worker that is gone is found by the probes */
+    }
+    dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
+    dispatch->rows = job->rows;
+    dispatch->bytes = parcel_bytes(job->request);
+    dispatch->reason = "hedge";
+    dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
+    send_job(broker, job, true);
+    job->hedge = dispatch;
+    job->hedge_slot = 0;
+    job->attempts++;
+    dispatch_send(dispatch, offer, broker->now_us);
+    record_dispatch(broker, dispatch);
+    link_sent(&offer->worker->link, dispatch->bytes, broker->now_us);
+    broker->stats.jobs_dispatched++;
     return true;
 }
 

@@ -21,6 +21,9 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
  */
 void dispatch_detach(struct broker *broker, struct job *job);
 
+/* Sends a second copy of a dispatched job to that offer's worker: hedge.h. False: that cannot be. */
+bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer);
+
 /* What would be weighed for this lane now. */
 void dispatch_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision);
 

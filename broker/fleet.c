@@ -255,7 +255,7 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
 
 bool worker_credit(const struct worker *worker, uint64_t expect_us, size_t bytes)
 {
-    if (worker->state != WORKER_READY)
+    if (worker->state != WORKER_READY || worker->isolated)
         return false;
     if (worker->messages > 0 && worker->bytes + bytes > CREDIT_BYTES)
         return false;
@@ -293,6 +293,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     worker->jobs += dispatch->count;
     worker->expect_us += dispatch->expect_us;
     worker->bytes += dispatch->bytes;
+    worker->isolated |= dispatch->isolated;
 }
 
 void dispatch_free(struct dispatch *dispatch)
@@ -303,6 +304,7 @@ void dispatch_free(struct dispatch *dispatch)
     worker->jobs -= dispatch->open;
     worker->expect_us -= dispatch->expect_us;
     worker->bytes -= dispatch->bytes;
+    worker->isolated &= !dispatch->isolated;
     free(dispatch);
 }
 

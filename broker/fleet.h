@@ -46,6 +46,7 @@ struct dispatch {
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */
     uint32_t rows;
+    bool isolated;            /* its worker gets nothing beside it: a suspect's last chance */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };
@@ -70,6 +71,9 @@ struct worker {
     size_t bytes;
     uint64_t jobs_done, jobs_failed;
     uint64_t rss_bytes, oldest_running_us; /* of the last heartbeat */
+    bool isolated;                         /* it runs a suspect that must be alone */
+    bool slow;                             /* its oldest run lasts far longer than expected */
+    uint32_t reserved_pass;                /* scheduling pass in which it is kept free for a suspect */
 };
 TAILQ_HEAD(worker_list, worker);
 

@@ -9,6 +9,7 @@
 
 #include "metrics_snapshot.h"
 #include "metrics_writer.h"
+#include "stats.h"
 
 void line_family(struct writer *w, const char *name, const char *type, const char *help);
 void line_open(struct writer *w, const char *name, const char *suffix);
@@ -20,6 +21,7 @@ void line_single(struct writer *w, const char *name, const char *type, const cha
 void line_number(struct writer *w, const char *name, uint64_t value); /* a label */
 void line_model(struct writer *w, const char *name, uint64_t version);
 void line_series(struct writer *w, const struct series_tally *series);
+void lines_losses(struct writer *w, const struct stats *stats);
 void line_status(struct writer *w, const char *label, enum pen_status status);
 
 #endif

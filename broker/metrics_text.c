@@ -92,6 +92,7 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "digests_wrong_total", "counter", "Results whose digest was not the client's: nothing was shared.",
                 stats->digests_wrong);
     line_single(w, "workers_lost_total", "counter", "Workers that vanished or fell silent.", stats->workers_lost);
+    lines_losses(w, stats);
     line_single(w, "clients_lost_total", "counter", "Clients that vanished or fell silent.", stats->clients_lost);
     line_single(w, "messages_bad_total", "counter", "Messages that were not ours, broken or out of place.",
                 stats->messages_bad);

@@ -59,7 +59,13 @@ static const struct setting table[] = {
     {"replies-age", SETTING_DURATION, AT(replies_age_us), "30s", "us", 0, HOUR, NULL,
      "age at which a kept reply is forgotten"},
     {"max-attempts", SETTING_INT, AT(max_attempts), "3", "workers", 1, 100, NULL,
-     "workers that may be lost with a job before it is answered WORKER_LOST"},
+     "workers that may be lost with a job before it is answered WORKER_LOST; the last time it is alone on a worker, "
+     "and "
+     "goes into quarantine when that is lost too"},
+    {"quarantine-age", SETTING_DURATION, AT(quarantine_age_us), "1h", "us", 0, 365 * 24 * HOUR, NULL,
+     "how long jobs equal to one in quarantine are refused; 0 = they are not"},
+    {"hedge", SETTING_FLAG, AT(hedge), NULL, NULL, 0, 0, NULL,
+     "a job that takes longer than 95 of 100 gets a twin on an idle worker; the first answer counts"},
     {"explain-jobs", SETTING_INT, AT(explain_jobs), "1024", "jobs", 0, 1000000, NULL,
      "ended jobs that `penstock explain` can still explain"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", "us", 0, HOUR, NULL,

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "loss.h"
+
 struct stats {
     uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
         jobs_coalesced;
@@ -13,7 +15,12 @@ struct stats {
     uint64_t digests_wrong;     /* results whose recomputed digest is not the client's: nothing stored */
     uint64_t cache_hits, cache_misses;
     uint64_t workers_lost, clients_lost;
-    uint64_t messages_bad; /* dropped: not ours, broken, out of place */
+    uint64_t losses[LOSS_COUNT];              /* workers lost, by what became of them */
+    uint64_t workers_slow;                    /* times that a worker became slow */
+    uint64_t jobs_dispatched;                 /* jobs given to workers, again or for the first time */
+    uint64_t jobs_hedged, hedges_won;         /* twins sent; those that answered first */
+    uint64_t quarantined, quarantine_refused; /* jobs */
+    uint64_t messages_bad;                    /* dropped: not ours, broken, out of place */
 };
 
 uint64_t stats_rss_bytes(void); /* of this process; 0 when unknown */

@@ -214,6 +214,27 @@ static bool has_twin(const struct broker *broker, const struct admission *admiss
     return node != NULL; /* a wrong guess costs one lookup less, no more */
 }
 
+/* Its like has just ended workers: not again, until somebody kicks it out or it is forgotten. */
+static bool in_quarantine(struct broker *broker, const struct session *session, const struct envelope *env,
+                          const struct admission *admission, struct pen_error *reterr)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    if (broker->quarantine->count == 0 || !(env->flags & FRAME_FLAG_DIGEST))
+        return false;
+    const struct quarantined *entry =
+        quarantine_refuses(broker->quarantine, admission->model, session->tenant->name, &env->digest, broker->now_us,
+                           (uint64_t)broker->options->quarantine_age_us);
+    if (!entry)
+        return false;
+    broker->stats.quarantine_refused++;
+    pen_error_set(
+        reterr, PEN_ERR_WORKER_LOST,
+        "a job with the same inputs (%s) was on %u workers when they were lost and is in quarantine; `penstock "
+        "quarantine kick` lets it run again",
+        job_id_text(entry->id, id), entry->deaths);
+    return true;
+}
+
 static enum pen_status accept_job(struct broker *broker, struct session *session, const struct envelope *env,
                                   const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
                                   struct admission *admission, struct pen_error *reterr)
@@ -237,6 +258,8 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         status = admit(&broker->models, &ask, admission, reterr);
     if (status != PEN_OK)
         return status;
+    if (in_quarantine(broker, session, env, admission, reterr))
+        return PEN_ERR_WORKER_LOST;
     enum cache_answer answer =
         has_twin(broker, admission) ? CACHE_MISS : look_up(broker, session, env, admission, &question);
     if (answer == CACHE_HIT)

@@ -15,6 +15,7 @@ static const struct command commands[] = {
     {"load", "measure latency and throughput under load", command_load},
     {"explain", "why a job ran where it did, waits, or was refused", command_explain},
     {"cancel", "cancel a job by its id", command_cancel},
+    {"quarantine", "list, show or free the jobs that ended their workers", command_quarantine},
     {"drain", "let the broker, or one worker, finish and leave", command_drain},
 };
 
@@ -24,7 +25,7 @@ static void commands_print(FILE *out)
 {
     fprintf(out, "penstock COMMAND [options]\n\n");
     for (size_t i = 0; i < COMMANDS_COUNT; i++) {
-        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-10s  %s\n", commands[i].name, commands[i].summary);
     }
     fprintf(out, "\nEach has --help. All take --broker ENDPOINT (or PENSTOCK_BROKER), default tcp://127.0.0.1:5550, "
                  "and --json.\n" EXIT_CODES_TEXT "\n");

@@ -52,6 +52,12 @@ static void check_live(struct sim *sim, const struct job *job)
     if (job->dispatch && (job->slot >= job->dispatch->count || job->dispatch->slots[job->slot].job != job ||
                           job->dispatch->slots[job->slot].answered || !worker_lives(broker, job->dispatch->worker)))
         BAD("a dispatched job is not in an unanswered slot of a living worker");
+    if (job->hedge && (job->state != JOB_DISPATCHED || job->hedge->slots[job->hedge_slot].job != job ||
+                       job->hedge->slots[job->hedge_slot].answered || !worker_lives(broker, job->hedge->worker) ||
+                       job->hedge->worker == job->dispatch->worker))
+        BAD("a twin is not in an unanswered slot of another living worker");
+    if (job->deaths > broker->options->max_attempts)
+        BAD("a job survived %u deaths of workers", job->deaths);
     if (job->state == JOB_FOLLOWING)
         check_follower(sim, job);
     else if (job->flight && job->flight->leader != job)
@@ -117,7 +123,8 @@ static void check_worker(struct sim *sim, const struct worker *worker)
         for (uint32_t i = 0; i < dispatch->count; i++) {
             const struct job *job = dispatch->slots[i].job;
             open += !dispatch->slots[i].answered;
-            if (job && (job->dispatch != dispatch || job->slot != i || job->state != JOB_DISPATCHED))
+            if (job && (job->state != JOB_DISPATCHED || !(job->dispatch == dispatch && job->slot == i) ==
+                                                            !(job->hedge == dispatch && job->hedge_slot == i)))
                 BAD("a slot holds a job that is elsewhere");
         }
         if (open != dispatch->open || open == 0 || dispatch->worker != worker)
@@ -131,6 +138,8 @@ static void check_worker(struct sim *sim, const struct worker *worker)
         bytes != worker->bytes)
         BAD("the credit of worker %s: %u messages, %u jobs; counted %u, %u", worker->hello->name, messages, jobs,
             worker->messages, worker->jobs);
+    if (worker->isolated && (messages != 1 || jobs != 1))
+        BAD("a suspect is not alone on worker %s", worker->hello->name);
     if (jobs > CREDIT_JOBS * worker->slots + FRAME_MAX_GROUPS)
         BAD("worker %s holds %u jobs", worker->hello->name, jobs);
 }

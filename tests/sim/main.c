@@ -36,12 +36,35 @@ static bool read_arguments(int argc, char **argv, struct arguments *ret)
 
 static void report_counts(const struct sim_counts *c)
 {
-    printf("%" PRIu64 " schedules of %" PRIu64 " steps, %" PRIu64 " jobs, %" PRIu64 " answers; broker restarts %" PRIu64
-           ", kills %" PRIu64 ", cuts %" PRIu64 ", freezes %" PRIu64 ", drains %" PRIu64 ", requeued %" PRIu64
-           ", coalesced %" PRIu64 ", hits %" PRIu64 ", lookups %" PRIu64 ", expired %" PRIu64 ", cancelled %" PRIu64
-           ", late results %" PRIu64 ", replies dropped %" PRIu64 "\n",
-           c->schedules, c->steps, c->jobs, c->answers, c->restarts, c->kills, c->cuts, c->freezes, c->drained,
-           c->requeued, c->coalesced, c->hits, c->lookups, c->expired, c->cancelled, c->duplicates, c->dropped);
+    const struct {
+        const char *name;
+        uint64_t count;
+    } rows[] = {
+        {"schedules", c->schedules},
+        {"steps", c->steps},
+        {"jobs", c->jobs},
+        {"answers", c->answers},
+        {"restarts", c->restarts},
+        {"kills", c->kills},
+        {"cuts", c->cuts},
+        {"freezes", c->freezes},
+        {"drains", c->drained},
+        {"requeued", c->requeued},
+        {"coalesced", c->coalesced},
+        {"hits", c->hits},
+        {"lookups", c->lookups},
+        {"expired", c->expired},
+        {"cancelled", c->cancelled},
+        {"late_results", c->duplicates},
+        {"hedged", c->hedged},
+        {"hedges_won", c->hedges_won},
+        {"quarantined", c->quarantined},
+        {"kept_out", c->refused},
+        {"replies_dropped", c->dropped},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
+    printf("\n");
 }
 
 /* A simulation in which nothing happens proves nothing. */
@@ -49,7 +72,8 @@ static bool lively(const struct sim_counts *c)
 {
     return c->schedules < 500 ||
            (c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced && c->hits &&
-            c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped);
+            c->lookups && c->expired && c->cancelled && c->duplicates && c->hedged && c->hedges_won && c->quarantined &&
+            c->refused && c->dropped);
 }
 
 /* The same seed twice: the same world. */

@@ -77,6 +77,10 @@ static void broker_down(struct sim *sim)
     counts->expired += stats->jobs_expired;
     counts->cancelled += stats->jobs_cancelled;
     counts->duplicates += stats->results_duplicate;
+    counts->hedged += stats->jobs_hedged;
+    counts->hedges_won += stats->hedges_won;
+    counts->quarantined += stats->quarantined;
+    counts->refused += stats->quarantine_refused;
     counts->dropped += sim->broker.sessions.dropped_unsent;
     net_broker_gone(sim);
     broker_fini(&sim->broker);
@@ -358,6 +362,7 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options = *options;
     sim->options.cache.kind = sim_chance(sim, 60) ? CACHE_REDIS : sim_chance(sim, 50) ? CACHE_MEMORY : CACHE_NONE;
     sim->options.cache.bytes_max = 1 << 16;
+    sim->options.hedge = sim_chance(sim, 50);
     sim->options.grace_us = graces[sim_draw(sim, 3)];
     sim->options.replies_bytes = (int64_t)replies[sim_draw(sim, 3)];
     sim->options.max_attempts = 1 + sim_draw(sim, 4);
@@ -365,6 +370,21 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options.restart_wait_us = sim_chance(sim, 50) ? 0 : 500000;
     sim->options.queue_limit = sim_chance(sim, 20) ? 6 : 1000;
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
+}
+
+/* A pool that has worked for a while: it knows how long its jobs take. */
+static void some_past(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_WORKERS; i++)
+        worker_connect(sim, &sim->workers[i]);
+    for (uint32_t round = 0; round < 4; round++) {
+        struct sim_client *client = &sim->clients[round % SIM_CLIENTS];
+        client_connect(sim, client);
+        for (uint32_t i = 0; i < SIM_JOBS; i++)
+            client_submit(sim, client);
+        flow(sim);
+        client_goodbye(sim, client);
+    }
 }
 
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
@@ -381,6 +401,8 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
         client_begin(sim, &sim->clients[i]);
     for (uint32_t i = 0; i < SIM_WORKERS; i++)
         worker_begin(sim, &sim->workers[i]);
+    if (sim_chance(sim, 10))
+        some_past(sim);
     uint32_t steps = STEPS_MIN + sim_draw(sim, STEPS_DRAWN);
     for (sim->step = 1; sim->step <= steps && !sim->failure[0]; sim->step++) {
         act(sim);

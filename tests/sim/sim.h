@@ -95,7 +95,7 @@ struct sim_worker {
 
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
-        lookups, expired, cancelled, duplicates, drained, lost_answers, dropped;
+        lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped;
 };
 
 struct sim {

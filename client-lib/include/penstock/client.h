@@ -428,6 +428,12 @@ struct pen_stats {
     uint64_t bytes_out;
     uint64_t replies_kept;
     uint64_t rss_bytes;
+    uint64_t workers_lost_closed; /**< their connections ended */
+    uint64_t workers_lost_frozen; /**< silent while their hosts lived */
+    uint64_t workers_lost_cut;    /**< silent, and nothing was acknowledged */
+    uint64_t workers_slow;
+    uint64_t jobs_hedged, hedges_won;
+    uint64_t quarantined, quarantine_refused;
 };
 
 /** Asks the broker for its counters. @param ret_stats given; free with pen_client_stats_free(). @return as pen_client_models(). */
@@ -453,6 +459,35 @@ PEN_API enum pen_status pen_client_explain(pen_client *client, const char *job_i
                                            struct pen_explanation **ret_explanation, struct pen_error *reterr);
 /** NULL is fine. Not for those of pen_result_explanation(). */
 PEN_API void pen_explanation_free(struct pen_explanation *explanation);
+
+/** A job in quarantine: it was alone on a worker at the last of the deaths that are allowed. */
+struct pen_quarantined {
+    const char *job; /**< id */
+    const char *model, *tenant;
+    const char *workers; /**< "a, b, c": those that were lost with it */
+    const char *inputs;  /**< "x u8 [1,28,28] 784 bytes" */
+    uint64_t version, bytes, age_us;
+    uint64_t refused; /**< equal jobs turned away since */
+    uint32_t deaths;
+    bool known; /**< its digest is known: equal jobs are refused */
+};
+
+struct pen_quarantine {
+    size_t count;
+    const struct pen_quarantined *jobs;
+};
+
+/** Lists the jobs in quarantine, or the one of that id. @param job_id NULL = all. @param ret_quarantine given; free with
+ *  pen_client_quarantine_free(). @return PEN_OK; NOT_FOUND; INVALID: no job id; UNAVAILABLE: no answer in time; NO_MEMORY. */
+PEN_API enum pen_status pen_client_quarantine(pen_client *client, const char *job_id, int64_t timeout_us,
+                                              struct pen_quarantine **ret_quarantine, struct pen_error *reterr);
+/** NULL is fine. */
+PEN_API void pen_client_quarantine_free(struct pen_quarantine *quarantine);
+
+/** Lets a job out of quarantine: equal ones may run again. @param job_id "all" = every one. @return PEN_OK; NOT_FOUND; INVALID: no job id;
+ *  UNAVAILABLE: no answer in time. */
+PEN_API enum pen_status pen_client_kick(pen_client *client, const char *job_id, int64_t timeout_us,
+                                        struct pen_error *reterr);
 
 /** What this session has seen; for tests and monitoring. */
 struct pen_client_counters {

@@ -1,0 +1,151 @@
+#include "quarantine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frame.h"
+#include "job.pb-c.h"
+#include "penstock/dtype.h"
+#include "session.h"
+
+struct quarantine *quarantine_new(void)
+{
+    return calloc(1, sizeof(struct quarantine));
+}
+
+void quarantine_free(struct quarantine *quarantine)
+{
+    free(quarantine);
+}
+
+void quarantine_trace(struct quarantine *quarantine, struct job_id id, const char *worker)
+{
+    struct trace *trace = &quarantine->traces[quarantine->traces_next++ % QUARANTINE_TRACE];
+    trace->id = id;
+    snprintf(trace->worker, sizeof trace->worker, "%s", worker);
+}
+
+/* Appends to a text of QUARANTINE_TEXT bytes; what does not fit is left out. */
+static void append(char *text, const char *separator, const char *more)
+{
+    size_t used = strlen(text);
+    if (used + strlen(separator) + strlen(more) < QUARANTINE_TEXT)
+        snprintf(text + used, QUARANTINE_TEXT - used, "%s%s", used ? separator : "", more);
+}
+
+static void fill_workers(const struct quarantine *quarantine, struct job_id id, char *text)
+{
+    for (uint32_t i = 0; i < QUARANTINE_TRACE; i++) {
+        const struct trace *trace = &quarantine->traces[(quarantine->traces_next + i) % QUARANTINE_TRACE];
+        if (job_id_equal(trace->id, id))
+            append(text, ", ", trace->worker);
+    }
+}
+
+static void describe(const Penstock__TensorDesc *input, char *text)
+{
+    char one[QUARANTINE_TEXT];
+    const char *dtype = input->dtype < PEN_DTYPE_COUNT ? pen_dtype_name((enum pen_dtype)input->dtype) : "?";
+    int used = snprintf(one, sizeof one, "%.64s %s [", input->name, dtype);
+    for (size_t d = 0; d < input->n_dims && d < 8; d++)
+        used += snprintf(one + used, sizeof one - (size_t)used, "%s%" PRId64, d ? "," : "", input->dims[d]);
+    snprintf(one + used, sizeof one - (size_t)used, "] %" PRIu64 " bytes", input->bytes);
+    append(text, "; ", one);
+}
+
+/* From the request itself: rare enough to unpack it once more. */
+static void fill_inputs(const struct parcel *request, char *text)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&request->frames[0];
+    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
+        return;
+    Penstock__JobMeta *job = penstock__job_meta__unpack(NULL, env.meta_bytes, meta);
+    for (size_t i = 0; job && i < job->n_inputs; i++)
+        describe(job->inputs[i], text);
+    if (job)
+        penstock__job_meta__free_unpacked(job, NULL);
+}
+
+static void fill_digest(const struct parcel *request, struct quarantined *entry)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&request->frames[0];
+    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
+        return;
+    entry->has_digest = (env.flags & FRAME_FLAG_DIGEST) != 0;
+    entry->digest = env.digest;
+}
+
+static void remove_at(struct quarantine *quarantine, uint32_t index)
+{
+    quarantine->count--;
+    memmove(&quarantine->entries[index], &quarantine->entries[index + 1],
+            (quarantine->count - index) * sizeof quarantine->entries[0]);
+}
+
+void quarantine_add(struct quarantine *quarantine, const struct job *job, uint64_t now_us)
+{
+    if (quarantine->count == QUARANTINE_MAX)
+        remove_at(quarantine, 0);
+    struct quarantined *entry = &quarantine->entries[quarantine->count++];
+    *entry = (struct quarantined){.id = job->id,
+                                  .version = job->lane->model->version,
+                                  .since_us = now_us,
+                                  .bytes = parcel_bytes(job->request),
+                                  .deaths = job->deaths};
+    snprintf(entry->tenant, sizeof entry->tenant, "%s", job->session->tenant->name);
+    snprintf(entry->model, sizeof entry->model, "%s", job->lane->model->name);
+    fill_workers(quarantine, job->id, entry->workers);
+    fill_inputs(job->request, entry->inputs);
+    fill_digest(job->request, entry);
+    quarantine->admitted++;
+}
+
+const struct quarantined *quarantine_refuses(struct quarantine *quarantine, const struct model *model,
+                                             const char *tenant, const struct digest *digest, uint64_t now_us,
+                                             uint64_t age_us)
+{
+    for (uint32_t i = 0; i < quarantine->count; i++) {
+        struct quarantined *entry = &quarantine->entries[i];
+        if (entry->has_digest && now_us - entry->since_us < age_us && digest_equal(entry->digest, *digest) &&
+            entry->version == model->version && strcmp(entry->model, model->name) == 0 &&
+            strcmp(entry->tenant, tenant) == 0) {
+            entry->refused++;
+            quarantine->refused++;
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+const struct quarantined *quarantine_find(const struct quarantine *quarantine, struct job_id id)
+{
+    for (uint32_t i = 0; i < quarantine->count; i++) {
+        if (job_id_equal(quarantine->entries[i].id, id))
+            return &quarantine->entries[i];
+    }
+    return NULL;
+}
+
+bool quarantine_kick(struct quarantine *quarantine, struct job_id id)
+{
+    const struct quarantined *entry = quarantine_find(quarantine, id);
+    if (!entry)
+        return false;
+    remove_at(quarantine, (uint32_t)(entry - quarantine->entries));
+    quarantine->kicked++;
+    return true;
+}
+
+uint32_t quarantine_kick_all(struct quarantine *quarantine)
+{
+    uint32_t count = quarantine->count;
+    quarantine->count = 0;
+    quarantine->kicked += count;
+    return count;
+}
