@@ -40,6 +40,7 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     job->state = JOB_DISPATCHED;
     job->dispatch = dispatch;
     job->slot = 0;
+    job->hedge = NULL;
     job->isolated = false;
     job->lane->model->running++;
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};

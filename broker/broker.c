@@ -189,10 +189,12 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
         return;
     if (suspect)
         quarantine_trace(broker->quarantine, job->id, worker->hello->name);
-    if (hedge_forget(job, dispatch, slot))
-        job->deaths += suspect;
-    else
+    if (!hedge_forget(job, dispatch, slot)) {
         dispatch_requeue(broker, job, suspect);
+        return;
+    }
+    job->deaths += suspect; /* its first run goes on */
+    job->alone |= suspect;
 }
 
 void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect)

@@ -48,6 +48,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
     bool alone = job->isolated;
     job->deaths += suspect;
+    job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its twin runs on */
     job->dispatch = NULL;
@@ -57,7 +58,6 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->lane->model->queue.bytes += parcel_bytes(job->request);
     broker->queued_bytes += parcel_bytes(job->request);
     job->front = true;
-    job->alone |= suspect;
     if (suspect && job->deaths >= broker->options->max_attempts) {
         give_up(broker, job, alone);
         return;
@@ -110,7 +110,8 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     leave_queue(broker, next);
     next->state = JOB_DISPATCHED;
     next->dispatch = dispatch;
-    next->slot = slot;
+    next->slot = (uint8_t)slot;
+    next->hedge = NULL;
     next->attempts = attempts;
     next->lane->model->running++;
     dispatch->slots[slot].job = next;
@@ -296,7 +297,8 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     leave_queue(broker, job);
     job->state = JOB_DISPATCHED;
     job->dispatch = dispatch;
-    job->slot = dispatch->count;
+    job->slot = (uint8_t)dispatch->count;
+    job->hedge = NULL;
     job->attempts++;
     job->lane->model->running++;
     dispatch->slots[dispatch->count] = (struct dispatch_slot){.id = job->id, .job = job};

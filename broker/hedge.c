@@ -52,7 +52,7 @@ void hedge_answered(struct job *job, const struct dispatch *dispatch, uint32_t s
         return;
     struct dispatch *first = job->dispatch;
     job->hedge_slot = job->slot;
-    job->slot = slot;
+    job->slot = (uint8_t)slot;
     job->dispatch = job->hedge;
     job->hedge = first;
 }

@@ -34,29 +34,28 @@ struct job {
     struct lane *lane;     /* of its model; NULL when done */
     struct flight *flight; /* as its leader or a follower */
     struct dispatch *dispatch;
-    struct dispatch *hedge; /* a twin of its run, when that is late; NULL = none */
     struct parcel *request; /* frame 0 is what a worker gets, but for the remaining deadline */
     struct parcel *reply;
     uint64_t admitted_us;
     union {
-        uint64_t done_us; /* done */
-        uint64_t lookup;  /* waits for Redis: number of the question */
+        uint64_t done_us;       /* done */
+        uint64_t lookup;        /* waits for Redis: number of the question */
+        struct dispatch *hedge; /* dispatched: a twin of its run, when that is late; NULL = none */
     };
     uint64_t deadline_us; /* absolute; DEADLINE_NONE */
     uint64_t arrival;     /* order of admission */
     uint32_t lane_place, deadline_place;
-    uint32_t rows; /* of the batch dimension; 1 when there is none */
-    uint32_t slot; /* its place in the dispatch */
-    uint32_t hedge_slot;
-    uint8_t state;    /* enum job_state */
-    uint8_t priority; /* 1 = most urgent */
-    uint8_t attempts; /* dispatches that began */
-    uint8_t deaths;   /* workers that were lost while they had it */
-    bool front;       /* requeued after a worker's death: before all others */
-    bool alone;       /* suspect: in a batch of its own */
-    bool isolated;    /* its present run has the worker to itself */
-    bool explain;     /* the reply is to say why */
-    bool unsent;      /* done, but its client had too much unread */
+    uint32_t rows;            /* of the batch dimension; 1 when there is none */
+    uint8_t state;            /* enum job_state */
+    uint8_t priority;         /* 1 = most urgent */
+    uint8_t slot, hedge_slot; /* its places in the dispatch and its twin: below FRAME_MAX_GROUPS */
+    uint8_t attempts;         /* dispatches that began */
+    uint8_t deaths;           /* workers that were lost while they had it */
+    bool front;               /* requeued after a worker's death: before all others */
+    bool alone;               /* suspect: in a batch of its own */
+    bool isolated;            /* its present run has the worker to itself */
+    bool explain;             /* the reply is to say why */
+    bool unsent;              /* done, but its client had too much unread */
 };
 TAILQ_HEAD(job_list, job);
 

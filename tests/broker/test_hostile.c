@@ -108,6 +108,8 @@ static void still_serves(struct desk *desk)
     struct wire_worker honest = worker(0x900D);
     desk->clients.forget = desk->workers.forget = false;
     desk_wait(desk, 20000000); /* everything hostile has timed out */
+    while (desk_next(&desk->clients, FRAME_WELCOME))
+        ; /* refusals of before */
     desk_worker(desk, 7001, &honest);
     desk_client(desk, 7002, 0x5EED);
     desk_submit(desk, 7002, &(struct wire_job){.id = id, .model = "echo", .fill = 5, .no_cache = true});

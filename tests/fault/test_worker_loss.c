@@ -62,6 +62,7 @@ Test(worker_loss, killed_workers_jobs_run_elsewhere_within_50_ms)
     cr_assert_leq(best_us, (uint64_t)support_slow(REDISPATCH_MS) * 1000u);
     struct pen_stats *now = stats();
     cr_assert_eq(now->workers_lost, 3u);
+    cr_assert_eq(now->workers_lost_closed, 3u, "killed, not frozen or cut");
     cr_assert_eq(now->workers, 2u);
     cr_assert_eq(now->queued + now->running, 0u);
     pen_client_stats_free(now);
@@ -86,6 +87,9 @@ Test(worker_loss, frozen_workers_jobs_run_elsewhere_and_its_late_answers_are_ign
     ledger_submit(ledger, JOBS, WINDOW);
     ledger_settle(ledger, 20000);
     ledger_check(ledger);
+    struct pen_stats *lost = stats();
+    cr_assert_eq(lost->workers_lost_frozen, lost->workers_lost, "frozen, not killed or cut");
+    pen_client_stats_free(lost);
     process_signal(pool.workers[0], SIGCONT);
     support_sleep_ms(300);
     struct pen_client_counters counters;

@@ -52,9 +52,9 @@ static void check_live(struct sim *sim, const struct job *job)
     if (job->dispatch && (job->slot >= job->dispatch->count || job->dispatch->slots[job->slot].job != job ||
                           job->dispatch->slots[job->slot].answered || !worker_lives(broker, job->dispatch->worker)))
         BAD("a dispatched job is not in an unanswered slot of a living worker");
-    if (job->hedge && (job->state != JOB_DISPATCHED || job->hedge->slots[job->hedge_slot].job != job ||
-                       job->hedge->slots[job->hedge_slot].answered || !worker_lives(broker, job->hedge->worker) ||
-                       job->hedge->worker == job->dispatch->worker))
+    if (job->state == JOB_DISPATCHED && job->hedge &&
+        (job->hedge->slots[job->hedge_slot].job != job || job->hedge->slots[job->hedge_slot].answered ||
+         !worker_lives(broker, job->hedge->worker) || job->hedge->worker == job->dispatch->worker))
         BAD("a twin is not in an unanswered slot of another living worker");
     if (job->deaths > broker->options->max_attempts)
         BAD("a job survived %u deaths of workers", job->deaths);
