@@ -22,7 +22,7 @@ struct walk {
 
 static void facts_start(struct shape_env *env, const struct graph *g)
 {
-    for (uint32_t i = 0; i < g->value_count; i++) {
+    for (uint32_t i = env->values; i < g->value_count; i++) {
         const struct value *v = &g->values[i];
         struct fact *f = &env->facts[i];
         f->shape = shape_unknown();
@@ -143,10 +143,12 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
 static enum pen_status walk_nodes(struct walk *w)
 {
     enum pen_status status = PEN_OK;
-    for (uint32_t i = 0; i < w->g->node_count && status == PEN_OK; i++) {
+    for (uint32_t i = w->env->nodes; i < w->g->node_count && status == PEN_OK; i++) {
         if (!w->g->nodes[i].dead)
             status = infer_node(w, &w->g->nodes[i]);
     }
+    w->env->values = w->g->value_count;
+    w->env->nodes = w->g->node_count;
     free(w->in);
     free(w->out);
     return status;
@@ -178,6 +180,25 @@ enum pen_status shape_env_new(const struct graph *g, const struct shape *input_s
     }
     *ret_env = env;
     return PEN_OK;
+}
+
+enum pen_status shape_env_extend(struct shape_env *env, struct pen_error *reterr)
+{
+    const struct graph *g = env->g;
+    uint32_t from = env->values;
+    struct fact *bigger = realloc(env->facts, ((size_t)g->value_count + 1) * sizeof *bigger);
+    if (!bigger)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to infer shapes");
+    env->facts = bigger;
+    memset(bigger + from, 0, ((size_t)g->value_count + 1 - from) * sizeof *bigger);
+    facts_start(env, g);
+    for (uint32_t i = 0; i < g->input_count; i++) { /* inputs may be added while nodes are */
+        const struct value *v = &g->values[g->inputs[i]];
+        if (g->inputs[i] >= from)
+            bigger[g->inputs[i]] = (struct fact){.kind = v->kind, .dtype = v->dtype, .shape = v->shape};
+    }
+    struct walk w = {.env = env, .g = g, .reterr = reterr};
+    return walk_nodes(&w);
 }
 
 void shape_env_free(struct shape_env *env)

@@ -43,6 +43,7 @@ struct shape_env {
     struct fact *facts;        /* [g->value_count] */
     struct graph_arena *arena; /* folded data */
     uint64_t folded_bytes;
+    uint32_t values, nodes; /* of the graph, inferred so far */
 };
 
 #define INFER_FOLD_ELEMENTS 1024 /* values up to this size are evaluated during inference */
@@ -55,6 +56,11 @@ struct shape_env {
 enum pen_status shape_env_new(const struct graph *g, const struct shape *input_shapes, const void *const *input_data,
                               bool fold_all, struct shape_env **ret_env, struct pen_error *reterr);
 void shape_env_free(struct shape_env *env); /* NULL is fine */
+/*
+ * Catches up with a graph that is still being written: nodes appended since, each after what it reads. Facts stay those of the shapes in the graph. After a
+ * failure the env is of no more use.
+ */
+enum pen_status shape_env_extend(struct shape_env *env, struct pen_error *reterr);
 
 /* All outputs' values are known in this env: nothing to run. */
 bool shape_env_folded(const struct shape_env *env, const struct node *n);

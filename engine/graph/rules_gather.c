@@ -142,5 +142,9 @@ enum pen_status infer_nms(struct infer *c, struct pen_error *reterr)
     (void)reterr;
     y.dim[1] = 3;
     infer_put(c, 0, PEN_DTYPE_I64, &y);
+    if (c->n->out_count > 1) {
+        y = infer_unknown_of_rank(1);
+        infer_put(c, 1, infer_dtype_of(c, 1), &y);
+    }
     return PEN_OK;
 }

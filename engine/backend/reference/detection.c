@@ -37,7 +37,7 @@ static int by_score(const void *a, const void *b)
 
 struct nms {
     int64_t batches, classes, boxes, limit; /* limit per batch and class */
-    double iou, score;
+    double iou, score, decay;               /* decay: -0.5 / sigma, 0 = overlapped boxes are dropped */
     bool has_score, center;
 };
 
@@ -58,6 +58,34 @@ static int64_t suppress(const struct nms *p, struct box *boxes, int64_t count)
     return kept;
 }
 
+/*
+ * Soft: score *= exp(-overlap^2 / (2 sigma)) for each kept box, and 0 beyond the overlap that drops. The best is taken as it stands when no box kept since it
+ * was last weighed lowers it. Source: TensorFlow's NonMaxSuppressionV5.
+ */
+static int64_t suppress_soft(const struct nms *p, struct box *boxes, int64_t count)
+{
+    int64_t kept = 0;
+    while (kept < p->limit && kept < count) {
+        int64_t best = kept;
+        for (int64_t i = kept + 1; i < count; i++) {
+            if (boxes[i].score > boxes[best].score ||
+                (boxes[i].score == boxes[best].score && boxes[i].at < boxes[best].at))
+                best = i;
+        }
+        struct box taken = boxes[best];
+        if (!(taken.score > p->score)) {
+            break;
+        }
+        boxes[best] = boxes[kept];
+        boxes[kept++] = taken;
+        for (int64_t i = kept; i < count; i++) {
+            double common = overlap(&boxes[i], &taken);
+            boxes[i].score *= common <= p->iou ? exp(p->decay * common * common) : 0.0;
+        }
+    }
+    return kept;
+}
+
 static enum pen_status nms_init(struct kernel_call *k, struct nms *p)
 {
     const struct shape *b = &k->in[0].shape, *s = &k->in[1].shape;
@@ -69,6 +97,8 @@ static enum pen_status nms_init(struct kernel_call *k, struct nms *p)
     p->iou = kernel_scalar(k, 3, 0.0);
     p->has_score = kernel_has(k, 4) && shape_elements(&k->in[4].shape) > 0;
     p->score = kernel_scalar(k, 4, 0.0);
+    double sigma = (double)node_float(k->n, ATTR_soft_sigma, 0.0f);
+    p->decay = sigma > 0.0 ? -0.5 / sigma : 0.0;
     p->center = node_int(k->n, ATTR_center_point_box, 0) != 0;
     p->limit = p->limit < 0 ? 0 : p->limit > p->boxes ? p->boxes : p->limit;
     return PEN_OK;
@@ -105,12 +135,15 @@ enum pen_status kernel_nms(struct kernel_call *k)
     }
     struct box *boxes = kernel_scratch(k, (size_t)p.boxes * sizeof *boxes);
     int64_t *found = kernel_scratch(k, room);
-    if (boxes == NULL || found == NULL) {
+    double *scores = kernel_scratch(k, room); /* more than enough */
+    if (boxes == NULL || found == NULL || scores == NULL) {
         return kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for %lld boxes", (long long)p.boxes);
     }
     for (int64_t i = 0; i < p.batches * p.classes; i++) {
-        int64_t kept = suppress(&p, boxes, candidates(k, &p, i / p.classes, i % p.classes, boxes));
+        int64_t count = candidates(k, &p, i / p.classes, i % p.classes, boxes);
+        int64_t kept = p.decay == 0.0 ? suppress(&p, boxes, count) : suppress_soft(&p, boxes, count);
         for (int64_t j = 0; j < kept; j++, rows++) {
+            scores[rows] = boxes[j].score;
             found[rows * 3] = i / p.classes;
             found[rows * 3 + 1] = i % p.classes;
             found[rows * 3 + 2] = boxes[j].at;
@@ -120,6 +153,13 @@ enum pen_status kernel_nms(struct kernel_call *k)
     status = kernel_output(k, 0, PEN_DTYPE_I64, &out);
     if (status == PEN_OK && rows > 0) {
         memcpy(k->out[0].data, found, (size_t)rows * 3 * sizeof *found);
+    }
+    if (status == PEN_OK && k->n->out_count > 1) {
+        struct shape list = shape_of(1, &rows);
+        status = kernel_output(k, 1, k->in[1].dtype, &list);
+        for (int64_t i = 0; status == PEN_OK && i < rows; i++) {
+            store_one_f64(k->out[1].data, k->in[1].dtype, i, scores[i]);
+        }
     }
     return status;
 }

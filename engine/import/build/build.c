@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/infer.h"
 #include "graph/internal.h"
 
 void build_fini(struct build *b)
 {
     names_fini(&b->names);
+    shape_env_free(b->env);
 }
 
 void build_stop(struct build *b, enum pen_status status, const char *format, ...)
@@ -266,63 +268,6 @@ uint32_t build_scalar(struct build *b, enum pen_dtype dtype, double item)
 const struct value *build_value(const struct build *b, uint32_t value)
 {
     return value == VALUE_NONE ? NULL : &b->g->values[value];
-}
-
-enum pen_dtype build_dtype(const struct build *b, uint32_t value)
-{
-    return value == VALUE_NONE ? PEN_DTYPE_NONE : b->g->values[value].dtype;
-}
-
-int32_t build_rank(const struct build *b, uint32_t value)
-{
-    return value == VALUE_NONE ? SHAPE_RANK_UNKNOWN : b->g->values[value].shape.rank;
-}
-
-static bool integer_at(const struct value *v, int64_t index, int64_t *ret)
-{
-    switch (v->dtype) {
-    case PEN_DTYPE_I64:
-        *ret = ((const int64_t *)v->data)[index];
-        return true;
-    case PEN_DTYPE_I32:
-        *ret = ((const int32_t *)v->data)[index];
-        return true;
-    case PEN_DTYPE_I16:
-        *ret = ((const int16_t *)v->data)[index];
-        return true;
-    case PEN_DTYPE_I8:
-        *ret = ((const int8_t *)v->data)[index];
-        return true;
-    case PEN_DTYPE_U8:
-    case PEN_DTYPE_BOOL:
-        *ret = ((const uint8_t *)v->data)[index];
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool build_ints_of(const struct build *b, uint32_t value, int64_t *items, uint32_t room, uint32_t *ret_count)
-{
-    const struct value *v = build_value(b, value);
-    int64_t count = v && v->data ? shape_elements(&v->shape) : -1;
-    if (count < 0 || count > (int64_t)room)
-        return false;
-    for (int64_t i = 0; i < count; i++) {
-        if (!integer_at(v, i, &items[i]))
-            return false;
-    }
-    *ret_count = (uint32_t)count;
-    return true;
-}
-
-bool build_f32_of(const struct build *b, uint32_t value, float *ret_first)
-{
-    const struct value *v = build_value(b, value);
-    if (!v || !v->data || v->dtype != PEN_DTYPE_F32 || v->bytes < sizeof *ret_first)
-        return false;
-    memcpy(ret_first, v->data, sizeof *ret_first);
-    return true;
 }
 
 /* ---- short forms ------------------------------------------------------------------------------------------------------------ */

@@ -25,9 +25,11 @@ struct build {
     struct pen_error *reterr;
     struct names names; /* of values, kept unique */
     enum pen_status status;
-    const char *name;   /* of the node being read; borrowed */
-    const char *origin; /* its operator as the file calls it; borrowed, outlives the graph or lives in its arena */
-    uint32_t node;      /* emitted last */
+    const char *name;      /* of the node being read; borrowed */
+    const char *origin;    /* its operator as the file calls it; borrowed, outlives the graph or lives in its arena */
+    uint32_t node;         /* emitted last */
+    struct shape_env *env; /* facts.c: what is known of the values so far */
+    bool blind;            /* nothing more can be known */
 };
 
 void build_fini(struct build *b); /* the graph stays */
@@ -66,12 +68,17 @@ uint32_t build_f32(struct build *b, const float *items, uint32_t count);
 uint32_t build_f32_scalar(struct build *b, float item);
 /* A scalar of any arithmetic dtype. */
 uint32_t build_scalar(struct build *b, enum pen_dtype dtype, double item);
-/* Integers of a constant (any integer dtype); false when it is none or longer than room. */
-bool build_ints_of(const struct build *b, uint32_t value, int64_t *items, uint32_t room, uint32_t *ret_count);
-bool build_f32_of(const struct build *b, uint32_t value, float *ret_first);
 const struct value *build_value(const struct build *b, uint32_t value); /* NULL for VALUE_NONE */
-enum pen_dtype build_dtype(const struct build *b, uint32_t value);
-int32_t build_rank(const struct build *b, uint32_t value); /* SHAPE_RANK_UNKNOWN when not known */
+
+/* ---- facts.c: what is known of a value, be it constant, an input or computed from such --------------------------------------------------- */
+
+/* Integers of a value (any integer dtype); false when they are not known or more than room. */
+bool build_ints_of(struct build *b, uint32_t value, int64_t *items, uint32_t room, uint32_t *ret_count);
+bool build_f32_of(struct build *b, uint32_t value, float *ret_first);
+enum pen_dtype build_dtype(struct build *b, uint32_t value); /* NONE when not known */
+int32_t build_rank(struct build *b, uint32_t value);         /* SHAPE_RANK_UNKNOWN when not known */
+int64_t build_dim(struct build *b, uint32_t value,
+                  int64_t axis); /* SHAPE_DIM_UNKNOWN when not known; axis may count from the end */
 
 /* ---- short forms ------------------------------------------------------------------------------------------------------------------ */
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define SPLIT_MAX 256
+
 /* ---- slices ---------------------------------------------------------------------------------------------------------- */
 
 /* One entry of a strided slice's specification, placed: axes before an ellipsis count from the front, those behind it from the end. */
@@ -411,6 +413,19 @@ uint32_t tf_floor_div(struct build *b, uint32_t x, uint32_t y, bool integers)
     return build_2(b, OP_Div, exact, y);
 }
 
+/* atan(y / x), moved by pi where x is negative. */
+uint32_t tf_atan2(struct build *b, uint32_t y, uint32_t x)
+{
+    uint32_t zero = build_f32_scalar(b, 0.0f), pi = build_f32_scalar(b, 3.14159265358979f);
+    uint32_t minus_pi = build_f32_scalar(b, -3.14159265358979f), half = build_f32_scalar(b, 1.57079632679490f);
+    uint32_t plain = build_1(b, OP_Atan, build_2(b, OP_Div, y, x));
+    uint32_t turn = build_3(b, OP_Where, build_2(b, OP_Less, y, zero), minus_pi, pi);
+    turn = build_3(b, OP_Where, build_2(b, OP_Less, x, zero), turn, zero);
+    uint32_t upright = build_2(b, OP_Mul, build_1(b, OP_Sign, y), half);
+    uint32_t moved = build_2(b, OP_Add, plain, turn);
+    return build_3(b, OP_Where, build_2(b, OP_Equal, x, zero), upright, moved);
+}
+
 uint32_t tf_squared_difference(struct build *b, uint32_t x, uint32_t y)
 {
     uint32_t d = build_2(b, OP_Sub, x, y);
@@ -454,20 +469,59 @@ uint32_t tf_matmul(struct build *b, uint32_t x, uint32_t y, bool adjoint_x, bool
 
 /* ---- moving data ------------------------------------------------------------------------------------------------------------------- */
 
+/* An axis behind the batch: it is moved there, and what lay between is moved back in front of the picked places. */
+static uint32_t gather_behind(struct build *b, uint32_t x, uint32_t indices, int64_t axis, int64_t batch)
+{
+    int32_t rank = build_rank(b, x), picks = build_rank(b, indices);
+    int64_t perm[PEN_MAX_RANK], back[2 * PEN_MAX_RANK], n = 0, between = axis - batch;
+    axis += axis < 0 ? rank : 0;
+    if (rank < 1 || picks < 0 || batch < 0 || batch > axis || axis >= rank || rank + picks > PEN_MAX_RANK) {
+        build_stop(b, PEN_ERR_UNSUPPORTED, "a gather along axis %lld with %lld batch dimensions", (long long)axis,
+                   (long long)batch);
+        return VALUE_NONE;
+    }
+    for (int32_t i = 0; i < rank; i++)
+        perm[i] = i < batch || i > axis ? i : i == batch ? axis : i - 1;
+    uint32_t y = tf_gather(b, build_transpose(b, x, perm, (uint32_t)rank), indices, batch, batch);
+    for (int64_t i = 0; i < batch; i++)
+        back[n++] = i;
+    for (int64_t i = 0; i < between; i++)
+        back[n++] = picks + i;
+    for (int64_t i = batch; i < picks; i++)
+        back[n++] = i;
+    for (int64_t i = picks + between; i < rank - 1 + picks - batch; i++)
+        back[n++] = i;
+    return build_transpose(b, y, back, (uint32_t)n);
+}
+
 uint32_t tf_gather(struct build *b, uint32_t x, uint32_t indices, int64_t axis, int64_t batch_dims)
 {
     uint32_t in[] = {x, indices};
     if (batch_dims == 0)
         return build_axis_op(b, OP_Gather, in, 2, axis);
-    if (axis != batch_dims || batch_dims < 0) {
-        build_stop(b, PEN_ERR_UNSUPPORTED, "a gather along axis %lld with %lld batch dimensions", (long long)axis,
-                   (long long)batch_dims);
-        return VALUE_NONE;
-    }
+    if (axis != batch_dims || batch_dims < 0)
+        return gather_behind(b, x, indices, axis, batch_dims);
     uint32_t wide = build_cast(b, indices, PEN_DTYPE_I64); /* GatherND takes int64 only */
     uint32_t y = build_2(b, OP_GatherND, x, build_unsqueeze(b, wide, -1));
     build_int(b, ATTR_batch_dims, batch_dims);
     return y;
+}
+
+uint32_t tf_split_sizes(struct build *b, uint32_t x, uint32_t sizes, int64_t axis)
+{
+    int64_t items[SPLIT_MAX];
+    uint32_t count = 0, zero = build_i64_scalar(b, 0);
+    bool known = build_ints_of(b, sizes, items, SPLIT_MAX, &count), rest = !known;
+    for (uint32_t i = 0; i < count; i++)
+        rest |= items[i] < 0;
+    uint32_t wide = known ? build_i64(b, items, count) : build_cast(b, sizes, PEN_DTYPE_I64);
+    if (!rest)
+        return wide;
+    uint32_t pick[] = {build_1(b, OP_Shape, x), build_i64_scalar(b, axis)},
+             whole = build_axis_op(b, OP_Gather, pick, 2, 0);
+    uint32_t given =
+        build_reduce(b, OP_ReduceSum, build_2(b, OP_Max, wide, zero), build_i64(b, (int64_t[]){0}, 1), false);
+    return build_3(b, OP_Where, build_2(b, OP_Less, wide, zero), build_2(b, OP_Sub, whole, given), wide);
 }
 
 uint32_t tf_pack(struct build *b, const uint32_t *parts, uint32_t count, int64_t axis)
@@ -501,6 +555,21 @@ uint32_t tf_fill(struct build *b, uint32_t dims, uint32_t value)
     return build_2(b, OP_Expand, value, build_cast(b, dims, PEN_DTYPE_I64));
 }
 
+/* Places outside the depth give rows that are off, negative ones too: ours would count from the end. */
+uint32_t tf_one_hot(struct build *b, uint32_t indices, uint32_t depth, uint32_t on, uint32_t off, int64_t axis)
+{
+    static const int64_t one[] = {1};
+    enum pen_dtype dtype = build_dtype(b, indices);
+    uint32_t parts[] = {build_reshape(b, off, one, 1), build_reshape(b, on, one, 1)},
+             wide = build_cast(b, depth, PEN_DTYPE_I64);
+    if (dtype != PEN_DTYPE_I64)
+        indices = build_cast(b, indices, PEN_DTYPE_I64);
+    uint32_t below = build_2(b, OP_Less, indices, build_i64_scalar(b, 0));
+    uint32_t in[] = {build_3(b, OP_Where, below, build_reshape(b, wide, NULL, 0), indices), wide,
+                     build_axis_op(b, OP_Concat, parts, 2, 0)};
+    return build_axis_op(b, OP_OneHot, in, 3, axis);
+}
+
 void tf_top_k(struct build *b, uint32_t x, uint32_t k, uint32_t *ret_values, uint32_t *ret_indices)
 {
     static const int64_t one[] = {1};
@@ -512,14 +581,20 @@ void tf_top_k(struct build *b, uint32_t x, uint32_t k, uint32_t *ret_values, uin
     *ret_indices = build_cast(b, out[1], PEN_DTYPE_I32);
 }
 
-uint32_t tf_non_max_suppression(struct build *b, uint32_t boxes, uint32_t scores, uint32_t most, uint32_t overlap,
-                                uint32_t score)
+uint32_t tf_non_max_suppression(struct build *b, const struct tf_nms *n, uint32_t *ret_scores)
 {
     static const int64_t front[] = {0}, front2[] = {0, 1}, column[] = {2};
-    uint32_t in[] = {build_2(b, OP_Unsqueeze, boxes, build_i64(b, front, 1)),
-                     build_2(b, OP_Unsqueeze, scores, build_i64(b, front2, 2)), build_cast(b, most, PEN_DTYPE_I64),
-                     overlap, score};
-    uint32_t kept = build_op(b, OP_NonMaxSuppression, in, 5); /* [kept, 3]: batch, class, box */
-    uint32_t at = build_i64(b, column, 1), pick[] = {kept, at};
-    return build_cast(b, build_squeeze(b, build_axis_op(b, OP_Gather, pick, 2, 1), 1), PEN_DTYPE_I32);
+    uint32_t in[] = {build_2(b, OP_Unsqueeze, n->boxes, build_i64(b, front, 1)),
+                     build_2(b, OP_Unsqueeze, n->scores, build_i64(b, front2, 2)),
+                     build_cast(b, n->most, PEN_DTYPE_I64), n->overlap, n->score};
+    uint32_t out[2] = {VALUE_NONE, VALUE_NONE}; /* [kept, 3]: batch, class, box; [kept] */
+    build_many(b, OP_NonMaxSuppression, in, 5, out, n->sigma > 0.0f ? 2 : 1);
+    if (n->sigma > 0.0f)
+        build_float(b, ATTR_soft_sigma, n->sigma);
+    uint32_t at = build_i64(b, column, 1), pick[] = {out[0], at};
+    uint32_t kept = build_cast(b, build_squeeze(b, build_axis_op(b, OP_Gather, pick, 2, 1), 1), PEN_DTYPE_I32);
+    uint32_t chosen_scores[] = {n->scores, kept};
+    if (ret_scores)
+        *ret_scores = out[1] != VALUE_NONE ? out[1] : build_axis_op(b, OP_Gather, chosen_scores, 2, 0);
+    return kept;
 }

@@ -28,19 +28,26 @@ uint32_t tf_pad(struct build *b, uint32_t x, uint32_t paddings, const char *mode
 uint32_t tf_floor_div(struct build *b, uint32_t x, uint32_t y, bool integers);
 uint32_t tf_floor_mod(struct build *b, uint32_t x, uint32_t y, bool integers);
 uint32_t tf_gather(struct build *b, uint32_t x, uint32_t indices, int64_t axis, int64_t batch_dims);
+/* Sizes of parts as int64; one of -1 is what the others leave. */
+uint32_t tf_split_sizes(struct build *b, uint32_t x, uint32_t sizes, int64_t axis);
 uint32_t tf_pack(struct build *b, const uint32_t *parts, uint32_t count, int64_t axis);
 void tf_unpack(struct build *b, uint32_t x, int64_t axis, uint32_t *out, uint32_t count);
 uint32_t tf_shape(struct build *b, uint32_t x, enum pen_dtype dtype);
 uint32_t tf_fill(struct build *b, uint32_t dims, uint32_t value); /* value: a scalar, any dtype */
 uint32_t tf_matmul(struct build *b, uint32_t x, uint32_t y, bool adjoint_x, bool adjoint_y, int32_t rank_x,
                    int32_t rank_y);
+uint32_t tf_atan2(struct build *b, uint32_t y, uint32_t x);
 uint32_t tf_squared_difference(struct build *b, uint32_t x, uint32_t y);
 uint32_t tf_rsqrt(struct build *b, uint32_t x);
 uint32_t tf_l2_normalise(struct build *b, uint32_t x, int64_t axis, float epsilon);
+uint32_t tf_one_hot(struct build *b, uint32_t indices, uint32_t depth, uint32_t on, uint32_t off, int64_t axis);
 /* The k largest of the last axis and their places (int32). */
 void tf_top_k(struct build *b, uint32_t x, uint32_t k, uint32_t *ret_values, uint32_t *ret_indices);
-/* Places (int32) of the kept boxes. */
-uint32_t tf_non_max_suppression(struct build *b, uint32_t boxes, uint32_t scores, uint32_t most, uint32_t overlap,
-                                uint32_t score);
+struct tf_nms {
+    uint32_t boxes, scores, most, overlap, score; /* score: VALUE_NONE = no threshold */
+    float sigma;                                  /* above 0: overlapped boxes lose score instead of being dropped */
+};
+/* Places (int32) of the kept boxes and their scores (ret_scores may be NULL). */
+uint32_t tf_non_max_suppression(struct build *b, const struct tf_nms *n, uint32_t *ret_scores);
 
 #endif

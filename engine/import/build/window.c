@@ -111,12 +111,23 @@ uint32_t tf_conv(struct build *b, uint32_t x, uint32_t weights, uint32_t bias, c
     return tf_fuse(b, y, w->act, w->alpha);
 }
 
+/* VALID: the given size has rows behind what stride and kernel reach. */
+static bool longer(struct build *b, uint32_t x, uint32_t weights, const struct tf_window *w, const int64_t *size)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < w->count && w->padding == TF_VALID; i++) {
+        int64_t have = build_dim(b, x, (w->channels_first ? 2 : 1) + i), kernel = build_dim(b, weights, 2 + i);
+        any |= have < 0 || kernel < 0 || size[i] != (have - 1) * w->stride[i] + (kernel - 1) * w->dilation[i] + 1;
+    }
+    return any;
+}
+
 uint32_t tf_conv_transpose(struct build *b, uint32_t x, uint32_t weights, uint32_t bias, const struct tf_window *w,
                            const int64_t *size)
 {
     uint32_t y = build_3(b, OP_ConvTranspose, x, weights, bias);
     tf_window_attrs(b, w, false);
-    if (size && w->padding == TF_SAME)
+    if (size && (w->padding == TF_SAME || longer(b, x, weights, w, size)))
         build_ints(b, ATTR_output_shape, size, w->count);
     return tf_fuse(b, y, w->act, w->alpha);
 }

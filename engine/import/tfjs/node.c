@@ -4,6 +4,8 @@
 
 #include "import/tfjs/reader.h"
 
+#define NESTING_MAX 400 /* evaluations inside evaluations: regions in regions */
+
 /* ---- references ------------------------------------------------------------------------------------------------------- */
 
 bool js_reference(const char *reference, size_t *ret_name, const char **ret_output, size_t *ret_output_bytes,
@@ -105,16 +107,29 @@ static bool argument(const struct scope *s, const char *name, size_t bytes, uint
     return true;
 }
 
-/* Nodes that must not be followed through their inputs: they make sense of a whole loop at once. */
+/* Nodes that are not followed through their inputs: they make sense of a whole loop, or of two branches, at once. */
 static bool closed(const struct gnode *n)
 {
-    return strcmp(n->op, "Exit") == 0;
+    return strcmp(n->op, "Exit") == 0 || strcmp(n->op, "Merge") == 0;
+}
+
+static struct gnode *unmet_need(struct scope *s, struct gnode *n)
+{
+    if (!n->needs)
+        n->needs = js_needs(s, n);
+    for (uint32_t i = 0; n->needs && i < n->needs->count; i++) {
+        if (n->needs->nodes[i]->state != NODE_DONE && !js_region_outside(s, n->needs->nodes[i]))
+            return n->needs->nodes[i];
+    }
+    return NULL;
 }
 
 /* The first data input of n that is not there yet; NULL when all are. */
 static struct gnode *unmet(struct scope *s, struct gnode *n)
 {
     const cJSON *input;
+    if (closed(n))
+        return unmet_need(s, n);
     cJSON_ArrayForEach(input, tfjs_json_get(n->json, "input"))
     {
         const char *reference = cJSON_GetStringValue(input), *output;
@@ -123,7 +138,7 @@ static struct gnode *unmet(struct scope *s, struct gnode *n)
         if (!reference || !js_reference(reference, &name, &output, &bytes, &index))
             continue;
         struct gnode *from = js_scope_node(s, reference, name);
-        if (from && from->state != NODE_DONE)
+        if (from && from->state != NODE_DONE && !js_region_outside(s, from))
             return from;
     }
     return NULL;
@@ -134,6 +149,8 @@ static void evaluate(struct scope *s, struct gnode *target)
 {
     struct gnode **stack = malloc(((size_t)s->count + 1) * sizeof *stack);
     size_t depth = 0;
+    if (++s->r->nesting > NESTING_MAX)
+        build_stop(s->b, PEN_ERR_TOO_LARGE, "control flow is nested too deep");
     if (!stack) {
         build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory to order %u nodes", s->count);
         return;
@@ -141,7 +158,7 @@ static void evaluate(struct scope *s, struct gnode *target)
     stack[depth++] = target;
     while (depth > 0 && s->b->status == PEN_OK) {
         struct gnode *n = stack[depth - 1];
-        struct gnode *next = closed(n) || n->state == NODE_DONE ? NULL : unmet(s, n);
+        struct gnode *next = n->state == NODE_DONE ? NULL : unmet(s, n);
         if (next && next->state == NODE_OPEN) {
             s->b->name = n->name;
             s->b->origin = n->op;
@@ -156,6 +173,7 @@ static void evaluate(struct scope *s, struct gnode *target)
             depth--;
         }
     }
+    s->r->nesting--;
     free(stack);
 }
 
@@ -166,9 +184,11 @@ uint32_t js_scope_value(struct scope *s, const char *reference)
     uint32_t index, value;
     if (s->b->status != PEN_OK || !js_reference(reference, &name, &output, &bytes, &index))
         return VALUE_NONE;
+    struct gnode *n = js_scope_node(s, reference, name);
+    if (s->region && (!n || js_region_outside(s, n)))
+        return js_region_value(s, n, reference);
     if (argument(s, reference, name, &value))
         return value;
-    struct gnode *n = js_scope_node(s, reference, name);
     if (!n) {
         build_stop(s->b, PEN_ERR_INVALID, "'%.120s' is read, but no node has that name", reference);
         return VALUE_NONE;
@@ -189,15 +209,26 @@ uint32_t js_scope_value(struct scope *s, const char *reference)
 
 /* ---- calls -------------------------------------------------------------------------------------------------------------------- */
 
-static const struct tfjs_row *row_find(const char *op)
+const struct tfjs_row *js_row_at(uint32_t index)
 {
-    static const struct tfjs_row *const tables[] = {js_rows_math, js_rows_conv, js_rows_shape, js_rows_control,
-                                                    js_rows_list};
+    static const struct tfjs_row *const tables[] = {js_rows_math,    js_rows_conv, js_rows_shape, js_rows_control,
+                                                    js_rows_list,    js_rows_flow, js_rows_array, js_rows_sparse,
+                                                    js_rows_complex, js_rows_image};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const struct tfjs_row *row = tables[i]; row->name; row++) {
-            if (strcmp(row->name, op) == 0)
+            if (index-- == 0)
                 return row;
         }
+    }
+    return NULL;
+}
+
+static const struct tfjs_row *row_find(const char *op)
+{
+    const struct tfjs_row *row;
+    for (uint32_t i = 0; (row = js_row_at(i)) != NULL; i++) {
+        if (strcmp(row->name, op) == 0)
+            return row;
     }
     return NULL;
 }
@@ -281,14 +312,15 @@ void js_give(struct call *c, uint32_t index, uint32_t value)
 
 bool js_integers(const struct call *c)
 {
-    return js_attr_dtype(c, "T", PEN_DTYPE_F32) == PEN_DTYPE_I32;
+    enum pen_dtype dtype = js_attr_dtype(c, "T", PEN_DTYPE_NONE);
+    return (dtype == PEN_DTYPE_NONE ? build_dtype(c->b, js_in(c, 0)) : dtype) == PEN_DTYPE_I32;
 }
 
 uint32_t js_i64(struct call *c, uint32_t index)
 {
     int64_t items[64];
     uint32_t count = 0, x = js_in(c, index);
-    if (build_ints_of(c->b, x, items, 64, &count) && build_rank(c->b, x) == 1)
+    if (build_rank(c->b, x) == 1 && build_ints_of(c->b, x, items, 64, &count))
         return build_i64(c->b, items, count);
     return build_cast(c->b, x, PEN_DTYPE_I64);
 }

@@ -67,7 +67,7 @@ static void inline_into(struct call *c, struct build *b, const cJSON *f, const u
     js_scope_fini(&s);
 }
 
-static uint32_t *ids_new(struct call *c, uint32_t count)
+uint32_t *js_ids_new(struct call *c, uint32_t count)
 {
     uint32_t *ids = graph_alloc(c->b->g, ((size_t)count + 2) * sizeof *ids);
     if (!ids)
@@ -86,7 +86,7 @@ static void give_all(struct call *c, const uint32_t *out, uint32_t count)
 static void partitioned_call(struct call *c)
 {
     const cJSON *f = function_find(c, js_attr_func(c, "f"));
-    uint32_t outs = list_count(f, "outputArg"), *out = ids_new(c, outs);
+    uint32_t outs = list_count(f, "outputArg"), *out = js_ids_new(c, outs);
     if (!f || !out)
         return;
     inline_into(c, c->b, f, c->in, c->in_count, out, outs);
@@ -116,7 +116,7 @@ static uint32_t argument_make(struct call *c, struct build *inner, const cJSON *
 }
 
 /* Outputs of a body must be values of its own, each listed once. */
-static void outputs_add(struct build *inner, const uint32_t *out, uint32_t count)
+void js_outputs_add(struct build *inner, const uint32_t *out, uint32_t count)
 {
     for (uint32_t i = 0; i < count && inner->status == PEN_OK; i++) {
         uint32_t value = build_1(inner, OP_Identity, out[i]);
@@ -127,7 +127,7 @@ static void outputs_add(struct build *inner, const uint32_t *out, uint32_t count
     }
 }
 
-static struct graph *child_new(struct call *c)
+struct graph *js_child_new(struct call *c)
 {
     struct graph *g = NULL;
     if (c->b->status == PEN_OK && graph_new_child(c->b->g, &g) != PEN_OK)
@@ -135,7 +135,7 @@ static struct graph *child_new(struct call *c)
     return g;
 }
 
-static void child_done(struct call *c, struct build *inner)
+void js_child_done(struct call *c, struct build *inner)
 {
     build_fini(inner);
     if (c->b->status == PEN_OK)
@@ -145,9 +145,9 @@ static void child_done(struct call *c, struct build *inner)
 /* cond, arguments. Each branch is fed the arguments that are not constant. */
 static struct graph *branch_make(struct call *c, const cJSON *f, uint32_t outs, uint32_t *in, uint32_t *in_count)
 {
-    struct graph *g = child_new(c);
+    struct graph *g = js_child_new(c);
     struct build inner = {.g = g, .missing = c->b->missing, .reterr = c->b->reterr};
-    uint32_t *args = ids_new(c, c->in_count), *out = ids_new(c, outs);
+    uint32_t *args = js_ids_new(c, c->in_count), *out = js_ids_new(c, outs);
     if (!g || !f || !args || !out)
         return NULL;
     for (uint32_t i = 1; i < c->in_count; i++) {
@@ -157,8 +157,8 @@ static struct graph *branch_make(struct call *c, const cJSON *f, uint32_t outs, 
             in[(*in_count)++] = c->in[i];
     }
     inline_into(c, &inner, f, args, c->in_count - 1, out, outs);
-    outputs_add(&inner, out, outs);
-    child_done(c, &inner);
+    js_outputs_add(&inner, out, outs);
+    js_child_done(c, &inner);
     return g;
 }
 
@@ -167,7 +167,7 @@ static void if_of(struct call *c)
     const cJSON *yes = function_find(c, js_attr_func(c, "then_branch")),
                 *no = function_find(c, js_attr_func(c, "else_branch"));
     uint32_t outs = list_count(yes, "outputArg"), count = 1;
-    uint32_t *in = ids_new(c, 2 * c->in_count + 1), *out = ids_new(c, outs);
+    uint32_t *in = js_ids_new(c, 2 * c->in_count + 1), *out = js_ids_new(c, outs);
     if (!yes || !no || !in || !out || c->in_count == 0)
         return;
     in[0] = c->in[0];
@@ -213,7 +213,7 @@ static void loop_body(struct call *c, struct loop *l, struct build *inner)
 {
     struct shape scalar = shape_scalar();
     uint32_t n = c->in_count, again = VALUE_NONE, at = 1;
-    uint32_t *args = ids_new(c, n), *out = ids_new(c, n), *outs = ids_new(c, n + 1);
+    uint32_t *args = js_ids_new(c, n), *out = js_ids_new(c, n), *outs = js_ids_new(c, n + 1);
     (void)build_input(inner, "turn", 4, PEN_DTYPE_I64, &scalar);
     (void)build_input(inner, "condition", 9, PEN_DTYPE_BOOL, &scalar);
     if (!args || !out || !outs)
@@ -229,26 +229,26 @@ static void loop_body(struct call *c, struct loop *l, struct build *inner)
         if (!l->fixed[i])
             outs[at++] = out[i];
     }
-    outputs_add(inner, outs, at);
+    js_outputs_add(inner, outs, at);
 }
 
 static void while_run(struct call *c, struct loop *l)
 {
     struct build *b = c->b;
     uint32_t n = c->in_count, first = VALUE_NONE, at = 0;
-    uint32_t *in = ids_new(c, n + 2), *out = ids_new(c, n);
+    uint32_t *in = js_ids_new(c, n + 2), *out = js_ids_new(c, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct value *v = build_value(b, c->in[i]);
         l->fixed[i] = v && v->data && passes_through(l->body, i);
         l->carried += !l->fixed[i];
     }
     inline_into(c, b, l->cond, c->in, n, &first, 1);
-    struct graph *g = child_new(c);
+    struct graph *g = js_child_new(c);
     if (!in || !out || !g)
         return;
     struct build inner = {.g = g, .missing = b->missing, .reterr = b->reterr};
     loop_body(c, l, &inner);
-    child_done(c, &inner);
+    js_child_done(c, &inner);
     if (b->status != PEN_OK || b->missing->count > 0)
         return;
     in[1] = first;

@@ -47,6 +47,10 @@ static struct tf_window window_read(struct call *c, uint32_t count)
     w.channels_first = strcmp(format, "NCHW") == 0 || strcmp(format, "NCDHW") == 0;
     spatial_list(c, &w, "strides", w.stride);
     spatial_list(c, &w, "dilations", w.dilation);
+    if (count == 1) { /* Conv1D: numbers instead of lists */
+        w.stride[0] = js_attr_int(c, "stride", w.stride[0]);
+        w.dilation[0] = js_attr_int(c, "dilation", w.dilation[0]);
+    }
     padding_read(c, &w);
     return w;
 }
@@ -138,15 +142,18 @@ static void resize(struct call *c)
 static void nms(struct call *c)
 {
     struct build *b = c->b;
-    float sigma = 0.0f;
-    uint32_t score = c->op >= 3 ? js_in(c, 4) : VALUE_NONE;
-    if (c->op == 5 && (!build_f32_of(b, js_in(c, 5), &sigma) || sigma != 0.0f)) {
-        build_miss(b, "NonMaxSuppressionV5 with sigma");
+    uint32_t scores = VALUE_NONE;
+    struct tf_nms n = {.boxes = js_in(c, 0),
+                       .scores = js_in(c, 1),
+                       .most = js_in(c, 2),
+                       .overlap =
+                           c->op == 1 ? build_f32_scalar(b, js_attr_float(c, "iou_threshold", 0.5f)) : js_in(c, 3),
+                       .score = c->op >= 3 ? js_in(c, 4) : VALUE_NONE};
+    if (c->op == 5 && !build_f32_of(b, js_in(c, 5), &n.sigma)) {
+        build_stop(b, PEN_ERR_UNSUPPORTED, "its sigma must be constant");
         return;
     }
-    uint32_t overlap = c->op == 1 ? build_f32_scalar(b, js_attr_float(c, "iou_threshold", 0.5f)) : js_in(c, 3);
-    uint32_t kept = tf_non_max_suppression(b, js_in(c, 0), js_in(c, 1), js_in(c, 2), overlap, score);
-    uint32_t pick[] = {js_in(c, 1), kept}, count = build_1(b, OP_Shape, kept);
+    uint32_t kept = tf_non_max_suppression(b, &n, c->op == 5 ? &scores : NULL), count = build_1(b, OP_Shape, kept);
     if (c->op == 4 && js_attr_bool(c, "pad_to_max_output_size", false)) {
         uint32_t most = build_reshape(b, build_cast(b, js_in(c, 2), PEN_DTYPE_I64), (int64_t[]){1}, 1);
         uint32_t pads[] = {build_i64(b, (int64_t[]){0}, 1), build_2(b, OP_Sub, most, count)};
@@ -157,7 +164,7 @@ static void nms(struct call *c)
     if (c->op == 4)
         js_give(c, 1, number);
     if (c->op == 5) {
-        js_give(c, 1, build_axis_op(b, OP_Gather, pick, 2, 0));
+        js_give(c, 1, scores);
         js_give(c, 2, number);
     }
 }

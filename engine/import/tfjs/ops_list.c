@@ -1,6 +1,6 @@
 /* TensorList: ONNX's sequences. A reserved list holds zeros until its places are set. */
 #include "import/build/tensorflow.h"
-#include "import/tfjs/reader.h"
+#include "import/tfjs/list.h"
 
 static uint32_t sequence(struct call *c, enum op op, const uint32_t *in, uint32_t count)
 {
@@ -10,7 +10,7 @@ static uint32_t sequence(struct call *c, enum op op, const uint32_t *in, uint32_
     return y;
 }
 
-static uint32_t place(struct call *c, uint32_t index)
+uint32_t js_list_place(struct call *c, uint32_t index)
 {
     return build_cast(c->b, js_in(c, index), PEN_DTYPE_I64);
 }
@@ -20,8 +20,7 @@ static enum pen_dtype element(const struct call *c)
     return js_attr_dtype(c, "element_dtype", PEN_DTYPE_F32);
 }
 
-/* x [n, ...] -> n items [...] */
-static uint32_t taken_apart(struct call *c, uint32_t x)
+uint32_t js_list_apart(struct call *c, uint32_t x)
 {
     uint32_t y = sequence(c, OP_SplitToSequence, &x, 1);
     build_int(c->b, ATTR_axis, 0);
@@ -29,16 +28,54 @@ static uint32_t taken_apart(struct call *c, uint32_t x)
     return y;
 }
 
+uint32_t js_list_split(struct call *c, uint32_t x, uint32_t lengths)
+{
+    uint32_t in[] = {x, build_cast(c->b, lengths, PEN_DTYPE_I64)}, y = sequence(c, OP_SplitToSequence, in, 2);
+    build_int(c->b, ATTR_axis, 0);
+    return y;
+}
+
+uint32_t js_list_zeros(struct call *c, uint32_t count, enum pen_dtype dtype)
+{
+    uint32_t shape = build_reshape(c->b, count, (int64_t[]){1}, 1);
+    return js_list_apart(c, build_2(c->b, OP_Expand, build_scalar(c->b, dtype, 0), shape));
+}
+
+uint32_t js_list_set(struct call *c, uint32_t list, uint32_t at, uint32_t item)
+{
+    uint32_t gone[] = {list, at};
+    uint32_t in[] = {sequence(c, OP_SequenceErase, gone, 2), item, at};
+    return sequence(c, OP_SequenceInsert, in, 3);
+}
+
+uint32_t js_list_stacked(struct call *c, uint32_t list, bool new_axis)
+{
+    uint32_t y = build_axis_op(c->b, OP_ConcatFromSequence, &list, 1, 0);
+    if (new_axis)
+        build_int(c->b, ATTR_new_axis, 1);
+    return y;
+}
+
+/* Where each of the places comes from, then the rows in that order. */
+uint32_t js_list_scattered(struct call *c, uint32_t x, uint32_t indices, uint32_t count)
+{
+    struct build *b = c->b;
+    uint32_t places = build_unsqueeze(b, build_cast(b, indices, PEN_DTYPE_I64), 1), zero = build_i64_scalar(b, 0);
+    uint32_t rows = build_1(b, OP_Size, indices), order = build_3(b, OP_Range, zero, rows, build_i64_scalar(b, 1));
+    uint32_t none = build_2(b, OP_Expand, zero, build_reshape(b, count, (int64_t[]){1}, 1));
+    uint32_t in[] = {x, build_3(b, OP_ScatterND, none, places, order)};
+    return js_list_apart(c, build_axis_op(b, OP_Gather, in, 2, 0));
+}
+
 static void from_tensor(struct call *c)
 {
-    js_give(c, 0, taken_apart(c, js_in(c, 0)));
+    js_give(c, 0, js_list_apart(c, js_in(c, 0)));
 }
 
 /* element shape, number of elements */
 static void reserve(struct call *c)
 {
-    uint32_t count = build_reshape(c->b, place(c, 1), (int64_t[]){1}, 1);
-    js_give(c, 0, taken_apart(c, build_2(c->b, OP_Expand, build_scalar(c->b, element(c), 0), count)));
+    js_give(c, 0, js_list_zeros(c, js_list_place(c, 1), element(c)));
 }
 
 static void empty(struct call *c)
@@ -50,14 +87,52 @@ static void empty(struct call *c)
 
 static void get_item(struct call *c)
 {
-    js_give(c, 0, build_2(c->b, OP_SequenceAt, js_in(c, 0), place(c, 1)));
+    js_give(c, 0, build_2(c->b, OP_SequenceAt, js_in(c, 0), js_list_place(c, 1)));
 }
 
 static void set_item(struct call *c)
 {
-    uint32_t at = place(c, 1), gone[] = {js_in(c, 0), at};
-    uint32_t in[] = {sequence(c, OP_SequenceErase, gone, 2), js_in(c, 2), at};
-    js_give(c, 0, sequence(c, OP_SequenceInsert, in, 3));
+    js_give(c, 0, js_list_set(c, js_in(c, 0), js_list_place(c, 1), js_in(c, 2)));
+}
+
+/* list, indices */
+static void gather(struct call *c)
+{
+    uint32_t in[] = {js_list_stacked(c, js_in(c, 0), true), js_in(c, 1)};
+    js_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
+}
+
+/* rows, indices, element shape, number of elements (-1 or absent: as many as the indices need) */
+static void scatter(struct call *c)
+{
+    struct build *b = c->b;
+    uint32_t most = build_reduce(b, OP_ReduceMax, js_list_place(c, 1), build_i64(b, (int64_t[]){0}, 1), false);
+    uint32_t count = build_2(b, OP_Add, most, build_i64_scalar(b, 1));
+    if (c->op == 2)
+        count = build_2(b, OP_Max, count, js_list_place(c, 3));
+    js_give(c, 0, js_list_scattered(c, js_in(c, 0), js_in(c, 1), count));
+}
+
+/* value, element shape, lengths */
+static void split(struct call *c)
+{
+    js_give(c, 0, js_list_split(c, js_in(c, 0), js_in(c, 2)));
+}
+
+/* Cut, or lengthened by zeros of the items' shape. */
+static void resize(struct call *c)
+{
+    struct build *b = c->b;
+    uint32_t rows = js_list_stacked(c, js_in(c, 0), true), one = build_i64(b, (int64_t[]){1}, 1);
+    uint32_t count = build_2(b, OP_Reshape, js_list_place(c, 1), one), shape = build_1(b, OP_Shape, rows);
+    uint32_t have = build_slice(b, shape, 0, 0, 1, 1), tail = build_slice(b, shape, 0, 1, INT64_MAX, 1);
+    uint32_t lack = build_2(b, OP_Max, build_2(b, OP_Sub, count, have), build_i64(b, (int64_t[]){0}, 1));
+    enum pen_dtype dtype = build_dtype(b, rows);
+    uint32_t dims[] = {lack, tail}, zero = build_scalar(b, dtype == PEN_DTYPE_NONE ? element(c) : dtype, 0);
+    uint32_t parts[] = {rows, build_2(b, OP_Expand, zero, build_axis_op(b, OP_Concat, dims, 2, 0))};
+    uint32_t all = build_axis_op(b, OP_Concat, parts, 2, 0), begin = build_i64(b, (int64_t[]){0}, 1);
+    uint32_t in[] = {all, begin, count, begin};
+    js_give(c, 0, js_list_apart(c, build_op(b, OP_Slice, in, 4)));
 }
 
 static void push_back(struct call *c)
@@ -76,15 +151,12 @@ static void pop_back(struct call *c)
 
 static void stack(struct call *c)
 {
-    uint32_t x = js_in(c, 0), y = build_axis_op(c->b, OP_ConcatFromSequence, &x, 1, 0);
-    build_int(c->b, ATTR_new_axis, 1);
-    js_give(c, 0, y);
+    js_give(c, 0, js_list_stacked(c, js_in(c, 0), true));
 }
 
 static void concat(struct call *c)
 {
-    uint32_t x = js_in(c, 0);
-    js_give(c, 0, build_axis_op(c->b, OP_ConcatFromSequence, &x, 1, 0));
+    js_give(c, 0, js_list_stacked(c, js_in(c, 0), false));
 }
 
 static void length(struct call *c)
@@ -93,8 +165,21 @@ static void length(struct call *c)
 }
 
 const struct tfjs_row js_rows_list[] = {
-    {"TensorListFromTensor", from_tensor, 0}, {"TensorListReserve", reserve, 0},  {"EmptyTensorList", empty, 0},
-    {"TensorListGetItem", get_item, 0},       {"TensorListSetItem", set_item, 0}, {"TensorListPushBack", push_back, 0},
-    {"TensorListPopBack", pop_back, 0},       {"TensorListStack", stack, 0},      {"TensorListConcat", concat, 0},
-    {"TensorListConcatV2", concat, 0},        {"TensorListLength", length, 0},    {NULL, NULL, 0},
+    {"EmptyTensorList", empty, 0},
+    {"TensorListConcat", concat, 0},
+    {"TensorListConcatV2", concat, 0},
+    {"TensorListFromTensor", from_tensor, 0},
+    {"TensorListGather", gather, 0},
+    {"TensorListGetItem", get_item, 0},
+    {"TensorListLength", length, 0},
+    {"TensorListPopBack", pop_back, 0},
+    {"TensorListPushBack", push_back, 0},
+    {"TensorListReserve", reserve, 0},
+    {"TensorListResize", resize, 0},
+    {"TensorListScatter", scatter, 1},
+    {"TensorListScatterV2", scatter, 2},
+    {"TensorListSetItem", set_item, 0},
+    {"TensorListSplit", split, 0},
+    {"TensorListStack", stack, 0},
+    {NULL, NULL, 0},
 };

@@ -15,6 +15,12 @@ static void binary(struct call *c)
     js_give(c, 0, build_2(c->b, (enum op)c->op, js_in(c, 0), js_in(c, 1)));
 }
 
+static void mul(struct call *c)
+{
+    if (!js_complex_mul(c))
+        binary(c);
+}
+
 static void same(struct call *c)
 {
     for (uint32_t i = 0; i < c->in_count; i++)
@@ -26,15 +32,36 @@ static void first(struct call *c)
     js_give(c, 0, js_in(c, 0));
 }
 
-/* RealDiv of integers gives floats in TF.js as well. */
+/* Integers are divided towards minus infinity, as TF.js does. */
 static void real_div(struct call *c)
 {
-    uint32_t x = js_in(c, 0), y = js_in(c, 1);
-    if (js_integers(c)) {
-        x = build_cast(c->b, x, PEN_DTYPE_F32);
-        y = build_cast(c->b, y, PEN_DTYPE_F32);
+    if (js_integers(c))
+        js_give(c, 0, tf_floor_div(c->b, js_in(c, 0), js_in(c, 1), true));
+    else
+        js_give(c, 0, build_2(c->b, OP_Div, js_in(c, 0), js_in(c, 1)));
+}
+
+static void atan2_of(struct call *c)
+{
+    js_give(c, 0, tf_atan2(c->b, js_in(c, 0), js_in(c, 1)));
+}
+
+/* What lies above the upper or below the lower of the diagonals becomes zero; a negative number keeps that side whole. */
+static void band_part(struct call *c)
+{
+    int64_t lower, upper;
+    uint32_t x = js_in(c, 0);
+    if (!js_scalar(c, 1, &lower) || !js_scalar(c, 2, &upper))
+        return;
+    if (upper >= 0) {
+        x = build_2(c->b, OP_Trilu, x, build_i64_scalar(c->b, upper));
+        build_int(c->b, ATTR_upper, 0);
     }
-    js_give(c, 0, build_2(c->b, OP_Div, x, y));
+    if (lower >= 0) {
+        x = build_2(c->b, OP_Trilu, x, build_i64_scalar(c->b, -lower));
+        build_int(c->b, ATTR_upper, 1);
+    }
+    js_give(c, 0, x);
 }
 
 static void div_no_nan(struct call *c)
@@ -155,7 +182,10 @@ static uint32_t reduced(struct call *c, enum op op, uint32_t x)
 
 static void reduce(struct call *c)
 {
-    js_give(c, 0, reduced(c, (enum op)c->op, js_in(c, 0)));
+    uint32_t x = js_in(c, 0);
+    if (c->op == OP_ReduceMean && js_integers(c))
+        x = build_cast(c->b, x, PEN_DTYPE_F32);
+    js_give(c, 0, reduced(c, (enum op)c->op, x));
 }
 
 static void reduce_bool(struct call *c)
@@ -239,7 +269,7 @@ static void fused_batch_norm(struct call *c)
     uint32_t y = build_op(c->b, OP_BatchNormalization, in, 5);
     if (strcmp(js_attr_text(c, "data_format", format, sizeof format), "NCHW") != 0)
         build_int(c->b, ATTR_layout, LAYOUT_NHWC);
-    build_float(c->b, ATTR_epsilon, js_attr_float(c, "epsilon", 0.0001f));
+    build_float(c->b, ATTR_epsilon, js_attr_float(c, "epsilon", 0.001f));
     js_give(c, 0, y);
 }
 
@@ -305,6 +335,8 @@ const struct tfjs_row js_rows_math[] = {
     {"ClipByValue", clip, 0},
     {"Identity", same, 0},
     {"IdentityN", same, 0},
+    {"FakeQuantWithMinMaxVars", first, 0}, /* TF.js passes it through */
+    {"Print", first, 0},
     {"StopGradient", same, 0},
     {"PreventGradient", same, 0},
     {"Snapshot", same, 0},
@@ -325,11 +357,12 @@ const struct tfjs_row js_rows_math[] = {
     {"LogicalXor", binary, OP_Xor},
     {"Maximum", binary, OP_Max},
     {"Minimum", binary, OP_Min},
-    {"Mul", binary, OP_Mul},
+    {"Mul", mul, OP_Mul},
     {"Pow", binary, OP_Pow},
     {"Prelu", binary, OP_PRelu},
     {"Sub", binary, OP_Sub},
     {"AddN", add_n, 0},
+    {"Atan2", atan2_of, 0},
     {"Div", real_div, 0},
     {"DivNoNan", div_no_nan, 0},
     {"FloorDiv", floor_div, 0},
@@ -356,6 +389,7 @@ const struct tfjs_row js_rows_math[] = {
     {"BatchMatMulV2", batch_mat_mul, 0},
     {"Einsum", einsum, 0},
     {"MatMul", mat_mul, 0},
+    {"MatrixBandPart", band_part, 0},
     {"_FusedMatMul", mat_mul, 0},
     {"FusedBatchNorm", fused_batch_norm, 0},
     {"FusedBatchNormV2", fused_batch_norm, 0},

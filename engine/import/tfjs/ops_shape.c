@@ -118,7 +118,7 @@ static void split(struct call *c)
     uint32_t *parts = parts_new(c, count);
     if (!parts || !js_scalar(c, sizes ? 2 : 0, &axis))
         return;
-    uint32_t in[] = {js_in(c, sizes ? 0 : 1), sizes ? js_i64(c, 1) : VALUE_NONE};
+    uint32_t x = js_in(c, sizes ? 0 : 1), in[] = {x, sizes ? tf_split_sizes(c->b, x, js_in(c, 1), axis) : VALUE_NONE};
     build_many(c->b, OP_Split, in, 2, parts, (uint32_t)count);
     build_int(c->b, ATTR_axis, axis);
     if (!sizes)
@@ -177,7 +177,8 @@ static void gather_nd(struct call *c)
 
 static void scatter_nd(struct call *c)
 {
-    enum pen_dtype dtype = js_attr_dtype(c, "T", PEN_DTYPE_F32);
+    enum pen_dtype dtype = js_attr_dtype(c, "T", PEN_DTYPE_F32), known = build_dtype(c->b, js_in(c, 1));
+    dtype = known == PEN_DTYPE_NONE ? dtype : known;
     uint32_t zeros = tf_fill(c->b, js_in(c, 2), build_scalar(c->b, dtype, 0));
     uint32_t y = build_3(c->b, OP_ScatterND, zeros, build_cast(c->b, js_in(c, 0), PEN_DTYPE_I64), js_in(c, 1));
     build_text(c->b, ATTR_reduction, "add");
@@ -229,10 +230,7 @@ static void filled_like(struct call *c)
 /* indices, depth, on, off */
 static void one_hot(struct call *c)
 {
-    uint32_t parts[] = {build_reshape(c->b, js_in(c, 3), (int64_t[]){1}, 1),
-                        build_reshape(c->b, js_in(c, 2), (int64_t[]){1}, 1)};
-    uint32_t in[] = {js_in(c, 0), js_in(c, 1), build_axis_op(c->b, OP_Concat, parts, 2, 0)};
-    js_give(c, 0, build_axis_op(c->b, OP_OneHot, in, 3, js_attr_int(c, "axis", -1)));
+    js_give(c, 0, tf_one_hot(c->b, js_in(c, 0), js_in(c, 1), js_in(c, 2), js_in(c, 3), js_attr_int(c, "axis", -1)));
 }
 
 static void top_k(struct call *c)
@@ -266,11 +264,53 @@ static void select_of(struct call *c)
 
 static void unique(struct call *c)
 {
-    uint32_t x = js_in(c, 0), out[3];
+    uint32_t x = js_in(c, 0), out[3], count = 0;
+    int64_t axis;
+    bool along = c->in_count > 1 && build_ints_of(c->b, js_in(c, 1), &axis, 1, &count) && count == 1;
     build_many(c->b, OP_Unique, &x, 1, out, 3);
     build_int(c->b, ATTR_sorted, 0);
+    if (along)
+        build_int(c->b, ATTR_axis, axis);
     js_give(c, 0, out[0]);
     js_give(c, 1, build_cast(c->b, out[2], PEN_DTYPE_I32));
+}
+
+static void constant_of(struct call *c)
+{
+    uint32_t item = build_scalar(c->b, js_attr_dtype(c, "T", PEN_DTYPE_F32), c->op);
+    js_give(c, 0, build_2(c->b, OP_Expand, item, js_i64(c, 0)));
+}
+
+/* x, one flag per axis */
+static void reverse_flagged(struct call *c)
+{
+    int64_t flags[PEN_MAX_RANK];
+    uint32_t count = 0, x = js_in(c, 0);
+    if (!build_ints_of(c->b, js_in(c, 1), flags, PEN_MAX_RANK, &count))
+        build_stop(c->b, PEN_ERR_UNSUPPORTED, "its axes must be constant");
+    for (uint32_t i = 0; i < count; i++)
+        x = flags[i] ? tf_reverse(c->b, x, i) : x;
+    js_give(c, 0, x);
+}
+
+/* The shape that two shapes broadcast to: that of the sum of tensors that have them. */
+static void broadcast_args(struct call *c)
+{
+    uint32_t a = build_1(c->b, OP_ConstantOfShape, js_i64(c, 0)), b = build_1(c->b, OP_ConstantOfShape, js_i64(c, 1));
+    js_give(c, 0, tf_shape(c->b, build_2(c->b, OP_Add, a, b), PEN_DTYPE_I32));
+}
+
+/* What of x is not among y, and where it was. */
+static void list_diff(struct call *c)
+{
+    struct build *b = c->b;
+    uint32_t same = build_2(b, OP_Equal, build_unsqueeze(b, js_in(c, 0), 1), build_unsqueeze(b, js_in(c, 1), 0));
+    uint32_t any =
+        build_reduce(b, OP_ReduceMax, build_cast(b, same, PEN_DTYPE_U8), build_i64(b, (int64_t[]){1}, 1), false);
+    uint32_t none = build_1(b, OP_Not, build_cast(b, any, PEN_DTYPE_BOOL));
+    uint32_t at = build_squeeze(b, build_1(b, OP_NonZero, none), 0), in[] = {js_in(c, 0), at};
+    js_give(c, 0, build_axis_op(b, OP_Gather, in, 2, 0));
+    js_give(c, 1, build_cast(b, at, PEN_DTYPE_I32));
 }
 
 static void reverse(struct call *c)
@@ -307,14 +347,6 @@ static void block_depth(struct call *c)
         build_int(c->b, ATTR_layout, LAYOUT_NHWC);
     build_int(c->b, ATTR_blocksize, block);
     js_give(c, 0, y);
-}
-
-/* indices, shape, values, default */
-static void sparse_to_dense(struct call *c)
-{
-    uint32_t indices = build_cast(c->b, js_in(c, 0), PEN_DTYPE_I64);
-    uint32_t dense = build_2(c->b, OP_Expand, js_in(c, 3), js_i64(c, 1));
-    js_give(c, 0, build_3(c->b, OP_ScatterND, dense, indices, js_in(c, 2)));
 }
 
 const struct tfjs_row js_rows_shape[] = {
@@ -361,11 +393,16 @@ const struct tfjs_row js_rows_shape[] = {
     {"Select", select_of, 1},
     {"SelectV2", select_of, 0},
     {"Unique", unique, 0},
+    {"UniqueV2", unique, 0},
+    {"ListDiff", list_diff, 0},
+    {"Reverse", reverse_flagged, 0},
+    {"BroadcastArgs", broadcast_args, 0},
+    {"Zeros", constant_of, 0},
+    {"Ones", constant_of, 1},
     {"ReverseV2", reverse, 0},
     {"SpaceToBatchND", block_batch, 0},
     {"BatchToSpaceND", block_batch, 1},
     {"SpaceToDepth", block_depth, OP_SpaceToDepth},
     {"DepthToSpace", block_depth, OP_DepthToSpace},
-    {"SparseToDense", sparse_to_dense, 0},
     {NULL, NULL, 0},
 };

@@ -20,6 +20,8 @@ struct tfjs {
     struct pen_error *reterr;
     const cJSON *functions; /* list of function definitions, NULL = none */
     uint32_t expansions;    /* function bodies and branches written so far */
+    uint64_t copied;        /* nodes seen once more by a region */
+    uint32_t nesting;       /* of evaluations */
 };
 
 enum gstate { NODE_NEW = 0, NODE_OPEN, NODE_DONE };
@@ -31,9 +33,28 @@ struct gnode {
     enum gstate state;
     uint32_t *out;
     uint32_t out_count;
+    struct needs
+        *needs; /* of the control flow of TensorFlow 1: what must be there before the whole is written; else NULL */
 };
 
-/* Nodes seen from one graph of ours. `outer`: a loop's body looks at the same nodes with other values. */
+/* flow.c: what of the nodes around it a loop or a pair of branches reads. */
+struct needs {
+    struct gnode **nodes;
+    uint32_t count;
+};
+
+/* Part of a scope written into a graph of its own: the body of a frame, or one branch. What it reads from outside is captured. */
+struct region {
+    const char *frame; /* frame's name; NULL: a branch */
+    const char *pred;  /* reference that decides the branch */
+    bool *inside;      /* [scope's nodes] of a branch: depends on a Switch of that predicate */
+    struct captures {
+        uint32_t *outer, *inner;
+        uint32_t count, room;
+    } * captures;
+};
+
+/* Nodes seen from one graph of ours. A region looks at the nodes of `outer` with values of its own. */
 struct scope {
     struct tfjs *r;
     struct build *b;
@@ -43,6 +64,8 @@ struct scope {
     const uint32_t *args;
     uint32_t arg_count;
     uint32_t depth;
+    struct scope *outer;
+    struct region *region; /* NULL: no region */
 };
 
 struct call {
@@ -61,8 +84,9 @@ struct tfjs_row {
     lower_fn lower;
     int op;
 };
-extern const struct tfjs_row js_rows_math[], js_rows_conv[], js_rows_shape[], js_rows_control[],
-    js_rows_list[]; /* end without a name */
+extern const struct tfjs_row js_rows_math[], js_rows_conv[], js_rows_shape[], js_rows_control[], js_rows_list[],
+    js_rows_flow[], js_rows_array[], js_rows_sparse[], js_rows_complex[], js_rows_image[]; /* end without a name */
+const struct tfjs_row *js_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */
 
 /* ---- model.c ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -79,6 +103,21 @@ struct gnode *js_scope_node(const struct scope *s, const char *name, size_t byte
 /* The value a reference stands for: "name", "name:1", "name:output:0"; evaluates what it needs. */
 uint32_t js_scope_value(struct scope *s, const char *reference);
 void js_lower(struct scope *s, struct gnode *n);
+
+/* ---- flow.c ----------------------------------------------------------------------------------------------------------------------- */
+
+/* True when a region takes the node's value from outside. */
+bool js_region_outside(const struct scope *s, const struct gnode *n);
+uint32_t js_region_value(struct scope *s, const struct gnode *n, const char *reference);
+/* The value of the outer graph as one of the inner: a constant again, or an input. */
+uint32_t js_capture(struct scope *s, uint32_t value, enum pen_dtype type);
+struct needs *js_needs(struct scope *s, struct gnode *n); /* of an Exit or Merge */
+bool js_scope_region(struct scope *inner, struct scope *outer, struct build *b, struct region *region);
+/* ops_control.c: graphs of their own */
+struct graph *js_child_new(struct call *c);
+void js_child_done(struct call *c, struct build *inner);
+void js_outputs_add(struct build *inner, const uint32_t *out, uint32_t count);
+uint32_t *js_ids_new(struct call *c, uint32_t count);
 /* Splits a reference; false for a control input. */
 bool js_reference(const char *reference, size_t *ret_name, const char **ret_output, size_t *ret_output_bytes,
                   uint32_t *ret_index);
@@ -112,6 +151,7 @@ struct fused js_fused(struct call *c);
 uint32_t js_in(const struct call *c, uint32_t index);
 void js_give(struct call *c, uint32_t index, uint32_t value);
 bool js_integers(const struct call *c);          /* attribute T is an integer type */
+bool js_complex_mul(struct call *c);             /* ops_complex.c: false when the factors are real */
 uint32_t js_i64(struct call *c, uint32_t index); /* a list of integers as int64 */
 /* A constant scalar integer input. */
 bool js_scalar(struct call *c, uint32_t index, int64_t *ret);

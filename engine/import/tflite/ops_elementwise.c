@@ -291,19 +291,9 @@ void lower_fake_quant(struct call *c)
     lite_give_real(c, 0, build_2(b, OP_Add, build_2(b, OP_Mul, q, step), lowest));
 }
 
-/* atan(y / x), moved by pi where x is negative. */
 void lower_atan2(struct call *c)
 {
-    struct build *b = c->b;
-    uint32_t y = lite_real(c, 0), x = lite_real(c, 1), zero = build_f32_scalar(b, 0.0f);
-    uint32_t pi = build_f32_scalar(b, 3.14159265358979f), minus_pi = build_f32_scalar(b, -3.14159265358979f);
-    uint32_t half = build_f32_scalar(b, 1.57079632679490f);
-    uint32_t plain = build_1(b, OP_Atan, build_2(b, OP_Div, y, x));
-    uint32_t turn = build_3(b, OP_Where, build_2(b, OP_Less, y, zero), minus_pi, pi);
-    turn = build_3(b, OP_Where, build_2(b, OP_Less, x, zero), turn, zero);
-    uint32_t upright = build_2(b, OP_Mul, build_1(b, OP_Sign, y), half);
-    uint32_t moved = build_2(b, OP_Add, plain, turn);
-    lite_give(c, 0, build_3(b, OP_Where, build_2(b, OP_Equal, x, zero), upright, moved));
+    lite_give(c, 0, tf_atan2(c->b, lite_real(c, 0), lite_real(c, 1)));
 }
 
 void lower_complex_abs(struct call *c)

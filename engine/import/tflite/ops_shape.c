@@ -198,7 +198,7 @@ void lower_split_v(struct call *c)
 {
     int64_t axis;
     if (axis_in(c, 2, &axis))
-        split(c, lite_in(c, 0), i64_in(c, 1), axis);
+        split(c, lite_in(c, 0), tf_split_sizes(c->b, lite_in(c, 0), lite_in(c, 1), axis), axis);
 }
 
 void lower_slice(struct call *c)
@@ -327,11 +327,7 @@ void lower_zeros_like(struct call *c)
 /* indices, depth, on, off */
 void lower_one_hot(struct call *c)
 {
-    static const int64_t one[] = {1};
-    uint32_t parts[] = {build_2(c->b, OP_Reshape, lite_in(c, 3), build_i64(c->b, one, 1)),
-                        build_2(c->b, OP_Reshape, lite_in(c, 2), build_i64(c->b, one, 1))};
-    uint32_t in[] = {lite_in(c, 0), lite_in(c, 1), build_axis_op(c->b, OP_Concat, parts, 2, 0)};
-    lite_give(c, 0, build_axis_op(c->b, OP_OneHot, in, 3, lite_option(c, 0, 0)));
+    lite_give(c, 0, tf_one_hot(c->b, lite_in(c, 0), lite_in(c, 1), lite_in(c, 2), lite_in(c, 3), lite_option(c, 0, 0)));
 }
 
 void lower_top_k(struct call *c)
@@ -482,18 +478,22 @@ void lower_nms(struct call *c)
     static const int64_t one[] = {1};
     struct build *b = c->b;
     bool five = tflite_row_find(c->code)->op == 5;
-    float sigma = 0.0f;
-    if (five && (!build_f32_of(b, lite_in(c, 5), &sigma) || sigma != 0.0f)) {
-        build_miss(b, "NON_MAX_SUPPRESSION_V5 with sigma");
+    struct tf_nms n = {.boxes = lite_in(c, 0),
+                       .scores = lite_in(c, 1),
+                       .most = lite_in(c, 2),
+                       .overlap = lite_in(c, 3),
+                       .score = lite_in(c, 4)};
+    uint32_t scores = VALUE_NONE;
+    if (five && !build_f32_of(b, lite_in(c, 5), &n.sigma)) {
+        build_stop(b, PEN_ERR_UNSUPPORTED, "its sigma must be constant");
         return;
     }
-    uint32_t kept =
-        tf_non_max_suppression(b, lite_in(c, 0), lite_in(c, 1), lite_in(c, 2), lite_in(c, 3), lite_in(c, 4));
+    uint32_t kept = tf_non_max_suppression(b, &n, five ? &scores : NULL);
     uint32_t most = build_2(b, OP_Reshape, build_cast(b, lite_in(c, 2), PEN_DTYPE_I64), build_i64(b, one, 1));
-    uint32_t count = build_1(b, OP_Shape, kept), pick[] = {lite_in(c, 1), kept}, last = five ? 2 : 1;
+    uint32_t count = build_1(b, OP_Shape, kept), last = five ? 2 : 1;
     lite_give(c, 0, padded(b, kept, most, count));
     if (five)
-        lite_give(c, 1, padded(b, build_axis_op(b, OP_Gather, pick, 2, 0), most, count));
+        lite_give(c, 1, padded(b, scores, most, count));
     uint32_t scalar = build_squeeze(b, build_cast(b, count, PEN_DTYPE_I32), 0);
     lite_give(c, last, scalar);
 }

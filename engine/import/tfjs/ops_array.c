@@ -1,0 +1,71 @@
+/* TensorArray: its state flows with the flow value, which is the sequence here; the handle says nothing. A place that was not written holds a zero. */
+#include "import/build/tensorflow.h"
+#include "import/tfjs/list.h"
+
+static uint32_t flow_in(struct call *c)
+{
+    return js_in(c, c->in_count - 1);
+}
+
+/* size -> handle, flow */
+static void array(struct call *c)
+{
+    js_give(c, 0, build_scalar(c->b, PEN_DTYPE_I32, 0));
+    js_give(c, 1, js_list_zeros(c, js_list_place(c, 0), js_attr_dtype(c, "dtype", PEN_DTYPE_F32)));
+}
+
+/* handle, index, value, flow */
+static void put(struct call *c)
+{
+    if (c->in_count < 4)
+        build_stop(c->b, PEN_ERR_CORRUPT, "it lacks inputs");
+    else
+        js_give(c, 0, js_list_set(c, flow_in(c), js_list_place(c, 1), js_in(c, 2)));
+}
+
+static void get(struct call *c)
+{
+    js_give(c, 0, build_2(c->b, OP_SequenceAt, flow_in(c), js_list_place(c, 1)));
+}
+
+static void gather(struct call *c)
+{
+    uint32_t in[] = {js_list_stacked(c, flow_in(c), true), js_in(c, 1)};
+    js_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
+}
+
+/* handle, indices, rows, flow */
+static void scatter(struct call *c)
+{
+    uint32_t count = build_1(c->b, OP_SequenceLength, flow_in(c));
+    js_give(c, 0, js_list_scattered(c, js_in(c, 2), js_in(c, 1), count));
+}
+
+static void concat(struct call *c)
+{
+    js_give(c, 0, js_list_stacked(c, flow_in(c), false));
+}
+
+/* handle, value, lengths, flow */
+static void split(struct call *c)
+{
+    js_give(c, 0, js_list_split(c, js_in(c, 1), js_in(c, 2)));
+}
+
+static void size(struct call *c)
+{
+    js_give(c, 0, build_cast(c->b, build_1(c->b, OP_SequenceLength, flow_in(c)), PEN_DTYPE_I32));
+}
+
+static void close_of(struct call *c)
+{
+    (void)c;
+}
+
+const struct tfjs_row js_rows_array[] = {
+    {"TensorArrayV3", array, 0},          {"TensorArrayWriteV3", put, 0},
+    {"TensorArrayReadV3", get, 0},        {"TensorArrayGatherV3", gather, 0},
+    {"TensorArrayScatterV3", scatter, 0}, {"TensorArrayConcatV3", concat, 0},
+    {"TensorArraySplitV3", split, 0},     {"TensorArraySizeV3", size, 0},
+    {"TensorArrayCloseV3", close_of, 0},  {NULL, NULL, 0},
+};
