@@ -36,7 +36,7 @@ struct admission {
     uint32_t rows;
     uint8_t priority;
     bool explain; /* the reply is to say why */
-    bool shared; /* may be answered from the cache, joined with a twin, and stored; key is filled */
+    bool shared;  /* may be answered from the cache, joined with a twin, and stored; key is filled */
     struct cache_key key;
 };
 

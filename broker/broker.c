@@ -37,6 +37,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
         fleet_init(&broker->fleet, &broker->models) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
+    sessions_weights(&broker->sessions, &options->tenant_weights);
     return PEN_OK;
 }
 
@@ -385,6 +386,7 @@ static void beat(struct broker *broker)
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
         submit_waiting(broker);
     report_drops(broker);
+    shares_sweep(&broker->models.shares);
     metrics_beat(broker->metrics, broker->now_us);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
 }

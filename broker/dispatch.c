@@ -151,7 +151,7 @@ struct plan {
     struct offer *offer;
     uint32_t rows;
     const char *reason;
-    uint64_t expect_us;
+    uint64_t expect_us, row_us; /* of the batch, and of one row in it */
     struct decision decision;
 };
 
@@ -171,11 +171,14 @@ static bool must_isolate(const struct broker *broker, const struct job *head)
 
 /* Room for the head on this worker. */
 static bool has_credit(const struct broker *broker, const struct worker *worker, const struct job *head,
-                       uint64_t expect_us)
+                       uint64_t expect_us, uint64_t *ret_when_us)
 {
+    *ret_when_us = UINT64_MAX;
+    if (worker->reserved_pass == broker->pass)
+        return false;
     if (must_isolate(broker, head))
-        return worker->messages == 0 && worker->reserved_pass != broker->pass;
-    return worker->reserved_pass != broker->pass && worker_credit(worker, expect_us, parcel_bytes(head->request));
+        return worker->messages == 0;
+    return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), ret_when_us);
 }
 
 static size_t gather(struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
@@ -194,12 +197,13 @@ static size_t gather(struct broker *broker, const struct lane *lane, struct offe
             continue;
         uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(lane, head, offer));
         ret_offers[count] = offer;
-        ret_candidates[count++] = (struct match_candidate){
+        struct match_candidate *candidate = &ret_candidates[count++];
+        *candidate = (struct match_candidate){
             .backlog_us = worker_backlog_us(worker, broker->now_us),
             .expect_us = expect_us,
             .transfer_us = parcel_bytes(head->request) / TRANSFER_BYTES_PER_US,
-            .credit = has_credit(broker, worker, head, expect_us),
         };
+        candidate->credit = has_credit(broker, worker, head, expect_us, &candidate->credit_us);
     }
     return count;
 }
@@ -222,6 +226,41 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
         .expect_us = speed_expect_us(&offer->speed, (uint32_t)lane->rows + 1),
     };
     return batch_close(&rules, &facts);
+}
+
+/* A worker may be given its next message shortly before it is done with the last. */
+static uint64_t first_credit_us(const struct match_candidate *candidates, size_t count)
+{
+    uint64_t first_us = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (!candidates[i].credit && candidates[i].credit_us < first_us)
+            first_us = candidates[i].credit_us;
+    }
+    return first_us;
+}
+
+/*
+ * Who is less urgent must not fill up the worker that this lane waits for: short jobs, for which there is nearly always some credit, would keep
+ * a long one out for ever.
+ */
+static void reserve(const struct broker *broker, struct offer *const *offers, const struct match_candidate *candidates,
+                    size_t count)
+{
+    int best = match_best(candidates, count);
+    if (best >= 0)
+        offers[best]->worker->reserved_pass = broker->pass;
+}
+
+/* What a row costs where it is quickest: a client pays for its work, not for where it had to run. */
+static uint64_t least_row_us(const struct lane *lane, struct offer *const *offers,
+                             const struct match_candidate *candidates, size_t count)
+{
+    uint64_t least_us = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t row_us = candidates[i].expect_us / plan_rows(lane, lane_head(lane), offers[i]);
+        least_us = row_us < least_us ? row_us : least_us;
+    }
+    return least_us;
 }
 
 static uint64_t left_us(const struct broker *broker, const struct job *head)
@@ -261,18 +300,21 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
     struct match_candidate candidates[CANDIDATES_MAX];
     const struct job *head = lane_head(lane);
     size_t count = gather(broker, lane, offers, candidates);
-    int index = must_isolate(broker, head)
-                    ? choose_isolated(broker, offers, candidates, count)
-                    : match_choose(candidates, count, lane->heap.count - 1, left_us(broker, head));
-    lane->wake_us = UINT64_MAX;
-    if (index == MATCH_WAIT)
+    int index = must_isolate(broker, head) ? choose_isolated(broker, offers, candidates, count)
+                                           : match_choose(candidates, count, lane->count - 1, left_us(broker, head));
+    lane->wake_us = first_credit_us(candidates, count);
+    if (index == MATCH_WAIT) {
+        if (!must_isolate(broker, head))
+            reserve(broker, offers, candidates, count);
         return false;
+    }
     struct batch_choice choice = close_batch(broker, lane, head, offers[index]);
     lane->wake_us = choice.wake_us;
     if (choice.rows == 0)
         return false;
     *ret_plan = (struct plan){
         .offer = offers[index], .rows = choice.rows, .reason = choice.reason, .expect_us = candidates[index].expect_us};
+    ret_plan->row_us = least_row_us(lane, offers, candidates, count);
     decide(lane, offers, candidates, count, index, &ret_plan->decision);
     return true;
 }
@@ -291,8 +333,9 @@ static bool fits(const struct job *job, const struct dispatch *dispatch, const s
            dispatch->bytes + parcel_bytes(job->request) <= MESSAGE_BYTES_MAX;
 }
 
-static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job)
+static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job, const struct plan *plan)
 {
+    lane_charge(job->lane, job, plan->row_us * job->rows);
     lane_remove(job->lane, job);
     leave_queue(broker, job);
     job->state = JOB_DISPATCHED;
@@ -366,7 +409,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     if (!choose(broker, lane, &plan))
         return false;
     struct worker *worker = plan.offer->worker;
-    size_t most = lane->heap.count < plan.rows ? lane->heap.count : plan.rows;
+    size_t most = lane->count < plan.rows ? lane->count : plan.rows;
     struct dispatch *dispatch = dispatch_new(most < FRAME_MAX_GROUPS ? most : FRAME_MAX_GROUPS);
     if (!dispatch)
         return false;
@@ -376,9 +419,9 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         return true;
     }
     dispatch->count = 0;
-    add_job(broker, dispatch, lane_head(lane));
+    add_job(broker, dispatch, lane_head(lane), &plan);
     while (lane_head(lane) && dispatch->count < most && fits(lane_head(lane), dispatch, &plan))
-        add_job(broker, dispatch, lane_head(lane));
+        add_job(broker, dispatch, lane_head(lane), &plan);
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
     dispatch->isolated = dispatch->slots[0].job->isolated = must_isolate(broker, dispatch->slots[0].job);
@@ -426,7 +469,7 @@ static struct lane *next_lane(struct broker *broker)
     struct lane *best = NULL, *lane;
     TAILQ_FOREACH(lane, &broker->models.active, in_active)
     {
-        if (lane->pass != broker->pass && (!best || job_before(lane_head(lane), lane_head(best))))
+        if (lane->pass != broker->pass && (!best || lane_before(lane, best)))
             best = lane;
     }
     return best;

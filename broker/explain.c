@@ -284,8 +284,7 @@ static const char *why_waits(const struct writer *w, const struct job *job, cons
     else if (d->capable == 0)
         snprintf(text, SENTENCE_BYTES, "No worker that could run it is connected and ready.");
     else if (lane_head(lane) != job)
-        snprintf(text, SENTENCE_BYTES, "%zu jobs wait in its queue and at least one of them goes first.",
-                 lane->heap.count);
+        snprintf(text, SENTENCE_BYTES, "%zu jobs wait in its queue and at least one of them goes first.", lane->count);
     else if (lane->wake_us != UINT64_MAX && lane->wake_us > now_us)
         snprintf(text, SENTENCE_BYTES, "Its batch may grow for another %" PRIu64 " us.", lane->wake_us - now_us);
     else

@@ -253,16 +253,39 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
     worker_free(worker);
 }
 
-bool worker_credit(const struct worker *worker, uint64_t expect_us, size_t bytes)
+/* When the first of its slots should be free. */
+static uint64_t first_end_us(const struct worker *worker)
 {
+    uint64_t first_us = UINT64_MAX;
+    const struct dispatch *dispatch;
+    TAILQ_FOREACH(dispatch, &worker->dispatches, in_worker)
+    {
+        if (dispatch->end_us < first_us)
+            first_us = dispatch->end_us;
+    }
+    return first_us;
+}
+
+bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
+                   uint64_t *ret_when_us)
+{
+    *ret_when_us = UINT64_MAX;
     if (worker->state != WORKER_READY || worker->isolated)
         return false;
     if (worker->messages > 0 && worker->bytes + bytes > CREDIT_BYTES)
         return false;
-    if (worker->messages < CREDIT_MESSAGES * worker->slots)
+    if (worker->messages < worker->slots)
         return true;
-    return worker->jobs < CREDIT_JOBS * worker->slots &&
-           worker->expect_us + expect_us <= (uint64_t)CREDIT_US * worker->slots;
+    uint64_t per_slot_us = (uint64_t)CREDIT_US * worker->slots;
+    if (worker->jobs < CREDIT_JOBS * worker->slots && worker->expect_us + expect_us <= per_slot_us)
+        return true;
+    if (worker->messages >= CREDIT_MESSAGES * worker->slots)
+        return false;
+    uint64_t end_us = first_end_us(worker);
+    if (end_us <= now_us + PREFETCH_US)
+        return true;
+    *ret_when_us = end_us - PREFETCH_US;
+    return false;
 }
 
 uint64_t worker_backlog_us(const struct worker *worker, uint64_t now_us)
@@ -288,6 +311,8 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     dispatch->offer = offer;
     dispatch->model_digest = offer->digest;
     dispatch->sent_us = now_us;
+    uint64_t begin_us = worker->messages < worker->slots ? now_us : first_end_us(worker);
+    dispatch->end_us = (begin_us > now_us ? begin_us : now_us) + dispatch->expect_us;
     TAILQ_INSERT_TAIL(&worker->dispatches, dispatch, in_worker);
     worker->messages++;
     worker->jobs += dispatch->count;

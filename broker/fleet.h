@@ -1,7 +1,8 @@
 /*
  * fleet.h - the workers: who they are, what they offer, what they hold, how much more they may be given.
  *
- * Credit: a worker holds up to two messages per slot (one runs, one is prefetched); of short work up to 64 jobs or 2 ms of expected time per slot.
+ * Credit: a worker holds up to two messages per slot (one runs, one is prefetched, when the running one has at most PREFETCH_US to go: until then
+ * somebody more urgent may come); of short work up to 64 jobs or 2 ms of expected time per slot.
  * Threads: owner. Pure: times are parameters.
  */
 #ifndef FLEET_H
@@ -24,6 +25,7 @@
 #define CREDIT_MESSAGES   2u                     /* per slot */
 #define CREDIT_JOBS       64u                    /* per slot */
 #define CREDIT_US         2000u                  /* per slot */
+#define PREFETCH_US       1000u                  /* several round trips on a LAN: the slot does not idle */
 #define CREDIT_BYTES      (256u * 1024u * 1024u) /* per worker, unless it holds nothing */
 
 enum worker_state { WORKER_READY, WORKER_DRAINING };
@@ -42,7 +44,7 @@ struct dispatch {
     struct digest model_digest;
     const char *reason; /* why the batch closed */
     struct series_tally *series;
-    uint64_t sent_us, expect_us;
+    uint64_t sent_us, expect_us, end_us; /* end_us: when it should be done, by the forecast */
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */
     uint32_t rows;
@@ -73,7 +75,7 @@ struct worker {
     uint64_t rss_bytes, oldest_running_us; /* of the last heartbeat */
     bool isolated;                         /* it runs a suspect that must be alone */
     bool slow;                             /* its oldest run lasts far longer than expected */
-    uint32_t reserved_pass;                /* scheduling pass in which it is kept free for a suspect */
+    uint32_t reserved_pass;                /* scheduling pass in which it is kept for a suspect or a more urgent job */
 };
 TAILQ_HEAD(worker_list, worker);
 
@@ -104,7 +106,9 @@ void fleet_inherit(struct worker *worker, const struct worker *old);
 /* Withdraws its offers and frees it; its dispatches must have been taken back. */
 void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
 
-bool worker_credit(const struct worker *worker, uint64_t expect_us, size_t bytes);
+/* ret_when_us: where it has none now, when it is expected to have some by the time alone; UINT64_MAX = when it has answered something. */
+bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
+                   uint64_t *ret_when_us);
 uint64_t worker_backlog_us(const struct worker *worker,
                            uint64_t now_us); /* per slot; the age of its oldest dispatch when that is more */
 

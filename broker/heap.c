@@ -100,6 +100,15 @@ void heap_remove(struct heap *heap, void *item)
     sift_down(heap, *place_of(heap, last) - 1);
 }
 
+void heap_update(struct heap *heap, void *item)
+{
+    uint32_t place = *place_of(heap, item);
+    if (place == 0)
+        return;
+    sift_up(heap, place - 1);
+    sift_down(heap, *place_of(heap, item) - 1);
+}
+
 bool heap_holds(const struct heap *heap, const void *item)
 {
     return *place_of(heap, item) != 0;

@@ -27,6 +27,7 @@ void heap_fini(struct heap *heap); /* the items stay their owners' */
 enum pen_status heap_push(struct heap *heap, void *item);
 void *heap_top(const struct heap *heap);         /* NULL if empty */
 void heap_remove(struct heap *heap, void *item); /* nothing when the item is not in it */
+void heap_update(struct heap *heap, void *item); /* its order has changed; nothing when it is not in it */
 bool heap_holds(const struct heap *heap, const void *item);
 
 #endif

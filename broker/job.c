@@ -14,8 +14,6 @@ const char *job_state_name(enum job_state state)
 bool job_before(const void *a, const void *b)
 {
     const struct job *x = a, *y = b;
-    if (x->front != y->front)
-        return x->front;
     if (x->priority != y->priority)
         return x->priority < y->priority;
     if (x->deadline_us != y->deadline_us)
@@ -88,7 +86,6 @@ void jobs_free(struct jobs *jobs, struct job *job)
 {
     table_remove(&jobs->by_id, &job->by_id);
     parcel_release(job->request);
-    parcel_release(job->reply);
     if (jobs->spares >= SPARES_MAX) {
         free(job);
         return;

@@ -34,8 +34,11 @@ struct job {
     struct lane *lane;     /* of its model; NULL when done */
     struct flight *flight; /* as its leader or a follower */
     struct dispatch *dispatch;
-    struct parcel *request; /* frame 0 is what a worker gets, but for the remaining deadline */
-    struct parcel *reply;
+    union {
+        struct parcel *request; /* live: frame 0 is what a worker gets, but for the remaining deadline */
+        struct parcel *reply;   /* done */
+    };
+    struct turn *turn; /* in its lane; NULL = in none, or among those that go first */
     uint64_t admitted_us;
     union {
         uint64_t done_us;       /* done */
@@ -59,7 +62,7 @@ struct job {
 };
 TAILQ_HEAD(job_list, job);
 
-/* What leaves a lane first: requeued ones, then priority, deadline, arrival. A heap_before. */
+/* Which of one client's jobs leaves a lane first: by priority, deadline, arrival. A heap_before. */
 bool job_before(const void *a, const void *b);
 bool job_deadline_before(const void *a, const void *b);
 

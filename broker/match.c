@@ -68,6 +68,11 @@ static int best_of(const struct match_candidate *candidates, size_t count, bool 
     return best;
 }
 
+int match_best(const struct match_candidate *candidates, size_t count)
+{
+    return best_of(candidates, count, false);
+}
+
 /*
  * A slow idle worker against a fast busy one: the slow one helps when it is done before the fast one would have worked off the queue behind
  * this batch too, unless that costs this batch its deadline.

@@ -29,9 +29,13 @@ struct match_candidate {
     uint64_t expect_us;   /* of this batch */
     uint64_t transfer_us; /* to get the inputs there */
     bool credit;          /* it may be given work now */
+    uint64_t credit_us;   /* otherwise: when it may be by the time alone; UINT64_MAX = not known */
 };
 
 #define MATCH_WAIT (-1)
+
+/* The one with the least expected completion, with or without credit; MATCH_WAIT: there is none. */
+int match_best(const struct match_candidate *candidates, size_t count);
 
 /*
  * queued: jobs that stay behind in the same queue; deadline_us: time left of the most urgent one, UINT64_MAX = none. Returns the index of the

@@ -60,16 +60,16 @@ static void fill_worker(const struct broker *broker, const struct worker *worker
     to->last_seen_us = broker->now_us - worker->link.heard_us;
 }
 
-static void fill_offers(const struct worker *worker, uint32_t row, struct offer_row *to)
+static void fill_offers(const struct broker *broker, const struct worker *worker, uint32_t row, struct offer_row *to)
 {
     for (size_t i = 0; i < worker->offers_count; i++) {
         const struct offer *offer = worker->offers[i];
-        uint64_t expect_us = speed_expect_us(&offer->speed, 1);
+        uint64_t expect_us = speed_expect_us(&offer->speed, 1), when_us;
         to[i] = (struct offer_row){.worker = row,
                                    .model = offer->model->row,
                                    .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
                                    .precision = offer->precision,
-                                   .busy = !worker_credit(worker, expect_us, 0)};
+                                   .busy = !worker_credit(worker, broker->now_us, expect_us, 0, &when_us)};
     }
 }
 
@@ -89,7 +89,7 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
     {
         uint32_t row = to->workers_count++;
         fill_worker(broker, worker, &to->workers[row]);
-        fill_offers(worker, row, &to->offers[to->offers_count]);
+        fill_offers(broker, worker, row, &to->offers[to->offers_count]);
         to->offers_count += (uint32_t)worker->offers_count;
     }
     to->ready &= !broker->draining;

@@ -14,6 +14,8 @@ enum pen_status models_init(struct models *models, uint64_t limit_jobs)
     *models = (struct models){.limit_jobs = limit_jobs};
     TAILQ_INIT(&models->all);
     TAILQ_INIT(&models->active);
+    if (shares_init(&models->shares) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
     return table_init(&models->by_name);
 }
 
@@ -21,6 +23,7 @@ void models_fini(struct models *models)
 {
     while (!TAILQ_EMPTY(&models->all))
         model_free(models, TAILQ_FIRST(&models->all));
+    shares_fini(&models->shares);
     table_fini(&models->by_name);
 }
 
@@ -53,7 +56,7 @@ static struct model *model_new(struct models *models, const char *name, uint64_t
     model->name = strdup(name);
     model->version = version;
     TAILQ_INIT(&model->offers);
-    if (!model->name || queue_init(&model->queue, &models->active, models->limit_jobs) != PEN_OK) {
+    if (!model->name || queue_init(&model->queue, &models->active, &models->shares, models->limit_jobs) != PEN_OK) {
         free(model->name);
         free(model);
         return NULL;

@@ -62,6 +62,7 @@ struct models {
     struct model_list all;
     uint32_t count;
     struct lane_list active; /* lanes of all models that hold jobs */
+    struct shares shares;    /* of all clients that wait */
     uint64_t limit_jobs;
 };
 

@@ -7,6 +7,7 @@
 
 #include "http.h"
 #include "http_page.h"
+#include "share.h"
 
 #define AT(field) offsetof(struct options, field)
 #define KIB       1024
@@ -68,6 +69,8 @@ static const struct setting table[] = {
      "a job that takes longer than 95 of 100 gets a twin on an idle worker; the first answer counts"},
     {"explain-jobs", SETTING_INT, AT(explain_jobs), "1024", "jobs", 0, 1000000, NULL,
      "ended jobs that `penstock explain` can still explain"},
+    {"tenant-weight", SETTING_LIST, AT(tenant_weights), NULL, NULL, 0, 0, NULL,
+     "NAME=N: the tenant gets N times the share of one without, 1 to 1000 (may be repeated)"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", "us", 0, HOUR, NULL,
      "after SIGTERM: how long new jobs are still taken"},
     {"drain-timeout", SETTING_DURATION, AT(drain_timeout_us), "30s", "us", 0, HOUR, NULL,
@@ -138,6 +141,17 @@ static enum pen_status check_http(const struct options *options, struct pen_erro
                          address);
 }
 
+static enum pen_status check_weights(const struct options *options, struct pen_error *reterr)
+{
+    for (size_t i = 0; i < options->tenant_weights.count; i++) {
+        if (share_weight_parse(options->tenant_weights.items[i], NULL) == 0)
+            return pen_error_set(reterr, PEN_ERR_INVALID,
+                                 "--tenant-weight %s: it must be NAME=N with N from 1 to %u, such as acme=3",
+                                 options->tenant_weights.items[i], SHARE_WEIGHT_MAX);
+    }
+    return PEN_OK;
+}
+
 static enum pen_status check(struct options *options, struct pen_error *reterr)
 {
     enum pen_status status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
@@ -148,6 +162,8 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
     if (status == PEN_OK && options->liveness_us <= options->heartbeat_us)
         status =
             pen_error_set(reterr, PEN_ERR_INVALID, "--liveness must be longer than --heartbeat: twice it is usual");
+    if (status == PEN_OK)
+        status = check_weights(options, reterr);
     if (status == PEN_OK)
         status = cache_parse(options->cache_text, &options->cache, reterr);
     return status;

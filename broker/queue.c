@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum pen_status queue_init(struct queue *queue, struct lane_list *active, uint64_t limit_jobs)
+#include "session.h"
+
+enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs)
 {
-    *queue = (struct queue){.active = active, .limit_jobs = limit_jobs};
+    *queue = (struct queue){.active = active, .shares = shares, .limit_jobs = limit_jobs};
     return table_init(&queue->lanes);
 }
 
@@ -38,7 +40,8 @@ static struct lane *lane_new(struct queue *queue, struct model *model, const str
         free(lane);
         return NULL;
     }
-    heap_init(&lane->heap, job_before, offsetof(struct job, lane_place));
+    heap_init(&lane->front, job_before, offsetof(struct job, lane_place));
+    heap_init(&lane->turns, turn_before, offsetof(struct turn, lane_place));
     return lane;
 }
 
@@ -67,7 +70,11 @@ struct lane *queue_lane(struct queue *queue, struct model *model, const struct d
 static void lane_free(struct lane *lane)
 {
     table_remove(&lane->queue->lanes, &lane->by_demand);
-    heap_fini(&lane->heap);
+    heap_fini(&lane->front);
+    heap_fini(&lane->turns);
+    if (lane->spare_turn)
+        heap_fini(&lane->spare_turn->jobs);
+    free(lane->spare_turn);
     free((char *)(uintptr_t)lane->demand.tags);
     free(lane);
 }
@@ -105,11 +112,59 @@ void queue_leave(struct queue *queue, size_t bytes)
     queue->bytes -= bytes;
 }
 
+/* Who waits: the tenant, or the session of a client without one. */
+static uint64_t identity_of(const struct job *job, uint32_t *ret_weight)
+{
+    const struct session *session = job->session;
+    const struct tenant *tenant = session ? session->tenant : NULL;
+    *ret_weight = tenant ? tenant->weight : 1;
+    return tenant && tenant->number ? tenant->number : session ? session->uuid : 0;
+}
+
+static enum pen_status turn_push(struct lane *lane, struct job *job)
+{
+    uint32_t weight;
+    uint64_t identity = identity_of(job, &weight);
+    struct turn *turn = shares_turn(lane->queue->shares, lane, identity, weight, job->priority);
+    if (!turn || heap_push(&turn->jobs, job) != PEN_OK) {
+        if (turn && turn->jobs.count == 0)
+            shares_turn_end(lane->queue->shares, turn);
+        return PEN_ERR_NO_MEMORY;
+    }
+    job->turn = turn;
+    if (turn->jobs.count > 1) {
+        if (heap_top(&turn->jobs) == job)
+            heap_update(&lane->turns, turn);
+        return PEN_OK;
+    }
+    if (heap_push(&lane->turns, turn) == PEN_OK)
+        return PEN_OK;
+    heap_remove(&turn->jobs, job);
+    job->turn = NULL;
+    shares_turn_end(lane->queue->shares, turn);
+    return PEN_ERR_NO_MEMORY;
+}
+
+static void turn_remove(struct lane *lane, struct job *job)
+{
+    struct turn *turn = job->turn;
+    job->turn = NULL;
+    bool head = heap_top(&turn->jobs) == job;
+    if (turn->jobs.count == 1)
+        heap_remove(&lane->turns, turn); /* while it still has a head to be compared by */
+    heap_remove(&turn->jobs, job);
+    if (turn->jobs.count == 0)
+        shares_turn_end(lane->queue->shares, turn);
+    else if (head)
+        heap_update(&lane->turns, turn);
+}
+
 enum pen_status lane_push(struct lane *lane, struct job *job)
 {
-    if (heap_push(&lane->heap, job) != PEN_OK)
+    enum pen_status status = job->front ? heap_push(&lane->front, job) : turn_push(lane, job);
+    if (status != PEN_OK)
         return PEN_ERR_NO_MEMORY;
-    if (lane->heap.count == 1)
+    if (lane->count++ == 0)
         TAILQ_INSERT_TAIL(lane->queue->active, lane, in_active);
     lane->rows += job->rows;
     return PEN_OK;
@@ -117,18 +172,40 @@ enum pen_status lane_push(struct lane *lane, struct job *job)
 
 struct job *lane_head(const struct lane *lane)
 {
-    return heap_top(&lane->heap);
+    struct job *first = heap_top(&lane->front);
+    const struct turn *turn = first ? NULL : heap_top(&lane->turns);
+    return turn ? heap_top(&turn->jobs) : first;
 }
 
 void lane_remove(struct lane *lane, struct job *job)
 {
-    if (!heap_holds(&lane->heap, job))
+    if (job->lane_place == 0)
         return;
-    heap_remove(&lane->heap, job);
+    if (job->turn)
+        turn_remove(lane, job);
+    else
+        heap_remove(&lane->front, job);
     lane->rows -= job->rows;
-    if (lane->heap.count == 0) {
+    if (--lane->count == 0) {
         TAILQ_REMOVE(lane->queue->active, lane, in_active);
         lane->wake_us = UINT64_MAX;
         lane->unserved_us = 0;
     }
+}
+
+/* A job that comes back from a lost worker was charged when it first began. */
+void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us)
+{
+    if (job->turn)
+        shares_charge(lane->queue->shares, job->turn->share, cost_us);
+}
+
+bool lane_before(const struct lane *a, const struct lane *b)
+{
+    bool a_front = a->front.count > 0, b_front = b->front.count > 0;
+    if (a_front != b_front)
+        return a_front;
+    if (a_front)
+        return job_before(heap_top(&a->front), heap_top(&b->front));
+    return turn_before(heap_top(&a->turns), heap_top(&b->turns));
 }

@@ -1,8 +1,8 @@
 /*
  * queue.h - jobs waiting for a worker, one queue per model and version, in lanes of jobs that may share a batch.
  *
- * A lane holds the jobs of one demand (backend, precision, tags) and one shape bucket, ordered by job_before. Lanes that hold jobs are in the
- * broker's list of active lanes. A lane lives as long as a job refers to it.
+ * A lane holds the jobs of one demand (backend, precision, tags) and one shape bucket. Lanes that hold jobs are in the
+ * broker's list of active lanes. A lane lives as long as a job refers to it. Clients of one priority share it fairly, each client's jobs go by deadline.
  * Threads: owner.
  */
 #ifndef QUEUE_H
@@ -14,6 +14,7 @@
 #include "heap.h"
 #include "job.h"
 #include "match.h"
+#include "share.h"
 #include "table.h"
 
 struct lane {
@@ -23,7 +24,10 @@ struct lane {
     struct model *model;
     struct demand demand; /* tags belong to the lane */
     uint64_t shape;       /* hash of the input dims but for the batch dimension */
-    struct heap heap;
+    struct heap front;    /* jobs that are back from a lost worker: before all others */
+    struct heap turns;    /* one for each client that waits (share.h) */
+    struct turn *spare_turn;
+    size_t count;
     uint64_t rows;
     uint64_t unserved_us; /* since when no worker could run its jobs; 0 = one can */
     uint64_t wake_us;     /* when its batch closes by time; UINT64_MAX = none */
@@ -36,13 +40,14 @@ TAILQ_HEAD(lane_list, lane);
 struct queue {
     struct table lanes;
     struct lane_list *active; /* borrowed: the broker's */
+    struct shares *shares;    /* borrowed, too */
     struct lane *idle;        /* the last one nobody uses stays for the next job */
     uint64_t limit_jobs;
     uint64_t waiting; /* lookup, queued and following */
     uint64_t bytes;   /* of their requests */
 };
 
-enum pen_status queue_init(struct queue *queue, struct lane_list *active, uint64_t limit_jobs);
+enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs);
 void queue_fini(struct queue *queue); /* no job refers to it any more */
 
 /* Finds or makes the lane and counts the caller as a user; copies the demand. NULL without memory. */
@@ -56,5 +61,9 @@ void queue_leave(struct queue *queue, size_t bytes);
 enum pen_status lane_push(struct lane *lane, struct job *job);
 struct job *lane_head(const struct lane *lane);
 void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
+/* The job, in this lane, starts and is expected to take so long: its client's next ones come later. */
+void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
+/* Whose head goes first; neither is empty. */
+bool lane_before(const struct lane *a, const struct lane *b);
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "share.h"
+
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
                               uint64_t kept_age_us)
 {
@@ -31,6 +33,17 @@ static bool tenant_valid(const char *name)
     return name[length] == '\0' && length > 0 && length <= TENANT_BYTES_MAX;
 }
 
+/* The last one named counts. */
+static uint32_t weight_of(const struct setting_list *weights, const char *name)
+{
+    uint32_t weight = 1;
+    for (size_t i = 0; weights && i < weights->count; i++) {
+        uint32_t own = share_weight_parse(weights->items[i], name);
+        weight = own ? own : weight;
+    }
+    return weight;
+}
+
 enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
                               struct pen_error *reterr)
 {
@@ -50,10 +63,18 @@ enum pen_status tenant_intern(struct sessions *sessions, const char *name, const
     if (!tenant)
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker already serves %u tenants, its limit", TENANTS_MAX);
     tenant->number = sessions->tenants_count;
+    tenant->weight = weight_of(sessions->weights, name);
     memcpy(tenant->name, name, strlen(name));
     sessions->tenants[sessions->tenants_count++] = tenant;
     *ret_tenant = tenant;
     return PEN_OK;
+}
+
+void sessions_weights(struct sessions *sessions, const struct setting_list *weights)
+{
+    sessions->weights = weights;
+    for (uint32_t i = 0; i < sessions->tenants_count; i++)
+        sessions->tenants[i]->weight = weight_of(weights, sessions->tenants[i]->name);
 }
 
 struct session *session_find(const struct sessions *sessions, uint64_t uuid)

@@ -14,6 +14,7 @@
 
 #include "job.h"
 #include "link.h"
+#include "settings.h"
 #include "table.h"
 
 #define SESSIONS_MAX       65536u
@@ -23,6 +24,7 @@
 
 struct tenant {
     uint32_t number; /* 0 = "default" */
+    uint32_t weight; /* in fair sharing */
     char name[TENANT_BYTES_MAX + 1];
 };
 
@@ -55,10 +57,13 @@ struct sessions {
     uint64_t dropped_unsent; /* kept replies forgotten before their client could read them */
     struct tenant *tenants[TENANTS_MAX];
     uint32_t tenants_count;
+    const struct setting_list *weights; /* borrowed: "NAME=N"; NULL = all 1 */
 };
 
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
                               uint64_t kept_age_us);
+/* How much tenants count in fair sharing, "NAME=N"; borrowed for good. */
+void sessions_weights(struct sessions *sessions, const struct setting_list *weights);
 void sessions_fini(struct sessions *sessions); /* frees all sessions; they have no live jobs any more */
 
 /* PEN_ERR_INVALID for a name outside [A-Za-z0-9._-]{0,64} ("" is "default"), PEN_ERR_BUSY beyond TENANTS_MAX. */

@@ -135,14 +135,11 @@ Test(match, backend_and_every_tag_must_be_there)
     cr_assert_not(match_capable(&demand, "xnnpack", PRECISION_F32, NULL));
 }
 
-Test(job, order_is_front_priority_deadline_arrival)
+Test(job, order_is_priority_deadline_arrival)
 {
     struct job a = {.priority = 5, .deadline_us = 100, .arrival = 1},
                b = {.priority = 4, .deadline_us = 900, .arrival = 2};
     cr_assert(job_before(&b, &a));
-    a.front = true;
-    cr_assert(job_before(&a, &b));
-    a.front = false;
     b.priority = 5;
     cr_assert(job_before(&a, &b));
     b.deadline_us = 100;
@@ -155,15 +152,17 @@ Test(queue, lanes_are_shared_by_equal_demand_and_shape_only)
 {
     struct lane_list active;
     struct queue queue;
+    struct shares shares;
     struct demand any = {.precision = PRECISION_ANY}, f32 = {.precision = PRECISION_F32}, tagged = {.tags = "a\n"};
     TAILQ_INIT(&active);
-    cr_assert_eq(queue_init(&queue, &active, 2), PEN_OK);
+    cr_assert_eq(shares_init(&shares), PEN_OK);
+    cr_assert_eq(queue_init(&queue, &active, &shares, 2), PEN_OK);
     struct lane *one = queue_lane(&queue, NULL, &any, 7), *two = queue_lane(&queue, NULL, &any, 7);
     struct lane *three = queue_lane(&queue, NULL, &any, 8), *four = queue_lane(&queue, NULL, &f32, 7),
                 *five = queue_lane(&queue, NULL, &tagged, 7);
     cr_assert_eq(one, two);
     cr_assert(three != one && four != one && five != one && five != three);
-    struct job job = {.rows = 3};
+    struct job job = {.rows = 3, .priority = 5};
     cr_assert_eq(lane_push(three, &job), PEN_OK);
     cr_assert_eq(TAILQ_FIRST(&active), three);
     cr_assert_eq(three->rows, 3);
@@ -178,14 +177,17 @@ Test(queue, lanes_are_shared_by_equal_demand_and_shape_only)
     cr_assert_eq(queue.lanes.count, 2, "the last idle lane stays for the next job");
     lane_release(one);
     queue_fini(&queue);
+    shares_fini(&shares);
 }
 
 Test(queue, limit_is_busy)
 {
     struct lane_list active;
     struct queue queue;
+    struct shares shares;
     TAILQ_INIT(&active);
-    cr_assert_eq(queue_init(&queue, &active, 2), PEN_OK);
+    cr_assert_eq(shares_init(&shares), PEN_OK);
+    cr_assert_eq(queue_init(&queue, &active, &shares, 2), PEN_OK);
     cr_assert_eq(queue_enter(&queue, 10), PEN_OK);
     cr_assert_eq(queue_enter(&queue, 10), PEN_OK);
     cr_assert_eq(queue_enter(&queue, 10), PEN_ERR_BUSY);
@@ -193,4 +195,5 @@ Test(queue, limit_is_busy)
     cr_assert_eq(queue_enter(&queue, 10), PEN_OK);
     cr_assert_eq(queue.bytes, 20);
     queue_fini(&queue);
+    shares_fini(&shares);
 }

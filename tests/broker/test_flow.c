@@ -51,12 +51,18 @@ static void submit(struct desk *desk, const char *model, uint64_t sequence, stru
     desk_submit(desk, 1, &job);
 }
 
-Test(flow, long_models_get_two_messages_a_slot)
+Test(flow, long_models_get_a_second_message_a_slot_when_the_first_is_nearly_done)
 {
     struct desk *desk = ready_desk(2);
     for (uint64_t i = 1; i <= 6; i++)
         submit(desk, "slow", i, (struct wire_job){.fill = 1});
-    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 4);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2);
+    desk_wait(desk, 50000 - PREFETCH_US - 1);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2, "somebody more urgent may come");
+    desk_wait(desk, 1);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 4, "by the time alone");
+    desk_wait(desk, 100);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 4, "never a third");
     desk_result(desk, 901, (struct job_id){0xA, 2}, 0, 1);
     cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 5);
     desk_free(desk);
@@ -103,7 +109,9 @@ Test(flow, batch_closes_by_delay_and_shapes_do_not_mix)
     desk_wait(desk, 2999);
     cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT));
     desk_wait(desk, 1);
-    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT), *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT);
+    desk_wait(desk, 150000);
+    struct sent *second = desk_next(&desk->workers, FRAME_SUBMIT);
     cr_assert_eq(sent_groups(first), 2, "1 and 3");
     cr_assert_eq(sent_job(first, 1).sequence, 3);
     cr_assert_eq(sent_groups(second), 1);

@@ -35,6 +35,12 @@ static void submit(struct desk *desk, uint64_t sequence, uint64_t deadline_us)
         &(struct wire_job){.id = {0xABC, sequence}, .model = "slow", .deadline_us = deadline_us, .no_digest = true});
 }
 
+/* The one that runs has so little to go that the worker gets its next message. */
+static void nearly_done(struct desk *desk)
+{
+    desk_wait(desk, slow.warm_us - PREFETCH_US);
+}
+
 static enum pen_status answer_of(struct desk *desk, uint64_t sequence)
 {
     struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
@@ -46,8 +52,11 @@ static enum pen_status answer_of(struct desk *desk, uint64_t sequence)
 Test(losses, killed_worker_its_batch_runs_again_alone_and_in_front)
 {
     struct desk *desk = ready_desk();
-    for (uint64_t i = 1; i <= 4; i++)
-        submit(desk, i, 0); /* 1 and 2 in two messages, 3 and 4 wait */
+    submit(desk, 1, 0);
+    submit(desk, 2, 0);
+    nearly_done(desk); /* 1 and 2 in two messages, 3 and 4 wait */
+    submit(desk, 3, 0);
+    submit(desk, 4, 0);
     cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2);
     struct wire_worker two = worker(2);
     side_lose(&desk->workers, 901);
@@ -57,13 +66,16 @@ Test(losses, killed_worker_its_batch_runs_again_alone_and_in_front)
     while (desk_next(&desk->workers, FRAME_SUBMIT))
         ;
     desk_worker(desk, 902, &two);
-    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT), *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT);
+    nearly_done(desk);
+    struct sent *second = desk_next(&desk->workers, FRAME_SUBMIT);
     cr_assert_eq(sent_groups(first), 1, "a suspect goes alone");
     cr_assert_eq(sent_job(first, 0).sequence, 1);
     cr_assert_eq(sent_groups(second), 1);
     cr_assert_eq(sent_job(second, 0).sequence, 2);
     desk_result(desk, 902, (struct job_id){0xABC, 1}, 0, 1);
     cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    desk_wait(desk, slow.warm_us);
     struct sent *third = desk_next(&desk->workers, FRAME_SUBMIT);
     cr_assert_eq(sent_groups(third), 2, "those that never ran share a batch");
     cr_assert_eq(desk->broker.stats.jobs_requeued, 2);
@@ -140,6 +152,7 @@ Test(losses, leaving_worker_gives_work_back_without_blame)
     struct wire_worker two = worker(2);
     submit(desk, 1, 0);
     submit(desk, 2, 0);
+    nearly_done(desk);
     desk_say_worker(desk, 901, envelope_make(FRAME_DRAIN), NULL, 0);
     desk_worker(desk, 902, &two);
     while (desk_next(&desk->workers, FRAME_SUBMIT))
@@ -148,6 +161,7 @@ Test(losses, leaving_worker_gives_work_back_without_blame)
     struct sent *third = desk_next(&desk->workers, FRAME_SUBMIT);
     cr_assert_eq(third->peer, 902, "a draining worker gets nothing more");
     desk_result_status(desk, 901, (struct job_id){0xABC, 1}, PEN_ERR_UNAVAILABLE, 0);
+    nearly_done(desk);
     struct sent *first = desk_next(&desk->workers, FRAME_SUBMIT);
     cr_assert_eq(first->peer, 902);
     cr_assert_eq(sent_job(first, 0).sequence, 1);
@@ -198,7 +212,6 @@ Test(losses, running_job_expires_at_once_and_its_credit_comes_back_with_the_late
     struct desk *desk = ready_desk();
     submit(desk, 1, 10000);
     submit(desk, 2, 0);
-    submit(desk, 3, 0);
     desk_wait(desk, 10000);
     cr_assert_eq(answer_of(desk, 1), PEN_ERR_DEADLINE);
     struct sent *cancel = desk_next(&desk->workers, FRAME_CANCEL);
@@ -207,8 +220,8 @@ Test(losses, running_job_expires_at_once_and_its_credit_comes_back_with_the_late
     desk_result_status(desk, 901, (struct job_id){0xABC, 1}, PEN_ERR_CANCELLED, 0);
     cr_assert_null(desk_next(&desk->clients, FRAME_RESULT), "counted, not sent");
     cr_assert_eq(desk->broker.stats.results_duplicate, 1);
-    struct sent *third = desk_next(&desk->workers, FRAME_SUBMIT);
-    cr_assert_eq(sent_job(third, 0).sequence, 3);
+    struct sent *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_job(second, 0).sequence, 2);
     desk_free(desk);
 }
 

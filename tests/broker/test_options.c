@@ -49,6 +49,8 @@ Test(options, every_flag_reaches_its_field)
                                        "--replies-age=21s",
                                        "--max-attempts=5",
                                        "--explain-jobs=6",
+                                       "--tenant-weight=acme=3",
+                                       "--tenant-weight=lab=2",
                                        "--drain-delay=22ms",
                                        "--drain-timeout=23ms",
                                        "--spin=24us",
@@ -83,6 +85,8 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.replies_age_us, 21000000);
     cr_expect_eq(o.max_attempts, 5);
     cr_expect_eq(o.explain_jobs, 6);
+    cr_expect_eq(o.tenant_weights.count, 2);
+    cr_expect_str_eq(o.tenant_weights.items[1], "lab=2");
     cr_expect_eq(o.drain_delay_us, 22000);
     cr_expect_eq(o.drain_timeout_us, 23000);
     cr_expect_eq(o.spin_us, 24);
@@ -103,6 +107,18 @@ Test(options, addresses_beyond_loopback_need_a_word)
         const char *argv[] = {"x", "--listen-clients", bad[i]};
         cr_expect_eq(load(&o, &error, argv, 3), PEN_ERR_DENIED, "%s", bad[i]);
         cr_expect_not_null(strstr(error.text, "--allow-remote"));
+    }
+}
+
+Test(options, tenant_weights_have_a_form)
+{
+    struct options o;
+    static const char *const bad[] = {"acme", "=3", "acme=", "acme=0", "acme=1001", "acme=3x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct pen_error error = {.status = PEN_OK};
+        const char *argv[] = {"x", "--tenant-weight", bad[i]};
+        cr_expect_eq(load(&o, &error, argv, 3), PEN_ERR_INVALID, "%s", bad[i]);
+        cr_expect_not_null(strstr(error.text, "NAME=N"), "%s", error.text);
     }
 }
 

@@ -1,0 +1,72 @@
+/*
+ * share.h - fair sharing between clients inside a priority level: start-time fair queueing by expected compute time.
+ *
+ * Who waits in a level has a share with a virtual start time; the least one is served next and moves on by what its job is expected to cost,
+ * divided by its weight. A newcomer starts at the level's virtual time and pays nothing for what a flood of others left behind. Who uses less than
+ * its share may lag by SHARE_BURST_US, so that its few jobs pass ahead of those of a flood; more cannot be saved up. Identity: the tenant, or the session of a client without one.
+ * Goyal, Vin, Cheng: Start-time Fair Queueing (1996). Here the start is given when a job is served, not when it arrives: a cancelled job costs
+ * its client nothing.
+ * Threads: owner.
+ */
+#ifndef SHARE_H
+#define SHARE_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "heap.h"
+#include "table.h"
+
+#define SHARE_WEIGHT_MAX 1000u
+#define SHARE_BURST_US   100000u
+
+struct lane;
+struct job;
+
+/* One identity in one priority level. */
+struct share {
+    struct table_node by_identity;
+    TAILQ_ENTRY(share) in_idle;
+    TAILQ_HEAD(turn_list, turn) turns; /* its jobs, lane by lane; empty: idle */
+    uint64_t identity, start;
+    uint32_t weight;
+    uint8_t priority;
+};
+
+/* The jobs of one share in one lane. */
+struct turn {
+    struct table_node by_place;
+    TAILQ_ENTRY(turn) in_share;
+    struct share *share;
+    struct lane *lane;
+    struct heap jobs;
+    uint32_t lane_place;
+};
+
+struct shares {
+    struct table by_identity, by_place;
+    TAILQ_HEAD(share_list, share) idle; /* served ahead of their level: their start is remembered */
+    uint64_t now[256];                  /* virtual time of each level */
+    uint64_t waiting[256];              /* turns of each level */
+};
+
+enum pen_status shares_init(struct shares *shares);
+void shares_fini(struct shares *shares); /* no turns are left */
+
+/* Finds or makes the turn; weight 1..SHARE_WEIGHT_MAX counts from now on. NULL without memory. */
+struct turn *shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
+                         uint8_t priority);
+/* Its last job has left. */
+void shares_turn_end(struct shares *shares, struct turn *turn);
+/* A job of the share starts and is expected to take this long on one slot. Its turns move back in their lanes. */
+void shares_charge(struct shares *shares, struct share *share, uint64_t cost_us);
+/* Forgets idle shares that have nothing to remember any more. */
+void shares_sweep(struct shares *shares);
+
+/* The weight in "NAME=N"; 0: it has another form, or (name not NULL) is for somebody else. */
+uint32_t share_weight_parse(const char *text, const char *name);
+
+/* Order of turns in a lane: level, then start, then the more urgent head. A heap_before. */
+bool turn_before(const void *a, const void *b);
+
+#endif
