@@ -47,6 +47,22 @@ static enum pen_status run_all(struct graph *g, const struct pass_options *optio
     return status == PEN_OK ? trim(g) : status;
 }
 
+/* Taking a branch may make the condition of the next known. */
+static enum pen_status run_branches(struct graph *g, struct pass_report *report, struct pen_error *reterr)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        any = any || (!g->nodes[i].dead && g->nodes[i].op == OP_If);
+    enum pen_status status = PEN_OK;
+    for (uint32_t before = UINT32_MAX; any && status == PEN_OK && before != report->branches;) {
+        before = report->branches;
+        status = pass_fold(g, &report->folded, reterr);
+        if (status == PEN_OK)
+            status = pass_branch(g, &report->branches, reterr);
+    }
+    return status;
+}
+
 /* Bodies of control flow first: what they hold is part of the model too. */
 static enum pen_status run_children(struct graph *g, const struct pass_options *options, struct pass_report *report,
                                     struct pen_error *reterr)
@@ -73,7 +89,9 @@ enum pen_status pass_run(struct graph *g, const struct pass_options *options, st
                          struct pen_error *reterr)
 {
     struct pass_report report = {.nodes_before = live_nodes(g)};
-    enum pen_status status = run_children(g, options, &report, reterr);
+    enum pen_status status = options->fold ? run_branches(g, &report, reterr) : PEN_OK;
+    if (status == PEN_OK)
+        status = run_children(g, options, &report, reterr);
     if (status == PEN_OK)
         status = run_all(g, options, &report, reterr);
     if (status == PEN_OK)

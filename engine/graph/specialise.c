@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "graph/annotate.h"
+
 /* Per value: */
 enum {
     SMALL = 1,  /* known, or computed from small graph inputs alone */
@@ -19,10 +21,25 @@ static bool is_small_input(const struct value *v)
     return number && fits && (!real || (v->shape.rank >= 0 && v->shape.rank <= 1));
 }
 
+/* An output of a rank that is not known before the shapes of inputs are. */
+static bool rank_open(const struct graph *g, const struct node *n)
+{
+    for (uint32_t k = 0; k < n->out_count; k++) {
+        const struct value *v = node_out(g, n, k);
+        if (v && v->kind == VALUE_TENSOR && v->shape.rank < 0)
+            return true;
+    }
+    return false;
+}
+
 bool specialise_possible(const struct graph *g)
 {
     for (uint32_t i = 0; i < g->input_count; i++) {
         if (is_small_input(&g->values[g->inputs[i]]))
+            return true;
+    }
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (!g->nodes[i].dead && (g->nodes[i].op == OP_If || rank_open(g, &g->nodes[i])))
             return true;
     }
     return false;
@@ -71,6 +88,44 @@ static void mark_wanted(const struct graph *g, const struct shape_env *env, uint
     }
 }
 
+/* An If, or an output's rank, that these shapes settle. */
+static bool settled_by_shapes(const struct graph *g, const struct shape_env *env, const struct node *n)
+{
+    if (n->op == OP_If)
+        return !g->values[n->in[0]].data && env->facts[n->in[0]].data;
+    for (uint32_t k = 0; k < n->out_count; k++) {
+        const struct value *v = node_out(g, n, k);
+        if (v && v->kind == VALUE_TENSOR && v->shape.rank < 0 && env->facts[n->out[k]].shape.rank >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Their outputs count as after: the nodes behind them wait. */
+static bool mark_settled(const struct graph *g, const struct shape_env *env, uint8_t *marks, bool *ret_node)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        const struct value *v = &g->values[g->inputs[i]];
+        if (v->kind == VALUE_TENSOR && v->shape.rank < 0 && v->dtype != PEN_DTYPE_STRING) {
+            marks[g->inputs[i]] |= AFTER;
+            any = true;
+        }
+    }
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const struct node *n = &g->nodes[i];
+        if (n->dead || !settled_by_shapes(g, env, n))
+            continue;
+        any = true;
+        ret_node[i] = true;
+        for (uint32_t k = 0; k < n->out_count; k++) {
+            if (n->out[k] != VALUE_NONE)
+                marks[n->out[k]] |= AFTER;
+        }
+    }
+    return any;
+}
+
 static bool output_unknown(const struct shape_env *env, const struct node *n)
 {
     for (uint32_t k = 0; k < n->out_count; k++) {
@@ -94,7 +149,7 @@ static bool mark_after(const struct graph *g, const struct shape_env *env, uint8
             if (n->out[k] != VALUE_NONE)
                 marks[n->out[k]] |= AFTER;
         }
-        ret_node[i] = after;
+        ret_node[i] = ret_node[i] || after;
         unknown = unknown || (after && output_unknown(env, n));
     }
     return unknown;
@@ -118,7 +173,8 @@ enum pen_status specialise_find(const struct graph *g, const struct shape_env *e
         if (s.input[i])
             marks[g->inputs[i]] |= AFTER;
     }
-    if (!mark_after(g, env, marks, s.node))
+    s.shapes = mark_settled(g, env, marks, s.node);
+    if (!mark_after(g, env, marks, s.node) && !s.shapes)
         s.count = 0;
     free(marks);
     *ret_found = s;
@@ -132,21 +188,23 @@ void specialise_fini(struct specialise *s)
     *s = (struct specialise){0};
 }
 
-enum pen_status specialise_apply(struct graph *g, const bool *input, const struct shape *shapes,
+enum pen_status specialise_apply(struct graph *g, const struct specialise *found, const struct shape *shapes,
                                  const void *const *data)
 {
     enum pen_status status = PEN_OK;
     for (uint32_t i = 0; i < g->input_count && status == PEN_OK; i++) {
         uint32_t constant;
         size_t bytes;
-        enum pen_dtype dtype = g->values[g->inputs[i]].dtype;
-        if (!input[i])
+        struct value *v = &g->values[g->inputs[i]];
+        if (!found->input[i]) {
+            v->shape = found->shapes && v->kind == VALUE_TENSOR ? shapes[i] : v->shape;
             continue;
-        status = shape_bytes(&shapes[i], dtype, g->limits.tensor_bytes, &bytes);
+        }
+        status = shape_bytes(&shapes[i], v->dtype, g->limits.tensor_bytes, &bytes);
         if (status == PEN_OK)
-            status = graph_constant(g, NULL, dtype, &shapes[i], data[i], bytes, true, &constant);
+            status = graph_constant(g, NULL, v->dtype, &shapes[i], data[i], bytes, true, &constant);
         if (status == PEN_OK)
             status = graph_replace(g, g->inputs[i], constant);
     }
-    return status;
+    return status == PEN_OK && found->shapes ? graph_annotate(g, NULL) : status;
 }

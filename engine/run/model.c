@@ -39,7 +39,7 @@ static void placement_describe(struct pen_model *m)
     placement_text(&total, m->placement, sizeof m->placement);
     size_t used = strlen(m->placement);
     if (m->variants != NULL) {
-        snprintf(m->placement + used, sizeof m->placement - used, "; placed again for the contents of small inputs");
+        snprintf(m->placement + used, sizeof m->placement - used, "; placed again for what inputs decide");
     }
 }
 

@@ -37,7 +37,7 @@ enum pen_status variants_new(struct pen_model *model, struct variants **ret_vari
     enum pen_status status =
         v != NULL && env != NULL ? specialise_find(model->graph, env, &v->found) : PEN_ERR_NO_MEMORY;
     shape_env_free(env);
-    if (status != PEN_OK || v->found.count == 0) {
+    if (status != PEN_OK || !specialise_useful(&v->found)) {
         if (v != NULL) {
             specialise_fini(&v->found);
         }
@@ -96,7 +96,16 @@ const struct program *variant_program(const struct variant *variant)
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------------- */
 
-/* Rank, dims and bytes of each input that decides, one after the other. *ret_key NULL: an input is too large to be a parameter. */
+/* Does input i belong to the key: its contents, or its shape alone? */
+static bool key_has(const struct variants *v, uint32_t i, const struct rt_value *in)
+{
+    return v->found.input[i] || (v->found.shapes && in->kind == VALUE_TENSOR);
+}
+
+/*
+ * Rank, dims and bytes of each input that decides, one after the other; where shapes decide, rank and dims of the others too.
+ * *ret_key NULL: an input is too large to be a parameter.
+ */
 static enum pen_status key_make(const struct variants *v, const struct rt_value *in, void **ret_key, size_t *ret_bytes)
 {
     const struct graph *g = v->model->graph;
@@ -108,7 +117,8 @@ static enum pen_status key_make(const struct variants *v, const struct rt_value 
             *ret_key = NULL;
             return PEN_OK;
         }
-        bytes += v->found.input[i] ? sizeof in[i].shape + in[i].bytes : 0;
+        bytes += key_has(v, i, &in[i]) ? sizeof in[i].shape : 0;
+        bytes += v->found.input[i] ? in[i].bytes : 0;
     }
     uint8_t *key = calloc(1, bytes + 1);
     if (key == NULL) {
@@ -117,16 +127,16 @@ static enum pen_status key_make(const struct variants *v, const struct rt_value 
     *ret_key = key;
     *ret_bytes = bytes;
     for (uint32_t i = 0; i < g->input_count; i++) {
-        if (!v->found.input[i]) {
+        if (!key_has(v, i, &in[i])) {
             continue;
         }
         struct shape shape = shape_of(in[i].shape.rank, in[i].shape.dim); /* dims beyond the rank are zero */
         memcpy(key, &shape, sizeof shape);
         key += sizeof shape;
-        if (in[i].bytes > 0) {
+        if (v->found.input[i] && in[i].bytes > 0) {
             memcpy(key, in[i].data, in[i].bytes);
         }
-        key += in[i].bytes;
+        key += v->found.input[i] ? in[i].bytes : 0;
     }
     return PEN_OK;
 }
@@ -143,7 +153,7 @@ static enum pen_status constants_put(const struct variants *v, struct graph *g, 
             shapes[i] = in[i].shape;
             data[i] = in[i].data;
         }
-        status = specialise_apply(g, v->found.input, shapes, data);
+        status = specialise_apply(g, &v->found, shapes, data);
     }
     free(shapes);
     free((void *)data);

@@ -1,9 +1,9 @@
 /*
- * variant.h - a model with the values of its small inputs known: axes, sizes and lengths that decide shapes.
+ * variant.h - a model with the values of its small inputs known: axes, sizes and lengths that decide shapes; or with the shapes that decide its branches.
  *
- * Where such inputs exist (graph/specialise.h) each combination of their values gets a graph, placement and plans of its own, made when it is first seen:
+ * Where such inputs or branches exist (graph/specialise.h) each combination of their values gets a graph, placement and plans of its own, made when it is first seen:
  * there the shapes are static and backends take what they cannot take while shapes depend on data. The key is, for each such input in the order of the
- * model's inputs, its rank, its dims and its bytes. Values beyond the caps run on the model's general program.
+ * model's inputs, its rank, its dims and its bytes; rank and dims of the others where shapes decide. Values beyond the caps run on the model's general program.
  * Threads: any; a variant is immutable once given.
  */
 #ifndef VARIANT_H

@@ -5,6 +5,8 @@
 #include "tools/tool.h"
 #include "version.h"
 
+#define MODELS_MAX 256
+
 struct info_options {
     struct tool_options tool;
 };
@@ -13,11 +15,11 @@ static const struct setting table[] = {TOOL_SETTINGS(struct info_options), {.nam
 
 static const struct settings_program program = {
     .name = "penstock-engine info",
-    .usage = "penstock-engine info [options]",
+    .usage = "penstock-engine info [options] [MODEL...]",
     .about = "Lists the backends of this build, what this host offers them, and the flags of the chosen one after its "
-             "self-test.",
+             "self-test. With model files: which backend runs how many of their nodes and multiply-adds.",
     .after = "JSON keys: version, chosen, backends[{name, priority, available, reason, device, library, "
-             "precisions[]}], flags{name: value}.",
+             "precisions[]}], flags{name: value}; with model files models[{model, format, placement}].",
     .table = table,
 };
 
@@ -80,13 +82,47 @@ static void print_text(const struct pen_backend_info *infos, size_t count, const
     }
 }
 
+/* One line, or one object of the list, for each model. */
+static int models_print(const char *const *paths, size_t count, struct pen_engine *engine, bool json)
+{
+    cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "models");
+    int code = TOOL_OK;
+    for (size_t i = 0; i < count; i++) {
+        struct pen_error error = {0};
+        struct pen_model *model = NULL;
+        if (pen_model_load(engine, paths[i], &model, &error) != PEN_OK) {
+            code = tool_fail(&error);
+            continue;
+        }
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddStringToObject(item, "model", paths[i]);
+        cJSON_AddStringToObject(item, "format", pen_model_format(model));
+        cJSON_AddStringToObject(item, "placement", pen_model_placement(model));
+        cJSON_AddItemToArray(list, item);
+        if (!json) {
+            printf("%s\t%s\t%s\n", paths[i], pen_model_format(model), pen_model_placement(model));
+        }
+        pen_model_free(model);
+    }
+    char *text = json ? cJSON_PrintUnformatted(root) : NULL;
+    if (text != NULL) {
+        printf("%s\n", text);
+    }
+    cJSON_free(text);
+    cJSON_Delete(root);
+    return code;
+}
+
 int cmd_info(int argc, char **argv)
 {
+    const char *paths[MODELS_MAX];
+    size_t path_count = 0;
     struct info_options options = {0};
     struct settings_store *store = NULL;
     enum settings_outcome outcome = SETTINGS_RUN;
     struct pen_error error = {0};
-    if (settings_load(&program, argc, argv, &options, NULL, 0, NULL, &outcome, &store, &error) != PEN_OK) {
+    if (settings_load(&program, argc, argv, &options, paths, MODELS_MAX, &path_count, &outcome, &store, &error) !=
+        PEN_OK) {
         tool_fail(&error);
         return TOOL_USAGE;
     }
@@ -95,7 +131,9 @@ int cmd_info(int argc, char **argv)
     if (outcome == SETTINGS_RUN) {
         code = tool_engine(&options.tool, false, &engine);
     }
-    if (engine != NULL) {
+    if (engine != NULL && path_count > 0) {
+        code = models_print(paths, path_count, engine, options.tool.json);
+    } else if (engine != NULL) {
         struct pen_backend_info infos[16];
         size_t count = pen_backends(infos, 16);
         (options.tool.json ? print_json : print_text)(infos, count > 16 ? 16 : count, engine);

@@ -87,6 +87,12 @@ static bool values_known(const struct graph *g, const struct node *n)
     return true;
 }
 
+/* Recurrent cells may be asked for their last state alone. */
+static bool first_optional(enum op op)
+{
+    return op == OP_LSTM || op == OP_GRU || op == OP_RNN;
+}
+
 static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason)
 {
@@ -95,7 +101,7 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     if (e == NULL) {
         return refuse(ret_reason, "no kernel");
     }
-    if (n->out_count == 0 || node_out(g, n, 0) == NULL || !values_known(g, n)) {
+    if (n->out_count == 0 || (node_out(g, n, 0) == NULL && !first_optional(n->op)) || !values_known(g, n)) {
         return refuse(ret_reason, "a type or rank is only known at run time");
     }
     return e->supports(g, n, ret_reason);

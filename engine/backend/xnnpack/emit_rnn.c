@@ -5,10 +5,11 @@
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/rnn_any.h"
 
 /*
  * LSTM and GRU with constant weights, peepholes, clipping and the usual activations. The inputs of all steps go through one matrix product; then step by step the hidden state
- * goes through another that adds to it, and the cell follows. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
+ * goes through another that adds to it, and the cell follows. Every other form is rnn_any.h's. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
  */
 #define DIRECTIONS_MAX 2
 #define TEAM_MACS      1000000 /* a smaller product is done before threads wake up */
@@ -80,13 +81,12 @@ static bool acts_read(const struct node *n, struct gate_act act[DIRECTIONS_MAX][
     return true;
 }
 
-static bool rnn_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+/* The form with products in blocks: constant weights, nothing optional. */
+static bool is_plain(const struct graph *g, const struct node *n)
 {
-    if (!all_f32(g, n) || node_in(g, n, 4) != NULL) {
-        return refuse(ret_reason, "lengths of sequences, or not f32");
-    }
-    if (!in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
-        return refuse(ret_reason, "weights are not constant");
+    if (n->op == OP_RNN || !all_f32(g, n) || node_in(g, n, 4) != NULL ||
+        !in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
+        return false;
     }
     bool plain = node_int(n, ATTR_input_forget, 0) == 0 && node_int(n, ATTR_layout, 0) == 0;
     struct gate_act act[DIRECTIONS_MAX][3];
@@ -95,8 +95,12 @@ static bool rnn_supports(const struct graph *g, const struct node *n, const char
     bool fits = w->rank == 3 && r->rank == 3 && w->dim[0] == (int64_t)directions_of(n) && r->dim[0] == w->dim[0] &&
                 r->dim[1] == w->dim[1] && r->dim[1] == gates * r->dim[2] && shape_elements(w) > 0 &&
                 shape_elements(r) > 0;
-    return (plain && fits && acts_read(n, act)) ||
-           refuse(ret_reason, "coupled gates, batch first or a rare activation");
+    return plain && fits && acts_read(n, act);
+}
+
+static bool rnn_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    return is_plain(g, n) || rnn_any_supports(g, n, ret_reason);
 }
 
 static uint8_t *piece_add(uint8_t *base, size_t *at, size_t k, size_t n, size_t *ret_at)
@@ -127,6 +131,11 @@ static void direction_pack(struct packed_rnn *p, size_t d, size_t *at, const flo
 static enum pen_status rnn_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                 struct pen_error *reterr)
 {
+    if (!is_plain(g, n)) {
+        *ret_packed = NULL;
+        *ret_bytes = 0;
+        return PEN_OK;
+    }
     const struct value *w = node_in(g, n, 1), *r = node_in(g, n, 2), *bias = node_in(g, n, 3);
     bool gru = n->op == OP_GRU, after = node_int(n, ATTR_linear_before_reset, 0) != 0;
     size_t gates = gru ? 3 : 4, h = (size_t)r->shape.dim[2], inputs = (size_t)w->shape.dim[2],
@@ -347,6 +356,9 @@ static size_t piece(size_t *at, size_t floats)
 
 static enum pen_status rnn_build(struct build *b)
 {
+    if (b->packed == NULL) {
+        return rnn_any_build(b);
+    }
     const struct shape *x = &build_in(b, 0)->shape;
     struct rnn *q = build_alloc(b, sizeof *q);
     if (q == NULL) {
@@ -359,7 +371,7 @@ static enum pen_status rnn_build(struct build *b)
     q->cell_clip = node_float(b->n, ATTR_cell_clip, 0.0f);
     acts_read(b->n, q->act); /* supports has seen that it can */
     q->direction = node_text_is(b->n, ATTR_direction, "reverse", false) ? 1 : 0;
-    if (x->rank != 3 || q->p == NULL || x->dim[2] != (int64_t)q->p->inputs) {
+    if (x->rank != 3 || x->dim[2] != (int64_t)q->p->inputs) {
         return build_fail(b, PEN_ERR_SHAPE, "the input does not fit the weights");
     }
     q->steps = (size_t)x->dim[0];

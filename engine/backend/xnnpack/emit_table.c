@@ -73,6 +73,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_OneHot] = &emit_one_hot,
     [OP_LSTM] = &emit_rnn,
     [OP_GRU] = &emit_rnn,
+    [OP_RNN] = &emit_rnn,
     [OP_Resize] = &emit_resize,
     [OP_LRN] = &emit_lrn,
     [OP_ArgMax] = &emit_arg,

@@ -30,7 +30,7 @@ extern const struct emitter emit_pad;        /* Pad */
 extern const struct emitter emit_resize;     /* Resize */
 extern const struct emitter emit_qresize;    /* Resize of bytes in fixed point */
 extern const struct emitter emit_lrn;        /* LRN */
-extern const struct emitter emit_rnn;        /* LSTM, GRU */
+extern const struct emitter emit_rnn;        /* LSTM, GRU, RNN */
 extern const struct emitter emit_arg;        /* ArgMax, ArgMin */
 extern const struct emitter emit_one_hot;    /* OneHot */
 extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger */

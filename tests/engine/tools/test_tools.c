@@ -321,7 +321,10 @@ Test(tools, info_prints_its_keys)
     cr_assert_not_null(strstr(p.out, "backends, by priority:"), "%s", p.out);
     cr_assert_eq(engine(ARGS("info", "--backend", "quantum")).status, 3);
     cr_assert_eq(engine(ARGS("info", "--backend", "reference", "--precision", "f16_math")).status, 3);
-    cr_assert_eq(engine(ARGS("info", "positional")).status, 2);
+    cr_assert_eq(engine(ARGS("info", "no-such-model.onnx")).status, 1);
+    p = engine(ARGS("info", "--backend", "reference", PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx"));
+    cr_assert_eq(p.status, 0);
+    cr_assert(strstr(p.out, "100.0 % of MACs") != NULL, "%s", p.out);
     cr_assert_eq(engine(ARGS("no_such_command")).status, 2);
     cr_assert_eq(engine(ARGS("--version")).status, 0);
 }

@@ -49,16 +49,47 @@ Test(xnnpack_rnn, large_enough_for_threads)
     check(OP_GRU, 3, 16, 100, 260, "bidirectional", 5);
 }
 
-Test(xnnpack_rnn, lengths_of_sequences_are_refused)
+/* What the blocked products leave out: computed weights, lengths, peepholes, clips, batch first, other activations, plain RNN. */
+static void any_check(enum op op, int form)
 {
-    struct cross *c = cross_new(OP_LSTM);
-    cross_input(c, F32, 3, (int64_t[]){3, 2, 4}, false);
-    cross_input(c, F32, 3, (int64_t[]){1, 20, 4}, true);
-    cross_input(c, F32, 3, (int64_t[]){1, 20, 5}, true);
-    cross_omit(c);
-    cross_data(c, PEN_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){3, 2}, false);
-    cross_int(c, ATTR_hidden_size, 5);
-    cross_refused(c);
+    int64_t gates = op == OP_LSTM ? 4 : op == OP_GRU ? 3 : 1, steps = 5, batch = 3, inputs = 6, hidden = 11;
+    int64_t directions = form & 1 ? 2 : 1;
+    bool first = form & 2;
+    struct cross *c = cross_new(op);
+    cross_input(c, F32, 3, first ? (int64_t[]){batch, steps, inputs} : (int64_t[]){steps, batch, inputs}, false);
+    cross_range(c, -0.5f, 0.5f);
+    cross_input(c, F32, 3, (int64_t[]){directions, gates * hidden, inputs}, form & 4);
+    cross_input(c, F32, 3, (int64_t[]){directions, gates * hidden, hidden}, false);
+    cross_input(c, F32, 2, (int64_t[]){directions, 2 * gates * hidden}, false);
+    if (form & 8) {
+        cross_data(c, PEN_DTYPE_I32, 1, &batch, (int32_t[]){5, 0, 2}, false);
+    } else {
+        cross_omit(c);
+    }
+    const int64_t states[2][3] = {{directions, batch, hidden}, {batch, directions, hidden}};
+    cross_input(c, F32, 3, states[first], false);
+    if (op == OP_LSTM) {
+        cross_input(c, F32, 3, states[first], false);
+        cross_input(c, F32, 2, (int64_t[]){directions, 3 * hidden}, false);
+        cross_float(c, ATTR_cell_clip, 0.4f);
+        cross_int(c, ATTR_input_forget, form >> 2 & 1);
+    }
+    cross_outputs(c, op == OP_LSTM ? 3 : 2);
+    cross_int(c, ATTR_hidden_size, hidden);
+    cross_int(c, ATTR_layout, first);
+    cross_int(c, ATTR_linear_before_reset, form >> 3 & 1);
+    cross_float(c, ATTR_clip, form & 1 ? 0.7f : 0.0f);
+    cross_text(c, ATTR_direction, directions == 2 ? "bidirectional" : form & 4 ? "reverse" : "forward");
+    cross_check(c);
+}
+
+Test(xnnpack_rnn, every_other_form)
+{
+    for (int form = 0; form < 16; form++) {
+        any_check(OP_RNN, form);
+        any_check(OP_GRU, form);
+        any_check(OP_LSTM, form);
+    }
 }
 
 struct form {

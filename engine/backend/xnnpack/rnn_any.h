@@ -1,0 +1,16 @@
+/*
+ * rnn_any.h - RNN, GRU and LSTM with everything the standard allows: computed weights, lengths, peepholes, clipping, batch first, any activation.
+ *
+ * One sequence of one direction is one unit of work; products are dot products with rows of the weights as they lie in the model. emit_rnn.c is the
+ * faster way for the common form.
+ * Threads: as emit.h says.
+ */
+#ifndef XNNPACK_RNN_ANY_H
+#define XNNPACK_RNN_ANY_H
+
+#include "backend/xnnpack/emit.h"
+
+bool rnn_any_supports(const struct graph *g, const struct node *n, const char **ret_reason);
+enum pen_status rnn_any_build(struct build *b);
+
+#endif
