@@ -22,6 +22,9 @@ enum {
     RESULT_BATCH_REASON = 15,
     RESULT_ATTEMPTS = 20,
     RESULT_EXPLANATION = 21,
+    RESULT_WORKER_WAIT_US = 30,
+    RESULT_GATHER_US = 31,
+    RESULT_SPLIT_US = 32,
 };
 
 /* ---- building a reply ---- */
@@ -231,8 +234,8 @@ static void run_patch(const struct broker *broker, const struct job *job, const 
 
 static void hit_patch(uint64_t total_us, const struct model *model, struct patch *ret_patch)
 {
-    static const uint32_t zeroes[] = {RESULT_QUEUE_US, RESULT_COMPUTE_US, RESULT_WORKER_US, RESULT_BATCH_SIZE,
-                                      RESULT_ATTEMPTS};
+    static const uint32_t zeroes[] = {RESULT_QUEUE_US, RESULT_COMPUTE_US,     RESULT_WORKER_US, RESULT_BATCH_SIZE,
+                                      RESULT_ATTEMPTS, RESULT_WORKER_WAIT_US, RESULT_GATHER_US, RESULT_SPLIT_US};
     *ret_patch = (struct patch){.used = 0};
     patch_number(ret_patch, RESULT_CACHED, 1);
     patch_number(ret_patch, RESULT_TOTAL_US, total_us);

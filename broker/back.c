@@ -243,11 +243,11 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
 static void note_slow(struct broker *broker, struct worker *worker)
 {
     const struct dispatch *oldest = TAILQ_FIRST(&worker->dispatches);
-    bool slow = oldest && loss_slow(worker->oldest_running_us, oldest->expect_us);
+    bool slow = oldest && loss_slow(worker->beat.oldest_running_us, oldest->expect_us);
     if (slow && !worker->slow) {
         broker->stats.workers_slow++;
         log_event(LOG_WARN, "worker_slow", "worker=%s uuid=%016" PRIx64 " running_us=%" PRIu64 " expect_us=%" PRIu64,
-                  worker->hello->name, worker->uuid, worker->oldest_running_us, oldest->expect_us);
+                  worker->hello->name, worker->uuid, worker->beat.oldest_running_us, oldest->expect_us);
     }
     worker->slow = slow;
 }
@@ -263,8 +263,7 @@ static void on_heartbeat(struct broker *broker, struct worker *worker, struct me
         bad_message(broker, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
         return;
     }
-    worker->rss_bytes = beat->rss_bytes;
-    worker->oldest_running_us = beat->oldest_running_us;
+    record_heartbeat(broker, worker, beat);
     note_slow(broker, worker);
 }
 

@@ -27,6 +27,10 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     lobby_init(&broker->lobby);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     broker->metrics = metrics_new(broker->now_us);
+    if (broker->metrics) {
+        lives_ring_init(&broker->metrics->kept, (uint32_t)options->trace_keep); /* without memory none are kept */
+        record_clock(broker);
+    }
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
     broker->quarantine = quarantine_new();
     if (!broker->metrics || !broker->quarantine ||
@@ -284,6 +288,7 @@ static void expire_lookups(struct broker *broker)
     while ((job = TAILQ_FIRST(&broker->lookups)) &&
            broker->now_us - job->admitted_us >= cache_deadline_us(broker->cache)) {
         TAILQ_REMOVE(&broker->lookups, job, in_group);
+        record_lookup(broker, job);
         record_miss(broker, job->lane->model);
         cache_give_up(broker->cache, broker->now_us);
         dispatch_queue(broker, job);
@@ -387,6 +392,7 @@ static void beat(struct broker *broker)
         submit_waiting(broker);
     report_drops(broker);
     shares_sweep(&broker->models.shares);
+    record_clock(broker);
     metrics_beat(broker->metrics, broker->now_us);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
 }

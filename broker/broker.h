@@ -57,6 +57,8 @@ struct broker {
     struct metrics *metrics;
     struct quarantine *quarantine;
     struct explain_ring explain; /* of jobs that have ended */
+    struct otlp *otlp;           /* to the exporter of traces; NULL = none */
+    uint64_t trace_turn;         /* every --trace-sample-th job is kept */
     struct post *post;           /* to the HTTP threads; NULL = none */
 
     struct meta_arena arena; /* of the message in hand */

@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "back.h"
 #include "control.pb-c.h"
+#include "control_watch.h"
 #include "logline.h"
 #include "version.h"
 
@@ -148,7 +149,7 @@ static void fill_worker(const struct broker *broker, struct answer *answer, cons
     info->jobs_running = worker->jobs;
     info->jobs_done = worker->jobs_done;
     info->jobs_failed = worker->jobs_failed;
-    info->rss_bytes = worker->rss_bytes;
+    info->rss_bytes = worker->beat.rss_bytes;
     info->age_us = broker->now_us - worker->since_us;
     info->last_seen_us = broker->now_us - worker->link.heard_us;
     info->backlog_us = worker_backlog_us(worker, broker->now_us);
@@ -376,12 +377,38 @@ static void on_ping(struct broker *broker, struct answer *answer, const char *ar
     (void)argument;
 }
 
+/* Text that was malloc'ed elsewhere moves into the answer. */
+static void give_text(struct answer *answer, enum pen_status status, char *text, const struct pen_error *error)
+{
+    if (status == PEN_OK)
+        answer->reply.text = text_in(answer, text);
+    else
+        fail(answer, status, error->text);
+    free(text);
+}
+
+static void on_trace(struct broker *broker, struct answer *answer, const char *argument)
+{
+    char *text = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    enum pen_status status = control_trace(broker, argument, &text, &error);
+    give_text(answer, status, text, &error);
+}
+
+static void on_log_level(struct broker *broker, struct answer *answer, const char *argument)
+{
+    char *text = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    enum pen_status status = control_log_level(broker, argument, &text, &error);
+    give_text(answer, status, text, &error);
+}
+
 static const struct verb {
     const char *name;
     void (*act)(struct broker *broker, struct answer *answer, const char *argument);
-} verbs[] = {{"models", on_models},         {"workers", on_workers}, {"stats", on_stats},
-             {"drain", on_drain},           {"cancel", on_cancel},   {"explain", on_explain},
-             {"quarantine", on_quarantine}, {"kick", on_kick},       {"ping", on_ping}};
+} verbs[] = {{"models", on_models}, {"workers", on_workers}, {"stats", on_stats},           {"drain", on_drain},
+             {"cancel", on_cancel}, {"explain", on_explain}, {"quarantine", on_quarantine}, {"kick", on_kick},
+             {"ping", on_ping},     {"trace", on_trace},     {"log-level", on_log_level}};
 
 static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
 {
@@ -392,7 +419,8 @@ static void act(struct broker *broker, struct answer *answer, const Penstock__Co
         }
     }
     fail(answer, PEN_ERR_NOT_FOUND,
-         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping");
+         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping, trace, "
+         "log-level");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct answer *answer)

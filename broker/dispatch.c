@@ -47,6 +47,7 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
     bool alone = job->isolated;
+    record_attempt_lost(broker, job, job->dispatch);
     job->deaths += suspect;
     job->alone |= suspect;
     if (hedge_succeed(job))

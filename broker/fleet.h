@@ -72,10 +72,15 @@ struct worker {
     uint64_t expect_us;              /* of the unanswered */
     size_t bytes;
     uint64_t jobs_done, jobs_failed;
-    uint64_t rss_bytes, oldest_running_us; /* of the last heartbeat */
-    bool isolated;                         /* it runs a suspect that must be alone */
-    bool slow;                             /* its oldest run lasts far longer than expected */
-    uint32_t reserved_pass;                /* scheduling pass in which it is kept for a suspect or a more urgent job */
+    bool isolated;          /* it runs a suspect that must be alone */
+    bool slow;              /* its oldest run lasts far longer than expected */
+    uint32_t reserved_pass; /* scheduling pass in which it is kept for a suspect or a more urgent job */
+    struct worker_beat {
+        uint64_t rss_bytes, oldest_running_us, cpu_us, compute_us, memory_bytes, memory_used_bytes;
+        uint32_t slots_busy, queued, models_warm;
+    } beat;                            /* of the last heartbeat */
+    uint64_t busy_seen_us, busy_at_us; /* compute_us at the last look */
+    double busy_share;                 /* of its slots, a mean over METRICS_RATE_S seconds */
 };
 TAILQ_HEAD(worker_list, worker);
 

@@ -259,6 +259,7 @@ void front_lookup(struct broker *broker, uint64_t question, bool hit, const stru
         answer_job_hit(broker, job, value);
         return;
     }
+    record_lookup(broker, job);
     record_miss(broker, job->lane->model);
     TAILQ_REMOVE(&broker->lookups, job, in_group);
     dispatch_queue(broker, job);

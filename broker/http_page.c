@@ -10,6 +10,7 @@
 #include "dashboard.h"
 #include "metrics_json.h"
 #include "metrics_text.h"
+#include "trace_write.h"
 
 #define AGE_US     100000u  /* a snapshot may be so old: a flood of requests costs the loop ten a second */
 #define TIMEOUT_US 1000000u /* longer than the loop's longest sleep */
@@ -164,6 +165,25 @@ static void on_model(struct post *post, const char *rest, struct page *page)
     post_release(post, snapshot);
 }
 
+/* "ID", "kept", "slow.chrome": the questions of `penstock trace`. */
+static void on_trace(struct post *post, const char *rest, struct page *page)
+{
+    struct pen_error error = {.status = PEN_OK};
+    struct snapshot *snapshot = ask(post, page);
+    if (!snapshot)
+        return;
+    page->type = type_json;
+    enum pen_status status = trace_answer(snapshot, rest, &page->body, &error);
+    post_release(post, snapshot);
+    if (status == PEN_OK)
+        return;
+    writer_fini(&page->body);
+    page->status = status == PEN_ERR_NOT_FOUND ? 404 : status == PEN_ERR_INVALID ? 400 : 503;
+    writer_text(&page->body, "{\"error\":");
+    writer_string(&page->body, error.text);
+    writer_text(&page->body, "}\n");
+}
+
 static void on_events(struct post *post, const char *rest, struct page *page)
 {
     (void)post;
@@ -180,6 +200,7 @@ static const struct route {
 } routes[] = {
     {"/metrics", on_metrics},  {"/v2/health/live", on_live},  {"/v2/health/ready", on_ready},
     {"/v2/models/", on_model}, {"/api/state.json", on_state}, {"/events", on_events},
+    {"/api/trace/", on_trace},
 };
 
 static bool make_file(const char *path, struct page *page)
@@ -214,7 +235,8 @@ void page_make(struct post *post, const char *path, struct page *ret_page)
         return;
     }
     say(ret_page, 404,
-        "there are / /metrics /v2/health/live /v2/health/ready /v2/models/NAME/ready /api/state.json /events");
+        "there are / /metrics /v2/health/live /v2/health/ready /v2/models/NAME/ready /api/state.json /api/trace/JOB "
+        "/events");
 }
 
 void page_fini(struct page *page)

@@ -30,7 +30,8 @@ bool job_deadline_before(const void *a, const void *b)
 enum pen_status jobs_init(struct jobs *jobs)
 {
     *jobs = (struct jobs){0};
-    return table_init(&jobs->by_id);
+    enum pen_status status = table_init(&jobs->by_id);
+    return status == PEN_OK ? table_init(&jobs->notes) : status;
 }
 
 void jobs_fini(struct jobs *jobs)
@@ -40,6 +41,7 @@ void jobs_fini(struct jobs *jobs)
         jobs->spare = job->in_group.tqe_next;
         free(job);
     }
+    table_fini(&jobs->notes);
     table_fini(&jobs->by_id);
 }
 
@@ -82,10 +84,58 @@ struct job *jobs_new(struct jobs *jobs, struct job_id id)
     return job;
 }
 
+/* ---- notes ---- */
+
+struct kept_note {
+    struct table_node by_id;
+    struct job_id id;
+    struct trace_note note;
+};
+
+static struct kept_note *note_find(const struct jobs *jobs, struct job_id id)
+{
+    struct table_node *node = table_first(&jobs->notes, table_hash(&jobs->notes, id.client, id.sequence));
+    for (; node; node = table_next(node)) {
+        struct kept_note *kept = table_entry(node, struct kept_note, by_id);
+        if (job_id_equal(kept->id, id))
+            return kept;
+    }
+    return NULL;
+}
+
+const struct trace_note *jobs_noted(const struct jobs *jobs, const struct job *job)
+{
+    const struct kept_note *kept = job->noted ? note_find(jobs, job->id) : NULL;
+    return kept ? &kept->note : NULL;
+}
+
+struct trace_note *jobs_note(struct jobs *jobs, struct job *job)
+{
+    struct kept_note *kept = job->noted ? note_find(jobs, job->id) : calloc(1, sizeof *kept);
+    if (!kept || job->noted)
+        return kept ? &kept->note : NULL;
+    kept->id = job->id;
+    table_insert(&jobs->notes, &kept->by_id, table_hash(&jobs->notes, job->id.client, job->id.sequence));
+    job->noted = true;
+    return &kept->note;
+}
+
+static void note_free(struct jobs *jobs, struct job *job)
+{
+    struct kept_note *kept = note_find(jobs, job->id);
+    if (!kept)
+        return;
+    table_remove(&jobs->notes, &kept->by_id);
+    free(kept);
+    job->noted = false;
+}
+
 void jobs_free(struct jobs *jobs, struct job *job)
 {
     table_remove(&jobs->by_id, &job->by_id);
     parcel_release(job->request);
+    if (job->noted)
+        note_free(jobs, job);
     if (jobs->spares >= SPARES_MAX) {
         free(job);
         return;

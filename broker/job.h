@@ -15,6 +15,7 @@
 #include "job_id.h"
 #include "parcel.h"
 #include "table.h"
+#include "trace.h"
 
 enum job_state {
     JOB_LOOKUP,     /* queued: Redis is being asked for an answer */
@@ -49,16 +50,18 @@ struct job {
     uint64_t arrival;     /* order of admission */
     uint32_t lane_place, deadline_place;
     uint32_t rows;            /* of the batch dimension; 1 when there is none */
+    uint32_t client_us;       /* from the client's submit to admission, by two clocks; 0 = unknown */
     uint8_t state;            /* enum job_state */
     uint8_t priority;         /* 1 = most urgent */
     uint8_t slot, hedge_slot; /* its places in the dispatch and its twin: below FRAME_MAX_GROUPS */
     uint8_t attempts;         /* dispatches that began */
     uint8_t deaths;           /* workers that were lost while they had it */
-    bool front;               /* requeued after a worker's death: before all others */
-    bool alone;               /* suspect: in a batch of its own */
-    bool isolated;            /* its present run has the worker to itself */
-    bool explain;             /* the reply is to say why */
-    bool unsent;              /* done, but its client had too much unread */
+    bool front : 1;           /* requeued after a worker's death: before all others */
+    bool alone : 1;           /* suspect: in a batch of its own */
+    bool isolated : 1;        /* its present run has the worker to itself */
+    bool explain : 1;         /* the reply is to say why */
+    bool unsent : 1;          /* done, but its client had too much unread */
+    bool noted : 1;           /* there is a note: jobs_note */
 };
 TAILQ_HEAD(job_list, job);
 
@@ -68,7 +71,8 @@ bool job_deadline_before(const void *a, const void *b);
 
 struct jobs {
     struct table by_id;
-    struct job *spare; /* linked by in_group.tqe_next: freed records kept for the next job */
+    struct table notes; /* of few jobs: a pointer in each would be 16 bytes of every waiting job */
+    struct job *spare;  /* linked by in_group.tqe_next: freed records kept for the next job */
     uint32_t spares;
 };
 
@@ -77,6 +81,9 @@ void jobs_fini(struct jobs *jobs); /* every job has been freed before */
 struct job *jobs_find(const struct jobs *jobs, struct job_id id);
 /* A zeroed record in the table; NULL without memory. */
 struct job *jobs_new(struct jobs *jobs, struct job_id id);
+/* The job's note, made when it has none; NULL without memory. */
+struct trace_note *jobs_note(struct jobs *jobs, struct job *job);
+const struct trace_note *jobs_noted(const struct jobs *jobs, const struct job *job); /* NULL = none */
 /* Leaves the table and releases its parcels; it must have left all lists. */
 void jobs_free(struct jobs *jobs, struct job *job);
 

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -73,6 +74,11 @@ static void read_signals(struct loop *loop)
 {
     struct signalfd_siginfo info;
     while (read(loop->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
+            log_level_set(log_level_step(info.ssi_signo == SIGUSR1 ? 1 : -1));
+            log_event(LOG_INFO, "log_level", "level=%s by=signal", log_level_name(log_level_now()));
+            continue;
+        }
         loop->signals_seen++;
         if (loop->signals_seen == 1)
             broker_drain(loop->broker);

@@ -15,6 +15,7 @@
 #include "http.h"
 #include "logline.h"
 #include "loop.h"
+#include "otlp.h"
 #include "version.h"
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
@@ -46,6 +47,8 @@ static int block_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -1;
     signal(SIGPIPE, SIG_IGN);
@@ -149,8 +152,13 @@ static int run(const struct options *options, void *context, int signals)
         broker.cache = cache;
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
+    if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&
+        otlp_new(options->trace_otlp, &broker.otlp, &error) != PEN_OK)
+        code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK)
         code = serve(&broker, http ? http_address(http) : "none", signals);
+    otlp_free(broker.otlp);
+    broker.otlp = NULL;
     http_stop(http);
     post_free(broker.post);
     port_close(&clients, 0);

@@ -37,9 +37,68 @@ struct metrics *metrics_new(uint64_t now_us)
     return metrics;
 }
 
+static void lives_fini(struct lives *lives)
+{
+    for (unsigned i = 0; i < METRICS_LIVES; i++)
+        trace_layers_release(lives->rows[i].layers);
+}
+
 void metrics_free(struct metrics *metrics)
 {
+    if (!metrics)
+        return;
+    lives_fini(&metrics->recent);
+    lives_fini(&metrics->errors);
+    lives_fini(&metrics->slow);
+    lives_ring_fini(&metrics->kept);
     free(metrics);
+}
+
+/* ---- lives ---- */
+
+enum pen_status lives_ring_init(struct lives_ring *ring, uint32_t room)
+{
+    *ring = (struct lives_ring){.room = room};
+    if (room == 0)
+        return PEN_OK;
+    ring->rows = calloc(room, sizeof ring->rows[0]);
+    if (ring->rows)
+        return PEN_OK;
+    ring->room = 0;
+    return PEN_ERR_NO_MEMORY;
+}
+
+void lives_ring_fini(struct lives_ring *ring)
+{
+    for (uint32_t i = 0; i < ring->room; i++)
+        trace_layers_release(ring->rows[i].layers);
+    free(ring->rows);
+    *ring = (struct lives_ring){.room = 0};
+}
+
+/* The row's former layers go, the new ones get another user. */
+static void row_write(struct job_life *row, const struct job_life *life)
+{
+    struct trace_layers *former = row->layers;
+    *row = *life;
+    trace_layers_keep(row->layers);
+    trace_layers_release(former);
+}
+
+void lives_ring_add(struct lives_ring *ring, const struct job_life *life)
+{
+    if (ring->room)
+        row_write(&ring->rows[ring->count++ % ring->room], life);
+}
+
+const struct job_life *life_find(const struct job_life *rows, uint32_t count, struct job_id id)
+{
+    const struct job_life *found = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (job_id_equal(rows[i].id, id) && (!found || rows[i].ended_us >= found->ended_us))
+            found = &rows[i];
+    }
+    return found;
 }
 
 /* ---- rows ---- */
@@ -133,9 +192,25 @@ static void count_end(struct model_tally *model, const struct job_life *life)
         model->computed++;
 }
 
+/* What a job that did not run would have cost: the mean of those that did. */
+static void count_cost(struct model_tally *model, const struct job_life *life)
+{
+    uint64_t mean_us = model->share_jobs ? model->share_us / model->share_jobs : 0;
+    if (life->how == FINISH_COMPUTED && life->status == PEN_OK) {
+        model->share_us += life->compute_us / (life->batch ? life->batch : 1);
+        model->share_jobs++;
+    } else if (life->how == FINISH_CACHED) {
+        model->saved_cached_us += mean_us;
+    } else if (life->how == FINISH_COALESCED) {
+        model->saved_coalesced_us += mean_us;
+    } else if (life->status == PEN_ERR_CANCELLED && life->attempts == 0) {
+        model->saved_cancelled_us += mean_us;
+    }
+}
+
 static void lives_add(struct lives *lives, const struct job_life *life)
 {
-    lives->rows[lives->count++ % METRICS_LIVES] = *life;
+    row_write(&lives->rows[lives->count++ % METRICS_LIVES], life);
 }
 
 static void find_floor(struct metrics *metrics)
@@ -152,7 +227,7 @@ static void keep_slow(struct metrics *metrics, const struct job_life *life)
 {
     for (unsigned i = 0; i < METRICS_LIVES; i++) {
         if (metrics->slow.rows[i].total_us == metrics->slow_floor_us) {
-            metrics->slow.rows[i] = *life;
+            row_write(&metrics->slow.rows[i], life);
             metrics->slow.count++;
             break;
         }
@@ -161,12 +236,13 @@ static void keep_slow(struct metrics *metrics, const struct job_life *life)
 }
 
 void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
-                 const struct job_life *life)
+                 const struct job_life *life, bool keep)
 {
     struct job_life kept = *life;
     kept.model_row = (uint32_t)(model - metrics->models);
     kept.series_row = series ? (uint32_t)(series - metrics->series) : 0;
     count_end(model, life);
+    count_cost(model, life);
     if (series && (life->how == FINISH_COMPUTED || life->how == FINISH_COALESCED) && life->status == PEN_OK) {
         histogram_add(&series->queue, life->queue_us);
         histogram_add(&series->transfer, life->transfer_us);
@@ -176,6 +252,9 @@ void metrics_end(struct metrics *metrics, struct model_tally *model, struct seri
     lives_add(life->status == PEN_OK ? &metrics->recent : &metrics->errors, &kept);
     if (life->total_us > metrics->slow_floor_us)
         keep_slow(metrics, &kept);
+    if (keep)
+        lives_ring_add(&metrics->kept, &kept);
+    trace_layers_release(life->layers);
 }
 
 /* ---- clockwork ---- */
@@ -195,7 +274,7 @@ static void drop_old(struct metrics *metrics, uint64_t now_us)
 {
     for (unsigned i = 0; i < METRICS_LIVES; i++) {
         if (metrics->slow.rows[i].total_us && now_us - metrics->slow.rows[i].ended_us > SLOW_AGE_US)
-            metrics->slow.rows[i] = (struct job_life){.total_us = 0};
+            row_write(&metrics->slow.rows[i], &(struct job_life){.total_us = 0});
     }
     find_floor(metrics);
 }

@@ -9,16 +9,19 @@
 #ifndef METRICS_H
 #define METRICS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "frame.h"
 #include "histogram.h"
 #include "job_id.h"
 #include "penstock/status.h"
+#include "trace.h"
 
 #define METRICS_MODELS_MAX  256u
 #define METRICS_SERIES_MAX  512u
 #define METRICS_TENANTS_MAX 64u
+#define METRICS_KEPT_MAX    2048u /* lives in the ring of kept ones */
 #define METRICS_NAME_BYTES  256u
 #define METRICS_BATCH_SIZES 7u  /* 1, 2, 4 ... 64 jobs */
 #define METRICS_LIVES       32u /* jobs kept of each kind */
@@ -36,6 +39,8 @@ struct model_tally {
     uint64_t computed, coalesced, cached; /* answered with OK */
     uint64_t failed[PEN_STATUS_COUNT];    /* admitted and answered with an error */
     uint64_t rejected[PEN_STATUS_COUNT];  /* never became a job */
+    uint64_t share_us, share_jobs; /* slot time by the computed jobs' shares in their batches: the mean cost of one */
+    uint64_t saved_cached_us, saved_coalesced_us, saved_cancelled_us; /* not spent, by that mean */
 };
 
 struct series_tally {
@@ -74,12 +79,29 @@ struct job_life {
     uint64_t queue_us, transfer_us, worker_us, compute_us, total_us;
     char worker[32];
     char error[128];
+    uint64_t client_us, lookup_us;         /* before admission; asking Redis */
+    uint64_t wait_us, gather_us, split_us; /* on the worker, beside compute_us */
+    struct trace_note note;
+    struct trace_layers *layers; /* each row of a ring has a share; NULL = none were asked for */
 };
 
 struct lives {
     struct job_life rows[METRICS_LIVES];
     uint64_t count; /* ever written */
 };
+
+/* Lives kept because they were sampled, asked for, or slow: the oldest gives way. */
+struct lives_ring {
+    struct job_life *rows; /* [room] */
+    uint32_t room;
+    uint64_t count; /* ever written */
+};
+/* room 0 = nothing is kept. NO_MEMORY */
+enum pen_status lives_ring_init(struct lives_ring *ring, uint32_t room);
+void lives_ring_fini(struct lives_ring *ring);
+void lives_ring_add(struct lives_ring *ring, const struct job_life *life);
+/* The newest life with that id; NULL = none. */
+const struct job_life *life_find(const struct job_life *rows, uint32_t count, struct job_id id);
 
 #define METRICS_RATE_S 15.0
 
@@ -89,12 +111,15 @@ struct metrics {
     struct tenant_tally tenants[METRICS_TENANTS_MAX + 1];
     uint32_t models_count, series_count, tenants_count; /* row 0 included */
     struct lives recent, errors, slow;                  /* slow: in no order */
-    uint64_t slow_floor_us;                             /* faster ones are no candidates */
+    struct lives_ring kept;
+    int64_t unix_offset_us; /* broker's clock + this = microseconds since 1970; looked up once a second */
+    uint64_t slow_floor_us; /* faster ones are no candidates */
     uint64_t beat_us;
 };
 
-struct metrics *metrics_new(uint64_t now_us); /* NULL without memory */
-void metrics_free(struct metrics *metrics);   /* NULL is fine */
+struct metrics *metrics_new(
+    uint64_t now_us); /* NULL without memory; nothing is kept until lives_ring_init(&metrics->kept) */
+void metrics_free(struct metrics *metrics); /* NULL is fine */
 
 /* Find or make; row 0 beyond the cap. Searches: callers keep the pointer. */
 struct model_tally *metrics_model(struct metrics *metrics, const char *name, uint64_t version);
@@ -105,9 +130,12 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
 void series_batch(struct series_tally *series, uint32_t jobs, const char *reason);
 /* A batch of `jobs` took `us` where `expect_us` were foreseen. */
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
-/* The end of a job: counts it and keeps its life among the recent, the slow and the failed. series: NULL when no worker had it. */
+/*
+ * The end of a job: counts it and keeps its life among the recent, the slow and the failed, and with `keep` in the ring. series: NULL when no
+ * worker had it. Takes the life's share in its layers.
+ */
 void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
-                 const struct job_life *life);
+                 const struct job_life *life, bool keep);
 
 /* About once a second: means move on, old lives go. */
 void metrics_beat(struct metrics *metrics, uint64_t now_us);

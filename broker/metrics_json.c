@@ -189,9 +189,13 @@ static void put_worker(const struct worker_row *row, const struct offer_row *off
     number(w, "running", row->jobs_running);
     number(w, "done", row->jobs_done);
     number(w, "failed", row->jobs_failed);
-    number(w, "rss_bytes", row->rss_bytes);
+    number(w, "rss_bytes", row->beat.rss_bytes);
+    number(w, "memory_bytes", row->beat.memory_bytes);
+    number(w, "memory_used_bytes", row->beat.memory_used_bytes);
+    number(w, "busy_permille", (uint64_t)(row->busy_share * 1000 + 0.5));
+    number(w, "warm", row->beat.models_warm);
     number(w, "backlog_us", row->backlog_us);
-    number(w, "oldest_running_us", row->oldest_running_us);
+    number(w, "oldest_running_us", row->beat.oldest_running_us);
     number(w, "age_us", row->age_us);
     number(w, "last_seen_us", row->last_seen_us);
     put_offers(offers, row->offers, w);

@@ -1,6 +1,11 @@
 #include "metrics_record.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "otlp.h"
 
 struct model_tally *record_model(struct broker *broker, struct model *model)
 {
@@ -48,6 +53,67 @@ void record_miss(struct broker *broker, struct model *model)
     record_model(broker, model)->cache_misses++;
 }
 
+void record_clock(struct broker *broker)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    broker->metrics->unix_offset_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)broker->clock();
+}
+
+void record_heartbeat(const struct broker *broker, struct worker *worker, const Penstock__Heartbeat *beat)
+{
+    uint64_t past_us = broker->now_us - worker->busy_at_us;
+    worker->beat = (struct worker_beat){.rss_bytes = beat->rss_bytes,
+                                        .oldest_running_us = beat->oldest_running_us,
+                                        .cpu_us = beat->cpu_us,
+                                        .compute_us = beat->compute_us,
+                                        .memory_bytes = beat->device_memory_bytes,
+                                        .memory_used_bytes = beat->device_memory_used_bytes,
+                                        .slots_busy = beat->slots_busy,
+                                        .queued = beat->queued,
+                                        .models_warm = beat->models_warm};
+    if (worker->busy_at_us && past_us > 0 && beat->compute_us >= worker->busy_seen_us) {
+        double slots = worker->slots ? worker->slots : 1;
+        double share = (double)(beat->compute_us - worker->busy_seen_us) / (double)past_us / slots;
+        double weight = 1 - exp(-(double)past_us / 1e6 / METRICS_RATE_S);
+        worker->busy_share += ((share > 1 ? 1 : share) - worker->busy_share) * weight;
+    }
+    worker->busy_seen_us = beat->compute_us;
+    worker->busy_at_us = broker->now_us;
+}
+
+void record_origin(struct broker *broker, struct job *job, const Penstock__JobMeta *meta)
+{
+    int64_t now_unix_us = (int64_t)broker->now_us + broker->metrics->unix_offset_us;
+    uint64_t age_us = (uint64_t)now_unix_us - meta->submit_unix_us; /* a clock ahead of ours wraps to a huge age */
+    struct trace_context context;
+    if (meta->submit_unix_us && age_us < TRACE_CLIENT_US_MAX)
+        job->client_us = (uint32_t)age_us;
+    bool traced = *meta->traceparent && trace_context_parse(meta->traceparent, &context);
+    struct trace_note *note = traced || meta->trace ? jobs_note(&broker->jobs, job) : NULL;
+    if (!note)
+        return;
+    note->wish = meta->trace > 1 ? 2 : (uint8_t)meta->trace;
+    if (traced)
+        note->context = context;
+}
+
+void record_lookup(struct broker *broker, struct job *job)
+{
+    struct trace_note *note = jobs_note(&broker->jobs, job);
+    if (note)
+        note->lookup_us = broker->now_us - job->admitted_us;
+}
+
+void record_attempt_lost(struct broker *broker, struct job *job, const struct dispatch *dispatch)
+{
+    struct trace_note *note = jobs_note(&broker->jobs, job);
+    if (note)
+        trace_note_attempt(note, dispatch->worker->hello->name,
+                           dispatch->sent_us > job->admitted_us ? dispatch->sent_us - job->admitted_us : 0,
+                           broker->now_us - job->admitted_us);
+}
+
 static void copy_bytes(char *to, size_t room, const uint8_t *from, size_t bytes)
 {
     size_t count = bytes < room - 1 ? bytes : room - 1;
@@ -66,6 +132,7 @@ static void tell_run(const struct broker *broker, const struct job *job, const s
                      struct job_life *life)
 {
     const struct dispatch *dispatch = ending->dispatch;
+    const struct trace_note *note = jobs_noted(&broker->jobs, job);
     uint64_t sent_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us : job->admitted_us;
     life->queue_us = sent_us - job->admitted_us;
     life->batch = dispatch->count;
@@ -77,8 +144,46 @@ static void tell_run(const struct broker *broker, const struct job *job, const s
     uint64_t there_us = broker->now_us - dispatch->sent_us;
     life->compute_us = facts->compute_us;
     life->worker_us = facts->worker_us;
+    life->wait_us = facts->wait_us;
+    life->gather_us = facts->gather_us;
+    life->split_us = facts->split_us;
+    if (facts->layers && note && note->wish > 1)
+        life->layers = trace_layers_read(ending->group->meta, ending->group->env.meta_bytes);
     life->transfer_us = there_us > facts->worker_us ? there_us - facts->worker_us : 0;
     copy_bytes(life->error, sizeof life->error, facts->error, facts->error_bytes);
+}
+
+static void tell_origin(const struct broker *broker, const struct job *job, struct job_life *life)
+{
+    const struct trace_note *note = jobs_noted(&broker->jobs, job);
+    life->client_us = job->client_us;
+    if (job->state == JOB_LOOKUP)
+        life->lookup_us = life->total_us;
+    else if (note)
+        life->lookup_us = note->lookup_us;
+    if (note)
+        life->note = *note;
+}
+
+/* Sampled, asked for by the client, or slower than --trace-slow: kept in the ring, and given to the exporter. */
+static bool wanted(struct broker *broker, const struct job_life *life)
+{
+    const struct options *options = broker->options;
+    const struct trace_note *note = &life->note;
+    if (note->wish || (note->context.valid && (note->context.flags & TRACE_CONTEXT_SAMPLED)))
+        return true;
+    if (options->trace_slow_us && life->total_us >= (uint64_t)options->trace_slow_us)
+        return true;
+    return options->trace_sample && ++broker->trace_turn % (uint64_t)options->trace_sample == 0;
+}
+
+static void finish_life(struct broker *broker, struct model_tally *model, struct series_tally *series,
+                        struct job_life *life)
+{
+    bool keep = wanted(broker, life);
+    if (keep && broker->otlp)
+        otlp_push(broker->otlp, life, model, series, broker->metrics->unix_offset_us);
+    metrics_end(broker->metrics, model, series, life, keep);
 }
 
 void record_end(struct broker *broker, const struct job *job, enum pen_status status, size_t reply_bytes,
@@ -99,14 +204,14 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
         life.queue_us = life.total_us;
     if (ending->text)
         copy_text(life.error, sizeof life.error, ending->text);
+    tell_origin(broker, job, &life);
     tenant->jobs++;
     tenant->bytes_out += reply_bytes;
     if (ending->how == FINISH_COMPUTED)
         tenant->compute_us += life.compute_us;
     if (ending->how == FINISH_CACHED)
         record_model(broker, model)->cache_hits++;
-    metrics_end(broker->metrics, record_model(broker, model), ending->dispatch ? ending->dispatch->series : NULL,
-                &life);
+    finish_life(broker, record_model(broker, model), ending->dispatch ? ending->dispatch->series : NULL, &life);
 }
 
 void record_hit(struct broker *broker, const struct session *session, struct job_id id, struct model *model,
@@ -118,7 +223,7 @@ void record_hit(struct broker *broker, const struct session *session, struct job
     tenant->jobs++;
     tenant->bytes_out += reply_bytes;
     record_model(broker, model)->cache_hits++;
-    metrics_end(broker->metrics, record_model(broker, model), NULL, &life);
+    finish_life(broker, record_model(broker, model), NULL, &life);
 }
 
 /* A name that no worker offers counts as "other": names that clients make up are no labels. */
@@ -131,5 +236,5 @@ void record_refusal(struct broker *broker, struct job_id id, const char *model, 
                             .reason = "",
                             .ended_us = broker->now_us};
     copy_text(life.error, sizeof life.error, error->text);
-    metrics_end(broker->metrics, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &life);
+    finish_life(broker, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &life);
 }

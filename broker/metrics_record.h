@@ -7,6 +7,7 @@
 
 #include "answer.h"
 #include "broker.h"
+#include "job.pb-c.h"
 
 /* How a job ended. dispatch: the one that ran it, NULL when none did; group: the worker's answer, NULL without one; text: of our own error. */
 struct ending {
@@ -17,6 +18,17 @@ struct ending {
 };
 
 struct model_tally *record_model(struct broker *broker, struct model *model); /* finds it once */
+
+void record_clock(struct broker *broker); /* about once a second: what time it is elsewhere */
+/* What the client said of the job's origin. */
+void record_origin(struct broker *broker, struct job *job, const Penstock__JobMeta *meta);
+/* Redis was asked and has not answered with a hit. */
+void record_lookup(struct broker *broker, struct job *job);
+/* Its worker was lost or gave it back. */
+void record_attempt_lost(struct broker *broker, struct job *job, const struct dispatch *dispatch);
+
+/* What the worker says of itself; how busy its slots are follows from the compute time between two heartbeats. */
+void record_heartbeat(const struct broker *broker, struct worker *worker, const Penstock__Heartbeat *beat);
 
 void record_admitted(struct broker *broker, const struct job *job);
 void record_dispatch(struct broker *broker, struct dispatch *dispatch); /* it was sent: once per batch */

@@ -53,8 +53,8 @@ static void fill_worker(const struct broker *broker, const struct worker *worker
     to->offers = (uint32_t)worker->offers_count;
     to->jobs_done = worker->jobs_done;
     to->jobs_failed = worker->jobs_failed;
-    to->rss_bytes = worker->rss_bytes;
-    to->oldest_running_us = worker->oldest_running_us;
+    to->beat = worker->beat;
+    to->busy_share = worker->busy_share;
     to->backlog_us = worker_backlog_us(worker, broker->now_us);
     to->age_us = broker->now_us - worker->since_us;
     to->last_seen_us = broker->now_us - worker->link.heard_us;
@@ -118,6 +118,21 @@ static void fill_totals(const struct broker *broker, struct snapshot *to)
     to->uuid = broker->uuid;
     to->draining = broker->draining;
     cache_report(broker->cache, &to->cache);
+    if (broker->otlp)
+        otlp_report(broker->otlp, &to->otlp);
+}
+
+static void copy_lives(const struct lives *from, struct lives *to)
+{
+    *to = *from;
+    for (unsigned i = 0; i < METRICS_LIVES; i++)
+        trace_layers_keep(to->rows[i].layers);
+}
+
+static void release_lives(struct lives *lives)
+{
+    for (unsigned i = 0; i < METRICS_LIVES; i++)
+        trace_layers_release(lives->rows[i].layers);
 }
 
 static void copy_metrics(const struct metrics *from, struct snapshot *to)
@@ -130,9 +145,14 @@ static void copy_metrics(const struct metrics *from, struct snapshot *to)
     memcpy(to->tenants, from->tenants, from->tenants_count * sizeof to->tenants[0]);
     for (uint32_t i = 0; i < to->series_count; i++)
         to->series[i].model = &to->tallies[to->series[i].model_row];
-    to->recent = from->recent;
-    to->errors = from->errors;
-    to->slow = from->slow;
+    to->unix_offset_us = from->unix_offset_us;
+    copy_lives(&from->recent, &to->recent);
+    copy_lives(&from->errors, &to->errors);
+    copy_lives(&from->slow, &to->slow);
+    to->kept.count = from->kept.count;
+    memcpy(to->kept.rows, from->kept.rows, from->kept.room * sizeof to->kept.rows[0]);
+    for (uint32_t i = 0; i < to->kept.room; i++)
+        trace_layers_keep(to->kept.rows[i].layers);
 }
 
 static bool make_room(const struct broker *broker, struct snapshot *to)
@@ -147,7 +167,9 @@ static bool make_room(const struct broker *broker, struct snapshot *to)
     to->tallies = malloc(broker->metrics->models_count * sizeof to->tallies[0]);
     to->series = malloc(broker->metrics->series_count * sizeof to->series[0]);
     to->tenants = malloc(broker->metrics->tenants_count * sizeof to->tenants[0]);
-    return to->models && to->workers && to->offers && to->tallies && to->series && to->tenants;
+    to->kept.room = broker->metrics->kept.room;
+    to->kept.rows = calloc(to->kept.room + 1u, sizeof to->kept.rows[0]);
+    return to->models && to->workers && to->offers && to->tallies && to->series && to->tenants && to->kept.rows;
 }
 
 struct snapshot *snapshot_take(const struct broker *broker)
@@ -167,6 +189,11 @@ void snapshot_free(struct snapshot *snapshot)
 {
     if (!snapshot)
         return;
+    release_lives(&snapshot->recent);
+    release_lives(&snapshot->errors);
+    release_lives(&snapshot->slow);
+    if (snapshot->kept.rows)
+        lives_ring_fini(&snapshot->kept);
     free(snapshot->models);
     free(snapshot->workers);
     free(snapshot->offers);
@@ -190,6 +217,15 @@ const struct model_row *snapshot_model(const struct snapshot *snapshot, const ch
             best = row;
     }
     return best;
+}
+
+const struct job_life *snapshot_life(const struct snapshot *snapshot, struct job_id id)
+{
+    const struct lives *all[] = {&snapshot->slow, &snapshot->errors, &snapshot->recent};
+    const struct job_life *found = life_find(snapshot->kept.rows, snapshot->kept.room, id);
+    for (size_t i = 0; !found && i < sizeof all / sizeof all[0]; i++)
+        found = life_find(all[i]->rows, METRICS_LIVES, id);
+    return found;
 }
 
 static uint64_t queued_for(const struct snapshot *snapshot, uint32_t tally)

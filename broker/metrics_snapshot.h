@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 #include "cache.h"
+#include "fleet.h"
 #include "metrics.h"
+#include "otlp.h"
 #include "stats.h"
 
 struct broker;
@@ -32,7 +34,9 @@ struct worker_row {
     const char *state; /* "ready", "draining", "suspect"; a literal */
     uint64_t uuid;
     uint32_t slots, threads, jobs_running, offers;
-    uint64_t jobs_done, jobs_failed, rss_bytes, oldest_running_us, backlog_us, age_us, last_seen_us;
+    uint64_t jobs_done, jobs_failed, backlog_us, age_us, last_seen_us;
+    struct worker_beat beat; /* of the last heartbeat */
+    double busy_share;       /* of its slots' time */
 };
 
 struct offer_row {
@@ -59,7 +63,10 @@ struct snapshot {
     struct series_tally *series; /* their `model` points into `tallies` */
     struct tenant_tally *tenants;
     uint32_t models_count, workers_count, offers_count, tallies_count, series_count, tenants_count;
-    struct lives recent, errors, slow;
+    struct lives recent, errors, slow; /* each row shares its layers */
+    struct lives_ring kept;
+    int64_t unix_offset_us; /* of metrics.h */
+    struct otlp_report otlp;
 
     unsigned users; /* post.c's */
 };
@@ -69,6 +76,9 @@ void snapshot_free(struct snapshot *snapshot);               /* NULL is fine */
 
 /* version 0 = the highest that a worker is ready for, else the highest known; NULL = unknown. */
 const struct model_row *snapshot_model(const struct snapshot *snapshot, const char *name, uint64_t version);
+
+/* The life of that job among those kept; NULL = none. */
+const struct job_life *snapshot_life(const struct snapshot *snapshot, struct job_id id);
 
 /* Workers wanted for a series (metrics.h), its share of the model's queue included. */
 uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t series);

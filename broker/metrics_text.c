@@ -96,6 +96,13 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "clients_lost_total", "counter", "Clients that vanished or fell silent.", stats->clients_lost);
     line_single(w, "messages_bad_total", "counter", "Messages that were not ours, broken or out of place.",
                 stats->messages_bad);
+    line_single(w, "jobs_cancelled_total", "counter", "Jobs cancelled by their client, by its leaving, or by hand.",
+                stats->jobs_cancelled);
+    line_single(w, "jobs_expired_total", "counter", "Jobs whose deadline passed.", stats->jobs_expired);
+    line_single(w, "traces_kept_total", "counter", "Lives of jobs that were kept: sampled, slow, or asked for.",
+                s->kept.count);
+    line_single(w, "traces_exported_total", "counter", "Traces that a collector has taken.", s->otlp.exported);
+    line_single(w, "traces_dropped_total", "counter", "Traces that no collector took.", s->otlp.dropped);
     put_cache(s, w);
     put_bytes(s, w);
 }
@@ -188,6 +195,30 @@ static uint64_t ready_of(const struct model_row *row)
     return row->ready;
 }
 
+/* By the mean cost of the model's jobs that did run. */
+static void put_saved(const struct snapshot *s, struct writer *w)
+{
+    line_family(w, "saved_compute_seconds_total", "counter",
+                "Slot time that jobs did not need: answered from the cache, by an equal job, or cancelled in time.");
+    for (uint32_t i = 0; i < s->tallies_count; i++) {
+        const struct model_tally *tally = &s->tallies[i];
+        const struct {
+            const char *reason;
+            uint64_t us;
+        } rows[] = {{"cached", tally->saved_cached_us},
+                    {"coalesced", tally->saved_coalesced_us},
+                    {"cancelled", tally->saved_cancelled_us}};
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0] && (i > 0 || tally->share_jobs); k++) {
+            line_open(w, "saved_compute_seconds_total", "");
+            line_model(w, tally->name, tally->version);
+            writer_label(w, "reason", rows[k].reason);
+            line_close(w);
+            writer_seconds(w, rows[k].us);
+            writer_text(w, "\n");
+        }
+    }
+}
+
 static void put_models(const struct snapshot *s, struct writer *w)
 {
     put_model_gauge(s, w, "queue_jobs", "Jobs that wait for a worker.", queued_of);
@@ -197,6 +228,7 @@ static void put_models(const struct snapshot *s, struct writer *w)
               offsetof(struct model_tally, admitted));
     put_tally(s, w, "jobs_requeued_total", "Jobs sent again: their worker was lost or gave them back.",
               offsetof(struct model_tally, requeued));
+    put_saved(s, w);
     put_tally(s, w, "model_cache_hits_total", "Jobs of the model answered from the cache.",
               offsetof(struct model_tally, cache_hits));
     put_tally(s, w, "model_cache_misses_total", "Lookups for the model that found nothing.",

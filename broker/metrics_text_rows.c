@@ -168,7 +168,43 @@ static uint64_t failed_of(const struct worker_row *row)
 
 static uint64_t resident_of(const struct worker_row *row)
 {
-    return row->rss_bytes;
+    return row->beat.rss_bytes;
+}
+
+static uint64_t memory_of(const struct worker_row *row)
+{
+    return row->beat.memory_bytes;
+}
+
+static uint64_t memory_used_of(const struct worker_row *row)
+{
+    return row->beat.memory_used_bytes;
+}
+
+static uint64_t cpu_of(const struct worker_row *row)
+{
+    return row->beat.cpu_us;
+}
+
+static uint64_t compute_of(const struct worker_row *row)
+{
+    return row->beat.compute_us;
+}
+
+static uint64_t oldest_of(const struct worker_row *row)
+{
+    return row->beat.oldest_running_us;
+}
+
+static uint64_t warm_of(const struct worker_row *row)
+{
+    return row->beat.models_warm;
+}
+
+/* Printed as seconds: a share of 0.25 comes out as 0.25. */
+static uint64_t busy_of(const struct worker_row *row)
+{
+    return (uint64_t)(row->busy_share * 1e6);
 }
 
 static uint64_t backlog_of(const struct worker_row *row)
@@ -186,6 +222,14 @@ static const struct worker_metric {
     {"worker_jobs_done_total", "counter", "Jobs that the worker answered with a result.", done_of, false},
     {"worker_jobs_failed_total", "counter", "Jobs that the worker answered with an error.", failed_of, false},
     {"worker_resident_bytes", "gauge", "Resident memory, by its last heartbeat.", resident_of, false},
+    {"worker_utilisation_ratio", "gauge", "Share of its slots' time that the worker computes, a mean over 15 s.",
+     busy_of, true},
+    {"worker_device_memory_bytes", "gauge", "Memory of its device that the worker may use.", memory_of, false},
+    {"worker_device_memory_used_bytes", "gauge", "Of it, what models and their buffers hold.", memory_used_of, false},
+    {"worker_cpu_seconds_total", "counter", "Processor time of the worker.", cpu_of, true},
+    {"worker_compute_seconds_total", "counter", "Time that its slots computed.", compute_of, true},
+    {"worker_oldest_running_seconds", "gauge", "Age of its oldest run: a wedged kernel shows here.", oldest_of, true},
+    {"worker_models_warm", "gauge", "Models whose declared batch sizes have all been run.", warm_of, false},
     {"worker_backlog_seconds", "gauge", "Expected work that the worker holds, per slot.", backlog_of, true},
 };
 

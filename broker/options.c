@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "http.h"
+#include "metrics.h"
+#include "otlp.h"
 #include "http_page.h"
 #include "share.h"
 
@@ -82,6 +84,14 @@ static const struct setting table[] = {
     {"log-level", SETTING_CHOICE, AT(log_level_text), "info", NULL, 0, 0, "debug|info|warn|error",
      "least important lines that are logged"},
     {"log-format", SETTING_CHOICE, AT(log_format), "text", NULL, 0, 0, "text|json", "form of the log lines on stderr"},
+    {"trace-sample", SETTING_INT, AT(trace_sample), "100", "jobs", 0, 1000000000, NULL,
+     "keep the trace of one of so many jobs; 0 = only of those that ask, and of the slowest and failed ones"},
+    {"trace-keep", SETTING_INT, AT(trace_keep), "256", "traces", 0, METRICS_KEPT_MAX, NULL,
+     "traces kept for `penstock trace`, besides the last, the slowest and the failed 32"},
+    {"trace-slow", SETTING_DURATION, AT(trace_slow_us), "0", "us", 0, HOUR, NULL,
+     "keep the trace of every job that takes longer; 0 = off"},
+    {"trace-otlp", SETTING_TEXT, AT(trace_otlp), "none", NULL, 0, 0, NULL,
+     "send kept traces to an OpenTelemetry collector: http://HOST:PORT[/v1/traces] (OTLP, JSON)"},
     {"ready-fd", SETTING_INT, AT(ready_fd), "-1", NULL, -1, 1024, NULL,
      "descriptor that gets the line with the addresses instead of stdout"},
     {NULL, SETTING_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
@@ -94,6 +104,7 @@ static const struct settings_program program = {
              "When it listens it prints one line: evt=listening clients=<endpoint> workers=<endpoint> http=<address> "
              "pid=<pid>.",
     .after = "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
+             "SIGUSR1 and SIGUSR2 make the log more and less talkative; `penstock log-level` names a level.\n"
              "\n"
              "Exit codes: 0 drained; 1 failed while running; 2 bad options; 3 an address cannot be listened on; 4 "
              "ended by a second signal.\n"
@@ -159,6 +170,8 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
         status = check_endpoint(options, "--listen-workers", options->listen_workers, reterr);
     if (status == PEN_OK)
         status = check_http(options, reterr);
+    if (status == PEN_OK && strcmp(options->trace_otlp, "none") != 0)
+        status = otlp_check(options->trace_otlp, reterr);
     if (status == PEN_OK && options->liveness_us <= options->heartbeat_us)
         status =
             pen_error_set(reterr, PEN_ERR_INVALID, "--liveness must be longer than --heartbeat: twice it is usual");

@@ -30,7 +30,9 @@ struct options {
     const char *digest_text;
     const char *log_level_text, *log_format;
     int64_t ready_fd;
-    const char *http; /* "auto", an address, "none" */
+    int64_t trace_sample, trace_keep, trace_slow_us;
+    const char *trace_otlp; /* "none", or http://host:port/path */
+    const char *http;       /* "auto", an address, "none" */
 
     /* Derived by options_load. */
     struct cache_options cache;

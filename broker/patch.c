@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+#include "wire_reader.h"
+
+enum wire { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
 /* Field numbers of ResultMeta in proto/job.proto. */
 enum {
@@ -12,6 +14,10 @@ enum {
     RESULT_COMPUTE_US = 11,
     RESULT_WORKER_US = 13,
     RESULT_MODEL_DIGEST = 19,
+    RESULT_WORKER_WAIT_US = 30,
+    RESULT_GATHER_US = 31,
+    RESULT_SPLIT_US = 32,
+    RESULT_LAYERS = 33,
 };
 
 static size_t varint_put(uint8_t *bytes, uint64_t value)
@@ -44,40 +50,30 @@ void patch_text(struct patch *patch, uint32_t field, const char *text)
     patch->used += length;
 }
 
-struct reader {
-    const uint8_t *at, *end;
-};
-
-static bool varint_get(struct reader *r, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
-        uint8_t byte = *r->at++;
-        value |= (uint64_t)(byte & 0x7F) << shift;
-        if (!(byte & 0x80)) {
-            *ret_value = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool skip(struct reader *r, uint64_t bytes)
-{
-    if (bytes > (uint64_t)(r->end - r->at))
-        return false;
-    r->at += bytes;
-    return true;
-}
-
 static void keep_number(struct result_facts *facts, uint64_t field, uint64_t value)
 {
-    if (field == RESULT_COMPUTE_US)
+    switch (field) {
+    case RESULT_COMPUTE_US:
         facts->compute_us = value;
-    else if (field == RESULT_WORKER_US)
+        break;
+    case RESULT_WORKER_US:
         facts->worker_us = value;
-    else if (field == RESULT_PRECISION)
+        break;
+    case RESULT_PRECISION:
         facts->precision = value;
+        break;
+    case RESULT_WORKER_WAIT_US:
+        facts->wait_us = value;
+        break;
+    case RESULT_GATHER_US:
+        facts->gather_us = value;
+        break;
+    case RESULT_SPLIT_US:
+        facts->split_us = value;
+        break;
+    default:
+        break;
+    }
 }
 
 static void keep_bytes(struct result_facts *facts, uint64_t field, const uint8_t *bytes, size_t count)
@@ -90,41 +86,23 @@ static void keep_bytes(struct result_facts *facts, uint64_t field, const uint8_t
     } else if (field == RESULT_ERROR) {
         facts->error = bytes;
         facts->error_bytes = count;
-    }
-}
-
-static bool read_field(struct reader *r, struct result_facts *facts)
-{
-    uint64_t key, value;
-    if (!varint_get(r, &key) || key >> 3 == 0)
-        return false;
-    switch (key & 7) {
-    case WIRE_VARINT:
-        if (!varint_get(r, &value))
-            return false;
-        keep_number(facts, key >> 3, value);
-        return true;
-    case WIRE_BYTES:
-        if (!varint_get(r, &value) || !skip(r, value))
-            return false;
-        keep_bytes(facts, key >> 3, r->at - value, (size_t)value);
-        return true;
-    case WIRE_FIXED64:
-        return skip(r, 8);
-    case WIRE_FIXED32:
-        return skip(r, 4);
-    default:
-        return false;
+    } else if (field == RESULT_LAYERS) {
+        facts->layers = true;
     }
 }
 
 bool result_read(const uint8_t *meta, size_t bytes, struct result_facts *ret_facts)
 {
-    struct reader r = {meta, meta + bytes};
+    struct wire_reader reader = {meta, meta + bytes};
+    struct wire_field field;
     struct result_facts facts = {0};
-    while (r.at < r.end) {
-        if (!read_field(&r, &facts))
+    while (reader.at < reader.end) {
+        if (!wire_next(&reader, &field))
             return false;
+        if (field.data)
+            keep_bytes(&facts, field.number, field.data, field.bytes);
+        else
+            keep_number(&facts, field.number, field.value);
     }
     *ret_facts = facts;
     return true;

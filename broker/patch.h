@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PATCH_BYTES_MAX 256u /* room that all fields of one patch need */
+#define PATCH_BYTES_MAX 384u /* room that all fields of one patch need */
 
 /* Fields to append, packed. */
 struct patch {
@@ -27,12 +27,14 @@ void patch_text(struct patch *patch, uint32_t field, const char *text); /* left 
 /* What the broker must know of a ResultMeta; texts are borrowed from the meta and not terminated. */
 struct result_facts {
     uint64_t compute_us, worker_us;
+    uint64_t wait_us, gather_us, split_us;
     uint64_t precision;
     const uint8_t *backend;
     size_t backend_bytes;
     const uint8_t *model_digest; /* NULL unless 16 bytes */
     const uint8_t *error;
     size_t error_bytes;
+    bool layers; /* there are some: trace_layers_read */
 };
 
 /* False when the meta is no well-formed protobuf. */

@@ -9,9 +9,10 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "patch.h"
+#include "trace_spans.h"
 
 /* Field numbers of JobMeta in proto/job.proto. */
-enum { JOB_VERSION = 2, JOB_TENANT = 7 };
+enum { JOB_VERSION = 2, JOB_TENANT = 7, JOB_TRACEPARENT = 8 };
 
 static enum pen_status check_room(const struct broker *broker, const struct session *session,
                                   const struct message *message, struct pen_error *reterr)
@@ -60,6 +61,19 @@ static enum pen_status read_meta(struct broker *broker, const struct envelope *e
     return PEN_OK;
 }
 
+/* The worker's parent is our span of the same trace. */
+static void pass_context(struct job_id id, const char *traceparent, struct patch *patch)
+{
+    struct trace_context context;
+    char text[TRACE_PARENT_BYTES + 1];
+    uint8_t span[8];
+    if (!trace_context_parse(traceparent, &context))
+        return;
+    span_id(id, SPAN_WORKER_PARENT, span);
+    trace_context_write(&context, span, text);
+    patch_text(patch, JOB_TRACEPARENT, text);
+}
+
 /* What a worker will get: the client's meta with the version that "highest" meant and the tenant that the hello named. */
 static enum pen_status make_request(const struct session *session, const struct envelope *env, const uint8_t *meta,
                                     const struct admission *admission, const Penstock__JobMeta *job,
@@ -72,6 +86,8 @@ static enum pen_status make_request(const struct session *session, const struct 
         patch_number(&patch, JOB_VERSION, admission->model->version);
     if (session->tenant->number != 0 || *job->tenant)
         patch_text(&patch, JOB_TENANT, session->tenant->name);
+    if (*job->traceparent)
+        pass_context(env->job, job->traceparent, &patch);
     if (env->meta_bytes + patch.used > FRAME_META_BYTES_MAX)
         return PEN_ERR_TOO_LARGE;
     own.major = FRAME_VERSION_MAJOR;
@@ -108,8 +124,8 @@ static void set_deadline(struct broker *broker, struct job *job, const struct en
 }
 
 static enum pen_status make_job(struct broker *broker, struct session *session, const struct envelope *env,
-                                const struct admission *admission, struct parcel *request, struct job **ret_job,
-                                struct pen_error *reterr)
+                                const struct admission *admission, const Penstock__JobMeta *meta,
+                                struct parcel *request, struct job **ret_job, struct pen_error *reterr)
 {
     struct queue *queue = &admission->model->queue;
     if (queue_enter(queue, parcel_bytes(request)) != PEN_OK)
@@ -138,6 +154,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     broker->stats.jobs_admitted++;
     set_deadline(broker, job, env);
     session_add(session, job);
+    record_origin(broker, job, meta);
     record_admitted(broker, job);
     *ret_job = job;
     return PEN_OK;
@@ -268,7 +285,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     if (status != PEN_OK)
         return pen_error_set(reterr, status,
                              "the job's meta leaves no room for the broker's own fields, or memory is short");
-    status = make_job(broker, session, env, admission, request, &job, reterr);
+    status = make_job(broker, session, env, admission, *ret_meta, request, &job, reterr);
     if (status != PEN_OK) {
         parcel_release(request);
         return status;

@@ -197,6 +197,8 @@ static void request_fill(struct request *r, const struct pen_client *client, con
     r->meta.backend = text_or_empty(o->backend);
     r->meta.tenant = text_or_empty(client->tenant);
     r->meta.traceparent = text_or_empty(o->traceparent);
+    r->meta.submit_unix_us = clock_unix_us();
+    r->meta.trace = o->flags & PEN_JOB_LAYERS ? 2 : o->flags & PEN_JOB_TRACE ? 1 : 0;
     r->meta.n_outputs = o->outputs_count;
     r->meta.outputs = (char **)(uintptr_t)o->outputs;
     r->meta.n_tags = o->tags_count;
@@ -216,7 +218,7 @@ static void envelope_fill(struct pen_job *job, const struct pen_job_options *o)
     job->env.sequence_id = o->sequence_id;
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;
-    job->env.flags = o->flags & PEN_JOB_NO_CACHE ? FRAME_FLAG_NO_CACHE : 0;
+    job->env.flags = o->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS) ? FRAME_FLAG_NO_CACHE : 0;
 }
 
 /* Raw inputs: copied behind each other, or left where they are. */
@@ -314,7 +316,7 @@ enum pen_status job_new(struct pen_client *client, const struct pen_job_options 
     status = payload_fill(job, &r, o, borrow || (release && bytes >= BORROW_BYTES_MIN), release, release_arg);
     if (status != PEN_OK) {
         status = pen_error_set(reterr, status, "no memory for a job of %zu bytes.", bytes);
-    } else if (!(o->flags & PEN_JOB_NO_CACHE)) {
+    } else if (!(o->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS))) {
         status = digest_new_job(job, &r.meta, o->inputs, digest_kind, reterr);
     }
     if (status != PEN_OK) {

@@ -3,6 +3,7 @@
  *
  * A list owns the unpacked reply its texts point into, and one block for the structs.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,4 +365,44 @@ enum pen_status pen_client_cancel(pen_client *client, const char *job_id, int64_
                              job_id ? job_id : "");
     }
     return command(client, "cancel", job_id, timeout_us, reterr);
+}
+
+/* An answer that is one text, copied out of the reply. */
+static enum pen_status ask_text(pen_client *client, const char *verb, const char *argument, int64_t timeout_us,
+                                char **ret_text, struct pen_error *reterr)
+{
+    struct ask ask;
+    enum pen_status status = ask_run(client, &ask, verb, argument, timeout_us, reterr);
+    if (status == PEN_OK && ret_text) {
+        char *text = strdup(ask.reply->text);
+        if (text) {
+            *ret_text = text;
+        } else {
+            status = no_memory(reterr);
+        }
+    }
+    ask_fini(&ask);
+    return status;
+}
+
+enum pen_status pen_client_trace(pen_client *client, const char *what, int64_t timeout_us, char **ret_text,
+                                 struct pen_error *reterr)
+{
+    return ask_text(client, "trace", what, timeout_us, ret_text, reterr);
+}
+
+enum pen_status pen_client_log_level(pen_client *client, const char *level, const char *whom, int64_t timeout_us,
+                                     char **ret_text, struct pen_error *reterr)
+{
+    char argument[512];
+    int bytes = snprintf(argument, sizeof argument, "%s%s%s", level ? level : "", whom ? " " : "", whom ? whom : "");
+    if (bytes < 0 || (size_t)bytes >= sizeof argument) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the worker's name is too long.");
+    }
+    return ask_text(client, "log-level", argument, timeout_us, ret_text, reterr);
+}
+
+void pen_text_free(char *text)
+{
+    free(text);
 }

@@ -10,6 +10,13 @@ uint64_t clock_now_us(void)
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
+uint64_t clock_unix_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
 uint64_t deadline_at(uint64_t now_us, uint64_t remaining_us)
 {
     if (remaining_us == 0 || remaining_us > DEADLINE_NONE - now_us)

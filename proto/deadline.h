@@ -9,7 +9,8 @@
 
 #define DEADLINE_NONE UINT64_MAX
 
-uint64_t clock_now_us(void); /* CLOCK_MONOTONIC */
+uint64_t clock_now_us(void);  /* CLOCK_MONOTONIC */
+uint64_t clock_unix_us(void); /* since 1970: to show to people, never to measure with */
 
 /* remaining_us of the wire (0 = none) -> absolute local time, saturating. */
 uint64_t deadline_at(uint64_t now_us, uint64_t remaining_us);

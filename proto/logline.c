@@ -34,6 +34,22 @@ void log_level_set(enum log_level level)
     atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
 }
 
+enum log_level log_level_now(void)
+{
+    return (enum log_level)atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+const char *log_level_name(enum log_level level)
+{
+    return level_names[level];
+}
+
+enum log_level log_level_step(int steps)
+{
+    int level = (int)log_level_now() - steps;
+    return level < LOG_DEBUG ? LOG_DEBUG : level > LOG_ERROR ? LOG_ERROR : (enum log_level)level;
+}
+
 bool log_enabled(enum log_level level)
 {
     return (int)level >= atomic_load_explicit(&log_level, memory_order_relaxed);

@@ -14,6 +14,10 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 /* program: "broker". To stderr. level changes at run time are safe. */
 void log_setup(const char *program, enum log_level level, bool json);
 void log_level_set(enum log_level level);
+enum log_level log_level_now(void);
+const char *log_level_name(enum log_level level);
+/* The level one step more talkative (steps > 0) or less, from what is in force. */
+enum log_level log_level_step(int steps);
 bool log_enabled(enum log_level level);
 int log_level_parse(const char *name, enum log_level *ret_level); /* 0, or -1 */
 

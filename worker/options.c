@@ -42,6 +42,8 @@ static const struct setting table[] = {
      "busy wait before sleeping, where there is more than one processor; 0 = off"},
     {"watch", SETTING_DURATION, offsetof(struct options, watch_us), "0", "us", 0, 3600000000, NULL,
      "look at the folder of models this often: load what is new, unload what has gone; 0 = only at start"},
+    {"metrics", SETTING_TEXT, offsetof(struct options, metrics), "none", NULL, 0, 0, NULL,
+     "serve /metrics and /v2/health/ of this worker alone: an address such as 127.0.0.1:9100, or none"},
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
      "run in a child process that is started again when it crashes"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
@@ -61,7 +63,8 @@ const struct settings_program options_program = {
     .about = "Loads the models of a folder, warms them up by executing them, and runs the jobs a broker sends.",
     .after = "exit codes: 0 drained, 1 failure, 2 wrong option or backend, 3 no model could be loaded,\n"
              "            4 refused by the broker, 5 the broker speaks another protocol, 6 a run was wedged\n"
-             "signals:    SIGTERM, SIGINT drain (finish, say goodbye, exit 0); a second one exits at once",
+             "signals:    SIGTERM, SIGINT drain (finish, say goodbye, exit 0); a second one exits at once\n"
+             "            SIGUSR1, SIGUSR2: log more, log less",
     .table = table,
 };
 

@@ -4,6 +4,7 @@
 #include "deadline.h"
 #include "notify.h"
 #include "signals.h"
+#include "tensor_codec.h"
 #include "watchdog.h"
 
 #include <errno.h>
@@ -14,12 +15,18 @@
 #define RECEIVE_BURST    256u     /* messages before results get their turn */
 #define BARRIER_WAIT_US  1000000u /* a broker that does not answer PING */
 #define WATCHDOG_STEP_US 250000u
-#define POLL_MS_MAX      10000
+#define POLL_MS_MAX      1000 /* vitals.h: a longer silence counts as wedged */
 
 static void dropped(struct serve *serve, enum pen_status status, const char *text)
 {
     atomic_fetch_add(&serve->stats->messages_dropped, 1);
     log_event(LOG_WARN, "message_dropped", "status=%s error=%s", pen_status_name(status), text);
+}
+
+static void level_set(enum log_level level, const char *by)
+{
+    log_level_set(level);
+    log_event(LOG_INFO, "log_level", "level=%s by=%s", log_level_name(level), by);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------------------------- */
@@ -140,11 +147,22 @@ static void on_drain(struct serve *serve, struct message *message, uint64_t now_
     drain_begin(serve, now_us, "broker");
 }
 
+/* A broker's heartbeat is a sign of life; it may bring a level for the log (`penstock log-level`). */
 static void on_life(struct serve *serve, struct message *message, uint64_t now_us)
 {
-    (void)serve;
-    (void)message;
+    struct meta_arena arena;
+    enum log_level level;
     (void)now_us;
+    if (message->env.meta_bytes == 0)
+        return;
+    meta_arena_init(&arena, 65536);
+    const Penstock__Heartbeat *beat =
+        meta_unpack(&arena, &penstock__heartbeat__descriptor, message->meta, message->env.meta_bytes);
+    if (!beat)
+        dropped(serve, PEN_ERR_CORRUPT, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
+    else if (*beat->log_level && log_level_parse(beat->log_level, &level) == 0)
+        level_set(level, "broker");
+    meta_arena_fini(&arena);
 }
 
 typedef void message_handler(struct serve *serve, struct message *message, uint64_t now_us);
@@ -205,19 +223,8 @@ static bool send_some(struct serve *serve)
 
 static void beat(struct serve *serve, uint64_t now_us)
 {
-    Penstock__Heartbeat message = PENSTOCK__HEARTBEAT__INIT;
-    for (size_t i = 0; i < serve->slots_count; i++) {
-        struct slot_running running;
-        slot_running(serve->slots[i], &running);
-        uint64_t age_us = running.busy && now_us > running.started_us ? now_us - running.started_us : 0;
-        message.slots_busy += running.busy;
-        message.oldest_running_us = age_us > message.oldest_running_us ? age_us : message.oldest_running_us;
-    }
-    message.jobs_done = atomic_load(&serve->stats->jobs_done);
-    message.jobs_failed = atomic_load(&serve->stats->jobs_failed);
-    message.compute_us = atomic_load(&serve->stats->compute_us);
-    message.rss_bytes = stats_rss_bytes();
-    message.queued = (uint32_t)handoff_length(serve->handoff);
+    Penstock__Heartbeat message;
+    vitals_fill(serve->vitals, now_us, &message);
     link_heartbeat(serve->link, &message, now_us);
 }
 
@@ -264,6 +271,10 @@ static int drain_check(struct serve *serve, uint64_t now_us)
 /* Does what is due. Returns -1 to go on, else the exit code. */
 static int tick(struct serve *serve, uint64_t now_us)
 {
+    vitals_beat(serve->vitals, serve->link->state == LINK_SERVING, serve->draining, now_us);
+    int level_change = signals_level();
+    if (level_change)
+        level_set(log_level_step(level_change), "signal");
     if (signals_asked())
         drain_begin(serve, now_us, "signal");
     link_check(serve->link, now_us);

@@ -9,6 +9,7 @@
 #include "link.h"
 #include "spin.h"
 #include "update.h"
+#include "vitals.h"
 
 struct serve {
     struct link *link;
@@ -21,6 +22,7 @@ struct serve {
     size_t slots_count;
     const struct options *options;
     const struct identity *identity;
+    struct vitals *vitals;
     struct spin spin;
     struct update update;
 

@@ -10,6 +10,7 @@
 
 static atomic_int asked_parent, asked_others;
 static atomic_int wake_fd = -1;
+static atomic_int level_signal;
 static atomic_bool supervised, settled;
 
 /* A service manager signals the supervisor and its worker alike, and the supervisor passes it on: that is one wish, not two. */
@@ -30,8 +31,31 @@ static void handle(int number, siginfo_t *info, void *context)
     errno = saved_errno;
 }
 
+/* SIGUSR1 and SIGUSR2 only set a number that the network thread looks at. */
+static void handle_level(int number)
+{
+    int saved_errno = errno;
+    uint64_t one = 1;
+    int fd = atomic_load(&wake_fd);
+    atomic_store(&level_signal, number);
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
+        /* full: a wake is pending already */
+    }
+    errno = saved_errno;
+}
+
+int signals_level(void)
+{
+    int number = atomic_exchange(&level_signal, 0);
+    return number == SIGUSR1 ? 1 : number == SIGUSR2 ? -1 : 0;
+}
+
 void signals_install(void)
 {
+    struct sigaction level = {.sa_handler = handle_level, .sa_flags = SA_RESTART};
+    sigemptyset(&level.sa_mask);
+    sigaction(SIGUSR1, &level, NULL);
+    sigaction(SIGUSR2, &level, NULL);
     struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);

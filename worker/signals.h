@@ -10,6 +10,8 @@
 
 void signals_install(void);
 bool signals_asked(void);
+/* 1 after SIGUSR1 (log more), -1 after SIGUSR2 (log less), 0 otherwise; the answer is given once. */
+int signals_level(void);
 void signals_supervised(void); /* signals of the parent and of others count apart: two of one kind end the process */
 void signals_settled(
     void); /* all work is answered and only memory is left to free: a second signal changes nothing any more */

@@ -4,6 +4,7 @@
 #include "deadline.h"
 #include "gather.h"
 #include "labels.h"
+#include "layers.h"
 #include "logline.h"
 
 #include <inttypes.h>
@@ -30,6 +31,8 @@ struct slot {
     struct meta_arena arena;
     struct task tasks[GATHER_TASKS_MAX];
     struct label_text labels[TASK_LABELS_MAX];
+    struct layers layers;      /* of the last run, when a job of it asked */
+    uint64_t gather_us;        /* of the run in hand */
     struct reply *reply;       /* the message under construction */
     struct dispatch *dispatch; /* being worked on */
 };
@@ -59,7 +62,11 @@ static uint64_t worker_us(const struct slot *slot, uint64_t now_us)
 
 static void answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text)
 {
+    char id[JOB_ID_TEXT_BYTES];
     struct stats *stats = slot->context.stats;
+    if (log_enabled(LOG_DEBUG))
+        log_event(LOG_DEBUG, "job_error", "job=%s slot=%u status=%s error=%s", job_id_text(job->env.job, id),
+                  slot->number, pen_status_name(status), text);
     atomic_store(&job->state, JOB_ANSWERED);
     atomic_fetch_add(status == PEN_ERR_CANCELLED  ? &stats->jobs_cancelled
                      : status == PEN_ERR_DEADLINE ? &stats->jobs_expired
@@ -78,7 +85,8 @@ static char *writable(const char *text)
 }
 
 struct timing {
-    uint64_t compute_us, worker_us;
+    uint64_t wait_us, gather_us, compute_us; /* gather is a part of compute */
+    uint64_t end_us;                         /* of the run */
 };
 
 static void meta_fill(const struct slot *slot, const struct batch *batch, struct timing timing,
@@ -94,8 +102,12 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->library = writable(identity->library);
     meta->worker = writable(identity->worker);
     meta->precision = (uint32_t)identity->precision;
+    uint64_t now_us = clock_now_us();
     meta->compute_us = timing.compute_us;
-    meta->worker_us = timing.worker_us;
+    meta->worker_us = worker_us(slot, now_us);
+    meta->worker_wait_us = timing.wait_us;
+    meta->gather_us = timing.gather_us;
+    meta->split_us = now_us - timing.end_us;
     meta->batch_size = (uint32_t)batch->count;
     meta->model_digest.data = (uint8_t *)writable((const char *)served->digest.bytes);
     meta->model_digest.len = sizeof served->digest.bytes;
@@ -118,6 +130,21 @@ static void labels_fill(struct slot *slot, const struct task *task, const struct
     meta->n_labels = kept;
 }
 
+/* The worker's line of a job: the same id as in the client's and the broker's. */
+static void log_run(const struct slot *slot, const struct batch *batch, const struct task *task,
+                    const Penstock__ResultMeta *meta)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    if (!log_enabled(LOG_DEBUG))
+        return;
+    log_event(LOG_DEBUG, "job_run",
+              "job=%s model=%s version=%" PRIu64 " slot=%u batch=%zu rows=%u wait_us=%" PRIu64 " gather_us=%" PRIu64
+              " compute_us=%" PRIu64 " split_us=%" PRIu64 " traceparent=%s",
+              job_id_text(task->job->env.job, id), batch->served->name, batch->served->version, slot->number,
+              batch->count, batch->bound, meta->worker_wait_us, meta->gather_us, meta->compute_us, meta->split_us,
+              task->traceparent);
+}
+
 static void answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
                           const struct pen_tensor *outputs, size_t count, struct timing timing)
 {
@@ -128,6 +155,10 @@ static void answer_result(struct slot *slot, const struct batch *batch, size_t i
     struct task *task = batch->tasks[index];
     int labels = batch->served->labels_output;
     meta_fill(slot, batch, timing, &meta);
+    if (task->layers) {
+        meta.layers = slot->layers.rows;
+        meta.n_layers = slot->layers.count;
+    }
     if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
         labels_fill(slot, task, &scores, label_pointers, &meta);
@@ -139,6 +170,7 @@ static void answer_result(struct slot *slot, const struct batch *batch, size_t i
         answer_error(slot, task->job, status, error.text);
         return;
     }
+    log_run(slot, batch, task, &meta);
     atomic_store(&task->job->state, JOB_ANSWERED);
     atomic_fetch_add(&slot->context.stats->jobs_done, 1);
 }
@@ -216,7 +248,9 @@ static enum pen_status bound_run(struct slot *slot, const struct batch *batch, u
 {
     struct pen_session *session = seat_of(slot, batch)->session;
     uint64_t before = pen_session_prepared(session);
+    uint64_t start_us = clock_now_us();
     enum pen_status status = gather_inputs(session, batch, reterr);
+    slot->gather_us += clock_now_us() - start_us;
     prepared_count(slot, batch, before, shape);
     return status == PEN_OK ? pen_session_run_bound(session, slot->stop, ret_outputs, ret_count, reterr) : status;
 }
@@ -275,6 +309,14 @@ static void answer_batch(struct slot *slot, const struct batch *batch, const str
     }
 }
 
+static bool wants_layers(const struct batch *batch)
+{
+    bool wanted = false;
+    for (size_t i = 0; i < batch->count; i++)
+        wanted |= batch->tasks[i]->layers;
+    return wanted;
+}
+
 /* Runs and answers the batch. False, nothing answered: its jobs should run one by one. */
 static bool batch_try(struct slot *slot, struct batch *batch)
 {
@@ -286,15 +328,24 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     if (batch->count == 0)
         return true;
     running_set(slot, batch, start_us);
+    bool measured = wants_layers(batch);
+    slot->gather_us = 0;
+    if (measured)
+        layers_begin(seat_of(slot, batch)->session);
     enum pen_status status =
         batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
     uint64_t end_us = clock_now_us();
     running_set(slot, NULL, end_us);
+    if (measured)
+        layers_end(seat_of(slot, batch)->session, &slot->arena, &slot->layers);
     atomic_fetch_add(&slot->context.stats->compute_us, end_us - start_us);
     atomic_fetch_add(&slot->context.stats->batches, 1);
     if (status == PEN_OK && gather_can_split(batch, outputs, count)) {
         answer_batch(slot, batch, outputs, count,
-                     (struct timing){.compute_us = end_us - start_us, .worker_us = worker_us(slot, end_us)});
+                     (struct timing){.wait_us = worker_us(slot, start_us),
+                                     .gather_us = slot->gather_us,
+                                     .compute_us = end_us - start_us,
+                                     .end_us = end_us});
         return true;
     }
     bool stopped = status == PEN_ERR_CANCELLED || status == PEN_ERR_DEADLINE;
@@ -350,6 +401,7 @@ static void dispatch_run(struct slot *slot, struct dispatch *dispatch)
     struct batch batch;
     size_t done = 0;
     slot->dispatch = dispatch;
+    slot->layers = (struct layers){.count = 0};
     meta_arena_reset(&slot->arena);
     reply_open(slot, dispatch->jobs_count);
     size_t count = tasks_open(slot, dispatch);

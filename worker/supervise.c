@@ -73,6 +73,11 @@ static bool signal_wait(struct supervisor *supervisor, uint64_t wait_us)
         return errno != EAGAIN;
     if (number == SIGCHLD)
         return true;
+    if (number == SIGUSR1 || number == SIGUSR2) {
+        if (supervisor->child > 0)
+            kill(supervisor->child, number);
+        return true;
+    }
     supervisor->asked = true;
     log_event(LOG_INFO, "signal_forwarded", "signal=%d pid=%ld", number, (long)supervisor->child);
     if (supervisor->child > 0)
@@ -121,6 +126,8 @@ int supervise_run(int (*work)(void *context), void *context)
     sigaddset(&supervisor.watched, SIGTERM);
     sigaddset(&supervisor.watched, SIGINT);
     sigaddset(&supervisor.watched, SIGCHLD);
+    sigaddset(&supervisor.watched, SIGUSR1);
+    sigaddset(&supervisor.watched, SIGUSR2);
     sigprocmask(SIG_BLOCK, &supervisor.watched, &supervisor.before);
     do {
         if (signals_asked())

@@ -181,6 +181,8 @@ enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, con
     const Penstock__JobMeta *meta = meta_unpack(arena, &penstock__job_meta__descriptor, job->meta, job->env.meta_bytes);
     if (!meta)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta, or needs too much memory");
+    ret_task->layers = meta->trace >= 2;
+    ret_task->traceparent = meta->traceparent;
     enum pen_status status = model_find(ret_task, catalog, meta, reterr);
     if (status == PEN_OK)
         status = tensors_open(ret_task, arena, dispatch, meta, reterr);

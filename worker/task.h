@@ -20,6 +20,8 @@ struct task {
     uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
     uint64_t outputs;          /* bit i: output i is wanted */
     uint32_t labels;           /* top labels wanted per row, 0 = none */
+    bool layers;               /* the times of the layers are wanted */
+    const char *traceparent;   /* "" = none */
     bool digested;
     struct digest digest; /* of the inputs that are about to run */
     bool taken;           /* part of a batch already */

@@ -5,6 +5,7 @@
 #include "job_id.h"
 #include "notify.h"
 #include "quota.h"
+#include "http.h"
 #include "serve.h"
 #include "signals.h"
 #include "version.h"
@@ -40,6 +41,8 @@ struct worker {
     struct hello_facts facts;
     struct hello *hello; /* the link's once there is one */
     struct watch *watch;
+    struct vitals vitals;
+    struct worker_http *http;
     void *zmq;
     struct link link;
 };
@@ -221,6 +224,7 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
 
 static void parts_close(struct worker *worker)
 {
+    worker_http_stop(worker->http);
     if (worker->handoff)
         handoff_close(worker->handoff);
     for (uint32_t i = 0; i < worker->slots_count; i++)
@@ -268,6 +272,26 @@ static enum pen_status watch_open(struct worker *worker, struct pen_error *reter
     return worker->options->watch_us > 0 ? watch_new(&context, &worker->watch, reterr) : PEN_OK;
 }
 
+static enum pen_status vitals_open(struct worker *worker, struct pen_error *reterr)
+{
+    const char *address = worker->options->metrics;
+    worker->vitals = (struct vitals){.stats = &worker->stats,
+                                     .catalog = &worker->catalog,
+                                     .handoff = worker->handoff,
+                                     .slots = worker->slots,
+                                     .slots_count = worker->slots_count,
+                                     .identity = &worker->identity,
+                                     .memory_bytes = worker->sizes.memory_bytes,
+                                     .started_us = worker->start_us};
+    vitals_beat(&worker->vitals, false, false, clock_now_us());
+    if (strcmp(address, "none") == 0)
+        return PEN_OK;
+    enum pen_status status = worker_http_start(address, &worker->vitals, &worker->http, reterr);
+    if (status == PEN_OK)
+        log_event(LOG_INFO, "metrics", "address=%s", worker_http_address(worker->http));
+    return status;
+}
+
 static int serve(struct worker *worker)
 {
     struct pen_error error = {0};
@@ -282,12 +306,15 @@ static int serve(struct worker *worker)
         .slots_count = worker->slots_count,
         .options = worker->options,
         .identity = &worker->identity,
+        .vitals = &worker->vitals,
     };
     spin_init(&state.spin, spin_us(worker));
     link_init(&worker->link, worker->zmq, worker->options, &worker->identity, worker->hello, &worker->held,
               &worker->stats);
     worker->hello = NULL;
-    enum pen_status status = watch_open(worker, &error);
+    enum pen_status status = vitals_open(worker, &error);
+    if (status == PEN_OK)
+        status = watch_open(worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
         return WORKER_EXIT_FAILED;

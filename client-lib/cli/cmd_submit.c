@@ -8,6 +8,7 @@
 #include "inputs.h"
 #include "request.h"
 #include "show.h"
+#include "trace_show.h"
 
 #define FILES_MAX 4096u
 #define AT_ONCE   64u /* jobs in flight: enough to fill batches, little memory */
@@ -102,6 +103,26 @@ static pen_job *start(struct run *run, const char *file)
     return job;
 }
 
+/* With --trace: the job's life below its answer; in JSON it is one more key of the job. */
+static void trace_tell(struct run *run, const char *id)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    char *text = NULL;
+    if (pen_client_trace(run->client, id, run->options->common.timeout_us, &text, &error) != PEN_OK) {
+        fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error.status), error.text);
+        return;
+    }
+    cJSON *answer = cJSON_Parse(text), *traces = cJSON_GetObjectItem(answer, "traces");
+    if (run->jobs) {
+        cJSON *job = cJSON_GetArrayItem(run->jobs, cJSON_GetArraySize(run->jobs) - 1);
+        cJSON_AddItemToObject(job, "trace", cJSON_DetachItemFromArray(traces, 0));
+    } else {
+        trace_show(cJSON_GetArrayItem(traces, 0), stdout);
+    }
+    cJSON_Delete(answer);
+    pen_text_free(text);
+}
+
 static void finish(struct run *run, pen_job *job, const char *what)
 {
     char id[PEN_JOB_ID_BYTES];
@@ -115,6 +136,9 @@ static void finish(struct run *run, pen_job *job, const char *what)
         cJSON_AddItemToArray(run->jobs, show_json(&run->show, what, pen_job_id(job, id), result));
     } else {
         show_text(&run->show, what, result);
+    }
+    if (run->options->request.trace || run->options->request.layers) {
+        trace_tell(run, pen_job_id(job, id));
     }
     enum pen_status status = pen_result_status(result);
     int code = command_exit_of(status);

@@ -1,8 +1,9 @@
-/* cmd_top.c - `penstock top`: the pool, live. q quits, arrows and page keys scroll, the window may change its size. */
+/* cmd_top.c - `penstock top`: the pool, live. Keys scroll, sort and filter; the window may change its size. */
 #include <locale.h>
 #include <ncurses.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -11,7 +12,8 @@
 struct options {
     struct common common;
     int64_t interval_us;
-    bool once;
+    bool once, reverse;
+    const char *sort, *filter;
 };
 
 static const struct setting settings[] = {
@@ -29,13 +31,31 @@ static const struct setting settings[] = {
      .offset = offsetof(struct options, once),
      .def = "false",
      .help = "print one frame as text and leave; what happens without a terminal too"},
+    {.name = "sort",
+     .type = SETTING_CHOICE,
+     .offset = offsetof(struct options, sort),
+     .def = "name",
+     .choices = "name|busy|rate|failed",
+     .help = "what comes first"},
+    {.name = "reverse",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct options, reverse),
+     .def = "false",
+     .help = "what comes last comes first"},
+    {.name = "filter",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, filter),
+     .def = "",
+     .help = "only models and workers with this in their name, backend or host"},
     {.name = NULL},
 };
 
 static const struct settings_program program = {
     .name = "penstock top",
     .usage = "penstock top [options]",
-    .about = "Watches the pool: queues, workers, backends, cache. Keys: q quits, arrows, page up and page down scroll.",
+    .about = "Watches the pool: queues, workers, backends, cache. Keys: q quits; arrows, page up and page "
+             "down scroll;\ns sorts by the next column, r turns the order round, / filters by a text (return ends it, "
+             "escape drops it).",
     .after = "JSON (one look): {\"stats\": {uptime_us, jobs_admitted, jobs_done, jobs_failed, jobs_rejected, "
              "jobs_expired, jobs_cancelled,\n"
              "jobs_requeued, jobs_coalesced, results_duplicate, cache_hits, cache_misses, cache_bytes, cache_entries, "
@@ -87,6 +107,13 @@ static int stats_json(const struct pen_stats *s)
     return command_print(json);
 }
 
+static struct top_order order_of(const struct options *o)
+{
+    struct top_order order = {.by = top_sort_parse(o->sort), .reverse = o->reverse};
+    snprintf(order.filter, sizeof order.filter, "%s", o->filter);
+    return order;
+}
+
 static int once(const struct options *o, pen_client *client, struct top_frame *frame)
 {
     struct top_view view;
@@ -98,7 +125,8 @@ static int once(const struct options *o, pen_client *client, struct top_frame *f
     if (o->common.json) {
         code = stats_json(view.stats);
     } else {
-        top_frame_make(&view, NULL, o->common.broker, frame);
+        struct top_order order = order_of(o);
+        top_frame_make(&view, NULL, o->common.broker, &order, frame);
         for (size_t i = 0; i < frame->count; i++) {
             puts(frame->lines[i]);
         }
@@ -107,42 +135,95 @@ static int once(const struct options *o, pen_client *client, struct top_frame *f
     return code;
 }
 
-static void draw(const struct top_frame *frame, size_t first, const char *trouble)
+/* What the keys have changed. */
+struct screen {
+    size_t first; /* line at the top */
+    struct top_order order;
+    bool typing; /* a filter */
+};
+
+static void draw(const struct top_frame *frame, const struct screen *screen, const char *trouble)
 {
     erase();
-    for (size_t i = first; i < frame->count && (int)(i - first) < LINES; i++) {
+    for (size_t i = screen->first; i < frame->count && (int)(i - screen->first) < LINES; i++) {
         attrset(frame->heading[i] ? A_REVERSE : A_NORMAL);
-        mvaddnstr((int)(i - first), 0, frame->lines[i], COLS);
+        mvaddnstr((int)(i - screen->first), 0, frame->lines[i], COLS);
     }
-    if (trouble) {
-        attrset(A_BOLD);
+    attrset(A_BOLD);
+    if (screen->typing) {
+        mvprintw(LINES - 1, 0, "filter: %s_", screen->order.filter);
+    } else if (trouble) {
         mvaddnstr(LINES - 1, 0, trouble, COLS);
     }
     attrset(A_NORMAL);
     refresh();
 }
 
-/* False: quit. */
-static bool key(int pressed, size_t lines, size_t *first)
+/* A key while the filter is typed. */
+static void key_typed(int pressed, struct screen *screen)
+{
+    char *filter = screen->order.filter;
+    size_t length = strlen(filter);
+    if (pressed == '\n' || pressed == '\r' || pressed == KEY_ENTER) {
+        screen->typing = false;
+    } else if (pressed == 27) {
+        screen->typing = false;
+        filter[0] = '\0';
+    } else if ((pressed == KEY_BACKSPACE || pressed == 127 || pressed == 8) && length) {
+        filter[length - 1] = '\0';
+    } else if (pressed >= ' ' && pressed < 127 && length + 1 < sizeof screen->order.filter) {
+        filter[length] = (char)pressed;
+        filter[length + 1] = '\0';
+    }
+}
+
+static void key_scrolled(int pressed, size_t lines, size_t *first)
 {
     size_t page = LINES > 1 ? (size_t)LINES - 1 : 1, last = lines ? lines - 1 : 0;
+    switch (pressed) {
+    case KEY_DOWN:
+        *first = *first < last ? *first + 1 : last;
+        break;
+    case KEY_UP:
+        *first -= *first > 0;
+        break;
+    case KEY_NPAGE:
+        *first = *first + page < last ? *first + page : last;
+        break;
+    case KEY_PPAGE:
+        *first = *first > page ? *first - page : 0;
+        break;
+    default: /* KEY_RESIZE: drawn again at once */
+        break;
+    }
+}
+
+/* False: quit. */
+static bool key(int pressed, size_t lines, struct screen *screen)
+{
+    if (screen->typing) {
+        key_typed(pressed, screen);
+        return true;
+    }
     switch (pressed) {
     case 'q':
     case 'Q':
         return false;
-    case KEY_DOWN:
-        *first = *first < last ? *first + 1 : last;
+    case 's':
+        screen->order.by = (enum top_sort)((screen->order.by + 1) % TOP_SORTS);
         return true;
-    case KEY_UP:
-        *first -= *first > 0;
+    case 'r':
+        screen->order.reverse = !screen->order.reverse;
         return true;
-    case KEY_NPAGE:
-        *first = *first + page < last ? *first + page : last;
+    case '/':
+        screen->typing = true;
+        screen->first = 0;
         return true;
-    case KEY_PPAGE:
-        *first = *first > page ? *first - page : 0;
+    case 27:
+        screen->order.filter[0] = '\0';
         return true;
-    default: /* KEY_RESIZE: drawn again at once */
+    default:
+        key_scrolled(pressed, lines, &screen->first);
         return true;
     }
 }
@@ -150,7 +231,7 @@ static bool key(int pressed, size_t lines, size_t *first)
 static void watch(const struct options *o, pen_client *client, struct top_frame *frame)
 {
     struct top_view view = {NULL, NULL, NULL, 0}, before = view, next;
-    size_t first = 0;
+    struct screen screen = {.order = order_of(o)};
     bool go_on = true;
     while (go_on) {
         struct pen_error error = {.status = PEN_OK, .text = ""};
@@ -158,14 +239,17 @@ static void watch(const struct options *o, pen_client *client, struct top_frame 
             top_view_fini(&before);
             before = view;
             view = next;
-            top_frame_make(&view, &before, o->common.broker, frame);
         }
         timeout((int)(o->interval_us / 1000));
         int pressed;
         do { /* a key is acted on at once, the next look comes when the time is over */
-            draw(frame, first, error.status == PEN_OK ? NULL : error.text);
+            if (view.stats) {
+                top_frame_make(&view, &before, o->common.broker, &screen.order, frame);
+            }
+            screen.first = screen.first < frame->count ? screen.first : 0;
+            draw(frame, &screen, error.status == PEN_OK ? NULL : error.text);
             pressed = getch();
-            go_on = key(pressed, frame->count, &first);
+            go_on = pressed == ERR || key(pressed, frame->count, &screen);
         } while (go_on && pressed != ERR);
     }
     top_view_fini(&view);
@@ -185,6 +269,7 @@ static int top(const struct options *o)
             cbreak();
             noecho();
             keypad(stdscr, TRUE);
+            set_escdelay(50);
             curs_set(0);
             watch(o, client, frame);
             endwin();

@@ -14,6 +14,8 @@ static const struct command commands[] = {
     {"top", "watch queues, workers, backends and cache", command_top},
     {"load", "measure latency and throughput under load", command_load},
     {"explain", "why a job ran where it did, waits, or was refused", command_explain},
+    {"trace", "show a job's life, or those of slow and failed jobs", command_trace},
+    {"log-level", "change how much the pool logs", command_log_level},
     {"cancel", "cancel a job by its id", command_cancel},
     {"quarantine", "list, show or free the jobs that ended their workers", command_quarantine},
     {"drain", "let the broker, or one worker, finish and leave", command_drain},

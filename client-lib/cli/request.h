@@ -14,7 +14,8 @@
 struct request_settings {
     const char *backend, *precision;
     int64_t version, deadline_us, priority, sequence;
-    bool no_cache, explain;
+    bool no_cache, explain, trace, layers;
+    const char *traceparent;
     struct setting_list inputs, outputs, tags, parameters;
 };
 
@@ -36,7 +37,11 @@ struct request_settings {
     {.name = "no-cache", .type = SETTING_FLAG, .offset = offsetof(opts, member.no_cache), .def = "false",                        \
      .help = "neither read nor store cached results"},                                                                           \
     {.name = "explain", .type = SETTING_FLAG, .offset = offsetof(opts, member.explain), .def = "false",                         \
-     .help = "let the answer say why it was run where it was"}
+     .help = "let the answer say why it was run where it was"}, \
+    {.name = "traceparent", .type = SETTING_TEXT, .offset = offsetof(opts, member.traceparent), .def = "", .help = "W3C trace context that the jobs belong to"}, \
+    {.name = "trace", .type = SETTING_FLAG, .offset = offsetof(opts, member.trace), .def = "false", .help = "let the broker keep the jobs' lives for penstock trace"}, \
+    {.name = "layers", .type = SETTING_FLAG, .offset = offsetof(opts, member.layers), .def = "false",                            \
+     .help = "the same, with the times of the model's layers; never from the cache"}
 /* clang-format on */
 
 /* What the options point to. */

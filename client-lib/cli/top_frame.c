@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -96,51 +97,154 @@ static void backends_text(const struct pen_model *m, char text[64])
     }
 }
 
-static void models_lines(const struct top_view *view, const struct top_view *before, uint64_t us,
-                         struct top_frame *frame)
+/* ---- order ---- */
+
+const char *top_sort_name(enum top_sort by)
 {
-    add(frame, true, "%-28s %8s %8s %10s %10s %8s %8s  %s", "MODEL", "QUEUED", "RUNNING", "DONE", "DONE/S", "FAILED",
-        "CACHED", "BACKENDS");
-    for (size_t i = 0; i < view->models->count; i++) {
-        const struct pen_model *m = view->models->models[i], *b = model_before(before, m);
-        char name[64], backends[64];
-        snprintf(name, sizeof name, "%.40s:%" PRIu64, m->name, m->version);
-        backends_text(m, backends);
-        add(frame, false, "%-28s %8" PRIu64 " %8" PRIu64 " %10" PRIu64 " %10.1f %8" PRIu64 " %8" PRIu64 "  %s", name,
-            m->queued, m->running, m->jobs_done, b ? per_second(m->jobs_done, b->jobs_done, us) : 0.0, m->jobs_failed,
-            m->cache_hits, backends);
+    static const char *const names[TOP_SORTS] = {"name", "busy", "rate", "failed"};
+    return names[by];
+}
+
+enum top_sort top_sort_parse(const char *name)
+{
+    unsigned by = TOP_BY_NAME;
+    while (by + 1 < TOP_SORTS && strcmp(top_sort_name((enum top_sort)by), name) != 0) {
+        by++;
     }
-    if (!view->models->count) {
-        add(frame, false, "none: start a worker with penstock-worker --models DIR");
+    return (enum top_sort)by;
+}
+
+struct row {
+    const void *what; /* struct pen_model, struct pen_worker */
+    const char *name;
+    double value; /* what it is sorted by; larger ones first */
+};
+
+static int row_compare(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    return x->value < y->value ? 1 : x->value > y->value ? -1 : strcmp(x->name, y->name);
+}
+
+/* Shown are those that one of the texts lets through. */
+static bool passes(const struct top_order *order, const char *a, const char *b, const char *c)
+{
+    return !order->filter[0] || strcasestr(a, order->filter) || strcasestr(b, order->filter) ||
+           strcasestr(c, order->filter);
+}
+
+static void rows_sort(struct row *rows, size_t count, const struct top_order *order)
+{
+    qsort(rows, count, sizeof *rows, row_compare);
+    for (size_t i = 0; order->reverse && i < count / 2; i++) {
+        struct row row = rows[i];
+        rows[i] = rows[count - 1 - i];
+        rows[count - 1 - i] = row;
     }
 }
 
-static void workers_lines(const struct pen_worker_list *workers, struct top_frame *frame)
+/* ---- tables ---- */
+
+static double model_rate(const struct pen_model *m, const struct top_view *before, uint64_t us)
 {
-    add(frame, true, "%-24s %-10s %-9s %7s %6s %10s %7s %11s  %s", "WORKER", "BACKEND", "STATE", "RUNNING", "SLOTS",
-        "DONE", "FAILED", "MEMORY", "DEVICE");
-    for (size_t i = 0; i < workers->count; i++) {
-        const struct pen_worker *w = workers->workers[i];
-        char rss[AMOUNT_BYTES];
-        add(frame, false, "%-24.40s %-10.20s %-9.12s %7u %6u %10" PRIu64 " %7" PRIu64 " %11s  %.60s", w->name,
-            w->backend, w->state, w->jobs_running, w->slots, w->jobs_done, w->jobs_failed,
-            amount_bytes(w->rss_bytes, rss), w->device);
+    const struct pen_model *b = model_before(before, m);
+    return b ? per_second(m->jobs_done, b->jobs_done, us) : 0.0;
+}
+
+static void model_line(const struct pen_model *m, double rate, struct top_frame *frame)
+{
+    char name[64], backends[64];
+    snprintf(name, sizeof name, "%.40s:%" PRIu64, m->name, m->version);
+    backends_text(m, backends);
+    add(frame, false, "%-28s %8" PRIu64 " %8" PRIu64 " %10" PRIu64 " %10.1f %8" PRIu64 " %8" PRIu64 "  %s", name,
+        m->queued, m->running, m->jobs_done, rate, m->jobs_failed, m->cache_hits, backends);
+}
+
+static void models_lines(const struct top_view *view, const struct top_view *before, uint64_t us,
+                         const struct top_order *order, struct top_frame *frame)
+{
+    char backends[64];
+    size_t count = 0;
+    struct row *rows = calloc(view->models->count + 1, sizeof *rows);
+    add(frame, true, "%-28s %8s %8s %10s %10s %8s %8s  %s", "MODEL", "QUEUED", "RUNNING", "DONE", "DONE/S", "FAILED",
+        "CACHED", "BACKENDS");
+    for (size_t i = 0; rows && i < view->models->count; i++) {
+        const struct pen_model *m = view->models->models[i];
+        backends_text(m, backends);
+        if (!passes(order, m->name, backends, "")) {
+            continue;
+        }
+        const double values[TOP_SORTS] = {0, (double)(m->queued + m->running), model_rate(m, before, us),
+                                          (double)m->jobs_failed};
+        rows[count++] = (struct row){.what = m, .name = m->name, .value = values[order->by]};
     }
-    if (!workers->count) {
-        add(frame, false, "none");
+    rows_sort(rows, count, order);
+    for (size_t i = 0; i < count; i++) {
+        model_line(rows[i].what, model_rate(rows[i].what, before, us), frame);
+    }
+    free(rows);
+    if (!view->models->count) {
+        add(frame, false, "none: start a worker with penstock-worker --models DIR");
+    } else if (!count) {
+        add(frame, false, "none of %zu passes the filter", view->models->count);
+    }
+}
+
+static double worker_rate(const struct pen_worker *w, const struct top_view *before, uint64_t us)
+{
+    for (size_t i = 0; before && before->workers && i < before->workers->count; i++) {
+        const struct pen_worker *b = before->workers->workers[i];
+        if (strcmp(b->name, w->name) == 0) {
+            return per_second(w->jobs_done, b->jobs_done, us);
+        }
+    }
+    return 0.0;
+}
+
+static void worker_line(const struct pen_worker *w, double rate, struct top_frame *frame)
+{
+    char rss[AMOUNT_BYTES];
+    add(frame, false, "%-24.40s %-10.20s %-9.12s %7u %6u %10" PRIu64 " %8.1f %7" PRIu64 " %11s  %.60s", w->name,
+        w->backend, w->state, w->jobs_running, w->slots, w->jobs_done, rate, w->jobs_failed,
+        amount_bytes(w->rss_bytes, rss), w->device);
+}
+
+static void workers_lines(const struct top_view *view, const struct top_view *before, uint64_t us,
+                          const struct top_order *order, struct top_frame *frame)
+{
+    size_t count = 0;
+    struct row *rows = calloc(view->workers->count + 1, sizeof *rows);
+    add(frame, true, "%-24s %-10s %-9s %7s %6s %10s %8s %7s %11s  %s", "WORKER", "BACKEND", "STATE", "RUNNING", "SLOTS",
+        "DONE", "DONE/S", "FAILED", "MEMORY", "DEVICE");
+    for (size_t i = 0; rows && i < view->workers->count; i++) {
+        const struct pen_worker *w = view->workers->workers[i];
+        if (!passes(order, w->name, w->backend, w->host)) {
+            continue;
+        }
+        const double values[TOP_SORTS] = {0, w->jobs_running, worker_rate(w, before, us), (double)w->jobs_failed};
+        rows[count++] = (struct row){.what = w, .name = w->name, .value = values[order->by]};
+    }
+    rows_sort(rows, count, order);
+    for (size_t i = 0; i < count; i++) {
+        worker_line(rows[i].what, worker_rate(rows[i].what, before, us), frame);
+    }
+    free(rows);
+    if (!count) {
+        add(frame, false, view->workers->count ? "none passes the filter" : "none");
     }
 }
 
 void top_frame_make(const struct top_view *view, const struct top_view *before, const char *broker,
-                    struct top_frame *frame)
+                    const struct top_order *order, struct top_frame *frame)
 {
     const struct pen_stats *old = before ? before->stats : NULL;
     uint64_t us = old ? view->taken_us - before->taken_us : 0;
     frame->count = 0;
-    add(frame, true, "penstock top  %s", broker);
+    add(frame, true, "penstock top  %s  by %s%s%s%s", broker, top_sort_name(order->by),
+        order->reverse ? ", turned round" : "", order->filter[0] ? "  filter: " : "", order->filter);
     pool_lines(view->stats, old, us, frame);
     add(frame, false, "%s", "");
-    models_lines(view, before, us, frame);
+    models_lines(view, before, us, order, frame);
     add(frame, false, "%s", "");
-    workers_lines(view->workers, frame);
+    workers_lines(view, before, us, order, frame);
 }

@@ -57,6 +57,10 @@ Test(options, every_flag_reaches_its_field)
                                        "--digest=sha256",
                                        "--log-level=warn",
                                        "--log-format=json",
+                                       "--trace-sample=25",
+                                       "--trace-keep=26",
+                                       "--trace-slow=27ms",
+                                       "--trace-otlp=http://127.0.0.1:4318",
                                        "--ready-fd=7"};
     struct options o;
     struct pen_error error = {.status = PEN_OK};
@@ -93,6 +97,10 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.digest, DIGEST_SHA256);
     cr_expect_eq(o.log_level, LOG_WARN);
     cr_expect_str_eq(o.log_format, "json");
+    cr_expect_eq(o.trace_sample, 25);
+    cr_expect_eq(o.trace_keep, 26);
+    cr_expect_eq(o.trace_slow_us, 27000);
+    cr_expect_str_eq(o.trace_otlp, "http://127.0.0.1:4318");
     cr_expect_eq(o.ready_fd, 7);
     settings_free(store);
 }
@@ -120,6 +128,23 @@ Test(options, tenant_weights_have_a_form)
         cr_expect_eq(load(&o, &error, argv, 3), PEN_ERR_INVALID, "%s", bad[i]);
         cr_expect_not_null(strstr(error.text, "NAME=N"), "%s", error.text);
     }
+}
+
+Test(options, a_collector_is_an_address)
+{
+    struct options o;
+    struct pen_error error = {.status = PEN_OK};
+    static const char *const bad[] = {"https://c:4318",    "c:4318",     "http://c",       "http://:4318",
+                                      "http://c:4318 /v1", "http://c:0", "http://c:65536", "http://c:4318x",
+                                      "http://c:4318/a b"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *argv[] = {"x", "--trace-otlp", bad[i]};
+        cr_expect_eq(load(&o, &error, argv, 3), PEN_ERR_INVALID, "%s", bad[i]);
+        cr_expect_not_null(strstr(error.text, "http://HOST:PORT"));
+    }
+    const char *argv[] = {"x", "--trace-otlp", "http://[::1]:4318/v1/traces"};
+    cr_expect_eq(load(&o, &error, argv, 3), PEN_OK, "%s", error.text);
+    settings_free(store);
 }
 
 Test(options, liveness_must_exceed_the_heartbeat)

@@ -311,6 +311,52 @@ static void make_explained(void)
     end("control_reply_explain");
 }
 
+/* What a traced job, its result and a changed level of the log add. */
+static void make_traced(void)
+{
+    static Penstock__LayerTime layer = PENSTOCK__LAYER_TIME__INIT, *layers[] = {&layer};
+    layer.name = "conv1";
+    layer.op = "Conv";
+    layer.backend = "xnnpack";
+    layer.us = 412;
+    Penstock__JobMeta meta = small_job();
+    meta.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    meta.submit_unix_us = 1700000000123456;
+    meta.trace = 2;
+    begin("SUBMIT with a trace context that asks for the times of layers");
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    end("submit_traced");
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    result.worker_wait_us = 401;
+    result.gather_us = 402;
+    result.split_us = 403;
+    result.n_layers = 1;
+    result.layers = layers;
+    begin("RESULT with the worker's own times and a layer");
+    add_group(example(FRAME_RESULT), &result.base, NULL, 0);
+    end("result_traced");
+    Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
+    beat.cpu_us = 501;
+    beat.device_memory_bytes = 502;
+    beat.device_memory_used_bytes = 503;
+    beat.slots = 4;
+    beat.models_warm = 5;
+    begin("HEARTBEAT of a worker: processor, memory, warm models");
+    add_header(example(FRAME_HEARTBEAT), &beat.base);
+    end("heartbeat_vitals");
+    Penstock__Heartbeat level = PENSTOCK__HEARTBEAT__INIT;
+    level.log_level = "debug";
+    begin("HEARTBEAT of the broker that changes the level of the worker's log");
+    add_header(example(FRAME_HEARTBEAT), &level.base);
+    end("heartbeat_log_level");
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    reply.serial = 10;
+    reply.text = "{\"traces\":[]}";
+    begin("CONTROL_REPLY to the verb trace");
+    add_header(example(FRAME_CONTROL_REPLY), &reply.base);
+    end("control_reply_trace");
+}
+
 static void make_plain_types(void)
 {
     for (unsigned type = 1; type < FRAME_TYPE_COUNT; type++) {
@@ -483,6 +529,7 @@ int main(int argc, char **argv)
     make_dtypes();
     make_results();
     make_explained();
+    make_traced();
     make_envelope_faults();
     make_meta_too_large();
     make_newer_minor();

@@ -125,7 +125,9 @@ struct pen_parameter {
 enum pen_job_flag {
     PEN_JOB_NO_CACHE = 1, /**< neither read from nor stored in the result cache, nor joined with an equal job */
     PEN_JOB_BORROW = 2,   /**< inputs' data are borrowed, not copied, until `release` is called */
-    PEN_JOB_EXPLAIN = 4   /**< the result says why it ran where it did: pen_result_explanation() */
+    PEN_JOB_EXPLAIN = 4,  /**< the result says why it ran where it did: pen_result_explanation() */
+    PEN_JOB_TRACE = 8,    /**< the broker keeps the job's life for pen_client_trace() */
+    PEN_JOB_LAYERS = 16   /**< PEN_JOB_TRACE, and the worker measures its layers; implies PEN_JOB_NO_CACHE */
 };
 
 /** Called on the thread inside pen_client_dispatch() when a job has ended. `result` is given: free it with pen_result_free(). */
@@ -151,7 +153,8 @@ struct pen_job_options {
     const char *backend;          /**< NULL = any */
     unsigned flags;               /**< enum pen_job_flag */
     uint64_t sequence_id;         /**< stateful models; 0 = none */
-    const char *traceparent;      /**< W3C trace context; NULL = none */
+    const char *traceparent;      /**< W3C trace context, carried on to the worker; with the sampled flag the broker
+                                       keeps the job's life; NULL = none */
     void (*release)(void *arg);   /**< with PEN_JOB_BORROW: inputs are no longer used; called once, from any
                                         thread; it must not call into this library */
     void *release_arg;
@@ -488,6 +491,26 @@ PEN_API void pen_client_quarantine_free(struct pen_quarantine *quarantine);
  *  UNAVAILABLE: no answer in time. */
 PEN_API enum pen_status pen_client_kick(pen_client *client, const char *job_id, int64_t timeout_us,
                                         struct pen_error *reterr);
+
+/**
+ * Asks the broker for the lives of jobs it has kept.
+ * @param what a job's id, or "recent", "errors", "slow", "kept"; behind a blank the form: "json" (default), "chrome" (also Perfetto's),
+ *        "otlp" (OpenTelemetry).
+ * @param ret_text given: JSON text; free with pen_text_free(). @return PEN_OK; NOT_FOUND: not kept; INVALID; UNAVAILABLE.
+ */
+PEN_API enum pen_status pen_client_trace(pen_client *client, const char *what, int64_t timeout_us, char **ret_text,
+                                         struct pen_error *reterr);
+
+/**
+ * Changes how much the pool logs, at once and until the next change or restart.
+ * @param level "debug", "info", "warn", "error". @param whom "broker", "workers", a worker's name; NULL = all of them.
+ * @param ret_text given: JSON of what is in force; free with pen_text_free(); may be NULL. @return PEN_OK; INVALID; NOT_FOUND; UNAVAILABLE.
+ */
+PEN_API enum pen_status pen_client_log_level(pen_client *client, const char *level, const char *whom,
+                                             int64_t timeout_us, char **ret_text, struct pen_error *reterr);
+
+/** Frees a text that the library gave. NULL is fine. */
+PEN_API void pen_text_free(char *text);
 
 /** What this session has seen; for tests and monitoring. */
 struct pen_client_counters {

@@ -1,0 +1,17 @@
+/*
+ * control_watch.h - what `penstock trace` and `penstock log-level` ask of the broker.
+ * Threads: owner.
+ */
+#ifndef CONTROL_WATCH_H
+#define CONTROL_WATCH_H
+
+#include "broker.h"
+
+/* Fills *ret_text (malloc'ed: free(3) it) with JSON; the question is that of trace_answer (trace_write.h). */
+enum pen_status control_trace(struct broker *broker, const char *question, char **ret_text, struct pen_error *reterr);
+
+/* "LEVEL", "LEVEL broker", "LEVEL workers" or "LEVEL NAME": changes the levels, or with "" only tells the broker's. The text says what is in force. */
+enum pen_status control_log_level(struct broker *broker, const char *argument, char **ret_text,
+                                  struct pen_error *reterr);
+
+#endif

@@ -1,0 +1,60 @@
+#include "wire_reader.h"
+
+enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+static bool varint_get(struct wire_reader *r, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+        uint8_t byte = *r->at++;
+        value |= (uint64_t)(byte & 0x7F) << shift;
+        if (!(byte & 0x80)) {
+            *ret_value = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool skip(struct wire_reader *r, uint64_t bytes)
+{
+    if (bytes > (uint64_t)(r->end - r->at))
+        return false;
+    r->at += bytes;
+    return true;
+}
+
+bool wire_next(struct wire_reader *reader, struct wire_field *ret_field)
+{
+    uint64_t key, value;
+    struct wire_field field = {.data = NULL};
+    if (!varint_get(reader, &key) || key >> 3 == 0)
+        return false;
+    field.number = key >> 3;
+    switch (key & 7) {
+    case WIRE_VARINT:
+        if (!varint_get(reader, &field.value))
+            return false;
+        break;
+    case WIRE_BYTES:
+        if (!varint_get(reader, &value) || !skip(reader, value))
+            return false;
+        field.data = reader->at - value;
+        field.bytes = (size_t)value;
+        break;
+    case WIRE_FIXED64:
+        if (!skip(reader, 8))
+            return false;
+        field.number = 0;
+        break;
+    case WIRE_FIXED32:
+        if (!skip(reader, 4))
+            return false;
+        field.number = 0;
+        break;
+    default:
+        return false;
+    }
+    *ret_field = field;
+    return true;
+}

@@ -1,0 +1,22 @@
+/*
+ * http.h - the worker's own page for Prometheus and probes, when --metrics names an address: one thread, one request at a time.
+ *
+ * GET /metrics, /v2/health/live, /v2/health/ready. A request has 4 KiB and 2 seconds; whoever wants more is cut off.
+ * Threads: one-at-a-time; the page is made by a thread of its own.
+ */
+#ifndef WORKER_HTTP_H
+#define WORKER_HTTP_H
+
+#include "penstock/status.h"
+#include "vitals.h"
+
+struct worker_http;
+
+/* address: "127.0.0.1:9100", "[::1]:9100"; port 0 lets the system choose. INVALID: malformed; IO: taken or not ours. */
+enum pen_status worker_http_start(const char *address, struct vitals *vitals, struct worker_http **ret_http,
+                                  struct pen_error *reterr);
+/* Where it listens, "127.0.0.1:41235". */
+const char *worker_http_address(const struct worker_http *http);
+void worker_http_stop(struct worker_http *http); /* NULL is fine */
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * layers.h - the times of a run's layers, when a job asks for them (JobMeta.trace = 2).
+ *
+ * A layer is a step of the engine's plan: a node of the executor, or a partition that a backend runs as one.
+ * Threads: one-at-a-time (a slot's).
+ */
+#ifndef LAYERS_H
+#define LAYERS_H
+
+#include "job.pb-c.h"
+#include "penstock/engine.h"
+#include "tensor_codec.h"
+
+#define LAYERS_MAX 256u /* in one result */
+
+struct layers {
+    Penstock__LayerTime **rows; /* in the slot's arena */
+    size_t count;
+};
+
+/* Measuring costs two clock readings per step: on only for the run that is asked about. */
+void layers_begin(struct pen_session *session);
+/* Copies what was measured and ends measuring; empty without memory. */
+void layers_end(struct pen_session *session, struct meta_arena *arena, struct layers *ret_layers);
+
+#endif
