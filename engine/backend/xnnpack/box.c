@@ -46,6 +46,17 @@ static int32_t turned_dim(const struct box *b)
     return -1;
 }
 
+#define WOVEN_MAX 16 /* parts of a pixel that are woven together */
+
+/* The same for bytes: a few parts of a pixel, woven into each other (a shuffle of channels). */
+static int32_t woven_dim(const struct box *b)
+{
+    int32_t last = b->rank - 1, d = last - 1;
+    bool woven = b->size == 1 && last >= 1 && b->dim[last] <= WOVEN_MAX && b->y_step[last] == 1 &&
+                 b->x_step[last] > 0 && b->x_step[d] == 1 && b->y_step[d] == (ptrdiff_t)b->dim[last];
+    return woven ? d : -1;
+}
+
 struct job {
     const struct box *b;
     const uint8_t *x;
@@ -95,7 +106,9 @@ static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y)
     int32_t last = b->rank - 1;
     const uint8_t *from = j->x + x * (ptrdiff_t)b->size;
     uint8_t *to = j->y + y * (ptrdiff_t)b->size;
-    if (j->turned >= 0) {
+    if (j->turned >= 0 && b->size == 1) {
+        isa_int()->interleave(from, (size_t)b->x_step[last], b->dim[last], to, b->dim[j->turned]);
+    } else if (j->turned >= 0) {
         isa_own()->transpose((const uint32_t *)(const void *)from, (size_t)b->x_step[last], (uint32_t *)(void *)to,
                              (size_t)b->y_step[j->turned], b->dim[last], b->dim[j->turned]);
     } else {
@@ -143,7 +156,7 @@ static struct box row_cut(const struct box *b)
 void box_copy(const struct box *b, const void *x, void *y, struct run *r)
 {
     struct box c = row_cut(b);
-    struct job j = {.b = &c, .x = x, .y = y, .turned = turned_dim(&c), .outer = 1};
+    struct job j = {.b = &c, .x = x, .y = y, .turned = c.size == 1 ? woven_dim(&c) : turned_dim(&c), .outer = 1};
     size_t inner = c.dim[c.rank - 1] * c.size;
     for (int32_t d = 0; d < c.rank - 1; d++) {
         if (d == j.turned) {

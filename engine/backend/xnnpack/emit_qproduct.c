@@ -2,6 +2,7 @@
 
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/qdepthwise.h"
+#include "backend/xnnpack/qstream.h"
 #include "backend/xnnpack/window.h"
 
 /*
@@ -26,6 +27,7 @@ struct qproduct {
     struct filter f;
     struct window w;
     struct qdense dense;
+    struct qstream stream;
     struct qparams params;
     bool depthwise, repack;
     uint8_t *packed;
@@ -119,17 +121,26 @@ static bool is_depthwise(const struct filter *f)
     return f->groups > 1 && qdepthwise_fits(f);
 }
 
-static size_t packed_bytes(const struct filter *f)
+#define KIND_BYTES 64 /* before packed depthwise weights: which of the two forms they have */
+
+static size_t packed_bytes(const struct filter *f, const struct qparams *p)
 {
-    return is_depthwise(f) ? qdepthwise_packed_bytes(f) : qdense_packed_bytes(f);
+    if (!is_depthwise(f)) {
+        return qdense_packed_bytes(f);
+    }
+    size_t plain = qdepthwise_packed_bytes(f), stream = qstream_fits(f, p->y_dtype) ? qstream_packed_bytes(f) : 0;
+    return KIND_BYTES + (plain > stream ? plain : stream);
 }
 
 static void pack_into(const struct filter *f, const struct qparams *p, uint8_t *to)
 {
-    if (is_depthwise(f)) {
-        qdepthwise_pack(f, p, to);
-    } else {
+    if (!is_depthwise(f)) {
         qdense_pack(f, p, to);
+        return;
+    }
+    to[0] = qstream_fits(f, p->y_dtype) && qstream_pack(f, p, to + KIND_BYTES);
+    if (to[0] == 0) {
+        qdepthwise_pack(f, p, to + KIND_BYTES);
     }
 }
 
@@ -189,13 +200,13 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
     if (!product_filter(n, &node_in(g, n, slots_of(n->op)[SLOT_W])->shape, &f) || !params_constant(g, n, &p)) {
         return PEN_OK;
     }
-    uint8_t *packed = packed_alloc(packed_bytes(&f));
+    uint8_t *packed = packed_alloc(packed_bytes(&f, &p));
     if (packed == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
     }
     pack_into(&f, &p, packed);
     *ret_packed = packed;
-    *ret_bytes = packed_bytes(&f);
+    *ret_bytes = packed_bytes(&f, &p);
     return PEN_OK;
 }
 
@@ -213,7 +224,12 @@ static enum pen_status product_run(struct step *s, struct run *r)
         pack_into(&q->f, &q->params, q->packed);
     }
     if (q->depthwise) {
-        qdepthwise_run(&q->w, &q->params, q->packed, s->in[0], s->out[0], r);
+        const uint8_t *packed = q->packed + KIND_BYTES;
+        if (q->packed[0] != 0) {
+            qstream_run(&q->stream, &q->params, packed, s->in[0], s->out[0], s->scratch, r);
+        } else {
+            qdepthwise_run(&q->w, &q->params, packed, s->in[0], s->out[0], r);
+        }
         return PEN_OK;
     }
     qdense_zeros(&q->dense, &q->params);
@@ -296,14 +312,17 @@ static enum pen_status product_build(struct build *b)
     q->depthwise = is_depthwise(&q->f);
     q->packed = (uint8_t *)(uintptr_t)b->packed; /* read only unless repack */
     if (b->packed == NULL) {
-        uint8_t *memory = build_alloc(b, packed_bytes(&q->f) + 64);
+        uint8_t *memory = build_alloc(b, packed_bytes(&q->f, &q->params) + 64);
         if (memory == NULL) {
             return build_fail(b, PEN_ERR_NO_MEMORY, "no memory to pack weights");
         }
         q->repack = true;
         q->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
-    if (!q->depthwise) {
+    if (q->depthwise && qstream_fits(&q->f, q->params.y_dtype)) {
+        qstream_init(&q->stream, &q->w, build_threads(b));
+        b->step->scratch_bytes = qstream_scratch_bytes(&q->stream, build_threads(b));
+    } else if (!q->depthwise) {
         qdense_init(&q->dense, &image, &q->f, build_threads(b));
         b->step->scratch_bytes = qdense_scratch_bytes(&q->dense, build_threads(b));
     }

@@ -1,5 +1,6 @@
 #include "backend/xnnpack/isa.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,23 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
 }
 
-const struct own *isa_own(void)
+static const struct own *own_choose(void)
 {
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     return avx2 && has_avx512() ? &own_avx512 : avx2 ? &own_avx2 : &own_plain;
+}
+
+/* Asked for in inner loops: the processor is looked at once. */
+const struct own *isa_own(void)
+{
+    static _Atomic(const struct own *) chosen;
+    const struct own *own = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (own == NULL) {
+        own = own_choose();
+        atomic_store_explicit(&chosen, own, memory_order_relaxed);
+    }
+    return own;
 }
 
 const struct own_int *isa_int(void)
@@ -25,10 +38,15 @@ const struct own_int *isa_int(void)
     return own == &own_avx512 ? &own_int_avx512 : own == &own_avx2 ? &own_int_avx2 : &own_int_plain;
 }
 
+const struct own_dot *isa_dot(void)
+{
+    return isa_own() == &own_avx512 && __builtin_cpu_supports("avx512vnni") ? &own_dot_vnni : NULL;
+}
+
 const struct int_product *isa_product(void)
 {
     static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni};
-    return isa_own() == &own_avx512 && __builtin_cpu_supports("avx512vnni") ? &vnni : &isa_int()->product;
+    return isa_dot() != NULL ? &vnni : &isa_int()->product;
 }
 #else
 const struct own *isa_own(void)
@@ -39,6 +57,11 @@ const struct own *isa_own(void)
 const struct own_int *isa_int(void)
 {
     return &own_int_plain;
+}
+
+const struct own_dot *isa_dot(void)
+{
+    return NULL;
 }
 
 const struct int_product *isa_product(void)

@@ -85,20 +85,56 @@ static void depthwise(const uint8_t *const *taps, size_t count, const int16_t *w
     }
 }
 
+/* The largest byte of all taps, from channel j on while whole vectors fit; the last overlaps the one before. */
+#ifdef __x86_64__
+#define POOL_MAX(type, bytes, load, store, max, xor, all)                                                              \
+    for (; n >= (bytes) && j < n; j += (bytes)) {                                                                      \
+        j = j + (bytes) > n ? n - (bytes) : j;                                                                         \
+        type most = all(0);                                                                                            \
+        for (size_t t = 0; t < count; t++) {                                                                           \
+            most = max(most, xor(load((const void *)(taps[t] + j)), all((char)flip)));                                 \
+        }                                                                                                              \
+        store((void *)(y + j), xor(most, all((char)flip)));                                                            \
+    }
+#endif
+
 static void pool_max(const uint8_t *const *taps, size_t count, uint8_t flip, uint8_t *y, size_t n)
 {
-    for (size_t j = 0; j < n; j++) {
-        y[j] = 0;
-    }
-    for (size_t t = 0; t < count; t++) {
-        const uint8_t *x = taps[t];
-        for (size_t j = 0; j < n; j++) {
-            uint8_t v = x[j] ^ flip;
-            y[j] = v > y[j] ? v : y[j];
+    size_t j = 0;
+#if defined(__AVX512BW__) && OWN_LANES == 16
+    POOL_MAX(__m512i, 64, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_max_epu8, _mm512_xor_si512, _mm512_set1_epi8)
+#endif
+#if defined(__AVX2__) && OWN_LANES >= 8
+    POOL_MAX(__m256i, 32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_max_epu8, _mm256_xor_si256, _mm256_set1_epi8)
+#endif
+#ifdef __x86_64__
+    POOL_MAX(__m128i, 16, _mm_loadu_si128, _mm_storeu_si128, _mm_max_epu8, _mm_xor_si128, _mm_set1_epi8)
+#endif
+    for (; j < n; j++) {
+        uint8_t most = 0;
+        for (size_t t = 0; t < count; t++) {
+            uint8_t v = taps[t][j] ^ flip;
+            most = v > most ? v : most;
         }
+        y[j] = most ^ flip;
     }
-    for (size_t j = 0; j < n; j++) {
-        y[j] ^= flip;
+}
+
+/* y[i][p] = x[p][i]: the parts lie x_step apart. */
+static void interleave(const uint8_t *x, size_t x_step, size_t parts, uint8_t *y, size_t n)
+{
+    if (parts == 2) {
+        const uint8_t *x2 = x + x_step;
+        for (size_t i = 0; i < n; i++) {
+            y[2 * i] = x[i];
+            y[2 * i + 1] = x2[i];
+        }
+        return;
+    }
+    for (size_t p = 0; p < parts; p++) {
+        for (size_t i = 0; i < n; i++) {
+            y[i * parts + p] = x[p * x_step + i];
+        }
     }
 }
 
@@ -179,4 +215,5 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .quantise = quantise,
                                      .fixed_add = fixed_add,
                                      .bilinear = bilinear,
+                                     .interleave = interleave,
                                      .dequantise = dequantise};

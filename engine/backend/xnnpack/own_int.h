@@ -40,6 +40,52 @@ struct fixed_add {
     uint8_t flip;
 };
 
+/* One panel of a product of bytes, requantised on the way out. Sums with `add` stay within 32 bits. */
+struct int_tile {
+    const uint8_t *x; /* [m][x_stride], whole words of k */
+    const uint32_t *w;
+    const int32_t *add;
+    const float *scale;
+    const int32_t *w_zero;                  /* NULL = 0 */
+    const int32_t *row_sum;                 /* [m]; looked at with w_zero only */
+    uint8_t *y;                             /* [m][y_stride] */
+    size_t x_stride, y_stride, words, m, n; /* strides in bytes; n <= nr */
+    int32_t zero;
+    float low, high;
+};
+
+/*
+ * Depthwise: byte i of y is requantise(sum over taps of x[i + tap] * w[i mod period]), over a row of pixels whose taps all lie equally far. Taps come in groups
+ * of four; those that fill the last one have weight 0. Of each block of 64 bytes weights, add, scale and w_zero lie in the order in which four rows are woven
+ * together: int_depthwise_place.
+ */
+struct int_depthwise {
+    const uint32_t *taps; /* [groups * 4], offsets in bytes */
+    const uint32_t *ones; /* [groups]: four bytes, 1 for a tap that counts */
+    const uint8_t *w;     /* [blocks][groups][4][64] */
+    const int32_t *add;   /* [blocks][64] */
+    const float *scale;
+    const int32_t *w_zero; /* NULL = 0 */
+    size_t groups, blocks;
+    int32_t zero;
+    float low, high;
+};
+
+/* Place of byte `at` (0 to 63) of a block among its numbers of 32 bits. */
+static inline size_t int_depthwise_place(size_t at)
+{
+    return at % 16 / 4 * 16 + at / 16 * 4 + at % 4;
+}
+
+/* What processors with dot products of bytes add; nothing is read past the end, but for depthwise up to 63 bytes behind x + taps + n. */
+struct own_dot {
+    void (*tile)(const struct int_tile *t);
+    void (*depthwise)(const struct int_depthwise *d, const uint8_t *x, uint8_t *y, size_t n);
+    int32_t (*sum)(const uint8_t *x, size_t n);
+    /* Copies `runs` runs of n bytes, `step` apart, one behind the other, each byte ^ flip. */
+    void (*copy)(uint8_t *to, const uint8_t *x, size_t n, size_t runs, size_t step, uint8_t flip);
+};
+
 struct own_int {
     struct int_product product;
     void (*requantise)(const int32_t *sum, const struct requantise *q, uint8_t *y, size_t n);
@@ -57,6 +103,7 @@ struct own_int {
     /* From top left, top right, bottom left, bottom right; weights of the right and the bottom, of 2048; rounds half up. */
     void (*bilinear)(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y,
                      size_t n);
+    void (*interleave)(const uint8_t *x, size_t x_step, size_t parts, uint8_t *y, size_t n); /* y[n][parts] */
     void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
 };
 
@@ -65,6 +112,8 @@ extern const struct own_int own_int_plain;
 extern const struct own_int own_int_avx2;
 extern const struct own_int own_int_avx512;
 void own_int_product_vnni(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+void own_int_depthwise_vnni(const struct int_depthwise *d, const uint8_t *x, uint8_t *y, size_t n);
+extern const struct own_dot own_dot_vnni;
 #endif
 
 #endif

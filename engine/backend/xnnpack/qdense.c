@@ -1,6 +1,7 @@
 #include "backend/xnnpack/qdense.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
@@ -59,11 +60,11 @@ static size_t columns(const struct filter *f)
     return divide_up(f->out / f->groups, nr) * nr;
 }
 
-/* add [columns], panels, scale [columns], w_zero [columns], a flag */
+/* add [columns], panels, scale [columns], add32 [columns], w_zero [columns], two flags: a zero point that counts, a sum beyond 32 bits */
 static size_t group_bytes(const struct filter *f)
 {
     size_t n = columns(f);
-    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + sizeof(int32_t)) + 8 + 63) / 64 * 64;
+    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + 2 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
 }
 
 size_t qdense_packed_bytes(const struct filter *f)
@@ -78,8 +79,10 @@ struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size
     struct qweights w = {.words = words, .add = (const double *)(const void *)at};
     w.panels = (const uint32_t *)(const void *)(at + n * sizeof(double));
     w.scale = (const float *)(const void *)(w.panels + n * words);
-    w.w_zero = (const int32_t *)(const void *)(w.scale + n);
+    w.add32 = (const int32_t *)(const void *)(w.scale + n);
+    w.w_zero = w.add32 + n;
     w.w_zero_any = w.w_zero[n] != 0;
+    w.narrow = w.w_zero[n + 1] == 0;
     return w;
 }
 
@@ -129,7 +132,7 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     size_t k = group_k(f), n = columns(f), per = q->bytes == 4 ? 4 : 2;
     uint32_t *panel = (uint32_t *)(void *)(to + n * sizeof(double)) + j / q->nr * q->nr * g.words;
     float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * g.words);
-    int32_t *w_zero = (int32_t *)(void *)(scale + n);
+    int32_t *add32 = (int32_t *)(void *)(scale + n), *w_zero = add32 + n;
     int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
     int32_t x_zero = qdense_zero(p->x_zero, p->x_dtype) + (p->x_dtype == PEN_DTYPE_I8 ? 128 : 0);
     struct column c = {.to = (uint8_t *)(panel + j % q->nr),
@@ -137,6 +140,7 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
                        .bytes = per == 4,
                        .less = per == 4 ? shift : zero};
     int64_t sum = column_fill(f, p, o, &c);
+    int64_t most = 255 * (int64_t)k * (128 + abs(zero - shift)); /* of a sum and what zero points take from it */
     int64_t add = p->bias != NULL ? p->bias[o] : 0;
     w_zero[j] = per == 4 ? zero - shift : 0;
     if (per == 4) {
@@ -145,6 +149,9 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     w_zero[n] |= w_zero[j];
     scale[j] = qdense_scale(p, o);
     ((double *)(void *)to)[j] = (double)add;
+    bool narrow = most + llabs(add) <= INT32_MAX;
+    add32[j] = narrow ? (int32_t)add : 0;
+    w_zero[n + 1] |= narrow ? 0 : 1;
 }
 
 void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed)
@@ -167,6 +174,9 @@ void qdense_init(struct qdense *d, const struct dense_image *image, const struct
     d->words = words_of(d->k);
     d->rows_block = ROW_CACHE / (d->words * 4 + 4);
     d->rows_block = d->rows_block > ROWS_MAX ? ROWS_MAX : d->rows_block < 12 ? 12 : d->rows_block / 12 * 12;
+    d->plain = image->kernel_h * image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
+               image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
+               image->out_w == image->in_w;
     size_t blocks = divide_up(m, d->rows_block), panels = divide_up(d->n, isa_product()->nr);
     d->panels_block = panels;
     if (threads > 1 && blocks < 2 * threads) { /* not enough rows for everybody: cut the columns too */
@@ -181,6 +191,7 @@ void qdense_zeros(struct qdense *d, const struct qparams *p)
     d->flip = p->x_dtype == PEN_DTYPE_I8 ? 0x80 : 0;
     d->y_dtype = p->y_dtype;
     d->y_zero = p->y_dtype == PEN_DTYPE_I32 ? 0 : qdense_zero(p->y_zero, p->y_dtype);
+    d->direct = d->plain && d->flip == 0 && isa_dot() != NULL && d->k % 4 == 0;
 }
 
 static size_t thread_bytes(const struct qdense *d)
@@ -210,35 +221,42 @@ static void channels_copy(const struct qdense *d, const uint8_t *x, uint8_t *row
     }
 }
 
+/* False when a tap of the window lies outside of the image. */
+static bool inside(const struct dense_image *i, size_t y, size_t x)
+{
+    return y < i->in_h && x < i->in_w && y + (i->kernel_h - 1) * i->dilation_h < i->in_h &&
+           x + (i->kernel_w - 1) * i->dilation_w < i->in_w;
+}
+
 static void row_copy(const struct qdense *d, const uint8_t *x, size_t index, uint8_t *row)
 {
     const struct dense_image *i = &d->image;
-    size_t image = index / (i->out_h * i->out_w), oy = index / i->out_w % i->out_h, ox = index % i->out_w, at = 0;
+    const struct own_dot *dots = isa_dot();
     memset(row + (d->words - 1) * 4, 0, 4);
+    if (d->plain && dots != NULL) {
+        dots->copy(row, x + index * i->pixel_stride, d->k, 1, 0, d->flip);
+        return;
+    }
+    size_t image = index / (i->out_h * i->out_w), oy = index / i->out_w % i->out_h, ox = index % i->out_w, at = 0;
+    size_t top = oy * i->stride_h - i->pad_top,
+           left = ox * i->stride_w - i->pad_left; /* outside: wraps, is past the end */
+    const uint8_t *first = x + image * i->in_h * i->in_w * i->pixel_stride;
+    if (dots != NULL && i->dilation_w == 1 && i->pixel_stride == i->channels && inside(i, top, left)) {
+        dots->copy(row, first + (top * i->in_w + left) * i->pixel_stride, i->kernel_w * i->channels, i->kernel_h,
+                   i->dilation_h * i->in_w * i->pixel_stride, d->flip);
+        return;
+    }
     for (size_t kh = 0; kh < i->kernel_h; kh++) {
-        size_t y = oy * i->stride_h + kh * i->dilation_h - i->pad_top; /* above the image: wraps, and is past its end */
+        size_t y = top + kh * i->dilation_h;
         for (size_t kw = 0; kw < i->kernel_w; kw++, at += i->channels) {
-            size_t px = ox * i->stride_w + kw * i->dilation_w - i->pad_left;
-            bool inside = y < i->in_h && px < i->in_w;
-            channels_copy(d, inside ? x + ((image * i->in_h + y) * i->in_w + px) * i->pixel_stride : NULL, row, at);
+            size_t px = left + kw * i->dilation_w;
+            channels_copy(d, y < i->in_h && px < i->in_w ? first + (y * i->in_w + px) * i->pixel_stride : NULL, row,
+                          at);
         }
     }
-}
-
-/* Signed bytes become unsigned; the sum of the row for weights with a zero point. */
-static int32_t row_finish(const struct qdense *d, uint8_t *row, bool sums)
-{
-    int32_t sum = 0;
-    if (isa_product()->bytes != 4) {
-        return 0;
+    for (size_t k = 0; d->flip != 0 && dots != NULL && k < d->k; k++) {
+        row[k] ^= 0x80;
     }
-    for (size_t i = 0; d->flip != 0 && i < d->k; i++) {
-        row[i] ^= 0x80;
-    }
-    for (size_t i = 0; sums && i < d->k; i++) {
-        sum += row[i];
-    }
-    return sum;
 }
 
 struct job {
@@ -248,6 +266,7 @@ struct job {
     void *y;
     uint8_t *scratch;
     size_t row_blocks, col_blocks;
+    bool tiles; /* sums are requantised in registers */
     atomic_size_t next;
 };
 
@@ -271,23 +290,61 @@ static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col
     }
 }
 
+/* Sums that leave as bytes without being written down. */
+static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, size_t row0, size_t rows, size_t panel,
+                       const int32_t *row_sums)
+{
+    const struct qdense *d = j->d;
+    const struct qweights *w = j->w;
+    size_t nr = isa_product()->nr, col = panel * nr;
+    struct requantise q = qdense_limits(d->y_dtype, d->y_zero);
+    struct int_tile t = {.x = x,
+                         .w = w->panels + col * d->words,
+                         .add = w->add32 + col,
+                         .scale = w->scale + col,
+                         .w_zero = w->w_zero_any ? w->w_zero + col : NULL,
+                         .row_sum = row_sums,
+                         .y = (uint8_t *)j->y + row0 * d->y_stride + col,
+                         .x_stride = x_stride,
+                         .y_stride = d->y_stride,
+                         .words = d->words,
+                         .m = rows,
+                         .n = d->n - col < nr ? d->n - col : nr,
+                         .zero = d->y_zero,
+                         .low = q.low,
+                         .high = q.high};
+    isa_dot()->tile(&t);
+}
+
 static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct qdense *d = j->d;
     const struct int_product *q = isa_product();
+    const struct own_dot *dots = isa_dot();
     _Alignas(64) int32_t sums[ROWS_MAX * NR_MAX];
     size_t row0 = unit / j->col_blocks * d->rows_block, panel0 = unit % j->col_blocks * d->panels_block;
-    size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block;
+    size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block, x_stride = d->words * 4;
     uint32_t *words = (uint32_t *)(void *)scratch;
     int32_t *row_sums = (int32_t *)(void *)(words + d->rows_block * d->words);
+    const uint8_t *x = scratch;
+    bool direct = d->direct && j->tiles;
+    if (direct) {
+        x = j->x + row0 * d->image.pixel_stride;
+        x_stride = d->image.pixel_stride;
+    }
+    for (size_t r = 0; r < rows && !direct; r++) {
+        row_copy(d, j->x, row0 + r, scratch + r * x_stride);
+    }
     for (size_t r = 0; r < rows; r++) {
-        uint8_t *row = (uint8_t *)(words + r * d->words);
-        row_copy(d, j->x, row0 + r, row);
-        row_sums[r] = row_finish(d, row, j->w->w_zero_any);
+        row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->k) : 0;
     }
     for (size_t p = panel0; p < panel0 + d->panels_block && p * q->nr < d->n; p++) {
-        q->run(words, d->words, j->w->panels + p * q->nr * d->words, d->words, rows, sums);
-        panel_emit(j, row0, rows, p * q->nr, sums, row_sums);
+        if (j->tiles) {
+            panel_tile(j, x, x_stride, row0, rows, p, row_sums);
+        } else {
+            q->run(words, d->words, j->w->panels + p * q->nr * d->words, d->words, rows, sums);
+            panel_emit(j, row0, rows, p * q->nr, sums, row_sums);
+        }
     }
 }
 
@@ -308,6 +365,7 @@ void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t 
     struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch};
     j.row_blocks = divide_up(d->m, d->rows_block);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
+    j.tiles = isa_dot() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32;
     atomic_init(&j.next, 0);
     parallel(r, task, &j, team_threads(r->team));
 }

@@ -26,8 +26,10 @@ struct qparams {
 struct qweights {
     size_t words; /* of a row */
     bool w_zero_any;
+    bool narrow; /* sums with their addend surely fit 32 bits: add32 may be used */
     const uint32_t *panels;
     const double *add;
+    const int32_t *add32;
     const float *scale;
     const int32_t *w_zero;
 };
@@ -40,6 +42,8 @@ struct qdense {
     struct dense_image image; /* channels, pixel_stride: bytes */
     size_t m, k, n, words, y_stride;
     size_t rows_block, panels_block; /* of one unit of work */
+    bool plain;                      /* 1 x 1, nothing skipped or padded: a row is a pixel */
+    bool direct;                     /* rows are used where they lie */
     uint8_t flip;                    /* 0x80 for signed x */
     int32_t x_zero, y_zero;          /* x_zero as stored bytes have it, before flip */
     enum pen_dtype y_dtype;

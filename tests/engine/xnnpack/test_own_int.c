@@ -1,5 +1,6 @@
 /* Every table of integer kernels that this processor can run gives the numbers of a plain loop: the session's choice is only one of them. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 #ifdef __x86_64__
@@ -88,6 +89,118 @@ static void loops(const struct own_int *own)
     cr_assert_arr_eq(y, want, sizeof y);
 }
 
+#ifdef OWN_X86
+static uint8_t requantised(int64_t sum, float scale, const struct requantise *q)
+{
+    float f = (float)sum * scale;
+    f = f >= q->low ? f : q->low;
+    f = f > q->high ? q->high : f;
+    return (uint8_t)((int32_t)rintf(f) + q->zero);
+}
+
+/* Tiles of every height and width, rows that do not lie together. */
+static void tiles(const struct own_dot *own, size_t m, size_t n)
+{
+    enum { NR = 32, STRIDE = 4 * WORDS + 24 };
+    static uint8_t rows[ROWS * STRIDE], y[ROWS * 40];
+    int32_t add[NR], zeros[NR], row_sums[ROWS];
+    float scale[NR];
+    struct requantise q = {.zero = 5, .low = -5, .high = 250};
+    fill(rows, sizeof rows);
+    fill(w, sizeof w);
+    for (size_t c = 0; c < NR; c++) {
+        add[c] = (int32_t)cross_pick(-100000, 100000);
+        zeros[c] = (int32_t)cross_pick(-128, 127);
+        scale[c] = (float)cross_pick(1, 999) * 1e-6f;
+    }
+    for (size_t r = 0; r < m; r++) {
+        row_sums[r] = own->sum(rows + r * STRIDE, 4 * WORDS);
+        int32_t sum = 0;
+        for (size_t k = 0; k < (size_t)4 * WORDS; k++) {
+            sum += rows[r * STRIDE + k];
+        }
+        cr_assert_eq(row_sums[r], sum);
+    }
+    memset(y, 0xa5, sizeof y);
+    struct int_tile t = {.x = rows, .w = w, .add = add, .scale = scale, .w_zero = m % 2 ? zeros : NULL};
+    t.row_sum = row_sums, t.y = y, t.x_stride = STRIDE, t.y_stride = 40, t.words = WORDS, t.m = m, t.n = n;
+    t.zero = q.zero, t.low = q.low, t.high = q.high;
+    own->tile(&t);
+    for (size_t r = 0; r < m; r++) {
+        for (size_t c = 0; c < 40; c++) {
+            int64_t sum = c < n ? add[c] - (t.w_zero != NULL ? (int64_t)zeros[c] * row_sums[r] : 0) : 0;
+            for (size_t k = 0; c < n && k < (size_t)4 * WORDS; k++) {
+                sum += (int64_t)rows[r * STRIDE + k] * part(w[k / 4 * NR + c], 4, k % 4, true);
+            }
+            uint8_t want = c < n ? requantised(sum, scale[c], &q) : 0xa5;
+            cr_assert_eq(y[r * 40 + c], want, "row %zu of %zu, column %zu of %zu", r, m, c, n);
+        }
+    }
+}
+
+/* A stream of n bytes with 9 or 5 taps over blocks that repeat. */
+static void stream(const struct own_dot *own, size_t n, size_t count, size_t blocks, bool zeros)
+{
+    enum { MOST = 3 * 64 };
+    static uint8_t bytes[2000], weights[3 * 3 * 256], y[700];
+    static int32_t add[MOST], w_zero[MOST];
+    static float scale[MOST];
+    uint32_t taps[12] = {0}, ones[3] = {0};
+    size_t groups = (count + 3) / 4;
+    struct requantise q = {.zero = 100, .low = -100, .high = 155};
+    fill(bytes, sizeof bytes);
+    fill(weights, sizeof weights);
+    for (size_t i = 0; i < MOST; i++) {
+        add[i] = (int32_t)cross_pick(-1000, 1000);
+        w_zero[i] = (int32_t)cross_pick(-128, 127);
+        scale[i] = (float)cross_pick(1, 999) * 1e-5f;
+    }
+    for (size_t t = 0; t < groups * 4; t++) {
+        taps[t] = (uint32_t)(t < count ? cross_pick(0, 1000) : 0);
+        ones[t / 4] |= t < count ? 1u << (t % 4 * 8) : 0;
+        for (size_t i = 0; t >= count && i < blocks * 64; i++) { /* taps that fill a group */
+            weights[((i / 64 * groups + t / 4) * 64 + i % 64) * 4 + t % 4] = 0;
+        }
+    }
+    struct int_depthwise d = {.taps = taps, .ones = ones, .w = weights, .add = add, .scale = scale};
+    d.w_zero = zeros ? w_zero : NULL, d.groups = groups, d.blocks = blocks;
+    d.zero = q.zero, d.low = q.low, d.high = q.high;
+    memset(y, 0xa5, sizeof y);
+    own->depthwise(&d, bytes, y, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t block = i / 64 % blocks, place = int_depthwise_place(i % 64);
+        int64_t sum = add[block * 64 + place];
+        for (size_t t = 0; t < count; t++) {
+            uint8_t v = bytes[i + taps[t]];
+            sum += (int64_t)v * (int8_t)weights[((block * groups + t / 4) * 64 + place) * 4 + t % 4];
+            sum -= zeros ? (int64_t)v * w_zero[block * 64 + place] : 0;
+        }
+        cr_assert_eq(y[i], requantised(sum, scale[block * 64 + place], &q), "byte %zu of %zu", i, n);
+    }
+    cr_assert_eq(y[n], 0xa5, "nothing is written behind the end");
+}
+
+static void dots(const struct own_dot *own)
+{
+    uint8_t from[300], to[310];
+    for (size_t m = 1; m <= ROWS; m++) {
+        tiles(own, m, 1 + (m * 7) % 32);
+    }
+    for (size_t i = 0; i < 24; i++) {
+        stream(own, 1 + i * 27, i % 2 ? 9 : 5 + i % 3, 1 + i % 3, i % 4 < 2);
+    }
+    fill(from, sizeof from);
+    for (size_t n = 1; n <= 100; n += 9) {
+        memset(to, 0, sizeof to);
+        own->copy(to, from, n, 3, 98, 0x80);
+        for (size_t i = 0; i < 3 * n; i++) {
+            cr_assert_eq(to[i], from[i / n * 98 + i % n] ^ 0x80);
+        }
+        cr_assert_eq(to[3 * n], 0);
+    }
+}
+#endif
+
 Test(own_int, every_instruction_set)
 {
     product(&own_int_plain.product);
@@ -103,6 +216,7 @@ Test(own_int, every_instruction_set)
         loops(&own_int_avx512);
         if (__builtin_cpu_supports("avx512vnni")) {
             product(&(struct int_product){.bytes = 4, .nr = 32, .run = own_int_product_vnni});
+            dots(&own_dot_vnni);
         }
     }
 #endif

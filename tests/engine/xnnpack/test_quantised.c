@@ -67,6 +67,11 @@ Test(xnnpack_quantised, convolutions)
         {12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, true},
         {8, 16, 1, 3, 1, 1, I8, I8, U8, true, true, false, true},
         {8, 8, 8, 3, 1, 1, U8, U8, U8, false, true, false, false},
+        {133, 133, 133, 3, 1, 1, I8, I8, I8, true, false, true, true}, /* its period has no end in reach */
+        {144, 144, 144, 5, 2, 1, U8, U8, U8, false, true, true, true},
+        {24, 24, 24, 3, 2, 2, I8, I8, I8, true, false, true, false},
+        {3, 3, 3, 7, 1, 1, I8, U8, U8, true, true, true, true},
+        {40, 40, 40, 4, 3, 1, U8, I8, I8, true, false, true, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         conv(&rows[i]);
