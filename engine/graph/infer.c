@@ -13,7 +13,8 @@ struct walk {
     struct shape_env *env;
     const struct graph *g;
     bool fold_all;
-    struct fact *in, *out; /* of the node at hand */
+    const bool *small_only; /* NULL, or nodes whose results are folded only when small */
+    struct fact *in, *out;  /* of the node at hand */
     uint32_t in_room, out_room;
     struct pen_error *reterr;
 };
@@ -132,7 +133,7 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
         status = check_output(w, &c, k);
     if (status != PEN_OK)
         return status;
-    fold_node(w->env, &c, w->fold_all);
+    fold_node(w->env, &c, w->fold_all || (w->small_only && !w->small_only[n - w->g->nodes]));
     for (uint32_t k = 0; k < n->out_count; k++) {
         if (n->out[k] != VALUE_NONE)
             w->env->facts[n->out[k]] = w->out[k];
@@ -156,9 +157,10 @@ static enum pen_status walk_nodes(struct walk *w)
 
 /* ---- environments --------------------------------------------------------------------------------------------------------- */
 
-enum pen_status shape_env_new(const struct graph *g, const struct shape *input_shapes, const void *const *input_data,
-                              bool fold_all, struct shape_env **ret_env, struct pen_error *reterr)
+static enum pen_status env_new(struct walk *w, const struct shape *input_shapes, const void *const *input_data,
+                               struct shape_env **ret_env, struct pen_error *reterr)
 {
+    const struct graph *g = w->g;
     struct shape_env *env = calloc(1, sizeof *env);
     if (env) {
         env->g = g;
@@ -170,10 +172,11 @@ enum pen_status shape_env_new(const struct graph *g, const struct shape *input_s
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to infer shapes");
     }
     facts_start(env, g);
-    struct walk w = {.env = env, .g = g, .fold_all = fold_all, .reterr = reterr};
+    w->env = env;
+    w->reterr = reterr;
     enum pen_status status = inputs_start(env, g, input_shapes, input_data, reterr);
     if (status == PEN_OK)
-        status = walk_nodes(&w);
+        status = walk_nodes(w);
     if (status != PEN_OK) {
         shape_env_free(env);
         return status;
@@ -199,6 +202,20 @@ enum pen_status shape_env_extend(struct shape_env *env, struct pen_error *reterr
     }
     struct walk w = {.env = env, .g = g, .reterr = reterr};
     return walk_nodes(&w);
+}
+
+enum pen_status shape_env_new(const struct graph *g, const struct shape *input_shapes, const void *const *input_data,
+                              bool fold_all, struct shape_env **ret_env, struct pen_error *reterr)
+{
+    struct walk w = {.g = g, .fold_all = fold_all};
+    return env_new(&w, input_shapes, input_data, ret_env, reterr);
+}
+
+enum pen_status shape_env_new_bucket(const struct graph *g, const struct shape *input_shapes, const bool *small_only,
+                                     struct shape_env **ret_env, struct pen_error *reterr)
+{
+    struct walk w = {.g = g, .small_only = small_only};
+    return env_new(&w, input_shapes, NULL, ret_env, reterr);
 }
 
 void shape_env_free(struct shape_env *env)

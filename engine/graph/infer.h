@@ -55,6 +55,12 @@ struct shape_env {
  */
 enum pen_status shape_env_new(const struct graph *g, const struct shape *input_shapes, const void *const *input_data,
                               bool fold_all, struct shape_env **ret_env, struct pen_error *reterr);
+/*
+ * For one bucket: nodes with small_only[node] are evaluated when their results are small, all others whatever their size (within limits.folded_bytes): a plan
+ * was made on the understanding that they need not run. A table of positions is small for the few positions that a plan is tried with, not for many.
+ */
+enum pen_status shape_env_new_bucket(const struct graph *g, const struct shape *input_shapes, const bool *small_only,
+                                     struct shape_env **ret_env, struct pen_error *reterr);
 void shape_env_free(struct shape_env *env); /* NULL is fine */
 /*
  * Catches up with a graph that is still being written: nodes appended since, each after what it reads. Facts stay those of the shapes in the graph. After a

@@ -251,7 +251,7 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
         goto fail;
     }
     memcpy(b->in_shapes, in_shapes, g->input_count * sizeof *in_shapes);
-    status = shape_env_new(g, in_shapes, NULL, false, &b->env, reterr);
+    status = shape_env_new_bucket(g, in_shapes, program->in_step, &b->env, reterr);
     if (status != PEN_OK) {
         goto fail;
     }
