@@ -28,6 +28,7 @@ int command_top(int argc, char **argv);
 int command_load(int argc, char **argv);
 int command_drain(int argc, char **argv);
 int command_explain(int argc, char **argv);
+int command_torture(int argc, char **argv);
 int command_quarantine(int argc, char **argv);
 int command_cancel(int argc, char **argv);
 int command_trace(int argc, char **argv);

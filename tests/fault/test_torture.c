@@ -1,0 +1,125 @@
+/* `penstock torture`: a good pool passes, its report has what it promises, and a broker that forgets jobs is caught. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "folder.h"
+#include "pool.h"
+#include "process.h"
+
+static cJSON *torture(const char *const more[], int *ret_code)
+{
+    const char *argv[24] = {"penstock", "torture", "--json", "--interval", "400ms"};
+    char *out = NULL, *err = NULL;
+    size_t count = 5;
+    for (size_t i = 0; more[i]; i++)
+        argv[count++] = more[i];
+    *ret_code = process_run(argv, support_slow(150000), &out, &err);
+    cJSON *json = cJSON_Parse(out);
+    cr_assert_not_null(json, "%s%s", out, err);
+    free(out);
+    free(err);
+    return json;
+}
+
+static double number(const cJSON *json, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    cr_assert(cJSON_IsNumber(item), "%s is missing", key);
+    return item->valuedouble;
+}
+
+Test(torture, good_pool_loses_nothing_and_the_report_says_what_befell_it, .timeout = 240)
+{
+    int code;
+    cJSON *json = torture((const char *const[]){"--duration", "12s", "--seed", "7", "--redis", NULL}, &code);
+    char *text = cJSON_Print(json);
+    cr_assert_eq(code, 0, "%s", text);
+    cr_assert_gt(number(json, "accepted"), 1000);
+    cr_assert_eq(number(json, "accepted"), number(json, "answered"));
+    cr_assert_eq(number(json, "lost") + number(json, "answered_twice") + number(json, "wrong"), 0);
+    cr_assert_geq(number(json, "duplicates_executed"), 1);
+    cr_assert_not_null(cJSON_GetObjectItem(json, "errors_by_type"));
+    cr_assert_not_null(cJSON_GetObjectItem(json, "recovery_ms"));
+    const cJSON *faults = cJSON_GetObjectItem(json, "faults_by_kind");
+    double all = 0;
+    for (const cJSON *one = faults->child; one; one = one->next)
+        all += one->valuedouble;
+    cr_assert_geq(all, 10, "%s", text);
+    cr_assert_geq(number(faults, "worker_kill"), 3, "%s", text);
+    free(text);
+    cJSON_Delete(json);
+}
+
+Test(torture, same_seed_draws_the_same_faults, .timeout = 240)
+{
+    char *faults[3];
+    const char *const seeds[] = {"3", "3", "4"};
+    for (int i = 0; i < 3; i++) {
+        int code;
+        cJSON *json = torture(
+            (const char *const[]){"--duration", "6s", "--interval", "1s", "--window", "8", "--seed", seeds[i], NULL},
+            &code);
+        cr_assert_eq(code, 0);
+        faults[i] = cJSON_PrintUnformatted(cJSON_GetObjectItem(json, "faults_by_kind"));
+        cJSON_Delete(json);
+    }
+    cr_assert_str_eq(faults[0], faults[1]);
+    cr_assert_str_neq(faults[0], faults[2]);
+    for (int i = 0; i < 3; i++)
+        free(faults[i]);
+}
+
+Test(torture, broker_that_forgets_jobs_is_caught, .timeout = 240)
+{
+    char bin[FOLDER_PATH_BYTES], from[1024], to[FOLDER_PATH_BYTES + 64];
+    int code;
+    folder_new(bin);
+    snprintf(to, sizeof to, "%s/penstock-broker", bin);
+    cr_assert_eq(symlink(PENSTOCK_PLANTED, to), 0);
+    snprintf(from, sizeof from, "%s/penstock-worker", PENSTOCK_BIN);
+    snprintf(to, sizeof to, "%s/penstock-worker", bin);
+    cr_assert_eq(symlink(from, to), 0);
+    cJSON *json = torture((const char *const[]){"--duration", "8s", "--settle", "4s", "--bin", bin, NULL}, &code);
+    cr_assert_eq(code, 1);
+    cr_assert_gt(number(json, "lost"), 0);
+    cr_assert_str_eq(cJSON_GetObjectItem(json, "verdict")->valuestring, "bad");
+    cJSON_Delete(json);
+    folder_free(bin);
+}
+
+Test(torture, given_pool_has_its_clients_cut_off_and_nothing_else, .timeout = 120)
+{
+    struct pool pool;
+    char folder[FOLDER_PATH_BYTES], models[FOLDER_PATH_BYTES + 16];
+    int code;
+    folder_new(folder);
+    snprintf(models, sizeof models, "%s/models", folder);
+    cr_assert_eq(
+        process_run((const char *const[]){"penstock", "torture", "--write-model", folder, NULL}, 30000, NULL, NULL), 0);
+    pool_start(&pool, NULL);
+    pool_add_worker(&pool, "xnnpack", models, NULL);
+    cJSON *json = torture((const char *const[]){"--broker", pool.clients, "--duration", "5s", NULL}, &code);
+    cr_assert_eq(code, 0);
+    const cJSON *faults = cJSON_GetObjectItem(json, "faults_by_kind");
+    cr_assert_geq(number(faults, "client_cut"), 5);
+    cr_assert_eq(number(faults, "worker_kill") + number(faults, "broker_kill"), 0);
+    cr_assert(process_alive(pool.workers[0]));
+    cJSON_Delete(json);
+    pool_stop(&pool);
+    folder_free(folder);
+}
+
+Test(torture, broker_address_that_no_relay_can_stand_before_is_refused, .timeout = 60)
+{
+    char *out = NULL, *err = NULL;
+    int code =
+        process_run((const char *const[]){"penstock", "torture", "--broker", "ipc:///tmp/x", "--duration", "1s", NULL},
+                    30000, &out, &err);
+    cr_assert_eq(code, 3, "%s", err);
+    free(out);
+    free(err);
+}
