@@ -38,10 +38,45 @@ static void check_follower(struct sim *sim, const struct job *job)
         BAD("a flight's leader is %s", job_state_name((enum job_state)flight->leader->state));
 }
 
+static bool lane_holds(const struct lane *lane, const struct job *job)
+{
+    if (heap_holds(&lane->front, job))
+        return true;
+    for (size_t i = 0; i < lane->turns.count; i++) {
+        if (heap_holds(&((const struct turn *)lane->turns.items[i])->jobs, job))
+            return true;
+    }
+    return false;
+}
+
+static uint64_t rows_of(const struct heap *jobs)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < jobs->count; i++)
+        rows += ((const struct job *)jobs->items[i])->rows;
+    return rows;
+}
+
+static void check_lane(struct sim *sim, const struct lane *lane)
+{
+    uint64_t rows = rows_of(&lane->front);
+    size_t count = lane->front.count;
+    for (size_t i = 0; i < lane->turns.count; i++) {
+        const struct turn *turn = lane->turns.items[i];
+        if (turn->lane != lane || turn->jobs.count == 0)
+            BAD("a lane has an empty turn, or one of another lane");
+        rows += rows_of(&turn->jobs);
+        count += turn->jobs.count;
+    }
+    if (rows != lane->rows || count != lane->count || count == 0 || lane->users < count)
+        BAD("a lane of %zu jobs, %lu rows counts %zu, %lu and %u users", count, (unsigned long)rows, lane->count,
+            (unsigned long)lane->rows, lane->users);
+}
+
 static void check_live(struct sim *sim, const struct job *job)
 {
     const struct broker *broker = &sim->broker;
-    bool in_lane = heap_holds(&job->lane->heap, job), asked = count_in(&broker->lookups, job) == 1;
+    bool in_lane = lane_holds(job->lane, job), asked = count_in(&broker->lookups, job) == 1;
     if (jobs_find(&broker->jobs, job->id) != job)
         BAD("a live job is not found by its id");
     if (in_lane != (job->state == JOB_QUEUED) || asked != (job->state == JOB_LOOKUP))
@@ -64,8 +99,8 @@ static void check_live(struct sim *sim, const struct job *job)
         BAD("a job that follows nobody is in a flight that it does not lead");
     if ((job->deadline_us != DEADLINE_NONE) != heap_holds(&broker->deadlines, job))
         BAD("a job's deadline and the heap of deadlines disagree");
-    if (!job->request || job->reply)
-        BAD("a live job without a request or with a reply");
+    if (!job->request)
+        BAD("a live job without a request");
 }
 
 static void check_sessions(struct sim *sim)
@@ -87,7 +122,7 @@ static void check_sessions(struct sim *sim)
         }
         TAILQ_FOREACH(job, &session->kept, in_session)
         {
-            if (job->state != JOB_DONE || !job->reply || job->request || job->lane || job->id.sequence <= sequence)
+            if (job->state != JOB_DONE || !job->reply || job->lane || job->id.sequence <= sequence)
                 BAD("a kept reply is not done, is empty, or is out of order");
             sequence = job->id.sequence;
             kept++;
@@ -188,14 +223,7 @@ static void check_models(struct sim *sim)
     if (bytes != broker->queued_bytes)
         BAD("%lu bytes wait, %lu counted", (unsigned long)bytes, (unsigned long)broker->queued_bytes);
     TAILQ_FOREACH(lane, &broker->models.active, in_active)
-    {
-        uint64_t rows = 0;
-        for (size_t i = 0; i < lane->heap.count; i++)
-            rows += ((const struct job *)lane->heap.items[i])->rows;
-        if (rows != lane->rows || lane->heap.count == 0 || lane->users < lane->heap.count)
-            BAD("a lane of %zu jobs counts %lu rows, %u users", lane->heap.count, (unsigned long)lane->rows,
-                lane->users);
-    }
+    check_lane(sim, lane);
 }
 
 /* Work is not left lying: when nothing can change any more by itself, no job waits while all who could run it are idle. */
