@@ -55,7 +55,7 @@ static const struct op_row *find_in(const struct op_row *rows, const struct call
 
 static const struct op_row *find_row(const struct call *c, const char *domain)
 {
-    static const struct op_row *const tables[] = {rows_onnx, rows_shape, rows_microsoft, rows_fused};
+    static const struct op_row *const tables[] = {rows_onnx, rows_shape, rows_microsoft, rows_fused, rows_contrib};
     const struct op_row *row = NULL;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !row; i++)
         row = find_in(tables[i], c, domain);

@@ -151,5 +151,6 @@ extern const struct op_row rows_onnx[]; /* upgrade_*.c; each ends with a row wit
 extern const struct op_row rows_shape[];
 extern const struct op_row rows_microsoft[];
 extern const struct op_row rows_fused[];
+extern const struct op_row rows_contrib[];
 
 #endif

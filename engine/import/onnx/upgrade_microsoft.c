@@ -19,8 +19,6 @@ const struct op_row rows_microsoft[] = {
     {MS, "QLinearSoftmax", 1, EVER, OP_QLinearSoftmax, NULL},
     {MS, "QGemm", 1, EVER, OP_QGemm, NULL},
     {MS, "MatMulNBits", 1, EVER, OP_MatMulNBits, NULL},
-    {MS, "Attention", 1, EVER, OP_MsAttention, NULL},
-    {MS, "MultiHeadAttention", 1, EVER, OP_MultiHeadAttention, NULL},
     {ML, "ArrayFeatureExtractor", 1, EVER, OP_ArrayFeatureExtractor, NULL},
     {ML, "Binarizer", 1, EVER, OP_Binarizer, NULL},
     {ML, "FeatureVectorizer", 1, EVER, OP_FeatureVectorizer, NULL},
