@@ -265,6 +265,7 @@ static void on_heartbeat(struct broker *broker, struct worker *worker, struct me
     }
     record_heartbeat(broker, worker, beat);
     note_slow(broker, worker);
+    broker->schedule |= worker_shared(worker, beat->credit, beat->elsewhere_us);
 }
 
 static void on_ping(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,

@@ -447,6 +447,13 @@ uint64_t broker_next_us(const struct broker *broker)
 
 /* ---- drain ---- */
 
+void broker_tell_drain(struct broker *broker, struct session *session)
+{
+    struct envelope env = envelope_make(FRAME_DRAIN);
+    if (broker->draining && session->connected)
+        broker_send_client(broker, session, &env, NULL, 0);
+}
+
 void broker_drain(struct broker *broker)
 {
     if (broker->draining)
@@ -456,6 +463,9 @@ void broker_drain(struct broker *broker)
     broker->drain_end_us = broker->drain_refuse_us + (uint64_t)broker->options->drain_timeout_us;
     log_event(LOG_INFO, "drain", "jobs=%" PRIu64 " delay_us=%" PRId64 " timeout_us=%" PRId64, broker->live,
               broker->options->drain_delay_us, broker->options->drain_timeout_us);
+    struct session *session;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    broker_tell_drain(broker, session);
     submit_waiting(broker); /* told that no worker came */
 }
 

@@ -93,6 +93,8 @@ uint64_t broker_next_us(const struct broker *broker);
 void broker_hint_workers(struct broker *broker, int fd);
 void broker_hint_clients(struct broker *broker, int fd);
 
+/* While draining: the client is told, so that one with several brokers goes to another. */
+void broker_tell_drain(struct broker *broker, struct session *session);
 /* SIGTERM or `penstock drain`. */
 void broker_drain(struct broker *broker);
 bool broker_drained(const struct broker *broker);

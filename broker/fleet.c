@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS_MAX  1024u
-#define OFFERS_MAX 1024u
+#define SLOTS_MAX        1024u
+#define OFFERS_MAX       1024u
+#define ELSEWHERE_US_MAX UINT64_C(3600000000)
 
 enum pen_status fleet_init(struct fleet *fleet, struct models *models)
 {
@@ -253,6 +254,14 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
     worker_free(worker);
 }
 
+bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us)
+{
+    bool more = worker->credit != 0 && (credit == 0 || credit > worker->credit);
+    worker->credit = credit < CREDIT_MESSAGES ? credit : 0;
+    worker->elsewhere_us = elsewhere_us < ELSEWHERE_US_MAX ? elsewhere_us : ELSEWHERE_US_MAX;
+    return more;
+}
+
 /* When the first of its slots should be free. */
 static uint64_t first_end_us(const struct worker *worker)
 {
@@ -270,16 +279,17 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
                    uint64_t *ret_when_us)
 {
     *ret_when_us = UINT64_MAX;
+    uint32_t messages = (worker->credit ? worker->credit : CREDIT_MESSAGES) * worker->slots;
     if (worker->state != WORKER_READY || worker->isolated)
         return false;
     if (worker->messages > 0 && worker->bytes + bytes > CREDIT_BYTES)
         return false;
     if (worker->messages < worker->slots)
         return true;
-    uint64_t per_slot_us = (uint64_t)CREDIT_US * worker->slots;
+    uint64_t per_slot_us = (uint64_t)CREDIT_US / CREDIT_MESSAGES * messages;
     if (worker->jobs < CREDIT_JOBS * worker->slots && worker->expect_us + expect_us <= per_slot_us)
         return true;
-    if (worker->messages >= CREDIT_MESSAGES * worker->slots)
+    if (worker->messages >= messages)
         return false;
     uint64_t end_us = first_end_us(worker);
     if (end_us <= now_us + PREFETCH_US)
@@ -293,7 +303,7 @@ uint64_t worker_backlog_us(const struct worker *worker, uint64_t now_us)
     const struct dispatch *oldest = TAILQ_FIRST(&worker->dispatches);
     uint64_t expected = worker->expect_us / worker->slots;
     uint64_t age = oldest && now_us > oldest->sent_us ? now_us - oldest->sent_us : 0;
-    return age > 4 * expected ? age : expected; /* a stuck worker looks ever worse */
+    return (age > 4 * expected ? age : expected) + worker->elsewhere_us; /* a stuck worker looks ever worse */
 }
 
 struct dispatch *dispatch_new(size_t count)

@@ -3,6 +3,7 @@
  *
  * Credit: a worker holds up to two messages per slot (one runs, one is prefetched, when the running one has at most PREFETCH_US to go: until then
  * somebody more urgent may come); of short work up to 64 jobs or 2 ms of expected time per slot.
+ * A worker that other brokers use, too, may grant less (worker_shared).
  * Threads: owner. Pure: times are parameters.
  */
 #ifndef FLEET_H
@@ -79,6 +80,8 @@ struct worker {
         uint64_t rss_bytes, oldest_running_us, cpu_us, compute_us, memory_bytes, memory_used_bytes;
         uint32_t slots_busy, queued, models_warm;
     } beat;                            /* of the last heartbeat */
+    uint32_t credit;                   /* messages per slot that it takes from us; 0 = CREDIT_MESSAGES */
+    uint64_t elsewhere_us;             /* expected work that it holds for other brokers, per slot */
     uint64_t busy_seen_us, busy_at_us; /* compute_us at the last look */
     double busy_share;                 /* of its slots, a mean over METRICS_RATE_S seconds */
 };
@@ -111,6 +114,8 @@ void fleet_inherit(struct worker *worker, const struct worker *old);
 /* Withdraws its offers and frees it; its dispatches must have been taken back. */
 void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
 
+/* What a worker of several brokers says of its other work: `credit` beyond CREDIT_MESSAGES counts as that, hours of work as one. True: it takes more now. */
+bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us);
 /* ret_when_us: where it has none now, when it is expected to have some by the time alone; UINT64_MAX = when it has answered something. */
 bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
                    uint64_t *ret_when_us);

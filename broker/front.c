@@ -79,6 +79,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     log_event(LOG_INFO, known ? "client_back" : "client_hello", "client=%016" PRIx64 " name=%s tenant=%s software=%s",
               session->uuid, session->name, tenant->name, said->software);
     broker_welcome(broker, broker->clients, message->peer, PEN_OK, "");
+    broker_tell_drain(broker, session);
 }
 
 /* ---- what a known client says ---- */

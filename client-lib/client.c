@@ -68,6 +68,7 @@ void client_release(struct pen_client *c)
         close(c->finished_fd);
     }
     pthread_mutex_destroy(&c->lock);
+    endpoints_fini(&c->brokers);
     free(c->endpoint);
     free(c->name);
     free(c->tenant);
@@ -99,7 +100,7 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     c->finished_fd = -1;
     c->finished_tail = &c->finished;
     bool has_tenant = o->tenant && *o->tenant && strcmp(o->tenant, "default") != 0;
-    c->endpoint = text_copy(o->endpoint);
+    c->endpoint = o->endpoint ? strndup(o->endpoint, ENDPOINTS_BYTES_MAX + 1) : NULL;
     c->name = text_copy(o->name ? o->name : "");
     c->tenant = has_tenant ? text_copy(o->tenant) : NULL;
     c->unreachable_us = o->unreachable_us > 0 ? o->unreachable_us : 0;
@@ -111,23 +112,40 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     session_init(&c->session);
     if (!c->endpoint || !c->name || (has_tenant && !c->tenant)) {
         client_release(c);
-        return pen_error_set(reterr, PEN_ERR_INVALID, "endpoint, name and tenant must be texts of at most %u bytes.",
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "endpoint, name and tenant must be texts; name and tenant of at most %u bytes.",
                              NAME_BYTES_MAX);
+    }
+    enum pen_status status = endpoints_parse(c->endpoint, &c->brokers, reterr);
+    if (status != PEN_OK) {
+        client_release(c);
+        return status;
     }
     *ret_client = c;
     return PEN_OK;
 }
 
-/* Opens the first socket here, so that a malformed endpoint is told at once. */
+/* Opens a socket to each broker here, so that a malformed endpoint is told at once. */
+static enum pen_status endpoints_check(struct pen_client *c, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; i < c->brokers.count && status == PEN_OK; i++) {
+        status = link_open(&c->link, c->brokers.texts[i], reterr);
+        link_close(&c->link, 0);
+    }
+    return status;
+}
+
 static enum pen_status client_start(struct pen_client *c, uint64_t frame_bytes_max, struct pen_error *reterr)
 {
     enum pen_status status = link_init(&c->link, frame_bytes_max, c->jobs_max, reterr);
     if (status != PEN_OK) {
         return status;
     }
-    status = link_open(&c->link, c->endpoint, reterr);
-    link_close(&c->link, 0);
+    status = endpoints_check(c, reterr);
     if (status == PEN_OK) {
+        endpoints_resolve(&c->brokers, true);
+        session_spread(c);
         pthread_mutex_lock(&c->lock);
         session_tick(c, clock_now_us());
         pthread_mutex_unlock(&c->lock);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "endpoints.h"
 #include "link.h"
 #include "pending.h"
 #include "penstock/client.h"
@@ -30,6 +31,7 @@ struct session {
     enum session_state state;
     bool settled;       /* not SESSION_HELLO; what pen_client_wait_ready() waits for */
     uint64_t uuid;      /* kept over reconnects: first half of job ids */
+    size_t broker;      /* index of the one that is spoken to, or tried */
     uint64_t opened_us; /* present socket */
     uint64_t reopen_us; /* not before; DEADLINE_NONE: not wanted */
     uint64_t lost_us;   /* since when there is no broker */
@@ -37,6 +39,9 @@ struct session {
     uint64_t heartbeat_us, liveness_us;
     uint64_t frame_bytes_max, job_bytes_max; /* the broker's; 0 = unknown */
     enum digest_kind digest_kind;
+    bool leaving;            /* this broker is about to end and there are others: it gets no new jobs */
+    uint64_t leave_us;       /* when leaving: not later than this */
+    size_t left;             /* leaving brokers in a row: when all of the list leave, the one at hand is kept */
     uint32_t unacknowledged; /* results since the last ACK */
     uint64_t unacknowledged_bytes;
     uint64_t acknowledge_us; /* when the ACK is due; DEADLINE_NONE */
@@ -49,7 +54,8 @@ struct session {
 struct pen_client {
     atomic_uint references; /* the handle, and each job */
     pthread_mutex_t lock;
-    char *endpoint, *name, *tenant; /* constant */
+    struct endpoints brokers;       /* constant after connect */
+    char *endpoint, *name, *tenant; /* constant; endpoint as it was given, for people */
     int64_t unreachable_us;         /* constant, as are the limits */
     uint64_t grace_us, bytes_max;
     uint32_t jobs_max, spin_us;

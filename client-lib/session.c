@@ -14,8 +14,11 @@
 #define HEARTBEAT_US        500000u /* until the broker's welcome says better */
 #define LIVENESS_US         1500000u
 #define HELLO_RETRY_US      1000000u /* a hello without an answer */
-#define REOPEN_PAUSE_US     20000u   /* between two sockets: whoever accepts and hangs up must not make us spin */
-#define ACKNOWLEDGE_US      50000u   /* the contract allows 100 ms */
+#define HELLO_NEXT_US       250000u  /* the same when there are other brokers to try */
+#define LEAVE_US            200000u /* what a draining broker gets to answer what it has before its jobs are sent elsewhere */
+#define LEAVE_LINGER_MS     100
+#define REOPEN_PAUSE_US     20000u /* between two sockets: whoever accepts and hangs up must not make us spin */
+#define ACKNOWLEDGE_US      50000u /* the contract allows 100 ms */
 #define ACKNOWLEDGE_COUNT   64u
 #define ACKNOWLEDGE_BYTES   (1024u * 1024u)
 #define SENDS_MAX           16u /* a job that was on this many lost connections may be what kills them */
@@ -40,6 +43,27 @@ void session_init(struct session *s)
     s->acknowledge_us = DEADLINE_NONE;
     s->lost_us = clock_now_us();
     s->reopen_us = 0;
+}
+
+void session_spread(struct pen_client *c)
+{
+    c->session.broker = (size_t)(c->session.uuid % c->brokers.count);
+}
+
+static const char *broker_endpoint(const struct pen_client *c)
+{
+    return c->brokers.texts[c->session.broker];
+}
+
+static uint64_t hello_wait_us(const struct pen_client *c)
+{
+    return c->brokers.count > 1 ? HELLO_NEXT_US : HELLO_RETRY_US;
+}
+
+/* The one that was spoken to is lost, or does not answer: the next of the list has its turn. */
+static void broker_next(struct pen_client *c)
+{
+    c->session.broker = (c->session.broker + 1) % c->brokers.count;
 }
 
 static struct envelope envelope_for(const struct pen_client *c, enum frame_type type)
@@ -79,11 +103,13 @@ static void welcome_forget(struct pen_client *c, uint64_t now_us)
     }
     c->session.state = SESSION_HELLO;
     c->session.settled = false;
+    c->session.leaving = false;
     pending_rewind(&c->pending);
     asks_rewind(c);
 }
 
-void session_lost(struct pen_client *c, uint64_t now_us)
+/* The connection goes; the same broker is asked again. */
+static void connection_drop(struct pen_client *c, uint64_t now_us)
 {
     if (c->session.state == SESSION_REFUSED) {
         return;
@@ -91,6 +117,12 @@ void session_lost(struct pen_client *c, uint64_t now_us)
     welcome_forget(c, now_us);
     link_close(&c->link, 0);
     c->session.reopen_us = c->session.opened_us + REOPEN_PAUSE_US;
+}
+
+void session_lost(struct pen_client *c, uint64_t now_us)
+{
+    connection_drop(c, now_us);
+    broker_next(c);
 }
 
 static void refuse(struct pen_client *c, enum pen_status status, const char *text)
@@ -108,10 +140,11 @@ static void reopen(struct pen_client *c, uint64_t now_us)
     struct pen_error error = {.status = PEN_OK, .text = ""};
     link_close(&c->link, 0);
     c->session.reopen_us = DEADLINE_NONE;
-    if (link_open(&c->link, c->endpoint, &error) != PEN_OK) {
+    if (link_open(&c->link, broker_endpoint(c), &error) != PEN_OK) {
         snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", error.text);
         c->session.opened_us = now_us;
-        c->session.reopen_us = now_us + HELLO_RETRY_US;
+        c->session.reopen_us = now_us + hello_wait_us(c);
+        broker_next(c);
         return;
     }
     c->counters.connections++;
@@ -165,6 +198,23 @@ static void expire(struct pen_client *c, uint64_t now_us)
     }
 }
 
+static bool nothing_sent(const struct pen_client *c)
+{
+    return c->pending.oldest == c->pending.unsent;
+}
+
+/* Says goodbye to a draining broker; what it has not answered is sent to the next. */
+static void leave(struct pen_client *c, uint64_t now_us)
+{
+    acknowledge(c, now_us);
+    link_send(&c->link, envelope_for(c, FRAME_GOODBYE), NULL, 0);
+    welcome_forget(c, now_us);
+    link_close(&c->link, LEAVE_LINGER_MS);
+    broker_next(c);
+    c->session.left++;
+    c->session.reopen_us = c->session.opened_us + REOPEN_PAUSE_US;
+}
+
 void session_tick(struct pen_client *c, uint64_t now_us)
 {
     struct session *s = &c->session;
@@ -177,17 +227,20 @@ void session_tick(struct pen_client *c, uint64_t now_us)
     }
     if (s->drop_wanted) {
         s->drop_wanted = false;
-        session_lost(c, now_us);
+        connection_drop(c, now_us);
     }
     if (s->state == SESSION_READY) {
         if (now_us >= s->heard_us + s->liveness_us) {
             session_lost(c, now_us);
+        } else if (s->leaving && (now_us >= s->leave_us || nothing_sent(c))) {
+            leave(c, now_us);
         } else if (now_us >= s->acknowledge_us) {
             acknowledge(c, now_us);
         } else if (now_us >= s->sent_us + s->heartbeat_us) {
             send_plain(c, envelope_for(c, FRAME_PING), now_us);
         }
-    } else if (s->reopen_us == DEADLINE_NONE && now_us >= s->opened_us + HELLO_RETRY_US) {
+    } else if (s->reopen_us == DEADLINE_NONE && now_us >= s->opened_us + hello_wait_us(c)) {
+        broker_next(c);
         s->reopen_us = now_us;
     }
     if (now_us >= s->reopen_us) {
@@ -201,11 +254,12 @@ uint64_t session_next_us(const struct pen_client *c)
     uint64_t next = c->pending.next_deadline_us;
     if (s->state == SESSION_READY) {
         next = earlier(next, s->acknowledge_us);
+        next = earlier(next, s->leaving ? s->leave_us : DEADLINE_NONE);
         next = earlier(next, s->heard_us + s->liveness_us);
         next = earlier(next, s->sent_us + s->heartbeat_us);
     } else if (s->state == SESSION_HELLO) {
         next = earlier(next, give_up_us(c));
-        next = earlier(next, s->reopen_us == DEADLINE_NONE ? s->opened_us + HELLO_RETRY_US : s->reopen_us);
+        next = earlier(next, s->reopen_us == DEADLINE_NONE ? s->opened_us + hello_wait_us(c) : s->reopen_us);
     }
     return next;
 }
@@ -297,7 +351,9 @@ void session_flush(struct pen_client *c, uint64_t now_us)
     if (c->session.unacknowledged >= ACKNOWLEDGE_COUNT || c->session.unacknowledged_bytes >= ACKNOWLEDGE_BYTES) {
         acknowledge(c, now_us);
     }
-    jobs_send(c, now_us);
+    if (!c->session.leaving) {
+        jobs_send(c, now_us);
+    }
     if (c->session.cancels_waiting) {
         cancels_send(c, now_us);
     }
@@ -372,6 +428,12 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
     case FRAME_PING:
         send_plain(c, envelope_for(c, FRAME_PONG), now_us);
         break;
+    case FRAME_DRAIN:
+        if (c->session.state == SESSION_READY && c->session.left + 1 < c->brokers.count && !c->session.leaving) {
+            c->session.leaving = true;
+            c->session.leave_us = now_us + LEAVE_US;
+        }
+        break;
     case FRAME_CONTROL_REPLY:
         asks_answer(c, in);
         break;
@@ -390,9 +452,14 @@ void session_result(struct pen_client *c, const struct incoming *in, struct pen_
         pen_result_free(result);
         return;
     }
+    if (s->leaving && in->env.status == PEN_ERR_UNAVAILABLE) { /* it takes no more jobs: another broker gets this one */
+        pen_result_free(result);
+        return;
+    }
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         s->unacknowledged_bytes += pen_result_output(result, i)->bytes;
     }
+    s->left = 0;
     s->unacknowledged++;
     s->acknowledge_us = earlier(s->acknowledge_us, now_us + ACKNOWLEDGE_US);
     finish_job(c, job, result, now_us);

@@ -10,6 +10,8 @@
 #include "core.h"
 
 void session_init(struct session *session);
+/* Chooses the broker to begin with: each client another, so that they spread over the list. */
+void session_spread(struct pen_client *client);
 
 /* Everything whose time has come: connect, reconnect, PING, ACK, deadlines, giving up. */
 void session_tick(struct pen_client *client, uint64_t now_us);

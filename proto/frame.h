@@ -44,8 +44,9 @@ enum frame_type {
     FRAME_WORKER_HELLO = 12,  /* worker -> broker: WorkerHello */
     FRAME_WORKER_UPDATE = 13, /* worker -> broker: WorkerUpdate */
     FRAME_HEARTBEAT = 14,     /* worker -> broker: Heartbeat; broker -> worker: no meta */
-    FRAME_DRAIN = 15,         /* broker -> worker: finish and leave; worker -> broker: send no more work */
-    FRAME_RESUME = 16,        /* broker -> client or worker: I do not know you, say hello again */
+    FRAME_DRAIN =
+        15, /* broker -> worker: finish and leave; worker -> broker: send no more work; broker -> client: I am leaving, go elsewhere */
+    FRAME_RESUME = 16, /* broker -> client or worker: I do not know you, say hello again */
     FRAME_TYPE_COUNT
 };
 

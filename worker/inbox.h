@@ -29,8 +29,11 @@ struct job {
     atomic_bool cancelled; /* running: not wanted any more */
 };
 
+struct link;
+
 struct dispatch {
     struct dispatch *next, *previous; /* held list, network thread */
+    struct link *link;                /* the broker that sent it and gets the answers */
     struct dispatch *queue_next;      /* handoff */
     uint64_t received_us;
     size_t bytes;

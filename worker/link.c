@@ -20,20 +20,15 @@
 #define UNSENT_BYTES_MAX  (256u * 1024u * 1024u)
 #define WELCOME_BYTES_MAX 65536u
 
-void link_init(struct link *link, void *zmq, const struct options *options, const struct identity *identity,
-               struct hello *hello, struct held *held, struct stats *stats)
+void link_init(struct link *link, const struct link_context *context, const char *endpoint, size_t held_jobs,
+               size_t held_bytes)
 {
-    *link = (struct link){.zmq = zmq,
-                          .options = options,
-                          .identity = identity,
-                          .hello = hello,
-                          .held = held,
-                          .stats = stats,
-                          .heartbeat_us = HEARTBEAT_US,
-                          .liveness_us = LIVENESS_US};
+    *link = (struct link){
+        .context = context, .endpoint = endpoint, .heartbeat_us = HEARTBEAT_US, .liveness_us = LIVENESS_US};
+    held_init(&link->held, held_jobs, held_bytes);
 }
 
-static void socket_close(struct link *link, int linger_ms)
+void link_close(struct link *link, int linger_ms)
 {
     if (!link->socket)
         return;
@@ -53,13 +48,17 @@ static void unsent_drop_first(struct link *link)
     reply_free(reply);
 }
 
-void link_fini(struct link *link, int linger_ms)
+void link_fini(struct link *link)
 {
-    socket_close(link, linger_ms);
     while (link->unsent)
         unsent_drop_first(link);
-    hello_free(link->hello);
-    link->hello = NULL;
+    held_fini(&link->held);
+}
+
+void link_park(struct link *link, uint64_t until_us)
+{
+    link_close(link, 0);
+    link->parked_until_us = until_us;
 }
 
 /* ---- connecting -------------------------------------------------------------------------------------------------------------------- */
@@ -75,8 +74,8 @@ static void set_int(void *socket, int option, int value)
  */
 static void *socket_new(struct link *link)
 {
-    void *socket = zmq_socket(link->zmq, ZMQ_DEALER);
-    int64_t frame_limit = link->options->frame_limit;
+    void *socket = zmq_socket(link->context->zmq, ZMQ_DEALER);
+    int64_t frame_limit = link->context->options->frame_limit;
     if (!socket)
         return NULL;
     set_int(socket, ZMQ_SNDHWM, 0);
@@ -95,7 +94,7 @@ static void *socket_new(struct link *link)
 static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
     zmq_msg_t frame;
-    enum pen_status status = hello_frame(link->hello, link->held, link->unsent, &frame, reterr);
+    enum pen_status status = hello_frame(link->context->hello, &link->held, link->unsent, &frame, reterr);
     if (status != PEN_OK)
         return status;
     if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0) {
@@ -103,20 +102,21 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
         return pen_error_set(reterr, PEN_ERR_IO, "cannot send the hello: %s", zmq_strerror(errno));
     }
     link->state = LINK_HELLO;
+    link->hellos++;
     link->hello_us = link->received_us = link->beat_us = now_us;
     return PEN_OK;
 }
 
 enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
-    socket_close(link, 0);
-    link->pings = link->pongs = 0;
+    link_close(link, 0);
+    link->pings = link->pongs = link->drain_ping = 0;
     link->socket = socket_new(link);
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
-    if (zmq_connect(link->socket, link->options->broker) != 0)
+    if (zmq_connect(link->socket, link->endpoint) != 0)
         return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "--broker %.256s is no endpoint (tcp://host:port, ipc://path): %s", link->options->broker,
+                             "--broker %.256s is no endpoint (tcp://host:port, ipc://path): %s", link->endpoint,
                              zmq_strerror(errno));
     return hello_send(link, now_us, reterr);
 }
@@ -126,7 +126,7 @@ void link_resume(struct link *link, uint64_t now_us)
     struct pen_error error = {0};
     if (link->state == LINK_HELLO && now_us - link->hello_us < RESUME_WAIT_US)
         return;
-    log_event(LOG_INFO, "resume", "broker=%s", link->options->broker);
+    log_event(LOG_INFO, "resume", "broker=%s", link->endpoint);
     if (hello_send(link, now_us, &error) != PEN_OK)
         log_event(LOG_ERROR, "hello_failed", "error=%s", error.text);
 }
@@ -141,8 +141,7 @@ static uint64_t in_force(int64_t own_us, uint64_t told_us, uint64_t otherwise_us
 
 static void refused(struct link *link, enum pen_status status, const char *text)
 {
-    log_event(LOG_ERROR, "refused", "broker=%s status=%s error=%s", link->options->broker, pen_status_name(status),
-              text);
+    log_event(LOG_ERROR, "refused", "broker=%s status=%s error=%s", link->endpoint, pen_status_name(status), text);
     if (pen_status_retryable(status))
         return; /* the hello's own time-out tries again */
     link->state = LINK_REFUSED;
@@ -172,21 +171,22 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
                 welcome && welcome->error[0] ? welcome->error : "the broker gives no reason");
     } else if (welcome) {
         link->heartbeat_us =
-            in_force(link->options->heartbeat_us, welcome->heartbeat_us, HEARTBEAT_US, HEARTBEAT_US_MIN);
-        link->liveness_us = in_force(link->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
+            in_force(link->context->options->heartbeat_us, welcome->heartbeat_us, HEARTBEAT_US, HEARTBEAT_US_MIN);
+        link->liveness_us =
+            in_force(link->context->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
         link->max_frame_bytes = welcome->max_frame_bytes;
         link->state = LINK_SERVING;
         link->complained_us = 0;
         log_event(LOG_INFO, "welcome",
                   "broker=%s software=%.64s heartbeat_us=%" PRIu64 " liveness_us=%" PRIu64 " restarted=%d",
-                  link->options->broker, welcome->software, link->heartbeat_us, link->liveness_us,
+                  link->endpoint, welcome->software, link->heartbeat_us, link->liveness_us,
                   link->broker_uuid != 0 && link->broker_uuid != welcome->broker_uuid);
         link->broker_uuid = welcome->broker_uuid;
         link->received_us = now_us;
-        notify_send("STATUS=serving, broker %s", link->options->broker);
+        notify_send("STATUS=serving, broker %s", link->endpoint);
         unsent_flush(link);
     } else {
-        atomic_fetch_add(&link->stats->messages_dropped, 1);
+        atomic_fetch_add(&link->context->stats->messages_dropped, 1);
         log_event(LOG_WARN, "message_dropped", "error=%s", "a WELCOME has no readable meta");
     }
     meta_arena_fini(&arena);
@@ -218,7 +218,7 @@ static struct reply *too_large(const struct link *link, struct reply *reply)
     for (size_t i = 0; refusal && i < reply->jobs_count; i++) {
         struct envelope env = envelope_make(FRAME_SUBMIT);
         env.job = reply->jobs[i];
-        if (reply_add_error(refusal, &env, link->identity, PEN_ERR_TOO_LARGE, text, 0) != PEN_OK)
+        if (reply_add_error(refusal, &env, link->context->identity, PEN_ERR_TOO_LARGE, text, 0) != PEN_OK)
             break;
     }
     reply_free(reply);
@@ -278,17 +278,11 @@ uint64_t link_ping(struct link *link)
     return ++link->pings;
 }
 
-void link_hello_replace(struct link *link, struct hello *hello)
-{
-    hello_free(link->hello);
-    link->hello = hello;
-}
-
 void link_update(struct link *link)
 {
     zmq_msg_t frame;
     struct pen_error error = {0};
-    if (hello_update_frame(link->hello, &frame, &error) != PEN_OK) {
+    if (hello_update_frame(link->context->hello, &frame, &error) != PEN_OK) {
         log_event(LOG_ERROR, "update_failed", "error=%s", error.text);
         return;
     }
@@ -311,13 +305,15 @@ static void complain(struct link *link, const char *evt, uint64_t silent_us, uin
     if (link->complained_us != 0 && now_us - link->complained_us < COMPLAIN_US)
         return;
     link->complained_us = now_us;
-    notify_send("STATUS=no answer from the broker %s", link->options->broker);
-    log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->options->broker, silent_us,
-              link->held->jobs);
+    notify_send("STATUS=no answer from the broker %s", link->endpoint);
+    log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->endpoint, silent_us,
+              link->held.jobs);
 }
 
 static uint64_t silence_due_us(const struct link *link)
 {
+    if (link->parked_until_us != 0)
+        return link->parked_until_us;
     return link->state == LINK_SERVING ? link->received_us + link->liveness_us : link->hello_us + HELLO_WAIT_US;
 }
 
@@ -326,8 +322,10 @@ void link_check(struct link *link, uint64_t now_us)
     struct pen_error error = {0};
     if (link->state == LINK_REFUSED || now_us < silence_due_us(link))
         return;
-    complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
-             now_us);
+    if (link->parked_until_us == 0)
+        complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
+                 now_us);
+    link->parked_until_us = 0;
     if (link_connect(link, now_us, &error) != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
         link->hello_us = now_us; /* try again as after an unanswered hello */

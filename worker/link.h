@@ -1,5 +1,5 @@
 /*
- * link.h - the connection to the broker: hello, welcome, heartbeats, silence.
+ * link.h - the connection to one broker: hello, welcome, heartbeats, silence; and the dispatches held for it.
  *
  * A connection is a socket; when the broker falls silent a new socket takes its place and says hello with the jobs this worker still holds. Replies that
  * have no welcomed connection wait here.
@@ -21,30 +21,44 @@ enum link_state {
     LINK_REFUSED  /* for good: exit_code says how the program ends */
 };
 
-struct link {
+/* What all links of a worker share. */
+struct link_context {
     void *zmq;
-    void *socket;
     const struct options *options;
     const struct identity *identity;
-    struct hello *hello; /* owned */
-    struct held *held;
+    struct hello *hello; /* the present one: brokers.h owns it */
     struct stats *stats;
+};
+
+struct link {
+    const struct link_context *context;
+    const char *endpoint; /* borrowed */
+    void *socket;
+    struct held held;
     enum link_state state;
     int exit_code;
     uint64_t heartbeat_us, liveness_us; /* in force */
     uint64_t max_frame_bytes;           /* of what the broker takes; 0 = not said */
     uint64_t broker_uuid;
     uint64_t hello_us, received_us, beat_us; /* when it was last sent, received, sent */
+    uint64_t hellos;                         /* sent, over all connections */
     uint64_t pings, pongs;                   /* on this connection: they come back in order */
-    uint64_t complained_us;                  /* of a broker that does not answer */
-    struct reply *unsent, *unsent_last;      /* oldest first */
+    uint64_t drain_ping; /* when its PONG is there the broker has read our DRAIN: no dispatch is on its way any more */
+    uint64_t complained_us;             /* of a broker that does not answer */
+    struct reply *unsent, *unsent_last; /* oldest first */
     size_t unsent_bytes;
+    uint64_t parked_until_us; /* not tried before: another link has the same broker */
+    uint32_t credit_told;     /* of the last heartbeat */
 };
 
-/* Takes `hello` over. */
-void link_init(struct link *link, void *zmq, const struct options *options, const struct identity *identity,
-               struct hello *hello, struct held *held, struct stats *stats);
-void link_fini(struct link *link, int linger_ms); /* drops what was not sent */
+/* held_jobs, held_bytes: caps of what is held for this broker. */
+void link_init(struct link *link, const struct link_context *context, const char *endpoint, size_t held_jobs,
+               size_t held_bytes);
+void link_close(struct link *link, int linger_ms);
+void link_fini(
+    struct link *link); /* after link_close; drops what was not sent and is still held: no slot may be running */
+/* Closes a connection whose broker another link serves already, and leaves it closed for a while. */
+void link_park(struct link *link, uint64_t until_us);
 
 /* A new socket and a hello; the old socket goes. INVALID: the endpoint is none. */
 enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr);
@@ -60,7 +74,6 @@ void link_reply(struct link *link, struct reply *reply);
 void link_send(struct link *link, enum frame_type type);
 uint64_t link_ping(
     struct link *link); /* a PING: the broker has read all before it when link->pongs reaches the number given */
-void link_hello_replace(struct link *link, struct hello *hello); /* takes it over; says nothing */
 void link_update(struct link *link); /* the models of the hello, to a broker that knows us */
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);
 

@@ -6,7 +6,7 @@
 
 static const struct setting table[] = {
     {"broker", SETTING_TEXT, offsetof(struct options, broker), "tcp://127.0.0.1:5551", NULL, 0, 0, NULL,
-     "worker endpoint of the broker"},
+     "worker endpoints of the brokers, separated by commas; a name with several addresses stands for all of them"},
     {"models", SETTING_TEXT, offsetof(struct options, models), "models", NULL, 0, 0, NULL,
      "folder of models: NAME/VERSION/ with model.onnx, model.tflite or a TensorFlow.js model.json; config.json beside"},
     {"model", SETTING_LIST, offsetof(struct options, model_choices), NULL, NULL, 0, 0, NULL,

@@ -22,6 +22,7 @@ struct identity {
 /* One RESULT message under construction or waiting to be sent. */
 struct reply {
     struct reply *next;
+    struct link *link;         /* where it goes: link.h */
     struct dispatch *finished; /* nothing touches this dispatch any more: the network thread frees it */
     zmq_msg_t *frames;
     size_t frames_count, frames_room;

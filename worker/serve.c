@@ -32,7 +32,8 @@ static void level_set(enum log_level level, const char *by)
 /* ---- messages ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Answers every job of a dispatch that is not taken. */
-static void dispatch_refuse(struct serve *serve, struct dispatch *dispatch, enum pen_status status, const char *text)
+static void dispatch_refuse(struct serve *serve, struct link *link, struct dispatch *dispatch, enum pen_status status,
+                            const char *text)
 {
     struct reply *reply = reply_new(dispatch->jobs_count, dispatch->jobs_count);
     for (size_t i = 0; reply && i < dispatch->jobs_count; i++)
@@ -40,45 +41,47 @@ static void dispatch_refuse(struct serve *serve, struct dispatch *dispatch, enum
     atomic_fetch_add(&serve->stats->jobs_failed, dispatch->jobs_count);
     dispatch_free(dispatch);
     if (reply)
-        link_reply(serve->link, reply);
+        link_reply(link, reply);
 }
 
 /* A SUBMIT that makes no sense as a whole is still answered when its first job's name could be read. */
-static void submit_refuse(struct serve *serve, const struct envelope *env, enum pen_status status, const char *text)
+static void submit_refuse(struct serve *serve, struct link *link, const struct envelope *env, enum pen_status status,
+                          const char *text)
 {
     struct reply *reply = env->job.client != 0 ? reply_new(1, 1) : NULL;
     dropped(serve, status, text);
     if (!reply)
         return;
     if (reply_add_error(reply, env, serve->identity, status, text, 0) == PEN_OK)
-        link_reply(serve->link, reply);
+        link_reply(link, reply);
     else
         reply_free(reply);
 }
 
-static void on_submit(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_submit(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct pen_error error = {0};
     struct dispatch *dispatch = NULL;
     enum pen_status status = inbox_dispatch(serve->inbox, message, now_us, &dispatch, &error);
     if (status != PEN_OK) {
-        submit_refuse(serve, &message->env, status, error.text);
+        submit_refuse(serve, link, &message->env, status, error.text);
         return;
     }
-    status = held_add(serve->held, dispatch, &error);
+    dispatch->link = link;
+    status = held_add(&link->held, dispatch, &error);
     if (status != PEN_OK) {
         log_event(LOG_WARN, "dispatch_refused", "jobs=%zu bytes=%zu error=%s", dispatch->jobs_count, dispatch->bytes,
                   error.text);
-        dispatch_refuse(serve, dispatch, status, error.text);
+        dispatch_refuse(serve, link, dispatch, status, error.text);
         return;
     }
     handoff_push(serve->handoff, dispatch);
 }
 
-static void on_cancel(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_cancel(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct dispatch *dispatch = NULL;
-    struct job *job = held_find(serve->held, message->env.job, &dispatch);
+    struct job *job = held_find(&link->held, message->env.job, &dispatch);
     int expected = JOB_WAITING;
     if (!job)
         return; /* answered already, or never ours */
@@ -93,65 +96,76 @@ static void on_cancel(struct serve *serve, struct message *message, uint64_t now
     atomic_fetch_add(&serve->stats->jobs_cancelled, 1);
     reply_add_error(reply, &job->env, serve->identity, PEN_ERR_CANCELLED, "the job was cancelled before it started",
                     now_us - dispatch->received_us);
-    link_reply(serve->link, reply);
+    link_reply(link, reply);
 }
 
-static void on_welcome(struct serve *serve, struct message *message, uint64_t now_us)
+/* The PONG comes behind all that was sent before the DRAIN was read. */
+static void drain_say(struct link *link)
 {
-    bool before = serve->link->state == LINK_SERVING;
-    link_welcome(serve->link, &message->env, message->meta, now_us);
-    if (serve->draining && !before && serve->link->state == LINK_SERVING) {
-        link_send(serve->link, FRAME_DRAIN); /* a new connection does not know yet */
-        serve->drain_ping = link_ping(serve->link);
-    }
+    link_send(link, FRAME_DRAIN);
+    link->drain_ping = link_ping(link);
 }
 
-static void on_ping(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_welcome(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
+    bool before = link->state == LINK_SERVING;
+    link_welcome(link, &message->env, message->meta, now_us);
+    if (!before && link->state == LINK_SERVING)
+        brokers_welcomed(serve->brokers, link, now_us);
+    if (serve->draining && !before && link->state == LINK_SERVING)
+        drain_say(link); /* a new connection does not know yet */
+}
+
+static void on_ping(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
+{
+    (void)serve;
     (void)message;
     (void)now_us;
-    link_send(serve->link, FRAME_PONG);
+    link_send(link, FRAME_PONG);
 }
 
-static void on_pong(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_pong(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
+    (void)serve;
     (void)message;
     (void)now_us;
-    serve->link->pongs++;
+    link->pongs++;
 }
 
-static void on_resume(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_resume(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
+    (void)serve;
     (void)message;
-    link_resume(serve->link, now_us);
+    link_resume(link, now_us);
 }
 
 static void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
 {
     if (serve->draining)
         return;
-    log_event(LOG_INFO, "drain", "reason=%s held_jobs=%zu", why, serve->held->jobs);
+    size_t jobs = brokers_held_jobs(serve->brokers);
+    log_event(LOG_INFO, "drain", "reason=%s held_jobs=%zu", why, jobs);
     serve->draining = true;
     serve->drain_us = now_us;
-    notify_send("STOPPING=1\nSTATUS=draining: %zu jobs are still held", serve->held->jobs);
-    if (serve->link->state == LINK_SERVING) {
-        link_send(serve->link, FRAME_DRAIN);
-        serve->drain_ping =
-            link_ping(serve->link); /* its PONG comes behind all that was sent before the DRAIN was read */
-    }
+    notify_send("STOPPING=1\nSTATUS=draining: %zu jobs are still held", jobs);
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        if (serve->brokers->links[i].state == LINK_SERVING)
+            drain_say(&serve->brokers->links[i]);
 }
 
-static void on_drain(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_drain(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
+    (void)link;
     (void)message;
     drain_begin(serve, now_us, "broker");
 }
 
 /* A broker's heartbeat is a sign of life; it may bring a level for the log (`penstock log-level`). */
-static void on_life(struct serve *serve, struct message *message, uint64_t now_us)
+static void on_life(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct meta_arena arena;
     enum log_level level;
+    (void)link;
     (void)now_us;
     if (message->env.meta_bytes == 0)
         return;
@@ -165,40 +179,48 @@ static void on_life(struct serve *serve, struct message *message, uint64_t now_u
     meta_arena_fini(&arena);
 }
 
-typedef void message_handler(struct serve *serve, struct message *message, uint64_t now_us);
+typedef void message_handler(struct serve *serve, struct link *link, struct message *message, uint64_t now_us);
 static message_handler *const handlers[FRAME_TYPE_COUNT] = {
     [FRAME_SUBMIT] = on_submit, [FRAME_CANCEL] = on_cancel, [FRAME_WELCOME] = on_welcome, [FRAME_PING] = on_ping,
     [FRAME_PONG] = on_pong,     [FRAME_RESUME] = on_resume, [FRAME_DRAIN] = on_drain,     [FRAME_HEARTBEAT] = on_life,
 };
 
-static void message_handle(struct serve *serve, struct message *message, uint64_t now_us)
+static void message_handle(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     message_handler *handler = message->env.type < FRAME_TYPE_COUNT ? handlers[message->env.type] : NULL;
     if (handler)
-        handler(serve, message, now_us);
+        handler(serve, link, message, now_us);
     else
         dropped(serve, PEN_ERR_INVALID, "a message of a type that no broker sends to a worker");
 }
 
 /* True when there was anything. */
-static bool receive_some(struct serve *serve, uint64_t now_us)
+static bool receive_from(struct serve *serve, struct link *link, uint64_t now_us)
 {
     unsigned count = 0;
-    for (; count < RECEIVE_BURST && serve->link->socket; count++) {
+    for (; count < RECEIVE_BURST && link->socket; count++) {
         struct message message = {0};
         struct pen_error error = {0};
-        enum pen_status status = inbox_receive(serve->inbox, serve->link->socket, &message, &error);
+        enum pen_status status = inbox_receive(serve->inbox, link->socket, &message, &error);
         if (status == PEN_ERR_UNAVAILABLE)
             break;
-        serve->link->received_us = now_us;
+        link->received_us = now_us;
         if (status == PEN_ERR_VERSION)
-            link_version(serve->link, error.text);
+            link_version(link, error.text);
         if (status == PEN_OK)
-            message_handle(serve, &message, now_us);
+            message_handle(serve, link, &message, now_us);
         else
             dropped(serve, status, error.text);
     }
     return count > 0;
+}
+
+static bool receive_some(struct serve *serve, uint64_t now_us)
+{
+    bool any = false;
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        any |= receive_from(serve, &serve->brokers->links[i], now_us);
+    return any;
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------------------------- */
@@ -209,10 +231,11 @@ static bool send_some(struct serve *serve)
     bool any = reply != NULL;
     for (struct reply *next; reply; reply = next) {
         struct dispatch *finished = reply->finished;
+        struct link *link = reply->link;
         next = reply->next;
-        link_reply(serve->link, reply);
+        link_reply(link, reply);
         if (finished) {
-            held_remove(serve->held, finished);
+            held_remove(&link->held, finished);
             dispatch_free(finished);
         }
     }
@@ -221,26 +244,43 @@ static bool send_some(struct serve *serve)
 
 /* ---- time -------------------------------------------------------------------------------------------------------------------------- */
 
-static void beat(struct serve *serve, uint64_t now_us)
+static void beat(struct serve *serve, struct link *link, uint64_t now_us)
 {
     Penstock__Heartbeat message;
     vitals_fill(serve->vitals, now_us, &message);
-    link_heartbeat(serve->link, &message, now_us);
+    brokers_beat(serve->brokers, link, &message, now_us);
 }
 
 /* Ends the process: a slot that hangs in a kernel cannot be joined, and its neighbours' jobs are better run elsewhere. */
 static void watch(struct serve *serve, uint64_t now_us)
 {
-    if (serve->held->dispatches == 0 || serve->options->watchdog_us == 0)
+    if (brokers_held_dispatches(serve->brokers) == 0 || serve->options->watchdog_us == 0)
         return;
     if (watchdog_check(serve->slots, serve->slots_count, (uint64_t)serve->options->watchdog_us, now_us) > 0)
         _exit(WORKER_EXIT_WEDGED);
 }
 
-static bool barrier_over(const struct serve *serve, uint64_t now_us)
+/* Nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. */
+static bool link_drained(const struct serve *serve, const struct link *link, uint64_t now_us)
 {
-    bool read = serve->drain_ping != 0 && serve->link->pongs >= serve->drain_ping;
-    return read || serve->link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
+    if (link->held.dispatches > 0 || link->unsent)
+        return false;
+    bool read = link->drain_ping != 0 && link->pongs >= link->drain_ping;
+    return read || link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
+}
+
+static bool all_drained(const struct serve *serve, uint64_t now_us)
+{
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        if (!link_drained(serve, &serve->brokers->links[i], now_us))
+            return false;
+    return true;
+}
+
+static void goodbye(const struct serve *serve)
+{
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        link_send(&serve->brokers->links[i], FRAME_GOODBYE);
 }
 
 /* Returns -1 to go on, else the exit code. */
@@ -248,9 +288,8 @@ static int drain_check(struct serve *serve, uint64_t now_us)
 {
     if (!serve->draining)
         return -1;
-    bool empty = serve->held->dispatches == 0 && !serve->link->unsent;
-    if (empty && barrier_over(serve, now_us)) {
-        link_send(serve->link, FRAME_GOODBYE);
+    if (all_drained(serve, now_us)) {
+        goodbye(serve);
         serve->drained = true;
         const struct stats *stats = serve->stats;
         log_event(LOG_INFO, "drained",
@@ -263,7 +302,7 @@ static int drain_check(struct serve *serve, uint64_t now_us)
     }
     if (now_us - serve->drain_us < (uint64_t)serve->options->drain_timeout_us)
         return -1;
-    log_event(LOG_ERROR, "drain_timeout", "held_jobs=%zu error=%s", serve->held->jobs,
+    log_event(LOG_ERROR, "drain_timeout", "held_jobs=%zu error=%s", brokers_held_jobs(serve->brokers),
               "jobs still run after the time for draining: they are left to other workers");
     _exit(WORKER_EXIT_FAILED); /* their slots cannot be joined */
 }
@@ -271,20 +310,22 @@ static int drain_check(struct serve *serve, uint64_t now_us)
 /* Does what is due. Returns -1 to go on, else the exit code. */
 static int tick(struct serve *serve, uint64_t now_us)
 {
-    vitals_beat(serve->vitals, serve->link->state == LINK_SERVING, serve->draining, now_us);
+    vitals_beat(serve->vitals, brokers_serving(serve->brokers), serve->draining, now_us);
     int level_change = signals_level();
     if (level_change)
         level_set(log_level_step(level_change), "signal");
     if (signals_asked())
         drain_begin(serve, now_us, "signal");
-    link_check(serve->link, now_us);
-    if (serve->link->state == LINK_REFUSED)
-        return serve->link->exit_code;
-    if (now_us >= link_beat_due_us(serve->link))
-        beat(serve, now_us);
+    int refused = WORKER_EXIT_REFUSED;
+    brokers_check(serve->brokers, now_us);
+    if (brokers_refused(serve->brokers, &refused))
+        return refused;
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        if (brokers_beat_due(serve->brokers, &serve->brokers->links[i], now_us))
+            beat(serve, &serve->brokers->links[i], now_us);
     watch(serve, now_us);
     if (!serve->draining)
-        update_tick(&serve->update, serve->link, serve->held, now_us);
+        update_tick(&serve->update, serve->brokers, now_us);
     if (now_us >= serve->alive_us) {
         notify_send("WATCHDOG=1");
         serve->alive_us = now_us + serve->alive_step_us;
@@ -294,10 +335,10 @@ static int tick(struct serve *serve, uint64_t now_us)
 
 static long poll_ms(const struct serve *serve, uint64_t now_us)
 {
-    uint64_t next_us = link_next_us(serve->link);
+    uint64_t next_us = brokers_next_us(serve->brokers);
     if (serve->alive_us < next_us)
         next_us = serve->alive_us;
-    if (serve->held->dispatches > 0 && next_us > now_us + WATCHDOG_STEP_US)
+    if (brokers_held_dispatches(serve->brokers) > 0 && next_us > now_us + WATCHDOG_STEP_US)
         next_us = now_us + WATCHDOG_STEP_US;
     if (serve->draining && next_us > now_us + WATCHDOG_STEP_US)
         next_us = now_us + WATCHDOG_STEP_US;
@@ -309,13 +350,15 @@ static long poll_ms(const struct serve *serve, uint64_t now_us)
 
 static void sleep_for_events(struct serve *serve, uint64_t now_us)
 {
-    zmq_pollitem_t items[2] = {{.socket = serve->link->socket, .events = ZMQ_POLLIN},
-                               {.fd = outbox_fd(serve->outbox), .events = ZMQ_POLLIN}};
-    int first = serve->link->socket ? 0 : 1;
+    zmq_pollitem_t items[1 + ENDPOINTS_MAX] = {{.fd = outbox_fd(serve->outbox), .events = ZMQ_POLLIN}};
+    int count = 1;
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        if (serve->brokers->links[i].socket)
+            items[count++] = (zmq_pollitem_t){.socket = serve->brokers->links[i].socket, .events = ZMQ_POLLIN};
     if (!outbox_sleep(serve->outbox))
         return;
-    zmq_poll(items + first, 2 - first, poll_ms(serve, now_us)); /* EINTR: the signal has written the eventfd */
-    outbox_awake(serve->outbox, (items[1].revents & ZMQ_POLLIN) != 0);
+    zmq_poll(items, count, poll_ms(serve, now_us)); /* EINTR: the signal has written the eventfd */
+    outbox_awake(serve->outbox, (items[0].revents & ZMQ_POLLIN) != 0);
 }
 
 /*

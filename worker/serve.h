@@ -6,17 +6,16 @@
 #ifndef SERVE_H
 #define SERVE_H
 
-#include "link.h"
+#include "brokers.h"
 #include "spin.h"
 #include "update.h"
 #include "vitals.h"
 
 struct serve {
-    struct link *link;
+    struct brokers *brokers;
     struct inbox *inbox;
     struct outbox *outbox;
     struct handoff *handoff;
-    struct held *held;
     struct stats *stats;
     struct slot *const *slots;
     size_t slots_count;
@@ -26,10 +25,9 @@ struct serve {
     struct spin spin;
     struct update update;
 
-    bool draining;       /* asked to, by a signal or by the broker */
-    bool drained;        /* goodbye is said */
-    uint64_t drain_ping; /* when its PONG is there the broker has read our DRAIN: no dispatch is on its way any more */
-    uint64_t drain_us;   /* when it began */
+    bool draining;                    /* asked to, by a signal or by the broker */
+    bool drained;                     /* goodbye is said */
+    uint64_t drain_us;                /* when it began */
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that this loop turns, and how often */
 };
 

@@ -391,6 +391,7 @@ static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
 
 static void reply_push(struct slot *slot, struct dispatch *finished)
 {
+    slot->reply->link = slot->dispatch->link;
     slot->reply->finished = finished;
     outbox_push(slot->context.outbox, slot->reply);
     slot->reply = NULL;

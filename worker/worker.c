@@ -32,19 +32,18 @@ struct worker {
     struct identity identity;
     char host[256], name[300];
     struct stats stats;
-    struct held held;
     struct handoff *handoff;
     struct outbox *outbox;
     struct inbox *inbox;
     struct slot **slots; /* [slots], filled as far as they exist */
     uint32_t slots_count;
     struct hello_facts facts;
-    struct hello *hello; /* the link's once there is one */
+    struct hello *hello; /* that of `brokers` once they are there */
     struct watch *watch;
     struct vitals vitals;
     struct worker_http *http;
     void *zmq;
-    struct link link;
+    struct brokers brokers;
 };
 
 void worker_sizes(const struct options *options, const struct quota *quota, uint32_t instances,
@@ -162,12 +161,6 @@ static uint64_t spin_us(const struct worker *worker)
     return worker->quota.cpus > 1 ? (uint64_t)worker->options->spin_us : 0;
 }
 
-/* The wire lets the broker have 2 dispatches of 64 jobs per slot outstanding; twice that leaves room for a reconnect. */
-static void held_open(struct worker *worker)
-{
-    held_init(&worker->held, (size_t)worker->sizes.slots * 4 * FRAME_MAX_GROUPS, (size_t)worker->sizes.queue_bytes);
-}
-
 static enum pen_status slots_open(struct worker *worker, struct pen_error *reterr)
 {
     struct slot_context context = {.catalog = &worker->catalog,
@@ -215,7 +208,6 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
     if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->inbox)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptors for the message path");
     signals_wake(outbox_fd(worker->outbox));
-    held_open(worker);
     enum pen_status status = slots_open(worker, reterr);
     if (status == PEN_OK)
         status = hello_open(worker, reterr);
@@ -234,8 +226,8 @@ static void parts_close(struct worker *worker)
     watch_free(worker->watch);
     signals_wake(-1);
     signals_settled();
-    link_fini(&worker->link, GOODBYE_LINGER_MS);
-    held_fini(&worker->held);
+    brokers_close(&worker->brokers, GOODBYE_LINGER_MS);
+    brokers_fini(&worker->brokers);
     inbox_free(worker->inbox);
     outbox_free(worker->outbox);
     handoff_free(worker->handoff);
@@ -292,15 +284,27 @@ static enum pen_status vitals_open(struct worker *worker, struct pen_error *rete
     return status;
 }
 
+/* The wire lets a broker have 2 dispatches of 64 jobs per slot outstanding; twice that leaves room for a reconnect. */
+static enum pen_status brokers_open(struct worker *worker, struct pen_error *reterr)
+{
+    const struct link_context context = {.zmq = worker->zmq,
+                                         .options = worker->options,
+                                         .identity = &worker->identity,
+                                         .hello = worker->hello,
+                                         .stats = &worker->stats};
+    worker->hello = NULL;
+    return brokers_init(&worker->brokers, &context, worker->sizes.slots,
+                        (size_t)worker->sizes.slots * 4 * FRAME_MAX_GROUPS, (size_t)worker->sizes.queue_bytes, reterr);
+}
+
 static int serve(struct worker *worker)
 {
     struct pen_error error = {0};
     struct serve state = {
-        .link = &worker->link,
+        .brokers = &worker->brokers,
         .inbox = worker->inbox,
         .outbox = worker->outbox,
         .handoff = worker->handoff,
-        .held = &worker->held,
         .stats = &worker->stats,
         .slots = worker->slots,
         .slots_count = worker->slots_count,
@@ -309,10 +313,13 @@ static int serve(struct worker *worker)
         .vitals = &worker->vitals,
     };
     spin_init(&state.spin, spin_us(worker));
-    link_init(&worker->link, worker->zmq, worker->options, &worker->identity, worker->hello, &worker->held,
-              &worker->stats);
-    worker->hello = NULL;
-    enum pen_status status = vitals_open(worker, &error);
+    enum pen_status status = brokers_open(worker, &error);
+    if (status == PEN_ERR_INVALID) {
+        log_event(LOG_ERROR, "connect_failed", "error=--broker: %s", error.text);
+        return WORKER_EXIT_USAGE;
+    }
+    if (status == PEN_OK)
+        status = vitals_open(worker, &error);
     if (status == PEN_OK)
         status = watch_open(worker, &error);
     if (status != PEN_OK) {
@@ -320,7 +327,7 @@ static int serve(struct worker *worker)
         return WORKER_EXIT_FAILED;
     }
     state.update.watch = worker->watch;
-    status = link_connect(&worker->link, clock_now_us(), &error);
+    status = brokers_connect(&worker->brokers, clock_now_us(), &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
         return status == PEN_ERR_INVALID ? WORKER_EXIT_USAGE : WORKER_EXIT_FAILED;

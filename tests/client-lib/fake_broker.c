@@ -367,6 +367,9 @@ static void handle(struct fake_broker *f, struct parts *p)
     }
     if (env.type == FRAME_CLIENT_HELLO) {
         welcome(f, p, &b);
+        if (b.leaving) {
+            send_to(f, p, envelope_make(FRAME_DRAIN), NULL);
+        }
     } else if (env.type == FRAME_SUBMIT) {
         submit(f, p, &b);
     } else if (env.type == FRAME_PING) {

@@ -32,6 +32,7 @@ struct fake_behaviour {
     uint64_t max_job_bytes;
     uint32_t digest_kind;
     bool control_mute;
+    bool leaving; /* tells every client that it drains */
 };
 
 struct fake_seen {

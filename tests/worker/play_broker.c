@@ -43,7 +43,9 @@ void play_open(struct play *play)
 
 void play_start(struct play *play, const char *const *arguments)
 {
-    char *argv[64] = {(char[]){PENSTOCK_BIN "/penstock-worker"}, (char[]){"--broker"}, play->endpoint};
+    char brokers[1024];
+    char *argv[64] = {(char[]){PENSTOCK_BIN "/penstock-worker"}, (char[]){"--broker"}, brokers};
+    snprintf(brokers, sizeof brokers, "%s%s%s", play->endpoint, play->also ? "," : "", play->also ? play->also : "");
     posix_spawn_file_actions_t actions;
     size_t count = 3;
     for (; arguments && *arguments && count < 63; arguments++)
@@ -189,7 +191,7 @@ void play_send_welcome(struct play *play, enum pen_status status, const char *er
     welcome.heartbeat_us = heartbeat_us;
     welcome.liveness_us = liveness_us;
     welcome.max_frame_bytes = max_frame_bytes;
-    welcome.broker_uuid = 42;
+    welcome.broker_uuid = (uint64_t)(uintptr_t)play->router; /* another for each play */
     play_send(play, &env, bytes, penstock__welcome__pack(&welcome, bytes));
 }
 

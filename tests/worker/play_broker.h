@@ -22,6 +22,7 @@
 struct play {
     void *context, *router;
     char endpoint[128];
+    const char *also; /* more brokers for --broker, separated by commas; NULL = none */
     pid_t pid;
     zmq_msg_t peer; /* identity of the last message's sender */
     char log_path[64];

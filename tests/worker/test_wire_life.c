@@ -227,7 +227,7 @@ Test(life, unknown_backend_lists_what_there_is)
           "no backend 'abacus'; there is: ");
     fails((const char *const[]){"--backnd", "reference", NULL}, 2, "backend");
     fails((const char *const[]){"--models", PLAY_DIGITS, "--backend", "reference", "--broker", "nonsense", NULL}, 2,
-          "is no endpoint");
+          "must look like tcp://");
 }
 
 static void folder_make(const char *root, const char *path)

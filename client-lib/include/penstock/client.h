@@ -67,10 +67,12 @@ PEN_API const char *pen_precision_name(unsigned precision);
  * pen_client_connect() returns.
  */
 struct pen_client_options {
-    size_t struct_bytes;  /**< set by init: which fields this caller knows */
-    const char *endpoint; /**< "tcp://host:port" or "ipc://path"; default "tcp://127.0.0.1:5550" */
-    const char *name;     /**< shown to people; default "client" */
-    const char *tenant;   /**< NULL = "default" */
+    size_t struct_bytes; /**< set by init: which fields this caller knows */
+    const char *
+        endpoint; /**< "tcp://host:port" or "ipc://path", default "tcp://127.0.0.1:5550"; several brokers separated by commas: one is
+                               used, the others when it is lost or drains */
+    const char *name;   /**< shown to people; default "client" */
+    const char *tenant; /**< NULL = "default" */
     int64_t
         connect_timeout_us; /**< 0 (default): connect in the background; else wait this long for the broker's welcome */
     int64_t unreachable_us; /**< jobs end with UNAVAILABLE after this long without a broker; default 10 s, 0 = never */

@@ -1,0 +1,133 @@
+/* endpoints.c - splitting, and the resolver. */
+#include "endpoints.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static bool endpoints_have(const struct endpoints *endpoints, const char *text)
+{
+    for (size_t i = 0; i < endpoints->count; i++)
+        if (strcmp(endpoints->texts[i], text) == 0)
+            return true;
+    return false;
+}
+
+/* False without memory or room. */
+static bool endpoints_add(struct endpoints *endpoints, const char *text)
+{
+    if (endpoints_have(endpoints, text))
+        return true;
+    char *copy = endpoints->count < ENDPOINTS_MAX ? strdup(text) : NULL;
+    if (copy)
+        endpoints->texts[endpoints->count++] = copy;
+    return copy != NULL;
+}
+
+static enum pen_status entry_add(struct endpoints *endpoints, const char *from, size_t bytes, struct pen_error *reterr)
+{
+    char text[ENDPOINTS_ONE_BYTES_MAX + 1];
+    for (; bytes > 0 && (*from == ' ' || *from == '\t'); bytes--)
+        from++;
+    while (bytes > 0 && (from[bytes - 1] == ' ' || from[bytes - 1] == '\t'))
+        bytes--;
+    if (bytes > ENDPOINTS_ONE_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "broker endpoint \"%.40s...\" has more than %u bytes.", from,
+                             ENDPOINTS_ONE_BYTES_MAX);
+    memcpy(text, from, bytes);
+    text[bytes] = '\0';
+    if (!strstr(text, "://") || strlen(text) != bytes)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "broker endpoint \"%s\" must look like tcp://127.0.0.1:5550 or ipc:///run/penstock; "
+                             "several are separated by commas.",
+                             text);
+    if (endpoints->count == ENDPOINTS_MAX && !endpoints_have(endpoints, text))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a list of brokers has at most %u entries; \"%s\" is beyond.",
+                             ENDPOINTS_MAX, text);
+    if (!endpoints_add(endpoints, text))
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of brokers.");
+    return PEN_OK;
+}
+
+enum pen_status endpoints_parse(const char *list, struct endpoints *ret_endpoints, struct pen_error *reterr)
+{
+    struct endpoints endpoints = {0};
+    enum pen_status status = PEN_OK;
+    if (strnlen(list, ENDPOINTS_BYTES_MAX + 1) > ENDPOINTS_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a list of brokers has at most %u bytes.", ENDPOINTS_BYTES_MAX);
+    for (const char *from = list; from && status == PEN_OK;) {
+        const char *comma = strchr(from, ',');
+        status = entry_add(&endpoints, from, comma ? (size_t)(comma - from) : strlen(from), reterr);
+        from = comma ? comma + 1 : NULL;
+    }
+    if (status != PEN_OK)
+        endpoints_fini(&endpoints);
+    else
+        *ret_endpoints = endpoints;
+    return status;
+}
+
+/* Splits tcp://host:port; false for everything else, and for "*" and numbers that need no resolver. */
+static bool host_split(const char *text, char host[ENDPOINTS_ONE_BYTES_MAX + 1], const char **ret_port)
+{
+    const char *colon = strrchr(text, ':');
+    if (strncmp(text, "tcp://", 6) != 0 || colon <= text + 6 || strpbrk(text + 6, "[*;/"))
+        return false;
+    size_t bytes = (size_t)(colon - text) - 6;
+    memcpy(host, text + 6, bytes);
+    host[bytes] = '\0';
+    *ret_port = colon + 1;
+    return host[strspn(host, "0123456789.")] != '\0';
+}
+
+static size_t addresses_add(struct endpoints *to, const struct addrinfo *found, const char *port)
+{
+    size_t count = 0;
+    for (const struct addrinfo *one = found; one; one = one->ai_next) {
+        char number[NI_MAXHOST], text[NI_MAXHOST + 32];
+        if (getnameinfo(one->ai_addr, one->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST) != 0)
+            continue;
+        snprintf(text, sizeof text, strchr(number, ':') ? "tcp://[%s]:%.16s" : "tcp://%s:%.16s", number, port);
+        count += endpoints_add(to, text);
+    }
+    return count;
+}
+
+/* IPv4 unless the name has nothing else: ZeroMQ's sockets use IPv6 only when told. */
+static void name_resolve(struct endpoints *to, const char *host, const char *port)
+{
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(host, NULL, &hints, &found) != 0)
+        return;
+    if (found && found->ai_next)
+        addresses_add(to, found, port);
+    freeaddrinfo(found);
+}
+
+void endpoints_resolve(struct endpoints *endpoints, bool keep_names)
+{
+    struct endpoints resolved = {0};
+    for (size_t i = 0; i < endpoints->count; i++) {
+        char host[ENDPOINTS_ONE_BYTES_MAX + 1];
+        const char *port;
+        size_t before = resolved.count;
+        if (host_split(endpoints->texts[i], host, &port))
+            name_resolve(&resolved, host, port);
+        if (resolved.count == before)
+            endpoints_add(&resolved, endpoints->texts[i]);
+    }
+    for (size_t i = 0; keep_names && i < endpoints->count; i++)
+        endpoints_add(&resolved, endpoints->texts[i]);
+    endpoints_fini(endpoints);
+    *endpoints = resolved;
+}
+
+void endpoints_fini(struct endpoints *endpoints)
+{
+    for (size_t i = 0; i < endpoints->count; i++)
+        free(endpoints->texts[i]);
+    *endpoints = (struct endpoints){0};
+}

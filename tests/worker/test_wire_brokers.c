@@ -1,0 +1,198 @@
+/* The real worker with several brokers: it serves all, says how much of it the others use, and leaves all. This test is both brokers. */
+#include "play_broker.h"
+
+#include "deadline.h"
+#include "folder.h"
+#include "onnx_file.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYERS 40
+
+static struct play first, second;
+static struct play_message message;
+static char root[FOLDER_PATH_BYTES];
+static float *numbers;
+
+static void open_two(void)
+{
+    char file[FOLDER_PATH_BYTES + 16];
+    folder_new(root);
+    snprintf(file, sizeof file, "%s/file", root);
+    onnx_write_slow(file, LAYERS);
+    model_folder_make(root, "slow", file, "{\"max_batch_size\":1}");
+    numbers = calloc(16 * 64 * 64, sizeof *numbers);
+    cr_assert_not_null(numbers);
+    play_open(&first);
+    play_open(&second);
+    first.also = second.endpoint;
+}
+
+static void close_two(void)
+{
+    play_message_fini(&message);
+    play_close(&first);
+    play_close(&second);
+    folder_free(root);
+    free(numbers);
+}
+
+TestSuite(brokers, .init = open_two, .fini = close_two, .timeout = 120);
+
+static void start(void)
+{
+    const char *const arguments[] = {"--models",  root, "--backend",   "reference", "--slots", "1",
+                                     "--threads", "1",  "--heartbeat", "20ms",      NULL};
+    play_start(&first, arguments);
+    play_serve(&first, &message);
+    play_serve(&second, &message);
+}
+
+static void submit(struct play *to, uint64_t sequence)
+{
+    struct play_job one = {.sequence = sequence,
+                           .model = "slow",
+                           .input = {.name = "x",
+                                     .dtype = PEN_DTYPE_F32,
+                                     .rank = 4,
+                                     .dims = {1, 16, 64, 64},
+                                     .data = numbers,
+                                     .bytes = 16 * 64 * 64 * sizeof(float)}};
+    play_submit(to, &one, 1);
+}
+
+/* Passes over heartbeats until one grants `credit`, and has work elsewhere or none as wanted. */
+static void wait_credit(struct play *play, uint32_t credit, bool elsewhere)
+{
+    for (;;) {
+        play_expect(play, FRAME_HEARTBEAT, &message);
+        meta_arena_reset(&play->arena);
+        const Penstock__Heartbeat *beat =
+            meta_unpack(&play->arena, &penstock__heartbeat__descriptor, message.meta, message.env.meta_bytes);
+        if (beat && beat->credit == credit && (beat->elsewhere_us > 0) == elsewhere)
+            return;
+    }
+}
+
+static void expect_ok(struct play *play, uint64_t sequence)
+{
+    struct play_result result;
+    play_results(play, &result, 1);
+    cr_assert(result.env.job.sequence == sequence && result.env.status == PEN_OK, "%s: %s",
+              pen_status_name(result.env.status), result.error);
+}
+
+Test(brokers, each_gets_the_answers_to_its_own_jobs)
+{
+    start();
+    for (uint64_t i = 1; i <= 4; i++) {
+        submit(&first, i);
+        submit(&second, 100 + i);
+    }
+    for (uint64_t i = 1; i <= 4; i++) {
+        expect_ok(&first, i);
+        expect_ok(&second, 100 + i);
+    }
+}
+
+Test(brokers, work_for_one_is_told_to_the_other)
+{
+    start();
+    wait_credit(&second, 2, false);
+    for (uint64_t i = 1; i <= 6; i++) /* some are done and measured while others wait */
+        submit(&first, i);
+    wait_credit(&second, 1, true);
+    for (uint64_t i = 1; i <= 6; i++)
+        expect_ok(&first, i);
+    wait_credit(&second, 2, false);
+}
+
+Test(brokers, one_that_never_answers_does_not_hinder_the_other)
+{
+    const char *const arguments[] = {"--models", root, "--backend", "reference", NULL};
+    play_start(&first, arguments);
+    play_serve(&second, &message); /* the first says nothing */
+    submit(&second, 1);
+    expect_ok(&second, 1);
+    kill(first.pid, SIGTERM);
+    play_expect(&second, FRAME_DRAIN, &message);
+    play_expect(&second, FRAME_PING, &message);
+    play_send_type(&second, FRAME_PONG);
+    play_expect(&second, FRAME_GOODBYE, &message);
+    cr_expect(play_exit_code(&first, PLAY_WAIT_MS) == 0, "%s", play_log(&first));
+}
+
+Test(brokers, one_that_refuses_for_good_leaves_the_others)
+{
+    const char *const arguments[] = {"--models", root, "--backend", "reference", NULL};
+    play_start(&first, arguments);
+    play_hello(&first, &message);
+    play_send_welcome(&first, PEN_ERR_DENIED, "not here", 0, 0, 0);
+    play_serve(&second, &message);
+    submit(&second, 1);
+    expect_ok(&second, 1);
+    cr_expect(play_logged(&first, "evt=refused"), "%s", play_log(&first));
+}
+
+Test(brokers, refused_by_all_it_ends_with_4)
+{
+    const char *const arguments[] = {"--models", root, "--backend", "reference", NULL};
+    play_start(&first, arguments);
+    play_hello(&first, &message);
+    play_send_welcome(&first, PEN_ERR_DENIED, "not here", 0, 0, 0);
+    play_hello(&second, &message);
+    play_send_welcome(&second, PEN_ERR_DENIED, "not here either", 0, 0, 0);
+    cr_expect(play_exit_code(&first, PLAY_WAIT_MS) == 4, "%s", play_log(&first));
+}
+
+Test(brokers, drain_says_goodbye_to_all_and_finishes_all_jobs)
+{
+    start();
+    submit(&first, 1);
+    submit(&second, 2);
+    kill(first.pid, SIGTERM);
+    struct play *both[] = {&first, &second};
+    for (int i = 0; i < 2; i++) {
+        bool drain = false, goodbye = false, result = false;
+        while (!goodbye) {
+            cr_assert(play_receive(both[i], &message, PLAY_WAIT_MS), "%s", play_log(&first));
+            drain |= message.env.type == FRAME_DRAIN;
+            result |= message.env.type == FRAME_RESULT && message.env.status == PEN_OK;
+            goodbye = message.env.type == FRAME_GOODBYE;
+            if (message.env.type == FRAME_PING)
+                play_send_type(both[i], FRAME_PONG);
+            if (message.env.type == FRAME_PING && i == 0) { /* the other's PONG is due, too: goodbyes come together */
+                while (message.env.type != FRAME_PING || i == 0) {
+                    cr_assert(play_receive(&second, &message, PLAY_WAIT_MS), "%s", play_log(&first));
+                    if (message.env.type == FRAME_PING)
+                        break;
+                }
+                play_send_type(&second, FRAME_PONG);
+                message.env.type = FRAME_PING;
+            }
+        }
+        cr_expect(i == 1 || (drain && result), "drain %d result %d", drain, result);
+    }
+    cr_expect(play_exit_code(&first, PLAY_WAIT_MS) == 0, "%s", play_log(&first));
+}
+
+Test(brokers, the_same_one_under_two_names_is_noticed)
+{
+    char other[160];
+    const char *port = strrchr(first.endpoint, ':');
+    snprintf(other, sizeof other, "tcp://localhost%s", port);
+    first.also = other;
+    const char *const arguments[] = {"--models", root, "--backend", "reference", NULL};
+    play_start(&first, arguments);
+    play_serve(&first, &message);
+    play_serve(&first, &message);
+    cr_expect(play_logged(&first, "evt=broker_twice"), "%s", play_log(&first));
+    Penstock__WorkerHello *again = play_serve(&first, &message); /* the connection that stays says who it is */
+    cr_expect(again->n_models == 1);
+    submit(&first, 1);
+    expect_ok(&first, 1);
+}
