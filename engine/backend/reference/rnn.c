@@ -22,6 +22,12 @@ ACT(act_hard_sigmoid, fmin(fmax(alpha *x + beta, 0.0), 1.0))
 ACT(act_elu, x < 0.0 ? alpha * expm1(x) : x)
 ACT(act_softsign, x / (1.0 + fabs(x)))
 ACT(act_softplus, x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x)))
+ACT(act_swish, x / (1.0 + exp(-x)))
+ACT(act_mish, x *tanh(x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x))))
+ACT(act_gelu, 0.5 * x * (1.0 + erf(x / sqrt(2.0))))
+ACT(act_selu, 1.0507009873554805 * (x < 0.0 ? 1.6732632423543772 * expm1(x) : x))
+ACT(act_exp, exp(x))
+ACT(act_relu6, fmin(fmax(x, 0.0), 6.0))
 
 static const struct {
     const char *name;
@@ -38,6 +44,12 @@ static const struct {
     {"Elu", {act_elu, 1.0, 0}},
     {"Softsign", {act_softsign, 0, 0}},
     {"Softplus", {act_softplus, 0, 0}},
+    {"Swish", {act_swish, 0, 0}}, /* from here on: Keras' */
+    {"Mish", {act_mish, 0, 0}},
+    {"Gelu", {act_gelu, 0, 0}},
+    {"Selu", {act_selu, 0, 0}},
+    {"Exponential", {act_exp, 0, 0}},
+    {"Relu6", {act_relu6, 0, 0}},
 };
 
 static bool name_is(const char *name, const char *text, size_t bytes)

@@ -15,7 +15,7 @@
 struct ktensor {
     uint32_t value;
     int32_t rank;
-    bool masked; /* some steps are to be passed over by recurrent layers */
+    uint32_t mask; /* bool [batch, steps]: false = to be passed over by recurrent layers; VALUE_NONE = all count */
 };
 
 struct klayer {
@@ -25,6 +25,9 @@ struct klayer {
     const char *kind; /* class name */
     const cJSON *config;
     uint32_t depth;
+    const struct klayer *outer; /* the model or wrapper that it lies in; NULL at the top */
+    const char *wrapper;        /* whose name may stand for the layer's in its weights' names; NULL = none */
+    const char *part;           /* of the layer, such as one of its cells; NULL = all */
 };
 
 /* One call of a layer: inputs to outputs. */
@@ -44,7 +47,9 @@ struct layer_row {
     layer_fn call;
     int op;
 };
-extern const struct layer_row layers_core[], layers_conv[], layers_recurrent[]; /* end without a kind */
+extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layers_recurrent[],
+    layers_scan[];                                    /* end without a kind */
+const struct layer_row *layer_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */
 
 /* layers_model.c */
 void layer_call(struct kcall *c);  /* by its kind */
@@ -55,12 +60,35 @@ struct klayer layer_of(struct klayer *outer, const cJSON *json); /* from {class_
 /* layers_weight.c */
 uint32_t layer_weight(struct kcall *c, const char *suffix); /* VALUE_NONE when there is none */
 uint32_t layer_weight_needed(struct kcall *c, const char *suffix);
+uint32_t layer_filled(struct kcall *c, int64_t count, float item);               /* a constant list */
 const float *layer_floats(struct kcall *c, uint32_t value, uint32_t *ret_count); /* of a constant; NULL otherwise */
 
 /* layers_core.c */
 void layer_give(struct kcall *c, uint32_t value, int32_t rank);
 uint32_t layer_activate(struct kcall *c, uint32_t x, const char *name); /* NULL: linear */
+bool layer_named(const char *name, const char *plain);                  /* the same but for underscores and case */
 const char *layer_activation(const struct kcall *c, const char *field);
 bool layer_channels_first(const struct kcall *c);
+/* The axes of a field counted from the front; how many, -1 when they make no sense. */
+int layer_axes(const struct kcall *c, const char *field, int64_t def, int64_t *axes);
+
+/* layers_conv.c */
+struct tf_window;
+void layer_window(struct kcall *c, uint32_t count, struct tf_window *ret);
+
+/* layers_scan.c: one step after the other */
+struct layer_scan {
+    struct kcall *c;
+    struct build *outer, inner;
+    struct graph *body;
+    uint32_t states[2], state_count; /* in the body, once begun; in the outer graph, once ended: the last ones */
+    uint32_t x, mask;                /* of one step, in the body; mask [batch], VALUE_NONE = none */
+    uint32_t start[2], data, data_mask;
+};
+/* x [steps, batch, ...] and mask [steps, batch] (or VALUE_NONE) are gone through from first to last; until the end c->b writes the body. */
+bool layer_scan_begin(struct layer_scan *s, struct kcall *c, uint32_t x, uint32_t mask, const uint32_t *start,
+                      uint32_t states);
+/* `next`: the states after this step, masked ones kept as they were. Gives the first state of every step, [steps, ...]. */
+uint32_t layer_scan_end(struct layer_scan *s, const uint32_t *next);
 
 #endif

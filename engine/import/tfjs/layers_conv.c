@@ -22,6 +22,11 @@ static struct tf_window window_read(struct kcall *c, uint32_t count)
     return w;
 }
 
+void layer_window(struct kcall *c, uint32_t count, struct tf_window *ret)
+{
+    *ret = window_read(c, count);
+}
+
 /* Shape of a weight of `rank` dimensions; NULL after a failure. */
 static const struct shape *weight_shape(struct kcall *c, uint32_t weight, int32_t rank)
 {
@@ -220,6 +225,28 @@ static void resizing(struct kcall *c)
         c->in[0].rank);
 }
 
+/* The middle, its odd row or column cut at the end; an image that is too small is enlarged. */
+static void center_crop(struct kcall *c)
+{
+    struct build *b = c->b;
+    uint32_t x = c->in[0].value, first = c->in[0].rank == 3 ? 0 : 1;
+    int64_t size[] = {tfjs_json_int(c->l->config, "height", 0), tfjs_json_int(c->l->config, "width", 0)};
+    int64_t have[] = {build_dim(b, x, first), build_dim(b, x, first + 1)};
+    if (size[0] < 1 || size[1] < 1 || have[0] < 0 || have[1] < 0) {
+        build_stop(b, PEN_ERR_UNSUPPORTED, "the sizes of its image must be known");
+        return;
+    }
+    if (have[0] < size[0] || have[1] < size[1]) {
+        layer_give(c, tf_resize(b, x, build_i64(b, size, 2), false, false, false), c->in[0].rank);
+        return;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t from = (have[i] - size[i]) / 2;
+        x = build_slice(b, x, first + i, from, from + size[i], 1);
+    }
+    layer_give(c, x, c->in[0].rank);
+}
+
 const struct layer_row layers_conv[] = {
     {"Conv1D", conv, 1},
     {"Conv2D", conv, 2},
@@ -250,6 +277,7 @@ const struct layer_row layers_conv[] = {
     {"UpSampling1D", up_sampling, 1},
     {"UpSampling2D", up_sampling, 2},
     {"UpSampling3D", up_sampling, 3},
+    {"CenterCrop", center_crop, 0},
     {"Resizing", resizing, 0},
     {NULL, NULL, 0},
 };

@@ -19,6 +19,7 @@ struct member {
         bool done;
     } * calls;
     uint32_t call_count;
+    uint32_t first; /* index of its first call: a model counts its own making as call 0 */
 };
 
 struct model {
@@ -37,8 +38,11 @@ struct klayer layer_of(struct klayer *outer, const cJSON *json)
 {
     const char *kind = tfjs_json_text(json, "class_name"),
                *name = tfjs_json_text(tfjs_json_get(json, "config"), "name");
-    struct klayer l = {
-        .r = outer->r, .b = outer->b, .config = tfjs_json_get(json, "config"), .depth = outer->depth + 1};
+    struct klayer l = {.r = outer->r,
+                       .b = outer->b,
+                       .config = tfjs_json_get(json, "config"),
+                       .depth = outer->depth + 1,
+                       .outer = outer->kind ? outer : NULL};
     l.kind = kind ? kind : "?";
     l.name = name ? name : tfjs_json_text(json, "name") ? tfjs_json_text(json, "name") : l.kind;
     return l;
@@ -52,14 +56,25 @@ static const cJSON *layer_list(const cJSON *config)
 
 /* ---- calling one layer ------------------------------------------------------------------------------------------------ */
 
-static const struct layer_row *row_find(const char *kind)
+const struct layer_row *layer_row_at(uint32_t index)
 {
-    static const struct layer_row *const tables[] = {layers_core, layers_conv, layers_recurrent};
+    static const struct layer_row *const tables[] = {layers_core, layers_conv, layers_norm, layers_recurrent,
+                                                     layers_scan};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const struct layer_row *row = tables[i]; row->kind; row++) {
-            if (strcmp(row->kind, kind) == 0)
+            if (index-- == 0)
                 return row;
         }
+    }
+    return NULL;
+}
+
+static const struct layer_row *row_find(const char *kind)
+{
+    const struct layer_row *row;
+    for (uint32_t i = 0; (row = layer_row_at(i)) != NULL; i++) {
+        if (strcmp(row->kind, kind) == 0)
+            return row;
     }
     return NULL;
 }
@@ -77,9 +92,9 @@ void layer_call(struct kcall *c)
         layer_model(c);
     else if (row && c->in_count == 0)
         build_stop(c->b, PEN_ERR_CORRUPT, "it is called on nothing");
-    else if (row)
+    else if (row) {
         row->call(c);
-    else
+    } else
         build_miss(c->b, c->l->kind);
     if (c->out_count == 0 && c->in_count > 0) /* something, so that all missing layers can be listed */
         c->out[c->out_count++] = c->in[0];
@@ -95,6 +110,36 @@ static void model_fini(struct model *m)
         free(m->members[i].calls);
     free(m->members);
     names_fini(&m->names);
+}
+
+/* True when some reference names the layer's call 0: [name, 0, ...] anywhere in this JSON. */
+static bool call_zero_named(const cJSON *json, const char *name)
+{
+    const cJSON *part;
+    int64_t call;
+    const char *given = cJSON_IsArray(json) ? cJSON_GetStringValue(cJSON_GetArrayItem(json, 0)) : NULL;
+    if (given && strcmp(given, name) == 0 && tfjs_json_integer(cJSON_GetArrayItem(json, 1), &call) && call == 0)
+        return true;
+    cJSON_ArrayForEach(part, json)
+    {
+        if (call_zero_named(part, name)) /* as deep as the JSON, whose depth is capped */
+            return true;
+    }
+    return false;
+}
+
+/* Calls of a nested model are numbered from 1 unless something in its surroundings names its call 0. */
+static uint32_t first_call(const struct model *m, const cJSON *layers, const struct klayer *l, const char *name)
+{
+    const cJSON *json;
+    if (!layer_is_model(l->kind) || strcmp(m->l->kind, "Sequential") == 0)
+        return 0;
+    cJSON_ArrayForEach(json, layers)
+    {
+        if (call_zero_named(tfjs_json_get(json, "inbound_nodes"), name))
+            return 0;
+    }
+    return call_zero_named(tfjs_json_get(m->l->config, "output_layers"), name) ? 0 : 1;
 }
 
 static bool model_init(struct model *m, const cJSON *layers)
@@ -120,6 +165,7 @@ static bool model_init(struct model *m, const cJSON *layers)
         k->name = tfjs_json_text(json, "name") ? tfjs_json_text(json, "name") : l.name;
         k->call_count = cJSON_GetArraySize(nodes) > 0 ? (uint32_t)cJSON_GetArraySize(nodes) : 1;
         k->calls = k->call_count <= LAYERS_MAX ? calloc(k->call_count, sizeof *k->calls) : NULL;
+        k->first = first_call(m, layers, &l, k->name);
         m->count++;
         if (!k->calls) {
             build_stop(b, PEN_ERR_NO_MEMORY, "no memory for %u calls", k->call_count);
@@ -182,6 +228,7 @@ static int tensor_find(const struct model *m, const cJSON *history, struct ktens
     (void)tfjs_json_integer(cJSON_GetArrayItem(history, 1), &call);
     (void)tfjs_json_integer(cJSON_GetArrayItem(history, 2), &tensor);
     const struct member *k = &m->members[at];
+    call -= k->first;
     if (call < 0 || call >= (int64_t)k->call_count)
         return -1;
     if (!k->calls[call].done)
@@ -275,7 +322,7 @@ static struct ktensor input_make(struct build *b, const cJSON *config, const cha
         dims = tfjs_json_get(config, "batch_shape");
     if (!cJSON_IsArray(dims) || cJSON_GetArraySize(dims) > PEN_MAX_RANK) {
         build_stop(b, PEN_ERR_CORRUPT, "input '%.100s' has no shape", name);
-        return (struct ktensor){VALUE_NONE, 0, false};
+        return (struct ktensor){VALUE_NONE, 0, VALUE_NONE};
     }
     cJSON_ArrayForEach(dim, dims)
     {
@@ -285,7 +332,7 @@ static struct ktensor input_make(struct build *b, const cJSON *config, const cha
     }
     bool integers = dtype && strncmp(dtype, "int", 3) == 0;
     uint32_t value = build_input(b, name, strlen(name), integers ? PEN_DTYPE_I32 : PEN_DTYPE_F32, &shape);
-    return (struct ktensor){value, shape.rank, false};
+    return (struct ktensor){value, shape.rank, VALUE_NONE};
 }
 
 static void feed(struct model *m, const cJSON *end, const struct ktensor *given, uint32_t index)
@@ -338,6 +385,12 @@ static void sequential(struct kcall *c, struct model *m, bool whole)
         const char *name = tfjs_json_text(config, "name");
         bool layer = strcmp(layer_of(c->l, m->members[0].json).kind, "InputLayer") == 0;
         char text[200];
+        for (const cJSON *inner = config; layer_list(inner);
+             inner = tfjs_json_get(layer_list(inner)->child, "config")) {
+            const char *kind = tfjs_json_text(layer_list(inner)->child, "class_name");
+            name = tfjs_json_text(tfjs_json_get(layer_list(inner)->child, "config"), "name");
+            layer = kind && strcmp(kind, "InputLayer") == 0;
+        }
         snprintf(text, sizeof text, layer ? "%.180s" : "%.180s_input", name ? name : "layer");
         while (!tfjs_json_get(config, "batch_input_shape") && !tfjs_json_get(config, "batch_shape") &&
                layer_list(config)) {

@@ -66,11 +66,24 @@ static const char *gate_name(const char *name)
 {
     static const struct {
         const char *keras, *onnx;
-    } list[] = {
-        {"tanh", "Tanh"}, {"sigmoid", "Sigmoid"},   {"hard_sigmoid", "HardSigmoid"}, {"hardSigmoid", "HardSigmoid"},
-        {"relu", "Relu"}, {"softsign", "Softsign"}, {"softplus", "Softplus"},        {"elu", "Elu"}};
+    } list[] = {{"tanh", "Tanh"},
+                {"sigmoid", "Sigmoid"},
+                {"hardsigmoid", "HardSigmoid"},
+                {"relu", "Relu"},
+                {"softsign", "Softsign"},
+                {"softplus", "Softplus"},
+                {"elu", "Elu"},
+                {"linear", "Affine"},
+                {"swish", "Swish"},
+                {"silu", "Swish"},
+                {"mish", "Mish"},
+                {"gelu", "Gelu"},
+                {"selu", "Selu"},
+                {"relu6", "Relu6"},
+                {"exponential", "Exponential"},
+                {"leakyrelu", "LeakyRelu"}};
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
-        if (strcmp(list[i].keras, name) == 0)
+        if (layer_named(name, list[i].keras))
             return list[i].onnx;
     }
     return NULL;
@@ -111,29 +124,74 @@ static bool cell_of(struct kcall *c, const char *kind, struct cell *k)
 
 static const int64_t time_first[] = {1, 0, 2}; /* and back */
 
-/* The operator, whose data is time first, and its outputs: sequence [time, 1, batch, units], last state(s) [1, batch, units]. */
-static void cell_run(struct kcall *c, const struct cell *k, bool reverse, uint32_t out[3])
+static uint32_t state_count(const struct cell *k)
+{
+    return k->op == OP_LSTM ? 2 : 1;
+}
+
+/* The operator on x [steps, batch, in]: sequence [steps, 1, batch, units], last state(s) [1, batch, units]. */
+static void cell_emit(struct kcall *c, const struct cell *k, uint32_t x, const uint32_t *states, bool reverse,
+                      uint32_t out[3])
 {
     struct build *b = c->b;
-    uint32_t states = k->op == OP_LSTM ? 2 : 1;
     bool bias = tfjs_json_bool(c->l->config, "use_bias", true);
-    uint32_t in[7] = {build_transpose(b, c->in[0].value, time_first, 3),
+    uint32_t in[7] = {x,
                       turned(c, k, layer_weight_needed(c, "kernel")),
                       turned(c, k, layer_weight_needed(c, "recurrent_kernel")),
                       bias ? bias_turned(c, k, layer_weight_needed(c, "bias")) : VALUE_NONE,
                       VALUE_NONE,
-                      VALUE_NONE,
-                      VALUE_NONE};
-    for (uint32_t i = 0; i < states && c->in_count > i + 1; i++)
-        in[5 + i] = build_unsqueeze(b, c->in[i + 1].value, 0);
-    if (c->in[0].masked)
-        build_miss(b, "a recurrent layer over masked steps");
-    build_many(b, k->op, in, k->op == OP_LSTM ? 7 : 6, out, 1 + states);
+                      states[0],
+                      states[1]};
+    build_many(b, k->op, in, k->op == OP_LSTM ? 7 : 6, out, 1 + state_count(k));
     build_int(b, ATTR_hidden_size, k->units);
     build_text(b, ATTR_direction, reverse ? "reverse" : "forward");
     if (k->op == OP_GRU)
         build_int(b, ATTR_linear_before_reset, k->reset_after);
     activations_set(c, k);
+}
+
+/* [1, batch, units] of zeros for x [steps, batch, in] */
+static uint32_t zero_state(struct kcall *c, uint32_t x, int64_t units)
+{
+    struct build *b = c->b;
+    uint32_t one = build_i64(b, (int64_t[]){1}, 1), batch = build_slice(b, build_1(b, OP_Shape, x), 0, 1, 2, 1);
+    uint32_t dims[] = {one, batch, build_i64(b, &units, 1)};
+    return build_2(b, OP_Expand, build_f32_scalar(b, 0.0f), build_axis_op(b, OP_Concat, dims, 3, 0));
+}
+
+/* Step by step, since steps that are passed over leave the state as it is. */
+static void cell_masked(struct kcall *c, const struct cell *k, uint32_t x, uint32_t mask, uint32_t *states,
+                        bool reverse, uint32_t out[3])
+{
+    struct layer_scan scan;
+    uint32_t step[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE}, n = state_count(k);
+    mask = build_transpose(c->b, mask, (int64_t[]){1, 0}, 2);
+    if (reverse) {
+        x = tf_reverse(c->b, x, 0);
+        mask = tf_reverse(c->b, mask, 0);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        states[i] = states[i] == VALUE_NONE ? zero_state(c, x, k->units) : states[i];
+    if (!layer_scan_begin(&scan, c, x, mask, states, n))
+        return;
+    cell_emit(c, k, build_unsqueeze(c->b, scan.x, 0), (uint32_t[]){scan.states[0], n > 1 ? scan.states[1] : VALUE_NONE},
+              false, step);
+    out[0] = layer_scan_end(&scan, step + 1);
+    if (reverse)
+        out[0] = tf_reverse(c->b, out[0], 0);
+    out[1] = scan.states[0];
+    out[2] = n > 1 ? scan.states[1] : VALUE_NONE;
+}
+
+static void cell_run(struct kcall *c, const struct cell *k, bool reverse, uint32_t out[3])
+{
+    uint32_t x = build_transpose(c->b, c->in[0].value, time_first, 3), states[2] = {VALUE_NONE, VALUE_NONE};
+    for (uint32_t i = 0; i < state_count(k) && c->in_count > i + 1; i++)
+        states[i] = build_unsqueeze(c->b, c->in[i + 1].value, 0);
+    if (c->in[0].mask != VALUE_NONE)
+        cell_masked(c, k, x, c->in[0].mask, states, reverse, out);
+    else
+        cell_emit(c, k, x, states, reverse, out);
 }
 
 /* [time, 1, batch, units] -> [batch, time, units] */
@@ -162,7 +220,7 @@ static void recurrent_as(struct kcall *c, const char *kind)
     for (uint32_t i = 1; tfjs_json_bool(c->l->config, "return_state", false) && i <= (k.op == OP_LSTM ? 2u : 1u); i++)
         layer_give(c, build_squeeze(b, out[i], 0), 2);
     for (uint32_t i = 0; i < c->out_count; i++)
-        c->out[i].masked = false;
+        c->out[i].mask = c->out[i].rank == 3 && i == 0 ? c->in[0].mask : VALUE_NONE;
 }
 
 static void recurrent(struct kcall *c)
@@ -170,30 +228,65 @@ static void recurrent(struct kcall *c)
     recurrent_as(c, c->l->kind);
 }
 
-/* RNN around one cell: the cell's configuration with the wrapper's flags. */
-static void rnn(struct kcall *c)
+/* The cell's configuration with flags of its own. */
+static cJSON *cell_config(struct kcall *c, const cJSON *cell, bool last)
 {
     static const char *const flags[] = {"return_sequences", "return_state", "go_backwards"};
-    const cJSON *cell = tfjs_json_get(c->l->config, "cell");
-    struct klayer inner = layer_of(c->l, cell);
-    cJSON *config = cJSON_Duplicate(inner.config, 1);
+    cJSON *config = cJSON_Duplicate(tfjs_json_get(cell, "config"), 1);
     for (size_t i = 0; config && i < sizeof flags / sizeof flags[0]; i++) {
+        bool on = tfjs_json_bool(c->l->config, flags[i], false);
         cJSON_DeleteItemFromObjectCaseSensitive(config, flags[i]);
-        if (!cJSON_AddBoolToObject(config, flags[i], tfjs_json_bool(c->l->config, flags[i], false)))
+        if (!cJSON_AddBoolToObject(config, flags[i], last ? on : i == 0))
             build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for a cell");
     }
-    if (!cell || !config) {
-        cJSON_Delete(config);
+    if (!config)
         build_stop(c->b, PEN_ERR_CORRUPT, "it has no cell");
-        return;
-    }
-    struct klayer as_cell = *c->l;
+    return config;
+}
+
+/* One of the cells that a step goes through: the whole sequence goes through it before the next one. */
+static void one_cell(struct kcall *c, const cJSON *cell, const char *part, bool last)
+{
+    struct klayer as_cell = *c->l, *outer = c->l, inner = layer_of(c->l, cell);
+    cJSON *config = cell_config(c, cell, last);
     as_cell.config = config;
-    struct klayer *outer = c->l;
+    as_cell.part = part;
+    as_cell.wrapper = inner.name;
     c->l = &as_cell;
-    recurrent_as(c, inner.kind);
+    c->out_count = 0;
+    if (config)
+        recurrent_as(c, inner.kind);
     c->l = outer;
     cJSON_Delete(config);
+}
+
+static void rnn(struct kcall *c)
+{
+    const cJSON *cell = tfjs_json_get(c->l->config, "cell"), *item;
+    const char *kind = tfjs_json_text(cell, "class_name");
+    const struct ktensor *in = c->in;
+    struct ktensor between;
+    char part[32];
+    int index = 0;
+    if (!kind || strcmp(kind, "StackedRNNCells") != 0) {
+        one_cell(c, cell, NULL, true);
+        return;
+    }
+    if (tfjs_json_bool(c->l->config, "return_state", false) || c->in_count > 1 ||
+        tfjs_json_bool(c->l->config, "go_backwards", false)) {
+        build_miss(c->b, "RNN of stacked cells with states or backwards");
+        return;
+    }
+    cJSON_ArrayForEach(item, tfjs_json_get(tfjs_json_get(cell, "config"), "cells"))
+    {
+        snprintf(part, sizeof part, "RNNCell_%d", index++);
+        one_cell(c, item, part, item->next == NULL);
+        if (c->out_count == 0 || c->b->status != PEN_OK)
+            break;
+        between = c->out[0];
+        c->in = &between;
+    }
+    c->in = in;
 }
 
 /* ---- bidirectional ---------------------------------------------------------------------------------------------------------- */
@@ -259,7 +352,8 @@ static void time_distributed(struct kcall *c)
     uint32_t shape = build_1(b, OP_Shape, in[0].value), all = build_i64(b, (int64_t[]){-1}, 1);
     uint32_t flat[] = {all, build_slice(b, shape, 0, 2, INT64_MAX, 1)};
     struct ktensor x = {build_2(b, OP_Reshape, in[0].value, build_axis_op(b, OP_Concat, flat, 2, 0)), in[0].rank - 1,
-                        false};
+                        VALUE_NONE};
+    inner.wrapper = outer->name;
     c->l = &inner;
     c->in = &x;
     c->in_count = 1;
@@ -273,7 +367,7 @@ static void time_distributed(struct kcall *c)
                          build_slice(b, build_1(b, OP_Shape, y), 0, 1, INT64_MAX, 1)};
     y = build_2(b, OP_Reshape, y, build_axis_op(b, OP_Concat, parted, 2, 0));
     c->out_count = 1;
-    c->out[0] = (struct ktensor){y, c->out[0].rank + 1, in[0].masked};
+    c->out[0] = (struct ktensor){y, c->out[0].rank + 1, in[0].mask};
 }
 
 const struct layer_row layers_recurrent[] = {

@@ -148,3 +148,29 @@ Test(tf_run, layers_without_weights_have_their_defaults)
                            .bytes = sizeof pixels};
     expect(model, &x, want, 2);
 }
+
+/* A model of one batch normalisation along the middle axis; the numbers by hand: (x - mean) / sqrt(variance + 0) * 1 + beta. */
+Test(tf_run, a_batch_is_normalised_along_any_axis)
+{
+    static const char model[] =
+        "{\"modelTopology\":{\"model_config\":{\"class_name\":\"Sequential\",\"config\":{\"name\":\"s\",\"layers\":["
+        "{\"class_name\":\"BatchNormalization\",\"config\":{\"name\":\"n\",\"axis\":[2],\"scale\":false,\"epsilon\":0,"
+        "\"batch_input_shape\":[null,1,2,2]}}]}}},\"weightsManifest\":[{\"paths\":[\"w.bin\"],\"weights\":["
+        "{\"name\":\"n/"
+        "beta\",\"dtype\":\"float32\",\"shape\":[2],\"quantization\":{\"dtype\":\"uint8\",\"scale\":0.5,\"min\":0}},"
+        "{\"name\":\"n/"
+        "moving_mean\",\"dtype\":\"float32\",\"shape\":[2],\"quantization\":{\"dtype\":\"uint8\",\"scale\":1,\"min\":1}"
+        "},"
+        "{\"name\":\"n/"
+        "moving_variance\",\"dtype\":\"float32\",\"shape\":[2],\"quantization\":{\"dtype\":\"uint8\",\"scale\":0,"
+        "\"min\":4}}]}]}";
+    /* the shard begins 0 0 0 0 3 0: beta 0 and 0, mean 1 and 1, variance 4 and 4 */
+    static const float pixels[] = {3, 5, -1, 1}, want[] = {1, 2, -1, 0};
+    struct pen_tensor x = {.name = "n_input",
+                           .dtype = PEN_DTYPE_F32,
+                           .rank = 4,
+                           .dims = {1, 1, 2, 2},
+                           .data = pixels,
+                           .bytes = sizeof pixels};
+    expect(model, &x, want, 4);
+}
