@@ -54,6 +54,7 @@ build|libncurses-dev|the live view of `penstock top`
 build|libsodium-dev|SHA-256 of model files
 test|libcriterion-dev|test framework
 test|redis-server|the cache tests start their own instances (the package's own service is not used)
+test|iproute2|network namespaces: hosts of the fault tests
 test|prometheus|promtool reads the metrics; tests start their own instances
 test|clang|second compiler, fuzz targets
 test|libclang-rt-*-dev|run-time of the fuzz targets
