@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "run/collect.h"
+#include "run/turns.h"
 
 static bool flag_read(const struct rt_value *v, bool when_omitted)
 {
@@ -61,6 +62,7 @@ struct loop {
     struct rt_value *in;  /* [body inputs]: turn, cond, carried..., captures */
     struct rt_value *out; /* [body outputs]: cond, carried..., scanned... */
     struct collect *collects;
+    struct turns turns;
     int64_t turn;
     bool cond;
 };
@@ -99,11 +101,17 @@ static enum pen_status loop_turn(struct loop *l)
         return status;
     }
     l->cond = flag_read(&l->out[0], true);
+    for (uint32_t i = 0; i < l->carried + l->scans; i++) {
+        turns_see(&l->turns, &l->out[1 + i]);
+    }
+    struct kernel_call keep = *l->k, items = *l->k;
+    keep.memory = turns_keep(&l->turns);
+    items.memory = turns_items(&l->turns);
     for (uint32_t i = 0; status == PEN_OK && i < l->carried; i++) {
-        status = value_copy(l->k, &l->out[1 + i], &l->in[2 + i]);
+        status = value_copy(&keep, &l->out[1 + i], &l->in[2 + i]);
     }
     for (uint32_t i = 0; status == PEN_OK && i < l->scans; i++) {
-        status = collect_add(&l->collects[i], l->k, &l->out[1 + l->carried + i]);
+        status = collect_add(&l->collects[i], &items, &l->out[1 + l->carried + i]);
     }
     return status;
 }
@@ -118,8 +126,10 @@ static enum pen_status run_loop(struct runner *r, uint32_t node, struct kernel_c
     if (status == PEN_OK && k->in[0].dtype != PEN_DTYPE_NONE && k->in[0].data != NULL) {
         memcpy(&trips, k->in[0].data, sizeof trips);
     }
+    turns_init(&l.turns, &r->context->arena, &r->context->turns);
     for (l.turn = 0; status == PEN_OK && l.cond && l.turn < trips; l.turn++) {
-        status = cancel_wanted(k->cancel) ? PEN_ERR_CANCELLED : loop_turn(&l);
+        status = turns_next(&l.turns, k);
+        status = status == PEN_OK ? loop_turn(&l) : status;
     }
     for (uint32_t o = 0; status == PEN_OK && o < k->n->out_count; o++) {
         if (!k->wanted[o]) {
@@ -130,6 +140,7 @@ static enum pen_status run_loop(struct runner *r, uint32_t node, struct kernel_c
                      ? output_give(k, o, &l.in[2 + o])
                      : collect_stack(&l.collects[o - l.carried], k, o, 0, false, &g->values[g->outputs[1 + o]]);
     }
+    turns_fini(&l.turns);
     return status;
 }
 

@@ -20,6 +20,29 @@ static void *memory_alloc(struct rt_memory *m, size_t bytes)
 void rt_arena_init(struct rt_arena *a, uint64_t limit_bytes)
 {
     *a = (struct rt_arena){.memory = {.alloc = memory_alloc}, .limit = limit_bytes};
+    a->total = &a->own;
+}
+
+void rt_arena_init_beside(struct rt_arena *a, struct rt_arena *first)
+{
+    rt_arena_init(a, first->limit);
+    a->total = first->total;
+}
+
+struct rt_mark rt_arena_mark(const struct rt_arena *a)
+{
+    return (struct rt_mark){a->current, a->current != NULL ? a->current->used : 0};
+}
+
+void rt_arena_release(struct rt_arena *a, const struct rt_mark *mark)
+{
+    for (struct rt_block *b = mark->block != NULL ? mark->block->next : a->blocks; b != NULL; b = b->next) {
+        b->used = 0;
+    }
+    a->current = mark->block != NULL ? mark->block : a->blocks;
+    if (mark->block != NULL) {
+        mark->block->used = mark->used;
+    }
 }
 
 void rt_arena_reset(struct rt_arena *a)
@@ -38,13 +61,14 @@ void rt_arena_fini(struct rt_arena *a)
         free(b);
     }
     a->blocks = a->current = NULL;
-    a->total = 0;
+    *a->total -= a->total != &a->own ? a->own : 0;
+    a->own = 0;
 }
 
 static struct rt_block *block_add(struct rt_arena *a, size_t bytes)
 {
     size_t room = bytes > BLOCK_BYTES_MIN ? bytes : BLOCK_BYTES_MIN;
-    if (room > a->limit || a->total > a->limit - room) {
+    if (room > a->limit || *a->total > a->limit - room) {
         return NULL;
     }
     struct rt_block *b = calloc(1, sizeof *b);
@@ -53,7 +77,8 @@ static struct rt_block *block_add(struct rt_arena *a, size_t bytes)
         return NULL;
     }
     b->room = room;
-    a->total += room;
+    a->own += room;
+    *a->total += a->total != &a->own ? room : 0;
     b->next = a->current != NULL ? a->current->next : NULL;
     if (a->current != NULL) {
         a->current->next = b;

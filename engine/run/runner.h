@@ -17,6 +17,7 @@
 struct run_context {
     struct rt_arena arena;
     uint64_t arena_limit;
+    uint64_t turns; /* of all loops of the run so far */
     bool check_numerics;
     const struct cancel *cancel;
     struct pen_error *error;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "run/collect.h"
+#include "run/turns.h"
 
 /* One Scan: in = states..., scanned..., captures; body in = states..., one slice of each scanned..., captures; out = states..., stacked scans. */
 struct scan {
@@ -12,6 +13,7 @@ struct scan {
     int64_t turns;
     struct rt_value *in, *out;
     struct collect *collects;
+    struct turns memory;
 };
 
 static int64_t list_item(const struct kernel_call *k, enum attr_key key, uint32_t index, int64_t def)
@@ -98,11 +100,17 @@ static enum pen_status scan_turn(struct scan *s, int64_t turn)
     if (status == PEN_OK) {
         status = runner_call(s->body, s->in, s->out);
     }
+    for (uint32_t i = 0; status == PEN_OK && i < s->states + s->outputs; i++) {
+        turns_see(&s->memory, &s->out[i]);
+    }
+    struct kernel_call keep = *s->k, items = *s->k;
+    keep.memory = turns_keep(&s->memory);
+    items.memory = turns_items(&s->memory);
     for (uint32_t i = 0; status == PEN_OK && i < s->states; i++) {
-        status = value_copy(s->k, &s->out[i], &s->in[i]);
+        status = value_copy(&keep, &s->out[i], &s->in[i]);
     }
     for (uint32_t i = 0; status == PEN_OK && i < s->outputs; i++) {
-        status = collect_add(&s->collects[i], s->k, &s->out[s->states + i]);
+        status = collect_add(&s->collects[i], &items, &s->out[s->states + i]);
     }
     return status;
 }
@@ -126,11 +134,14 @@ enum pen_status scan_run(struct runner *body, struct kernel_call *k)
 {
     struct scan s = {0};
     enum pen_status status = scan_init(&s, body, k);
+    turns_init(&s.memory, &body->context->arena, &body->context->turns);
     for (int64_t turn = 0; status == PEN_OK && turn < s.turns; turn++) {
-        status = cancel_wanted(k->cancel) ? PEN_ERR_CANCELLED : scan_turn(&s, turn);
+        status = turns_next(&s.memory, k);
+        status = status == PEN_OK ? scan_turn(&s, turn) : status;
     }
     for (uint32_t o = 0; status == PEN_OK && o < k->n->out_count; o++) {
         status = k->wanted[o] ? scan_give(&s, o) : PEN_OK;
     }
+    turns_fini(&s.memory);
     return status;
 }

@@ -196,6 +196,7 @@ static enum pen_status chosen_run(struct pen_session *session, const struct chos
                                   const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
 {
     session->context.cancel = stop != NULL ? &stop->cancel : NULL;
+    session->context.turns = 0;
     session->context.error = reterr;
     session->context.profile = session->profile;
     enum pen_status status = runner_run(ran->runner, ran->bucket);

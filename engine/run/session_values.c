@@ -16,6 +16,7 @@ enum pen_status session_run_values(struct pen_session *session, const struct rt_
     }
     rt_arena_reset(&session->context.arena);
     session->context.cancel = NULL;
+    session->context.turns = 0;
     session->context.error = reterr;
     struct chosen c;
     enum pen_status status = session_choose(session, in, &c, reterr);

@@ -120,7 +120,8 @@ static enum pen_status passes(struct graph *g, const struct source_options *opti
     struct pass_options which = {.fold = true, .fuse = true, .nhwc = options->nhwc};
     struct pass_report report = {0};
     status = pass_run(g, &which, &report, reterr);
-    if (status != PEN_OK && reterr != NULL && reterr->text[0] == '\0') { /* not every pass says what contradicts itself */
+    if (status != PEN_OK && reterr != NULL &&
+        reterr->text[0] == '\0') { /* not every pass says what contradicts itself */
         struct shape_env *env = NULL;
         (void)shape_env_new(g, NULL, NULL, false, &env, reterr);
         shape_env_free(env);

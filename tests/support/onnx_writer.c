@@ -32,7 +32,10 @@ enum {
     TENSOR_DIMS = 1,
     TENSOR_TYPE = 2,
     TENSOR_NAME = 8,
-    TENSOR_RAW = 9
+    TENSOR_RAW = 9,
+    TENSOR_EXTERNAL = 13,
+    TENSOR_LOCATION = 14,
+    LOCATION_EXTERNAL = 1
 };
 
 struct text {
@@ -159,8 +162,7 @@ void onnx_writer_output(struct onnx_writer *w, const char *name, int32_t dtype, 
     put_value(w, GRAPH_OUTPUT, name, dtype, rank, dims, symbols);
 }
 
-void onnx_writer_constant(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
-                          const void *data, size_t bytes)
+static struct text tensor_head(const char *name, int32_t dtype, size_t rank, const int64_t *dims)
 {
     struct text tensor = {0};
     for (size_t i = 0; i < rank; i++) {
@@ -168,7 +170,25 @@ void onnx_writer_constant(struct onnx_writer *w, const char *name, int32_t dtype
     }
     put_int(&tensor, TENSOR_TYPE, dtype);
     put_string(&tensor, TENSOR_NAME, name);
+    return tensor;
+}
+
+void onnx_writer_constant(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
+                          const void *data, size_t bytes)
+{
+    struct text tensor = tensor_head(name, dtype, rank, dims);
     put_blob(&tensor, TENSOR_RAW, data, bytes);
+    put_message(&w->graph, GRAPH_INITIALIZER, &tensor);
+}
+
+void onnx_writer_external(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
+                          const char *location)
+{
+    struct text tensor = tensor_head(name, dtype, rank, dims), entry = {0};
+    put_string(&entry, 1, "location"); /* StringStringEntryProto: key = 1, value = 2 */
+    put_string(&entry, 2, location);
+    put_message(&tensor, TENSOR_EXTERNAL, &entry);
+    put_int(&tensor, TENSOR_LOCATION, LOCATION_EXTERNAL);
     put_message(&w->graph, GRAPH_INITIALIZER, &tensor);
 }
 

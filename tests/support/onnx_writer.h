@@ -22,6 +22,10 @@ void onnx_writer_output(struct onnx_writer *w, const char *name, int32_t dtype, 
 void onnx_writer_constant(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
                           const void *data, size_t bytes);
 
+/* A constant whose data lies in a file beside the model: whatever location says. */
+void onnx_writer_external(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
+                          const char *location);
+
 enum onnx_attr_type { ONNX_ATTR_END = 0, ONNX_ATTR_INT, ONNX_ATTR_FLOAT, ONNX_ATTR_INTS, ONNX_ATTR_GRAPH };
 
 struct onnx_attr {

@@ -1,0 +1,450 @@
+/* ONNX files that mean harm, whole through the engine: published path traversals, sizes that are only claimed, loops that never end. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "folder.h"
+#include "onnx_writer.h"
+#include "penstock/engine.h"
+
+static char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 64];
+static struct pen_engine *engine;
+static struct pen_error error;
+
+static void setup(void)
+{
+    struct pen_engine_options options;
+    pen_engine_options_init(&options);
+    options.backend = "xnnpack";
+    cr_assert_eq(pen_engine_new(&options, &engine, &error), PEN_OK, "%s", error.text);
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/inside/model.onnx", folder);
+    char inside[sizeof path];
+    snprintf(inside, sizeof inside, "%s/inside", folder);
+    folder_make(inside);
+}
+
+static void teardown(void)
+{
+    pen_engine_free(engine);
+    folder_free(folder);
+}
+
+static uint64_t peak_bytes(void)
+{
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        sscanf(line, "VmHWM: %llu", &kib);
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+    return kib * 1024;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+/* ---- external data ------------------------------------------------------------------------------------------------------ */
+
+static enum pen_status load(struct pen_model **ret_model)
+{
+    error = (struct pen_error){0};
+    *ret_model = NULL;
+    return pen_model_load(engine, path, ret_model, &error);
+}
+
+/* y = x + w, w [3] in a file of its own. */
+static void external_write(const char *location)
+{
+    struct onnx_writer *w = onnx_writer_new("external");
+    onnx_writer_input(w, "x", PEN_DTYPE_F32, 1, (int64_t[]){3}, NULL);
+    onnx_writer_external(w, "w", PEN_DTYPE_F32, 1, (int64_t[]){3}, location);
+    onnx_writer_node(w, "Add", ONNX_LIST("x", "w"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(w, "y", PEN_DTYPE_F32, 1, (int64_t[]){3}, NULL);
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(w);
+}
+
+/* The right bytes lie inside, outside, and behind links: what is refused is refused for where it lies. */
+static void secrets_write(void)
+{
+    static const float three[3] = {1, 2, 3};
+    static const char *const places[] = {"secret.bin", "inside/w.bin", "inside/sub/w.bin"};
+    char at[sizeof path], to[sizeof path];
+    snprintf(at, sizeof at, "%s/inside/sub", folder);
+    folder_make(at);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(at, sizeof at, "%s/%s", folder, places[i]);
+        file_write(at, three, sizeof three);
+    }
+    snprintf(at, sizeof at, "%s/inside/link.bin", folder);
+    snprintf(to, sizeof to, "%s/secret.bin", folder);
+    cr_assert_eq(symlink(to, at), 0);
+    snprintf(at, sizeof at, "%s/inside/door", folder);
+    cr_assert_eq(symlink(folder, at), 0);
+}
+
+static void refuse_all(const char *const *locations)
+{
+    struct pen_model *model = NULL;
+    secrets_write();
+    external_write("sub/w.bin");
+    cr_assert_eq(load(&model), PEN_OK, "the honest one: %s", error.text);
+    pen_model_free(model);
+    for (; *locations != NULL; locations++) {
+        external_write(*locations);
+        cr_assert_neq(load(&model), PEN_OK, "'%s' was read", *locations);
+        cr_assert(strstr(error.text, "external data"), "'%s': %s", *locations, error.text);
+    }
+}
+
+TestSuite(hostile, .init = setup, .fini = teardown, .timeout = 100);
+
+/* A location that climbs out of the model's folder. */
+Test(hostile, cve_2022_25882_external_data_above_the_folder)
+{
+    refuse_all(ONNX_LIST("../secret.bin", "../../../../../../../../etc/passwd", "../inside/w.bin", ".."));
+}
+
+/* What the first remedy let through: climbing after a harmless beginning, absolute paths, links. */
+Test(hostile, cve_2024_27318_external_data_by_another_road)
+{
+    char absolute[sizeof path];
+    snprintf(absolute, sizeof absolute, "%s/secret.bin", folder);
+    refuse_all(ONNX_LIST("sub/../../secret.bin", "sub//../../secret.bin", "./../secret.bin", "sub/./../../secret.bin",
+                         "link.bin", "door/secret.bin", "door/inside/w.bin", absolute, "/etc/passwd",
+                         "sub\\..\\..\\secret.bin"));
+}
+
+/* ---- sizes that are only claimed ------------------------------------------------------------------------------------------- */
+
+#define HUGE (INT64_C(1) << 40)
+
+/* One operator whose result is as large as a small input says. */
+struct claim {
+    const char *op;
+    const char *const *inputs; /* of big (int64), x [1, 1, 2, 2] f32, one, scales, values and the empty name */
+    size_t count;              /* of big */
+    int64_t big[4];
+};
+
+static const struct claim claims[] = {
+    {"ConstantOfShape", (const char *const[]){"big", NULL}, 2, {HUGE, HUGE}},
+    {"ConstantOfShape", (const char *const[]){"big", NULL}, 1, {HUGE}},
+    {"ConstantOfShape", (const char *const[]){"big", NULL}, 4, {65536, 65536, 65536, 65536}},
+    {"Expand", (const char *const[]){"x", "big", NULL}, 4, {HUGE, 1, 2, 2}},
+    {"Tile", (const char *const[]){"x", "big", NULL}, 4, {HUGE, HUGE, 1, 1}},
+    {"Tile", (const char *const[]){"x", "big", NULL}, 4, {1, 1, 1, HUGE}},
+    {"Range", (const char *const[]){"zero", "bound", "step", NULL}, 0, {0}},
+    {"Pad", (const char *const[]){"x", "pads", NULL}, 0, {0}},
+    {"Resize", (const char *const[]){"x", "", "scales", NULL}, 0, {0}},
+    {"Resize", (const char *const[]){"x", "", "", "big", NULL}, 4, {1, 1, HUGE, 2}},
+    {"OneHot", (const char *const[]){"one", "bound", "values", NULL}, 0, {0}},
+    {"Reshape", (const char *const[]){"x", "big", NULL}, 2, {HUGE, HUGE}},
+};
+
+static struct onnx_writer *claim_begin(const struct claim *c, bool constant)
+{
+    static const float x[4] = {1, 2, 3, 4}, scales[4] = {1, 1, 3e8f, 3e8f}, values[2] = {0, 1};
+    static const int64_t pads[8] = {0, 0, 0, 0, HUGE, 0, 0, HUGE}, zero = 0, step = 1, bound = HUGE, one[1] = {1};
+    const int64_t count = (int64_t)c->count;
+    struct onnx_writer *w = onnx_writer_new("claim");
+    onnx_writer_constant(w, "x", PEN_DTYPE_F32, 4, (int64_t[]){1, 1, 2, 2}, x, sizeof x);
+    onnx_writer_constant(w, "scales", PEN_DTYPE_F32, 1, (int64_t[]){4}, scales, sizeof scales);
+    onnx_writer_constant(w, "values", PEN_DTYPE_F32, 1, (int64_t[]){2}, values, sizeof values);
+    onnx_writer_constant(w, "pads", PEN_DTYPE_I64, 1, (int64_t[]){8}, pads, sizeof pads);
+    onnx_writer_constant(w, "zero", PEN_DTYPE_I64, 0, NULL, &zero, sizeof zero);
+    onnx_writer_constant(w, "step", PEN_DTYPE_I64, 0, NULL, &step, sizeof step);
+    onnx_writer_constant(w, "one", PEN_DTYPE_I64, 1, (int64_t[]){1}, one, sizeof one);
+    if (constant) {
+        onnx_writer_constant(w, "big", PEN_DTYPE_I64, 1, &count, c->big, c->count * sizeof *c->big);
+        onnx_writer_constant(w, "bound", PEN_DTYPE_I64, 0, NULL, &bound, sizeof bound);
+    } else {
+        onnx_writer_input(w, "big", PEN_DTYPE_I64, 1, &count, NULL);
+        onnx_writer_input(w, "bound", PEN_DTYPE_I64, 0, NULL, NULL);
+    }
+    return w;
+}
+
+/* y = sum(op(...)), so that the claimed value stands between nodes. */
+static void claim_write(const struct claim *c, bool constant)
+{
+    struct onnx_writer *w = claim_begin(c, constant);
+    const char *y = onnx_writer_step(w, c->op, c->inputs, NULL);
+    const struct onnx_attr flat[] = {{.type = ONNX_ATTR_INT, .name = "keepdims", .i = 0}, {0}};
+    const bool integers = strcmp(c->op, "Range") == 0;
+    onnx_writer_node(w, "ReduceMax", ONNX_LIST(y), ONNX_LIST("y"), flat);
+    onnx_writer_output(w, "y", integers ? PEN_DTYPE_I64 : PEN_DTYPE_F32, 0, NULL, NULL);
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(w);
+}
+
+static enum pen_status claim_run(struct pen_model *model, const struct claim *c)
+{
+    static const int64_t bound = HUGE;
+    struct pen_session *session = NULL;
+    const struct pen_tensor *out = NULL;
+    size_t count = 0;
+    const struct pen_tensor in[2] = {
+        {.name = "big",
+         .dtype = PEN_DTYPE_I64,
+         .rank = 1,
+         .dims = {(int64_t)c->count},
+         .data = c->big,
+         .bytes = c->count * 8},
+        {.name = "bound", .dtype = PEN_DTYPE_I64, .rank = 0, .data = &bound, .bytes = sizeof bound}};
+    size_t inputs = 0;
+    (void)pen_model_inputs(model, &inputs);
+    cr_assert_eq(pen_session_new(model, &session, &error), PEN_OK);
+    enum pen_status status = pen_session_run(session, in, inputs, NULL, &out, &count, &error);
+    pen_session_free(session);
+    return status;
+}
+
+static void check_claims(bool constant)
+{
+    uint64_t before = peak_bytes();
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        struct pen_model *model = NULL;
+        claim_write(&claims[i], constant);
+        enum pen_status status = load(&model);
+        if (status == PEN_OK) {
+            status = claim_run(model, &claims[i]);
+        }
+        cr_assert_neq(status, PEN_OK, "%s, row %zu, was run", claims[i].op, i);
+        cr_assert_gt(strlen(error.text), 10u, "%s, row %zu: a sentence says why", claims[i].op, i);
+        pen_model_free(model);
+    }
+    cr_assert_lt(peak_bytes() - before, 64u << 20, "nothing of that size was allocated");
+}
+
+Test(hostile, claimed_sizes_in_the_file_take_no_memory)
+{
+    check_claims(true);
+}
+
+Test(hostile, claimed_sizes_in_the_inputs_take_no_memory)
+{
+    check_claims(false);
+}
+
+Test(hostile, dims_whose_product_overflows_are_refused)
+{
+    static const int64_t rows[][4] = {{HUGE, HUGE, 1, 1},
+                                      {INT64_MAX, 2, 1, 1},
+                                      {INT64_C(1) << 32, INT64_C(1) << 32, 1, 1},
+                                      {INT64_C(1) << 62, 4, 1, 1},
+                                      {3037000500, 3037000500, 1, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pen_model *model = NULL;
+        struct onnx_writer *w = onnx_writer_new("overflow");
+        onnx_writer_constant(w, "w", PEN_DTYPE_F32, 4, rows[i], "", 0);
+        onnx_writer_node(w, "Identity", ONNX_LIST("w"), ONNX_LIST("y"), NULL);
+        onnx_writer_output(w, "y", PEN_DTYPE_F32, 4, rows[i], NULL);
+        onnx_writer_save(w, 17, path);
+        onnx_writer_free(w);
+        cr_assert_neq(load(&model), PEN_OK, "row %zu", i);
+        cr_assert_gt(strlen(error.text), 10u);
+    }
+}
+
+#define NESTED 40 /* the limit is 32 */
+
+Test(hostile, branches_nested_without_end_are_refused)
+{
+    static const uint8_t yes = 1;
+    struct onnx_writer *inner = onnx_writer_new("innermost");
+    struct pen_model *model = NULL;
+    onnx_writer_node(inner, "Identity", ONNX_LIST("x"), ONNX_LIST("r"), NULL);
+    onnx_writer_output(inner, "r", PEN_DTYPE_F32, 1, (int64_t[]){1}, NULL);
+    for (int depth = 0; depth < NESTED; depth++) {
+        struct onnx_writer *outer = onnx_writer_new("branch");
+        const struct onnx_attr branches[] = {{.type = ONNX_ATTR_GRAPH, .name = "then_branch", .graph = inner},
+                                             {.type = ONNX_ATTR_GRAPH, .name = "else_branch", .graph = inner},
+                                             {0}};
+        bool last = depth + 1 == NESTED;
+        if (last || depth > 12) { /* both branches as deep would double the file each time */
+            struct onnx_writer *flat = onnx_writer_new("flat");
+            onnx_writer_node(flat, "Identity", ONNX_LIST("x"), ONNX_LIST("r"), NULL);
+            onnx_writer_output(flat, "r", PEN_DTYPE_F32, 1, (int64_t[]){1}, NULL);
+            const struct onnx_attr one[] = {
+                branches[0], {.type = ONNX_ATTR_GRAPH, .name = "else_branch", .graph = flat}, {0}};
+            onnx_writer_node(outer, "If", ONNX_LIST("yes"), ONNX_LIST("r"), one);
+            onnx_writer_free(flat);
+        } else {
+            onnx_writer_node(outer, "If", ONNX_LIST("yes"), ONNX_LIST("r"), branches);
+        }
+        if (last) {
+            onnx_writer_input(outer, "x", PEN_DTYPE_F32, 1, (int64_t[]){1}, NULL);
+            onnx_writer_constant(outer, "yes", PEN_DTYPE_BOOL, 0, NULL, &yes, 1);
+        }
+        onnx_writer_output(outer, "r", PEN_DTYPE_F32, 1, (int64_t[]){1}, NULL);
+        onnx_writer_free(inner);
+        inner = outer;
+    }
+    onnx_writer_save(inner, 17, path);
+    onnx_writer_free(inner);
+    cr_assert_neq(load(&model), PEN_OK);
+    cr_assert(strstr(error.text, "deep"), "%s", error.text);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------------------- */
+
+/* Loop without a count whose condition stays true; v is carried, and gathered in every turn when asked. */
+static void loop_write(bool gather)
+{
+    static const uint8_t yes = 1;
+    struct onnx_writer *body = onnx_writer_new("body"), *w = onnx_writer_new("endless");
+    onnx_writer_input(body, "i", PEN_DTYPE_I64, 0, NULL, NULL);
+    onnx_writer_input(body, "go", PEN_DTYPE_BOOL, 0, NULL, NULL);
+    onnx_writer_input(body, "v", PEN_DTYPE_F32, 1, (int64_t[]){4}, NULL);
+    onnx_writer_node(body, "Identity", ONNX_LIST("go"), ONNX_LIST("go_on"), NULL);
+    onnx_writer_node(body, "Neg", ONNX_LIST("v"), ONNX_LIST("v_next"), NULL);
+    onnx_writer_output(body, "go_on", PEN_DTYPE_BOOL, 0, NULL, NULL);
+    onnx_writer_output(body, "v_next", PEN_DTYPE_F32, 1, (int64_t[]){4}, NULL);
+    if (gather) {
+        onnx_writer_node(body, "Identity", ONNX_LIST("v"), ONNX_LIST("seen"), NULL);
+        onnx_writer_output(body, "seen", PEN_DTYPE_F32, 1, (int64_t[]){4}, NULL);
+    }
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_GRAPH, .name = "body", .graph = body}, {0}};
+    onnx_writer_input(w, "x", PEN_DTYPE_F32, 1, (int64_t[]){4}, NULL);
+    onnx_writer_constant(w, "yes", PEN_DTYPE_BOOL, 0, NULL, &yes, 1);
+    onnx_writer_node(w, "Loop", ONNX_LIST("", "yes", "x"), gather ? ONNX_LIST("y", "all") : ONNX_LIST("y"), attrs);
+    onnx_writer_output(w, "y", PEN_DTYPE_F32, 1, (int64_t[]){4}, NULL);
+    if (gather) {
+        onnx_writer_output(w, "all", PEN_DTYPE_F32, 2, (int64_t[]){-1, 4}, NULL);
+    }
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(body);
+    onnx_writer_free(w);
+}
+
+/* s = sum of a long row by Scan, a turn per element. */
+#define SCANNED 4000000
+
+static void scan_write(void)
+{
+    static const float zero = 0.0f;
+    struct onnx_writer *body = onnx_writer_new("body"), *w = onnx_writer_new("scan");
+    onnx_writer_input(body, "s", PEN_DTYPE_F32, 0, NULL, NULL);
+    onnx_writer_input(body, "e", PEN_DTYPE_F32, 0, NULL, NULL);
+    onnx_writer_node(body, "Add", ONNX_LIST("s", "e"), ONNX_LIST("s_next"), NULL);
+    onnx_writer_output(body, "s_next", PEN_DTYPE_F32, 0, NULL, NULL);
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_GRAPH, .name = "body", .graph = body},
+                                      {.type = ONNX_ATTR_INT, .name = "num_scan_inputs", .i = 1},
+                                      {0}};
+    onnx_writer_input(w, "x", PEN_DTYPE_F32, 1, (int64_t[]){-1}, NULL);
+    onnx_writer_constant(w, "zero", PEN_DTYPE_F32, 0, NULL, &zero, sizeof zero);
+    onnx_writer_node(w, "Scan", ONNX_LIST("zero", "x"), ONNX_LIST("y"), attrs);
+    onnx_writer_output(w, "y", PEN_DTYPE_F32, 0, NULL, NULL);
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(body);
+    onnx_writer_free(w);
+}
+
+static float row[SCANNED];
+
+/* Runs the model on `count` ones; stop may be NULL. Gives the first output's first float. */
+static enum pen_status run_row(int64_t count, struct pen_stop *stop, float *ret_first)
+{
+    struct pen_model *model = NULL;
+    struct pen_session *session = NULL;
+    const struct pen_tensor *out = NULL;
+    size_t outputs = 0;
+    for (int64_t i = 0; i < count; i++) {
+        row[i] = 1.0f;
+    }
+    struct pen_tensor in = {
+        .name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {count}, .data = row, .bytes = (size_t)count * 4};
+    cr_assert_eq(load(&model), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_session_new(model, &session, &error), PEN_OK);
+    if (stop != NULL) {
+        pen_stop_arm(stop, now_us() + 150000);
+    }
+    error = (struct pen_error){0};
+    enum pen_status status = pen_session_run(session, &in, 1, stop, &out, &outputs, &error);
+    if (status == PEN_OK && ret_first != NULL) {
+        *ret_first = ((const float *)out[0].data)[0];
+    }
+    pen_session_free(session);
+    pen_model_free(model);
+    return status;
+}
+
+Test(hostile, a_loop_without_end_stops_at_its_deadline_in_constant_memory)
+{
+    struct pen_stop *stop = pen_stop_new();
+    loop_write(false);
+    uint64_t before = peak_bytes(), start = now_us();
+    cr_assert_eq(run_row(4, stop, NULL), PEN_ERR_DEADLINE, "%s", error.text);
+    cr_assert_lt(now_us() - start, 20000000u, "not long after");
+    cr_assert_lt(peak_bytes() - before, 24u << 20, "turns give their memory back");
+    pen_stop_free(stop);
+}
+
+Test(hostile, a_scan_over_a_long_row_stops_at_its_deadline)
+{
+    struct pen_stop *stop = pen_stop_new();
+    scan_write();
+    cr_assert_eq(run_row(SCANNED, stop, NULL), PEN_ERR_DEADLINE, "%s", error.text);
+    pen_stop_free(stop);
+}
+
+Test(hostile, a_scan_gives_the_right_sum_when_its_memory_is_used_again)
+{
+    float sum = 0.0f;
+    scan_write();
+    cr_assert_eq(run_row(3001, NULL, &sum), PEN_OK, "%s", error.text);
+    cr_assert_float_eq(sum, 3001.0f, 0.0f);
+}
+
+static void *stop_soon(void *stop)
+{
+    struct timespec soon = {.tv_nsec = 30000000};
+    nanosleep(&soon, NULL);
+    pen_stop_now(stop);
+    return NULL;
+}
+
+Test(hostile, a_loop_without_end_is_stopped_by_another_thread)
+{
+    struct pen_model *model = NULL;
+    struct pen_session *session = NULL;
+    struct pen_stop *stop = pen_stop_new();
+    const struct pen_tensor *out = NULL;
+    size_t count = 0;
+    pthread_t thread;
+    loop_write(true);
+    cr_assert_eq(load(&model), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_session_new(model, &session, &error), PEN_OK);
+    struct pen_tensor in = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {4}, .data = row, .bytes = 16};
+    pen_stop_arm(stop, UINT64_MAX);
+    cr_assert_eq(pthread_create(&thread, NULL, stop_soon, stop), 0);
+    cr_assert_eq(pen_session_run(session, &in, 1, stop, &out, &count, &error), PEN_ERR_CANCELLED, "%s", error.text);
+    pthread_join(thread, NULL);
+    pen_session_free(session);
+    pen_model_free(model);
+    pen_stop_free(stop);
+}
+
+/* Without a deadline the turns run out. */
+Test(hostile, a_loop_without_end_and_deadline_hits_the_cap_of_turns)
+{
+    loop_write(false);
+    uint64_t before = peak_bytes();
+    cr_assert_eq(run_row(4, NULL, NULL), PEN_ERR_TOO_LARGE, "%s", error.text);
+    cr_assert(strstr(error.text, "turned"), "%s", error.text);
+    cr_assert_lt(peak_bytes() - before, 24u << 20);
+}
