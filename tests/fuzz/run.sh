@@ -27,7 +27,8 @@ targets=${*:-$(cd "$build/bin/fuzz" && ls)}
 for target in $targets; do
     mkdir -p "$corpus/$target"
 done
-mkdir -p "$corpus/fuzz_envelope" "$corpus/fuzz_meta" "$corpus/fuzz_settings"
+mkdir -p "$corpus/fuzz_envelope" "$corpus/fuzz_meta" "$corpus/fuzz_settings" "$corpus/fuzz_onnx"
+"$build/bin/onnx_seeds" "$corpus/fuzz_onnx"
 "$build/bin/fuzz_seeds" "$root/tests/proto/vectors" "$corpus"
 printf 'queue-limit = 5 # jobs\nname = " a "\ncache-bytes=1.5GiB\ntimeout=250us\ntag=a,b\nbackend=auto\nspin=off\nshare=0.25\n' \
     >"$corpus/fuzz_settings/all"
