@@ -89,7 +89,9 @@ enum pen_status pass_run(struct graph *g, const struct pass_options *options, st
                          struct pen_error *reterr)
 {
     struct pass_report report = {.nodes_before = live_nodes(g)};
-    enum pen_status status = options->fold ? run_branches(g, &report, reterr) : PEN_OK;
+    enum pen_status status = options->fuse ? pass_qdq(g, &report.quantised, reterr) : PEN_OK; /* before weights fold */
+    if (status == PEN_OK && options->fold)
+        status = run_branches(g, &report, reterr);
     if (status == PEN_OK)
         status = run_children(g, options, &report, reterr);
     if (status == PEN_OK)

@@ -17,7 +17,7 @@ struct pass_options {
 
 struct pass_report {
     uint32_t nodes_before, nodes_after, folded, batch_norms, activations, pads, transposes_added, transposes_removed,
-        common, dead, branches;
+        common, dead, branches, quantised;
 };
 
 enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report,
@@ -27,6 +27,8 @@ enum pen_status pass_dead(struct graph *g, uint32_t *ret_count); /* unused nodes
 enum pen_status pass_fold(struct graph *g, uint32_t *ret_count, struct pen_error *reterr);
 enum pen_status pass_fuse(struct graph *g, struct pass_report *report, struct pen_error *reterr);
 enum pen_status pass_layout(struct graph *g, struct pass_report *report, struct pen_error *reterr);
+enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count,
+                         struct pen_error *reterr); /* operators between floats made of bytes and bytes again */
 enum pen_status pass_branch(struct graph *g, uint32_t *ret_count,
                             struct pen_error *reterr);             /* an If whose condition is a constant */
 enum pen_status pass_common(struct graph *g, uint32_t *ret_count); /* common subexpressions */

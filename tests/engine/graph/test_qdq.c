@@ -1,0 +1,168 @@
+/* Operators between DequantizeLinear and QuantizeLinear on bytes: the same numbers within one step, and integers all the way. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "build.h"
+#include "graph/pass.h"
+
+static uint32_t constant(struct graph *g, enum pen_dtype dtype, int32_t rank, const int64_t *dims, const void *data)
+{
+    const struct shape shape = shape_of(rank, dims);
+    size_t bytes = 0;
+    uint32_t id = VALUE_NONE;
+    cr_assert_eq(shape_bytes(&shape, dtype, 0, &bytes), PEN_OK);
+    cr_assert_eq(graph_constant(g, NULL, dtype, &shape, data, bytes, true, &id), PEN_OK);
+    return id;
+}
+
+static uint32_t point(struct graph *g, enum pen_dtype dtype, int value)
+{
+    const uint8_t byte = (uint8_t)value;
+    return constant(g, dtype, 0, NULL, &byte);
+}
+
+static uint32_t floats_of(struct graph *g, uint32_t bytes, float scale, int zero)
+{
+    return build_node(g, OP_DequantizeLinear,
+                      IDS(bytes, build_scalar(g, scale), point(g, g->values[bytes].dtype, zero)));
+}
+
+static uint32_t bytes_of(struct graph *g, uint32_t floats, enum pen_dtype dtype, float scale, int zero)
+{
+    return build_node(g, OP_QuantizeLinear, IDS(floats, build_scalar(g, scale), point(g, dtype, zero)));
+}
+
+static uint32_t byte_weights(struct graph *g, int32_t rank, const int64_t *dims)
+{
+    int8_t items[4096];
+    for (int i = 0; i < 4096; i++)
+        items[i] = (int8_t)((i * 37 + i / 7) % 251 - 125);
+    return constant(g, PEN_DTYPE_I8, rank, dims, items);
+}
+
+/* Runs the graph before and after the passes; no more than `left` nodes quantise or dequantise then. */
+static void check(struct graph *g, enum op integer, uint32_t left)
+{
+    struct shape_env *before = run_graph(g);
+    const struct pass_options options = {.fold = true, .fuse = true};
+    struct pass_report report = {0};
+    cr_assert_eq(pass_run(g, &options, &report, NULL), PEN_OK);
+    cr_assert_eq(report.quantised, 1u, "%s", op_def(integer)->name);
+    cr_assert_eq(count_op(g, integer), 1u, "%s", op_def(integer)->name);
+    cr_assert_eq(count_op(g, OP_DequantizeLinear) + count_op(g, OP_QuantizeLinear), left);
+    struct shape_env *after = run_graph(g);
+    const struct fact *a = &before->facts[g->outputs[0]], *b = &after->facts[g->outputs[0]];
+    cr_assert_eq(a->dtype, b->dtype);
+    cr_assert(shape_equal(&a->shape, &b->shape));
+    int differ = 0;
+    for (size_t i = 0; i < a->bytes; i++) {
+        int p = a->dtype == PEN_DTYPE_I8 ? ((const int8_t *)a->data)[i] : ((const uint8_t *)a->data)[i];
+        int q = b->dtype == PEN_DTYPE_I8 ? ((const int8_t *)b->data)[i] : ((const uint8_t *)b->data)[i];
+        cr_assert(abs(p - q) <= 1, "%s: element %zu is %d, was %d", op_def(integer)->name, i, q, p);
+        differ += p != q;
+    }
+    cr_assert(differ * 10 <= (int)a->bytes, "%d of %zu differ", differ, a->bytes);
+    shape_env_free(before);
+    shape_env_free(after);
+    graph_free(g);
+}
+
+/* A float input made bytes and floats again: the former stays, for nothing is before it. */
+static uint32_t input_of(struct graph *g, const char *name, enum pen_dtype dtype, int32_t rank, const int64_t *dims,
+                         float scale, int zero)
+{
+    uint32_t bytes = bytes_of(g, build_input(g, name, rank, dims), dtype, scale, zero);
+    g->values[bytes].dtype = dtype;
+    return floats_of(g, bytes, scale, zero);
+}
+
+static struct graph *start(enum pen_dtype dtype, int32_t rank, const int64_t *dims, uint32_t *ret_floats)
+{
+    struct graph *g = build_graph();
+    *ret_floats = input_of(g, "x", dtype, rank, dims, 0.02f, dtype == PEN_DTYPE_U8 ? 128 : 3);
+    return g;
+}
+
+static void finish(struct graph *g, uint32_t floats, enum pen_dtype dtype, float scale, int zero)
+{
+    build_output(g, bytes_of(g, floats, dtype, scale, zero));
+}
+
+Test(qdq, convolutions_take_bias_and_activation_along)
+{
+    for (int form = 0; form < 4; form++) {
+        uint32_t x, in[3], count = 2;
+        struct graph *g = start(PEN_DTYPE_U8, DIMS(1, 3, 9, 9), &x);
+        const float scales[4] = {0.01f, 0.02f, 0.005f, 0.015f};
+        uint32_t w = byte_weights(g, DIMS(4, 3, 3, 3));
+        in[0] = x;
+        if (form & 1) { /* per channel */
+            in[1] = build_node(g, OP_DequantizeLinear, IDS(w, constant(g, PEN_DTYPE_F32, DIMS(4), scales)));
+            cr_assert_eq(graph_attr_int(g, maker(g, in[1]), ATTR_axis, 0), PEN_OK);
+        } else {
+            in[1] = floats_of(g, w, 0.01f, 0);
+        }
+        if (form & 2) {
+            const float bias[4] = {0.1f, -0.4f, 1.0f, 0.0f};
+            in[count++] = constant(g, PEN_DTYPE_F32, DIMS(4), bias);
+        }
+        uint32_t y = build_node(g, OP_Conv, count, in);
+        y = form & 2 ? build_node(g, OP_Relu, IDS(y)) : y;
+        finish(g, y, PEN_DTYPE_U8, 0.3f, form & 2 ? 0 : 120);
+        check(g, OP_QLinearConv, 1);
+    }
+}
+
+Test(qdq, products_sums_and_curves)
+{
+    uint32_t x, b;
+    struct graph *g = start(PEN_DTYPE_I8, DIMS(5, 32), &x);
+    finish(g, build_node(g, OP_MatMul, IDS(x, floats_of(g, byte_weights(g, DIMS(32, 6)), 0.01f, 0))), PEN_DTYPE_I8,
+           0.2f, 1);
+    check(g, OP_QLinearMatMul, 1);
+    for (int mul = 0; mul < 2; mul++) {
+        g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
+        b = input_of(g, "b", PEN_DTYPE_U8, DIMS(1, 32), 0.05f, 100);
+        finish(g, build_node(g, mul ? OP_Mul : OP_Add, IDS(x, b)), PEN_DTYPE_U8, 0.1f, 110);
+        check(g, mul ? OP_QLinearMul : OP_QLinearAdd, 2);
+    }
+    g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
+    finish(g, build_node(g, OP_Sigmoid, IDS(x)), PEN_DTYPE_U8, 1.0f / 256, 0);
+    check(g, OP_QLinearSigmoid, 1);
+    g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
+    finish(g, build_node(g, OP_Softmax, IDS(x)), PEN_DTYPE_U8, 1.0f / 256, 0);
+    check(g, OP_QLinearSoftmax, 1);
+    g = start(PEN_DTYPE_I8, DIMS(2, 3, 8, 8), &x);
+    finish(g, build_node(g, OP_GlobalAveragePool, IDS(x)), PEN_DTYPE_I8, 0.01f, 0);
+    check(g, OP_QLinearGlobalAveragePool, 1);
+}
+
+Test(qdq, moves_keep_bytes_as_they_are)
+{
+    uint32_t x;
+    struct graph *g = start(PEN_DTYPE_U8, DIMS(4, 6), &x);
+    finish(g, build_node(g, OP_Transpose, IDS(x)), PEN_DTYPE_U8, 0.02f, 128);
+    check(g, OP_Transpose, 1);
+}
+
+Test(qdq, what_does_not_fit_stays)
+{
+    uint32_t x;
+    struct graph *g = start(PEN_DTYPE_U8, DIMS(4, 6), &x);
+    finish(g, build_node(g, OP_Transpose, IDS(x)), PEN_DTYPE_U8, 0.03f, 128); /* another scale */
+    const struct pass_options options = {.fold = true, .fuse = true};
+    struct pass_report report = {0};
+    cr_assert_eq(pass_run(g, &options, &report, NULL), PEN_OK);
+    cr_assert_eq(report.quantised, 0u);
+    cr_assert_eq(count_op(g, OP_QuantizeLinear), 2u);
+    graph_free(g);
+
+    g = start(PEN_DTYPE_U8, DIMS(4, 6), &x);
+    uint32_t y = build_node(g, OP_Sigmoid, IDS(x));
+    build_output(g, y); /* the float value is wanted too */
+    finish(g, y, PEN_DTYPE_U8, 1.0f / 256, 0);
+    report = (struct pass_report){0};
+    cr_assert_eq(pass_run(g, &options, &report, NULL), PEN_OK);
+    cr_assert_eq(report.quantised, 0u);
+    graph_free(g);
+}
