@@ -33,6 +33,7 @@ runtime|libxnnpack0*|fast CPU kernels
 runtime|libpthreadpool0*|threads of those kernels
 runtime|libncursesw6*|the live view of `penstock top`
 runtime|libsodium23*|SHA-256 of model files
+runtime|libvulkan1|the Vulkan loader, opened at run time (a GPU needs its driver too)
 build|build-essential|C compiler, make, C library headers
 build|cmake|the build
 build|ninja-build|runs the build, faster than make
@@ -52,7 +53,11 @@ build|libpthreadpool-dev|threads of those kernels
 build|libcpuinfo-dev|what XNNPACK asks about the processor
 build|libncurses-dev|the live view of `penstock top`
 build|libsodium-dev|SHA-256 of model files
+build|libvulkan-dev|headers of the Vulkan backend
+build|glslc|compiles its shaders
 test|libcriterion-dev|test framework
+test|mesa-vulkan-drivers|a Vulkan device that computes on the CPU
+test|vulkan-validationlayers|every Vulkan test runs under them
 test|redis-server|the cache tests start their own instances (the package's own service is not used)
 test|iproute2|network namespaces: hosts of the fault tests
 test|prometheus|promtool reads the metrics; tests start their own instances

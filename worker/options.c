@@ -50,6 +50,16 @@ static const struct setting table[] = {
      "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
     {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,
      "serve even when no model could be loaded"},
+    {"vk-device", SETTING_TEXT, offsetof(struct options, vk_device), "auto", NULL, 0, 0, NULL,
+     "Vulkan device: auto, an index, a uuid or a part of its name"},
+    {"vk-allow-software", SETTING_FLAG, offsetof(struct options, vk_allow_software), "false", NULL, 0, 0, NULL,
+     "take a Vulkan device that computes on the CPU: for tests"},
+    {"vk-cache-dir", SETTING_TEXT, offsetof(struct options, vk_cache_dir), NULL, NULL, 0, 0, NULL,
+     "folder that keeps compiled Vulkan pipelines between starts; none without it"},
+    {"vk-kernels", SETTING_CHOICE, offsetof(struct options, vk_kernels), "auto", NULL, 0, 0, "auto|simple|tiled",
+     "family of Vulkan kernels; auto = by device and shape"},
+    {"vk-validate", SETTING_FLAG, offsetof(struct options, vk_validate), "false", NULL, 0, 0, NULL,
+     "run Vulkan under the validation layer, its messages are errors: for debugging"},
     {"log-level", SETTING_CHOICE, offsetof(struct options, log_level), "auto", NULL, 0, 0, "auto|debug|info|warn|error",
      "auto = info, debug in debug mode"},
     {"log-format", SETTING_CHOICE, offsetof(struct options, log_format), "text", NULL, 0, 0, "text|json",
@@ -97,13 +107,14 @@ static void backends_list(const struct pen_backend_info *infos, size_t count, ch
         }
 }
 
-static enum pen_status backend_check(const char *name, struct pen_error *reterr)
+static enum pen_status backend_check(const char *name, const struct pen_engine_options *engine,
+                                     struct pen_error *reterr)
 {
     struct pen_backend_info infos[BACKENDS_MAX];
     char there[256];
     if (strcmp(name, "auto") == 0)
         return PEN_OK;
-    size_t count = pen_backends(infos, BACKENDS_MAX);
+    size_t count = pen_backends(engine, infos, BACKENDS_MAX);
     count = count < BACKENDS_MAX ? count : BACKENDS_MAX;
     backends_list(infos, count, there, sizeof there);
     for (size_t i = 0; i < count; i++) {
@@ -120,10 +131,15 @@ static enum pen_status backend_check(const char *name, struct pen_error *reterr)
 enum pen_status options_engine(const struct options *options, uint32_t threads, uint64_t memory_bytes,
                                struct pen_engine_options *ret_engine, struct pen_error *reterr)
 {
-    enum pen_status status = backend_check(options->backend, reterr);
+    pen_engine_options_init(ret_engine);
+    ret_engine->vulkan = (struct pen_vulkan_options){.device = options->vk_device,
+                                                     .allow_software = options->vk_allow_software,
+                                                     .cache_dir = options->vk_cache_dir,
+                                                     .kernels = options->vk_kernels,
+                                                     .validate = options->vk_validate};
+    enum pen_status status = backend_check(options->backend, ret_engine, reterr);
     if (status != PEN_OK)
         return status;
-    pen_engine_options_init(ret_engine);
     ret_engine->backend = options->backend;
     ret_engine->precision = precision_of(options->precision);
     ret_engine->threads = threads;

@@ -23,7 +23,7 @@ struct exec;
 /* What is claimed before opening. */
 struct backend_caps {
     bool available;
-    char reason[256];    /* when not: what is missing and what to do */
+    char reason[320];    /* when not: what is missing and what to do */
     char device[128];    /* "Intel Xeon (AVX-512)", a GPU's name */
     char library[96];    /* "xnnpack-2022", with ISA where it changes last bits: provenance */
     uint32_t precisions; /* bit 1u << enum pen_precision */
@@ -33,6 +33,7 @@ struct backend_config {
     enum pen_precision precision;
     uint32_t threads; /* of one slot; >= 1 */
     bool check_numerics;
+    struct pen_vulkan_options vulkan; /* strings are borrowed for the call it is given to */
 };
 
 /* A set of nodes that runs as one piece. Values used from outside and outside users decide in / out. Lists are ids in g, in topological order. */
@@ -64,7 +65,7 @@ bool cancel_wanted(const struct cancel *c); /* NULL: false */
 struct backend_ops {
     const char *name;
     int priority; /* vulkan 30, onednn 25, xnnpack 20, reference 10 */
-    enum pen_status (*probe)(struct backend_caps *ret_caps);
+    enum pen_status (*probe)(const struct backend_config *config, struct backend_caps *ret_caps);
     enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend,
                             struct pen_error *reterr);
     void (*close)(struct backend *backend); /* NULL is fine */

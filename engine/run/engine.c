@@ -50,9 +50,13 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
                                    struct pen_error *reterr)
 {
     struct backend_caps caps = {0};
+    struct backend_config config = {.precision = precision,
+                                    .threads = e->options.threads,
+                                    .check_numerics = e->options.check_numerics,
+                                    .vulkan = e->options.vulkan};
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
-    enum pen_status status = ops->probe(&caps);
+    enum pen_status status = ops->probe(&config, &caps);
     if (status != PEN_OK || !caps.available) {
         flag_add(e, name, "unavailable: %s", caps.reason);
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot be used on this host: %s", ops->name,
@@ -63,8 +67,6 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s does not offer precision %s on this host",
                              ops->name, precision_text(precision));
     }
-    struct backend_config config = {
-        .precision = precision, .threads = e->options.threads, .check_numerics = e->options.check_numerics};
     struct pen_error why = {0};
     struct backend *self = NULL;
     status = ops->open(&config, &self, &why);

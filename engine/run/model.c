@@ -47,7 +47,8 @@ struct source_options model_source_options(const struct pen_engine *e)
 {
     return (struct source_options){.limits = e->limits,
                                    .optimise = e->options.optimise,
-                                   .promote = e->options.precision == PEN_PRECISION_F32,
+                                   .promote = e->options.precision == PEN_PRECISION_F32 ||
+                                              e->options.precision == PEN_PRECISION_F16_STORAGE,
                                    .nhwc = strcmp(e->backends[0].ops->name, "reference") != 0};
 }
 

@@ -14,14 +14,18 @@ void pen_engine_options_init(struct pen_engine_options *options)
         (struct pen_engine_options){.backend = "auto", .precision = PEN_PRECISION_ANY, .threads = 1, .optimise = true};
 }
 
-size_t pen_backends(struct pen_backend_info *infos, size_t room)
+size_t pen_backends(const struct pen_engine_options *options, struct pen_backend_info *infos, size_t room)
 {
+    struct backend_config config = {.threads = 1};
     size_t count = 0;
+    if (options != NULL) {
+        config.vulkan = options->vulkan;
+    }
     const struct backend_ops *const *table = backend_table(&count);
     for (size_t i = 0; i < count && i < room; i++) {
         struct backend_caps caps = {0};
         struct pen_backend_info *info = &infos[i];
-        enum pen_status status = table[i]->probe(&caps);
+        enum pen_status status = table[i]->probe(&config, &caps);
         *info = (struct pen_backend_info){
             .name = table[i]->name, .priority = table[i]->priority, .available = status == PEN_OK && caps.available};
         info->precisions = caps.precisions;

@@ -135,7 +135,10 @@ int cmd_info(int argc, char **argv)
         code = models_print(paths, path_count, engine, options.tool.json);
     } else if (engine != NULL) {
         struct pen_backend_info infos[16];
-        size_t count = pen_backends(infos, 16);
+        struct pen_engine_options engine_options;
+        pen_engine_options_init(&engine_options);
+        tool_vulkan(&options.tool, &engine_options.vulkan);
+        size_t count = pen_backends(&engine_options, infos, 16);
         (options.tool.json ? print_json : print_text)(infos, count > 16 ? 16 : count, engine);
     }
     pen_engine_free(engine);

@@ -26,6 +26,15 @@ int tool_fail(const struct pen_error *error)
     return error->status == PEN_ERR_UNSUPPORTED ? TOOL_UNAVAILABLE : TOOL_FAILED;
 }
 
+void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *ret_vulkan)
+{
+    *ret_vulkan = (struct pen_vulkan_options){.device = options->vk_device,
+                                              .allow_software = options->vk_allow_software,
+                                              .cache_dir = options->vk_cache_dir,
+                                              .kernels = options->vk_kernels,
+                                              .validate = options->vk_validate};
+}
+
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
 {
     struct pen_engine_options engine_options;
@@ -35,6 +44,7 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.precision = precision_parse_name(options->precision);
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;
+    tool_vulkan(options, &engine_options.vulkan);
     return pen_engine_new(&engine_options, ret_engine, &error) == PEN_OK ? 0 : tool_fail(&error);
 }
 

@@ -17,6 +17,8 @@ struct tool_options {
     const char *precision;
     int64_t threads;
     bool json;
+    const char *vk_device, *vk_cache_dir, *vk_kernels;
+    bool vk_allow_software, vk_validate;
 };
 #define TOOL_SETTINGS(owner_)                                                                                          \
     {.name = "backend",                                                                                                \
@@ -37,12 +39,36 @@ struct tool_options {
          .min = 1,                                                                                                     \
          .max = 1024,                                                                                                  \
          .help = "threads of the session"},                                                                            \
+        {.name = "vk-device",                                                                                          \
+         .type = SETTING_TEXT,                                                                                         \
+         .offset = offsetof(owner_, tool.vk_device),                                                                   \
+         .def = "auto",                                                                                                \
+         .help = "Vulkan device: auto, an index, a uuid or a part of its name"},                                       \
+        {.name = "vk-allow-software",                                                                                  \
+         .type = SETTING_FLAG,                                                                                         \
+         .offset = offsetof(owner_, tool.vk_allow_software),                                                           \
+         .help = "take a Vulkan device that computes on the CPU: for tests"},                                          \
+        {.name = "vk-cache-dir",                                                                                       \
+         .type = SETTING_TEXT,                                                                                         \
+         .offset = offsetof(owner_, tool.vk_cache_dir),                                                                \
+         .help = "folder that keeps compiled Vulkan pipelines between starts; none without it"},                       \
+        {.name = "vk-kernels",                                                                                         \
+         .type = SETTING_CHOICE,                                                                                       \
+         .offset = offsetof(owner_, tool.vk_kernels),                                                                  \
+         .def = "auto",                                                                                                \
+         .choices = "auto|simple|tiled",                                                                               \
+         .help = "family of Vulkan kernels; auto = by device and shape"},                                              \
+        {.name = "vk-validate",                                                                                        \
+         .type = SETTING_FLAG,                                                                                         \
+         .offset = offsetof(owner_, tool.vk_validate),                                                                 \
+         .help = "run Vulkan under the validation layer, its messages are errors: for debugging"},                     \
     {                                                                                                                  \
         .name = "json", .type = SETTING_FLAG, .offset = offsetof(owner_, tool.json),                                   \
         .help = "print one JSON object instead of text"                                                                \
     }
 
 /* strict: a named backend must take every node. Prints the error and returns an exit code, or 0. */
+void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *ret_vulkan);
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);
 int tool_fail(
     const struct pen_error *error); /* prints "penstock-engine: sentence (CODE)" to stderr; the exit code for it */

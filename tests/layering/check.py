@@ -41,6 +41,7 @@ LIBRARIES = {
     "sodium": {"proto", "engine"},
     "cjson": {"engine", "engine-tools", "worker", "client-lib", "broker"},
     "xnnpack.h": {"engine"},
+    "vulkan/vulkan.h": {"engine"},
     "pthreadpool.h": {"engine"},
     "cpuinfo.h": {"engine"},
     "dnnl": {"engine"},

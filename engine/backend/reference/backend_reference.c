@@ -37,8 +37,9 @@ static void device_name(char *text, size_t bytes)
     }
 }
 
-static enum pen_status probe(struct backend_caps *ret_caps)
+static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
 {
+    (void)config;
     memset(ret_caps, 0, sizeof *ret_caps);
     ret_caps->available = true;
     device_name(ret_caps->device, sizeof ret_caps->device);

@@ -20,8 +20,9 @@ static const char *why_not(enum xnn_status status)
                : "XNNPACK cannot start: no memory";
 }
 
-static enum pen_status probe(struct backend_caps *ret_caps)
+static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
 {
+    (void)config;
     struct backend_caps c = {0};
     enum xnn_status status = initialize();
     c.available = status == xnn_status_success;

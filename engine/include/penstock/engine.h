@@ -36,6 +36,15 @@ enum pen_precision {
 
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
+/* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
+struct pen_vulkan_options {
+    const char *device;    /* auto, an index, a uuid or a part of the name; NULL = auto */
+    bool allow_software;   /* devices that compute on the CPU count too: for tests */
+    const char *cache_dir; /* compiled pipelines are kept here between processes; NULL = nowhere */
+    const char *kernels;   /* "auto" (by device and shape), "simple" or "tiled"; NULL = auto */
+    bool validate;         /* debug: the Khronos validation layer; its messages are errors */
+};
+
 struct pen_engine_options {
     const char *backend;          /* "auto" (highest priority that opens), or a name; NULL = "auto" */
     enum pen_precision precision; /* ANY = f32 */
@@ -44,6 +53,7 @@ struct pen_engine_options {
     bool check_numerics;   /* debug mode: NaN and infinity are found at the node that makes them */
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     bool optimise;         /* graph passes; pen_engine_options_init sets true */
+    struct pen_vulkan_options vulkan; /* strings are borrowed until pen_engine_free */
 };
 void pen_engine_options_init(struct pen_engine_options *options);
 
@@ -69,10 +79,11 @@ struct pen_backend_info {
     const char *name;
     int priority;
     bool available;
-    char reason[256], device[128], library[96];
+    char reason[320], device[128], library[96];
     uint32_t precisions; /* bit 1u << enum pen_precision */
 };
-size_t pen_backends(struct pen_backend_info *infos, size_t room);
+/* options: what may be opened (software devices); NULL = the defaults. */
+size_t pen_backends(const struct pen_engine_options *options, struct pen_backend_info *infos, size_t room);
 
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 

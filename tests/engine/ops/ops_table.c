@@ -121,13 +121,16 @@ static int columns_open(struct table *t)
     struct pen_error error = {0};
     for (size_t i = 0; i < count && i < BACKENDS_MAX; i++) {
         struct column *c = &t->columns[t->column_count++];
-        struct backend_config config = {.precision = PEN_PRECISION_F32, .threads = 1};
+        struct backend_config config = {
+            .precision = PEN_PRECISION_F32,
+            .threads = 1,
+            .vulkan = {.allow_software = true, .validate = getenv("OPS_NO_VALIDATION") == NULL}};
         struct backend_caps caps = {0};
         c->ops = backends[i];
         for (size_t op = 0; op < OP_COUNT; op++) {
             c->cells[op].all = UINT32_MAX;
         }
-        if (c->ops->probe(&caps) == PEN_OK && caps.available) {
+        if (c->ops->probe(&config, &caps) == PEN_OK && caps.available) {
             snprintf(c->library, sizeof c->library, "%.*s", (int)strcspn(caps.library, " "), caps.library);
             if (c->ops->open(&config, &c->self, &error) != PEN_OK) {
                 printf("backend %s does not open: %s\n", c->ops->name, error.text);
@@ -204,7 +207,8 @@ static void table_print(FILE *f, const struct table *t)
           f);
     fputs("| operator |", f);
     for (size_t i = t->column_count; i-- > 0;) {
-        fprintf(f, " %s |", t->columns[i].library[0] != '\0' ? t->columns[i].library : t->columns[i].ops->name);
+        bool open = t->columns[i].self != NULL;
+        fprintf(f, " %s |", open ? t->columns[i].library : "not on this host");
     }
     fputs("\n|---|", f);
     for (size_t i = 0; i < t->column_count; i++) {

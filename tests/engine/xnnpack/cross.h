@@ -32,8 +32,9 @@ void cross_texts(struct cross *c, enum attr_key key, uint32_t count, const char 
 void cross_check(struct cross *c);
 /* supports() says no with a phrase. Frees. */
 void cross_refused(struct cross *c);
-/* For rows that differ in backend: "xnnpack" at first. */
-void cross_backend(const char *name);
+/* Rows that follow run on this open backend (kept; run once, on one thread) instead of on xnnpack, and must be within absolute + relative |reference|. */
+struct backend;
+void cross_backend(const struct backend_ops *ops, struct backend *backend, double absolute, double relative);
 
 uint32_t cross_random(void); /* seeded; the same in every run */
 int64_t cross_pick(int64_t low, int64_t high);

@@ -1,0 +1,247 @@
+#include "backend/vulkan/backend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/vulkan/plan.h"
+#include "backend/vulkan/selftest.h"
+
+#define REASON_BYTES 256
+
+/* Lists the devices and chooses. `why` of REASON_BYTES. */
+static enum pen_status choose(struct vk_instance *in, const struct pen_vulkan_options *options,
+                              struct vk_device_info *ret_info, struct pen_error *reterr)
+{
+    struct vk_device_info infos[VK_DEVICES_MAX];
+    char why[REASON_BYTES * 3];
+    uint32_t count = 0, index = 0;
+    enum pen_status status = vk_instance_devices(in, infos, &count, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    if (!vk_device_choose(infos, count, options->device, options->allow_software, &index, why, sizeof why)) {
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", why);
+    }
+    *ret_info = infos[index];
+    return PEN_OK;
+}
+
+static uint32_t precisions_of(const struct vk_device_info *info)
+{
+    return 1u << PEN_PRECISION_F32 | (info->f16_storage ? 1u << PEN_PRECISION_F16_STORAGE : 0);
+}
+
+static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
+{
+    struct backend_caps c = {0};
+    struct vk_instance *in = NULL;
+    struct vk_device_info info;
+    struct pen_error why = {0};
+    enum pen_status status = vk_instance_new(false, &in, &why);
+    if (status == PEN_OK) {
+        status = choose(in, &config->vulkan, &info, &why);
+    }
+    vk_instance_free(in);
+    if (status != PEN_OK) {
+        snprintf(c.reason, sizeof c.reason, "%.*s", (int)sizeof c.reason - 1, why.text);
+    } else {
+        c.available = true;
+        c.precisions = precisions_of(&info);
+        snprintf(c.device, sizeof c.device, "%.*s", (int)sizeof c.device - 1, info.name);
+        snprintf(c.library, sizeof c.library, "vulkan %.40s %.40s", info.driver_name, info.driver_info);
+    }
+    *ret_caps = c;
+    return PEN_OK;
+}
+
+static enum pen_status device_open(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)
+{
+    struct pen_vulkan_options options = b->config.vulkan;
+    struct vk_device_info info;
+    enum pen_status status = choose(b->instance, &options, &info, reterr);
+    bool f16 = b->config.precision == PEN_PRECISION_F16_STORAGE;
+    if (status == PEN_OK && f16 && !info.f16_storage) {
+        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the Vulkan device \"%s\" cannot store f16", info.name);
+    }
+    return status == PEN_OK ? vk_device_new(b->instance, &info, f16, b->cache_dir, ret_device, reterr) : status;
+}
+
+enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    pthread_mutex_lock(&b->lock);
+    if (atomic_load(&b->device->lost)) {
+        struct vk_device *fresh = NULL;
+        struct pen_error why = {0};
+        status = device_open(b, &fresh, &why);
+        if (status == PEN_OK) {
+            vk_device_release(b->device);
+            b->device = fresh;
+            atomic_fetch_add(&b->losses, 1);
+        } else {
+            status = pen_error_set(reterr, PEN_ERR_DEVICE_LOST,
+                                   "the Vulkan device was lost and does not open again: %s", why.text);
+        }
+    }
+    if (status == PEN_OK) {
+        *ret_device = vk_device_retain(b->device);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return status;
+}
+
+static void backend_close(struct backend *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    vk_device_release(b->device);
+    vk_instance_free(b->instance);
+    pthread_mutex_destroy(&b->lock);
+    free(b->wanted);
+    free(b->cache_dir);
+    free(b);
+}
+
+static char *copy_of(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? strdup(text) : NULL;
+}
+
+static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
+{
+    enum pen_status status = vk_instance_new(b->config.vulkan.validate, &b->instance, reterr);
+    if (status == PEN_OK) {
+        status = device_open(b, &b->device, reterr);
+    }
+    if (status != PEN_OK) {
+        return status;
+    }
+    const char *kernels = b->config.vulkan.kernels;
+    bool automatic = kernels == NULL || strcmp(kernels, "auto") == 0;
+    b->tiled = automatic ? !vk_device_software(&b->device->info) : strcmp(kernels, "simple") != 0;
+    return vk_selftest(b, reterr);
+}
+
+static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
+                                    struct pen_error *reterr)
+{
+    enum pen_precision p = config->precision;
+    if (p != PEN_PRECISION_F32 && p != PEN_PRECISION_ANY && p != PEN_PRECISION_F16_STORAGE) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "the vulkan backend computes in f32 or f16_storage; ask for one of them");
+    }
+    struct backend *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the vulkan backend");
+    }
+    b->config = *config;
+    b->wanted = copy_of(config->vulkan.device);
+    b->cache_dir = copy_of(config->vulkan.cache_dir);
+    b->config.vulkan.device = b->wanted;
+    b->config.vulkan.cache_dir = b->cache_dir;
+    pthread_mutex_init(&b->lock, NULL);
+    enum pen_status status = open_all(b, reterr);
+    b->config.vulkan.kernels = NULL; /* borrowed; read above */
+    if (status != PEN_OK) {
+        backend_close(b);
+        return status;
+    }
+    *ret_backend = b;
+    return PEN_OK;
+}
+
+/* What every family may rely on: tensors whose dtype and rank are known. */
+static bool values_known(const struct graph *g, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
+        const struct value *v = i < n->in_count ? node_in(g, n, i) : node_out(g, n, i - n->in_count);
+        if (v != NULL && (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || v->dtype == PEN_DTYPE_STRING ||
+                          v->shape.rank < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool any_empty(const struct graph *g, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        const struct value *v = node_in(g, n, i);
+        if (v != NULL && shape_elements(&v->shape) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
+                     const char **ret_reason)
+{
+    (void)backend;
+    const struct vk_op *op = vk_op_find(n->op);
+    if (op == NULL) {
+        return vk_refuse(ret_reason, "no kernel");
+    }
+    if (n->out_count == 0 || node_out(g, n, 0) == NULL || !values_known(g, n)) {
+        return vk_refuse(ret_reason, "a type or rank is only known at run time");
+    }
+    if (any_empty(g, n)) {
+        return vk_refuse(ret_reason, "an empty tensor");
+    }
+    return op->supports(g, n, ret_reason);
+}
+
+uint64_t vk_backend_pipelines(const struct backend *b)
+{
+    return vk_pipelines_made(b->device->pipelines);
+}
+
+uint64_t vk_backend_bytes(const struct backend *b)
+{
+    return atomic_load(&b->device->bytes);
+}
+
+uint64_t vk_backend_losses(const struct backend *b)
+{
+    return atomic_load(&b->losses);
+}
+
+unsigned vk_backend_messages(const struct backend *b)
+{
+    return atomic_load(&b->instance->messages);
+}
+
+struct vk_functions *vk_backend_functions(struct backend *b)
+{
+    return &b->device->vk;
+}
+
+void vk_backend_misuse(struct backend *b)
+{
+    struct vk_device *d = b->device;
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+    VkBuffer buffer = VK_NULL_HANDLE;
+    if (b->instance->validate && d->vk.CreateBuffer(d->handle, &info, NULL, &buffer) == VK_SUCCESS) {
+        d->vk.DestroyBuffer(d->handle, buffer, NULL); /* a buffer of no bytes */
+    }
+}
+
+const struct backend_ops backend_vulkan = {
+    .name = "vulkan",
+    .priority = 30,
+    .probe = probe,
+    .open = backend_open,
+    .close = backend_close,
+    .supports = supports,
+    .plan_new = vk_plan_new,
+    .plan_free = vk_plan_free,
+    .plan_bytes = vk_plan_bytes,
+    .exec_new = vk_exec_new,
+    .exec_free = vk_exec_free,
+    .exec_bytes = vk_exec_bytes,
+    .exec_submit = vk_exec_submit,
+    .exec_wait = vk_exec_wait,
+};

@@ -1,0 +1,23 @@
+/*
+ * vulkan/backend.h - what tests and tools ask of an open vulkan backend besides the contract.
+ *
+ * Threads: any.
+ */
+#ifndef VULKAN_BACKEND_H
+#define VULKAN_BACKEND_H
+
+#include "backend/backend.h"
+
+struct vk_functions;
+
+uint64_t vk_backend_pipelines(const struct backend *b); /* made since the device was opened */
+uint64_t vk_backend_bytes(const struct backend *b);     /* of device memory allocated now */
+uint64_t vk_backend_losses(const struct backend *b);    /* devices lost and opened again */
+unsigned vk_backend_messages(const struct backend *b);  /* of the validation layer */
+/* The fault seam: a test replaces members to make the current device fail. Not while anything runs. */
+struct vk_functions *vk_backend_functions(struct backend *b);
+
+/* Calls Vulkan wrongly, once: how a test sees that the validation layer is heard. Nothing without validation. */
+void vk_backend_misuse(struct backend *b);
+
+#endif

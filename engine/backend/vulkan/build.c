@@ -1,0 +1,287 @@
+#include "backend/vulkan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct fact *vk_in(const struct vk_build *b, uint32_t index)
+{
+    bool there = index < b->n->in_count && b->n->in[index] != VALUE_NONE;
+    return there ? &b->env->facts[b->n->in[index]] : NULL;
+}
+
+const struct fact *vk_out(const struct vk_build *b, uint32_t index)
+{
+    bool there = index < b->n->out_count && b->n->out[index] != VALUE_NONE;
+    return there ? &b->env->facts[b->n->out[index]] : NULL;
+}
+
+size_t vk_elements(const struct fact *f)
+{
+    return (size_t)shape_elements(&f->shape);
+}
+
+void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what)
+{
+    if (b->status == PEN_OK) {
+        b->status = pen_error_set(b->reterr, status, "vulkan: node %s (%s): %s", b->n->name, b->n->origin, what);
+    }
+}
+
+bool vk_build_tiled(const struct vk_build *b)
+{
+    return b->exec->plan->backend->tiled;
+}
+
+bool vk_build_f16(const struct vk_build *b)
+{
+    return b->exec->weights->device->f16;
+}
+
+static uint32_t cell_new(struct vk_build *b, const struct vk_cell *cell)
+{
+    uint32_t c = b->status == PEN_OK ? vk_cell_add(b->exec, cell) : VK_CELL_NONE;
+    if (c == VK_CELL_NONE) {
+        vk_build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    return c;
+}
+
+uint32_t vk_value_cell(struct vk_build *b, uint32_t value)
+{
+    struct exec *e = b->exec;
+    const struct fact *f = &b->env->facts[value];
+    struct vk_cell cell = {.kind = VK_CELL_ARENA};
+    if (b->status != PEN_OK || e->cell_of[value] != VK_CELL_NONE) {
+        return e->cell_of[value];
+    }
+    enum pen_status status = shape_bytes(&f->shape, f->dtype, 0, &cell.bytes);
+    if (status != PEN_OK) {
+        vk_build_fail(b, PEN_ERR_UNSUPPORTED, "a shape depends on data");
+        return VK_CELL_NONE;
+    }
+    if (f->dtype == PEN_DTYPE_F32 && vk_build_f16(b)) {
+        cell.bytes /= 2;
+    }
+    if (f->data != NULL) {
+        cell.kind = VK_CELL_FIXED;
+        status = vk_weights_constant(e->weights, b->g, value, f, &e->constants, &cell.slice, b->reterr);
+        if (status != PEN_OK) {
+            b->status = status;
+            return VK_CELL_NONE;
+        }
+    }
+    e->cell_of[value] = cell_new(b, &cell);
+    return e->cell_of[value];
+}
+
+uint32_t vk_in_cell(struct vk_build *b, uint32_t index)
+{
+    return vk_value_cell(b, b->n->in[index]);
+}
+
+uint32_t vk_out_cell(struct vk_build *b, uint32_t index)
+{
+    return vk_value_cell(b, b->n->out[index]);
+}
+
+uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot)
+{
+    const struct vk_packed *p = &b->exec->weights->packed[b->index][slot];
+    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = p->slice};
+    return p->there ? cell_new(b, &cell) : VK_CELL_NONE;
+}
+
+uint32_t vk_temp_f32(struct vk_build *b, size_t floats)
+{
+    struct vk_cell cell = {.kind = VK_CELL_ARENA};
+    if (__builtin_mul_overflow(floats, sizeof(float), &cell.bytes)) {
+        vk_build_fail(b, PEN_ERR_TOO_LARGE, "a temporary is too large");
+    }
+    return cell_new(b, &cell);
+}
+
+uint32_t vk_temp_cell(struct vk_build *b, size_t reals)
+{
+    return vk_temp_f32(b, vk_build_f16(b) ? reals / 2 + 1 : reals);
+}
+
+uint32_t vk_flag_cell(struct vk_build *b)
+{
+    return b->exec->flag_cell;
+}
+
+void vk_view(struct vk_build *b, uint32_t input)
+{
+    uint32_t from = vk_in_cell(b, input);
+    if (b->status == PEN_OK && b->exec->cell_of[b->n->out[0]] == VK_CELL_NONE) {
+        b->exec->cell_of[b->n->out[0]] = from;
+    }
+}
+
+/* ---- dispatches ---- */
+
+struct vk_work *vk_dispatch(struct vk_build *b, enum shader shader)
+{
+    static struct vk_work nowhere; /* takes the calls after an error */
+    struct vk_work *w = b->status == PEN_OK ? vk_work_add(b->exec) : NULL;
+    if (w == NULL) {
+        vk_build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+        return &nowhere;
+    }
+    w->kind = VK_WORK_DISPATCH;
+    w->build = b;
+    w->node = b->index;
+    w->key.shader = shader;
+    return w;
+}
+
+void vk_bind(struct vk_work *w, uint32_t cell, enum vk_access access)
+{
+    if (w->build == NULL || w->build->status != PEN_OK) {
+        return;
+    }
+    if (cell == VK_CELL_NONE || w->key.bindings == VK_BINDINGS_MAX) {
+        vk_build_fail(w->build, PEN_ERR_INTERNAL, "a kernel was given a buffer that is not there");
+        return;
+    }
+    w->cells[w->key.bindings] = cell;
+    w->access[w->key.bindings++] = (uint8_t)access;
+}
+
+void vk_spec(struct vk_work *w, uint32_t value)
+{
+    if (w->build != NULL && w->key.spec_count < VK_SPECS_MAX) {
+        w->key.specs[w->key.spec_count++] = value;
+    }
+}
+
+void vk_spec_float(struct vk_work *w, float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    vk_spec(w, bits);
+}
+
+void vk_push(struct vk_work *w, size_t value)
+{
+    if (w->build == NULL) {
+        return;
+    }
+    if (value > UINT32_MAX || w->push_words == VK_PUSH_BYTES / 4) {
+        vk_build_fail(w->build, PEN_ERR_UNSUPPORTED, "a size beyond 32 bits");
+        return;
+    }
+    w->push[w->push_words++] = (uint32_t)value;
+}
+
+void vk_push_float(struct vk_work *w, float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    vk_push(w, bits);
+}
+
+void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z)
+{
+    if (w->build == NULL || w->build->status != PEN_OK) {
+        return;
+    }
+    const uint32_t *most = w->build->exec->weights->device->limits.maxComputeWorkGroupCount;
+    if (x == 0 || y == 0 || z == 0 || x > most[0] || y > most[1] || z > most[2]) {
+        vk_build_fail(w->build, PEN_ERR_UNSUPPORTED, "more workgroups than the device starts");
+        return;
+    }
+    w->groups[0] = (uint32_t)x;
+    w->groups[1] = (uint32_t)y;
+    w->groups[2] = (uint32_t)z;
+}
+
+void vk_items(struct vk_work *w, size_t items)
+{
+    size_t groups = (items + VK_LOCAL - 1) / VK_LOCAL;
+    size_t x = groups < 32768 ? groups : 32768; /* every device has 65535 a dimension */
+    vk_groups(w, x, x == 0 ? 0 : (groups + x - 1) / x, 1);
+}
+
+/* ---- joining nodes ---- */
+
+uint32_t vk_uses(const struct vk_build *b, uint32_t value)
+{
+    return b->exec->users[value];
+}
+
+const struct node *vk_user(const struct vk_build *b, uint32_t value)
+{
+    return b->exec->users[value] == 1 && b->exec->only_user[value] != NODE_NONE
+               ? &b->g->nodes[b->exec->only_user[value]]
+               : NULL;
+}
+
+void vk_defer(struct vk_build *b)
+{
+    b->exec->deferred[b->index] = true;
+}
+
+bool vk_deferred(const struct vk_build *b, uint32_t value)
+{
+    uint32_t maker = b->g->values[value].producer;
+    const struct partition *part = &b->exec->plan->part;
+    for (uint32_t i = 0; maker != NODE_NONE && i < part->node_count; i++) {
+        if (part->nodes[i] == maker) {
+            return b->exec->deferred[i];
+        }
+    }
+    return false;
+}
+
+/* ---- for supports ---- */
+
+bool vk_refuse(const char **ret_reason, const char *reason)
+{
+    if (ret_reason != NULL) {
+        *ret_reason = reason;
+    }
+    return false;
+}
+
+bool vk_dtype_is(const struct value *v, enum pen_dtype dtype)
+{
+    return v != NULL && v->dtype == dtype;
+}
+
+bool vk_all_f32(const struct graph *g, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
+        const struct value *v = i < n->in_count ? node_in(g, n, i) : node_out(g, n, i - n->in_count);
+        if (v != NULL && v->dtype != PEN_DTYPE_F32) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool vk_constant(const struct graph *g, const struct node *n, uint32_t index)
+{
+    const struct value *v = node_in(g, n, index);
+    return v != NULL && v->data != NULL;
+}
+
+struct vk_act vk_act_read(const struct node *n)
+{
+    struct vk_act a = {.kind = (uint32_t)node_int(n, ATTR_act, ACT_NONE)};
+    if (a.kind == ACT_CLAMP) {
+        a.a = node_float(n, ATTR_act_min, -INFINITY);
+        a.b = node_float(n, ATTR_act_max, INFINITY);
+    } else if (a.kind == ACT_LEAKY) {
+        a.a = node_float(n, ATTR_act_alpha, 0.01f);
+    }
+    return a;
+}
+
+void vk_spec_act(struct vk_work *w, const struct vk_act *act)
+{
+    vk_spec(w, act->kind);
+    vk_spec_float(w, act->a);
+    vk_spec_float(w, act->b);
+}

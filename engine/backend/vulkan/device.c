@@ -1,0 +1,186 @@
+#include "backend/vulkan/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/vulkan/pipeline.h"
+
+/* The first family that computes; one without graphics wins: it does not share its queue with a display. */
+static bool family_find(struct vk_device *d, uint32_t *ret_family)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t count = 32;
+    bool found = false;
+    d->vk.GetPhysicalDeviceQueueFamilyProperties(d->info.handle, &count, families);
+    for (uint32_t i = 0; i < count; i++) {
+        bool computes = (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0 && families[i].queueCount > 0;
+        bool alone = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) == 0;
+        if (computes && (!found || alone)) {
+            *ret_family = i;
+            d->timestamp_bits = families[i].timestampValidBits;
+            if (alone) {
+                return true;
+            }
+            found = true;
+        }
+    }
+    return found;
+}
+
+static void limits_read(struct vk_device *d)
+{
+    VkPhysicalDeviceMaintenance3Properties m3 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &m3};
+    d->vk.GetPhysicalDeviceProperties2(d->info.handle, &p);
+    d->vk.GetPhysicalDeviceMemoryProperties(d->info.handle, &d->memory);
+    d->limits = p.properties.limits;
+    d->max_allocation = m3.maxMemoryAllocationSize;
+}
+
+static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr)
+{
+    float priority = 1.0f;
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = d->family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                            .timelineSemaphore = VK_TRUE,
+                                            .storageBuffer8BitAccess = VK_TRUE};
+    VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+                                            .pNext = &v12,
+                                            .storageBuffer16BitAccess = d->info.f16_storage};
+    /* Indices are checked before a run or in the shader; this bounds what a driver's own mistake could reach. */
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = &v11,
+                                          .features = {.robustBufferAccess = d->instance->validate}};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = &features,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue};
+    VkResult result = d->vk.CreateDevice(d->info.handle, &info, NULL, &d->handle);
+    if (result != VK_SUCCESS) {
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the Vulkan device \"%s\" cannot be opened: %s", d->info.name,
+                             vk_result_text(result));
+    }
+    enum pen_status status = vk_loader_device(&d->vk, d->handle, reterr);
+    if (status == PEN_OK) {
+        d->vk.GetDeviceQueue(d->handle, d->family, 0, &d->queue);
+    }
+    return status;
+}
+
+enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, bool f16,
+                              const char *cache_dir, struct vk_device **ret_device, struct pen_error *reterr)
+{
+    struct vk_device *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a Vulkan device");
+    }
+    atomic_init(&d->references, 1);
+    d->instance = in;
+    d->vk = in->vk;
+    d->info = *info;
+    d->f16 = f16;
+    pthread_mutex_init(&d->queue_lock, NULL);
+    limits_read(d);
+    enum pen_status status = PEN_OK;
+    if (!family_find(d, &d->family)) {
+        status = pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the Vulkan device \"%s\" has no queue that computes",
+                               d->info.name);
+    }
+    if (status == PEN_OK) {
+        status = open_device(d, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_pipelines_new(d, cache_dir, &d->pipelines, reterr);
+    }
+    if (status != PEN_OK) {
+        vk_device_release(d);
+        return status;
+    }
+    *ret_device = d;
+    return PEN_OK;
+}
+
+struct vk_device *vk_device_retain(struct vk_device *d)
+{
+    atomic_fetch_add(&d->references, 1);
+    return d;
+}
+
+void vk_device_release(struct vk_device *d)
+{
+    if (d == NULL || atomic_fetch_sub(&d->references, 1) != 1) {
+        return;
+    }
+    vk_pipelines_free(d->pipelines);
+    if (d->handle != VK_NULL_HANDLE && d->vk.DestroyDevice != NULL) {
+        d->vk.DestroyDevice(d->handle, NULL);
+    }
+    pthread_mutex_destroy(&d->queue_lock);
+    free(d);
+}
+
+enum pen_status vk_timeline_new(struct vk_device *d, VkSemaphore *ret_semaphore, struct pen_error *reterr)
+{
+    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    VkResult result = d->vk.CreateSemaphore(d->handle, &info, NULL, ret_semaphore);
+    return result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkCreateSemaphore", reterr);
+}
+
+static enum pen_status outcome(struct vk_device *d, VkResult result, const char *what, struct pen_error *reterr)
+{
+    if (result == VK_SUCCESS) {
+        return PEN_OK;
+    }
+    if (result == VK_ERROR_DEVICE_LOST) {
+        atomic_store(&d->lost, true);
+    }
+    return vk_fail(result, what, reterr);
+}
+
+enum pen_status vk_submit(struct vk_device *d, VkCommandBuffer commands, VkSemaphore semaphore, uint64_t value,
+                          struct pen_error *reterr)
+{
+    VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                              .signalSemaphoreValueCount = 1,
+                                              .pSignalSemaphoreValues = &value};
+    VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                         .pNext = &timeline,
+                         .commandBufferCount = 1,
+                         .pCommandBuffers = &commands,
+                         .signalSemaphoreCount = 1,
+                         .pSignalSemaphores = &semaphore};
+    pthread_mutex_lock(&d->queue_lock);
+    VkResult result = d->vk.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
+    pthread_mutex_unlock(&d->queue_lock);
+    return outcome(d, result, "vkQueueSubmit", reterr);
+}
+
+enum pen_status vk_wait(struct vk_device *d, VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns,
+                        struct pen_error *reterr)
+{
+    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                .semaphoreCount = 1,
+                                .pSemaphores = &semaphore,
+                                .pValues = &value};
+    VkResult result = d->vk.WaitSemaphores(d->handle, &info, timeout_ns);
+    if (result == VK_TIMEOUT) {
+        return pen_error_set(reterr, PEN_ERR_TIMEOUT, "vulkan: the device is still busy");
+    }
+    return outcome(d, result, "vkWaitSemaphores", reterr);
+}
+
+void vk_name(struct vk_device *d, VkObjectType type, uint64_t handle, const char *name)
+{
+    VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+                                          .objectType = type,
+                                          .objectHandle = handle,
+                                          .pObjectName = name};
+    if (d->instance->validate && d->vk.SetDebugUtilsObjectNameEXT != NULL) {
+        d->vk.SetDebugUtilsObjectNameEXT(d->handle, &info);
+    }
+}

@@ -1,0 +1,54 @@
+/*
+ * device.h - an open device: its queue, limits, pipelines and the one way to submit and wait.
+ *
+ * Shared by reference: a backend holds the current one; plans and execs hold the one they were made on, so that after a loss the old device goes when its
+ * last exec is rebuilt on the new one.
+ * Threads: any; the queue has a lock of its own.
+ */
+#ifndef VULKAN_DEVICE_H
+#define VULKAN_DEVICE_H
+
+#include <pthread.h>
+
+#include "backend/vulkan/instance.h"
+#include "penstock/engine.h"
+
+struct vk_pipelines;
+
+struct vk_device {
+    atomic_uint references;
+    struct vk_instance *instance; /* borrowed: the backend frees it last */
+    struct vk_functions vk;
+    struct vk_device_info info;
+    VkDevice handle;
+    VkQueue queue;
+    uint32_t family;
+    pthread_mutex_t queue_lock; /* vkQueueSubmit wants one caller at a time */
+    VkPhysicalDeviceLimits limits;
+    VkPhysicalDeviceMemoryProperties memory;
+    uint64_t max_allocation; /* bytes of one VkDeviceMemory */
+    uint32_t timestamp_bits;
+    bool f16; /* floats are stored as f16 */
+    atomic_bool lost;
+    atomic_uint_least64_t bytes; /* of device memory allocated now */
+    struct vk_pipelines *pipelines;
+};
+
+/* f16: storageBuffer16BitAccess is enabled; info must have it. cache_dir: of pipeline cache files, NULL = none. */
+enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, bool f16,
+                              const char *cache_dir, struct vk_device **ret_device, struct pen_error *reterr);
+struct vk_device *vk_device_retain(struct vk_device *d);
+void vk_device_release(struct vk_device *d); /* NULL is fine */
+
+/* A timeline semaphore that starts at 0. */
+enum pen_status vk_timeline_new(struct vk_device *d, VkSemaphore *ret_semaphore, struct pen_error *reterr);
+/* Runs the command buffer and sets `semaphore` to `value` after it. */
+enum pen_status vk_submit(struct vk_device *d, VkCommandBuffer commands, VkSemaphore semaphore, uint64_t value,
+                          struct pen_error *reterr);
+/* Waits for the value, at most timeout_ns: PEN_ERR_TIMEOUT then. */
+enum pen_status vk_wait(struct vk_device *d, VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns,
+                        struct pen_error *reterr);
+/* For messages and debuggers; nothing without validation. */
+void vk_name(struct vk_device *d, VkObjectType type, uint64_t handle, const char *name);
+
+#endif

@@ -1,0 +1,321 @@
+#include "backend/vulkan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
+
+uint32_t vk_cell_root(const struct exec *e, uint32_t cell)
+{
+    while (e->cells[cell].parent != cell) {
+        cell = e->cells[cell].parent;
+    }
+    return cell;
+}
+
+uint32_t vk_cell_add(struct exec *e, const struct vk_cell *cell)
+{
+    if (e->cell_count == e->cell_room) {
+        uint32_t room = e->cell_room == 0 ? 64 : 2 * e->cell_room;
+        struct vk_cell *cells = realloc(e->cells, room * sizeof *cells);
+        if (cells == NULL) {
+            return VK_CELL_NONE;
+        }
+        e->cells = cells;
+        e->cell_room = room;
+    }
+    e->cells[e->cell_count] = *cell;
+    e->cells[e->cell_count].parent = e->cell_count;
+    return e->cell_count++;
+}
+
+struct vk_work *vk_work_add(struct exec *e)
+{
+    if (e->work_count == e->work_room) {
+        uint32_t room = e->work_room == 0 ? 32 : 2 * e->work_room;
+        struct vk_work *works = realloc(e->works, room * sizeof *works);
+        if (works == NULL) {
+            return NULL;
+        }
+        e->works = works;
+        e->work_room = room;
+    }
+    struct vk_work *w = &e->works[e->work_count++];
+    memset(w, 0, sizeof *w);
+    w->groups[0] = w->groups[1] = w->groups[2] = 1;
+    return w;
+}
+
+struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell)
+{
+    const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
+    if (c->kind == VK_CELL_FIXED) {
+        return c->slice;
+    }
+    VkDeviceSize bytes = (c->bytes + 3) / 4 * 4;
+    return (struct vk_slice){e->arena.handle, c->offset, bytes == 0 ? 4 : bytes};
+}
+
+/* ---- the boundary ---- */
+
+static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, const uint32_t *ids, uint32_t count,
+                                 size_t from, size_t *ret_bytes, struct pen_error *reterr)
+{
+    size_t at = from;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fact *f = &e->env->facts[ids[i]];
+        ports[i] = (struct vk_port){.offset = at, .known = f->data};
+        if (!shape_known(&f->shape) || shape_bytes(&f->shape, f->dtype, 0, &ports[i].bytes) != PEN_OK) {
+            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: the shape of %s depends on data",
+                                 e->plan->g->values[ids[i]].name);
+        }
+        if (f->data == NULL &&
+            __builtin_add_overflow(at, (ports[i].bytes + PORT_ALIGN) / PORT_ALIGN * PORT_ALIGN, &at)) {
+            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "vulkan: inputs and outputs exceed the address space");
+        }
+    }
+    *ret_bytes = at + PORT_ALIGN;
+    return PEN_OK;
+}
+
+static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
+{
+    const struct partition *part = &e->plan->part;
+    struct vk_device *d = e->weights->device;
+    size_t in = 0, out = 0;
+    enum pen_status status = ports_lay(e, e->in, part->in, part->in_count, 0, &in, reterr);
+    if (status == PEN_OK) {
+        status = ports_lay(e, e->out, part->out, part->out_count, PORT_ALIGN, &out, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_buffer_new(d, VK_MEMORY_UPLOAD, in, "inputs", &e->staging_in, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_buffer_new(d, VK_MEMORY_DOWNLOAD, out, "outputs", &e->staging_out, reterr);
+    }
+    if (status == PEN_OK) {
+        memset(e->staging_in.mapped, 0, in);
+        memset(e->staging_out.mapped, 0, out);
+        struct vk_cell flag = {.kind = VK_CELL_FIXED, .slice = {e->staging_out.handle, 0, VK_FLAG_BYTES}};
+        e->flag_cell = vk_cell_add(e, &flag);
+        status = e->flag_cell != VK_CELL_NONE ? PEN_OK : PEN_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
+/* Between a staging buffer and a cell: a copy, or a change between f32 and f16. */
+static void move(struct vk_build *b, uint32_t value, uint32_t staging, bool up)
+{
+    const struct fact *f = &b->env->facts[value];
+    uint32_t cell = vk_value_cell(b, value);
+    if (f->dtype == PEN_DTYPE_F32 && vk_build_f16(b)) {
+        struct vk_work *w = vk_dispatch(b, up ? SHADER_narrow : SHADER_widen);
+        vk_bind(w, up ? staging : cell, VK_READ);
+        vk_bind(w, up ? cell : staging, VK_WRITE);
+        vk_push(w, vk_elements(f));
+        vk_items(w, (vk_elements(f) + 1) / 2);
+        return;
+    }
+    struct vk_work *w = vk_dispatch(b, SHADER_COUNT);
+    w->kind = VK_WORK_COPY;
+    vk_bind(w, up ? staging : cell, VK_READ);
+    vk_bind(w, up ? cell : staging, VK_WRITE);
+    size_t bytes = 0;
+    if (shape_bytes(&f->shape, f->dtype, 0, &bytes) == PEN_OK) {
+        w->copy_bytes = (bytes + 3) / 4 * 4;
+    }
+}
+
+static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error *reterr)
+{
+    const struct partition *part = &e->plan->part;
+    static const struct node nobody = {.name = "inputs and outputs", .origin = "copy"};
+    struct vk_build b = {
+        .g = e->plan->g, .env = e->env, .n = &nobody, .index = UINT32_MAX, .exec = e, .reterr = reterr};
+    for (uint32_t i = 0; i < (up ? part->in_count : part->out_count) && b.status == PEN_OK; i++) {
+        const struct vk_port *port = up ? &e->in[i] : &e->out[i];
+        uint32_t value = up ? part->in[i] : part->out[i];
+        if (port->known != NULL || port->bytes == 0) {
+            continue;
+        }
+        struct vk_buffer *staging = up ? &e->staging_in : &e->staging_out;
+        struct vk_cell cell = {.kind = VK_CELL_FIXED,
+                               .slice = {staging->handle, port->offset, (port->bytes + 3) / 4 * 4}};
+        uint32_t c = vk_cell_add(e, &cell);
+        if (c == VK_CELL_NONE) {
+            return PEN_ERR_NO_MEMORY;
+        }
+        move(&b, value, c, up);
+    }
+    return b.status;
+}
+
+/* ---- nodes ---- */
+
+static bool runs(const struct exec *e, const struct node *n)
+{
+    if (n->dead || shape_env_folded(e->env, n)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        if (n->out[i] != VALUE_NONE && shape_elements(&e->env->facts[n->out[i]].shape) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void users_count(struct exec *e)
+{
+    const struct partition *part = &e->plan->part;
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        const struct node *n = &e->plan->g->nodes[part->nodes[i]];
+        for (uint32_t k = 0; runs(e, n) && k < n->in_count; k++) {
+            if (n->in[k] != VALUE_NONE) {
+                e->users[n->in[k]]++;
+                e->only_user[n->in[k]] = part->nodes[i];
+            }
+        }
+    }
+    for (uint32_t i = 0; i < part->out_count; i++) {
+        e->users[part->out[i]]++;
+        e->only_user[part->out[i]] = NODE_NONE;
+    }
+}
+
+static enum pen_status node_build(struct exec *e, uint32_t index, struct pen_error *reterr)
+{
+    const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[index]];
+    struct vk_build b = {.g = e->plan->g, .env = e->env, .n = n, .index = index, .exec = e, .reterr = reterr};
+    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
+        const struct fact *f = i < n->in_count ? vk_in(&b, i) : vk_out(&b, i - n->in_count);
+        if (f != NULL && !shape_known(&f->shape)) {
+            vk_build_fail(&b, PEN_ERR_UNSUPPORTED, "a shape depends on data");
+        }
+    }
+    if (b.status == PEN_OK) {
+        vk_op_find(n->op)->build(&b);
+    }
+    return b.status;
+}
+
+static enum pen_status nodes_build(struct exec *e, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; status == PEN_OK && i < e->plan->part.node_count; i++) {
+        if (runs(e, &e->plan->g->nodes[e->plan->part.nodes[i]])) {
+            status = node_build(e, i, reterr);
+        }
+    }
+    return status;
+}
+
+static enum pen_status lists_make(struct exec *e)
+{
+    size_t values = (size_t)e->plan->g->value_count + 1;
+    const struct partition *part = &e->plan->part;
+    e->cell_of = malloc(values * sizeof *e->cell_of);
+    e->users = calloc(values, sizeof *e->users);
+    e->only_user = calloc(values, sizeof *e->only_user);
+    e->deferred = calloc((size_t)part->node_count + 1, sizeof *e->deferred);
+    e->in = calloc((size_t)part->in_count + 1, sizeof *e->in);
+    e->out = calloc((size_t)part->out_count + 1, sizeof *e->out);
+    if (e->cell_of == NULL || e->users == NULL || e->only_user == NULL || e->deferred == NULL || e->in == NULL ||
+        e->out == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    memset(e->cell_of, 0xFF, values * sizeof *e->cell_of);
+    return PEN_OK;
+}
+
+enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
+{
+    enum pen_status status = vk_plan_weights(e->plan, &e->weights, reterr);
+    if (status == PEN_OK && lists_make(e) != PEN_OK) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
+    }
+    if (status == PEN_OK) {
+        users_count(e);
+        status = staging_make(e, reterr);
+    }
+    if (status == PEN_OK) {
+        status = boundary_build(e, true, reterr);
+    }
+    if (status == PEN_OK) {
+        status = nodes_build(e, reterr);
+    }
+    if (status == PEN_OK) {
+        status = boundary_build(e, false, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_schedule(e, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_record(e, reterr);
+    }
+    if (status == PEN_OK) {
+        vk_pipelines_save(e->weights->device->pipelines);
+        status = vk_instance_check(e->plan->backend->instance, reterr);
+    }
+    return status;
+}
+
+void vk_exec_wipe(struct exec *e)
+{
+    struct vk_device *d = e->weights != NULL ? e->weights->device : NULL;
+    if (d != NULL) {
+        if (e->semaphore != VK_NULL_HANDLE && e->value > 0) {
+            vk_wait(d, e->semaphore, e->value, UINT64_MAX, NULL);
+        }
+        d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
+        d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
+        d->vk.DestroyQueryPool(d->handle, e->queries, NULL);
+        d->vk.DestroySemaphore(d->handle, e->semaphore, NULL);
+        vk_buffer_fini(d, &e->arena);
+        vk_buffer_fini(d, &e->staging_in);
+        vk_buffer_fini(d, &e->staging_out);
+        vk_blocks_fini(d, &e->constants);
+    }
+    free(e->cells);
+    free(e->cell_of);
+    free(e->users);
+    free(e->only_user);
+    free(e->deferred);
+    free(e->works);
+    free(e->in);
+    free(e->out);
+    free(e->commands);
+    vk_weights_release(e->weights);
+    *e = (struct exec){.plan = e->plan, .env = e->env};
+}
+
+enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                            struct pen_error *reterr)
+{
+    struct exec *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
+    }
+    e->plan = plan;
+    e->env = env;
+    enum pen_status status = vk_exec_build(e, reterr);
+    if (status != PEN_OK) {
+        vk_exec_free(e);
+        return status;
+    }
+    *ret_exec = e;
+    return PEN_OK;
+}
+
+void vk_exec_free(struct exec *exec)
+{
+    if (exec != NULL) {
+        vk_exec_wipe(exec);
+        free(exec);
+    }
+}
+
+uint64_t vk_exec_bytes(const struct exec *exec)
+{
+    return exec->arena.bytes + exec->staging_in.bytes + exec->staging_out.bytes + exec->constants.bytes;
+}

@@ -1,0 +1,64 @@
+/*
+ * instance.h - the loaded library, its instance and what validation says; the list of devices with the reason why each can or cannot be used.
+ *
+ * Threads: one-at-a-time, except for the message counter.
+ */
+#ifndef VULKAN_INSTANCE_H
+#define VULKAN_INSTANCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "backend/vulkan/loader.h"
+
+#define VK_DEVICES_MAX 16
+
+struct vk_instance {
+    void *library;
+    VkInstance handle;
+    struct vk_functions vk;
+    VkDebugUtilsMessengerEXT messenger;
+    bool validate;
+    atomic_uint messages;    /* warnings and errors of the validation layer */
+    char first_message[512]; /* the first of them; stable once messages > 0 was read */
+};
+
+/* What is known of a device before it is opened. */
+struct vk_device_info {
+    VkPhysicalDevice handle;
+    uint32_t index; /* in the driver's order */
+    char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
+    uint8_t uuid[VK_UUID_SIZE];
+    char uuid_text[33];
+    VkPhysicalDeviceType type;
+    VkDriverId driver;
+    uint32_t driver_version, api_version;
+    char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
+    uint64_t memory_bytes; /* largest device-local heap */
+    bool f16_storage, f16_math, i8_storage, dot8, coopmat_nv, subgroup_arith;
+    uint32_t subgroup_size;
+    const char *unfit; /* NULL, or what it lacks */
+};
+
+/* validate: the Khronos layer, whose messages are counted; PEN_ERR_UNAVAILABLE when it is not installed. */
+enum pen_status vk_instance_new(bool validate, struct vk_instance **ret_instance, struct pen_error *reterr);
+void vk_instance_free(struct vk_instance *in); /* NULL is fine */
+/* PEN_ERR_INTERNAL with the first message when validation has said anything. */
+enum pen_status vk_instance_check(struct vk_instance *in, struct pen_error *reterr);
+/* Fills up to VK_DEVICES_MAX in the driver's order. */
+enum pen_status vk_instance_devices(struct vk_instance *in, struct vk_device_info *infos, uint32_t *ret_count,
+                                    struct pen_error *reterr);
+
+/* ---- choose.c: pure ---- */
+
+/* discrete 4, integrated 3, virtual 2, software 1; 0 = unfit. */
+int vk_device_score(const struct vk_device_info *info);
+bool vk_device_software(const struct vk_device_info *info);
+/*
+ * wanted: NULL, "" or "auto" = the best score, the first of equals; an index, a uuid of 32 hex digits (dashes allowed) or a part of the name otherwise. Software
+ * devices only with allow_software. False: `why` has a sentence.
+ */
+bool vk_device_choose(const struct vk_device_info *infos, uint32_t count, const char *wanted, bool allow_software,
+                      uint32_t *ret_index, char *why, size_t why_bytes);
+
+#endif

@@ -1,0 +1,153 @@
+#include "backend/vulkan/memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Wishes of a kind, the best first; every device has a type for the last. */
+static const VkMemoryPropertyFlags wishes[3][2] = {
+    [VK_MEMORY_DEVICE] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0},
+    [VK_MEMORY_UPLOAD] = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                          VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT},
+    [VK_MEMORY_DOWNLOAD] = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+                                VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT},
+};
+
+/* Of the types that have all wished flags the one in the largest heap: a small host-visible window into device memory is not for weights. */
+static bool type_find(const struct vk_device *d, uint32_t allowed, VkMemoryPropertyFlags flags, uint32_t *ret_type)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
+        const VkMemoryType *t = &d->memory.memoryTypes[i];
+        if ((allowed & 1u << i) == 0 || (t->propertyFlags & flags) != flags) {
+            continue;
+        }
+        if (best == UINT32_MAX || d->memory.memoryHeaps[t->heapIndex].size >
+                                      d->memory.memoryHeaps[d->memory.memoryTypes[best].heapIndex].size) {
+            best = i;
+        }
+    }
+    *ret_type = best;
+    return best != UINT32_MAX;
+}
+
+static enum pen_status memory_bind(struct vk_device *d, enum vk_memory_kind kind, struct vk_buffer *b,
+                                   struct pen_error *reterr)
+{
+    VkMemoryRequirements need;
+    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+    d->vk.GetBufferMemoryRequirements(d->handle, b->handle, &need);
+    if (!type_find(d, need.memoryTypeBits, wishes[kind][0], &info.memoryTypeIndex) &&
+        !type_find(d, need.memoryTypeBits, wishes[kind][1], &info.memoryTypeIndex)) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: no memory type of the device fits a buffer");
+    }
+    info.allocationSize = need.size;
+    VkResult result = d->vk.AllocateMemory(d->handle, &info, NULL, &b->memory);
+    if (result == VK_SUCCESS) {
+        result = d->vk.BindBufferMemory(d->handle, b->handle, b->memory, 0);
+    }
+    if (result == VK_SUCCESS && kind != VK_MEMORY_DEVICE) {
+        result = d->vk.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &b->mapped);
+    }
+    return result == VK_SUCCESS ? PEN_OK : vk_fail(result, "allocating device memory", reterr);
+}
+
+enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkDeviceSize bytes, const char *name,
+                              struct vk_buffer *ret_buffer, struct pen_error *reterr)
+{
+    struct vk_buffer b = {.bytes = bytes};
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = bytes,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    if (bytes > d->max_allocation) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "vulkan: %" PRIu64 " bytes (%s) exceed the device's largest allocation of %" PRIu64,
+                             (uint64_t)bytes, name, d->max_allocation);
+    }
+    VkResult result = d->vk.CreateBuffer(d->handle, &info, NULL, &b.handle);
+    if (result != VK_SUCCESS) {
+        return vk_fail(result, "vkCreateBuffer", reterr);
+    }
+    enum pen_status status = memory_bind(d, kind, &b, reterr);
+    atomic_fetch_add(&d->bytes, bytes);
+    if (status != PEN_OK) {
+        vk_buffer_fini(d, &b);
+        return status;
+    }
+    vk_name(d, VK_OBJECT_TYPE_BUFFER, (uint64_t)(uintptr_t)b.handle, name);
+    *ret_buffer = b;
+    return PEN_OK;
+}
+
+void vk_buffer_fini(struct vk_device *d, struct vk_buffer *b)
+{
+    if (b->handle == VK_NULL_HANDLE) {
+        return;
+    }
+    d->vk.DestroyBuffer(d->handle, b->handle, NULL);
+    d->vk.FreeMemory(d->handle, b->memory, NULL); /* unmaps too */
+    atomic_fetch_sub(&d->bytes, b->bytes);
+    *b = (struct vk_buffer){0};
+}
+
+VkDeviceSize vk_slice_align(const struct vk_device *d)
+{
+    VkDeviceSize align = d->limits.minStorageBufferOffsetAlignment;
+    return align < 64 ? 64 : align;
+}
+
+static enum pen_status block_add(struct vk_device *d, struct vk_blocks *b, VkDeviceSize least, struct pen_error *reterr)
+{
+    VkDeviceSize bytes = b->count == 0 ? VK_BLOCK_FIRST : 2 * b->items[b->count - 1].bytes;
+    bytes = bytes > VK_BLOCK_MOST ? VK_BLOCK_MOST : bytes;
+    bytes = bytes > d->max_allocation ? d->max_allocation : bytes;
+    bytes = bytes < least ? least : bytes;
+    if (b->count == b->room) {
+        uint32_t room = b->room == 0 ? 8 : 2 * b->room;
+        struct vk_buffer *items = realloc(b->items, room * sizeof *items);
+        if (items == NULL) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a list of blocks");
+        }
+        b->items = items;
+        b->room = room;
+    }
+    enum pen_status status = vk_buffer_new(d, VK_MEMORY_DEVICE, bytes, "weights", &b->items[b->count], reterr);
+    if (status == PEN_OK) {
+        b->count++;
+        b->used = 0;
+        b->bytes += bytes;
+    }
+    return status;
+}
+
+enum pen_status vk_blocks_take(struct vk_device *d, struct vk_blocks *b, VkDeviceSize bytes, struct vk_slice *ret_slice,
+                               struct pen_error *reterr)
+{
+    VkDeviceSize align = vk_slice_align(d), whole = (bytes + align - 1) / align * align;
+    if (bytes > d->limits.maxStorageBufferRange) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "vulkan: a tensor of %" PRIu64 " bytes exceeds the device's buffer range of %u",
+                             (uint64_t)bytes, d->limits.maxStorageBufferRange);
+    }
+    whole = whole == 0 ? align : whole;
+    if (b->count == 0 || b->used + whole > b->items[b->count - 1].bytes) {
+        enum pen_status status = block_add(d, b, whole, reterr);
+        if (status != PEN_OK) {
+            return status;
+        }
+    }
+    *ret_slice = (struct vk_slice){b->items[b->count - 1].handle, b->used, (bytes + 3) / 4 * 4};
+    b->used += whole;
+    return PEN_OK;
+}
+
+void vk_blocks_fini(struct vk_device *d, struct vk_blocks *b)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        vk_buffer_fini(d, &b->items[i]);
+    }
+    free(b->items);
+    *b = (struct vk_blocks){0};
+}

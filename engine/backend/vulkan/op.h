@@ -1,0 +1,106 @@
+/*
+ * op.h - how an operator becomes work for the device: what a family of kernels in ops/ provides, and the calls it is written with.
+ *
+ * The life of a node: supports (pure) -> pack (plan_new: weights into the form its shader reads; shared by every exec) -> build (exec_new: shapes are concrete;
+ * adds dispatches). Nothing of a family runs on the host afterwards: the dispatches are recorded once.
+ *
+ * A *cell* is a tensor on the device: a value of the graph, a packed weight, or a temporary. Dense, row-major, in the element type of the graph; f32 is stored
+ * as f16 where the backend's precision says so (a shader's REAL). Every cell has whole 4-byte words.
+ * Threads: pack and build one-at-a-time.
+ */
+#ifndef VULKAN_OP_H
+#define VULKAN_OP_H
+
+#include "backend/backend.h"
+#include "backend/vulkan/pipeline.h"
+
+#define VK_CELL_NONE UINT32_MAX
+#define VK_PACKS_MAX 4 /* packed weights of one node */
+
+struct vk_weights;
+
+/* A node while its weights are packed. */
+struct vk_pack {
+    const struct graph *g;
+    const struct node *n;
+    struct vk_weights *weights;
+    uint32_t index; /* of the node in its partition */
+    struct pen_error *reterr;
+};
+/* Gives a host buffer of `count` zeros to fill; what is in it when pack returns is stored on the device as packed weight `slot`. NULL without memory. */
+float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count);
+
+/* A node while its exec is made. Errors stick in `status`; the calls below do nothing after one. */
+struct vk_build {
+    const struct graph *g;
+    const struct shape_env *env;
+    const struct node *n;
+    uint32_t index; /* of the node in its partition */
+    struct exec *exec;
+    enum pen_status status;
+    struct pen_error *reterr;
+};
+
+struct vk_op {
+    /* Only asked for nodes whose inputs and outputs are tensors of known rank and dtype. */
+    bool (*supports)(const struct graph *g, const struct node *n, const char **ret_reason);
+    enum pen_status (*pack)(struct vk_pack *p); /* NULL = nothing to pack */
+    void (*build)(struct vk_build *b);
+};
+const struct vk_op *vk_op_find(enum op op); /* ops/table.c; NULL when this backend has none */
+
+enum vk_access { VK_READ = 1, VK_WRITE = 2, VK_READ_WRITE = 3 };
+
+struct vk_work;
+
+const struct fact *vk_in(const struct vk_build *b, uint32_t index);  /* NULL when omitted */
+const struct fact *vk_out(const struct vk_build *b, uint32_t index); /* NULL when omitted */
+uint32_t vk_in_cell(struct vk_build *b, uint32_t index);             /* uploads constants */
+uint32_t vk_out_cell(struct vk_build *b, uint32_t index);
+uint32_t vk_value_cell(struct vk_build *b, uint32_t value);
+uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot); /* VK_CELL_NONE when pack gave nothing there */
+uint32_t vk_temp_cell(struct vk_build *b, size_t reals);    /* a temporary of so many floats, in the storage type */
+uint32_t vk_temp_f32(struct vk_build *b, size_t floats);    /* always f32 */
+uint32_t vk_flag_cell(struct vk_build *b);                  /* two words: see vk_complain */
+void vk_view(struct vk_build *b, uint32_t input);           /* output 0 is the bytes of this input: no work */
+void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what);
+
+/* A dispatch. Buffers are bound in the order of the calls, constants have ids from 0, push constants are words in order. */
+struct vk_work *vk_dispatch(struct vk_build *b, enum shader shader);
+void vk_bind(struct vk_work *w, uint32_t cell, enum vk_access access);
+void vk_spec(struct vk_work *w, uint32_t value);
+void vk_spec_float(struct vk_work *w, float value);
+void vk_push(struct vk_work *w, size_t value);
+void vk_push_float(struct vk_work *w, float value);
+#define VK_LOCAL 64 /* invocations of a workgroup: LOCAL of ops/common.glsl */
+/* One invocation per item; the shader uses linear_id(). */
+void vk_items(struct vk_work *w, size_t items);
+void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSUPPORTED beyond the device's limits */
+
+/* Device facts for choosing a kernel. */
+bool vk_build_tiled(const struct vk_build *b); /* kernels with shared memory pay here: not on software devices */
+bool vk_build_f16(const struct vk_build *b);
+
+/* ---- nodes that join another's dispatch (ops/elementwise.c) ---- */
+uint32_t vk_uses(const struct vk_build *b,
+                 uint32_t value); /* nodes of the exec that read it, +1 when it leaves the partition */
+const struct node *vk_user(const struct vk_build *b, uint32_t value); /* its only reader in the exec, else NULL */
+void vk_defer(struct vk_build *b);                          /* this node is built with the reader of its output */
+bool vk_deferred(const struct vk_build *b, uint32_t value); /* made by a deferred node */
+
+/* ---- for supports ---- */
+bool vk_refuse(const char **ret_reason, const char *reason);                   /* false */
+bool vk_all_f32(const struct graph *g, const struct node *n);                  /* every input and output given */
+bool vk_constant(const struct graph *g, const struct node *n, uint32_t index); /* present and with data */
+bool vk_dtype_is(const struct value *v, enum pen_dtype dtype);                 /* false when NULL */
+size_t vk_elements(const struct fact *f);                                      /* of a known shape */
+
+/* ATTR_act of a node as three constants for activate() of ops/common.glsl. */
+struct vk_act {
+    uint32_t kind;
+    float a, b;
+};
+struct vk_act vk_act_read(const struct node *n);
+void vk_spec_act(struct vk_work *w, const struct vk_act *act); /* three constants */
+
+#endif

@@ -1,0 +1,119 @@
+#include "backend/vulkan/ops/ops.h"
+#include "backend/vulkan/ops/product.h"
+
+/* Conv, NHWC: an implicit product; depthwise filters have a kernel of their own. Weights that are computed are packed on the device, on every run. */
+
+static bool conv_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    struct vk_filter f;
+    if (!vk_all_f32(g, n)) {
+        return vk_refuse(ret_reason, "only f32");
+    }
+    if (!vk_window_supports(g, n, node_in(g, n, 1), ret_reason)) {
+        return false;
+    }
+    return vk_filter_read(n, &node_in(g, n, 1)->shape, &f) || vk_refuse(ret_reason, "weights do not fit the groups");
+}
+
+/* Per group padded to fours, so that a four of biases is one load. */
+static void bias_pack(const struct vk_filter *f, const float *bias, float *packed)
+{
+    size_t groups = vk_filter_depthwise(f) ? 1 : f->groups, outs = f->out / groups, width = (outs + 3) / 4 * 4;
+    for (size_t o = 0; o < f->out; o++) {
+        packed[o / outs * width + o % outs] = bias[o];
+    }
+}
+
+static enum pen_status conv_pack(struct vk_pack *p)
+{
+    struct vk_filter f;
+    const struct value *w = node_in(p->g, p->n, 1), *bias = node_in(p->g, p->n, 2);
+    if (!vk_filter_read(p->n, &w->shape, &f)) {
+        return PEN_OK;
+    }
+    if (w->data != NULL) {
+        float *packed = vk_pack_floats(p, 0, vk_filter_packed(&f));
+        if (packed == NULL) {
+            return PEN_ERR_NO_MEMORY;
+        }
+        vk_filter_pack(&f, w->data, 1.0f, packed);
+    }
+    if (bias != NULL && bias->data != NULL && shape_elements(&bias->shape) == (int64_t)f.out) {
+        float *packed = vk_pack_floats(p, 1, f.out + 4 * f.groups);
+        if (packed == NULL) {
+            return PEN_ERR_NO_MEMORY;
+        }
+        bias_pack(&f, bias->data, packed);
+    }
+    return PEN_OK;
+}
+
+/* A bias that is computed: its groups are padded by a repack of one row per group. */
+static uint32_t bias_cell(struct vk_build *b, const struct vk_filter *f)
+{
+    if (vk_in(b, 2) == NULL) {
+        return VK_CELL_NONE;
+    }
+    uint32_t cell = vk_packed_cell(b, 1);
+    if (cell != VK_CELL_NONE) {
+        return cell;
+    }
+    struct vk_filter row = {.groups = vk_filter_depthwise(f) ? 1 : f->groups,
+                            .out = f->out,
+                            .in = 1,
+                            .kernel_h = 1,
+                            .kernel_w = 1,
+                            .out_step = 1};
+    return vk_filter_repack(b, &row, vk_in_cell(b, 2), 1.0f);
+}
+
+static void depthwise(struct vk_build *b, const struct vk_window *w, uint32_t weights, uint32_t bias)
+{
+    struct vk_act act = vk_act_read(b->n);
+    size_t rows = w->batch * w->out[0] * w->out[1], channels4 = (w->channels + 3) / 4;
+    struct vk_work *work = vk_dispatch(b, SHADER_depthwise);
+    vk_bind(work, vk_out_cell(b, 0), VK_WRITE);
+    vk_bind(work, vk_in_cell(b, 0), VK_READ);
+    vk_bind(work, weights, VK_READ);
+    vk_bind(work, bias != VK_CELL_NONE ? bias : weights, VK_READ);
+    vk_spec_act(work, &act);
+    vk_spec(work, bias != VK_CELL_NONE);
+    vk_spec(work, w->channels % 4 == 0);
+    const size_t words[] = {rows,         w->in[0],       w->in[1],       w->channels,  channels4,
+                            w->out[0],    w->out[1],      w->kernel[0],   w->kernel[1], w->stride[0],
+                            w->stride[1], w->dilation[0], w->dilation[1], w->begin[0],  w->begin[1]};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        vk_push(work, words[i]);
+    }
+    vk_items(work, rows * channels4);
+}
+
+static void conv_build(struct vk_build *b)
+{
+    const struct fact *x = vk_in(b, 0), *weights = vk_in(b, 1), *bias = vk_in(b, 2), *y = vk_out(b, 0);
+    struct vk_filter f;
+    struct vk_product p = {.act = vk_act_read(b->n)};
+    if (!vk_filter_read(b->n, &weights->shape, &f) || !vk_window_read(b->n, &x->shape, &y->shape, f.kernel, &p.w) ||
+        !vk_window_exact(&p.w) || p.w.channels != f.in * f.groups ||
+        y->shape.dim[y->shape.rank - 1] != (int64_t)f.out || (bias != NULL && vk_elements(bias) != f.out)) {
+        vk_build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
+        return;
+    }
+    p.weights = vk_packed_cell(b, 0);
+    if (p.weights == VK_CELL_NONE) {
+        p.weights = vk_filter_repack(b, &f, vk_in_cell(b, 1), 1.0f);
+    }
+    p.bias = bias_cell(b, &f);
+    if (vk_filter_depthwise(&f)) {
+        depthwise(b, &p.w, p.weights, p.bias);
+        return;
+    }
+    p.groups = f.groups;
+    p.group_in = f.in;
+    p.group_out = f.out / f.groups;
+    p.x = vk_in_cell(b, 0);
+    p.y = vk_out_cell(b, 0);
+    vk_product(b, &p);
+}
+
+const struct vk_op vk_op_conv = {conv_supports, conv_pack, conv_build};

@@ -1,0 +1,45 @@
+#include "backend/vulkan/ops/product.h"
+
+/* A batch of products, both sides computed: the leading dims broadcast. */
+void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct shape *right)
+{
+    struct shape lead_a = *left, lead_b = *right, batch;
+    lead_a.rank -= 2;
+    lead_b.rank -= 2;
+    size_t m = (size_t)left->dim[lead_a.rank], k = (size_t)left->dim[lead_a.rank + 1],
+           n = (size_t)right->dim[lead_b.rank + 1];
+    if (!shape_broadcast(&lead_a, &lead_b, &batch) || batch.rank > 4 ||
+        vk_elements(vk_out(b, 0)) != (size_t)shape_elements(&batch) * m * n) {
+        vk_build_fail(b, PEN_ERR_UNSUPPORTED, "the batch dims do not broadcast, or are more than four");
+        return;
+    }
+    size_t dim[4] = {1, 1, 1, 1}, a_step[4] = {0}, b_step[4] = {0}, a_at = 1, b_at = 1;
+    for (int32_t i = 0; i < batch.rank; i++) { /* from the innermost */
+        int32_t da = lead_a.rank - 1 - i, db = lead_b.rank - 1 - i;
+        dim[3 - i] = (size_t)batch.dim[batch.rank - 1 - i];
+        a_step[3 - i] = da >= 0 && lead_a.dim[da] != 1 ? a_at : 0;
+        b_step[3 - i] = db >= 0 && lead_b.dim[db] != 1 ? b_at : 0;
+        a_at *= da >= 0 ? (size_t)lead_a.dim[da] : 1;
+        b_at *= db >= 0 ? (size_t)lead_b.dim[db] : 1;
+    }
+    size_t count = (size_t)shape_elements(&batch);
+    bool tiled = vk_build_tiled(b) && m >= 16 && n >= 32 && k >= 16 && count <= 65535;
+    uint32_t tile = m >= 64 ? 4 : tiled && m >= 32 ? 2 : tiled || m < 4 ? 1 : 4;
+    struct vk_act act = vk_act_read(b->n);
+    struct vk_work *w = vk_dispatch(b, tiled ? SHADER_matmul_tiled : SHADER_matmul);
+    vk_bind(w, vk_out_cell(b, 0), VK_WRITE);
+    vk_bind(w, vk_in_cell(b, 0), VK_READ);
+    vk_bind(w, vk_in_cell(b, 1), VK_READ);
+    vk_spec_act(w, &act);
+    vk_spec(w, tile);
+    const size_t words[] = {m,         n,         k,         count,     dim[0],    dim[1],    dim[2],    dim[3],
+                            a_step[0], a_step[1], a_step[2], a_step[3], b_step[0], b_step[1], b_step[2], b_step[3]};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        vk_push(w, words[i]);
+    }
+    if (tiled) {
+        vk_groups(w, (n + 63) / 64, (m + 16 * tile - 1) / (16 * tile), count);
+    } else {
+        vk_items(w, count * ((m + tile - 1) / tile) * n);
+    }
+}

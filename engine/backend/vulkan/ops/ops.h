@@ -1,0 +1,19 @@
+/*
+ * vulkan/ops/ops.h - the families of kernels; table.c says which operators each takes.
+ *
+ * Threads: any (constant tables).
+ */
+#ifndef VULKAN_OPS_H
+#define VULKAN_OPS_H
+
+#include "backend/vulkan/op.h"
+
+extern const struct vk_op vk_op_conv;               /* conv.c */
+extern const struct vk_op vk_op_gemm, vk_op_matmul; /* gemm.c */
+extern const struct vk_op vk_op_elementwise, vk_op_cast;
+extern const struct vk_op vk_op_pool;
+extern const struct vk_op vk_op_softmax;
+extern const struct vk_op vk_op_view;
+extern const struct vk_op vk_op_transpose, vk_op_expand, vk_op_tile, vk_op_parts, vk_op_shuffle; /* move.c */
+
+#endif

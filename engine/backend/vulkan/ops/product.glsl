@@ -1,0 +1,55 @@
+/*
+ * product.glsl - what the kernels of one product share: y[m][o] = act(sum_k a[m][k] w[k][o] + bias[o]), where row m of `a` is the window of output pixel m
+ * (k = kernel row, kernel column, channel of the group) or, with a 1 x 1 window, a row of a matrix. w is packed [group][k][o padded to 4].
+ */
+layout(constant_id = 0) const uint ACT = 0;
+layout(constant_id = 1) const float ACT_A = 0.0;
+layout(constant_id = 2) const float ACT_B = 0.0;
+layout(constant_id = 3) const bool BIAS = false;
+layout(constant_id = 4) const bool VEC4 = false; /* channels of a group are a multiple of 4: x is read in fours */
+layout(constant_id = 5) const bool POINT = false; /* 1 x 1, stride 1, no padding: row m of x is a row */
+layout(constant_id = 6) const uint TILE = 4; /* rows of an invocation */
+
+layout(std430, binding = 0) writeonly buffer Y { REAL y[]; };
+layout(std430, binding = 1) readonly buffer X { REAL x[]; };
+layout(std430, binding = 1) readonly buffer X4 { REAL4 x4[]; };
+layout(std430, binding = 2) readonly buffer W { REAL4 w[]; };
+layout(std430, binding = 3) readonly buffer Bias { REAL4 bias[]; };
+
+layout(push_constant) uniform Push
+{
+    uint m;                 /* rows: batch x output height x output width */
+    uint in_h, in_w, in_c;  /* in_c: of all groups */
+    uint out_h, out_w, out_c;
+    uint kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    int pad_top, pad_left;
+    uint group_in, group_out, group_out4; /* group_out4: fours of a packed row */
+    uint groups;
+} p;
+
+struct Pixel {
+    uint image;
+    int y, x; /* of the window's first tap, may be outside */
+};
+
+Pixel pixel_of(uint m)
+{
+    uint row = m / p.out_w;
+    uint image = row / p.out_h;
+    return Pixel(image, int((row - image * p.out_h) * p.stride_h) - p.pad_top,
+                 int((m - row * p.out_w) * p.stride_w) - p.pad_left);
+}
+
+void row_store(uint m, uint g, uint o4, vec4 sum)
+{
+    uint o = 4u * o4;
+    uint at = m * p.out_c + g * p.group_out + o;
+    for (uint j = 0; j < 4u && o + j < p.group_out; j++) {
+        y[at + j] = TO_REAL(activate(sum[j], ACT, ACT_A, ACT_B));
+    }
+}
+
+vec4 bias_of(uint g, uint o4)
+{
+    return BIAS ? vec4(bias[g * p.group_out4 + o4]) : vec4(0.0);
+}

@@ -1,0 +1,36 @@
+#include "backend/vulkan/ops/ops.h"
+
+/* Softmax and LogSoftmax over any axis; sums are f32 whatever the storage. */
+#define WIDE_AXIS 128 /* from here on a workgroup shares a row */
+
+static bool softmax_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *x = node_in(g, n, 0);
+    if (!vk_all_f32(g, n)) {
+        return vk_refuse(ret_reason, "only f32");
+    }
+    return (x->shape.rank > 0 && shape_axis(node_int(n, ATTR_axis, -1), x->shape.rank) >= 0) ||
+           vk_refuse(ret_reason, "axis out of range");
+}
+
+static void softmax_build(struct vk_build *b)
+{
+    const struct shape *x = &vk_in(b, 0)->shape;
+    int32_t axis = shape_axis(node_int(b->n, ATTR_axis, -1), x->rank);
+    size_t inner = 1, rows = vk_elements(vk_in(b, 0)) / (size_t)x->dim[axis];
+    for (int32_t d = axis + 1; d < x->rank; d++) {
+        inner *= (size_t)x->dim[d];
+    }
+    bool wide = x->dim[axis] >= WIDE_AXIS;
+    struct vk_work *w = vk_dispatch(b, SHADER_softmax);
+    vk_bind(w, vk_out_cell(b, 0), VK_WRITE);
+    vk_bind(w, vk_in_cell(b, 0), VK_READ);
+    vk_spec(w, b->n->op == OP_LogSoftmax);
+    vk_spec(w, wide);
+    vk_push(w, rows);
+    vk_push(w, (size_t)x->dim[axis]);
+    vk_push(w, inner);
+    vk_items(w, wide ? rows * 64 : rows);
+}
+
+const struct vk_op vk_op_softmax = {softmax_supports, NULL, softmax_build};

@@ -1,0 +1,156 @@
+#include "backend/vulkan/pipeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define CACHE_MAGIC   0x4B56504Eu /* "NPVK" */
+#define CACHE_VERSION 1u
+#define CACHE_MOST    ((size_t)256 << 20) /* a file beyond it is none of ours */
+
+/* Before the driver's payload; drivers check little of what they are given, so all of it is checked here. */
+struct cache_header {
+    uint32_t magic, version;
+    struct vk_cache_key key;
+    uint64_t bytes, hash; /* of the payload */
+};
+
+struct vk_cache_key vk_cache_key_of(const struct vk_device_info *info)
+{
+    struct vk_cache_key key;
+    memset(&key, 0, sizeof key); /* padding too: the key is compared and written as bytes */
+    memcpy(key.uuid, info->uuid, sizeof key.uuid);
+    key.driver = (uint32_t)info->driver;
+    key.driver_version = info->driver_version;
+    key.info_hash = XXH3_64bits(info->driver_info, strnlen(info->driver_info, sizeof info->driver_info));
+    return key;
+}
+
+bool vk_cache_path(const char *dir, const struct vk_cache_key *key, char *path, size_t path_bytes)
+{
+    uint64_t name = XXH3_64bits(key, sizeof *key);
+    int length = snprintf(path, path_bytes, "%s/pipelines-%016llx.bin", dir, (unsigned long long)name);
+    return length > 0 && (size_t)length < path_bytes;
+}
+
+static bool file_read(int fd, void *to, size_t bytes)
+{
+    uint8_t *at = to;
+    while (bytes > 0) {
+        ssize_t got = read(fd, at, bytes);
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            return false;
+        }
+        at += got > 0 ? got : 0;
+        bytes -= got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+static void *payload_read(int fd, const struct vk_cache_key *key, size_t *ret_bytes, const char **ret_why)
+{
+    struct cache_header h;
+    struct stat st;
+    *ret_why = "corrupt";
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !file_read(fd, &h, sizeof h) || h.magic != CACHE_MAGIC) {
+        return NULL;
+    }
+    if (h.version != CACHE_VERSION || memcmp(&h.key, key, sizeof *key) != 0) {
+        *ret_why = "foreign";
+        return NULL;
+    }
+    if (h.bytes == 0 || h.bytes > CACHE_MOST || (uint64_t)st.st_size != sizeof h + h.bytes) {
+        return NULL;
+    }
+    void *payload = malloc((size_t)h.bytes);
+    if (payload == NULL || !file_read(fd, payload, (size_t)h.bytes) ||
+        XXH3_64bits(payload, (size_t)h.bytes) != h.hash) {
+        free(payload);
+        return NULL;
+    }
+    *ret_bytes = (size_t)h.bytes;
+    *ret_why = "hit";
+    return payload;
+}
+
+void *vk_cache_read(const char *dir, const struct vk_cache_key *key, size_t *ret_bytes, const char **ret_why)
+{
+    char path[4096];
+    *ret_why = "none";
+    int fd = vk_cache_path(dir, key, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd < 0) {
+        return NULL;
+    }
+    void *payload = payload_read(fd, key, ret_bytes, ret_why);
+    close(fd);
+    return payload;
+}
+
+/* mkdir -p, for this user only. */
+static bool folder_make(const char *dir)
+{
+    char path[4096];
+    size_t length = strlen(dir);
+    if (length == 0 || length >= sizeof path) {
+        return false;
+    }
+    memcpy(path, dir, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] == '/' || path[i] == '\0') {
+            char kept = path[i];
+            path[i] = '\0';
+            if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+                return false;
+            }
+            path[i] = kept;
+        }
+    }
+    return true;
+}
+
+static bool file_write(int fd, const void *from, size_t bytes)
+{
+    const uint8_t *at = from;
+    while (bytes > 0) {
+        ssize_t put = write(fd, at, bytes);
+        if (put < 0 && errno != EINTR) {
+            return false;
+        }
+        at += put > 0 ? put : 0;
+        bytes -= put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+bool vk_cache_write(const char *dir, const struct vk_cache_key *key, const void *payload, size_t bytes)
+{
+    char path[4096], temporary[4200];
+    struct cache_header h;
+    if (bytes == 0 || bytes > CACHE_MOST || !folder_make(dir) || !vk_cache_path(dir, key, path, sizeof path)) {
+        return false;
+    }
+    memset(&h, 0, sizeof h);
+    h.magic = CACHE_MAGIC;
+    h.version = CACHE_VERSION;
+    h.key = *key;
+    h.bytes = bytes;
+    h.hash = XXH3_64bits(payload, bytes);
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    int fd = mkstemp(temporary);
+    if (fd < 0) {
+        return false;
+    }
+    bool written = file_write(fd, &h, sizeof h) && file_write(fd, payload, bytes);
+    written = close(fd) == 0 && written;
+    if (!written || rename(temporary, path) != 0) {
+        unlink(temporary);
+        return false;
+    }
+    return true;
+}

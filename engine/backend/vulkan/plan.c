@@ -1,0 +1,85 @@
+#include "backend/vulkan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void lists_copy(struct plan *p, const struct partition *part, uint32_t *lists)
+{
+    uint32_t *nodes = lists;
+    uint32_t *in = nodes + part->node_count;
+    uint32_t *out = in + part->in_count;
+    memcpy(nodes, part->nodes, part->node_count * sizeof *nodes);
+    if (part->in_count > 0) {
+        memcpy(in, part->in, part->in_count * sizeof *in);
+    }
+    if (part->out_count > 0) {
+        memcpy(out, part->out, part->out_count * sizeof *out);
+    }
+    p->part = (struct partition){nodes, part->node_count, in, part->in_count, out, part->out_count};
+}
+
+enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                            struct plan **ret_plan, struct pen_error *reterr)
+{
+    size_t ids = (size_t)part->node_count + part->in_count + part->out_count;
+    struct plan *p = calloc(1, sizeof *p + ids * sizeof(uint32_t));
+    struct vk_weights *w = NULL;
+    if (p == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan of %u nodes", part->node_count);
+    }
+    p->backend = backend;
+    p->g = g;
+    pthread_mutex_init(&p->lock, NULL);
+    lists_copy(p, part, (uint32_t *)(p + 1));
+    enum pen_status status = vk_plan_weights(p, &w, reterr);
+    vk_weights_release(w);
+    if (status == PEN_OK) {
+        status = vk_instance_check(backend->instance, reterr);
+    }
+    if (status != PEN_OK) {
+        vk_plan_free(p);
+        return status;
+    }
+    *ret_plan = p;
+    return PEN_OK;
+}
+
+void vk_plan_free(struct plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    vk_weights_release(plan->weights);
+    pthread_mutex_destroy(&plan->lock);
+    free(plan);
+}
+
+uint64_t vk_plan_bytes(const struct plan *plan)
+{
+    return plan->weights != NULL ? plan->weights->blocks.bytes : 0;
+}
+
+enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weights, struct pen_error *reterr)
+{
+    struct vk_device *d = NULL;
+    enum pen_status status = vk_backend_device(plan->backend, &d, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&plan->lock);
+    if (plan->weights == NULL || plan->weights->device != d) {
+        struct vk_weights *w = NULL;
+        status = vk_weights_new(d, plan->g, &plan->part, &w, reterr);
+        if (status == PEN_OK) {
+            vk_weights_release(plan->weights);
+            plan->weights = w;
+        }
+    }
+    if (status == PEN_OK) {
+        atomic_fetch_add(&plan->weights->references, 1);
+        *ret_weights = plan->weights;
+    }
+    pthread_mutex_unlock(&plan->lock);
+    vk_device_release(d);
+    return status;
+}

@@ -1,0 +1,158 @@
+/*
+ * plan.h - the backend's objects: backend (device), plan (weights of a partition), exec (recorded work of one shape bucket).
+ *
+ * Plan and exec can be made anew on another device: that is how a lost one is survived. A plan's weights are shared by reference with its execs.
+ * Threads: as backend.h says; `lock` of the backend guards the current device, that of a plan its current weights.
+ */
+#ifndef VULKAN_PLAN_H
+#define VULKAN_PLAN_H
+
+#include "backend/vulkan/memory.h"
+#include "backend/vulkan/op.h"
+
+struct backend {
+    struct backend_config config;
+    struct vk_instance *instance;
+    pthread_mutex_t lock;
+    struct vk_device *device; /* current */
+    char *wanted, *cache_dir; /* copies of options */
+    bool tiled;               /* kernels with shared memory */
+    atomic_uint_least64_t losses;
+};
+
+/* ---- weights.c ---- */
+
+struct vk_packed {
+    bool there;
+    struct vk_slice slice;
+    float *host; /* while packing */
+    size_t count;
+};
+
+struct vk_weights {
+    atomic_uint references;
+    struct vk_device *device;
+    struct vk_blocks blocks;
+    struct vk_upload upload;
+    struct vk_packed (*packed)[VK_PACKS_MAX]; /* [node_count of the partition] */
+    struct vk_slice *constants;               /* [value_count of the graph]; buffer NULL = not uploaded yet */
+    pthread_mutex_t lock;                     /* guards constants and upload: execs are made by several slots */
+};
+
+struct plan {
+    struct backend *backend;
+    const struct graph *g;
+    struct partition part; /* own copy; lists are one allocation with the plan */
+    pthread_mutex_t lock;
+    struct vk_weights *weights;
+    uint64_t bytes;
+};
+
+enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                            struct plan **ret_plan, struct pen_error *reterr);
+void vk_plan_free(struct plan *plan);
+uint64_t vk_plan_bytes(const struct plan *plan);
+/* The weights on the backend's current device, made anew when that has changed. Gives a reference. */
+enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weights, struct pen_error *reterr);
+
+enum pen_status vk_weights_new(struct vk_device *d, const struct graph *g, const struct partition *part,
+                               struct vk_weights **ret_weights, struct pen_error *reterr);
+void vk_weights_release(struct vk_weights *w); /* NULL is fine */
+/* A constant of the graph, or other host data when value is VALUE_NONE (then it goes into `own`). */
+enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,
+                                    struct vk_blocks *own, struct vk_slice *ret_slice, struct pen_error *reterr);
+
+/* ---- exec.c, schedule.c, record.c, run.c ---- */
+
+enum vk_cell_kind { VK_CELL_ARENA, VK_CELL_FIXED };
+
+struct vk_cell {
+    enum vk_cell_kind kind;
+    uint32_t parent;        /* union-find: views share */
+    size_t bytes, offset;   /* ARENA; bytes: the largest of the set */
+    struct vk_slice slice;  /* FIXED: constants, packed weights, staging */
+    uint32_t first, last;   /* levels, inclusive */
+    uint32_t written, read; /* while levels are found: 1 + the last level that wrote, that read */
+    bool used, leaves;      /* leaves: read after the last level */
+};
+
+enum vk_work_kind { VK_WORK_DISPATCH, VK_WORK_COPY };
+
+struct vk_work {
+    enum vk_work_kind kind;
+    struct vk_build *build; /* while it is being built: errors stick there */
+    uint32_t node;          /* index in the partition; UINT32_MAX: upload or download */
+    uint32_t level;
+    struct vk_pipeline_key key;
+    uint32_t cells[VK_BINDINGS_MAX]; /* COPY: source, destination */
+    uint8_t access[VK_BINDINGS_MAX];
+    uint32_t push_words;
+    uint32_t push[VK_PUSH_BYTES / 4];
+    uint32_t groups[3];
+    size_t copy_bytes;
+};
+
+/* A boundary value in its staging buffer. */
+struct vk_port {
+    size_t offset, bytes;
+    const void *known; /* outputs whose value is known for this bucket; NULL = computed */
+};
+
+#define VK_FLAG_BYTES                                                                                                  \
+    64 /* at the start of the download buffer: word 0 = 1 + node, word 1 = detail; written by kernels that check indices */
+
+struct exec {
+    struct plan *plan;
+    const struct shape_env *env;
+    struct vk_weights *weights; /* a reference: the device it was built on */
+    struct vk_cell *cells;
+    uint32_t cell_count, cell_room;
+    uint32_t *cell_of;   /* [g->value_count] */
+    uint32_t *users;     /* [g->value_count] readers within the exec */
+    uint32_t *only_user; /* [g->value_count] node id of the last reader seen */
+    bool *deferred;      /* [part.node_count] */
+    struct vk_work *works;
+    uint32_t work_count, work_room;
+    struct vk_port *in, *out;
+    struct vk_buffer arena, staging_in, staging_out;
+    struct vk_blocks constants; /* known only for this bucket */
+    VkCommandPool pool;
+    VkCommandBuffer *commands; /* [chunk_count]: bounded work per submit */
+    uint32_t chunk_count, level_count;
+    VkDescriptorPool descriptors;
+    VkQueryPool queries; /* NULL unless profiled */
+    VkSemaphore semaphore;
+    uint64_t value; /* the last one submitted */
+    uint32_t next;  /* chunk to be submitted next */
+    const struct buffer_view *out_views;
+    const struct cancel *cancel;
+    uint32_t flag_cell;
+    uint64_t bytes;
+};
+
+enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                            struct pen_error *reterr);
+void vk_exec_free(struct exec *exec);
+uint64_t vk_exec_bytes(const struct exec *exec);
+enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                               const struct cancel *cancel, struct pen_error *reterr);
+enum pen_status vk_exec_wait(struct exec *exec, struct pen_error *reterr);
+
+/* Everything device-side of an exec; again after a loss. */
+enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr);
+void vk_exec_wipe(struct exec *e);
+
+uint32_t vk_cell_root(const struct exec *e, uint32_t cell);
+uint32_t vk_cell_add(struct exec *e, const struct vk_cell *cell); /* VK_CELL_NONE without memory */
+struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell);
+struct vk_work *vk_work_add(struct exec *e); /* NULL without memory */
+
+/* schedule.c: levels from the hazards between works, works sorted by level, cells placed in the arena. */
+enum pen_status vk_schedule(struct exec *e, struct pen_error *reterr);
+/* record.c: pipelines, descriptor sets, command buffers. */
+enum pen_status vk_record(struct exec *e, struct pen_error *reterr);
+
+/* backend.c: the current device, opened anew after a loss. Gives a reference. */
+enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr);
+
+#endif

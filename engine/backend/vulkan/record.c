@@ -1,0 +1,155 @@
+#include "backend/vulkan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WORKS_PER_SUBMIT 256 /* a long submit looks like a hang to a driver; a cancel is seen between submits */
+
+static enum pen_status pools_make(struct exec *e, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    uint32_t bindings = 0;
+    for (uint32_t i = 0; i < e->work_count; i++) {
+        bindings += e->works[i].key.bindings;
+    }
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, bindings + 1};
+    VkDescriptorPoolCreateInfo sets = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                       .maxSets = e->work_count + 1,
+                                       .poolSizeCount = 1,
+                                       .pPoolSizes = &size};
+    VkCommandPoolCreateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                        .queueFamilyIndex = d->family};
+    VkResult result = d->vk.CreateDescriptorPool(d->handle, &sets, NULL, &e->descriptors);
+    if (result == VK_SUCCESS) {
+        result = d->vk.CreateCommandPool(d->handle, &commands, NULL, &e->pool);
+    }
+    return result == VK_SUCCESS ? vk_timeline_new(d, &e->semaphore, reterr)
+                                : vk_fail(result, "making pools of an exec", reterr);
+}
+
+static enum pen_status set_make(struct exec *e, const struct vk_work *w, const struct vk_pipeline *pipeline,
+                                VkDescriptorSet *ret_set, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                        .descriptorPool = e->descriptors,
+                                        .descriptorSetCount = 1,
+                                        .pSetLayouts = &pipeline->set_layout};
+    VkDescriptorBufferInfo buffers[VK_BINDINGS_MAX];
+    VkWriteDescriptorSet writes[VK_BINDINGS_MAX];
+    VkResult result = d->vk.AllocateDescriptorSets(d->handle, &info, ret_set);
+    if (result != VK_SUCCESS) {
+        return vk_fail(result, "vkAllocateDescriptorSets", reterr);
+    }
+    for (uint32_t i = 0; i < w->key.bindings; i++) {
+        struct vk_slice s = vk_cell_slice(e, w->cells[i]);
+        buffers[i] = (VkDescriptorBufferInfo){s.buffer, s.offset, s.bytes};
+        writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                           .dstSet = *ret_set,
+                                           .dstBinding = i,
+                                           .descriptorCount = 1,
+                                           .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                           .pBufferInfo = &buffers[i]};
+    }
+    d->vk.UpdateDescriptorSets(d->handle, w->key.bindings, writes, 0, NULL);
+    return PEN_OK;
+}
+
+static void copy_record(struct exec *e, const struct vk_work *w, VkCommandBuffer commands)
+{
+    struct vk_slice from = vk_cell_slice(e, w->cells[0]), to = vk_cell_slice(e, w->cells[1]);
+    VkBufferCopy copy = {from.offset, to.offset, w->copy_bytes};
+    e->weights->device->vk.CmdCopyBuffer(commands, from.buffer, to.buffer, 1, &copy);
+}
+
+static enum pen_status work_record(struct exec *e, const struct vk_work *w, VkCommandBuffer commands,
+                                   struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    struct vk_pipeline pipeline;
+    VkDescriptorSet set = VK_NULL_HANDLE;
+    if (w->kind == VK_WORK_COPY) {
+        copy_record(e, w, commands);
+        return PEN_OK;
+    }
+    enum pen_status status = vk_pipelines_get(d->pipelines, &w->key, &pipeline, reterr);
+    if (status == PEN_OK) {
+        status = set_make(e, w, &pipeline, &set, reterr);
+    }
+    if (status != PEN_OK) {
+        return status;
+    }
+    d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
+    d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, NULL);
+    if (w->push_words > 0) {
+        d->vk.CmdPushConstants(commands, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, w->push_words * 4, w->push);
+    }
+    d->vk.CmdDispatch(commands, w->groups[0], w->groups[1], w->groups[2]);
+    return PEN_OK;
+}
+
+/* Everything before is finished and seen by everything after. One barrier per level, whatever the number of buffers: drivers flush whole caches anyway. */
+static void barrier(struct exec *e, VkCommandBuffer commands, bool to_host)
+{
+    VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                              .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                              .dstAccessMask = to_host
+                                                   ? VK_ACCESS_HOST_READ_BIT
+                                                   : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                                                         VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+    VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    e->weights->device->vk.CmdPipelineBarrier(commands, device, to_host ? VK_PIPELINE_STAGE_HOST_BIT : device, 0, 1,
+                                              &memory, 0, NULL, 0, NULL);
+}
+
+/* Works from `first` on into one command buffer, whole levels, until it is full. *ret_next = the first that is not in it. */
+static enum pen_status chunk_record(struct exec *e, VkCommandBuffer commands, uint32_t first, uint32_t *ret_next,
+                                    struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkResult result = d->vk.BeginCommandBuffer(commands, &begin);
+    enum pen_status status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkBeginCommandBuffer", reterr);
+    uint32_t i = first;
+    while (status == PEN_OK && i < e->work_count) {
+        bool starts = i > 0 && e->works[i].level != e->works[i - 1].level;
+        if (starts && i - first >= WORKS_PER_SUBMIT) {
+            break;
+        }
+        if (starts) {
+            barrier(e, commands, false);
+        }
+        status = work_record(e, &e->works[i++], commands, reterr);
+    }
+    if (status == PEN_OK && i == e->work_count) {
+        barrier(e, commands, true);
+    }
+    if (status == PEN_OK) {
+        result = d->vk.EndCommandBuffer(commands);
+        status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkEndCommandBuffer", reterr);
+    }
+    *ret_next = i;
+    return status;
+}
+
+enum pen_status vk_record(struct exec *e, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    enum pen_status status = pools_make(e, reterr);
+    uint32_t room = e->work_count / WORKS_PER_SUBMIT + 1;
+    e->commands = calloc(room, sizeof *e->commands);
+    if (status == PEN_OK && e->commands == NULL) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for command buffers");
+    }
+    for (uint32_t i = 0; status == PEN_OK && (i < e->work_count || e->chunk_count == 0);) {
+        VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                            .commandPool = e->pool,
+                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                            .commandBufferCount = 1};
+        VkResult result = d->vk.AllocateCommandBuffers(d->handle, &info, &e->commands[e->chunk_count]);
+        status = result == VK_SUCCESS ? chunk_record(e, e->commands[e->chunk_count], i, &i, reterr)
+                                      : vk_fail(result, "vkAllocateCommandBuffers", reterr);
+        e->chunk_count++;
+    }
+    return status;
+}

@@ -1,0 +1,153 @@
+#include "backend/vulkan/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define F16_LARGEST 65504.0f
+
+float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count)
+{
+    struct vk_packed *packed = &p->weights->packed[p->index][slot];
+    packed->host = calloc(count + 1, sizeof *packed->host);
+    packed->count = count;
+    packed->there = packed->host != NULL;
+    if (packed->host == NULL) {
+        pen_error_set(p->reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory to pack the weights of node %s", p->n->name);
+    }
+    return packed->host;
+}
+
+/* In place: an f16 never overtakes the float it comes from. False when a finite value has no finite f16. */
+static bool to_f16(float *items, size_t count)
+{
+    uint16_t *half = (uint16_t *)(void *)items;
+    bool fits = true;
+    for (size_t i = 0; i < count; i++) {
+        float x = items[i];
+        uint16_t h = pen_f32_to_f16(x);
+        fits = fits && !(isfinite(x) && fabsf(x) > F16_LARGEST);
+        memcpy(&half[i], &h, sizeof h);
+    }
+    return fits;
+}
+
+static enum pen_status floats_upload(struct vk_weights *w, float *items, size_t count, struct vk_blocks *blocks,
+                                     const char *name, struct vk_slice *ret_slice, struct pen_error *reterr)
+{
+    size_t bytes = count * (w->device->f16 ? sizeof(uint16_t) : sizeof(float));
+    if (w->device->f16 && !to_f16(items, count)) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "vulkan: weights of %s exceed 65504, the largest f16: use precision f32 for this model",
+                             name);
+    }
+    enum pen_status status = vk_blocks_take(w->device, blocks, bytes, ret_slice, reterr);
+    return status == PEN_OK ? vk_upload_add(&w->upload, ret_slice, items, bytes, reterr) : status;
+}
+
+static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, uint32_t node, uint32_t index,
+                                 struct pen_error *reterr)
+{
+    const struct node *n = &g->nodes[node];
+    const struct vk_op *op = n->dead ? NULL : vk_op_find(n->op);
+    if (op == NULL || op->pack == NULL) {
+        return n->dead || op != NULL ? PEN_OK
+                                     : pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: node %s: no kernel for %s",
+                                                     n->name, op_def(n->op)->name);
+    }
+    struct vk_pack p = {.g = g, .n = n, .weights = w, .index = index, .reterr = reterr};
+    enum pen_status status = op->pack(&p);
+    for (uint32_t s = 0; s < VK_PACKS_MAX; s++) {
+        struct vk_packed *packed = &w->packed[index][s];
+        if (status == PEN_OK && packed->host != NULL) {
+            status = floats_upload(w, packed->host, packed->count, &w->blocks, n->name, &packed->slice, reterr);
+        }
+        free(packed->host);
+        packed->host = NULL;
+    }
+    return status;
+}
+
+enum pen_status vk_weights_new(struct vk_device *d, const struct graph *g, const struct partition *part,
+                               struct vk_weights **ret_weights, struct pen_error *reterr)
+{
+    struct vk_weights *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for weights");
+    }
+    atomic_init(&w->references, 1);
+    w->device = vk_device_retain(d);
+    pthread_mutex_init(&w->lock, NULL);
+    w->packed = calloc((size_t)part->node_count + 1, sizeof *w->packed);
+    w->constants = calloc((size_t)g->value_count + 1, sizeof *w->constants);
+    enum pen_status status = w->packed != NULL && w->constants != NULL
+                                 ? vk_upload_init(d, &w->upload, reterr)
+                                 : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for weights");
+    for (uint32_t i = 0; status == PEN_OK && i < part->node_count; i++) {
+        status = node_pack(w, g, part->nodes[i], i, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_upload_flush(&w->upload, reterr);
+    }
+    if (status != PEN_OK) {
+        vk_weights_release(w);
+        return status;
+    }
+    *ret_weights = w;
+    return PEN_OK;
+}
+
+void vk_weights_release(struct vk_weights *w)
+{
+    if (w == NULL || atomic_fetch_sub(&w->references, 1) != 1) {
+        return;
+    }
+    vk_upload_fini(&w->upload);
+    vk_blocks_fini(w->device, &w->blocks);
+    pthread_mutex_destroy(&w->lock);
+    free(w->packed);
+    free(w->constants);
+    vk_device_release(w->device);
+    free(w);
+}
+
+static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, struct vk_blocks *blocks,
+                                   const char *name, struct vk_slice *ret_slice, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    if (f->dtype == PEN_DTYPE_F32 && w->device->f16) {
+        size_t count = f->bytes / sizeof(float);
+        float *copy = malloc(f->bytes + sizeof *copy);
+        if (copy == NULL) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for the constant %s", name);
+        }
+        memcpy(copy, f->data, f->bytes);
+        status = floats_upload(w, copy, count, blocks, name, ret_slice, reterr);
+        free(copy);
+    } else {
+        status = vk_blocks_take(w->device, blocks, f->bytes, ret_slice, reterr);
+        if (status == PEN_OK) {
+            status = vk_upload_add(&w->upload, ret_slice, f->data, f->bytes, reterr);
+        }
+    }
+    return status == PEN_OK ? vk_upload_flush(&w->upload, reterr) : status;
+}
+
+enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,
+                                    struct vk_blocks *own, struct vk_slice *ret_slice, struct pen_error *reterr)
+{
+    bool shared = g->values[value].data == f->data;
+    enum pen_status status = PEN_OK;
+    pthread_mutex_lock(&w->lock);
+    if (shared && w->constants[value].buffer != VK_NULL_HANDLE) {
+        *ret_slice = w->constants[value];
+    } else {
+        status = data_upload(w, f, shared ? &w->blocks : own, g->values[value].name, ret_slice, reterr);
+        if (status == PEN_OK && shared) {
+            w->constants[value] = *ret_slice;
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}

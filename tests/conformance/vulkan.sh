@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# vulkan.sh BIN_DIR [--quick] - golden cases of the float models of ../shared and official ONNX cases on the vulkan backend, strictly placed, in f32 and with floats
+# stored as f16, software devices allowed, under the validation layer: a message fails its case. What vulkan cannot take whole is not counted.
+# --quick: a few small models. The last line is `N passed, N failed, N skipped`.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+bin=${1:?usage: vulkan.sh BIN_DIR [--quick]} quick=${2:-}
+shared=${PENSTOCK_SHARED:-../shared}
+if [ ! -d "$shared" ]; then
+    echo "[SKIP] no test data in $shared"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+if ! "$bin/penstock-engine" info --backend vulkan --vk-allow-software --vk-validate >/dev/null 2>&1; then
+    echo "[SKIP] no Vulkan device with the validation layer here"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+passed=0 failed=0
+
+# run_set NAME LEAST PRECISION PATH...: at least LEAST pass, nothing is wrong.
+run_set() {
+    local name=$1 least=$2 precision=$3 out p=0 f=0 s=0
+    shift 3
+    out=$(timeout 900 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --vk-validate --precision "$precision" \
+        --expected tests/conformance/expected-failures.txt "$@" 2>/dev/null)
+    read -r p f s < <(tail -n 1 <<<"$out" | sed 's/[a-z,]//g')
+    grep '^fail' <<<"$out" | cut -f 2,4,6 | sed 's/^/  wrong: /'
+    if [ "${p:-0}" -lt "$least" ]; then
+        echo "  only ${p:-0} pass, $least are expected"
+        f=$((${f:-0} + 1))
+    fi
+    printf '%-36s %d pass, %d fail, %d not counted\n' "$name, $precision" "${p:-0}" "${f:-0}" "${s:-0}"
+    passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
+}
+
+small=("$shared"/models/onnx/{mnist_8,blazeface_front} "$shared"/models/tfjs/{blazeface,mobilenet_v2_050_96_features})
+if [ "$quick" = --quick ]; then
+    run_set "small models" 7 f32 "${small[@]}"
+    run_set "small models" 5 f16_storage "${small[@]:0:3}"
+fi
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]

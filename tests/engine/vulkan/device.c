@@ -1,0 +1,52 @@
+#include "device.h"
+
+#include <criterion/criterion.h>
+
+#include "../xnnpack/cross.h"
+
+struct backend_config device_config(enum pen_precision precision, const char *kernels)
+{
+    return (struct backend_config){
+        .precision = precision, .threads = 1, .vulkan = {.allow_software = true, .kernels = kernels, .validate = true}};
+}
+
+struct backend *device_open(enum pen_precision precision, const char *kernels)
+{
+    struct backend_config config = device_config(precision, kernels);
+    struct backend_caps caps;
+    struct backend *b = NULL;
+    struct pen_error error = {0};
+    cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
+    if (!caps.available || (caps.precisions & 1u << precision) == 0) {
+        cr_skip_test("no Vulkan device for this test: %s", caps.reason);
+    }
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
+    return b;
+}
+
+void device_close(struct backend *b)
+{
+    cr_assert_eq(vk_backend_messages(b), 0, "%u messages of the validation layer", vk_backend_messages(b));
+    backend_vulkan.close(b);
+}
+
+static void on(enum pen_precision precision, const char *kernels, void (*rows)(void))
+{
+    bool half = precision == PEN_PRECISION_F16_STORAGE;
+    struct backend *b = device_open(precision, kernels);
+    cross_backend(&backend_vulkan, b, half ? 2e-3 : 1e-5, half ? 1e-2 : 1e-4);
+    rows();
+    device_close(b);
+}
+
+void device_f32(void (*rows)(void))
+{
+    on(PEN_PRECISION_F32, "simple", rows);
+}
+
+void device_each(void (*rows)(void))
+{
+    on(PEN_PRECISION_F32, "simple", rows);
+    on(PEN_PRECISION_F32, "tiled", rows);
+    on(PEN_PRECISION_F16_STORAGE, "simple", rows);
+}

@@ -1,0 +1,21 @@
+/*
+ * device.h - an open vulkan backend for tests: software devices allowed, the validation layer on. Skips the test with a message where there is no device.
+ */
+#ifndef TEST_VULKAN_DEVICE_H
+#define TEST_VULKAN_DEVICE_H
+
+#include "backend/vulkan/backend.h"
+
+extern const struct backend_ops backend_vulkan;
+
+struct backend_config device_config(enum pen_precision precision, const char *kernels);
+/* kernels: "simple" or "tiled". */
+struct backend *device_open(enum pen_precision precision, const char *kernels);
+/* Fails the test when validation has said anything; then closes. */
+void device_close(struct backend *b);
+
+/* Runs `rows` (cross.h) on every family and storage: simple f32, tiled f32, simple f16. */
+void device_each(void (*rows)(void));
+void device_f32(void (*rows)(void)); /* simple f32 only */
+
+#endif

@@ -1,0 +1,198 @@
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "backend/vulkan/loader.h"
+#include "device.h"
+#include "graph/infer.h"
+
+/* y = relu(x w): a graph of one product with its activation, and a plan and exec of it. */
+struct small {
+    struct graph *g;
+    uint32_t x, y, node;
+    struct fact facts[8];
+    struct shape_env env;
+    struct partition part;
+    struct plan *plan;
+    struct exec *exec;
+    float in[4 * 8 + 16], out[4 * 16 + 16];
+    struct buffer_view in_view, out_view;
+};
+
+static float ones[8 * 16];
+
+static void small_make(struct small *s, struct backend *b)
+{
+    struct shape xs = shape_of(2, (int64_t[]){4, 8}), ws = shape_of(2, (int64_t[]){8, 16}),
+                 ys = shape_of(2, (int64_t[]){4, 16});
+    struct pen_error error = {0};
+    uint32_t in[2];
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < 8 * 16; i++) {
+        ones[i] = 1.0f;
+    }
+    cr_assert_eq(graph_new(NULL, &s->g), PEN_OK);
+    cr_assert_eq(graph_value(s->g, "x", &s->x), PEN_OK);
+    cr_assert_eq(graph_constant(s->g, "w", PEN_DTYPE_F32, &ws, ones, sizeof ones, false, &in[1]), PEN_OK);
+    cr_assert_eq(graph_value(s->g, "y", &s->y), PEN_OK);
+    in[0] = s->x;
+    cr_assert_eq(graph_node(s->g, OP_MatMul, "product", in, 2, &s->y, 1, &s->node), PEN_OK);
+    for (uint32_t v = 0; v < s->g->value_count; v++) {
+        s->facts[v] = (struct fact){.dtype = PEN_DTYPE_F32,
+                                    .shape = v == s->x   ? xs
+                                             : v == s->y ? ys
+                                                         : ws,
+                                    .data = s->g->values[v].data,
+                                    .bytes = s->g->values[v].bytes};
+    }
+    s->env = (struct shape_env){.g = s->g, .facts = s->facts};
+    s->part = (struct partition){&s->node, 1, &s->x, 1, &s->y, 1};
+    cr_assert_eq(backend_vulkan.plan_new(b, s->g, &s->part, &s->plan, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(backend_vulkan.exec_new(s->plan, &s->env, &s->exec, &error), PEN_OK, "%s", error.text);
+    for (int i = 0; i < 32; i++) {
+        s->in[i] = (float)i;
+    }
+    s->in_view = (struct buffer_view){.data = s->in, .bytes = 32 * 4, .shape = xs, .dtype = PEN_DTYPE_F32};
+    s->out_view = (struct buffer_view){.data = s->out, .bytes = 64 * 4, .shape = ys, .dtype = PEN_DTYPE_F32};
+}
+
+static void small_free(struct small *s)
+{
+    backend_vulkan.exec_free(s->exec);
+    backend_vulkan.plan_free(s->plan);
+    graph_free(s->g);
+}
+
+static enum pen_status small_run(struct small *s, struct pen_error *error)
+{
+    memset(s->out, 0, sizeof s->out);
+    enum pen_status status = backend_vulkan.exec_submit(s->exec, &s->in_view, &s->out_view, NULL, error);
+    return status == PEN_OK ? backend_vulkan.exec_wait(s->exec, error) : status;
+}
+
+static void small_right(struct small *s)
+{
+    struct pen_error error = {0};
+    cr_assert_eq(small_run(s, &error), PEN_OK, "%s", error.text);
+    cr_assert_float_eq(s->out[0], 28.0f, 1e-4f);
+    cr_assert_float_eq(s->out[63], 220.0f, 1e-4f);
+}
+
+/* The tests of kernels rely on this: a wrong call to Vulkan is counted, and is an error of the next run. */
+Test(vulkan_backend, a_validation_message_fails_a_run)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    struct pen_error error = {0};
+    struct small s;
+    small_make(&s, b);
+    small_right(&s);
+    cr_assert_eq(vk_backend_messages(b), 0);
+    vk_backend_misuse(b);
+    cr_assert_gt(vk_backend_messages(b), 0);
+    cr_assert_eq(small_run(&s, &error), PEN_ERR_INTERNAL);
+    cr_assert_not_null(strstr(error.text, "Vulkan validation"), "%s", error.text);
+    small_free(&s);
+    backend_vulkan.close(b);
+}
+
+static VkResult VKAPI_CALL lost_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence)
+{
+    (void)queue;
+    (void)count;
+    (void)infos;
+    (void)fence;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static PFN_vkWaitSemaphores real_wait;
+
+static VkResult VKAPI_CALL lost_wait(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
+{
+    real_wait(device, info, timeout); /* the work is done all the same: nothing of ours is freed under it */
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static void lost(bool at_submit)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    struct pen_error error = {0};
+    struct small s, other;
+    small_make(&s, b);
+    small_make(&other, b);
+    small_right(&s);
+    struct vk_functions *vk = vk_backend_functions(b);
+    real_wait = vk->WaitSemaphores;
+    if (at_submit) {
+        vk->QueueSubmit = lost_submit;
+    } else {
+        vk->WaitSemaphores = lost_wait;
+    }
+    cr_assert_eq(small_run(&s, &error), PEN_ERR_DEVICE_LOST, "%s", error.text);
+    cr_assert(pen_status_retryable(PEN_ERR_DEVICE_LOST));
+    small_right(&s); /* the device is opened again, plan and exec are made anew */
+    small_right(&other);
+    cr_assert_eq(vk_backend_losses(b), 1);
+    struct small fresh;
+    small_make(&fresh, b);
+    small_right(&fresh);
+    small_free(&fresh);
+    small_free(&other);
+    small_free(&s);
+    cr_assert_eq(vk_backend_bytes(b), 0);
+    device_close(b);
+}
+
+Test(vulkan_backend, a_device_lost_at_submit_is_survived)
+{
+    lost(true);
+}
+
+Test(vulkan_backend, a_device_lost_while_waiting_is_survived)
+{
+    lost(false);
+}
+
+Test(vulkan_backend, runs_make_no_pipelines_and_take_no_memory)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    struct small s;
+    small_make(&s, b);
+    small_right(&s);
+    uint64_t pipelines = vk_backend_pipelines(b), bytes = vk_backend_bytes(b);
+    for (int i = 0; i < 500; i++) {
+        small_right(&s);
+    }
+    cr_assert_eq(vk_backend_pipelines(b), pipelines);
+    cr_assert_eq(vk_backend_bytes(b), bytes);
+    small_free(&s);
+    cr_assert_eq(vk_backend_bytes(b), 0);
+    device_close(b);
+}
+
+Test(vulkan_backend, a_cancelled_run_says_so)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    struct pen_error error = {0};
+    struct cancel cancel = {.deadline_us = UINT64_MAX};
+    struct small s;
+    small_make(&s, b);
+    atomic_store(&cancel.stop, 1);
+    cr_assert_eq(backend_vulkan.exec_submit(s.exec, &s.in_view, &s.out_view, &cancel, &error), PEN_OK);
+    cr_assert_eq(backend_vulkan.exec_wait(s.exec, &error), PEN_ERR_CANCELLED);
+    cancel = (struct cancel){.deadline_us = 1};
+    cr_assert_eq(backend_vulkan.exec_submit(s.exec, &s.in_view, &s.out_view, &cancel, &error), PEN_OK);
+    cr_assert_eq(backend_vulkan.exec_wait(s.exec, &error), PEN_ERR_DEADLINE);
+    small_right(&s);
+    small_free(&s);
+    device_close(b);
+}
+
+Test(vulkan_backend, software_is_refused_unless_allowed_and_unknown_devices_are_named)
+{
+    struct backend_config config = device_config(PEN_PRECISION_F32, NULL);
+    struct backend_caps caps;
+    device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    config.vulkan.device = "no such device";
+    cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
+    cr_assert_not(caps.available);
+    cr_assert_not_null(strstr(caps.reason, "no such device"), "%s", caps.reason);
+}
