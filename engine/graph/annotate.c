@@ -1,5 +1,9 @@
 #include "graph/annotate.h"
 
+#include <stdlib.h>
+
+#include "graph/rules.h"
+
 static void set_value(struct value *v, const struct fact *f)
 {
     if (v->data)
@@ -44,6 +48,32 @@ static void feed(struct graph *body, uint32_t input, const struct value *from, b
         v->shape = shape_unknown(); /* declared shapes of carried values are not to be trusted */
 }
 
+/* Shapes that hold on every turn of a Loop or Scan, for its carried and scanned values. */
+static enum pen_status feed_turns(const struct graph *g, const struct node *n, struct graph *body)
+{
+    struct fact *in = calloc((size_t)n->in_count + 1, sizeof *in);
+    struct shape *shapes = calloc((size_t)body->input_count + 1, sizeof *shapes);
+    enum pen_status status = in && shapes ? PEN_OK : PEN_ERR_NO_MEMORY;
+    for (uint32_t k = 0; status == PEN_OK && k < n->in_count; k++) {
+        const struct value *v = node_in(g, n, k);
+        if (v)
+            in[k] = (struct fact){
+                .kind = v->kind, .dtype = v->dtype, .shape = v->shape, .data = v->data, .bytes = v->bytes};
+        else
+            in[k].shape = shape_unknown();
+    }
+    const struct infer c = {.g = g, .n = n, .in = in};
+    bool known = status == PEN_OK && control_body_shapes(&c, shapes);
+    for (uint32_t i = n->op == OP_Loop ? 2 : 0; known && i < body->input_count; i++) {
+        struct value *v = &body->values[body->inputs[i]];
+        if (v->kind == VALUE_TENSOR && shapes[i].rank >= 0)
+            v->shape = shapes[i];
+    }
+    free(in);
+    free(shapes);
+    return status;
+}
+
 static enum pen_status annotate_body(const struct graph *g, const struct node *n, struct graph *body, uint32_t first,
                                      struct pen_error *reterr)
 {
@@ -55,6 +85,8 @@ static enum pen_status annotate_body(const struct graph *g, const struct node *n
         bool capture = n->op == OP_If || i >= given + carried + scanned;
         feed(body, i, &g->values[n->in[first + i]], capture);
     }
+    if (n->op != OP_If && feed_turns(g, n, body) != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to infer shapes");
     enum pen_status status = graph_annotate(body, NULL); /* a branch that is never taken may be contradictory */
     return status == PEN_ERR_NO_MEMORY ? pen_error_set(reterr, status, "no memory to infer shapes") : PEN_OK;
 }

@@ -178,3 +178,26 @@ bool infer_same_dim(int64_t a, int64_t b, int64_t *ret)
     *ret = a < 0 ? b : a;
     return a < 0 || b < 0 || a == b;
 }
+
+bool infer_number(const struct infer *c, uint32_t index, double *ret)
+{
+    int64_t item;
+    if (infer_int(c, index, &item) == 1) {
+        *ret = (double)item;
+        return true;
+    }
+    const struct fact *f = infer_has(c, index) ? &c->in[index] : NULL;
+    if (!f || !f->data || shape_elements(&f->shape) != 1)
+        return false;
+    if (f->dtype == PEN_DTYPE_F32)
+        *ret = *(const float *)f->data;
+    else if (f->dtype == PEN_DTYPE_F64)
+        *ret = *(const double *)f->data;
+    else if (f->dtype == PEN_DTYPE_F16)
+        *ret = pen_f16_to_f32(*(const uint16_t *)f->data);
+    else if (f->dtype == PEN_DTYPE_BF16)
+        *ret = pen_bf16_to_f32(*(const uint16_t *)f->data);
+    else
+        return false;
+    return true;
+}

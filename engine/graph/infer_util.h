@@ -22,6 +22,7 @@ void infer_put_kind(struct infer *c, uint32_t index, enum value_kind kind, enum 
 bool infer_list(const struct infer *c, enum attr_key key, int32_t count, int64_t def, int64_t least, int64_t *items);
 /* One integer from an input that holds a single one: 1 = read, 0 = not known, -1 = not a single integer. */
 int infer_int(const struct infer *c, uint32_t index, int64_t *ret_item);
+bool infer_number(const struct infer *c, uint32_t index, double *ret); /* a known scalar of any numeric type */
 /* Axes from input `index` (or all when absent, unless none_is_empty), made positive, checked: 1 = read, 0 = not known, -1 = out of range or double. */
 int infer_axes(const struct infer *c, uint32_t index, int32_t rank, bool *ret_marked, int64_t *ret_axes,
                size_t *ret_count);

@@ -159,6 +159,18 @@ static struct shape one_turn(const struct infer *c, uint32_t scanned, const stru
     return s;
 }
 
+/* Shapes of a body's inputs before the first turn; *ret_length = turns as far as the scanned inputs tell. */
+static void first_turn(const struct infer *c, const struct graph *body, uint32_t given, uint32_t carried,
+                       uint32_t scanned, struct shape *shapes, int64_t *ret_length)
+{
+    for (uint32_t i = 0; i < body->input_count; i++) {
+        bool scan = i >= given + carried && i < given + carried + scanned;
+        shapes[i] = i < given ? shape_scalar()
+                    : scan    ? one_turn(c, i - given - carried, infer_shape_of(c, i), ret_length)
+                              : *infer_shape_of(c, i);
+    }
+}
+
 static enum pen_status repeat(struct infer *c, uint32_t given, uint32_t carried, uint32_t scanned, uint32_t first_out,
                               struct pen_error *reterr)
 {
@@ -171,18 +183,33 @@ static enum pen_status repeat(struct infer *c, uint32_t given, uint32_t carried,
     int64_t length = SHAPE_DIM_UNKNOWN;
     enum pen_status status = shapes && outs ? PEN_OK : PEN_ERR_NO_MEMORY;
     if (status == PEN_OK) {
-        for (uint32_t i = 0; i < body->input_count; i++) {
-            bool scan = i >= given + carried && i < given + carried + scanned;
-            shapes[i] = i < given ? shape_scalar()
-                        : scan    ? one_turn(c, i - given - carried, infer_shape_of(c, i), &length)
-                                  : *infer_shape_of(c, i);
-        }
+        first_turn(c, body, given, carried, scanned, shapes, &length);
         if (settle(body, shapes, outs, given, first_out, carried))
             put_results(c, shapes, outs, given, first_out, carried, length);
     }
     free(shapes);
     free(outs);
     return status == PEN_OK ? status : pen_error_set(reterr, status, "no memory to infer shapes");
+}
+
+bool control_body_shapes(const struct infer *c, struct shape *ret_shapes)
+{
+    const struct graph *body = body_of(c, ATTR_body);
+    bool loop = c->n->op == OP_Loop;
+    int64_t carried = node_int(c->n, ATTR_carried, 0), scanned = loop ? 0 : node_int(c->n, ATTR_num_scan_inputs, 0);
+    uint32_t given = loop ? 2 : 0, first_out = loop ? 1 : 0;
+    int64_t length = SHAPE_DIM_UNKNOWN;
+    if (!body || carried < 0 || scanned < 0 || body->input_count != c->n->in_count ||
+        given + carried + scanned > (int64_t)c->n->in_count || first_out + carried > (int64_t)body->output_count)
+        return false;
+    struct fact *outs = calloc((size_t)body->output_count + 1, sizeof *outs);
+    bool ok = outs != NULL;
+    if (ok) {
+        first_turn(c, body, given, (uint32_t)carried, (uint32_t)scanned, ret_shapes, &length);
+        ok = settle(body, ret_shapes, outs, given, first_out, (uint32_t)carried);
+    }
+    free(outs);
+    return ok;
 }
 
 enum pen_status infer_loop(struct infer *c, struct pen_error *reterr)

@@ -76,8 +76,9 @@ enum pen_status infer_one_hot(struct infer *c, struct pen_error *reterr)
         if (x->rank + 1 > PEN_MAX_RANK || axis < 0)
             return infer_fail(c, reterr, "axis is out of range, or the result has more than %d dimensions",
                               PEN_MAX_RANK);
-        if (infer_int(c, 1, &depth) != 1)
-            depth = SHAPE_DIM_UNKNOWN;
+        double number;
+        if (infer_number(c, 1, &number) && number >= 0 && number < 1e15)
+            depth = (int64_t)number;
         y.rank = x->rank + 1;
         for (int32_t i = 0; i < y.rank; i++)
             y.dim[i] = i < axis ? x->dim[i] : i == axis ? depth : x->dim[i - 1];

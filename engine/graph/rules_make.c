@@ -79,35 +79,13 @@ enum pen_status infer_multinomial(struct infer *c, struct pen_error *reterr)
     return PEN_OK;
 }
 
-/* A known scalar as a number; false when unknown or no number. */
-static bool scalar_number(const struct infer *c, uint32_t index, double *ret)
-{
-    int64_t item;
-    if (infer_int(c, index, &item) == 1) {
-        *ret = (double)item;
-        return true;
-    }
-    const struct fact *f = infer_has(c, index) ? &c->in[index] : NULL;
-    if (!f || !f->data || shape_elements(&f->shape) != 1)
-        return false;
-    if (f->dtype == PEN_DTYPE_F32)
-        *ret = *(const float *)f->data;
-    else if (f->dtype == PEN_DTYPE_F64)
-        *ret = *(const double *)f->data;
-    else if (f->dtype == PEN_DTYPE_F16)
-        *ret = pen_f16_to_f32(*(const uint16_t *)f->data);
-    else if (f->dtype == PEN_DTYPE_BF16)
-        *ret = pen_bf16_to_f32(*(const uint16_t *)f->data);
-    else
-        return false;
-    return true;
-}
-
 enum pen_status infer_range(struct infer *c, struct pen_error *reterr)
 {
     struct shape y = infer_unknown_of_rank(1);
     double start, limit, delta;
-    if (scalar_number(c, 0, &start) && scalar_number(c, 1, &limit) && scalar_number(c, 2, &delta)) {
+    bool known = infer_number(c, 0, &start), ends = infer_number(c, 1, &limit); /* each is asked for */
+    known = infer_number(c, 2, &delta) && ends && known;
+    if (known) {
         double count = delta == 0 ? NAN : ceil((limit - start) / delta);
         if (!(count < 9e15))
             return infer_fail(c, reterr, "a range from %g to %g by %g has no end", start, limit, delta);
@@ -157,6 +135,8 @@ enum pen_status infer_mel(struct infer *c, struct pen_error *reterr)
 {
     struct shape y = infer_unknown_of_rank(2);
     int64_t bins, length;
+    for (uint32_t i = 0; i < 5; i++)
+        (void)infer_ask(c, i); /* the contents follow from scalars alone */
     if (infer_int(c, 1, &length) == 1 && infer_int(c, 0, &bins) == 1) {
         if (bins < 0 || length < 0)
             return infer_fail(c, reterr, "the number of bins or the length is negative");

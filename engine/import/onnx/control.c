@@ -119,14 +119,96 @@ void control_loop(struct call *c)
     scope_fini(&body.scope);
 }
 
+/* ---- Scan of opset 8: every input has a batch in front, and each of the batch is scanned on its own -------------------- */
+
+/* A value of `g` for each value of `like`, listed as inputs or outputs of `g`; the element types are taken over. */
+static enum pen_status values_like(struct graph *g, const struct graph *like, const uint32_t *ids, uint32_t count,
+                                   bool inputs, uint32_t *ret_ids)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; i < count && status == PEN_OK; i++) {
+        status = graph_value(g, NULL, &ret_ids[i]);
+        if (status == PEN_OK && inputs) {
+            g->values[ret_ids[i]].dtype = like->values[ids[i]].dtype;
+            status = graph_input_add(g, ret_ids[i]);
+        } else if (status == PEN_OK) {
+            status = graph_output_add(g, ret_ids[i]);
+        }
+    }
+    return status;
+}
+
+static enum pen_status directions_set(struct call *c, struct graph *g, uint32_t node)
+{
+    const int64_t *items = NULL;
+    uint32_t count = 0;
+    return call_ints(c, "directions", &items, &count)
+               ? graph_attr_ints(g, node, ATTR_scan_input_directions, items, count)
+               : PEN_OK;
+}
+
+/* A graph that holds nothing but the scan of one entry: the body of a Scan over the batch that carries no state. */
+static enum pen_status entry_graph(struct call *c, struct graph *body, int64_t scanned, struct graph **ret_graph)
+{
+    struct graph *g = NULL;
+    uint32_t count = body->input_count, outputs = body->output_count, node = NODE_NONE;
+    uint32_t *ids = calloc((size_t)count + outputs + 1, sizeof *ids);
+    enum pen_status status = ids ? graph_new_child(c->g, &g) : PEN_ERR_NO_MEMORY;
+    if (status == PEN_OK)
+        status = values_like(g, body, body->inputs, count, true, ids);
+    if (status == PEN_OK)
+        status = values_like(g, body, body->outputs, outputs, false, ids + count);
+    if (status == PEN_OK)
+        status = graph_node(g, OP_Scan, c->name, ids, count, ids + count, outputs, &node);
+    if (status == PEN_OK)
+        status = directions_set(c, g, node);
+    if (status == PEN_OK)
+        status = graph_attr_int(g, node, ATTR_carried, (int64_t)c->in_count - scanned);
+    if (status == PEN_OK)
+        status = graph_attr_int(g, node, ATTR_num_scan_inputs, scanned);
+    if (status == PEN_OK)
+        status = graph_attr_set(g, node, &(struct attr){.key = ATTR_body, .type = ATTR_GRAPH, .graph = body});
+    free(ids);
+    body->parent = g;
+    *ret_graph = g;
+    return status;
+}
+
+static void control_scan_batched(struct call *c)
+{
+    struct body body = {0};
+    int64_t scanned = call_int(c, "num_scan_inputs", 0);
+    if (c->in_count < 1 || c->in[0] != VALUE_NONE || scanned < 1 || scanned > c->in_count - 1) {
+        call_fail(c, PEN_ERR_UNSUPPORTED, "node %s: Scan of opset 8 with sequence lengths, or without scanned inputs",
+                  c->name);
+        return;
+    }
+    c->in_count--;
+    memmove(c->in, c->in + 1, c->in_count * sizeof *c->in); /* over the lengths that are not given */
+    if (body_read(c, "body", &body)) {
+        struct graph *entry = NULL;
+        if (body.graph->input_count != c->in_count + body.scope.capture_count)
+            call_fail(c, PEN_ERR_INVALID, "node %s (Scan) feeds %u values, its body takes another number", c->name,
+                      c->in_count);
+        if (c->status == PEN_OK && body.scope.capture_count > 0)
+            call_fail(c, PEN_ERR_UNSUPPORTED, "node %s: Scan of opset 8 whose body reads values from outside", c->name);
+        if (c->status == PEN_OK)
+            c->status = entry_graph(c, body.graph, scanned, &entry);
+        uint32_t node = c->status == PEN_OK ? emit_with(c, OP_Scan, &body, NULL) : NODE_NONE;
+        set_graph(c, node, ATTR_body, entry);
+        call_set_int(c, node, ATTR_carried, 0);
+        call_set_int(c, node, ATTR_num_scan_inputs, c->in_count);
+    }
+    scope_fini(&body.scope);
+}
+
 void control_scan(struct call *c)
 {
     static const char *const except[] = {"body", NULL};
     struct body body = {0};
     int64_t scanned = call_int(c, "num_scan_inputs", 0);
     if (c->version < 9) {
-        call_fail(c, PEN_ERR_UNSUPPORTED,
-                  "node %s: Scan of opset 8 (batched) is not supported; export with opset 9 or newer", c->name);
+        control_scan_batched(c);
         return;
     }
     if (scanned < 1 || scanned > c->in_count) {
