@@ -4,15 +4,34 @@
 #include <string.h>
 
 #include "fleet.h"
+#include "label.h"
 
 #define TEXT_BYTES     256u
 #define PARAMETERS_MAX 64u
 
-static enum pen_status find_model(const struct models *models, const Penstock__JobMeta *meta, struct model **ret_model,
-                                  struct pen_error *reterr)
+/* By number, by label, or as labels share out those that name neither. */
+static enum pen_status resolve(const struct models *models, struct labels *labels, const Penstock__JobMeta *meta,
+                               struct model **ret_model, struct pen_error *reterr)
+{
+    uint64_t version = meta->version;
+    if (*meta->version_label && version != 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the job names both a version and a label; name one of them");
+    if (*meta->version_label && (!labels || (version = label_version(labels, meta->model, meta->version_label)) == 0))
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no version of model '%.255s' carries the label '%.64s'",
+                             meta->model, meta->version_label);
+    *ret_model =
+        version == 0 && labels ? label_choose(labels, models, meta->model) : model_find(models, meta->model, version);
+    return PEN_OK;
+}
+
+static enum pen_status find_model(const struct models *models, struct labels *labels, const Penstock__JobMeta *meta,
+                                  struct model **ret_model, struct pen_error *reterr)
 {
     char text[TEXT_BYTES];
-    struct model *model = model_find(models, meta->model, meta->version);
+    struct model *model = NULL;
+    enum pen_status status = resolve(models, labels, meta, &model, reterr);
+    if (status != PEN_OK)
+        return status;
     if (model) {
         *ret_model = model;
         return PEN_OK;
@@ -131,7 +150,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     if (meta->n_inputs > FRAME_MAX_TENSORS)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu inputs; at most %u are allowed",
                              meta->n_inputs, FRAME_MAX_TENSORS);
-    enum pen_status status = find_model(models, meta, &a->model, reterr);
+    enum pen_status status = find_model(models, request->labels, meta, &a->model, reterr);
     if (status == PEN_OK)
         status = read_demand(request, a, reterr);
     if (status == PEN_OK)
@@ -148,6 +167,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
         return status;
     a->priority = effective_priority(a->model, request->env->priority);
     a->explain = meta->explain;
+    a->any_version = meta->version == 0 && !*meta->version_label;
     read_key(request, a);
     return PEN_OK;
 }

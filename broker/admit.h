@@ -19,6 +19,7 @@
 #define ADMIT_TAGS_BYTES 1024u
 
 struct admit_request {
+    struct labels *labels; /* NULL = none */
     const struct envelope *env;
     Penstock__JobMeta *meta;
     const struct raw_frame *raws;
@@ -35,8 +36,9 @@ struct admission {
     uint64_t shape;
     uint32_t rows;
     uint8_t priority;
-    bool explain; /* the reply is to say why */
-    bool shared;  /* may be answered from the cache, joined with a twin, and stored; key is filled */
+    bool any_version; /* of the model: another will do when it goes away */
+    bool explain;     /* the reply is to say why */
+    bool shared;      /* may be answered from the cache, joined with a twin, and stored; key is filled */
     struct cache_key key;
 };
 

@@ -8,6 +8,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "rebind.h"
 #include "submit.h"
 
 static void bad_message(struct broker *broker, const char *reason)
@@ -237,6 +238,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     log_hello(worker);
     broker->schedule = true;
     submit_waiting(broker);
+    rebind_some(broker);
 }
 
 /* Alive, but its oldest run lasts far longer than it should: told once, and again after it has recovered. */
@@ -250,6 +252,13 @@ static void note_slow(struct broker *broker, struct worker *worker)
                   worker->hello->name, worker->uuid, worker->beat.oldest_running_us, oldest->expect_us);
     }
     worker->slow = slow;
+}
+
+static void on_control_reply(struct broker *broker, struct worker *worker, struct message *message,
+                             const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    errand_answered(broker, worker, (enum pen_status)env->status, meta, env->meta_bytes);
 }
 
 static void on_heartbeat(struct broker *broker, struct worker *worker, struct message *message,
@@ -329,7 +338,7 @@ static const worker_verb verbs[FRAME_TYPE_COUNT] = {
     [FRAME_RESULT] = on_result,       [FRAME_WORKER_UPDATE] = on_update,
     [FRAME_HEARTBEAT] = on_heartbeat, [FRAME_PING] = on_ping,
     [FRAME_PONG] = on_pong,           [FRAME_DRAIN] = on_drain,
-    [FRAME_GOODBYE] = on_goodbye,
+    [FRAME_GOODBYE] = on_goodbye,     [FRAME_CONTROL_REPLY] = on_control_reply,
 };
 
 static bool open_envelope(struct broker *broker, struct message *message, struct envelope *ret_env,

@@ -10,6 +10,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "rebind.h"
 #include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -33,7 +34,8 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     }
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
     broker->quarantine = quarantine_new();
-    if (!broker->metrics || !broker->quarantine ||
+    broker->errands = errands_new();
+    if (!broker->metrics || !broker->quarantine || !broker->errands ||
         explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
         flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
@@ -70,6 +72,8 @@ void broker_fini(struct broker *broker)
     metrics_free(broker->metrics);
     quarantine_free(broker->quarantine);
     explain_fini(&broker->explain);
+    labels_fini(&broker->labels);
+    errands_free(broker->errands);
     meta_arena_fini(&broker->arena);
 }
 
@@ -210,6 +214,7 @@ void broker_worker_leave(struct broker *broker, struct worker *worker, bool susp
             take_back(broker, worker, dispatch, i, suspect);
         dispatch_free(dispatch);
     }
+    errand_worker_gone(broker, worker);
     fleet_leave(&broker->fleet, worker, broker->now_us);
     broker->schedule = true;
 }
@@ -391,6 +396,8 @@ static void beat(struct broker *broker)
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
         submit_waiting(broker);
     report_drops(broker);
+    rebind_some(broker);
+    errand_tick(broker);
     shares_sweep(&broker->models.shares);
     record_clock(broker);
     metrics_beat(broker->metrics, broker->now_us);

@@ -18,10 +18,12 @@
 #include "frame.h"
 #include "heap.h"
 #include "job.h"
+#include "label.h"
 #include "lobby.h"
 #include "metrics.h"
 #include "model.h"
 #include "options.h"
+#include "errand.h"
 #include "port.h"
 #include "quarantine.h"
 #include "session.h"
@@ -56,6 +58,8 @@ struct broker {
     struct stats stats;
     struct metrics *metrics;
     struct quarantine *quarantine;
+    struct labels labels;        /* names for versions */
+    struct errands *errands;     /* that workers carry out */
     struct explain_ring explain; /* of jobs that have ended */
     struct otlp *otlp;           /* to the exporter of traces; NULL = none */
     uint64_t trace_turn;         /* every --trace-sample-th job is kept */

@@ -84,6 +84,24 @@ static void fill_offers(struct answer *answer, const struct model *model, Pensto
     }
 }
 
+static void fill_labels(const struct broker *broker, struct answer *answer, const struct model *model,
+                        Penstock__ModelInfo *info)
+{
+    info->version_labels = room(answer, broker->labels.count * sizeof *info->version_labels);
+    for (uint32_t i = 0; info->version_labels && i < broker->labels.count; i++) {
+        const struct label *label = &broker->labels.list[i];
+        if (label->version != model->version || strcmp(label->model, model->name) != 0)
+            continue;
+        Penstock__VersionLabel *to = room(answer, sizeof *to);
+        if (!to)
+            return;
+        penstock__version_label__init(to);
+        to->label = text_in(answer, label->label);
+        to->share_ppm = label->share_ppm;
+        info->version_labels[info->n_version_labels++] = to;
+    }
+}
+
 static void fill_model(struct answer *answer, const struct model *model, Penstock__ModelInfo *info)
 {
     penstock__model_info__init(info);
@@ -115,6 +133,7 @@ static void on_models(struct broker *broker, struct answer *answer, const char *
         if (*argument && strcmp(argument, model->name) != 0)
             continue;
         fill_model(answer, model, &infos[i]);
+        fill_labels(broker, answer, model, &infos[i]);
         pointers[i] = &infos[i];
         answer->reply.n_models++;
     }
@@ -403,12 +422,36 @@ static void on_log_level(struct broker *broker, struct answer *answer, const cha
     give_text(answer, status, text, &error);
 }
 
+/* argument: "MODEL LABEL VERSION [SHARE_PPM]"; label.h. */
+static void on_label(struct broker *broker, struct answer *answer, const char *argument)
+{
+    struct pen_error error = {.status = PEN_OK};
+    if (label_set(&broker->labels, argument, &error) != PEN_OK)
+        fail(answer, error.status, error.text);
+    else
+        log_event(LOG_INFO, "model_label", "argument=%s", argument);
+}
+
 static const struct verb {
     const char *name;
     void (*act)(struct broker *broker, struct answer *answer, const char *argument);
-} verbs[] = {{"models", on_models}, {"workers", on_workers}, {"stats", on_stats},           {"drain", on_drain},
-             {"cancel", on_cancel}, {"explain", on_explain}, {"quarantine", on_quarantine}, {"kick", on_kick},
-             {"ping", on_ping},     {"trace", on_trace},     {"log-level", on_log_level}};
+} verbs[] = {
+    {"models", on_models}, {"workers", on_workers}, {"stats", on_stats},           {"drain", on_drain},
+    {"cancel", on_cancel}, {"explain", on_explain}, {"quarantine", on_quarantine}, {"kick", on_kick},
+    {"label", on_label},   {"ping", on_ping},       {"trace", on_trace},           {"log-level", on_log_level}};
+
+/* True: workers carry the order out, the reply comes later. */
+static bool begin_order(struct broker *broker, struct session *session, struct answer *answer,
+                        const Penstock__ControlRequest *request)
+{
+    struct pen_error error = {.status = PEN_OK};
+    if (strcmp(request->verb, "load") != 0 && strcmp(request->verb, "unload") != 0)
+        return false;
+    if (errand_begin(broker, session, request->serial, request->verb, request->argument, &error) == PEN_OK)
+        return true;
+    fail(answer, error.status, error.text);
+    return false;
+}
 
 static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
 {
@@ -419,8 +462,8 @@ static void act(struct broker *broker, struct answer *answer, const Penstock__Co
         }
     }
     fail(answer, PEN_ERR_NOT_FOUND,
-         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping, trace, "
-         "log-level");
+         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping, load, "
+         "unload, label, trace, log-level");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct answer *answer)
@@ -454,7 +497,12 @@ void control_answer(struct broker *broker, struct session *session, const uint8_
     penstock__control_reply__init(&answer.reply);
     if (request) {
         answer.reply.serial = request->serial;
-        act(broker, &answer, request);
+        if (begin_order(broker, session, &answer, request)) {
+            meta_arena_fini(&answer.arena);
+            return;
+        }
+        if (answer.status == PEN_OK)
+            act(broker, &answer, request);
     } else {
         fail(&answer, PEN_ERR_CORRUPT, "the question's meta is no ControlRequest (proto/control.proto)");
     }

@@ -113,6 +113,7 @@ static void offers_drop(struct worker *worker, struct offer **offers, size_t cou
             if (dispatch->offer == offers[i])
                 dispatch->offer = NULL;
         }
+        offers[i]->model->withdrawn = worker->offers != offers; /* the new list is in force: an update */
         model_remove_offer(offers[i]->model, offers[i], now_us);
         free(offers[i]);
     }

@@ -59,6 +59,7 @@ struct job {
     bool front : 1;           /* requeued after a worker's death: before all others */
     bool alone : 1;           /* suspect: in a batch of its own */
     bool isolated : 1;        /* its present run has the worker to itself */
+    bool any_version : 1;     /* another version will do when this one goes away */
     bool explain : 1;         /* the reply is to say why */
     bool unsent : 1;          /* done, but its client had too much unread */
     bool noted : 1;           /* there is a note: jobs_note */

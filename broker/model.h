@@ -50,6 +50,7 @@ struct model {
     struct offer_list offers;
     uint32_t offers_count;
     uint32_t users;     /* live jobs */
+    bool withdrawn;     /* the last offer went by a worker's own word, not with the worker */
     uint64_t orphan_us; /* when the last offer went; 0 = it has some */
     uint64_t running, jobs_done, jobs_failed, cache_hits;
     struct model_tally *tally; /* its row in the metrics; NULL until its first job */

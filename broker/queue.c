@@ -200,6 +200,26 @@ void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us)
         shares_charge(lane->queue->shares, job->turn->share, cost_us);
 }
 
+static size_t collect(const struct heap *heap, bool (*wanted)(const struct job *job), struct job **jobs, size_t room)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < heap->count && count < room; i++) {
+        if (wanted(heap->items[i]))
+            jobs[count++] = heap->items[i];
+    }
+    return count;
+}
+
+size_t lane_collect(const struct lane *lane, bool (*wanted)(const struct job *job), struct job **ret_jobs, size_t room)
+{
+    size_t count = collect(&lane->front, wanted, ret_jobs, room);
+    for (size_t i = 0; i < lane->turns.count; i++) {
+        const struct turn *turn = lane->turns.items[i];
+        count += collect(&turn->jobs, wanted, ret_jobs + count, room - count);
+    }
+    return count;
+}
+
 bool lane_before(const struct lane *a, const struct lane *b)
 {
     bool a_front = a->front.count > 0, b_front = b->front.count > 0;

@@ -63,6 +63,8 @@ struct job *lane_head(const struct lane *lane);
 void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
 /* The job, in this lane, starts and is expected to take so long: its client's next ones come later. */
 void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
+/* Up to `room` jobs of the lane that are wanted, in no order. */
+size_t lane_collect(const struct lane *lane, bool (*wanted)(const struct job *job), struct job **ret_jobs, size_t room);
 /* Whose head goes first; neither is empty. */
 bool lane_before(const struct lane *a, const struct lane *b);
 

@@ -146,6 +146,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->explain = admission->explain;
+    job->any_version = admission->any_version;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
     job->lane->model->users++;
@@ -260,6 +261,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     struct job *job = NULL;
     uint64_t question = 0;
     struct admit_request ask = {.env = env,
+                                .labels = &broker->labels,
                                 .raws = broker->raws,
                                 .raws_count = env->frames,
                                 .tenant = session->tenant,

@@ -203,6 +203,7 @@ static void request_fill(struct request *r, const struct pen_client *client, con
     r->meta.outputs = (char **)(uintptr_t)o->outputs;
     r->meta.n_tags = o->tags_count;
     r->meta.tags = (char **)(uintptr_t)o->tags;
+    r->meta.version_label = text_or_empty(o->version_label);
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);
     tensors_encode(o->inputs, o->inputs_count, r->descs, r->desc_pointers, r->frame_order, &r->frames_count);

@@ -96,6 +96,11 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
             offers[i] = one;
         }
     }
+    struct pen_version_label *labels = carve(carver, from->n_version_labels, sizeof *labels);
+    for (size_t i = 0; labels && i < from->n_version_labels; i++) {
+        labels[i] =
+            (struct pen_version_label){from->version_labels[i]->label, from->version_labels[i]->share_ppm / 1e6};
+    }
     if (!to) {
         return NULL;
     }
@@ -117,6 +122,8 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .jobs_done = from->jobs_done,
         .jobs_failed = from->jobs_failed,
         .cache_hits = from->cache_hits,
+        .version_labels_count = from->n_version_labels,
+        .version_labels = labels,
     };
     return to;
 }

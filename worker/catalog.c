@@ -208,7 +208,7 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
     config_fini(&config);
 }
 
-static void choice_scan(struct catalog *catalog, const char *folder, const char *choice)
+void catalog_choose(struct catalog *catalog, const char *folder, const char *choice)
 {
     char name[CONFIG_NAME_BYTES_MAX + 1];
     struct pen_error error = {0};
@@ -260,8 +260,19 @@ enum pen_status catalog_rescan(const char *folder, const char *const *choices, s
     }
     free(items);
     for (size_t i = 0; i < choices_count; i++)
-        choice_scan(catalog, folder, choices[i]);
+        catalog_choose(catalog, folder, choices[i]);
     return PEN_OK;
+}
+
+void catalog_entry_drop(struct catalog *catalog, size_t index)
+{
+    struct catalog_entry *entry = &catalog->entries[index];
+    config_fini(&entry->config);
+    free(entry->name);
+    free(entry->path);
+    catalog->entries_count--;
+    for (size_t i = index; i < catalog->entries_count; i++)
+        catalog->entries[i] = catalog->entries[i + 1];
 }
 
 uint32_t catalog_instances(const struct catalog *catalog)
@@ -348,11 +359,8 @@ void catalog_fini(struct catalog *catalog)
 {
     for (size_t i = 0; i < catalog->count; i++)
         served_free(catalog->models[i]);
-    for (size_t i = 0; i < catalog->entries_count; i++) {
-        config_fini(&catalog->entries[i].config);
-        free(catalog->entries[i].name);
-        free(catalog->entries[i].path);
-    }
+    while (catalog->entries_count > 0)
+        catalog_entry_drop(catalog, catalog->entries_count - 1);
     free(catalog->models);
     free(catalog->entries);
     pthread_mutex_destroy(&catalog->lock);

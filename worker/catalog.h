@@ -52,6 +52,10 @@ enum pen_status catalog_scan(const char *folder, const char *const *choices, siz
 enum pen_status catalog_rescan(const char *folder, const char *const *choices, size_t choices_count,
                                struct catalog_seen *seen, struct catalog *catalog, struct pen_error *reterr);
 
+/* Adds one more choice to what a scan has found; takes an entry of it out. */
+void catalog_choose(struct catalog *catalog, const char *folder, const char *choice);
+void catalog_entry_drop(struct catalog *catalog, size_t index);
+
 /* The largest instance_group count of what was found; at least 1. */
 uint32_t catalog_instances(const struct catalog *catalog);
 

@@ -204,6 +204,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->tags = texts(hello, facts->options->tags.items, facts->options->tags.count);
     message->n_tags = facts->options->tags.count;
     message->memory_bytes = facts->memory_bytes;
+    message->takes_orders = true;
     flags_fill(hello, facts);
     offers_fill(hello, facts);
     if (hello->failed) {

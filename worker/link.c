@@ -1,6 +1,8 @@
 /* link.c - one DEALER at a time, and what is said on it besides results. */
 #include "link.h"
 
+#include "control.pb-c.h"
+
 #include "deadline.h"
 #include "notify.h"
 #include "tensor_codec.h"
@@ -254,14 +256,14 @@ void link_reply(struct link *link, struct reply *reply)
         log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
 }
 
-static void send_frame(struct link *link, const struct envelope *env, const Penstock__Heartbeat *beat)
+static void send_frame(struct link *link, const struct envelope *env, const ProtobufCMessage *meta)
 {
     zmq_msg_t frame;
     if (!link->socket || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env->meta_bytes) != 0)
         return;
     envelope_encode(env, zmq_msg_data(&frame));
-    if (beat)
-        penstock__heartbeat__pack(beat, (uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES);
+    if (meta)
+        protobuf_c_message_pack(meta, (uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES);
     if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
         zmq_msg_close(&frame);
 }
@@ -290,11 +292,22 @@ void link_update(struct link *link)
         zmq_msg_close(&frame);
 }
 
+void link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome)
+{
+    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    reply.serial = serial;
+    reply.error = (char *)(uintptr_t)(outcome->status == PEN_OK ? "" : outcome->text);
+    env.status = (uint8_t)outcome->status;
+    env.meta_bytes = (uint32_t)penstock__control_reply__get_packed_size(&reply);
+    send_frame(link, &env, &reply.base);
+}
+
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us)
 {
     struct envelope env = envelope_make(FRAME_HEARTBEAT);
     env.meta_bytes = (uint32_t)penstock__heartbeat__get_packed_size(beat);
-    send_frame(link, &env, beat);
+    send_frame(link, &env, &beat->base);
     link->beat_us = now_us;
 }
 

@@ -75,6 +75,8 @@ void link_send(struct link *link, enum frame_type type);
 uint64_t link_ping(
     struct link *link); /* a PING: the broker has read all before it when link->pongs reaches the number given */
 void link_update(struct link *link); /* the models of the hello, to a broker that knows us */
+/* The outcome of an order. */
+void link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome);
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);
 
 /* Reconnects after silence. */

@@ -1,6 +1,7 @@
 /* serve.c - what each message does, and the order in which the loop looks at things. */
 #include "serve.h"
 
+#include "control.pb-c.h"
 #include "deadline.h"
 #include "notify.h"
 #include "signals.h"
@@ -10,12 +11,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#define RECEIVE_BURST    256u     /* messages before results get their turn */
-#define BARRIER_WAIT_US  1000000u /* a broker that does not answer PING */
-#define WATCHDOG_STEP_US 250000u
-#define POLL_MS_MAX      1000 /* vitals.h: a longer silence counts as wedged */
+#define RECEIVE_BURST       256u     /* messages before results get their turn */
+#define BARRIER_WAIT_US     1000000u /* a broker that does not answer PING */
+#define WATCHDOG_STEP_US    250000u
+#define CONTROL_ARENA_BYTES (64u * 1024u)
+#define POLL_MS_MAX         1000 /* vitals.h: a longer silence counts as wedged */
 
 static void dropped(struct serve *serve, enum pen_status status, const char *text)
 {
@@ -160,6 +164,58 @@ static void on_drain(struct serve *serve, struct link *link, struct message *mes
     drain_begin(serve, now_us, "broker");
 }
 
+/* "load" or "unload" of NAME or NAME:VERSION; carried out by the watch's thread. */
+static enum pen_status read_order(const Penstock__ControlRequest *request, struct order *ret_order,
+                                  struct pen_error *reterr)
+{
+    const char *colon = strrchr(request->argument, ':');
+    size_t length = colon ? (size_t)(colon - request->argument) : strlen(request->argument);
+    char *end = NULL;
+    ret_order->serial = request->serial;
+    ret_order->load = strcmp(request->verb, "load") == 0;
+    ret_order->version = colon ? strtoull(colon + 1, &end, 10) : 0;
+    if (!ret_order->load && strcmp(request->verb, "unload") != 0)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "a worker does not know the order '%.32s'", request->verb);
+    if (length == 0 || length >= sizeof ret_order->name || request->argument[0] == '.' ||
+        memchr(request->argument, '/', length) || (colon && (*end || ret_order->version == 0)))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "'%.128s' is not of the form NAME or NAME:VERSION",
+                             request->argument);
+    memcpy(ret_order->name, request->argument, length);
+    return PEN_OK;
+}
+
+static void on_control(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
+{
+    struct meta_arena arena;
+    struct order order = {.link = (size_t)(link - serve->brokers->links)};
+    (void)now_us;
+    meta_arena_init(&arena, CONTROL_ARENA_BYTES);
+    const Penstock__ControlRequest *request =
+        meta_unpack(&arena, &penstock__control_request__descriptor, message->meta, message->env.meta_bytes);
+    if (!request) {
+        dropped(serve, PEN_ERR_CORRUPT, "an order's meta is no ControlRequest");
+    } else if (read_order(request, &order, &order.outcome) != PEN_OK) {
+        link_control_reply(link, order.serial, &order.outcome);
+    } else if (serve->draining || !orders_push(serve->orders, &order)) {
+        pen_error_set(&order.outcome, PEN_ERR_BUSY, "the worker is draining, or has %u orders to carry out",
+                      ORDERS_MAX);
+        link_control_reply(link, order.serial, &order.outcome);
+    } else {
+        watch_wake(serve->update.watch);
+    }
+    meta_arena_fini(&arena);
+}
+
+/* Behind the update that an order has led to: it was posted before its outcome. */
+static void tell_outcomes(struct serve *serve, uint64_t now_us)
+{
+    struct order order;
+    while (orders_answer(serve->orders, &order)) {
+        update_tick(&serve->update, serve->brokers, now_us);
+        link_control_reply(&serve->brokers->links[order.link], order.serial, &order.outcome);
+    }
+}
+
 /* A broker's heartbeat is a sign of life; it may bring a level for the log (`penstock log-level`). */
 static void on_life(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
@@ -181,8 +237,9 @@ static void on_life(struct serve *serve, struct link *link, struct message *mess
 
 typedef void message_handler(struct serve *serve, struct link *link, struct message *message, uint64_t now_us);
 static message_handler *const handlers[FRAME_TYPE_COUNT] = {
-    [FRAME_SUBMIT] = on_submit, [FRAME_CANCEL] = on_cancel, [FRAME_WELCOME] = on_welcome, [FRAME_PING] = on_ping,
-    [FRAME_PONG] = on_pong,     [FRAME_RESUME] = on_resume, [FRAME_DRAIN] = on_drain,     [FRAME_HEARTBEAT] = on_life,
+    [FRAME_SUBMIT] = on_submit, [FRAME_CANCEL] = on_cancel,  [FRAME_WELCOME] = on_welcome,
+    [FRAME_PING] = on_ping,     [FRAME_PONG] = on_pong,      [FRAME_RESUME] = on_resume,
+    [FRAME_DRAIN] = on_drain,   [FRAME_HEARTBEAT] = on_life, [FRAME_CONTROL] = on_control,
 };
 
 static void message_handle(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -324,8 +381,10 @@ static int tick(struct serve *serve, uint64_t now_us)
         if (brokers_beat_due(serve->brokers, &serve->brokers->links[i], now_us))
             beat(serve, &serve->brokers->links[i], now_us);
     watch(serve, now_us);
-    if (!serve->draining)
+    if (!serve->draining) {
         update_tick(&serve->update, serve->brokers, now_us);
+        tell_outcomes(serve, now_us);
+    }
     if (now_us >= serve->alive_us) {
         notify_send("WATCHDOG=1");
         serve->alive_us = now_us + serve->alive_step_us;

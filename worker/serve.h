@@ -23,6 +23,7 @@ struct serve {
     const struct identity *identity;
     struct vitals *vitals;
     struct spin spin;
+    struct orders *orders;
     struct update update;
 
     bool draining;                    /* asked to, by a signal or by the broker */

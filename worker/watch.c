@@ -13,10 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STEP_US     20000u    /* between looks at what is being withdrawn */
-#define LINGER_MAX  60000000u /* us: a replaced version that is still asked for goes all the same */
-#define FAILED_MAX  256u
-#define RETIRED_MAX CATALOG_MODELS_MAX
+#define STEP_US        20000u      /* between looks at what is being withdrawn */
+#define LINGER_MAX     60000000u   /* us: a replaced version that is still asked for goes all the same */
+#define ORDERS_ONLY_US 3600000000u /* between wakings that find nothing */
+#define FAILED_MAX     256u
+#define RETIRED_MAX    CATALOG_MODELS_MAX
 
 enum stage {
     STAGE_LINGERS,   /* replaced; offered as long as jobs come */
@@ -33,9 +34,9 @@ struct retired {
 struct watch {
     struct watch_context context;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards stop, posted, generation */
+    pthread_mutex_t lock; /* guards stop, ordered, posted, generation */
     pthread_cond_t wake;
-    bool stop;
+    bool stop, ordered;
     struct hello *posted;
     atomic_bool any_posted; /* a look without the lock */
     uint64_t generation;
@@ -97,20 +98,19 @@ static void entry_failed(struct watch *watch, const struct catalog_entry *entry,
               pen_status_name(error->status), error->text);
 }
 
-static bool entry_load(struct watch *watch, struct catalog_entry *entry)
+static bool entry_load(struct watch *watch, struct catalog_entry *entry, struct pen_error *reterr)
 {
     const struct watch_context *context = &watch->context;
-    struct pen_error error = {0};
     struct served *served = NULL, *replaced = NULL;
     uint64_t start_us = clock_now_us();
     log_event(LOG_INFO, "model_loading", "model=%s version=%" PRIu64, entry->name, entry->version);
     enum pen_status status =
-        loader_run(context->engine, entry, context->facts.slots, context->facts.threads, &served, &error);
+        loader_run(context->engine, entry, context->facts.slots, context->facts.threads, &served, reterr);
     if (status == PEN_OK)
-        status = catalog_add(context->catalog, served, &replaced, &error);
+        status = catalog_add(context->catalog, served, &replaced, reterr);
     if (status != PEN_OK) {
         served_free(served);
-        entry_failed(watch, entry, &error);
+        entry_failed(watch, entry, reterr);
         return false;
     }
     served_log(served, clock_now_us() - start_us);
@@ -139,7 +139,8 @@ static bool load_one(struct watch *watch, struct catalog *found)
         if (entry->stamp == 0 || !among(watch->before, watch->before_count, entry->stamp) || serving(watch, entry) ||
             among(watch->failed, failed, entry->stamp))
             continue;
-        return entry_load(watch, entry);
+        struct pen_error error = {0};
+        return entry_load(watch, entry, &error);
     }
     return false;
 }
@@ -175,13 +176,19 @@ static bool found_again(const struct catalog *found, const struct served *served
     return false;
 }
 
+/* only: the name of the model that an order is about; NULL = all. */
+static bool is_about(const char *only, const struct served *served)
+{
+    return !only || strcmp(only, served->name) == 0;
+}
+
 /* Somebody went back to a version that was on its way out. */
-static bool revive_some(struct watch *watch, const struct catalog *found)
+static bool revive_some(struct watch *watch, const struct catalog *found, const char *only)
 {
     bool changed = false;
     for (size_t i = 0; i < watch->retired_count;) {
         struct retired *retired = &watch->retired[i];
-        if (retired->stage == STAGE_OUT || !found_again(found, retired->served)) {
+        if (retired->stage == STAGE_OUT || !is_about(only, retired->served) || !found_again(found, retired->served)) {
             i++;
             continue;
         }
@@ -192,13 +199,14 @@ static bool revive_some(struct watch *watch, const struct catalog *found)
     return changed;
 }
 
-static bool retire_some(struct watch *watch, const struct catalog *found)
+static bool retire_some(struct watch *watch, const struct catalog *found, const char *only)
 {
     const struct catalog *catalog = watch->context.catalog;
     bool changed = false;
     for (size_t i = 0; i < catalog->count; i++) {
         struct served *served = catalog->models[i];
-        enum verdict verdict = is_retired(watch, served) ? VERDICT_STAYS : verdict_of(watch, found, served);
+        enum verdict verdict =
+            is_retired(watch, served) || !is_about(only, served) ? VERDICT_STAYS : verdict_of(watch, found, served);
         if (verdict == VERDICT_STAYS)
             continue;
         retire(watch, served, verdict == VERDICT_GONE ? STAGE_WITHDRAWN : STAGE_LINGERS);
@@ -287,20 +295,28 @@ static void post(struct watch *watch)
     outbox_wake(watch->context.outbox);
 }
 
+static enum pen_status scan(struct watch *watch, struct catalog *ret_found, struct pen_error *reterr)
+{
+    const struct options *options = watch->context.options;
+    enum pen_status status = catalog_rescan(options->models, options->model_choices.items, options->model_choices.count,
+                                            &watch->seen, ret_found, reterr);
+    if (status == PEN_OK)
+        orders_choose(watch->context.orders, options->models, ret_found);
+    return status;
+}
+
 static bool look(struct watch *watch, bool *ret_again)
 {
     struct catalog found;
     struct pen_error error = {0};
-    const struct options *options = watch->context.options;
-    enum pen_status status = catalog_rescan(options->models, options->model_choices.items, options->model_choices.count,
-                                            &watch->seen, &found, &error);
+    enum pen_status status = scan(watch, &found, &error);
     if (status != PEN_OK && !watch->folder_lost)
         log_event(LOG_WARN, "folder_lost", "error=%s", error.text);
     watch->folder_lost = status != PEN_OK;
     if (status != PEN_OK)
         return false;
-    bool loaded = load_one(watch, &found), changed = revive_some(watch, &found);
-    changed |= retire_some(watch, &found);
+    bool loaded = load_one(watch, &found), changed = revive_some(watch, &found, NULL);
+    changed |= retire_some(watch, &found, NULL);
     watch->before_count = found.entries_count;
     for (size_t i = 0; i < found.entries_count; i++)
         watch->before[i] = found.entries[i].stamp;
@@ -309,28 +325,114 @@ static bool look(struct watch *watch, bool *ret_again)
     return changed || loaded;
 }
 
+/* ---- orders ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool is_meant(const struct order *order, const char *name, uint64_t version)
+{
+    return strcmp(order->name, name) == 0 && (order->version == 0 || order->version == version);
+}
+
+/* Loads at once what the order means and does not serve yet; one that failed is tried again. */
+static bool order_load(struct watch *watch, struct order *order, struct catalog *found)
+{
+    bool changed = revive_some(watch, found, order->name);
+    size_t meant = 0;
+    for (size_t i = 0; i < found->entries_count && order->outcome.status == PEN_OK && !stopping(watch); i++) {
+        struct catalog_entry *entry = &found->entries[i];
+        if (!is_meant(order, entry->name, entry->version))
+            continue;
+        meant++;
+        if (!serving(watch, entry))
+            changed |= entry_load(watch, entry, &order->outcome);
+    }
+    if (meant == 0)
+        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong",
+                      watch->context.options->models);
+    if (order->outcome.status == PEN_OK)
+        changed |= retire_some(watch, found, order->name);
+    return changed;
+}
+
+static bool order_unload(struct watch *watch, struct order *order)
+{
+    const struct catalog *catalog = watch->context.catalog;
+    size_t meant = 0;
+    for (size_t i = 0; i < watch->retired_count; i++) { /* on its way out already: at once now */
+        struct retired *retired = &watch->retired[i];
+        if (retired->stage != STAGE_LINGERS || !is_meant(order, retired->served->name, retired->served->version))
+            continue;
+        retired->stage = STAGE_WITHDRAWN;
+        retired->served->withdrawn = true;
+        meant++;
+    }
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct served *served = catalog->models[i];
+        if (!is_meant(order, served->name, served->version) || is_retired(watch, served))
+            continue;
+        retire(watch, served, STAGE_WITHDRAWN);
+        meant++;
+    }
+    if (meant == 0)
+        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "this worker does not serve it");
+    return meant > 0;
+}
+
+/* True: the list of offers has changed. */
+static bool order_run(struct watch *watch, struct order *order)
+{
+    struct catalog found;
+    bool changed = false;
+    log_event(LOG_INFO, "model_order", "order=%s model=%s version=%" PRIu64, order->load ? "load" : "unload",
+              order->name, order->version);
+    if (orders_apply(watch->context.orders, order, &order->outcome) != PEN_OK)
+        return false;
+    if (!order->load)
+        return order_unload(watch, order);
+    if (scan(watch, &found, &order->outcome) == PEN_OK) {
+        changed = order_load(watch, order, &found);
+        catalog_fini(&found);
+    }
+    return changed;
+}
+
+/* The outcome is told behind the changed list, so that whoever asked finds the model. */
+static void orders_run(struct watch *watch)
+{
+    struct order order;
+    while (!stopping(watch) && orders_take(watch->context.orders, &order)) {
+        if (order_run(watch, &order))
+            post(watch);
+        orders_done(watch->context.orders, &order);
+        outbox_wake(watch->context.outbox);
+    }
+}
+
 static void pause_for(struct watch *watch, uint64_t us)
 {
     uint64_t until_us = clock_now_us() + us;
     struct timespec until = {.tv_sec = (time_t)(until_us / 1000000u), .tv_nsec = (long)(until_us % 1000000u) * 1000};
     pthread_mutex_lock(&watch->lock);
-    while (!watch->stop && clock_now_us() < until_us)
+    while (!watch->stop && !watch->ordered && clock_now_us() < until_us)
         pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+    watch->ordered = false;
     pthread_mutex_unlock(&watch->lock);
 }
 
 static void *watch_main(void *argument)
 {
     struct watch *watch = argument;
-    uint64_t interval_us = (uint64_t)watch->context.options->watch_us, look_us = clock_now_us() + interval_us;
+    bool looks = watch->context.options->watch_us > 0;
+    uint64_t interval_us = looks ? (uint64_t)watch->context.options->watch_us : ORDERS_ONLY_US;
+    uint64_t look_us = clock_now_us() + interval_us;
     pthread_setname_np(pthread_self(), "watch");
     while (!stopping(watch)) {
         uint64_t now_us = clock_now_us(), wait_us = look_us > now_us ? look_us - now_us : 0;
         pause_for(watch, watch->retired_count > 0 && wait_us > STEP_US ? STEP_US : wait_us);
+        orders_run(watch);
         bool changed = retired_steps(watch);
         if (clock_now_us() >= look_us && !stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
-            changed |= look(watch, &again);
+            changed |= looks && look(watch, &again);
             look_us = clock_now_us() + (again ? 0 : interval_us);
         }
         if (changed)
@@ -391,6 +493,14 @@ void watch_free(struct watch *watch)
     pthread_cond_destroy(&watch->wake);
     pthread_mutex_destroy(&watch->lock);
     free(watch);
+}
+
+void watch_wake(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    watch->ordered = true;
+    pthread_mutex_unlock(&watch->lock);
+    pthread_cond_signal(&watch->wake);
 }
 
 struct hello *watch_take(struct watch *watch, uint64_t *ret_generation)

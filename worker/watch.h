@@ -15,20 +15,26 @@
 #define WATCH_H
 
 #include "hello.h"
+#include "orders.h"
 #include "outbox.h"
 
 struct watch;
 
+/* watch_us = 0: it looks only when an order comes. */
 struct watch_context {
     struct catalog *catalog;
     struct pen_engine *engine;
     const struct options *options; /* models, model_choices, watch_us */
     struct hello_facts facts;
-    struct outbox *outbox; /* woken when a hello is posted */
+    struct outbox *outbox; /* woken when a hello is posted, or an order done */
+    struct orders *orders; /* borrowed */
 };
 
 enum pen_status watch_new(const struct watch_context *context, struct watch **ret_watch, struct pen_error *reterr);
 void watch_free(struct watch *watch); /* waits for a load that is under way; NULL is fine */
+
+/* An order was pushed. */
+void watch_wake(struct watch *watch);
 
 /* A hello with the changed list, given to the caller, and the number of the change. NULL: nothing new (or no watch). */
 struct hello *watch_take(struct watch *watch, uint64_t *ret_generation);

@@ -39,6 +39,7 @@ struct worker {
     uint32_t slots_count;
     struct hello_facts facts;
     struct hello *hello; /* that of `brokers` once they are there */
+    struct orders *orders;
     struct watch *watch;
     struct vitals vitals;
     struct worker_http *http;
@@ -205,7 +206,8 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
     worker->handoff = handoff_new(spin_us(worker));
     worker->outbox = outbox_new();
     worker->inbox = inbox_new();
-    if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->inbox)
+    worker->orders = orders_new();
+    if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->inbox || !worker->orders)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptors for the message path");
     signals_wake(outbox_fd(worker->outbox));
     enum pen_status status = slots_open(worker, reterr);
@@ -224,6 +226,7 @@ static void parts_close(struct worker *worker)
     for (uint32_t i = 0; i < worker->slots_count; i++)
         slot_free(worker->slots[i]);
     watch_free(worker->watch);
+    orders_free(worker->orders);
     signals_wake(-1);
     signals_settled();
     brokers_close(&worker->brokers, GOODBYE_LINGER_MS);
@@ -260,8 +263,9 @@ static enum pen_status watch_open(struct worker *worker, struct pen_error *reter
                                           .engine = worker->engine,
                                           .options = worker->options,
                                           .facts = worker->facts,
-                                          .outbox = worker->outbox};
-    return worker->options->watch_us > 0 ? watch_new(&context, &worker->watch, reterr) : PEN_OK;
+                                          .outbox = worker->outbox,
+                                          .orders = worker->orders};
+    return watch_new(&context, &worker->watch, reterr);
 }
 
 static enum pen_status vitals_open(struct worker *worker, struct pen_error *reterr)
@@ -327,6 +331,7 @@ static int serve(struct worker *worker)
         return WORKER_EXIT_FAILED;
     }
     state.update.watch = worker->watch;
+    state.orders = worker->orders;
     status = brokers_connect(&worker->brokers, clock_now_us(), &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);

@@ -19,7 +19,8 @@ static const struct settings_program program = {
     .after =
         "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
         "[...], labels,\n"
-        "preprocess, queued, running, jobs_done, jobs_failed, cache_hits, offers: [{worker, backend, device, "
+        "preprocess, queued, running, jobs_done, jobs_failed, cache_hits, version_labels: [{label, share}], offers: "
+        "[{worker, backend, device, "
         "placement, precision,\n"
         "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
@@ -84,6 +85,13 @@ static cJSON *model_json(const struct pen_model *m)
     cJSON_AddNumberToObject(json, "jobs_done", (double)m->jobs_done);
     cJSON_AddNumberToObject(json, "jobs_failed", (double)m->jobs_failed);
     cJSON_AddNumberToObject(json, "cache_hits", (double)m->cache_hits);
+    cJSON *names = cJSON_AddArrayToObject(json, "version_labels");
+    for (size_t i = 0; i < m->version_labels_count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "label", m->version_labels[i].label);
+        cJSON_AddNumberToObject(one, "share", m->version_labels[i].share);
+        cJSON_AddItemToArray(names, one);
+    }
     cJSON *offers = cJSON_AddArrayToObject(json, "offers");
     for (size_t i = 0; i < m->offers_count; i++) {
         cJSON_AddItemToArray(offers, offer_json(m->offers[i]));
@@ -106,6 +114,11 @@ static void model_text(const struct pen_model *m)
     printf("%s:%" PRIu64 "  %" PRIu64 " queued, %" PRIu64 " running, %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
            " from the cache\n",
            m->name, m->version, m->queued, m->running, m->jobs_done, m->jobs_failed, m->cache_hits);
+    for (size_t i = 0; i < m->version_labels_count; i++) {
+        const struct pen_version_label *l = &m->version_labels[i];
+        printf("  label %s", l->label);
+        printf(l->share > 0 ? ", %.3g %% of the jobs without a version\n" : "\n", l->share * 100);
+    }
     signatures_text("in ", m->inputs, m->inputs_count);
     signatures_text("out", m->outputs, m->outputs_count);
     for (size_t i = 0; i < m->offers_count; i++) {

@@ -13,6 +13,7 @@ static const struct command commands[] = {
     {"workers", "list the pool's workers", command_workers},
     {"top", "watch queues, workers, backends and cache", command_top},
     {"load", "measure latency and throughput under load", command_load},
+    {"model", "load, unload and label models while they serve", command_model},
     {"explain", "why a job ran where it did, waits, or was refused", command_explain},
     {"trace", "show a job's life, or those of slow and failed jobs", command_trace},
     {"log-level", "change how much the pool logs", command_log_level},

@@ -59,6 +59,7 @@ enum pen_status request_make(const struct request_settings *s, struct request *r
 {
     pen_job_options_init(&r->options, sizeof r->options);
     r->options.version = (uint64_t)s->version;
+    r->options.version_label = s->version_label && *s->version_label ? s->version_label : NULL;
     r->options.outputs = s->outputs.count ? s->outputs.items : NULL;
     r->options.outputs_count = s->outputs.count;
     r->options.tags = s->tags.count ? s->tags.items : NULL;

@@ -12,7 +12,7 @@
 #define REQUEST_PARAMETERS_MAX 64
 
 struct request_settings {
-    const char *backend, *precision;
+    const char *backend, *precision, *version_label;
     int64_t version, deadline_us, priority, sequence;
     bool no_cache, explain, trace, layers;
     const char *traceparent;
@@ -29,6 +29,7 @@ struct request_settings {
     {.name = "precision", .type = SETTING_CHOICE, .offset = offsetof(opts, member.precision), .def = "any",                      \
      .choices = "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", .help = "numeric class demanded"},                             \
     {.name = "model-version", .type = SETTING_INT, .offset = offsetof(opts, member.version), .def = "0", .help = "version of the model; 0 = the highest"}, \
+    {.name = "version-label", .type = SETTING_TEXT, .offset = offsetof(opts, member.version_label), .def = "", .help = "the version that carries this label, such as canary"}, \
     {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s", .unit = "us",     \
      .help = "give up on a job after this long; 0 = never"},                                                                     \
     {.name = "priority", .type = SETTING_INT, .offset = offsetof(opts, member.priority), .def = "0", .max = 255,                 \

@@ -98,6 +98,7 @@ size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
     hello.slots = worker->slots;
     hello.tags = tags;
     hello.n_tags = worker->tag != NULL;
+    hello.takes_orders = worker->takes_orders;
     for (size_t i = 0; i < worker->models_count; i++) {
         fill_offer(&parts[i], &worker->models[i]);
         offers[i] = &parts[i].offer;
@@ -171,6 +172,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.tags = tags;
     request.n_tags = job->tag != NULL;
     request.explain = job->explain;
+    request.version_label = text(job->version_label);
     return penstock__job_meta__pack(&request, meta);
 }
 

@@ -33,6 +33,7 @@ struct wire_worker {
     const char *name;
     uint32_t slots;
     const char *tag; /* NULL = none */
+    bool takes_orders;
     const struct wire_model *models;
     size_t models_count;
     const struct job_id *running;
@@ -55,6 +56,7 @@ struct wire_job {
     bool no_digest, no_cache;
     uint8_t digest; /* every byte of it; 0 = `fill` + 1 */
     bool explain;
+    const char *version_label;
     bool raw; /* the payload in a raw frame instead of the meta */
 };
 

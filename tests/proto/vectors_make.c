@@ -357,6 +357,50 @@ static void make_traced(void)
     end("control_reply_trace");
 }
 
+/* Models at run time: a label instead of a version, an order to a worker, what became of it, names of versions. */
+static void make_orders(void)
+{
+    static Penstock__Outcome outcome = PENSTOCK__OUTCOME__INIT, *outcomes[] = {&outcome};
+    static Penstock__VersionLabel label = PENSTOCK__VERSION_LABEL__INIT, *labels[] = {&label};
+    static Penstock__ModelInfo info = PENSTOCK__MODEL_INFO__INIT, *infos[] = {&info};
+    Penstock__JobMeta meta = small_job();
+    meta.version_label = "canary";
+    begin("SUBMIT for the version that carries a label");
+    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
+    end("submit_label");
+    Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;
+    hello.name = "rack1-77";
+    hello.uuid = 7;
+    hello.slots = 1;
+    hello.takes_orders = 1;
+    begin("WORKER_HELLO of a worker that takes orders");
+    add_header(example(FRAME_WORKER_HELLO), &hello.base);
+    end("worker_hello_orders");
+    Penstock__ControlRequest request = PENSTOCK__CONTROL_REQUEST__INIT;
+    request.verb = "load";
+    request.argument = "digits:3";
+    request.serial = 9;
+    begin("CONTROL of the broker to a worker: an order");
+    add_header(example(FRAME_CONTROL), &request.base);
+    end("control_order");
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    reply.serial = 9;
+    reply.n_outcomes = reply.n_models = 1;
+    reply.outcomes = outcomes;
+    outcome.worker = "rack1-77";
+    outcome.status = PEN_ERR_CORRUPT;
+    outcome.error = "the file is cut";
+    reply.models = infos;
+    info.name = "digits";
+    info.n_version_labels = 1;
+    info.version_labels = labels;
+    label.label = "canary";
+    label.share_ppm = 50000;
+    begin("CONTROL_REPLY with outcomes of an order and labels of versions");
+    add_header(example(FRAME_CONTROL_REPLY), &reply.base);
+    end("control_reply_orders");
+}
+
 static void make_plain_types(void)
 {
     for (unsigned type = 1; type < FRAME_TYPE_COUNT; type++) {
@@ -529,6 +573,7 @@ int main(int argc, char **argv)
     make_dtypes();
     make_results();
     make_explained();
+    make_orders();
     make_traced();
     make_envelope_faults();
     make_meta_too_large();

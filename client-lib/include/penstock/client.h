@@ -162,6 +162,8 @@ struct pen_job_options {
     void *release_arg;
     pen_job_callback callback; /**< NULL: the future style */
     void *callback_arg;
+    const char
+        *version_label; /**< instead of a version: the one that carries this label, such as "canary"; NULL = none */
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
@@ -336,6 +338,12 @@ struct pen_model_offer {
     const struct pen_warm_time *warm;
 };
 
+/** A name that a version carries. */
+struct pen_version_label {
+    const char *label;
+    double share; /**< of the jobs that name neither version nor label, 0..1 */
+};
+
 /** A model of the pool. */
 struct pen_model {
     const char *name;
@@ -355,6 +363,8 @@ struct pen_model {
     uint64_t jobs_done;
     uint64_t jobs_failed;
     uint64_t cache_hits;
+    size_t version_labels_count;
+    const struct pen_version_label *version_labels;
 };
 
 /** A list of models; everything in it lives until pen_client_models_free(). */
@@ -446,6 +456,39 @@ PEN_API enum pen_status pen_client_stats(pen_client *client, int64_t timeout_us,
                                          struct pen_error *reterr);
 /** NULL is fine. */
 PEN_API void pen_client_stats_free(struct pen_stats *stats);
+
+/** What became of an order on one worker. */
+struct pen_outcome {
+    const char *worker;
+    enum pen_status status;
+    const char *error; /**< "" when it went well */
+};
+
+/** Outcomes of an order, one for each worker; lives until pen_outcomes_free(). */
+struct pen_outcome_list {
+    size_t count;
+    const struct pen_outcome *outcomes;
+};
+
+/** Lets all workers load a model of their folder (again): "NAME" by its version_policy, "NAME:VERSION" that version. What serves goes
+ *  on serving until the new one is warm, and when it cannot be loaded. @param ret_list given whenever workers were asked, also when all
+ *  failed; free with pen_outcomes_free(); may be NULL. @return PEN_OK: one worker at least serves it; else what the first said;
+ *  UNAVAILABLE: no worker, or no answer in time. */
+PEN_API enum pen_status pen_client_model_load(pen_client *client, const char *model, int64_t timeout_us,
+                                              struct pen_outcome_list **ret_list, struct pen_error *reterr);
+/** Lets all workers take a model (or one version of it) out of service; jobs that have begun are finished. @return as
+ *  pen_client_model_load(); NOT_FOUND: nobody serves it. */
+PEN_API enum pen_status pen_client_model_unload(pen_client *client, const char *model, int64_t timeout_us,
+                                                struct pen_outcome_list **ret_list, struct pen_error *reterr);
+/** NULL is fine. */
+PEN_API void pen_outcomes_free(struct pen_outcome_list *list);
+
+/** Names a version: jobs that name no version go to "stable" (without one, to the highest), a share of them to other labels.
+ *  @param version 0 takes the label back. @param share of the jobs that name neither version nor label, 0..1. @return PEN_OK; INVALID;
+ *  NOT_FOUND: no such label to take back; UNAVAILABLE: no answer in time. */
+PEN_API enum pen_status pen_client_model_label(pen_client *client, const char *model, const char *label,
+                                               uint64_t version, double share, int64_t timeout_us,
+                                               struct pen_error *reterr);
 
 /** Lets the broker finish and leave, or only the worker of that name. @param worker NULL = the broker. @return PEN_OK: it has begun;
  *  NOT_FOUND: no such worker; UNAVAILABLE: no answer in time. */

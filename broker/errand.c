@@ -1,0 +1,195 @@
+#include "errand.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker.h"
+#include "control.pb-c.h"
+#include "logline.h"
+
+#define TEXT_BYTES 200u
+
+struct outcome {
+    uint64_t worker; /* uuid */
+    char name[64];
+    bool answered;
+    enum pen_status status;
+    char text[TEXT_BYTES];
+};
+
+struct errand {
+    uint64_t number;         /* 0 = free */
+    uint64_t client, serial; /* who asked, and as what */
+    uint64_t until_us;
+    struct outcome *outcomes; /* [count] */
+    size_t count, open;
+};
+
+struct errands {
+    struct errand list[ERRANDS_MAX];
+    uint64_t next;
+};
+
+struct errands *errands_new(void)
+{
+    return calloc(1, sizeof(struct errands));
+}
+
+void errands_free(struct errands *orders)
+{
+    for (size_t i = 0; orders && i < ERRANDS_MAX; i++)
+        free(orders->list[i].outcomes);
+    free(orders);
+}
+
+/* ---- the reply ----------------------------------------------------------------------------------------------------------------------- */
+
+/* OK when some worker did it; else what the first of them said. */
+static enum pen_status verdict(const struct errand *order, const char **ret_text)
+{
+    *ret_text = "";
+    for (size_t i = 0; i < order->count; i++) {
+        if (order->outcomes[i].status == PEN_OK)
+            return PEN_OK;
+    }
+    *ret_text = order->outcomes[0].text;
+    return order->outcomes[0].status;
+}
+
+static void errand_end(struct broker *broker, struct errand *order)
+{
+    struct session *session = session_find(&broker->sessions, order->client);
+    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    Penstock__Outcome *outcomes = calloc(order->count, sizeof *outcomes), **list = calloc(order->count, sizeof *list);
+    const char *text;
+    for (size_t i = 0; outcomes && list && i < order->count; i++) {
+        penstock__outcome__init(&outcomes[i]);
+        outcomes[i].worker = order->outcomes[i].name;
+        outcomes[i].status = order->outcomes[i].status;
+        outcomes[i].error = order->outcomes[i].text;
+        list[reply.n_outcomes++] = &outcomes[i];
+    }
+    reply.outcomes = list;
+    reply.serial = order->serial;
+    env.status = (uint8_t)verdict(order, &text);
+    reply.error = (char *)(uintptr_t)text;
+    uint8_t *meta = malloc(penstock__control_reply__get_packed_size(&reply));
+    if (meta && session && session->connected)
+        broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&reply, meta));
+    free(meta);
+    free(outcomes);
+    free(list);
+    free(order->outcomes);
+    *order = (struct errand){.number = 0};
+}
+
+/* ---- to the workers -------------------------------------------------------------------------------------------------------------------- */
+
+static struct errand *free_place(struct errands *orders)
+{
+    for (size_t i = 0; i < ERRANDS_MAX; i++) {
+        if (orders->list[i].number == 0)
+            return &orders->list[i];
+    }
+    return NULL;
+}
+
+static bool send_order(struct broker *broker, struct worker *worker, uint64_t number, const char *verb,
+                       const char *argument)
+{
+    uint8_t meta[512];
+    struct envelope env = envelope_make(FRAME_CONTROL);
+    Penstock__ControlRequest request = PENSTOCK__CONTROL_REQUEST__INIT;
+    request.verb = (char *)(uintptr_t)verb;
+    request.argument = (char *)(uintptr_t)argument;
+    request.serial = number;
+    return broker_send_worker(broker, worker, &env, meta, penstock__control_request__pack(&request, meta));
+}
+
+enum pen_status errand_begin(struct broker *broker, struct session *session, uint64_t serial, const char *verb,
+                             const char *argument, struct pen_error *reterr)
+{
+    struct errand *order = free_place(broker->errands);
+    struct worker *worker;
+    if (*argument == '\0' || strlen(argument) > 300)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "name the model: NAME or NAME:VERSION");
+    if (!order)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%u orders to workers are under way; try again later", ERRANDS_MAX);
+    struct outcome *outcomes = calloc(broker->fleet.count ? broker->fleet.count : 1, sizeof *outcomes);
+    if (!outcomes)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for an order");
+    *order = (struct errand){.number = ++broker->errands->next,
+                             .client = session->uuid,
+                             .serial = serial,
+                             .until_us = broker->now_us + ERRAND_WAIT_US,
+                             .outcomes = outcomes};
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
+        if (!worker->hello->takes_orders || worker->state != WORKER_READY ||
+            !send_order(broker, worker, order->number, verb, argument))
+            continue;
+        struct outcome *outcome = &order->outcomes[order->count++];
+        outcome->worker = worker->uuid;
+        snprintf(outcome->name, sizeof outcome->name, "%s", worker->hello->name);
+    }
+    order->open = order->count;
+    if (order->count > 0)
+        return PEN_OK;
+    free(outcomes);
+    *order = (struct errand){.number = 0};
+    return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "no worker that takes orders is connected");
+}
+
+/* ---- their answers ------------------------------------------------------------------------------------------------------------------- */
+
+static void settle(struct broker *broker, struct errand *order, uint64_t worker, enum pen_status status,
+                   const char *text)
+{
+    for (size_t i = 0; i < order->count; i++) {
+        struct outcome *outcome = &order->outcomes[i];
+        if (outcome->answered || (worker && outcome->worker != worker))
+            continue;
+        outcome->answered = true;
+        outcome->status = status;
+        snprintf(outcome->text, sizeof outcome->text, "%.*s", (int)sizeof outcome->text - 1, text);
+        order->open--;
+    }
+    if (order->open == 0)
+        errand_end(broker, order);
+}
+
+void errand_answered(struct broker *broker, const struct worker *worker, enum pen_status status, const uint8_t *meta,
+                     size_t bytes)
+{
+    meta_arena_reset(&broker->arena);
+    const Penstock__ControlReply *reply =
+        meta_unpack(&broker->arena, &penstock__control_reply__descriptor, meta, bytes);
+    for (size_t i = 0; reply && i < ERRANDS_MAX; i++) {
+        struct errand *order = &broker->errands->list[i];
+        if (order->number == 0 || order->number != reply->serial)
+            continue;
+        log_event(status == PEN_OK ? LOG_INFO : LOG_WARN, "errand_answered", "worker=%s status=%s error=%s",
+                  worker->hello->name, pen_status_name(status), reply->error);
+        settle(broker, order, worker->uuid, status, reply->error);
+    }
+}
+
+void errand_worker_gone(struct broker *broker, const struct worker *worker)
+{
+    for (size_t i = 0; i < ERRANDS_MAX; i++) {
+        if (broker->errands->list[i].number != 0)
+            settle(broker, &broker->errands->list[i], worker->uuid, PEN_ERR_WORKER_LOST,
+                   "the worker was lost before it answered");
+    }
+}
+
+void errand_tick(struct broker *broker)
+{
+    for (size_t i = 0; i < ERRANDS_MAX; i++) {
+        struct errand *order = &broker->errands->list[i];
+        if (order->number != 0 && broker->now_us >= order->until_us)
+            settle(broker, order, 0, PEN_ERR_TIMEOUT, "the worker has not answered");
+    }
+}

@@ -1,0 +1,36 @@
+/*
+ * errand.h - `penstock model load|unload`: a question that workers answer, each in its own time.
+ *
+ * The order goes to every worker that takes orders; the client's CONTROL_REPLY is sent when all of them have answered, are gone, or
+ * ERRAND_WAIT_US has passed.
+ * Threads: owner.
+ */
+#ifndef ERRAND_H
+#define ERRAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/status.h"
+
+#define ERRANDS_MAX    64u        /* under way */
+#define ERRAND_WAIT_US 600000000u /* a large model on a slow disk */
+
+struct broker;
+struct session;
+struct worker;
+struct errands;
+
+struct errands *errands_new(void); /* NULL without memory */
+void errands_free(struct errands *orders);
+
+/* Sends the order. PEN_OK: the reply comes later. Otherwise nothing was begun, and *reterr says why. */
+enum pen_status errand_begin(struct broker *broker, struct session *session, uint64_t serial, const char *verb,
+                             const char *argument, struct pen_error *reterr);
+/* A worker's CONTROL_REPLY. */
+void errand_answered(struct broker *broker, const struct worker *worker, enum pen_status status, const uint8_t *meta,
+                     size_t bytes);
+void errand_worker_gone(struct broker *broker, const struct worker *worker);
+void errand_tick(struct broker *broker); /* gives up on what takes too long */
+
+#endif

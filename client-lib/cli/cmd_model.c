@@ -1,0 +1,157 @@
+/* cmd_model.c - `penstock model load|unload|label`: models at run time. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+struct options {
+    struct common common;
+    int64_t wait_us;
+    const char *share;
+};
+
+static const struct setting settings[] = {
+    COMMON_SETTINGS(struct options),
+    {.name = "wait",
+     .type = SETTING_DURATION,
+     .offset = offsetof(struct options, wait_us),
+     .def = "2min",
+     .unit = "us",
+     .help = "how long the workers may take to load or unload"},
+    {.name = "share",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, share),
+     .def = "0",
+     .help = "with label: how many of the jobs that name no version go there, such as 0.05 or 5%"},
+    {.name = NULL},
+};
+
+static const struct settings_program program = {
+    .name = "penstock model",
+    .usage = "penstock model load|unload NAME[:VERSION] [options]\n"
+             "       penstock model label NAME LABEL VERSION|none [options]",
+    .about = "load: workers (re)load the model from their folders; what serves goes on until the new one is warm, and "
+             "when it cannot be loaded. unload: they take it out of service; jobs that run are finished. label: jobs "
+             "that name no version go to \"stable\", a share of them to other labels; --version-label asks for one.",
+    .after = "JSON: {\"outcomes\": [{worker, status, error}]}, or {\"label\": LABEL, \"version\": "
+             "VERSION}\n\n" EXIT_CODES_TEXT,
+    .table = settings,
+};
+
+static cJSON *outcome_json(const struct pen_outcome *one)
+{
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "worker", one->worker);
+    cJSON_AddStringToObject(item, "status", pen_status_name(one->status));
+    cJSON_AddStringToObject(item, "error", one->error);
+    return item;
+}
+
+static void outcomes_show(const struct options *o, const struct pen_outcome_list *list)
+{
+    cJSON *json = o->common.json ? cJSON_CreateObject() : NULL;
+    cJSON *array = json ? cJSON_AddArrayToObject(json, "outcomes") : NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct pen_outcome *one = &list->outcomes[i];
+        if (json) {
+            cJSON_AddItemToArray(array, outcome_json(one));
+        } else {
+            printf("%s  %s%s%s\n", one->worker, pen_status_name(one->status), *one->error ? ": " : "", one->error);
+        }
+    }
+    if (json) {
+        command_print(json);
+    }
+}
+
+static int order(const struct options *o, pen_client *client, const char *verb, const char *model)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    struct pen_outcome_list *list = NULL;
+    enum pen_status status = strcmp(verb, "load") == 0
+                                 ? pen_client_model_load(client, model, o->wait_us, &list, &error)
+                                 : pen_client_model_unload(client, model, o->wait_us, &list, &error);
+    if (list) {
+        outcomes_show(o, list);
+    } else if (status != PEN_OK) {
+        command_fail(&o->common, &error);
+    }
+    pen_outcomes_free(list);
+    return status == PEN_OK ? EXIT_OK : status == PEN_ERR_INVALID ? EXIT_USAGE : command_exit_of(status);
+}
+
+/* 0..1; -1: it is no number. */
+static double share_parse(const char *text)
+{
+    char *end;
+    double share = strtod(text, &end);
+    if (end == text || (*end && strcmp(end, "%") != 0)) {
+        return -1.0;
+    }
+    return *end ? share / 100.0 : share;
+}
+
+static int label_told(const struct options *o, const char *const *words, uint64_t version)
+{
+    if (o->common.json) {
+        cJSON *json = cJSON_CreateObject();
+        cJSON_AddStringToObject(json, "label", words[2]);
+        cJSON_AddNumberToObject(json, "version", (double)version);
+        return command_print(json);
+    }
+    printf("%s: %s is %s%s\n", words[1], words[2], version ? "version " : "taken back", version ? words[3] : "");
+    return EXIT_OK;
+}
+
+static int label(const struct options *o, pen_client *client, const char *const *words)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    char *end = NULL;
+    bool none = strcmp(words[3], "none") == 0;
+    uint64_t version = none ? 0 : strtoull(words[3], &end, 10);
+    if (!none && (*end || version == 0)) {
+        fprintf(stderr,
+                "penstock model: %s is no version; versions are numbers from 1, \"none\" takes the label back.\n",
+                words[3]);
+        return EXIT_USAGE;
+    }
+    enum pen_status status = pen_client_model_label(client, words[1], words[2], version, share_parse(o->share),
+                                                    o->common.timeout_us, &error);
+    if (status == PEN_OK) {
+        return label_told(o, words, version);
+    }
+    command_fail(&o->common, &error);
+    return status == PEN_ERR_INVALID ? EXIT_USAGE : command_exit_of(status);
+}
+
+static int act(const struct options *o, const char *const *words, size_t count)
+{
+    bool orders = count == 2 && (strcmp(words[0], "load") == 0 || strcmp(words[0], "unload") == 0);
+    int code = EXIT_USAGE;
+    if (!orders && !(count == 4 && strcmp(words[0], "label") == 0)) {
+        fprintf(stderr, "%s\n", program.usage);
+        return EXIT_USAGE;
+    }
+    pen_client *client = command_connect(&o->common, program.name, &code);
+    if (client) {
+        code = orders ? order(o, client, words[0], words[1]) : label(o, client, words);
+        pen_client_free(client);
+    }
+    return code;
+}
+
+int command_model(int argc, char **argv)
+{
+    struct options options;
+    struct settings_store *store = NULL;
+    const char *words[4] = {NULL};
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (command_settings(&program, argc, argv, &options, words, 4, &count, &store, &code)) {
+        code = act(&options, words, count);
+        settings_free(store);
+    }
+    return code;
+}

@@ -1,0 +1,319 @@
+/* Versions and their labels: who gets which; jobs whose version goes away; orders that workers carry out. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "desk.h"
+
+static const struct wire_model one = {.name = "net",
+                                      .version = 1,
+                                      .backend = "xnnpack",
+                                      .precision = PRECISION_F32,
+                                      .warm_us = 50000,
+                                      .digest = 1,
+                                      .cacheable = true};
+static const struct wire_model two = {.name = "net",
+                                      .version = 2,
+                                      .backend = "xnnpack",
+                                      .precision = PRECISION_F32,
+                                      .warm_us = 50000,
+                                      .digest = 2,
+                                      .cacheable = true};
+static uint64_t next_job;
+
+static struct desk *open_desk(void)
+{
+    struct desk *desk = desk_new();
+    const struct wire_model both[] = {one, two};
+    desk_open(desk);
+    desk_worker(desk, 900,
+                &(struct wire_worker){
+                    .uuid = 7, .name = "w", .slots = 1, .models = both, .models_count = 2, .takes_orders = true});
+    desk_client(desk, 1, 0xA);
+    next_job = 0;
+    return desk;
+}
+
+static struct wire_job job_of(uint64_t version, const char *label)
+{
+    return (struct wire_job){
+        .id = {0xA, ++next_job}, .model = "net", .version = version, .version_label = label, .no_digest = true};
+}
+
+static uint64_t version_sent(const struct sent *sent)
+{
+    Penstock__JobMeta *meta = penstock__job_meta__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    uint64_t version = meta->version;
+    penstock__job_meta__free_unpacked(meta, NULL);
+    return version;
+}
+
+/* Submits one job and answers it; which version did it go to? 0: it was refused with this status. */
+static uint64_t goes_to(struct desk *desk, uint64_t version, const char *label, enum pen_status *ret_status)
+{
+    struct wire_job job = job_of(version, label);
+    desk_submit(desk, 1, &job);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    if (!sent) {
+        *ret_status = (enum pen_status)desk_next(&desk->clients, FRAME_RESULT)->env.status;
+        return 0;
+    }
+    desk_result_status(desk, 900, job.id, PEN_OK, 50000);
+    return version_sent(sent);
+}
+
+static Penstock__ControlReply *ask(struct desk *desk, const char *verb, const char *argument, enum pen_status expect)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, 5), 0);
+    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
+    cr_assert_not_null(sent);
+    cr_assert_eq(sent->env.status, expect, "%s %s: %s", verb, argument, pen_status_name(sent->env.status));
+    return penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
+}
+
+static void label(struct desk *desk, const char *argument, enum pen_status expect)
+{
+    penstock__control_reply__free_unpacked(ask(desk, "label", argument, expect), NULL);
+}
+
+Test(versions, jobs_without_a_version_follow_the_labels)
+{
+    struct desk *desk = open_desk();
+    enum pen_status status = PEN_OK;
+    size_t canary = 0;
+    cr_assert_eq(goes_to(desk, 0, NULL, &status), 2, "the highest");
+    label(desk, "net stable 1", PEN_OK);
+    cr_assert_eq(goes_to(desk, 0, NULL, &status), 1);
+    cr_assert_eq(goes_to(desk, 2, NULL, &status), 2, "who names a version gets it");
+    label(desk, "net canary 2 250000", PEN_OK);
+    for (size_t i = 0; i < 100; i++)
+        canary += goes_to(desk, 0, NULL, &status) == 2;
+    cr_assert_eq(canary, 25);
+    cr_assert_eq(goes_to(desk, 0, "canary", &status), 2);
+    cr_assert_eq(goes_to(desk, 0, "stable", &status), 1);
+    label(desk, "net stable 2", PEN_OK);
+    cr_assert_eq(goes_to(desk, 0, "stable", &status), 2, "moved");
+    label(desk, "net canary 0", PEN_OK);
+    cr_assert_eq(goes_to(desk, 0, "canary", &status), 0);
+    cr_assert_eq(status, PEN_ERR_NOT_FOUND);
+    cr_assert_eq(goes_to(desk, 1, "stable", &status), 0);
+    cr_assert_eq(status, PEN_ERR_INVALID, "both");
+    desk_free(desk);
+}
+
+Test(versions, a_label_whose_version_is_not_there_counts_as_absent)
+{
+    struct desk *desk = open_desk();
+    enum pen_status status = PEN_OK;
+    label(desk, "net stable 9", PEN_OK);
+    label(desk, "net canary 8 1000000", PEN_OK);
+    cr_assert_eq(goes_to(desk, 0, NULL, &status), 2);
+    desk_free(desk);
+}
+
+Test(versions, wrong_labels_are_refused)
+{
+    struct desk *desk = open_desk();
+    static const char *const wrong[] = {"", "net", "net stable", "net stable x", "net canary 1 1000001"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        label(desk, wrong[i], PEN_ERR_INVALID);
+    label(desk, "net nothing 0", PEN_ERR_NOT_FOUND);
+    label(desk, "net a 1 600000", PEN_OK);
+    label(desk, "net b 1 600000", PEN_ERR_INVALID);
+    label(desk, "net a 1 500000", PEN_OK);
+    label(desk, "net b 1 500000", PEN_OK);
+    desk_free(desk);
+}
+
+Test(versions, models_show_their_labels)
+{
+    struct desk *desk = open_desk();
+    label(desk, "net canary 2 50000", PEN_OK);
+    Penstock__ControlReply *reply = ask(desk, "models", "net", PEN_OK);
+    for (size_t i = 0; i < reply->n_models; i++) {
+        const Penstock__ModelInfo *info = reply->models[i];
+        cr_assert_eq(info->n_version_labels, info->version == 2);
+        if (info->n_version_labels)
+            cr_assert_eq(info->version_labels[0]->share_ppm, 50000);
+    }
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
+/* ---- versions that go away ------------------------------------------------------------------------------------------------------------ */
+
+static void update(struct desk *desk, const struct wire_model *models, size_t count)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    desk_say_worker(desk, 900, envelope_make(FRAME_WORKER_UPDATE), meta, wire_worker_update(meta, models, count));
+}
+
+Test(versions, waiting_jobs_go_to_another_version_when_theirs_is_withdrawn)
+{
+    struct desk *desk = open_desk();
+    for (size_t i = 0; i < 4; i++) {
+        struct wire_job job = job_of(i == 2 ? 2 : 0, NULL);
+        desk_submit(desk, 1, &job); /* 1 runs; 2 and 4 would take any, 3 wants version 2 */
+    }
+    cr_assert_eq(version_sent(desk_next(&desk->workers, FRAME_SUBMIT)), 2);
+    update(desk, &one, 1);
+    desk_result_status(desk, 900, (struct job_id){0xA, 1}, PEN_OK, 50000);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(sent, "job 2 has moved");
+    cr_assert_eq(sent_job(sent, 0).sequence, 2);
+    cr_assert_eq(version_sent(sent), 1);
+    desk_result_status(desk, 900, (struct job_id){0xA, 2}, PEN_OK, 50000);
+    cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 4);
+    desk_result_status(desk, 900, (struct job_id){0xA, 4}, PEN_OK, 50000);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "job 3 waits for its version");
+    const struct wire_model both[] = {one, two};
+    update(desk, both, 2);
+    cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 3);
+    desk_free(desk);
+}
+
+Test(versions, followers_move_as_well)
+{
+    struct desk *desk = open_desk();
+    struct wire_job first = job_of(0, NULL), twin[2];
+    desk_submit(desk, 1, &first);
+    for (size_t i = 0; i < 2; i++) {
+        twin[i] = job_of(0, NULL);
+        twin[i].no_digest = false;
+        twin[i].fill = 3;
+        desk_submit(desk, 1, &twin[i]);
+    }
+    cr_assert_eq(desk->broker.stats.jobs_coalesced, 1);
+    update(desk, &one, 1);
+    desk_result_status(desk, 900, first.id, PEN_OK, 50000);
+    for (size_t i = 0; i < 2; i++) {
+        struct sent *sent;
+        while ((sent = desk_next(&desk->workers, FRAME_SUBMIT)) && version_sent(sent) != 1)
+            ;
+        cr_assert_not_null(sent, "twin %zu", i);
+        desk_result_status(desk, 900, sent_job(sent, 0), PEN_OK, 50000);
+    }
+    cr_assert_eq(desk->broker.live, 0);
+    desk_free(desk);
+}
+
+Test(versions, a_lost_worker_has_time_to_come_back)
+{
+    struct desk *desk = open_desk();
+    struct wire_job job = job_of(0, NULL);
+    desk_worker(desk, 901,
+                &(struct wire_worker){.uuid = 8, .name = "old", .slots = 1, .models = &one, .models_count = 1});
+    desk_submit(desk, 1, &job);
+    side_lose(&desk->workers, 900);
+    broker_hint_workers(&desk->broker, 33);
+    desk_run(desk);
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    desk->options.liveness_us = 3600000000;
+    desk_wait(desk, (uint64_t)desk->options.worker_wait_us / 2 - 300000);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_wait(desk, 600000);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(sent);
+    cr_assert_eq(sent->peer, 901);
+    cr_assert_eq(version_sent(sent), 1);
+    desk_free(desk);
+}
+
+/* ---- orders --------------------------------------------------------------------------------------------------------------------------- */
+
+static void say_outcome(struct desk *desk, uint32_t peer, uint64_t serial, enum pen_status status, const char *error)
+{
+    uint8_t meta[1024];
+    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    reply.serial = serial;
+    reply.error = (char *)(uintptr_t)error;
+    env.status = (uint8_t)status;
+    desk_say_worker(desk, peer, env, meta, penstock__control_reply__pack(&reply, meta));
+}
+
+/* Asks; returns the serial that workers were asked under. */
+static uint64_t begin(struct desk *desk, const char *verb, const char *argument, size_t workers)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    uint64_t serial = 0;
+    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, 5), 0);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_CONTROL), workers);
+    for (size_t i = 0; i < workers; i++) {
+        struct sent *sent = desk_next(&desk->workers, FRAME_CONTROL);
+        Penstock__ControlRequest *request = penstock__control_request__unpack(NULL, sent->env.meta_bytes, sent->meta);
+        cr_assert_str_eq(request->verb, verb);
+        cr_assert_str_eq(request->argument, argument);
+        serial = request->serial;
+        penstock__control_request__free_unpacked(request, NULL);
+    }
+    cr_assert_null(desk_next(&desk->clients, FRAME_CONTROL_REPLY), "not before the workers have spoken");
+    return serial;
+}
+
+static Penstock__ControlReply *end(struct desk *desk, enum pen_status expect)
+{
+    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
+    cr_assert_not_null(sent);
+    cr_assert_eq(sent->env.status, expect);
+    Penstock__ControlReply *reply = penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    cr_assert_eq(reply->serial, 5);
+    return reply;
+}
+
+Test(orders, every_worker_that_takes_orders_is_asked_and_told_of)
+{
+    struct desk *desk = open_desk();
+    desk_worker(desk, 901,
+                &(struct wire_worker){
+                    .uuid = 8, .name = "x", .slots = 1, .models = &one, .models_count = 1, .takes_orders = true});
+    desk_worker(desk, 902,
+                &(struct wire_worker){.uuid = 9, .name = "deaf", .slots = 1, .models = &one, .models_count = 1});
+    uint64_t serial = begin(desk, "load", "net:3", 2);
+    say_outcome(desk, 901, serial, PEN_ERR_CORRUPT, "the file is cut");
+    say_outcome(desk, 901, serial, PEN_OK, "twice does not count");
+    say_outcome(desk, 902, serial, PEN_OK, "nobody asked");
+    cr_assert_null(desk_next(&desk->clients, FRAME_CONTROL_REPLY));
+    say_outcome(desk, 900, serial, PEN_OK, "");
+    Penstock__ControlReply *reply = end(desk, PEN_OK);
+    cr_assert_eq(reply->n_outcomes, 2);
+    cr_assert_str_eq(reply->outcomes[0]->worker, "w");
+    cr_assert_eq(reply->outcomes[1]->status, PEN_ERR_CORRUPT);
+    cr_assert_str_eq(reply->outcomes[1]->error, "the file is cut");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
+Test(orders, when_all_fail_the_first_reason_is_the_answer)
+{
+    struct desk *desk = open_desk();
+    say_outcome(desk, 900, begin(desk, "unload", "other", 1), PEN_ERR_NOT_FOUND, "it does not serve that");
+    Penstock__ControlReply *reply = end(desk, PEN_ERR_NOT_FOUND);
+    cr_assert_str_eq(reply->error, "it does not serve that");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
+Test(orders, a_lost_worker_and_silence_are_answers_too)
+{
+    struct desk *desk = open_desk();
+    begin(desk, "load", "net", 1);
+    desk_say_worker(desk, 900, envelope_make(FRAME_GOODBYE), NULL, 0);
+    penstock__control_reply__free_unpacked(end(desk, PEN_ERR_WORKER_LOST), NULL);
+    penstock__control_reply__free_unpacked(ask(desk, "load", "net", PEN_ERR_UNAVAILABLE), NULL);
+    penstock__control_reply__free_unpacked(ask(desk, "load", "", PEN_ERR_INVALID), NULL);
+    desk_free(desk);
+}
+
+Test(orders, so_many_at_a_time)
+{
+    struct desk *desk = open_desk();
+    uint8_t meta[WIRE_META_BYTES];
+    for (size_t i = 0; i < ERRANDS_MAX; i++)
+        begin(desk, "load", "net", 1);
+    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, "load", "net", 5), 0);
+    cr_assert_eq(desk_next(&desk->clients, FRAME_CONTROL_REPLY)->env.status, PEN_ERR_BUSY);
+    desk_free(desk); /* frees those that nobody has answered */
+}
