@@ -238,30 +238,25 @@ static void bench_fini(struct bench *b)
     pen_engine_free(b->engine);
 }
 
+static int run(void *from, const char *const *paths, size_t count)
+{
+    const struct bench_options *options = from;
+    struct bench b = {.options = options};
+    struct pen_error error = {0};
+    (void)paths, (void)count;
+    int code = tool_engine(&options->tool, false, &b.engine);
+    if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
+        code = tool_fail(&error);
+    } else if (code == TOOL_OK) {
+        (options->tool.json ? print_json : print_text)(&b);
+    }
+    bench_fini(&b);
+    return code;
+}
+
 int cmd_bench(int argc, char **argv)
 {
     struct bench_options options = {0};
-    struct settings_store *store = NULL;
-    enum settings_outcome outcome = SETTINGS_RUN;
-    struct pen_error error = {0};
-    if (settings_load(&program, argc, argv, &options, NULL, 0, NULL, &outcome, &store, &error) != PEN_OK) {
-        tool_fail(&error);
-        return TOOL_USAGE;
-    }
-    int code = TOOL_OK;
-    if (outcome == SETTINGS_RUN && (options.model == NULL || options.model[0] == '\0')) {
-        fprintf(stderr, "penstock-engine: bench needs --model FILE\n");
-        code = TOOL_USAGE;
-    } else if (outcome == SETTINGS_RUN) {
-        struct bench b = {.options = &options};
-        code = tool_engine(&options.tool, false, &b.engine);
-        if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
-            code = tool_fail(&error);
-        } else if (code == TOOL_OK) {
-            (options.tool.json ? print_json : print_text)(&b);
-        }
-        bench_fini(&b);
-    }
-    settings_free(store);
-    return code;
+    const struct tool_command command = {&program, &options, &options.model, 0, run};
+    return tool_run(&command, argc, argv);
 }

@@ -113,35 +113,28 @@ static int models_print(const char *const *paths, size_t count, struct pen_engin
     return code;
 }
 
-int cmd_info(int argc, char **argv)
+static int run(void *from, const char *const *paths, size_t count)
 {
-    const char *paths[MODELS_MAX];
-    size_t path_count = 0;
-    struct info_options options = {0};
-    struct settings_store *store = NULL;
-    enum settings_outcome outcome = SETTINGS_RUN;
-    struct pen_error error = {0};
-    if (settings_load(&program, argc, argv, &options, paths, MODELS_MAX, &path_count, &outcome, &store, &error) !=
-        PEN_OK) {
-        tool_fail(&error);
-        return TOOL_USAGE;
-    }
-    int code = TOOL_OK;
+    const struct info_options *options = from;
     struct pen_engine *engine = NULL;
-    if (outcome == SETTINGS_RUN) {
-        code = tool_engine(&options.tool, false, &engine);
-    }
-    if (engine != NULL && path_count > 0) {
-        code = models_print(paths, path_count, engine, options.tool.json);
+    int code = tool_engine(&options->tool, false, &engine);
+    if (engine != NULL && count > 0) {
+        code = models_print(paths, count, engine, options->tool.json);
     } else if (engine != NULL) {
         struct pen_backend_info infos[16];
         struct pen_engine_options engine_options;
         pen_engine_options_init(&engine_options);
-        tool_vulkan(&options.tool, &engine_options.vulkan);
-        size_t count = pen_backends(&engine_options, infos, 16);
-        (options.tool.json ? print_json : print_text)(infos, count > 16 ? 16 : count, engine);
+        tool_vulkan(&options->tool, &engine_options.vulkan);
+        size_t backends = pen_backends(&engine_options, infos, 16);
+        (options->tool.json ? print_json : print_text)(infos, backends > 16 ? 16 : backends, engine);
     }
     pen_engine_free(engine);
-    settings_free(store);
     return code;
+}
+
+int cmd_info(int argc, char **argv)
+{
+    struct info_options options = {0};
+    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run};
+    return tool_run(&command, argc, argv);
 }

@@ -241,37 +241,34 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
     return status;
 }
 
-int cmd_run(int argc, char **argv)
+static int run_command(void *from, const char *const *paths, size_t count)
 {
-    struct run_options options = {0};
-    struct settings_store *store = NULL;
-    enum settings_outcome outcome = SETTINGS_RUN;
+    const struct run_options *options = from;
+    struct pen_engine *engine = NULL;
     struct pen_error error = {0};
-    if (settings_load(&program, argc, argv, &options, NULL, 0, NULL, &outcome, &store, &error) != PEN_OK) {
-        tool_fail(&error);
-        return TOOL_USAGE;
+    (void)paths, (void)count;
+    if (mkdir(options->output_dir, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "penstock-engine: cannot make folder %s: %s\n", options->output_dir, strerror(errno));
+        return TOOL_FAILED;
     }
-    int code = TOOL_OK;
-    if (outcome == SETTINGS_RUN && (options.model == NULL || options.model[0] == '\0')) {
-        fprintf(stderr, "penstock-engine: run needs --model FILE\n");
-        code = TOOL_USAGE;
-    } else if (outcome == SETTINGS_RUN) {
-        struct pen_engine *engine = NULL;
+    int code = tool_engine(&options->tool, options->strict, &engine);
+    if (code == TOOL_OK) {
         struct rt_arena arena;
         rt_arena_init(&arena, (uint64_t)8 << 30);
         cJSON *list = cJSON_CreateArray();
-        if (mkdir(options.output_dir, 0777) != 0 && errno != EEXIST) {
-            fprintf(stderr, "penstock-engine: cannot make folder %s: %s\n", options.output_dir, strerror(errno));
-            code = TOOL_FAILED;
-        }
-        code = code == TOOL_OK ? tool_engine(&options.tool, options.strict, &engine) : code;
-        if (code == TOOL_OK && run(&options, engine, &arena, list, &error) != PEN_OK) {
+        if (run(options, engine, &arena, list, &error) != PEN_OK) {
             code = tool_fail(&error);
         }
         cJSON_Delete(list);
         rt_arena_fini(&arena);
-        pen_engine_free(engine);
     }
-    settings_free(store);
+    pen_engine_free(engine);
     return code;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run_options options = {0};
+    const struct tool_command command = {&program, &options, &options.model, 0, run_command};
+    return tool_run(&command, argc, argv);
 }

@@ -132,8 +132,9 @@ static int verify(const struct verify_options *options, const struct case_list *
     return code;
 }
 
-static int run(const struct verify_options *options, const char *const *paths, size_t count)
+static int run(void *from, const char *const *paths, size_t count)
 {
+    const struct verify_options *options = from;
     struct case_list list = {0};
     struct expected_list expected = {0};
     struct pen_error error = {0};
@@ -160,19 +161,6 @@ static int run(const struct verify_options *options, const char *const *paths, s
 int cmd_verify(int argc, char **argv)
 {
     struct verify_options options = {0};
-    struct settings_store *store = NULL;
-    enum settings_outcome outcome = SETTINGS_RUN;
-    struct pen_error error = {0};
-    size_t count = 0;
-    const char **paths = calloc((size_t)argc + 1, sizeof *paths);
-    if (paths == NULL || settings_load(&program, argc, argv, &options, paths, (size_t)argc, &count, &outcome, &store,
-                                       &error) != PEN_OK) {
-        free((void *)paths);
-        tool_fail(&error);
-        return TOOL_USAGE;
-    }
-    int code = outcome == SETTINGS_RUN ? run(&options, paths, count) : TOOL_OK;
-    settings_free(store);
-    free((void *)paths);
-    return code;
+    const struct tool_command command = {&program, &options, NULL, (size_t)argc, run};
+    return tool_run(&command, argc, argv);
 }

@@ -34,6 +34,39 @@ void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *
                                               .validate = options->vk_validate};
 }
 
+static int command_run(const struct tool_command *c, const char *name, const char *const *paths, size_t count)
+{
+    if (c->model != NULL && (*c->model == NULL || **c->model == '\0')) {
+        fprintf(stderr, "penstock-engine: %s needs --model FILE\n", name);
+        return TOOL_USAGE;
+    }
+    return c->run(c->options, paths, count);
+}
+
+int tool_run(const struct tool_command *command, int argc, char **argv)
+{
+    struct settings_store *store = NULL;
+    enum settings_outcome outcome = SETTINGS_RUN;
+    struct pen_error error = {0};
+    size_t count = 0;
+    const char **paths = calloc(command->paths_max + 1, sizeof *paths);
+    if (paths == NULL) {
+        pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory for the arguments");
+        return tool_fail(&error);
+    }
+    int code = TOOL_OK;
+    if (settings_load(command->program, argc, argv, command->options, command->paths_max > 0 ? paths : NULL,
+                      command->paths_max, command->paths_max > 0 ? &count : NULL, &outcome, &store, &error) != PEN_OK) {
+        tool_fail(&error);
+        code = TOOL_USAGE;
+    } else if (outcome == SETTINGS_RUN) {
+        code = command_run(command, argv[0], paths, count);
+    }
+    settings_free(store);
+    free((void *)paths);
+    return code;
+}
+
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
 {
     struct pen_engine_options engine_options;

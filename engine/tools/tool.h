@@ -67,6 +67,17 @@ struct tool_options {
         .help = "print one JSON object instead of text"                                                                \
     }
 
+/* A subcommand: its settings, and what it does once they are read. */
+struct tool_command {
+    const struct settings_program *program;
+    void *options;            /* zeroed; filled from flags and environment */
+    const char *const *model; /* the option that must be given, as --model; NULL = none */
+    size_t paths_max;         /* arguments that are no options */
+    int (*run)(void *options, const char *const *paths, size_t count); /* gives the exit code */
+};
+/* Reads the settings, prints help, version or what is wrong with them, or runs. The exit code. */
+int tool_run(const struct tool_command *command, int argc, char **argv);
+
 /* strict: a named backend must take every node. Prints the error and returns an exit code, or 0. */
 void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *ret_vulkan);
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);
