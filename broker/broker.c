@@ -10,6 +10,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "notify.h"
 #include "rebind.h"
 #include "submit.h"
 #include "version.h"
@@ -473,6 +474,7 @@ void broker_drain(struct broker *broker)
     struct session *session;
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     broker_tell_drain(broker, session);
+    notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " jobs are under way", broker->live);
     submit_waiting(broker); /* told that no worker came */
 }
 

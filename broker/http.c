@@ -265,11 +265,10 @@ static struct MHD_Daemon *start_daemon(struct http *http, int fd)
                             MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_END);
 }
 
-enum pen_status http_start(const char *address, bool local_only, struct post *post, struct http **ret_http,
+enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct http **ret_http,
                            struct pen_error *reterr)
 {
-    int fd = -1;
-    enum pen_status status = listen_on(address, &fd, reterr);
+    enum pen_status status = fd >= 0 ? PEN_OK : listen_on(address, &fd, reterr);
     if (status != PEN_OK)
         return status;
     struct http *http = calloc(1, sizeof *http);

@@ -23,7 +23,7 @@ enum pen_status http_address_check(const char *address, struct pen_error *reterr
  * address: as above. local_only: requests whose Host header names another machine are refused (a web page elsewhere cannot read through a rebound
  * name). PEN_ERR_IO with a sentence when it cannot listen. `post` is borrowed until http_stop.
  */
-enum pen_status http_start(const char *address, bool local_only, struct post *post, struct http **ret_http,
+enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct http **ret_http,
                            struct pen_error *reterr);
 /* The address really bound: "127.0.0.1:8002". */
 const char *http_address(const struct http *http);

@@ -14,6 +14,7 @@
 #include "front.h"
 #include "logline.h"
 #include "metrics_post.h"
+#include "notify.h"
 
 #define DRAIN_MESSAGES 256u  /* of one socket before the other gets its turn */
 #define SLOW_LOOK_US   1000u /* monitors and signals while the broker is too busy to sleep */
@@ -38,7 +39,8 @@ struct loop {
     int signals;
     unsigned signals_seen;
     uint64_t spin_us, last_us, looked_us;
-    bool worked; /* since memory was trimmed */
+    uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
+    bool worked;                      /* since memory was trimmed */
 };
 
 static unsigned cgroup_cpus(void)
@@ -119,6 +121,10 @@ static void look_aside(struct loop *loop)
     port_losses(loop->broker->workers, worker_fd_lost, loop->broker);
     port_losses(loop->broker->clients, client_fd_lost, loop->broker);
     read_signals(loop);
+    if (loop->looked_us >= loop->alive_us) {
+        notify_send("WATCHDOG=1");
+        loop->alive_us = loop->looked_us + loop->alive_step_us;
+    }
     if (loop->broker->post) {
         post_beat(loop->broker->post, loop->broker->now_us);
         post_serve(loop->broker->post, loop->broker);
@@ -215,7 +221,8 @@ static bool spinning(const struct loop *loop)
 enum pen_status loop_run(struct broker *broker, int signals)
 {
     enum pen_status status = PEN_OK;
-    struct loop loop = {.broker = broker, .signals = signals};
+    struct loop loop = {.broker = broker, .signals = signals, .alive_step_us = notify_watchdog_us()};
+    loop.alive_us = loop.alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     watch(&loop);
     look_aside(&loop);
     loop.spin_us = loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0;

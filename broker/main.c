@@ -15,6 +15,7 @@
 #include "http.h"
 #include "logline.h"
 #include "loop.h"
+#include "notify.h"
 #include "otlp.h"
 #include "version.h"
 
@@ -59,6 +60,7 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
 {
     const struct options *options = broker->options;
     struct port_options ask = {.endpoint = options->listen_clients,
+                               .fd = options->inherited.clients,
                                .monitor_name = "inproc://monitor-clients",
                                .frame_bytes_max = options->max_frame_bytes,
                                .heartbeat_us = (uint64_t)options->heartbeat_us,
@@ -67,6 +69,7 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
     if (status != PEN_OK)
         return status;
     ask.endpoint = options->listen_workers;
+    ask.fd = options->inherited.workers;
     ask.monitor_name = "inproc://monitor-workers";
     status = port_open(broker->workers, context, &ask, reterr);
     if (status != PEN_OK)
@@ -86,6 +89,7 @@ static void announce(const struct broker *broker, const char *http)
               broker->options->cache_text, PENSTOCK_VERSION);
     if (bytes > 0 && write(fd, line, (size_t)bytes) < 0)
         log_event(LOG_WARN, "ready_line_lost", "fd=%d error=%s", fd, strerror(errno));
+    notify_send("READY=1\nSTATUS=clients %s, workers %s, pages %s", clients, workers, http);
     if (broker->options->allow_remote)
         log_event(LOG_WARN, "remote_allowed", "reason=%s",
                   "connections are neither encrypted nor authenticated; keep strangers out by a firewall");
@@ -113,8 +117,8 @@ static enum pen_status start_http(struct broker *broker, struct http **ret_http,
     broker->post = post_new(clock_now_us);
     if (!broker->post)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or no descriptor for --http");
-    enum pen_status status = http_start(automatic ? HTTP_ADDRESS_DEFAULT : address, !broker->options->allow_remote,
-                                        broker->post, ret_http, &error);
+    enum pen_status status = http_start(automatic ? HTTP_ADDRESS_DEFAULT : address, broker->options->inherited.http,
+                                        !broker->options->allow_remote, broker->post, ret_http, &error);
     if (status == PEN_OK || automatic) {
         if (status != PEN_OK)
             log_event(LOG_WARN, "http_off", "reason=%s", error.text);

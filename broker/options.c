@@ -163,9 +163,36 @@ static enum pen_status check_weights(const struct options *options, struct pen_e
     return PEN_OK;
 }
 
+/* Their addresses are checked as if they had been named. */
+static enum pen_status take_inherited(struct options *options, struct pen_error *reterr)
+{
+    struct inherited *sockets = &options->inherited;
+    enum pen_status status = inherited_take(sockets, reterr);
+    bool known = true;
+    if (status == PEN_OK && sockets->clients >= 0)
+        known &= inherited_endpoint(sockets->clients, options->inherited_clients, sizeof options->inherited_clients);
+    if (status == PEN_OK && sockets->workers >= 0)
+        known &= inherited_endpoint(sockets->workers, options->inherited_workers, sizeof options->inherited_workers);
+    if (status == PEN_OK && sockets->http >= 0)
+        known &= inherited_endpoint(sockets->http, options->inherited_http, sizeof options->inherited_http) &&
+                 strncmp(options->inherited_http, "tcp://", 6) == 0;
+    if (!known)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a socket that was handed over is neither TCP nor a Unix socket with a path (http: TCP)");
+    if (options->inherited_clients[0])
+        options->listen_clients = options->inherited_clients;
+    if (options->inherited_workers[0])
+        options->listen_workers = options->inherited_workers;
+    if (options->inherited_http[0])
+        options->http = options->inherited_http + strlen("tcp://");
+    return status;
+}
+
 static enum pen_status check(struct options *options, struct pen_error *reterr)
 {
-    enum pen_status status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
+    enum pen_status status = take_inherited(options, reterr);
+    if (status == PEN_OK)
+        status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
     if (status == PEN_OK)
         status = check_endpoint(options, "--listen-workers", options->listen_workers, reterr);
     if (status == PEN_OK)

@@ -9,6 +9,7 @@
 
 #include "cache.h"
 #include "digest.h"
+#include "inherited.h"
 #include "logline.h"
 #include "settings.h"
 
@@ -34,7 +35,9 @@ struct options {
     const char *trace_otlp; /* "none", or http://host:port/path */
     const char *http;       /* "auto", an address, "none" */
 
-    /* Derived by options_load. */
+    /* Derived by options_load. Handed-over sockets (inherited.h) take the place of the addresses above. */
+    struct inherited inherited;
+    char inherited_clients[160], inherited_workers[160], inherited_http[160];
     struct cache_options cache;
     enum digest_kind digest;
     enum log_level log_level;

@@ -140,6 +140,8 @@ enum pen_status port_open(struct port *port, void *context, const struct port_op
         return pen_error_set(reterr, PEN_ERR_IO, "cannot make a socket: %s", zmq_strerror(errno));
     set_options(port->socket, options);
     enum pen_status status = watch(port, context, options->monitor_name, reterr);
+    if (options->fd >= 0)
+        option_int(port->socket, ZMQ_USE_FD, options->fd); /* the socket's from now on: bind only names it */
     if (status == PEN_OK && zmq_bind(port->socket, options->endpoint) != 0)
         status = bind_error(options->endpoint, reterr);
     if (status != PEN_OK)

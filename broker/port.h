@@ -42,6 +42,7 @@ struct port {
 
 struct port_options {
     const char *endpoint;
+    int fd;                   /* a listening socket that was handed over, with this endpoint; -1 = none */
     const char *monitor_name; /* inproc address of the monitor */
     int64_t frame_bytes_max;
     uint64_t heartbeat_us, liveness_us;

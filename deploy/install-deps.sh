@@ -66,6 +66,13 @@ test|libclang-rt-*-dev|run-time of the fuzz targets
 test|clang-format|form of the sources
 test|python3|reads JSON in test scripts
 test|python3-venv|environments for the packages that benches compare with
+test|python3-yaml|reads compose file and chart in tests
+test|systemd|systemd-analyze looks at the units
+test|nginx-light|tries its example configuration
+test|man-db|reads the manual pages
+test|curl|asks nginx
+test|openssl|makes a certificate for a test
+test|dpkg-dev|dependencies of the packages
 test|util-linux|setsid, taskset
 test|procps|ps
 test|git|lists the files to check

@@ -289,6 +289,8 @@ static bool answered_at_once(const struct settings_program *program, int argc, c
             puts(version_build());
         else if (strcmp(argv[i], "--settings-markdown") == 0)
             settings_table_markdown(program, stdout);
+        else if (strcmp(argv[i], "--settings-man") == 0)
+            settings_man(program, stdout);
         else
             continue;
         return true;

@@ -67,5 +67,6 @@ void settings_free(struct settings_store *store);
 void settings_help(const struct settings_program *program, FILE *out);
 void settings_table_markdown(const struct settings_program *program,
                              FILE *out); /* hidden flag --settings-markdown: README tables */
+void settings_man(const struct settings_program *program, FILE *out); /* hidden flag --settings-man: section 1 */
 
 #endif

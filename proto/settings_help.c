@@ -29,7 +29,7 @@ static const char *value_word(const struct setting *setting)
     return "";
 }
 
-static const char *label_text(const struct setting *setting, char *text, size_t bytes)
+const char *setting_label(const struct setting *setting, char *text, size_t bytes)
 {
     if (setting->type == SETTING_FLAG)
         snprintf(text, bytes, "--[no-]%s", setting->name);
@@ -40,7 +40,7 @@ static const char *label_text(const struct setting *setting, char *text, size_t 
     return text;
 }
 
-static const char *range_text(const struct setting *setting, char *text, size_t bytes)
+const char *setting_range_words(const struct setting *setting, char *text, size_t bytes)
 {
     char low[40], high[40];
     int64_t min, max;
@@ -59,7 +59,7 @@ static const char *range_text(const struct setting *setting, char *text, size_t 
 }
 
 /* The default with its unit, where the text does not carry one already. */
-static const char *default_text(const struct setting *setting, char *text, size_t bytes)
+const char *setting_default(const struct setting *setting, char *text, size_t bytes)
 {
     const char *value = setting->def && *setting->def ? setting->def : NULL;
     bool bare = value && value[strspn(value, "0123456789.")] == '\0';
@@ -118,10 +118,10 @@ static void print_label(FILE *out, const char *label)
 static void print_setting(FILE *out, const struct setting *setting)
 {
     char label[160], env[SETTINGS_ENV_BYTES], range[96], value[160], facts[512];
-    print_label(out, label_text(setting, label, sizeof label));
+    print_label(out, setting_label(setting, label, sizeof label));
     wrap(out, setting->help ? setting->help : "", LABEL_COLUMNS, LABEL_COLUMNS);
-    range_text(setting, range, sizeof range);
-    snprintf(facts, sizeof facts, "[default: %s%s%s; %s]", default_text(setting, value, sizeof value),
+    setting_range_words(setting, range, sizeof range);
+    snprintf(facts, sizeof facts, "[default: %s%s%s; %s]", setting_default(setting, value, sizeof value),
              *range ? "; " : "", range, setting_env_name(setting->name, env));
     fprintf(out, "%*s", (int)LABEL_COLUMNS, "");
     wrap(out, facts, LABEL_COLUMNS, LABEL_COLUMNS);
@@ -171,10 +171,11 @@ void settings_table_markdown(const struct settings_program *program, FILE *out)
     for (const struct setting *setting = program->table; setting->name; setting++) {
         char label[160], env[SETTINGS_ENV_BYTES], range[96], value[160];
         fputs("| `", out);
-        cell(out, label_text(setting, label, sizeof label));
+        cell(out, setting_label(setting, label, sizeof label));
         fputs("` | ", out);
-        cell(out, default_text(setting, value, sizeof value));
-        fprintf(out, " | %s | `%s` | ", range_text(setting, range, sizeof range), setting_env_name(setting->name, env));
+        cell(out, setting_default(setting, value, sizeof value));
+        fprintf(out, " | %s | `%s` | ", setting_range_words(setting, range, sizeof range),
+                setting_env_name(setting->name, env));
         cell(out, setting->help ? setting->help : "");
         fputs(" |\n", out);
     }

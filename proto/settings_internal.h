@@ -51,4 +51,9 @@ enum pen_status settings_apply_text(const struct settings_program *program, cons
 enum pen_status settings_apply_file(const struct settings_program *program, const char *path, void *options,
                                     struct settings_store *store, struct pen_error *reterr);
 
+/* How help, tables and manual pages write a setting; each fills `text` and returns it. */
+const char *setting_label(const struct setting *setting, char *text, size_t bytes);       /* "--heartbeat TIME" */
+const char *setting_range_words(const struct setting *setting, char *text, size_t bytes); /* "10ms to 1h"; "" = any */
+const char *setting_default(const struct setting *setting, char *text, size_t bytes);     /* with its unit */
+
 #endif

@@ -35,6 +35,23 @@ static void commands_print(FILE *out)
                  "and --json.\n" EXIT_CODES_TEXT "\n");
 }
 
+/* The page that leads to those of the subcommands, which are printed by themselves. */
+static void man_print(FILE *out)
+{
+    fprintf(out,
+            ".\\\" Written by the program itself: --settings-man.\n.TH penstock 1 \"\" \"penstock %s\" \"Penstock\"\n"
+            ".SH NAME\npenstock \\- run inference jobs on a pool of workers, and watch it\n"
+            ".SH SYNOPSIS\n.B penstock COMMAND [options]\n.SH COMMANDS\n",
+            PENSTOCK_VERSION);
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        fprintf(out, ".TP\n.B %s\n%s. See\n.BR penstock\\-%s (1).\n", commands[i].name, commands[i].summary,
+                commands[i].name);
+    }
+    fprintf(out, ".PP\nAll take \\fB\\-\\-broker\\fP ENDPOINT (or \\fBPENSTOCK_BROKER\\fP), default "
+                 "tcp://127.0.0.1:5550, and \\fB\\-\\-json\\fP.\n.SH EXIT STATUS\n" EXIT_CODES_TEXT
+                 "\n.SH SEE ALSO\n.BR penstock\\-broker (1),\n.BR penstock\\-worker (1)\n");
+}
+
 /* What to do next depends on whether a pool is there. */
 static int welcome(void)
 {
@@ -71,6 +88,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         commands_print(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(argv[1], "--settings-man") == 0) {
+        man_print(stdout);
         return EXIT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {

@@ -1,5 +1,5 @@
 /*
- * notify.h - tells the service manager that started us how we are: READY=1, STATUS=, WATCHDOG=1, STOPPING=1 to NOTIFY_SOCKET.
+ * notify.h - tells the service manager that started a program how we are: READY=1, STATUS=, WATCHDOG=1, STOPPING=1 to NOTIFY_SOCKET.
  *
  * The protocol is one datagram of lines per message; nothing happens where NOTIFY_SOCKET is not set. Under --supervise the worker's own process
  * speaks: the unit needs NotifyAccess=all.
