@@ -14,7 +14,11 @@ if(TARGET penstock-broker AND TARGET penstock-worker AND TARGET penstock AND NOT
   penstock_man(penstock-broker broker penstock-broker)
   penstock_man(penstock-worker worker penstock-worker)
   penstock_man(penstock cli penstock)
-  foreach(command submit models workers top load cancel drain trace log-level explain quarantine)
+  # The subcommands are those of the table in the command's main.c.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client-lib/cli/main.c)
+  file(STRINGS ${CMAKE_SOURCE_DIR}/client-lib/cli/main.c commands REGEX "^    {\"[a-z-]+\", ")
+  list(TRANSFORM commands REPLACE "^    {\"([a-z-]+)\".*" "\\1")
+  foreach(command ${commands})
     penstock_man(penstock-${command} cli penstock ${command})
   endforeach()
   add_custom_target(man ALL DEPENDS ${MAN_PAGES})
