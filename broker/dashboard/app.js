@@ -1,6 +1,8 @@
 // app.js - the page: takes the broker's events, keeps five minutes (history.js), and writes only what has changed.
 import {History, SECONDS, STAGES, quantile, mean, sum, modelKey, seriesKey} from "./history.js";
 import {chart, spark} from "./charts.js";
+import {showTrace} from "./trace.js";
+import {attention} from "./attention.js";
 
 const $ = id => document.getElementById(id);
 const history = new History();
@@ -102,6 +104,17 @@ function drawHealth() {
   document.title = name === "good" || !state ? "Penstock" : `${word} · Penstock`;
 }
 
+function drawAttention() {
+  const d = history.recent("pool", 10), wrong = (d.failed || 0) + (d.rejected || 0), share = wrong / Math.max(1, wrong + (doneOf(d) || 0));
+  const found = attention(state, {time, percent, count, share}), button = $("attention"), worst = found.some(f => f.tone === "bad") ? "bad" : found.length ? "warn" : "";
+  put(button, found.length === 0 ? "all is well" : found.length === 1 ? "1 thing needs a look" : `${found.length} things need a look`);
+  mark(button, `pill ${worst || "good"}`);
+  if (picked?.attention) {
+    const list = make("ul", {class: "attention"}, ...found.map(f => make("li", {class: f.tone}, f.hash ? make("a", {href: f.hash, onclick: () => $("detail").close()}, f.text) : f.text)));
+    $("detail-body").replaceChildren(found.length ? list : make("p", {class: "quiet"}, "Nothing: every model is served, every worker is heard."));
+  }
+}
+
 const keysInScope = () => state.series.filter(s => inScope(s)).map(seriesKey);
 const poolKey = () => { const s = scope(); return s ? "m" + modelKey(s) : "pool"; };
 const doneOf = d => d.done ?? d.computed + d.coalesced + d.cached;
@@ -140,8 +153,8 @@ function drawTiles() {
 
 // ---- the charts
 
-// As much of the past as is known: a page that was just opened shows its first minute in full width.
-const span = () => [60, 150, SECONDS].find(s => s >= history.clock.length) ?? SECONDS;
+// As much of the past as is known: a page that was just opened shows its first seconds in full width.
+const span = () => [20, 60, 150, SECONDS].find(s => s >= history.clock.length) ?? SECONDS;
 
 function charts() {
   const key = poolKey(), keys = keysInScope(), bounds = state.bounds_us;
@@ -241,7 +254,12 @@ const drawWorkers = table("workers", [
   {id: "backend", title: "Backend", left: true, width: 96, sort: r => r.backend, cell: text(r => r.backend)},
   {id: "class", title: "Precision", left: true, width: 86, wide: true, cell: text(r => r.classes)},
   {id: "device", title: "Device", left: true, wide: true, sort: r => r.device, cell: (td, r) => { put(td, r.device); td.title = r.device; }},
-  {id: "load", title: "Load", left: true, width: 110, wide: true, sort: r => r.load, cell: (td, r) => { if (!td.firstChild) td.append(make("div", {class: "meter"}, make("span"))); td.firstChild.firstChild.style.width = 100 * r.load + "%"; td.title = `${r.running} jobs on ${r.slots} slots`; }},
+  {id: "load", title: "busy", hint: "share of its slots' time, over 15 s", left: true, width: 110, wide: true, sort: r => r.busy_permille, cell: (td, r) => {
+    if (!td.firstChild) td.append(make("div", {class: "meter"}, make("span")));
+    td.firstChild.firstChild.style.width = r.busy_permille / 10 + "%";
+    td.title = `${percent(r.busy_permille / 1000)} of the time, ${r.running} jobs on ${r.slots} slots now`;
+  }},
+  {id: "warm", title: "warm", hint: "models whose batch sizes have all been run", width: 62, wide: true, sort: r => r.warm, cell: tone(r => `${r.warm}/${r.models.length}`, r => r.warm < r.models.length ? "warn" : "")},
   {id: "running", title: "running", width: 72, sort: r => r.running, cell: text(r => r.running)},
   {id: "rate", title: "jobs/s", width: 72, sort: r => r.rate, cell: text(r => rate(r.rate))},
   {id: "backlog", title: "backlog", width: 80, wide: true, sort: r => r.backlog_us, cell: text(r => time(r.backlog_us))},
@@ -302,43 +320,68 @@ function drawLife(job, body) {
   const facts = make("dl");
   pairs(facts, [["Ended", `${job.status} (${job.how}), ${age(Math.max(0, state.now_us - job.ended_us))} ago, ${time(job.total_us)} after it came`], ["Model", `${job.model} v${job.version}`],
     ["Ran on", job.worker ? `${job.worker}, ${job.backend} ${job.precision}` : "no worker"], ["Batch", job.batch ? `${job.batch} job${job.batch > 1 ? "s" : ""}, closed: ${job.reason}` : "–"], ["Attempts", job.attempts], ["In the logs", `grep job=${job.job}`]]);
-  body.append(...(steps.length ? [bar, make("ul", {class: "life-steps"}, ...items)] : []), ...(job.error ? [make("p", {class: "said"}, job.error)] : []), facts);
+  const trace = make("div", {class: "trace"});
+  body.append(...(steps.length ? [bar, make("ul", {class: "life-steps"}, ...items)] : []), ...(job.error ? [make("p", {class: "said"}, job.error)] : []), facts, trace);
+  showTrace(trace, job.job, time);
 }
 
 function drawWorker(uuid, body) {
   const w = state.workers.find(x => x.uuid === uuid), facts = body.querySelector("dl") ?? make("dl");
   if (!w) { body.replaceChildren(make("p", {class: "said"}, "This worker is not connected any more.")); return; }
   pairs(facts, [["State", w.state, w.state === "suspect"], ["Host", w.host], ["Backend", `${w.backend} on ${w.device}`], ["Software", w.software], ["Slots", `${w.slots} of ${w.threads} thread${w.threads > 1 ? "s" : ""}`], ["Running", `${w.running} jobs, backlog ${time(w.backlog_us)}`],
-    ["Done / failed", `${count(w.done)} / ${count(w.failed)}`], ["Memory", w.rss_bytes ? bytes(w.rss_bytes) : "–"], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
+    ["Done / failed", `${count(w.done)} / ${count(w.failed)}`], ["Busy", percent(w.busy_permille / 1000)], ["Memory", `${bytes(w.rss_bytes)} resident; models hold ${bytes(w.memory_used_bytes)} of ${bytes(w.memory_bytes)}`], ["Warm", `${w.warm} of ${w.models.length} models`], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
     ["Models", w.models.map(([i, us, precision]) => `${state.models[i]?.name ?? "?"} v${state.models[i]?.version} ${precision}: ${time(us)} expected`).join("; ") || "none"]]);
   if (!facts.parentNode) body.append(facts);
 }
 
 function drawDetail() {
   const body = $("detail-body");
+  if (picked?.attention) { put($("detail-title"), "What needs a look"); drawAttention(); }
   if (picked?.job && !body.firstChild) { put($("detail-title"), `Job ${picked.job.job}`); drawLife(picked.job, body); }
   if (picked?.worker) { put($("detail-title"), `Worker ${state.workers.find(w => w.uuid === picked.worker)?.name ?? picked.worker}`); drawWorker(picked.worker, body); }
 }
 
 // ---- clockwork
 
+// A table that nobody sees is drawn when its rows come or go, when somebody acts, and when it is scrolled into view: of 200 workers' numbers
+// a few dozen are on the screen.
+const seen = new Set(), drawnFor = new Map();
+let acted = true;
+const watcher = new IntersectionObserver(entries => {
+  for (const e of entries) e.isIntersecting ? seen.add(e.target.id) : seen.delete(e.target.id);
+  if (state?.models) requestAnimationFrame(draw);
+}, {rootMargin: "200px"});
+for (const id of ["models", "series", "workers", "jobs"]) watcher.observe($(id));
+function whenSeen(id, rows, act) {
+  const key = `${rows} ${location.hash} ${list}`;
+  if (!acted && !seen.has(id) && drawnFor.get(id) === key) return;
+  drawnFor.set(id, key);
+  act();
+}
+addEventListener("click", () => { acted = true; }, true);
+addEventListener("keydown", () => { acted = true; }, true);
+
 function draw() {
   drawHealth();
   if (!state?.models) return;
   drawScope();
+  drawAttention();
   drawTiles();
   drawCharts();
-  const models = modelRows(), series = seriesRows();
-  longest = Math.max(0, ...series.map(s => s.c99 ?? 0));
-  put($("models-count"), String(models.length));
-  drawModels(models);
-  drawSeries(series);
+  put($("models-count"), String(state.models.length));
   put($("workers-count"), String(state.workers.length));
-  drawWorkers(workerRows());
-  drawLists();
+  whenSeen("models", state.models.length, () => drawModels(modelRows()));
+  whenSeen("series", state.series.length, () => {
+    const series = seriesRows();
+    longest = Math.max(0, ...series.map(s => s.c99 ?? 0));
+    drawSeries(series);
+  });
+  whenSeen("workers", state.workers.length, () => drawWorkers(workerRows()));
+  whenSeen("jobs", "", drawLists);
   drawFacts();
   if ($("detail").open) drawDetail();
   document.body.classList.remove("waiting");
+  acted = false;
 }
 
 function listen() {
@@ -364,6 +407,7 @@ for (const canvas of document.querySelectorAll(".charts canvas")) {
   canvas.addEventListener("pointermove", event => { hover = event.offsetX; if (state) drawCharts(); });
   canvas.addEventListener("pointerleave", () => { hover = null; if (state) drawCharts(); });
 }
+$("attention").addEventListener("click", () => state?.models && pick({attention: true}));
 $("detail").addEventListener("close", () => { picked = null; });
 addEventListener("hashchange", () => { draw(); scrollTo({top: 0}); });
 addEventListener("resize", () => state && draw());

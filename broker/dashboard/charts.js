@@ -67,10 +67,10 @@ function grid(context, width, height, max, format, seconds) {
     context.moveTo(LEFT, y);
     context.lineTo(width - RIGHT, y);
     context.stroke();
-    context.fillText(format(max * i / 4), LEFT - 7, y);
+    context.fillText(format(max * i / 4).replace(/\.0+(?= |$)/, "").replace(/(\.\d*[1-9])0+(?= |$)/, "$1"), LEFT - 7, y); // "8.00 ms" is 8 ms here
   }
   context.textBaseline = "alphabetic";
-  const step = seconds <= 60 ? 15 : seconds <= 150 ? 30 : 60;
+  const step = seconds <= 20 ? 5 : seconds <= 60 ? 15 : seconds <= 150 ? 30 : 60;
   for (let t = 0; t <= seconds; t += width < 420 ? 2 * step : step) {
     const x = width - RIGHT - (width - LEFT - RIGHT) * t / seconds;
     context.textAlign = t === 0 ? "right" : t === seconds ? "left" : "center";

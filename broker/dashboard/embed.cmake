@@ -1,7 +1,8 @@
 # cmake -DFOLDER=<this folder> -DOUTPUT=dashboard.c -P embed.cmake: the page's files as C arrays.
 set(rows "")
 set(arrays "")
-foreach(entry "/|index.html|text/html" "/style.css|style.css|text/css" "/app.js|app.js|text/javascript" "/charts.js|charts.js|text/javascript" "/history.js|history.js|text/javascript")
+foreach(entry "/|index.html|text/html" "/style.css|style.css|text/css" "/app.js|app.js|text/javascript" "/charts.js|charts.js|text/javascript" "/history.js|history.js|text/javascript"
+              "/trace.js|trace.js|text/javascript" "/attention.js|attention.js|text/javascript")
   string(REPLACE "|" ";" entry "${entry}")
   list(GET entry 0 path)
   list(GET entry 1 file)

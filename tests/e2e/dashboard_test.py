@@ -85,7 +85,8 @@ def real_pool(page, pool):
     check(page.await_true("/µs|ms/.test(document.querySelectorAll('.tile .value')[1].textContent)"), "a median latency is shown")
     check(page.await_true("document.querySelectorAll('#series tbody tr.live').length === 2"), "both backends are compared")
     check(page.run("getComputedStyle(document.querySelector('#chart-rate')).height") == "172px", "charts have their place")
-    check(page.run("performance.getEntriesByName('first-contentful-paint')[0].startTime") < 1000, "first paint within a second under load")
+    paint = page.run("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    check(paint < 1000, f"first paint within a second under load: {paint:.0f} ms")
     size = page.run("performance.getEntriesByType('resource').filter(e => !e.name.includes('events')).reduce((s, e) => s + e.encodedBodySize, 0)")
     check(size < 150_000, f"assets are small: {size} bytes")
     check(page.run("performance.getEntriesByType('resource').every(e => e.name.startsWith(location.origin))"), "nothing comes from elsewhere")
@@ -104,6 +105,12 @@ def drill_down(page):
     page.run("document.querySelector('#tab-slow').click(); document.querySelector('#jobs tbody .open').click()")
     check(page.await_true("document.querySelector('#detail').open && /computed|waited/.test(document.querySelector('.life-steps')?.textContent)"),
           "a job tells its stages")
+    check(page.await_true("[...document.querySelectorAll('.wf-name')].some(n => n.textContent.startsWith('compute'))"), "and its spans, one bar each")
+    check(page.run("[...document.querySelectorAll('.wf-bar i')].every(i => parseFloat(i.style.left) >= 0 && parseFloat(i.style.left) + parseFloat(i.style.width) <= 100.5)"), "no bar leaves its place")
+    href = page.run("document.querySelector('.tools a').getAttribute('href')")
+    check(page.run(f"fetch('{href}').then(r => r.json()).then(t => t.traceEvents.length)") > 5, "which Perfetto can open")
+    if SHOTS:
+        page.shot(SHOTS / "job.png")
     page.key("Escape", 27)
     check(page.await_true("!document.querySelector('#detail').open"), "Escape closes it")
     page.run("document.querySelector('#tab-errors').click()")
@@ -134,6 +141,12 @@ def lost_worker(page, pool):
         process.kill()
     check(page.await_true("document.querySelector('#health').textContent === 'no worker is ready'"), "the loss of all workers is said")
     check(page.await_true("document.querySelectorAll('#workers tbody tr.live').length === 0"), "they leave the list")
+    check(page.await_true("/things? needs? a look/.test(document.querySelector('#attention').textContent)"), "the head says that something needs a look")
+    page.run("document.querySelector('#attention').click()")
+    check(page.await_true("/No worker is connected/.test(document.querySelector('#detail-body').textContent)"), "and what")
+    if SHOTS:
+        page.shot(SHOTS / "attention.png")
+    page.run("document.querySelector('#detail').close()")
 
 
 # Stands in for the event stream: 200 workers, 50 models, 100 series, all numbers moving; notes how long each drawing takes.

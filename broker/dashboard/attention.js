@@ -1,0 +1,21 @@
+// attention.js - what an operator should look at now, in sentences; each says where.
+export function attention(state, {time, percent, count, share}) {
+  const found = [];
+  const say = (tone, text, hash) => found.push({tone, text, hash});
+  if (state.draining) say("warn", "The broker is draining: it takes no new jobs.");
+  if (!state.workers.length) say("bad", "No worker is connected.");
+  if (share > 0.05) say("bad", `${percent(share)} of the jobs of the last 10 s ended with an error: see Jobs, Errors.`);
+  for (const m of state.models) {
+    const hash = `#/model/${encodeURIComponent(m.name)}/${m.version}`;
+    if (m.ready === 0 && m.queued > 0) say("bad", `${count(m.queued)} jobs of ${m.name} v${m.version} wait and no worker is ready for it.`, hash);
+    else if (m.ready === 0) say("warn", `No worker is ready for ${m.name} v${m.version}.`, hash);
+    else if (m.ready < m.offers) say("warn", `${m.offers - m.ready} of ${m.offers} workers are not ready for ${m.name} v${m.version}.`, hash);
+  }
+  for (const w of state.workers) {
+    if (w.state === "suspect") say("bad", `Worker ${w.name} has been silent for ${time(w.last_seen_us)}.`);
+    if (w.memory_bytes && w.memory_used_bytes > 0.9 * w.memory_bytes) say("warn", `Worker ${w.name} uses ${percent(w.memory_used_bytes / w.memory_bytes)} of the memory it may have.`);
+    if (w.oldest_running_us > 30e6) say("warn", `Worker ${w.name} has had one run going for ${time(w.oldest_running_us)}.`);
+  }
+  if (state.cache.state !== "ok" && state.cache.kind !== "none") say("bad", `The cache is left alone: ${state.cache.state}.`);
+  return found;
+}
