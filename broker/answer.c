@@ -139,6 +139,7 @@ static void retire(struct broker *broker, struct job *job, enum pen_status statu
     job->lane->model->users--;
     lane_release(job->lane);
     broker->live--;
+    quota_give(job->session->identity, parcel_bytes(job->request));
     parcel_release(job->request);
     job->request = NULL;
     job->lane = NULL;

@@ -92,6 +92,11 @@ static void hello(struct broker *broker, struct message *message, const struct e
 {
     struct pen_error error = {.status = PEN_OK};
     struct worker *worker = NULL, *old = fleet_by_peer(&broker->fleet, message->peer);
+    struct identity *identity = broker->keyring ? keyring_find(broker->keyring, message->user) : NULL;
+    if (broker->keyring && !(identity && identity->roles & ROLE_WORKER)) {
+        broker_welcome(broker, broker->workers, message->peer, PEN_ERR_DENIED, "this key lacks the role worker");
+        return;
+    }
     /* The new record first: a hello that is refused changes nothing. */
     enum pen_status status = fleet_join(&broker->fleet, meta, env->meta_bytes, message->peer, message_fd(message),
                                         broker->now_us, &worker, &error);
@@ -101,8 +106,17 @@ static void hello(struct broker *broker, struct message *message, const struct e
         broker_welcome(broker, broker->workers, message->peer, status, error.text);
         return;
     }
+    worker->identity = identity;
     if (!old)
         old = fleet_other_by_uuid(&broker->fleet, worker);
+    if (old && old->identity != identity) { /* a uuid is its key's alone */
+        log_event(LOG_WARN, "worker_refused", "uuid=%016" PRIx64 " reason=%s", worker->uuid,
+                  "another key's worker has that uuid");
+        fleet_leave(&broker->fleet, worker, broker->now_us);
+        broker_welcome(broker, broker->workers, message->peer, PEN_ERR_DENIED,
+                       "a worker of that uuid belongs to another key");
+        return;
+    }
     if (old) {
         fleet_inherit(worker, old);
         replace(broker, old);

@@ -244,6 +244,25 @@ void broker_hint_clients(struct broker *broker, int fd)
     }
 }
 
+void broker_keys_changed(struct broker *broker)
+{
+    struct session *session, *next_session;
+    struct worker *worker, *next_worker;
+    for (session = TAILQ_FIRST(&broker->sessions.all); session; session = next_session) {
+        next_session = TAILQ_NEXT(session, in_all);
+        if (session->identity && !(session->identity->active && session->identity->roles & ~(unsigned)ROLE_WORKER))
+            broker_session_end(broker, session, "its key is no longer allowed");
+    }
+    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next_worker) {
+        next_worker = TAILQ_NEXT(worker, in_fleet);
+        if (!worker->identity || (worker->identity->active && worker->identity->roles & ROLE_WORKER))
+            continue;
+        log_event(LOG_WARN, "worker_revoked", "worker=%s uuid=%016" PRIx64, worker->hello->name, worker->uuid);
+        worker->state = WORKER_DRAINING;
+        broker_worker_leave(broker, worker, false);
+    }
+}
+
 /* ---- clockwork ---- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)

@@ -17,6 +17,7 @@
 #include "flight.h"
 #include "frame.h"
 #include "heap.h"
+#include "keyring.h"
 #include "job.h"
 #include "label.h"
 #include "lobby.h"
@@ -60,6 +61,8 @@ struct broker {
     struct quarantine *quarantine;
     struct labels labels;        /* names for versions */
     struct errands *errands;     /* that workers carry out */
+    struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */
+    struct audit *audit;         /* borrowed; NULL = the log alone */
     struct explain_ring explain; /* of jobs that have ended */
     struct otlp *otlp;           /* to the exporter of traces; NULL = none */
     uint64_t trace_turn;         /* every --trace-sample-th job is kept */
@@ -126,6 +129,8 @@ void broker_mark_client(struct broker *broker, struct session *session);
 void broker_refuse_version(struct broker *broker, struct port *port, struct ignored *ignored, uint32_t peer,
                            const char *text);
 bool broker_ignores(const struct ignored *ignored, uint32_t peer);
+/* The file of --keys has changed: whoever may no longer come in is shown out. */
+void broker_keys_changed(struct broker *broker);
 /* WELCOME with the broker's settings, or with a reason. */
 void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text);
 void broker_resume(struct broker *broker, struct port *port, uint32_t peer);

@@ -92,6 +92,15 @@ enum pen_status cache_parse(const char *text, struct cache_options *ret_options,
         *ret_options = options;
         return PEN_OK;
     }
+    if (strncmp(text, "rediss://", 9) == 0)
+        return pen_error_set(
+            reterr, PEN_ERR_UNSUPPORTED,
+            "--cache rediss://: Debian 12's hiredis (0.14) has no TLS; use a tunnel (stunnel, a VPN) to a "
+            "loopback redis://, or Redis on this machine");
+    if (strchr(text, '@') != NULL && strncmp(text, "redis://", 8) == 0)
+        return pen_error_set(
+            reterr, PEN_ERR_INVALID,
+            "--cache takes no password: everybody who lists processes would see it; use --redis-password-file");
     if (strncmp(text, "memory:", 7) == 0 && parse_bytes(text + 7, &options.bytes_max))
         options.kind = options.bytes_max ? CACHE_MEMORY : CACHE_NONE;
     else if (strncmp(text, "redis://", 8) == 0 && parse_redis(text + 8, &options))

@@ -30,13 +30,17 @@ struct cache_options {
     uint64_t bytes_max; /* memory: the budget; Redis: of one value */
     char host[256];     /* Redis */
     int port, database;
-    const char *namespace; /* key prefix */
+    char user[128], password[256]; /* "" = none */
+    const char *namespace;         /* key prefix */
     uint64_t ttl_us;
     uint64_t deadline_us; /* for one answer */
 };
 
 /* "memory:64MiB", "redis://host:port/db", "none" -> kind, bytes, host, port, database. */
 enum pen_status cache_parse(const char *text, struct cache_options *ret_options, struct pen_error *reterr);
+
+/* A file of one line, "PASSWORD" or "USER PASSWORD", that only its owner may read. */
+enum pen_status cache_password_read(const char *path, struct cache_options *options, struct pen_error *reterr);
 
 enum cache_answer { CACHE_MISS, CACHE_HIT, CACHE_ASKED };
 

@@ -48,6 +48,8 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     snprintf(address, sizeof address, "inproc://redis-%p", (void *)redis);
     memcpy(redis->thread.host, options->host, sizeof redis->thread.host);
     redis->thread.port = options->port;
+    memcpy(redis->thread.user, options->user, sizeof redis->thread.user);
+    memcpy(redis->thread.password, options->password, sizeof redis->thread.password);
     redis->thread.database = options->database;
     redis->thread.ttl_ms = options->ttl_us ? options->ttl_us / 1000 + 1 : 0;
     redis->thread.timeout_us = options->deadline_us;

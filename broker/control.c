@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "audit.h"
 #include "back.h"
 #include "control.pb-c.h"
 #include "control_watch.h"
@@ -432,13 +433,18 @@ static void on_label(struct broker *broker, struct answer *answer, const char *a
         log_event(LOG_INFO, "model_label", "argument=%s", argument);
 }
 
-static const struct verb {
-    const char *name;
-    void (*act)(struct broker *broker, struct answer *answer, const char *argument);
-} verbs[] = {
-    {"models", on_models}, {"workers", on_workers}, {"stats", on_stats},           {"drain", on_drain},
-    {"cancel", on_cancel}, {"explain", on_explain}, {"quarantine", on_quarantine}, {"kick", on_kick},
-    {"label", on_label},   {"ping", on_ping},       {"trace", on_trace},           {"log-level", on_log_level}};
+/* Loading is an administrator's matter, and written down. */
+static bool may_order(struct broker *broker, const struct session *session, struct answer *answer,
+                      const Penstock__ControlRequest *request)
+{
+    const struct identity *identity = session->identity;
+    bool allowed = !identity || (identity->roles & ROLE_ADMIN);
+    if (!allowed)
+        fail(answer, PEN_ERR_DENIED, "loading and unloading needs the role admin");
+    audit_note(broker->audit, identity ? identity->name : session->name, session->uuid, request->verb,
+               request->argument, allowed ? PEN_OK : PEN_ERR_DENIED);
+    return allowed;
+}
 
 /* True: workers carry the order out, the reply comes later. */
 static bool begin_order(struct broker *broker, struct session *session, struct answer *answer,
@@ -447,17 +453,57 @@ static bool begin_order(struct broker *broker, struct session *session, struct a
     struct pen_error error = {.status = PEN_OK};
     if (strcmp(request->verb, "load") != 0 && strcmp(request->verb, "unload") != 0)
         return false;
+    if (!may_order(broker, session, answer, request))
+        return false;
     if (errand_begin(broker, session, request->serial, request->verb, request->argument, &error) == PEN_OK)
         return true;
     fail(answer, error.status, error.text);
     return false;
 }
 
-static void act(struct broker *broker, struct answer *answer, const Penstock__ControlRequest *request)
+/* roles: one of these is needed where keys are asked for; audited: it changes something. */
+static const struct verb {
+    const char *name;
+    void (*act)(struct broker *broker, struct answer *answer, const char *argument);
+    unsigned roles;
+    bool audited;
+} verbs[] = {
+    {"models", on_models, ROLE_SUBMIT | ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"workers", on_workers, ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"stats", on_stats, ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"explain", on_explain, ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"quarantine", on_quarantine, ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"ping", on_ping, ROLE_SUBMIT | ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"drain", on_drain, ROLE_ADMIN, true},
+    {"cancel", on_cancel, ROLE_ADMIN, true},
+    {"kick", on_kick, ROLE_ADMIN, true},
+    {"trace", on_trace, ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"label", on_label, ROLE_ADMIN, true},
+    {"log-level", on_log_level, ROLE_ADMIN, true},
+};
+
+static void run_verb(struct broker *broker, const struct session *session, struct answer *answer,
+                     const struct verb *verb, const char *argument)
+{
+    const struct identity *identity = session->identity;
+    char text[128];
+    if (identity && !(identity->roles & verb->roles)) {
+        snprintf(text, sizeof text, "the key of %s lacks the role that %s needs", identity->name, verb->name);
+        fail(answer, PEN_ERR_DENIED, text);
+    } else {
+        verb->act(broker, answer, argument);
+    }
+    if (verb->audited || answer->status == PEN_ERR_DENIED)
+        audit_note(broker->audit, identity ? identity->name : session->name, session->uuid, verb->name, argument,
+                   answer->status);
+}
+
+static void act(struct broker *broker, const struct session *session, struct answer *answer,
+                const Penstock__ControlRequest *request)
 {
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(request->verb, verbs[i].name) == 0) {
-            verbs[i].act(broker, answer, request->argument);
+            run_verb(broker, session, answer, &verbs[i], request->argument);
             return;
         }
     }
@@ -502,7 +548,7 @@ void control_answer(struct broker *broker, struct session *session, const uint8_
             return;
         }
         if (answer.status == PEN_OK)
-            act(broker, &answer, request);
+            act(broker, session, &answer, request);
     } else {
         fail(&answer, PEN_ERR_CORRUPT, "the question's meta is no ControlRequest (proto/control.proto)");
     }

@@ -41,6 +41,24 @@ static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, si
     return tenant_intern(&broker->sessions, hello->tenant, ret_tenant, reterr);
 }
 
+/* Whose key it is decides whom it acts for; a session is its identity's alone. */
+static enum pen_status authenticate(struct broker *broker, const struct message *message, uint64_t uuid,
+                                    struct identity **ret_identity, const struct tenant **tenant,
+                                    struct pen_error *reterr)
+{
+    const struct session *session = session_find(&broker->sessions, uuid);
+    *ret_identity = NULL;
+    if (!broker->keyring)
+        return PEN_OK;
+    struct identity *identity = keyring_find(broker->keyring, message->user);
+    if (!identity || !(identity->roles & ~(unsigned)ROLE_WORKER))
+        return pen_error_set(reterr, PEN_ERR_DENIED, "this key may not submit, administer or observe here");
+    if (session && session->identity != identity)
+        return pen_error_set(reterr, PEN_ERR_DENIED, "a session of that uuid belongs to another key");
+    *ret_identity = identity;
+    return tenant_intern(&broker->sessions, identity->tenant, tenant, reterr);
+}
+
 /* A second hello with another uuid on one connection says goodbye to the first. */
 static void end_former(struct broker *broker, uint32_t peer, uint64_t uuid)
 {
@@ -54,7 +72,10 @@ static void hello(struct broker *broker, struct message *message, const struct e
     struct pen_error error = {.status = PEN_OK};
     Penstock__ClientHello *said = NULL;
     const struct tenant *tenant = NULL;
+    struct identity *identity = NULL;
     enum pen_status status = read_hello(broker, meta, env->meta_bytes, &said, &tenant, &error);
+    if (status == PEN_OK)
+        status = authenticate(broker, message, said->uuid, &identity, &tenant, &error);
     if (status != PEN_OK) {
         broker->stats.messages_bad++;
         broker_welcome(broker, broker->clients, message->peer, status, error.text);
@@ -72,6 +93,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     }
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->tenant = tenant;
+    session->identity = identity;
     session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
     if (session->grace_us > GRACE_US_MAX)
         session->grace_us = GRACE_US_MAX;
@@ -93,6 +115,12 @@ static void on_submit(struct broker *broker, struct session *session, struct mes
         pen_error_set(&error, PEN_ERR_DENIED,
                       "the job id names session %016" PRIx64 ", this connection said hello as %016" PRIx64,
                       env->job.client, session->uuid);
+        answer_refusal(broker, session, env, "", 0, &error);
+        return;
+    }
+    if (session->identity && !(session->identity->roles & ROLE_SUBMIT)) {
+        struct pen_error error = {.status = PEN_OK};
+        pen_error_set(&error, PEN_ERR_DENIED, "the key of %s lacks the role submit", session->identity->name);
         answer_refusal(broker, session, env, "", 0, &error);
         return;
     }

@@ -18,6 +18,7 @@
 
 #define DRAIN_MESSAGES 256u  /* of one socket before the other gets its turn */
 #define SLOW_LOOK_US   1000u /* monitors and signals while the broker is too busy to sleep */
+#define KEYS_LOOK_US   1000000u
 #define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
 
@@ -38,7 +39,7 @@ struct loop {
     struct message message;
     int signals;
     unsigned signals_seen;
-    uint64_t spin_us, last_us, looked_us;
+    uint64_t spin_us, last_us, looked_us, keys_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
     bool worked;                      /* since memory was trimmed */
 };
@@ -115,6 +116,22 @@ static unsigned drain_cache(struct loop *loop)
     return count;
 }
 
+/* Once a second; a file that cannot be understood changes nothing, and is told of. */
+static void look_at_keys(struct loop *loop)
+{
+    struct broker *broker = loop->broker;
+    struct pen_error error = {.status = PEN_OK};
+    if (!broker->keyring || broker->now_us - loop->keys_us < KEYS_LOOK_US)
+        return;
+    loop->keys_us = broker->now_us;
+    if (keyring_refresh(broker->keyring, &error)) {
+        log_event(LOG_INFO, "keys_read", "file=%s", broker->options->keys);
+        broker_keys_changed(broker);
+    } else if (error.status != PEN_OK) {
+        log_event(LOG_ERROR, "keys_bad", "error=%s", error.text);
+    }
+}
+
 static void look_aside(struct loop *loop)
 {
     loop->looked_us = loop->broker->now_us;
@@ -125,6 +142,7 @@ static void look_aside(struct loop *loop)
         notify_send("WATCHDOG=1");
         loop->alive_us = loop->looked_us + loop->alive_step_us;
     }
+    look_at_keys(loop);
     if (loop->broker->post) {
         post_beat(loop->broker->post, loop->broker->now_us);
         post_serve(loop->broker->post, loop->broker);

@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "audit.h"
 #include "broker.h"
 #include "deadline.h"
 #include "http.h"
@@ -18,6 +19,7 @@
 #include "notify.h"
 #include "otlp.h"
 #include "version.h"
+#include "zap.h"
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
@@ -64,16 +66,37 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
                                .monitor_name = "inproc://monitor-clients",
                                .frame_bytes_max = options->max_frame_bytes,
                                .heartbeat_us = (uint64_t)options->heartbeat_us,
-                               .liveness_us = (uint64_t)options->liveness_us};
+                               .liveness_us = (uint64_t)options->liveness_us,
+                               .zap_domain = ZAP_DOMAIN_CLIENTS};
+    struct key_pair key;
+    if (*options->key && key_file_read(options->key, &key, reterr) != PEN_OK)
+        return reterr->status;
+    ask.key = *options->key ? &key : NULL;
     enum pen_status status = port_open(broker->clients, context, &ask, reterr);
-    if (status != PEN_OK)
+    if (status != PEN_OK) {
+        key_pair_wipe(&key);
         return status;
+    }
+    ask.zap_domain = ZAP_DOMAIN_WORKERS;
     ask.endpoint = options->listen_workers;
     ask.fd = options->inherited.workers;
     ask.monitor_name = "inproc://monitor-workers";
     status = port_open(broker->workers, context, &ask, reterr);
+    key_pair_wipe(&key);
     if (status != PEN_OK)
         port_close(broker->clients, 0);
+    return status;
+}
+
+/* Who may come in, and who writes down what they do; before the doors open. */
+static enum pen_status guards_open(struct broker *broker, void *context, struct zap **ret_zap, struct pen_error *reterr)
+{
+    const struct options *options = broker->options;
+    enum pen_status status = audit_new(options->audit_log, &broker->audit, reterr);
+    if (status == PEN_OK && *options->keys)
+        status = keyring_new(options->keys, &broker->keyring, reterr);
+    if (status == PEN_OK && broker->keyring)
+        status = zap_start(context, broker->keyring, ret_zap, reterr);
     return status;
 }
 
@@ -90,7 +113,7 @@ static void announce(const struct broker *broker, const char *http)
     if (bytes > 0 && write(fd, line, (size_t)bytes) < 0)
         log_event(LOG_WARN, "ready_line_lost", "fd=%d error=%s", fd, strerror(errno));
     notify_send("READY=1\nSTATUS=clients %s, workers %s, pages %s", clients, workers, http);
-    if (broker->options->allow_remote)
+    if (broker->options->allow_remote && !broker->keyring)
         log_event(LOG_WARN, "remote_allowed", "reason=%s",
                   "connections are neither encrypted nor authenticated; keep strangers out by a firewall");
 }
@@ -141,6 +164,7 @@ static int run(const struct options *options, void *context, int signals)
     struct pen_error error = {.status = PEN_OK};
     struct cache *cache = NULL;
     struct http *http = NULL;
+    struct zap *zap = NULL;
     int code = EXIT_FAILED;
     if (broker_init(&broker, options, NULL, clock_now_us) != PEN_OK) {
         pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to start");
@@ -148,7 +172,9 @@ static int run(const struct options *options, void *context, int signals)
     }
     broker.clients = &clients;
     broker.workers = &workers;
-    if (open_ports(&broker, context, &error) != PEN_OK)
+    if (guards_open(&broker, context, &zap, &error) != PEN_OK)
+        code = fail(EXIT_USAGE, &error);
+    else if (open_ports(&broker, context, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
     else if (cache_new(context, &options->cache, &cache, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
@@ -168,6 +194,9 @@ static int run(const struct options *options, void *context, int signals)
     port_close(&clients, 0);
     port_close(&workers, 0);
     broker_fini(&broker);
+    zap_stop(zap);
+    keyring_free(broker.keyring);
+    audit_free(broker.audit);
     cache_free(cache);
     return code;
 }

@@ -26,10 +26,20 @@ static const struct setting table[] = {
      "where workers connect"},
     {"http", SETTING_TEXT, AT(http), "auto", NULL, 0, 0, NULL,
      "metrics, health and the dashboard: an address such as 127.0.0.1:8002, auto (that one if it is free) or none"},
+    {"key", SETTING_TEXT, AT(key), "", NULL, 0, 0, NULL,
+     "key file of `penstock keygen`: connections are encrypted, and only the keys of --keys come in"},
+    {"keys", SETTING_TEXT, AT(keys), "", NULL, 0, 0, NULL,
+     "who may come in: lines of KEY NAME ROLES [tenant=T] [rate=N] [bytes=SIZE] [share=PERCENT]; read again when it "
+     "changes"},
+    {"audit-log", SETTING_TEXT, AT(audit_log), "", NULL, 0, 0, NULL,
+     "file that gets a line for each action of an administrator; the log has them in any case"},
     {"allow-remote", SETTING_FLAG, AT(allow_remote), NULL, NULL, 0, 0, NULL,
-     "listen on addresses beyond loopback: nothing is encrypted or authenticated, so only behind a firewall"},
+     "listen on addresses beyond loopback without keys: nothing is encrypted or authenticated, so only behind a "
+     "firewall"},
     {"cache", SETTING_TEXT, AT(cache_text), "memory:64MiB", NULL, 0, 0, NULL,
      "result cache: memory:<bytes>, redis://host:port/db or none"},
+    {"redis-password-file", SETTING_TEXT, AT(redis_password_file), "", NULL, 0, 0, NULL,
+     "file with the password of Redis, or `user password`; only its owner may read it"},
     {"cache-ttl", SETTING_DURATION, AT(cache_ttl_us), "1h", "us", 0, 365 * 24 * HOUR, NULL,
      "age at which a cached result is forgotten; 0 = never"},
     {"cache-namespace", SETTING_TEXT, AT(cache_namespace), "penstock", NULL, 0, 0, NULL, "prefix of the keys in Redis"},
@@ -128,12 +138,11 @@ static bool is_local(const char *endpoint)
 static enum pen_status check_endpoint(const struct options *options, const char *flag, const char *endpoint,
                                       struct pen_error *reterr)
 {
-    if (options->allow_remote || is_local(endpoint))
+    if (options->allow_remote || *options->key || is_local(endpoint))
         return PEN_OK;
     return pen_error_set(reterr, PEN_ERR_DENIED,
                          "%s %s can be reached from other machines, and nothing on it is encrypted or authenticated; "
-                         "add --allow-remote when a "
-                         "firewall keeps strangers out",
+                         "add --key and --keys, or --allow-remote when a firewall keeps strangers out",
                          flag, endpoint);
 }
 
@@ -188,6 +197,14 @@ static enum pen_status take_inherited(struct options *options, struct pen_error 
     return status;
 }
 
+static enum pen_status check_keys(const struct options *options, struct pen_error *reterr)
+{
+    if ((*options->key != '\0') != (*options->keys != '\0'))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "--key and --keys go together: the broker's own key, and who may come in");
+    return PEN_OK;
+}
+
 static enum pen_status check(struct options *options, struct pen_error *reterr)
 {
     enum pen_status status = take_inherited(options, reterr);
@@ -197,6 +214,8 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
         status = check_endpoint(options, "--listen-workers", options->listen_workers, reterr);
     if (status == PEN_OK)
         status = check_http(options, reterr);
+    if (status == PEN_OK)
+        status = check_keys(options, reterr);
     if (status == PEN_OK && strcmp(options->trace_otlp, "none") != 0)
         status = otlp_check(options->trace_otlp, reterr);
     if (status == PEN_OK && options->liveness_us <= options->heartbeat_us)
@@ -206,6 +225,8 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
         status = check_weights(options, reterr);
     if (status == PEN_OK)
         status = cache_parse(options->cache_text, &options->cache, reterr);
+    if (status == PEN_OK && *options->redis_password_file)
+        status = cache_password_read(options->redis_password_file, &options->cache, reterr);
     return status;
 }
 

@@ -16,6 +16,7 @@
 struct options {
     const char *listen_clients, *listen_workers;
     bool allow_remote;
+    const char *key, *keys, *audit_log, *redis_password_file; /* files; "" = none */
     const char *cache_text;
     int64_t cache_ttl_us, cache_deadline_us, cache_value_bytes;
     const char *cache_namespace;

@@ -13,6 +13,7 @@ void message_clear(struct message *message)
         zmq_msg_close(&message->frames[i]);
     message->count = 0;
     message->bytes = 0;
+    message->user = NULL;
     message->overflow = message->named = false;
     if (message->capacity > FRAMES_KEPT) {
         free(message->frames);
@@ -106,10 +107,21 @@ static void set_options(void *socket, const struct port_options *options)
     /* A frozen host is seen by libzmq's own beats, which close the connection and free what waited for it. */
     option_int(socket, ZMQ_HEARTBEAT_IVL, (int)(options->heartbeat_us / 1000));
     option_int(socket, ZMQ_HEARTBEAT_TIMEOUT, (int)(options->liveness_us / 1000));
+    option_int(socket, ZMQ_HANDSHAKE_IVL, 10000); /* who connects and says nothing is let go */
     option_int(socket, ZMQ_TCP_KEEPALIVE, 1);
     option_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
     option_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
     option_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5);
+}
+
+static void use_keys(struct port *port, const struct port_options *options)
+{
+    if (!options->key)
+        return;
+    option_int(port->socket, ZMQ_CURVE_SERVER, 1);
+    zmq_setsockopt(port->socket, ZMQ_CURVE_SECRETKEY, options->key->secret_key, KEY_BYTES);
+    zmq_setsockopt(port->socket, ZMQ_ZAP_DOMAIN, options->zap_domain, strlen(options->zap_domain));
+    port->authenticated = true;
 }
 
 static enum pen_status watch(struct port *port, void *context, const char *name, struct pen_error *reterr)
@@ -139,6 +151,7 @@ enum pen_status port_open(struct port *port, void *context, const struct port_op
     if (!port->socket)
         return pen_error_set(reterr, PEN_ERR_IO, "cannot make a socket: %s", zmq_strerror(errno));
     set_options(port->socket, options);
+    use_keys(port, options);
     enum pen_status status = watch(port, context, options->monitor_name, reterr);
     if (options->fd >= 0)
         option_int(port->socket, ZMQ_USE_FD, options->fd); /* the socket's from now on: bind only names it */
@@ -202,6 +215,8 @@ bool port_receive(struct port *port, struct message *message)
         port->bytes_in += zmq_msg_size(&frame);
         message_add(message, &frame);
     }
+    if (port->authenticated && message->count > 0)
+        message->user = zmq_msg_gets(&message->frames[0], "User-Id");
     return true;
 }
 

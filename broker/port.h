@@ -15,6 +15,7 @@
 #include <zmq.h>
 
 #include "frame.h"
+#include "keys.h"
 #include "penstock/status.h"
 
 #define MESSAGE_FRAMES_MAX (FRAME_MAX_GROUPS * (FRAME_MAX_TENSORS + 1))
@@ -27,6 +28,7 @@ struct message {
     size_t count, capacity;
     zmq_msg_t *frames;
     size_t bytes;
+    const char *user; /* key of who sent it (zap.h), as long as the first frame lives; NULL = unknown */
 };
 void message_fini(struct message *message);
 void message_clear(struct message *message);                            /* closes the frames, keeps the room */
@@ -37,6 +39,7 @@ struct port {
     bool (*begin)(struct port *port, uint32_t peer);              /* false: the peer is gone */
     void (*part)(struct port *port, zmq_msg_t *frame, bool more); /* takes the frame */
     void *socket, *monitor;
+    bool authenticated; /* messages carry the keys of their senders */
     uint64_t bytes_in, bytes_out;
 };
 
@@ -46,6 +49,8 @@ struct port_options {
     const char *monitor_name; /* inproc address of the monitor */
     int64_t frame_bytes_max;
     uint64_t heartbeat_us, liveness_us;
+    const struct key_pair *key; /* NULL: neither encrypted nor authenticated */
+    const char *zap_domain;
 };
 
 /* Binds; PEN_ERR_IO with a sentence when the address is taken or malformed. */

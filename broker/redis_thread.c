@@ -56,6 +56,20 @@ static bool say(redisContext *redis, const char *format, int value)
     return good;
 }
 
+/* What Redis says to a wrong password does not repeat it. */
+static bool log_in(redisContext *redis, const struct redis_thread *thread)
+{
+    if (!thread->password[0])
+        return true;
+    redisReply *reply = thread->user[0] ? redisCommand(redis, "AUTH %s %s", thread->user, thread->password)
+                                        : redisCommand(redis, "AUTH %s", thread->password);
+    bool good = reply && reply->type == REDIS_REPLY_STATUS;
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        snprintf(redis->errstr, sizeof redis->errstr, "%.*s", (int)sizeof redis->errstr - 1, reply->str);
+    freeReplyObject(reply);
+    return good;
+}
+
 /* Half-open: connects and proves it by an answered SELECT. */
 static void come_up(struct talk *talk)
 {
@@ -67,7 +81,7 @@ static void come_up(struct talk *talk)
         return;
     }
     uint64_t timeout_us = talk->thread->timeout_us;
-    if (redis->err || redisSetTimeout(redis, to_timeval(timeout_us)) != REDIS_OK ||
+    if (redis->err || redisSetTimeout(redis, to_timeval(timeout_us)) != REDIS_OK || !log_in(redis, talk->thread) ||
         !say(redis, "SELECT %d", talk->thread->database)) {
         report(talk, false, redis->errstr[0] ? redis->errstr : "no answer");
         redisFree(redis);

@@ -11,6 +11,7 @@ struct redis_thread {
     void *socket; /* its end of the PAIR: the starter's before the thread begins and after it was joined */
     char host[256];
     int port, database;
+    char user[128], password[256]; /* "" = none */
     uint64_t ttl_ms, timeout_us;
 };
 

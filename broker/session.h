@@ -38,6 +38,7 @@ struct session {
     uint64_t lost_us; /* when the connection went */
     uint64_t acked;   /* highest acknowledged sequence */
     const struct tenant *tenant;
+    struct identity *identity; /* NULL: nobody is asked for a key */
     char name[SESSION_NAME_BYTES];
     struct job_list live; /* by in_session */
     struct job_list kept; /* by in_session, ascending sequence */

@@ -30,6 +30,10 @@ static enum pen_status check_room(const struct broker *broker, const struct sess
                              "%" PRIu64 " bytes of jobs are waiting, the limit is %" PRId64
                              " (--queue-bytes); try again later",
                              broker->queued_bytes, options->queue_bytes);
+    uint64_t wait_us;
+    if (session->identity && quota_check(session->identity, message->bytes, (uint64_t)options->queue_limit,
+                                         (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK)
+        return PEN_ERR_BUSY;
     if (link_full(&session->link, (uint64_t)options->peer_bytes))
         return pen_error_set(reterr, PEN_ERR_BUSY,
                              "this client has more than %" PRId64
@@ -155,6 +159,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     broker->stats.jobs_admitted++;
     set_deadline(broker, job, env);
     session_add(session, job);
+    quota_take(session->identity, parcel_bytes(request));
     record_origin(broker, job, meta);
     record_admitted(broker, job);
     *ret_job = job;

@@ -136,12 +136,14 @@ static enum pen_status endpoints_check(struct pen_client *c, struct pen_error *r
     return status;
 }
 
-static enum pen_status client_start(struct pen_client *c, uint64_t frame_bytes_max, struct pen_error *reterr)
+static enum pen_status client_start(struct pen_client *c, uint64_t frame_bytes_max, const struct key_set *keys,
+                                    struct pen_error *reterr)
 {
     enum pen_status status = link_init(&c->link, frame_bytes_max, c->jobs_max, reterr);
     if (status != PEN_OK) {
         return status;
     }
+    c->link.keys = *keys;
     status = endpoints_check(c, reterr);
     if (status == PEN_OK) {
         endpoints_resolve(&c->brokers, true);
@@ -162,11 +164,16 @@ enum pen_status pen_client_connect(const struct pen_client_options *options, pen
 {
     struct pen_client_options o = options_known(options);
     struct pen_client *c = NULL;
-    enum pen_status status = client_new(&o, &c, reterr);
+    struct key_set keys;
+    enum pen_status status = key_set_read(o.key_file, o.broker_key, &keys, reterr);
+    if (status == PEN_OK) {
+        status = client_new(&o, &c, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }
-    status = client_start(c, o.frame_bytes_max, reterr);
+    status = client_start(c, o.frame_bytes_max, &keys, reterr);
+    key_pair_wipe(&keys.own);
     if (status != PEN_OK) {
         client_release(c);
         return status;
@@ -191,8 +198,9 @@ enum pen_status pen_client_wait_ready(pen_client *c, int64_t timeout_us, struct 
                              : c->session.state == SESSION_REFUSED ? c->session.refusal.status
                                                                    : PEN_ERR_UNAVAILABLE;
     if (status == PEN_ERR_UNAVAILABLE && c->session.state == SESSION_HELLO) {
+        const char *trouble = session_trouble(c);
         pen_error_set(reterr, status, "no broker answers at %s%s%s; is penstock-broker running there?", c->endpoint,
-                      *c->session.trouble ? ": " : "", c->session.trouble);
+                      *trouble ? ": " : "", trouble);
     } else if (status != PEN_OK) {
         pen_error_set(reterr, status, "%s", c->session.refusal.text);
     }

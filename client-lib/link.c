@@ -25,6 +25,7 @@ enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t 
 void link_fini(struct link *link)
 {
     link_close(link, 0);
+    key_pair_wipe(&link->keys.own);
     if (link->context) {
         zmq_ctx_term(link->context);
         link->context = NULL;
@@ -56,12 +57,26 @@ static void socket_options(const struct link *link)
     set_int(link->socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
 }
 
+/* The connecting side of CURVE. */
+static void use_keys(void *socket, const struct key_set *keys)
+{
+    if (keys->used) {
+        zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->broker, sizeof keys->broker);
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->own.public_key, sizeof keys->own.public_key);
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->own.secret_key, sizeof keys->own.secret_key);
+    }
+}
+
+#define MONITORED                                                                                                      \
+    (ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |             \
+     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+
 /* The monitor only speeds up the discovery of a loss: without it, silence tells. */
 static void monitor_open(struct link *link)
 {
     char address[64];
     snprintf(address, sizeof address, "inproc://monitor-%" PRIu64, link->opened);
-    if (zmq_socket_monitor(link->socket, address, ZMQ_EVENT_DISCONNECTED) != 0) {
+    if (zmq_socket_monitor(link->socket, address, MONITORED) != 0) {
         return;
     }
     link->monitor = zmq_socket(link->context, ZMQ_PAIR);
@@ -79,6 +94,8 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
     }
     link->opened++;
     socket_options(link);
+    use_keys(link->socket, &link->keys);
+    link->refused = false;
     monitor_open(link);
     if (zmq_connect(link->socket, endpoint) != 0) {
         int why = errno;
@@ -107,7 +124,7 @@ void link_close(struct link *link, int linger_ms)
 }
 
 /* Reads the monitor empty: two frames each, an event number first. */
-static bool monitor_lost(void *monitor)
+static bool monitor_lost(void *monitor, bool *ret_refused)
 {
     bool lost = false;
     uint8_t frame[256];
@@ -117,6 +134,7 @@ static bool monitor_lost(void *monitor)
             memcpy(&event, frame, sizeof event);
         }
         lost |= event == ZMQ_EVENT_DISCONNECTED;
+        *ret_refused |= (event & MONITORED & ~ZMQ_EVENT_DISCONNECTED) != 0;
         while (zmq_recv(monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
             int more = 0;
             size_t length = sizeof more;
@@ -144,7 +162,7 @@ int link_wait(struct link *link, uint64_t timeout_us)
         (void)got; /* empty is fine: somebody else's wake was read already */
     }
     int events = items[1].revents ? LINK_READABLE : 0;
-    return events | (items[2].revents && monitor_lost(link->monitor) ? LINK_LOST : 0);
+    return events | (items[2].revents && monitor_lost(link->monitor, &link->refused) ? LINK_LOST : 0);
 }
 
 void link_wake(struct link *link)

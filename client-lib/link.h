@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include "frame.h"
+#include "keys.h"
 #include "payload.h"
 #include "tensor_codec.h"
 
@@ -25,6 +26,8 @@ struct link {
     uint64_t opened; /* sockets so far */
     uint64_t frame_bytes_max;
     uint64_t frames_max; /* messages kept unread */
+    struct key_set keys;
+    bool refused; /* the broker did not take our key, or is not the one whose key we have; since the last open */
 };
 
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr);

@@ -24,6 +24,9 @@
 #define SENDS_MAX           16u /* a job that was on this many lost connections may be what kills them */
 #define WELCOME_ARENA_BYTES (64u * 1024u)
 
+#define KEY_REFUSED                                                                                                    \
+    "the handshake failed: the broker does not take this key, wants one, or is not the one whose public key was given"
+
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 {
     return value < low ? low : value > high ? high : value;
@@ -178,7 +181,7 @@ static uint64_t give_up_us(const struct pen_client *c)
 
 static void give_up(struct pen_client *c, uint64_t now_us)
 {
-    const char *trouble = c->session.trouble;
+    const char *trouble = session_trouble(c);
     char text[PEN_ERROR_TEXT_BYTES];
     snprintf(text, sizeof text, "no broker at %s for %.1f s%s%s; is penstock-broker running there?", c->endpoint,
              (double)(now_us - c->session.lost_us) * 1e-6, *trouble ? ": " : "", trouble);
@@ -475,6 +478,11 @@ void session_garbage(struct pen_client *c, const struct pen_error *error)
             snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", error->text);
         }
     }
+}
+
+const char *session_trouble(const struct pen_client *c)
+{
+    return c->link.refused ? KEY_REFUSED : c->session.trouble;
 }
 
 void session_end(struct pen_client *c)

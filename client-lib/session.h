@@ -34,6 +34,9 @@ void session_lost(struct pen_client *client, uint64_t now_us);
 /* Stops a job that was not sent, or tells the broker. */
 void session_cancel(struct pen_client *client, struct pen_job *job);
 
+/* What went wrong on the way to a welcome; "" = nothing known. */
+const char *session_trouble(const struct pen_client *client);
+
 /* Says goodbye and closes the socket. */
 void session_end(struct pen_client *client);
 

@@ -4,6 +4,7 @@
 #include "control.pb-c.h"
 
 #include "deadline.h"
+#include "keys.h"
 #include "notify.h"
 #include "tensor_codec.h"
 
@@ -109,6 +110,21 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
     return PEN_OK;
 }
 
+/* Read for each socket: a new key file serves the next connection, and no secret stays in memory. */
+static enum pen_status use_keys(const struct link *link, struct pen_error *reterr)
+{
+    struct key_set keys;
+    enum pen_status status = key_set_read(link->context->options->key, link->context->options->broker_key, &keys, reterr);
+    if (status != PEN_OK || !keys.used)
+        return status;
+    if (zmq_setsockopt(link->socket, ZMQ_CURVE_SERVERKEY, keys.broker, sizeof keys.broker) != 0 ||
+        zmq_setsockopt(link->socket, ZMQ_CURVE_PUBLICKEY, keys.own.public_key, sizeof keys.own.public_key) != 0 ||
+        zmq_setsockopt(link->socket, ZMQ_CURVE_SECRETKEY, keys.own.secret_key, sizeof keys.own.secret_key) != 0)
+        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this host's libzmq was built without CURVE");
+    key_pair_wipe(&keys.own);
+    return status;
+}
+
 enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
     link_close(link, 0);
@@ -116,6 +132,9 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
     link->socket = socket_new(link);
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
+    enum pen_status status = use_keys(link, reterr);
+    if (status != PEN_OK)
+        return status;
     if (zmq_connect(link->socket, link->endpoint) != 0)
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "--broker %.256s is no endpoint (tcp://host:port, ipc://path): %s", link->endpoint,

@@ -7,6 +7,10 @@
 static const struct setting table[] = {
     {"broker", SETTING_TEXT, offsetof(struct options, broker), "tcp://127.0.0.1:5551", NULL, 0, 0, NULL,
      "worker endpoints of the brokers, separated by commas; a name with several addresses stands for all of them"},
+    {"key", SETTING_TEXT, offsetof(struct options, key), "", NULL, 0, 0, NULL,
+     "key file of `penstock keygen`, where the broker asks for keys"},
+    {"broker-key", SETTING_TEXT, offsetof(struct options, broker_key), "", NULL, 0, 0, NULL,
+     "the broker's public key, 64 hex digits"},
     {"models", SETTING_TEXT, offsetof(struct options, models), "models", NULL, 0, 0, NULL,
      "folder of models: NAME/VERSION/ with model.onnx, model.tflite or a TensorFlow.js model.json; config.json beside"},
     {"model", SETTING_LIST, offsetof(struct options, model_choices), NULL, NULL, 0, 0, NULL,

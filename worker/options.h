@@ -23,6 +23,7 @@ enum worker_exit {
 
 struct options {
     const char *broker, *models, *backend, *precision, *placement, *name, *mode, *log_level, *log_format;
+    const char *key, *broker_key;
     const char *metrics; /* "none", or an address */
     struct setting_list model_choices, tags;
     int64_t slots, threads;

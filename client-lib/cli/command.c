@@ -57,6 +57,8 @@ pen_client *command_connect(const struct common *common, const char *name, int *
     pen_client_options_init(&options, sizeof options);
     options.endpoint = common->broker;
     options.tenant = common->tenant;
+    options.key_file = common->key;
+    options.broker_key = common->broker_key;
     options.name = name;
     options.connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
     if (pen_client_connect(&options, &client, &error) != PEN_OK) {

@@ -30,6 +30,7 @@ int command_drain(int argc, char **argv);
 int command_model(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_torture(int argc, char **argv);
+int command_keygen(int argc, char **argv);
 int command_quarantine(int argc, char **argv);
 int command_cancel(int argc, char **argv);
 int command_trace(int argc, char **argv);
@@ -37,7 +38,7 @@ int command_log_level(int argc, char **argv);
 
 /* First member of every command's options. */
 struct common {
-    const char *broker, *tenant;
+    const char *broker, *tenant, *key, *broker_key;
     int64_t timeout_us;
     bool json;
 };
@@ -48,6 +49,10 @@ struct common {
      .help = "endpoint of the broker for clients"},                                                                              \
     {.name = "tenant", .type = SETTING_TEXT, .offset = offsetof(opts, common.tenant), .def = "default",                          \
      .help = "tenant to act for"},                                                                                               \
+    {.name = "key", .type = SETTING_TEXT, .offset = offsetof(opts, common.key), .def = "",                                       \
+     .help = "key file of `penstock keygen`, where the broker asks for keys"},                                                   \
+    {.name = "broker-key", .type = SETTING_TEXT, .offset = offsetof(opts, common.broker_key), .def = "",                         \
+     .help = "the broker's public key, 64 hex digits"},                                                                          \
     {.name = "timeout", .type = SETTING_DURATION, .offset = offsetof(opts, common.timeout_us), .def = "3s", .unit = "us",        \
      .help = "how long to wait for the broker's first word"},                                                                    \
     {.name = "json", .type = SETTING_FLAG, .offset = offsetof(opts, common.json), .def = "false",                                \

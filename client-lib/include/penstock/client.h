@@ -81,6 +81,8 @@ struct pen_client_options {
     uint64_t bytes_max;     /**< payload bytes of unanswered jobs before submit says BUSY; default 1 GiB */
     uint64_t frame_bytes_max; /**< largest tensor accepted from the broker; default 256 MiB */
     uint32_t spin_us;         /**< busy-wait at most this long for an answer, only with several CPUs; default 50 */
+    const char *key_file;     /**< of `penstock keygen`; with broker_key: encrypted and authenticated; NULL = plain */
+    const char *broker_key;   /**< the broker's public key, 64 hex digits */
 };
 
 /** Sets every field to its default. @param options the caller's. @param struct_bytes sizeof *options. Threads: any. */

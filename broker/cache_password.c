@@ -1,0 +1,32 @@
+/* cache_password.c - the password of Redis comes from a file: options and URLs are seen by everybody who can list processes. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cache.h"
+
+enum pen_status cache_password_read(const char *path, struct cache_options *options, struct pen_error *reterr)
+{
+    char first[256] = "", second[256] = "", line[520] = "";
+    struct stat facts;
+    FILE *file = fopen(path, "re");
+    if (!file || fstat(fileno(file), &facts) != 0) {
+        if (file)
+            fclose(file);
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot read --redis-password-file %.300s: %s", path, strerror(errno));
+    }
+    char *got = fgets(line, sizeof line, file);
+    fclose(file);
+    if (S_ISREG(facts.st_mode) && (facts.st_mode & 077) != 0)
+        return pen_error_set(reterr, PEN_ERR_DENIED, "others may read --redis-password-file %.300s; chmod 600 it",
+                             path);
+    int words = got ? sscanf(line, "%255s %255s", first, second) : 0;
+    memset(line, 0, sizeof line);
+    if (words < 1 || (words == 2 && strlen(first) >= sizeof options->user))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "--redis-password-file %.300s holds no `PASSWORD` or `USER PASSWORD`", path);
+    snprintf(options->user, sizeof options->user, "%.127s", words == 2 ? first : "");
+    snprintf(options->password, sizeof options->password, "%s", words == 2 ? second : first);
+    return PEN_OK;
+}

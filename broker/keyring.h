@@ -1,0 +1,55 @@
+/*
+ * keyring.h - who may come in: public keys with names, roles and quotas, from the file of --keys, read again when it changes.
+ *
+ * A line is `HEX NAME ROLES [tenant=T] [rate=N] [bytes=SIZE] [share=PERCENT]`; ROLES is a list of submit, worker, admin, observe. An identity
+ * lives as long as the broker, so that sessions may point to it; one whose line has gone is no longer active.
+ * Threads: keyring_allows: any (the ZAP thread asks). Everything else: owner.
+ */
+#ifndef KEYRING_H
+#define KEYRING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keys.h"
+
+#define IDENTITIES_MAX      4096u
+#define IDENTITY_NAME_BYTES 65u
+
+enum role { ROLE_SUBMIT = 1, ROLE_WORKER = 2, ROLE_ADMIN = 4, ROLE_OBSERVE = 8 };
+
+struct identity {
+    uint8_t key[KEY_BYTES];
+    char name[IDENTITY_NAME_BYTES], tenant[IDENTITY_NAME_BYTES];
+    unsigned roles;
+    bool active;
+    double rate;          /* jobs per second; 0 = no limit */
+    uint64_t bytes_max;   /* of its jobs that are not answered; 0 = no limit */
+    uint32_t share;       /* per cent of --queue-limit and --queue-bytes; 0 = no limit of its own */
+    uint64_t jobs, bytes; /* not answered */
+    double tokens;        /* of its rate: as many as one second gives */
+    uint64_t tokens_us;
+    uint64_t refused; /* jobs beyond a quota */
+};
+
+struct keyring;
+/* Reads the file; PEN_ERR_INVALID names the line. */
+enum pen_status keyring_new(const char *path, struct keyring **ret_keyring, struct pen_error *reterr);
+void keyring_free(struct keyring *keyring); /* NULL is fine */
+
+/* Reads the file again when it has changed. True: it has, and identities may have come or gone. A bad file changes nothing: *reterr. */
+bool keyring_refresh(struct keyring *keyring, struct pen_error *reterr);
+
+/* The identity of a User-Id that the ZAP thread gave; NULL = unknown or no longer active. */
+struct identity *keyring_find(struct keyring *keyring, const char *user);
+/* May this key come in at a door that wants one of these roles? */
+bool keyring_allows(struct keyring *keyring, const uint8_t key[KEY_BYTES], unsigned roles);
+
+/* A job of that size now: PEN_ERR_BUSY and a sentence beyond a quota; *ret_wait_us: when there is room again, as a hint. */
+enum pen_status quota_check(struct identity *identity, size_t bytes, uint64_t queue_limit, uint64_t queue_bytes,
+                            uint64_t now_us, uint64_t *ret_wait_us, struct pen_error *reterr);
+void quota_take(struct identity *identity, size_t bytes); /* NULL is fine */
+void quota_give(struct identity *identity, size_t bytes);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * keys.h - CURVE keys as all programs write and read them: 64 hex digits, and a file that only its owner may read.
+ *
+ * A key file has two lines, `public = HEX` and `secret = HEX`; lines that start with # are skipped. A secret is never logged, never an option's
+ * value (process titles are public), and wiped from memory when it is no longer used.
+ * Threads: any.
+ */
+#ifndef KEYS_H
+#define KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/status.h"
+
+#define KEY_BYTES      32u
+#define KEY_TEXT_BYTES 65u
+
+struct key_pair {
+    uint8_t public_key[KEY_BYTES], secret_key[KEY_BYTES];
+};
+
+enum pen_status key_pair_new(struct key_pair *ret_pair); /* PEN_ERR_IO: no random numbers */
+void key_pair_wipe(struct key_pair *pair);
+
+const char *key_text(const uint8_t key[KEY_BYTES], char text[KEY_TEXT_BYTES]);
+enum pen_status key_parse(const char *text, uint8_t ret_key[KEY_BYTES], struct pen_error *reterr);
+
+/* A new file of mode 0600; PEN_ERR_INVALID when there is one of that name: no key is overwritten. */
+enum pen_status key_file_write(const char *path, const struct key_pair *pair, struct pen_error *reterr);
+/* PEN_ERR_DENIED when others may read it, PEN_ERR_CORRUPT when it holds no pair, or a pair that does not belong together. */
+enum pen_status key_file_read(const char *path, struct key_pair *ret_pair, struct pen_error *reterr);
+
+/* What the connecting side of CURVE needs. */
+struct key_set {
+    bool used; /* false: the connection is neither encrypted nor authenticated */
+    struct key_pair own;
+    uint8_t broker[KEY_BYTES];
+};
+
+/* key_file, broker_key (64 hex digits): both empty: unused; one without the other is INVALID. */
+enum pen_status key_set_read(const char *key_file, const char *broker_key, struct key_set *ret_set,
+                             struct pen_error *reterr);
+
+#endif

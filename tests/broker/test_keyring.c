@@ -1,0 +1,295 @@
+/* Who may come in: the file of keys, roles at each verb, quotas, colliding uuids, keys that are taken away. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "back.h"
+#include "desk.h"
+#include "front.h"
+
+static char path[64];
+
+static void setup(void)
+{
+    snprintf(path, sizeof path, "/tmp/penstock-keys-XXXXXX");
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+}
+
+TestSuite(keyring, .init = setup, .fini = teardown);
+
+#define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define W "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+
+static void write_keys(const char *text)
+{
+    static int turn;
+    char name[80];
+    snprintf(name, sizeof name, "%s.%d", path,
+             turn++); /* another inode: seen even within one tick of the file system's clock */
+    FILE *file = fopen(name, "w");
+    fputs(text, file);
+    fclose(file);
+    cr_assert_eq(rename(name, path), 0);
+}
+
+static struct keyring *keyring_of(const char *text)
+{
+    struct keyring *keyring = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    write_keys(text);
+    cr_assert_eq(keyring_new(path, &keyring, &error), PEN_OK, "%s", error.text);
+    return keyring;
+}
+
+Test(keyring, lines_are_read_with_roles_and_quotas)
+{
+    struct keyring *keyring =
+        keyring_of("# a comment\n\n" A " alice submit,observe tenant=red rate=10 bytes=2MiB share=25\n" W
+                   "\tw1 worker # this one\n");
+    const struct identity *alice = keyring_find(keyring, A);
+    cr_assert_not_null(alice);
+    cr_assert_str_eq(alice->tenant, "red");
+    cr_assert_eq(alice->roles, ROLE_SUBMIT | ROLE_OBSERVE);
+    cr_assert_eq(alice->bytes_max, 2u << 20);
+    cr_assert_eq(alice->share, 25);
+    cr_assert_str_eq(keyring_find(keyring, W)->tenant, "w1", "its name, unless another is given");
+    cr_assert_null(keyring_find(keyring, B));
+    cr_assert_null(keyring_find(keyring, NULL));
+    uint8_t key[KEY_BYTES];
+    key_parse(W, key, NULL);
+    cr_assert(keyring_allows(keyring, key, ROLE_WORKER));
+    cr_assert_not(keyring_allows(keyring, key, ROLE_SUBMIT | ROLE_ADMIN | ROLE_OBSERVE));
+    keyring_free(keyring);
+}
+
+Test(keyring, bad_lines_are_named)
+{
+    static const char *const bad[] = {"xyz alice submit\n",
+                                      A " alice\n",
+                                      A " a:b submit\n",
+                                      A " alice king\n",
+                                      A " alice submit rate=0\n",
+                                      A " alice submit rate=x\n",
+                                      A " alice submit share=101\n",
+                                      A " alice submit bytes=1TB\n",
+                                      A " alice submit color=red\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct keyring *keyring = NULL;
+        struct pen_error error = {.status = PEN_OK};
+        char text[256];
+        snprintf(text, sizeof text, "# first\n%s", bad[i]);
+        write_keys(text);
+        cr_assert_eq(keyring_new(path, &keyring, &error), PEN_ERR_INVALID, "%s", bad[i]);
+        cr_assert_not_null(strstr(error.text, ":2:"), "%s", error.text);
+    }
+}
+
+Test(keyring, changed_file_is_taken_over_and_a_bad_one_changes_nothing)
+{
+    struct keyring *keyring = keyring_of(A " alice submit\n");
+    struct pen_error error = {.status = PEN_OK};
+    struct identity *alice = keyring_find(keyring, A);
+    cr_assert_not(keyring_refresh(keyring, &error), "nothing new");
+    write_keys(A " alice submit,admin\n" B " bob submit\n");
+    cr_assert(keyring_refresh(keyring, &error));
+    cr_assert_eq(keyring_find(keyring, A), alice, "sessions may point to it");
+    cr_assert_eq(alice->roles, ROLE_SUBMIT | ROLE_ADMIN);
+    cr_assert_not_null(keyring_find(keyring, B));
+    write_keys(B " bob nonsense\n");
+    cr_assert_not(keyring_refresh(keyring, &error));
+    cr_assert_eq(error.status, PEN_ERR_INVALID);
+    cr_assert_not_null(keyring_find(keyring, A));
+    write_keys(B " bob submit\n");
+    cr_assert(keyring_refresh(keyring, &error));
+    cr_assert_null(keyring_find(keyring, A), "gone");
+    keyring_free(keyring);
+}
+
+Test(keyring, quotas_bound_rate_bytes_and_share)
+{
+    struct identity id = {.name = "a", .rate = 10, .tokens = 10, .bytes_max = 1000, .share = 10};
+    struct pen_error error = {.status = PEN_OK};
+    uint64_t wait_us;
+    for (int i = 0; i < 10; i++)
+        cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 1000, &wait_us, &error), PEN_OK);
+    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 1000, &wait_us, &error), PEN_ERR_BUSY,
+                 "the second's ten are used");
+    cr_assert_leq(wait_us, 100001);
+    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 101001, &wait_us, &error), PEN_OK,
+                 "a tenth of a second later: one more");
+    quota_take(&id, 995);
+    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY);
+    cr_assert_not_null(strstr(error.text, "bytes"));
+    quota_give(&id, 995);
+    id.jobs = 100;
+    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY, "10 %% of 1000");
+    cr_assert_not_null(strstr(error.text, "share"));
+    cr_assert_eq(id.refused, 3);
+}
+
+/* ---- at the desk ---- */
+
+static const struct wire_model echo = {
+    .name = "echo", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 100, .digest = 1};
+
+static void say(struct desk *desk, bool worker, const char *user, uint32_t peer, struct envelope env, const void *meta,
+                size_t bytes)
+{
+    uint8_t header[WIRE_META_BYTES + FRAME_ENVELOPE_BYTES];
+    struct message message = {.count = 0};
+    size_t size = FRAME_ENVELOPE_BYTES + bytes;
+    env.meta_bytes = (uint32_t)bytes;
+    envelope_encode(&env, header);
+    if (bytes)
+        memcpy(header + FRAME_ENVELOPE_BYTES, meta, bytes);
+    desk_frames(&message, peer, header, &size, 1);
+    message.user = user;
+    if (worker)
+        back_message(&desk->broker, &message);
+    else
+        front_message(&desk->broker, &message);
+    message_fini(&message);
+    desk_run(desk);
+}
+
+static enum pen_status hello(struct desk *desk, const char *user, uint32_t peer, uint64_t uuid)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    say(desk, false, user, peer, envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, uuid, "forged", 0));
+    return (enum pen_status)desk_next(&desk->clients, FRAME_WELCOME)->env.status;
+}
+
+static enum pen_status worker_hello(struct desk *desk, const char *user, uint32_t peer, uint64_t uuid)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    struct wire_worker one = {.uuid = uuid, .name = "w", .slots = 4, .models = &echo, .models_count = 1};
+    say(desk, true, user, peer, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &one));
+    return (enum pen_status)desk_next(&desk->workers, FRAME_WELCOME)->env.status;
+}
+
+static enum pen_status ask(struct desk *desk, const char *user, uint32_t peer, const char *verb)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    say(desk, false, user, peer, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, "", 1));
+    return (enum pen_status)desk_next(&desk->clients, FRAME_CONTROL_REPLY)->env.status;
+}
+
+static enum pen_status submit(struct desk *desk, const char *user, uint32_t peer, uint64_t uuid, uint64_t sequence)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw;
+    struct wire_job job = {.id = {uuid, sequence}, .model = "echo", .no_digest = true};
+    say(desk, false, user, peer, wire_job_envelope(&job), meta, wire_job(meta, &job, &raw));
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    return reply ? (enum pen_status)reply->env.status : PEN_OK; /* queued: no answer yet */
+}
+
+static struct desk *guarded_desk(const char *keys)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk->broker.keyring = keyring_of(keys);
+    return desk;
+}
+
+static void leave(struct desk *desk)
+{
+    struct keyring *keyring = desk->broker.keyring;
+    desk_free(desk);
+    keyring_free(keyring);
+}
+
+Test(keyring, roles_decide_what_a_key_may_do)
+{
+    static const struct {
+        const char *verb;
+        bool submit, observe, admin;
+    } rows[] = {{"models", true, true, true}, {"ping", true, true, true},        {"workers", false, true, true},
+                {"stats", false, true, true}, {"quarantine", false, true, true}, {"drain", false, false, true},
+                {"kick", false, false, true}, {"cancel", false, false, true},    {"log-level", false, false, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const bool allowed[] = {rows[i].submit, rows[i].observe, rows[i].admin};
+        const char *const lines[] = {A " a submit\n", A " a observe\n", A " a admin\n"};
+        for (int role = 0; role < 3; role++) {
+            struct desk *desk = guarded_desk(lines[role]);
+            hello(desk, A, 1, 0xABC);
+            cr_assert_eq(ask(desk, A, 1, rows[i].verb) != PEN_ERR_DENIED, allowed[role], "%s as %s", rows[i].verb,
+                         lines[role] + 65);
+            leave(desk);
+        }
+    }
+}
+
+Test(keyring, strangers_and_wrong_doors_are_denied)
+{
+    struct desk *desk = guarded_desk(A " alice submit\n" B " bob observe\n" W " w1 worker\n");
+    cr_assert_eq(hello(desk, NULL, 1, 1), PEN_ERR_DENIED, "no key");
+    cr_assert_eq(hello(desk, W, 1, 1), PEN_ERR_DENIED, "a worker's key at the clients' door");
+    cr_assert_eq(worker_hello(desk, A, 9, 9), PEN_ERR_DENIED, "a client's key at the workers' door");
+    cr_assert_eq(worker_hello(desk, W, 9, 9), PEN_OK);
+    cr_assert_eq(hello(desk, A, 1, 1), PEN_OK);
+    cr_assert_str_eq(session_find(&desk->broker.sessions, 1)->tenant->name, "alice", "not what the hello claims");
+    cr_assert_eq(submit(desk, A, 1, 1, 1), PEN_OK);
+    cr_assert_eq(hello(desk, B, 2, 2), PEN_OK);
+    cr_assert_eq(submit(desk, B, 2, 2, 1), PEN_ERR_DENIED, "bob may only look");
+    leave(desk);
+}
+
+Test(keyring, uuid_of_another_key_cannot_be_taken_over)
+{
+    struct desk *desk = guarded_desk(A " alice submit\n" B " bob submit,worker\n" W " w1 worker\n");
+    cr_assert_eq(hello(desk, A, 1, 7), PEN_OK);
+    cr_assert_eq(hello(desk, B, 2, 7), PEN_ERR_DENIED);
+    cr_assert_eq(session_find(&desk->broker.sessions, 7)->link.peer, 1);
+    cr_assert_eq(worker_hello(desk, W, 9, 5), PEN_OK);
+    cr_assert_eq(worker_hello(desk, B, 10, 5), PEN_ERR_DENIED);
+    cr_assert_eq(desk->broker.fleet.count, 1);
+    cr_assert_eq(fleet_by_uuid(&desk->broker.fleet, 5)->link.peer, 9);
+    leave(desk);
+}
+
+Test(keyring, quota_of_a_key_covers_all_its_sessions_and_ends_with_its_jobs)
+{
+    struct desk *desk = guarded_desk(A " alice submit bytes=250\n" W " w1 worker\n");
+    worker_hello(desk, W, 9, 5);
+    hello(desk, A, 1, 1);
+    hello(desk, A, 2, 2);
+    cr_assert_eq(submit(desk, A, 1, 1, 1), PEN_OK);
+    cr_assert_eq(submit(desk, A, 2, 2, 1), PEN_OK);
+    cr_assert_eq(submit(desk, A, 1, 1, 2), PEN_ERR_BUSY, "the two have some 220 bytes");
+    desk_result(desk, 9, (struct job_id){1, 1}, 0, 1);
+    desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_eq(submit(desk, A, 1, 1, 3), PEN_OK);
+    const struct identity *alice = keyring_find(desk->broker.keyring, A);
+    cr_assert_eq(alice->jobs, 2);
+    leave(desk);
+}
+
+Test(keyring, taken_away_key_ends_its_sessions_and_workers)
+{
+    struct desk *desk = guarded_desk(A " alice submit\n" B " bob submit\n" W " w1 worker\n");
+    struct pen_error error = {.status = PEN_OK};
+    worker_hello(desk, W, 9, 5);
+    hello(desk, A, 1, 1);
+    hello(desk, B, 2, 2);
+    submit(desk, A, 1, 1, 1);
+    write_keys(B " bob submit\n");
+    cr_assert(keyring_refresh(desk->broker.keyring, &error));
+    broker_keys_changed(&desk->broker);
+    cr_assert_null(session_find(&desk->broker.sessions, 1));
+    cr_assert_not_null(session_find(&desk->broker.sessions, 2));
+    cr_assert_eq(desk->broker.fleet.count, 0);
+    cr_assert_eq(desk->broker.live, 0);
+    cr_assert_eq(hello(desk, A, 1, 1), PEN_ERR_DENIED);
+    leave(desk);
+}

@@ -1,0 +1,297 @@
+/* Real programs with keys: who comes in, who does not, what is written down, and that no secret shows anywhere. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "folder.h"
+#include "pool.h"
+
+#define KEY_TEXT 65
+
+static char folder[FOLDER_PATH_BYTES];
+static char keys[FOLDER_PATH_BYTES + 16], broker_file[FOLDER_PATH_BYTES + 16], broker_key[KEY_TEXT],
+    audit[FOLDER_PATH_BYTES + 16];
+static struct pool pool;
+
+static const char *file_of(const char *name, char path[FOLDER_PATH_BYTES + 16])
+{
+    snprintf(path, FOLDER_PATH_BYTES + 16, "%s/%s", folder, name);
+    return path;
+}
+
+/* Makes FOLDER/NAME and returns its line for the list of keys (free it). */
+static char *keygen(const char *name, const char *roles)
+{
+    char path[FOLDER_PATH_BYTES + 16], *out = NULL, *err = NULL;
+    const char *const argv[] = {"penstock", "keygen", file_of(name, path), "--name", name, "--roles", roles, NULL};
+    cr_assert_eq(process_run(argv, 30000, &out, &err), 0, "%s", err);
+    free(err);
+    return out;
+}
+
+static char *slurp(const char *path)
+{
+    static char text[65536];
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void allow(const char *const lines[], size_t count)
+{
+    char other[FOLDER_PATH_BYTES + 16];
+    FILE *file = fopen(file_of("keys.new", other), "w");
+    for (size_t i = 0; i < count; i++)
+        fputs(lines[i], file);
+    fclose(file);
+    cr_assert_eq(rename(other, keys), 0);
+}
+
+static char *alice, *ops, *worker_line;
+
+static void setup(void)
+{
+    folder_new(folder);
+    file_of("keys", keys);
+    file_of("broker", broker_file);
+    file_of("audit", audit);
+    char *own = keygen("broker", "admin");
+    memcpy(broker_key, own, KEY_TEXT - 1);
+    free(own);
+    alice = keygen("alice", "submit");
+    ops = keygen("ops", "admin,observe");
+    worker_line = keygen("worker", "worker");
+    allow((const char *const[]){alice, ops, worker_line}, 3);
+}
+
+static void teardown(void)
+{
+    free(alice);
+    free(ops);
+    free(worker_line);
+    folder_free(folder);
+}
+
+TestSuite(security, .init = setup, .fini = teardown);
+
+static void start(void)
+{
+    char path[FOLDER_PATH_BYTES + 16];
+    pool_start(&pool, (const char *const[]){"--key", broker_file, "--keys", keys, "--audit-log", audit, "--http",
+                                            "none", NULL});
+    pool_add_worker(&pool, "xnnpack", NULL,
+                    (const char *const[]){"--key", file_of("worker", path), "--broker-key", broker_key, NULL});
+}
+
+static int ask_as(const char *name, const char *verb, const char *argument, char **ret_err)
+{
+    char path[FOLDER_PATH_BYTES + 16], *out = NULL, *err = NULL;
+    const char *argv[16] = {"penstock", verb, "--broker", pool.clients, "--timeout", "1500ms"};
+    size_t count = 6;
+    if (name) {
+        argv[count++] = "--key";
+        argv[count++] = file_of(name, path);
+        argv[count++] = "--broker-key";
+        argv[count++] = broker_key;
+    }
+    argv[count++] = argument;
+    int code = process_run(argv, 30000, &out, &err);
+    free(out);
+    *ret_err = err;
+    return code;
+}
+
+static void expect(const char *name, const char *verb, const char *argument, int code, const char *says)
+{
+    char *err = NULL;
+    int got = ask_as(name, verb, argument, &err);
+    cr_assert_eq(got, code, "%s as %s gave %d: %s", verb, name ? name : "nobody", got, err);
+    cr_assert(!says || strstr(err, says), "%s as %s: %s", verb, name ? name : "nobody", err);
+    free(err);
+}
+
+Test(security, only_keys_of_the_list_come_in_and_roles_bind_them)
+{
+    char *stranger = keygen("stranger", "submit");
+    start();
+    expect("alice", "models", NULL, 0, NULL);
+    expect("alice", "workers", NULL, 1, "lacks the role");
+    expect("alice", "drain", "w", 1, "lacks the role");
+    expect("ops", "workers", NULL, 0, NULL);
+    expect("stranger", "models", NULL, 3, "handshake failed");
+    expect("worker", "models", NULL, 3, "handshake failed");
+    expect(NULL, "models", NULL, 3, NULL);
+    expect("ops", "cancel", "0123456789abcdef-9", 1, "no job of that id");
+    const char *written = slurp(audit);
+    cr_assert_not_null(strstr(written, "who=\"alice\""), "%s", written);
+    cr_assert_not_null(strstr(written, "verb=drain argument=\"w\" status=DENIED"), "%s", written);
+    cr_assert_not_null(strstr(written, "who=\"ops\""), "%s", written);
+    free(stranger);
+    pool_stop(&pool);
+}
+
+Test(security, wrong_broker_key_is_no_connection)
+{
+    char *err = NULL, right[KEY_TEXT];
+    start();
+    memcpy(right, broker_key, KEY_TEXT);
+    memcpy(broker_key, alice, KEY_TEXT - 1); /* somebody else's public key */
+    cr_assert_eq(ask_as("alice", "models", NULL, &err), 3, "%s", err);
+    memcpy(broker_key, right, KEY_TEXT);
+    free(err);
+    pool_stop(&pool);
+}
+
+Test(security, keys_come_and_go_without_a_restart)
+{
+    char *bob = keygen("bob", "submit");
+    start();
+    expect("bob", "models", NULL, 3, NULL);
+    allow((const char *const[]){alice, ops, worker_line, bob}, 4);
+    cr_assert(process_wait_text(pool.broker, "evt=keys_read", 10000));
+    expect("bob", "models", NULL, 0, NULL);
+    allow((const char *const[]){ops, bob}, 2);
+    cr_assert(process_wait_text(pool.broker, "evt=worker_revoked", 10000));
+    expect("alice", "models", NULL, 3, NULL);
+    expect("bob", "models", NULL, 0, NULL);
+    FILE *file = fopen(keys, "a");
+    fputs("nonsense\n", file);
+    fclose(file);
+    cr_assert(process_wait_text(pool.broker, "evt=keys_bad", 10000));
+    expect("bob", "models", NULL, 0, NULL);
+    free(bob);
+    process_signal(pool.workers[0], 9); /* it was refused and has ended, or soon will */
+    pool_stop(&pool);
+}
+
+/* The secret part of FOLDER/NAME. */
+static void secret_of(const char *name, char secret[KEY_TEXT])
+{
+    char path[FOLDER_PATH_BYTES + 16];
+    const char *at = strstr(slurp(file_of(name, path)), "secret = ");
+    cr_assert_not_null(at);
+    memcpy(secret, at + 9, KEY_TEXT - 1);
+    secret[KEY_TEXT - 1] = '\0';
+}
+
+static void check_hidden(const struct process *process, const char *log, const char *secret)
+{
+    char path[64];
+    cr_assert_null(strstr(log, secret), "a secret in a log");
+    for (const char *const *what = (const char *const[]){"cmdline", "environ", NULL}; *what; what++) {
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)process_pid(process), *what);
+        FILE *file = fopen(path, "r");
+        char text[16384];
+        size_t size = file ? fread(text, 1, sizeof text, file) : 0;
+        if (file)
+            fclose(file);
+        cr_assert_null(memmem(text, size, secret, strlen(secret)), "a secret in %s", path);
+    }
+}
+
+Test(security, no_secret_is_in_logs_process_titles_or_environments)
+{
+    char secret[KEY_TEXT];
+    char *err = NULL;
+    start();
+    ask_as("alice", "models", NULL, &err);
+    free(err);
+    secret_of("broker", secret);
+    check_hidden(pool.broker, process_err(pool.broker), secret);
+    secret_of("worker", secret);
+    check_hidden(pool.workers[0], process_err(pool.workers[0]), secret);
+    cr_assert_null(strstr(slurp(audit), secret));
+    pool_stop(&pool);
+}
+
+static int broker_with(const char *const more[], char **ret_err)
+{
+    const char *argv[16] = {"penstock-broker", "--http", "none"};
+    size_t count = 3;
+    while (*more)
+        argv[count++] = *more++;
+    return process_run(argv, 5000, NULL, ret_err);
+}
+
+Test(security, other_addresses_need_keys_or_a_word_and_the_word_warns)
+{
+    char *err = NULL;
+    cr_assert_eq(broker_with((const char *const[]){"--listen-clients", "tcp://0.0.0.0:*", NULL}, &err), 2);
+    cr_assert_not_null(strstr(err, "--key and --keys"), "%s", err);
+    free(err);
+    cr_assert_eq(broker_with((const char *const[]){"--key", broker_file, NULL}, &err), 2);
+    cr_assert_not_null(strstr(err, "go together"), "%s", err);
+    free(err);
+    struct process *keyed = process_start(
+        (const char *const[]){"penstock-broker", "--http", "none", "--listen-clients", "tcp://0.0.0.0:*",
+                              "--listen-workers", "tcp://0.0.0.0:*", "--key", broker_file, "--keys", keys, NULL},
+        NULL);
+    cr_assert(process_wait_text(keyed, "evt=listening", 10000), "%s", process_err(keyed));
+    cr_assert_null(strstr(process_err(keyed), "remote_allowed"));
+    cr_assert_eq(process_stop(keyed, 10000), 0);
+    process_free(keyed);
+    struct process *open =
+        process_start((const char *const[]){"penstock-broker", "--http", "none", "--listen-clients", "tcp://0.0.0.0:*",
+                                            "--listen-workers", "tcp://127.0.0.1:*", "--allow-remote", NULL},
+                      NULL);
+    cr_assert(process_wait_text(open, "remote_allowed", 10000), "%s", process_err(open));
+    process_stop(open, 10000);
+    process_free(open);
+}
+
+Test(security, key_file_that_others_read_stops_the_program)
+{
+    char path[FOLDER_PATH_BYTES + 16], *err = NULL;
+    chmod(broker_file, 0644);
+    cr_assert_eq(broker_with((const char *const[]){"--key", broker_file, "--keys", keys, NULL}, &err), 3);
+    cr_assert_not_null(strstr(err, "chmod 600"), "%s", err);
+    free(err);
+    chmod(file_of("worker", path), 0644);
+    cr_assert_neq(process_run((const char *const[]){"penstock-worker", "--models", POOL_DIGITS_MODELS, "--key", path,
+                                                    "--broker-key", broker_key, NULL},
+                              30000, NULL, &err),
+                  0);
+    cr_assert_not_null(strstr(err, "chmod 600"), "%s", err);
+    free(err);
+}
+
+Test(security, redis_with_a_password_is_used_and_the_password_hidden)
+{
+    char path[FOLDER_PATH_BYTES + 16], url[64], *err = NULL;
+    int port = 0;
+    static const char password[] = "correct-horse-battery";
+    struct process *redis = redis_start(&port, (const char *const[]){"--requirepass", password, NULL});
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0", port);
+    FILE *file = fopen(file_of("redis", path), "w");
+    fprintf(file, "%s\n", password);
+    fclose(file);
+    chmod(path, 0644);
+    cr_assert_eq(broker_with((const char *const[]){"--cache", url, "--redis-password-file", path, NULL}, &err), 2);
+    cr_assert_not_null(strstr(err, "chmod 600"), "%s", err);
+    free(err);
+    chmod(path, 0600);
+    pool_start(&pool, (const char *const[]){"--cache", url, "--redis-password-file", path, "--http", "none", NULL});
+    char *out = NULL;
+    for (int i = 0; i < 100 && !(out && strstr(out, "\"cache_state\":\"ok\"")); i++) {
+        free(out);
+        out = NULL;
+        pool_cli(&pool, "top", (const char *const[]){"--once", "--json", NULL}, &out, NULL);
+        support_sleep_ms(50);
+    }
+    cr_assert_not_null(strstr(out, "\"cache_state\":\"ok\""), "%s", out);
+    free(out);
+    check_hidden(pool.broker, process_err(pool.broker), password);
+    pool_stop(&pool);
+    cr_assert_eq(broker_with((const char *const[]){"--cache", "redis://:secret@127.0.0.1:1/0", NULL}, &err), 2);
+    cr_assert_not_null(strstr(err, "--redis-password-file"), "%s", err);
+    free(err);
+    cr_assert_eq(broker_with((const char *const[]){"--cache", "rediss://127.0.0.1:1/0", NULL}, &err), 2);
+    cr_assert_not_null(strstr(err, "no TLS"), "%s", err);
+    free(err);
+    process_free(redis);
+}
