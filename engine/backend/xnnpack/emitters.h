@@ -40,5 +40,13 @@ extern const struct emitter emit_qlinear;    /* QLinearSigmoid, QLinearSoftmax, 
 extern const struct emitter emit_attention;  /* Attention */
 extern const struct emitter emit_loss;       /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */
 extern const struct emitter emit_elements;   /* GatherElements */
+extern const struct emitter emit_grid;       /* GridSample */
+extern const struct emitter emit_rotary;     /* RotaryEmbedding */
+extern const struct emitter emit_scatter;    /* ScatterElements, ScatterND */
+extern const struct emitter emit_lanes;      /* CumSum, CumProd, Hardmax, LpNormalization */
+extern const struct emitter emit_topk;       /* TopK */
+extern const struct emitter emit_triangle;   /* Trilu */
+extern const struct emitter emit_flags;      /* IsInf, IsNaN */
+extern const struct emitter emit_crop;       /* CenterCropPad */
 
 #endif
