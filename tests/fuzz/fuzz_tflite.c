@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/infer.h"
 #include "import/importer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct graph *g = NULL;
     struct import_extra extra = {0};
     struct pen_error error = {0};
+    struct shape_env *env = NULL;
     uint8_t *copy = malloc(size < 8 ? 8 : size);
     limits.model_bytes = limits.folded_bytes = limits.tensor_bytes = 16 << 20;
     limits.nodes = limits.values = 10000;
@@ -23,6 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         memcpy(copy + 4, "TFL3", 4); /* the identifier is the first thing to be checked */
     }
     if (tflite_read(copy, size, NULL, &limits, &g, &extra, &error) == PEN_OK) {
+        (void)shape_env_new(g, NULL, NULL, false, &env, &error);
+        shape_env_free(env);
         graph_free(g);
         import_extra_fini(&extra);
     }

@@ -30,6 +30,11 @@ done
 mkdir -p "$corpus/fuzz_envelope" "$corpus/fuzz_meta" "$corpus/fuzz_settings" "$corpus/fuzz_onnx"
 "$build/bin/onnx_seeds" "$corpus/fuzz_onnx"
 "$build/bin/fuzz_seeds" "$root/tests/proto/vectors" "$corpus"
+mkdir -p "$corpus/fuzz_tfjs" "$corpus/fuzz_tflite"
+cases=$root/tests/engine/import-tf/cases
+"$build/tests/case_run" --models "$corpus/fuzz_tfjs" "$cases/graph.jsonl"
+"$build/tests/case_run" --models "$corpus/fuzz_tfjs" "$cases/layers.jsonl"
+"$build/tests/case_run" --models "$corpus/fuzz_tflite" "$cases/lite.jsonl"
 printf 'queue-limit = 5 # jobs\nname = " a "\ncache-bytes=1.5GiB\ntimeout=250us\ntag=a,b\nbackend=auto\nspin=off\nshare=0.25\n' \
     >"$corpus/fuzz_settings/all"
 

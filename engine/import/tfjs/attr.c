@@ -157,7 +157,7 @@ const char *js_attr_func(const struct call *c, const char *name)
 struct shape js_shape(const cJSON *shape)
 {
     struct shape s = shape_scalar();
-    const cJSON *dim, *dims = tfjs_json_get(shape, "dim");
+    const cJSON *dim, *dims = tfjs_json_list(shape, "dim");
     if (!shape || tfjs_json_bool(shape, "unknownRank", false) || tfjs_json_bool(shape, "unknown_rank", false) ||
         (cJSON_IsArray(dims) && cJSON_GetArraySize(dims) > PEN_MAX_RANK))
         return shape_unknown();

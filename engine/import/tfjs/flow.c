@@ -11,7 +11,7 @@
 
 const char *js_input_at(const struct gnode *n, int index)
 {
-    return cJSON_GetStringValue(cJSON_GetArrayItem(tfjs_json_get(n->json, "input"), index));
+    return cJSON_GetStringValue(cJSON_GetArrayItem(tfjs_json_list(n->json, "input"), index));
 }
 
 struct gnode *js_node_of(const struct scope *s, const char *reference)
@@ -216,7 +216,7 @@ static void search_need(struct search *q, struct gnode *n)
 static void search_inputs(struct search *q, const struct gnode *n)
 {
     const cJSON *input;
-    cJSON_ArrayForEach(input, tfjs_json_get(n->json, "input"))
+    cJSON_ArrayForEach(input, tfjs_json_list(n->json, "input"))
     {
         search_push(q, js_node_of(q->s, cJSON_GetStringValue(input)));
     }
@@ -323,7 +323,7 @@ static struct door door_find(const struct scope *s, const struct gnode *merge, i
             break;
         }
         uint32_t depth = inner ? at.depth - 1 : js_is(node, "Merge") && !loop ? at.depth + 1 : at.depth;
-        const cJSON *list = tfjs_json_get(node->json, "input");
+        const cJSON *list = tfjs_json_list(node->json, "input");
         for (int i = 0; i < cJSON_GetArraySize(list) && n < s->count + 1; i++) {
             const char *next = cJSON_GetStringValue(cJSON_GetArrayItem(list, i));
             if (next && next[0] != '^' && !(loop && js_is(js_node_of(s, next), "NextIteration")) && !(inner && i == 1))
@@ -348,7 +348,7 @@ static bool *inside_find(const struct scope *s, const char *pred)
         s->r->copied += s->count;
         for (uint32_t i = 0; i < s->count && s->r->copied <= COPIED_MAX; i++) {
             const cJSON *input;
-            const cJSON *inputs = inside[i] ? NULL : tfjs_json_get(s->nodes[i].json, "input");
+            const cJSON *inputs = inside[i] ? NULL : tfjs_json_list(s->nodes[i].json, "input");
             cJSON_ArrayForEach(input, inputs)
             {
                 const struct gnode *from = js_node_of(s, cJSON_GetStringValue(input));
@@ -362,7 +362,7 @@ static bool *inside_find(const struct scope *s, const char *pred)
 
 bool js_branch_find(struct scope *s, const struct gnode *merge, struct region *ret, int *ret_yes)
 {
-    const cJSON *list = tfjs_json_get(merge->json, "input");
+    const cJSON *list = tfjs_json_list(merge->json, "input");
     struct door first = door_find(s, merge, 0), second = first.sw ? first : door_find(s, merge, 1);
     if (!second.sw || !js_input_at(second.sw, 1) || cJSON_GetArraySize(list) < 2)
         return false;

@@ -94,7 +94,7 @@ static void leaves_make(struct scope *s)
     }
     for (uint32_t i = 0; i < s->count; i++) {
         const cJSON *input;
-        cJSON_ArrayForEach(input, tfjs_json_get(s->nodes[i].json, "input"))
+        cJSON_ArrayForEach(input, tfjs_json_list(s->nodes[i].json, "input"))
         {
             const char *reference = cJSON_GetStringValue(input), *output;
             size_t name, bytes;
@@ -124,8 +124,8 @@ enum pen_status js_graph_model(struct tfjs *r, struct graph *g, const cJSON *roo
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     struct scope s = {.r = r, .b = &b};
     bool any = false;
-    r->functions = tfjs_json_get(tfjs_json_get(topology, "library"), "function");
-    if (js_scope_init(&s, tfjs_json_get(topology, "node"))) {
+    r->functions = tfjs_json_list(tfjs_json_get(topology, "library"), "function");
+    if (js_scope_init(&s, tfjs_json_list(topology, "node"))) {
         inputs_make(&s, signature);
         cJSON_ArrayForEach(info, tfjs_json_get(signature, "outputs"))
         {

@@ -48,6 +48,12 @@ const cJSON *tfjs_json_get(const cJSON *object, const char *name)
     return cJSON_IsNull(item) ? NULL : item;
 }
 
+const cJSON *tfjs_json_list(const cJSON *object, const char *name)
+{
+    const cJSON *item = tfjs_json_get(object, name);
+    return cJSON_IsArray(item) ? item : NULL; /* an object can be gone through too, but counts as none */
+}
+
 const char *tfjs_json_text(const cJSON *object, const char *name)
 {
     return cJSON_GetStringValue(tfjs_json_get(object, name));

@@ -17,8 +17,9 @@
 #define JSON_DEPTH_MAX 128
 
 enum pen_status tfjs_json_parse(const void *bytes, size_t size, cJSON **ret_json, struct pen_error *reterr);
-const cJSON *tfjs_json_get(const cJSON *object, const char *name); /* NULL when absent, null, or no object */
-const char *tfjs_json_text(const cJSON *object, const char *name); /* NULL when absent or no string */
+const cJSON *tfjs_json_get(const cJSON *object, const char *name);  /* NULL when absent, null, or no object */
+const cJSON *tfjs_json_list(const cJSON *object, const char *name); /* NULL when absent or no list */
+const char *tfjs_json_text(const cJSON *object, const char *name);  /* NULL when absent or no string */
 /* Numbers, and numbers written as strings. False when it is neither or does not fit. */
 bool tfjs_json_integer(const cJSON *item, int64_t *ret);
 int64_t tfjs_json_int(const cJSON *object, const char *name, int64_t def);

@@ -76,19 +76,4 @@ int layer_axes(const struct kcall *c, const char *field, int64_t def, int64_t *a
 struct tf_window;
 void layer_window(struct kcall *c, uint32_t count, struct tf_window *ret);
 
-/* layers_scan.c: one step after the other */
-struct layer_scan {
-    struct kcall *c;
-    struct build *outer, inner;
-    struct graph *body;
-    uint32_t states[2], state_count; /* in the body, once begun; in the outer graph, once ended: the last ones */
-    uint32_t x, mask;                /* of one step, in the body; mask [batch], VALUE_NONE = none */
-    uint32_t start[2], data, data_mask;
-};
-/* x [steps, batch, ...] and mask [steps, batch] (or VALUE_NONE) are gone through from first to last; until the end c->b writes the body. */
-bool layer_scan_begin(struct layer_scan *s, struct kcall *c, uint32_t x, uint32_t mask, const uint32_t *start,
-                      uint32_t states);
-/* `next`: the states after this step, masked ones kept as they were. Gives the first state of every step, [steps, ...]. */
-uint32_t layer_scan_end(struct layer_scan *s, const uint32_t *next);
-
 #endif

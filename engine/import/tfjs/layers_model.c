@@ -51,7 +51,7 @@ struct klayer layer_of(struct klayer *outer, const cJSON *json)
 static const cJSON *layer_list(const cJSON *config)
 {
     return cJSON_IsArray(config) ? config
-                                 : tfjs_json_get(config, "layers"); /* an old Sequential's config is the list */
+                                 : tfjs_json_list(config, "layers"); /* an old Sequential's config is the list */
 }
 
 /* ---- calling one layer ------------------------------------------------------------------------------------------------ */

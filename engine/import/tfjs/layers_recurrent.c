@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "import/build/scan.h"
 #include "import/build/tensorflow.h"
 #include "import/tfjs/layers.h"
 
@@ -163,7 +164,8 @@ static uint32_t zero_state(struct kcall *c, uint32_t x, int64_t units)
 static void cell_masked(struct kcall *c, const struct cell *k, uint32_t x, uint32_t mask, uint32_t *states,
                         bool reverse, uint32_t out[3])
 {
-    struct layer_scan scan;
+    struct tf_scan scan;
+    struct build *b = c->b;
     uint32_t step[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE}, n = state_count(k);
     mask = build_transpose(c->b, mask, (int64_t[]){1, 0}, 2);
     if (reverse) {
@@ -172,11 +174,13 @@ static void cell_masked(struct kcall *c, const struct cell *k, uint32_t x, uint3
     }
     for (uint32_t i = 0; i < n; i++)
         states[i] = states[i] == VALUE_NONE ? zero_state(c, x, k->units) : states[i];
-    if (!layer_scan_begin(&scan, c, x, mask, states, n))
+    if (!tf_scan_begin(&scan, b, x, mask, states, n))
         return;
+    c->b = &scan.inner;
     cell_emit(c, k, build_unsqueeze(c->b, scan.x, 0), (uint32_t[]){scan.states[0], n > 1 ? scan.states[1] : VALUE_NONE},
               false, step);
-    out[0] = layer_scan_end(&scan, step + 1);
+    c->b = b;
+    out[0] = tf_scan_end(&scan, step + 1);
     if (reverse)
         out[0] = tf_reverse(c->b, out[0], 0);
     out[1] = scan.states[0];

@@ -1,74 +1,8 @@
 /* Layers that go through their steps one after the other: what ONNX's recurrent operators do not do in one. */
-#include <stdio.h>
-#include <string.h>
-
-#include "graph/internal.h"
+#include "import/build/scan.h"
 #include "import/build/tensorflow.h"
+#include "import/build/window.h"
 #include "import/tfjs/layers.h"
-
-/* ---- scanning ------------------------------------------------------------------------------------------------------------------ */
-
-static uint32_t body_input(struct layer_scan *s, const char *name, enum pen_dtype dtype)
-{
-    struct shape shape = shape_unknown();
-    return build_input(&s->inner, name, strlen(name), dtype, &shape);
-}
-
-bool layer_scan_begin(struct layer_scan *s, struct kcall *c, uint32_t x, uint32_t mask, const uint32_t *start,
-                      uint32_t states)
-{
-    *s = (struct layer_scan){
-        .c = c, .outer = c->b, .state_count = states, .data = x, .data_mask = mask, .mask = VALUE_NONE};
-    if (c->b->status == PEN_OK && graph_new_child(c->b->g, &s->body) != PEN_OK)
-        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
-    if (c->b->status != PEN_OK)
-        return false;
-    s->inner = (struct build){
-        .g = s->body, .missing = c->b->missing, .reterr = c->b->reterr, .name = c->b->name, .origin = c->b->origin};
-    for (uint32_t i = 0; i < states; i++) {
-        s->start[i] = start[i];
-        s->states[i] = body_input(s, i == 0 ? "state" : "cell", PEN_DTYPE_F32);
-    }
-    s->x = body_input(s, "step", PEN_DTYPE_F32);
-    if (mask != VALUE_NONE)
-        s->mask = body_input(s, "counts", PEN_DTYPE_BOOL);
-    c->b = &s->inner;
-    return true;
-}
-
-/* A step that does not count leaves the state as it was: mask [batch] against states [1, batch, units]. */
-static uint32_t kept(struct layer_scan *s, uint32_t next, uint32_t before)
-{
-    if (s->mask == VALUE_NONE)
-        return next;
-    return build_3(&s->inner, OP_Where, build_unsqueeze(&s->inner, s->mask, 1), next, before);
-}
-
-uint32_t layer_scan_end(struct layer_scan *s, const uint32_t *next)
-{
-    struct build *b = s->outer, *inner = &s->inner;
-    uint32_t out[3], in[4], n = s->state_count, count = n;
-    for (uint32_t i = 0; i <= n && inner->status == PEN_OK; i++) {
-        uint32_t value = build_1(inner, OP_Identity, i < n ? kept(s, next[i], s->states[i]) : s->body->outputs[0]);
-        if (inner->status == PEN_OK && graph_output_add(s->body, value) != PEN_OK)
-            build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for outputs");
-    }
-    build_fini(inner);
-    s->c->b = b;
-    if (b->status == PEN_OK)
-        b->status = inner->status;
-    memcpy(in, s->start, n * sizeof *in);
-    in[count++] = s->data;
-    if (s->data_mask != VALUE_NONE)
-        in[count++] = s->data_mask;
-    build_many(b, OP_Scan, in, count, out, n + 1);
-    build_graph(b, ATTR_body, s->body);
-    build_int(b, ATTR_carried, n);
-    build_int(b, ATTR_num_scan_inputs, count - n);
-    for (uint32_t i = 0; i < n; i++)
-        s->states[i] = out[i];
-    return b->status == PEN_OK ? out[n] : VALUE_NONE;
-}
 
 /* ---- ConvLSTM2D: the products of an LSTM are convolutions ------------------------------------------------------------------------ */
 
@@ -114,7 +48,7 @@ static uint32_t gate(struct kcall *c, const struct conv_lstm *k, uint32_t all, i
 }
 
 /* c' = f c + i a(x), h' = o a(c'); the order of the gates is i, f, c, o */
-static void conv_lstm_step(struct kcall *c, const struct conv_lstm *k, const struct layer_scan *s, uint32_t next[2])
+static void conv_lstm_step(struct kcall *c, const struct conv_lstm *k, const struct tf_scan *s, uint32_t next[2])
 {
     struct build *b = c->b;
     const char *act = k->act ? k->act : "tanh", *open = k->gate ? k->gate : "hard_sigmoid";
@@ -138,8 +72,8 @@ static void conv_lstm(struct kcall *c)
 {
     static const int64_t time_first[] = {1, 0, 2, 3, 4};
     struct conv_lstm k;
-    struct layer_scan scan;
-    uint32_t next[2];
+    struct tf_scan scan;
+    uint32_t next[2] = {VALUE_NONE, VALUE_NONE};
     bool backwards = tfjs_json_bool(c->l->config, "go_backwards", false);
     if (c->in_count > 1 || c->in[0].rank != 5 || !conv_lstm_read(c, &k)) {
         build_miss(c->b, "ConvLSTM2D with given states");
@@ -148,10 +82,14 @@ static void conv_lstm(struct kcall *c)
     uint32_t x = build_transpose(c->b, c->in[0].value, time_first, 5);
     x = backwards ? tf_reverse(c->b, x, 0) : x;
     uint32_t zero = conv_zero(c, &k, x), start[] = {zero, zero};
-    if (!layer_scan_begin(&scan, c, x, VALUE_NONE, start, 2) || !conv_lstm_read(c, &k))
+    struct build *b = c->b;
+    if (!tf_scan_begin(&scan, b, x, VALUE_NONE, start, 2))
         return;
-    conv_lstm_step(c, &k, &scan, next);
-    uint32_t y = layer_scan_end(&scan, next);
+    c->b = &scan.inner;
+    if (conv_lstm_read(c, &k))
+        conv_lstm_step(c, &k, &scan, next);
+    c->b = b;
+    uint32_t y = tf_scan_end(&scan, next);
     if (tfjs_json_bool(c->l->config, "return_sequences", false))
         layer_give(c, build_transpose(c->b, y, time_first, 5), 5);
     else

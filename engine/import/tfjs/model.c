@@ -52,7 +52,7 @@ uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
 static enum pen_status read_json(struct tfjs *r, struct graph *g, const cJSON *root)
 {
     const cJSON *topology = tfjs_json_get(root, "modelTopology");
-    enum pen_status status = weights_read(&r->weights, tfjs_json_get(root, "weightsManifest"));
+    enum pen_status status = weights_read(&r->weights, tfjs_json_list(root, "weightsManifest"));
     if (status != PEN_OK)
         return status;
     if (tfjs_json_get(topology, "node"))

@@ -59,7 +59,7 @@ static uint32_t output_index(const char *op, const char *output, size_t bytes, u
 
 bool js_scope_init(struct scope *s, const cJSON *nodes)
 {
-    int count = cJSON_IsArray(nodes) ? cJSON_GetArraySize(nodes) : 0;
+    int count = cJSON_GetArraySize(nodes);
     const cJSON *json;
     if ((uint32_t)count > s->b->g->limits.nodes)
         build_stop(s->b, PEN_ERR_TOO_LARGE, "the model has %d nodes", count);
@@ -130,7 +130,7 @@ static struct gnode *unmet(struct scope *s, struct gnode *n)
     const cJSON *input;
     if (closed(n))
         return unmet_need(s, n);
-    cJSON_ArrayForEach(input, tfjs_json_get(n->json, "input"))
+    cJSON_ArrayForEach(input, tfjs_json_list(n->json, "input"))
     {
         const char *reference = cJSON_GetStringValue(input), *output;
         size_t name, bytes;
@@ -245,7 +245,7 @@ static void leave_unknown(struct call *c)
 
 static bool inputs_read(struct call *c)
 {
-    const cJSON *input, *list = tfjs_json_get(c->n->json, "input");
+    const cJSON *input, *list = tfjs_json_list(c->n->json, "input");
     int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
     if (count > CALL_INPUTS_MAX) {
         build_stop(c->b, PEN_ERR_TOO_LARGE, "it has %d inputs", count);

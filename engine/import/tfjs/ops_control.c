@@ -54,7 +54,7 @@ static void inline_into(struct call *c, struct build *b, const cJSON *f, const u
                    list_count(f, "inputArg"), list_count(f, "outputArg"), count, outs);
     else if (s.depth > b->g->limits.depth || s.r->expansions++ > EXPANSIONS_MAX)
         build_stop(b, PEN_ERR_TOO_LARGE, "functions are nested too deep or used too often");
-    if (b->status == PEN_OK && js_scope_init(&s, tfjs_json_get(f, "nodeDef"))) {
+    if (b->status == PEN_OK && js_scope_init(&s, tfjs_json_list(f, "nodeDef"))) {
         arguments_enter(&s, f, args, count);
         for (uint32_t i = 0; i < outs && b->status == PEN_OK; i++) {
             const char *reference = tfjs_json_text(tfjs_json_get(f, "ret"), list_name(f, "outputArg", i));
@@ -193,7 +193,7 @@ static bool passes_through(const cJSON *body, uint32_t index)
     size_t bytes = strcspn(result, ":");
     if (strlen(name) == bytes && memcmp(name, result, bytes) == 0)
         return true;
-    cJSON_ArrayForEach(node, tfjs_json_get(body, "nodeDef"))
+    cJSON_ArrayForEach(node, tfjs_json_list(body, "nodeDef"))
     {
         const char *given = tfjs_json_text(node, "name"), *op = tfjs_json_text(node, "op");
         const char *from = cJSON_GetStringValue(cJSON_GetArrayItem(tfjs_json_get(node, "input"), 0));

@@ -187,8 +187,8 @@ enum pen_status weights_read(struct weights *w, const cJSON *manifest)
     {
         uint64_t offset = 0;
         uint32_t index = w->group_count++;
-        status = group_open(w, tfjs_json_get(group, "paths"), &w->groups[index]);
-        cJSON_ArrayForEach(entry, tfjs_json_get(group, "weights"))
+        status = group_open(w, tfjs_json_list(group, "paths"), &w->groups[index]);
+        cJSON_ArrayForEach(entry, tfjs_json_list(group, "weights"))
         {
             if (status == PEN_OK)
                 status = entry_read(w, entry, index, &offset);

@@ -114,6 +114,8 @@ static int64_t integer_at(const struct tensor *t, size_t i)
         return ((const uint8_t *)t->data)[i];
     case PEN_DTYPE_I32:
         return ((const int32_t *)t->data)[i];
+    case PEN_DTYPE_I64:
+        return ((const int64_t *)t->data)[i];
     default:
         return ((const int16_t *)t->data)[i];
     }
@@ -173,6 +175,26 @@ void lite_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, ui
         memcpy(zeros + i * width, &t->quant.zero_point[i], width < 4 ? width : 4); /* little-endian: the low bytes */
     *ret_scale = build_const(c->b, PEN_DTYPE_F32, &shape, t->quant.scale, n * sizeof(float), false);
     *ret_zero = build_const(c->b, t->dtype, &shape, zeros, n * width, false);
+}
+
+/* Integers whose scale is that of the data times that of the weights, whatever the file says besides. */
+uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weights)
+{
+    const struct tensor *t = lite_tensor(c, index), *x = lite_tensor(c, data), *w = lite_tensor(c, weights);
+    if (!t || !t->constant || (t->dtype != PEN_DTYPE_I32 && t->dtype != PEN_DTYPE_I64) || !quantised(x) ||
+        !quantised(w))
+        return lite_real(c, index);
+    int64_t count = shape_elements(&t->shape);
+    float *to = graph_alloc(c->b->g, (size_t)count * sizeof *to + 64);
+    if (!to) {
+        build_stop(c->b, PEN_ERR_NO_MEMORY, "no memory for biases");
+        return VALUE_NONE;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        float scale = w->quant.scale[w->quant.count > 1 ? (uint64_t)i % w->quant.count : 0];
+        to[i] = x->quant.scale[0] * scale * (float)integer_at(t, (size_t)i);
+    }
+    return build_const(c->b, PEN_DTYPE_F32, &t->shape, to, (size_t)count * sizeof *to, false);
 }
 
 uint32_t lite_real(struct call *c, uint32_t index)
@@ -279,150 +301,7 @@ uint32_t lite_clamp(struct call *c, uint32_t y, enum tf_activation act)
     return build_3(c->b, OP_Clip, y, build_scalar(c->b, t->dtype, from), build_scalar(c->b, t->dtype, to));
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
-
-static const struct tflite_row rows[] = {
-    {0, "ADD", lower_binary, OP_Add},
-    {1, "AVERAGE_POOL_2D", lower_pool, OP_AveragePool},
-    {2, "CONCATENATION", lower_concat, 0},
-    {3, "CONV_2D", lower_conv_2d, 0},
-    {4, "DEPTHWISE_CONV_2D", lower_depthwise, 0},
-    {5, "DEPTH_TO_SPACE", lower_depth_to_space, 0},
-    {6, "DEQUANTIZE", lower_dequantize, 0},
-    {7, "EMBEDDING_LOOKUP", lower_embedding, 0},
-    {8, "FLOOR", lower_unary, OP_Floor},
-    {9, "FULLY_CONNECTED", lower_fully_connected, 0},
-    {11, "L2_NORMALIZATION", lower_l2_norm, 0},
-    {12, "L2_POOL_2D", lower_pool, OP_LpPool},
-    {13, "LOCAL_RESPONSE_NORMALIZATION", lower_lrn, 0},
-    {14, "LOGISTIC", lower_unary, OP_Sigmoid},
-    {17, "MAX_POOL_2D", lower_pool, OP_MaxPool},
-    {18, "MUL", lower_binary, OP_Mul},
-    {19, "RELU", lower_relu, TF_ACT_RELU},
-    {20, "RELU_N1_TO_1", lower_relu, TF_ACT_RELU_N1},
-    {21, "RELU6", lower_relu, TF_ACT_RELU6},
-    {22, "RESHAPE", lower_reshape, 0},
-    {23, "RESIZE_BILINEAR", lower_resize, 0},
-    {24, "RNN", lower_rnn, 0},
-    {25, "SOFTMAX", lower_softmax, 0},
-    {26, "SPACE_TO_DEPTH", lower_space_to_depth, 0},
-    {28, "TANH", lower_unary, OP_Tanh},
-    {31, "CALL", lower_call, 0},
-    {34, "PAD", lower_pad, 0},
-    {35, "UNIDIRECTIONAL_SEQUENCE_RNN", lower_sequence_rnn, 0},
-    {36, "GATHER", lower_gather, 0},
-    {37, "BATCH_TO_SPACE_ND", lower_batch_to_space, 0},
-    {38, "SPACE_TO_BATCH_ND", lower_space_to_batch, 0},
-    {39, "TRANSPOSE", lower_transpose, 0},
-    {40, "MEAN", lower_reduce, OP_ReduceMean},
-    {41, "SUB", lower_binary, OP_Sub},
-    {42, "DIV", lower_binary, OP_Div},
-    {43, "SQUEEZE", lower_squeeze, 0},
-    {44, "UNIDIRECTIONAL_SEQUENCE_LSTM", lower_sequence_lstm, 0},
-    {45, "STRIDED_SLICE", lower_strided_slice, 0},
-    {46, "BIDIRECTIONAL_SEQUENCE_RNN", lower_bidirectional_rnn, 0},
-    {47, "EXP", lower_unary, OP_Exp},
-    {48, "TOPK_V2", lower_top_k, 0},
-    {49, "SPLIT", lower_split, 0},
-    {50, "LOG_SOFTMAX", lower_log_softmax, 0},
-    {52, "BIDIRECTIONAL_SEQUENCE_LSTM", lower_bidirectional_lstm, 0},
-    {53, "CAST", lower_cast, 0},
-    {54, "PRELU", lower_prelu, 0},
-    {55, "MAXIMUM", lower_binary, OP_Max},
-    {56, "ARG_MAX", lower_arg, OP_ArgMax},
-    {57, "MINIMUM", lower_binary, OP_Min},
-    {58, "LESS", lower_compare, OP_Less},
-    {59, "NEG", lower_unary, OP_Neg},
-    {60, "PADV2", lower_pad, 0},
-    {61, "GREATER", lower_compare, OP_Greater},
-    {62, "GREATER_EQUAL", lower_compare, OP_GreaterOrEqual},
-    {63, "LESS_EQUAL", lower_compare, OP_LessOrEqual},
-    {64, "SELECT", lower_select, 0},
-    {65, "SLICE", lower_slice, 0},
-    {66, "SIN", lower_unary, OP_Sin},
-    {67, "TRANSPOSE_CONV", lower_transpose_conv, 0},
-    {68, "SPARSE_TO_DENSE", lower_sparse_to_dense, 0},
-    {69, "TILE", lower_tile, 0},
-    {70, "EXPAND_DIMS", lower_expand_dims, 0},
-    {71, "EQUAL", lower_compare, OP_Equal},
-    {72, "NOT_EQUAL", lower_not_equal, 0},
-    {73, "LOG", lower_unary, OP_Log},
-    {74, "SUM", lower_reduce, OP_ReduceSum},
-    {75, "SQRT", lower_unary, OP_Sqrt},
-    {76, "RSQRT", lower_rsqrt, 0},
-    {77, "SHAPE", lower_shape, 0},
-    {78, "POW", lower_binary, OP_Pow},
-    {79, "ARG_MIN", lower_arg, OP_ArgMin},
-    {80, "FAKE_QUANT", lower_fake_quant, 0},
-    {81, "REDUCE_PROD", lower_reduce, OP_ReduceProd},
-    {82, "REDUCE_MAX", lower_reduce, OP_ReduceMax},
-    {83, "PACK", lower_pack, 0},
-    {84, "LOGICAL_OR", lower_compare, OP_Or},
-    {85, "ONE_HOT", lower_one_hot, 0},
-    {86, "LOGICAL_AND", lower_compare, OP_And},
-    {87, "LOGICAL_NOT", lower_unary, OP_Not},
-    {88, "UNPACK", lower_unpack, 0},
-    {89, "REDUCE_MIN", lower_reduce, OP_ReduceMin},
-    {90, "FLOOR_DIV", lower_floor_div, 0},
-    {91, "REDUCE_ANY", lower_reduce_bool, OP_ReduceMax},
-    {92, "SQUARE", lower_square, 0},
-    {93, "ZEROS_LIKE", lower_zeros_like, 0},
-    {94, "FILL", lower_fill, 0},
-    {95, "FLOOR_MOD", lower_floor_mod, 0},
-    {96, "RANGE", lower_range, 0},
-    {97, "RESIZE_NEAREST_NEIGHBOR", lower_resize, 1},
-    {98, "LEAKY_RELU", lower_leaky, 0},
-    {99, "SQUARED_DIFFERENCE", lower_squared_difference, 0},
-    {100, "MIRROR_PAD", lower_mirror_pad, 0},
-    {101, "ABS", lower_unary, OP_Abs},
-    {102, "SPLIT_V", lower_split_v, 0},
-    {103, "UNIQUE", lower_unique, 0},
-    {104, "CEIL", lower_unary, OP_Ceil},
-    {105, "REVERSE_V2", lower_reverse, 0},
-    {106, "ADD_N", lower_add_n, 0},
-    {107, "GATHER_ND", lower_gather_nd, 0},
-    {108, "COS", lower_unary, OP_Cos},
-    {109, "WHERE", lower_where, 0},
-    {110, "RANK", lower_rank, 0},
-    {111, "ELU", lower_unary, OP_Elu},
-    {112, "REVERSE_SEQUENCE", lower_reverse_sequence, 0},
-    {113, "MATRIX_DIAG", lower_matrix_diag, 0},
-    {114, "QUANTIZE", lower_quantize, 0},
-    {116, "ROUND", lower_unary, OP_Round},
-    {117, "HARD_SWISH", lower_unary, OP_HardSwish},
-    {118, "IF", lower_if, 0},
-    {119, "WHILE", lower_while, 0},
-    {120, "NON_MAX_SUPPRESSION_V4", lower_nms, 4},
-    {121, "NON_MAX_SUPPRESSION_V5", lower_nms, 5},
-    {122, "SCATTER_ND", lower_scatter_nd, 0},
-    {123, "SELECT_V2", lower_select, 1},
-    {124, "DENSIFY", lower_identity, 0},
-    {126, "BATCH_MATMUL", lower_batch_matmul, 0},
-    {128, "CUMSUM", lower_cumsum, 0},
-    {130, "BROADCAST_TO", lower_broadcast_to, 0},
-    {132, "CONV_3D", lower_conv_3d, 0},
-    {135, "COMPLEX_ABS", lower_complex_abs, 0},
-    {140, "REDUCE_ALL", lower_reduce_bool, OP_ReduceMin},
-    {141, "CONV_3D_TRANSPOSE", lower_conv_3d_transpose, 0},
-    {145, "BROADCAST_ARGS", lower_broadcast_args, 0},
-    {150, "GELU", lower_gelu, 0},
-    {151, "DYNAMIC_UPDATE_SLICE", lower_update_slice, 0},
-    {152, "RELU_0_TO_1", lower_relu, TF_ACT_RELU_01},
-    {156, "ATAN2", lower_atan2, 0},
-    {158, "SIGN", lower_unary, OP_Sign},
-    {159, "BITCAST", lower_bitcast, 0},
-    {160, "BITWISE_XOR", lower_compare, OP_BitwiseXor},
-    {161, "RIGHT_SHIFT", lower_right_shift, 0},
-};
-
-const struct tflite_row *tflite_row_find(int code)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].code == code)
-            return &rows[i];
-    }
-    return NULL;
-}
+/* ---- calls -------------------------------------------------------------------------------------------------------------- */
 
 /* What a missing operator leaves behind, so that those after it can be read and all missing ones be listed. */
 static void leave_unknown(struct call *c)
@@ -443,7 +322,11 @@ static void leave_unknown(struct call *c)
 /* The least that every operator has, so that lowerings need not ask. */
 static bool ends_there(struct call *c)
 {
+    const struct tflite_row *row = tflite_row_find(c->code);
+    bool bare = row && row->op == ROW_BARE;
     bool source = c->in.count == 0 && (c->code == 118 || c->code == 119 || c->code == 31);
+    if (bare)
+        return true;
     if (c->out.count == 0 && c->code != 119 && c->code != 31) {
         build_stop(c->b, PEN_ERR_CORRUPT, "it gives nothing");
         return false;
@@ -464,6 +347,8 @@ void lite_lower(struct call *c)
         int bytes = c->custom.bytes < 100 ? (int)c->custom.bytes : 100;
         if (c->code == 32)
             snprintf(text, sizeof text, "custom %.*s", bytes, c->custom.at);
+        else if (row)
+            snprintf(text, sizeof text, "%s", row->name);
         else
             snprintf(text, sizeof text, "builtin %d", c->code);
         build_miss(c->b, text);

@@ -26,7 +26,7 @@ static uint32_t convolve(struct call *c, uint32_t x, const struct shape *weights
     struct build *b = c->b;
     const struct tensor *xt = lite_tensor(c, 0), *wt = lite_tensor(c, 1), *yt = lite_result(c, 0);
     if (!lite_quantised(c, 0) || !lite_quantised(c, 1) || !lite_result_quantised(c, 0))
-        return tf_conv(b, x, reshaped(c, 1, weights, true), lite_real(c, 2), w, layout, groups);
+        return tf_conv(b, x, reshaped(c, 1, weights, true), lite_bias(c, 2, 0, 1), w, layout, groups);
     uint32_t in[9] = {x,          VALUE_NONE, VALUE_NONE,   reshaped(c, 1, weights, false), VALUE_NONE, VALUE_NONE,
                       VALUE_NONE, VALUE_NONE, lite_in(c, 2)};
     lite_affine(c, xt, &in[1], &in[2]);
@@ -143,7 +143,8 @@ void lower_conv_3d(struct call *c)
         return;
     }
     lite_give_real(
-        c, 0, tf_conv(c->b, lite_real(c, 0), lite_real(c, 1), lite_real(c, 2), &w, WEIGHT_HWIO, channels / per_group));
+        c, 0,
+        tf_conv(c->b, lite_real(c, 0), lite_real(c, 1), lite_bias(c, 2, 0, 1), &w, WEIGHT_HWIO, channels / per_group));
 }
 
 /* output_shape, weights, x, bias */
@@ -159,7 +160,7 @@ static void transpose_conv(struct call *c, struct tf_window *w, const int64_t *p
     for (uint32_t i = 0; i < w->count; i++)
         size[i] = yt->shape.dim[1 + i];
     uint32_t weights = build_transpose(c->b, lite_real(c, 1), perm, rank);
-    lite_give_real(c, 0, tf_conv_transpose(c->b, lite_real(c, 2), weights, lite_real(c, 3), w, size));
+    lite_give_real(c, 0, tf_conv_transpose(c->b, lite_real(c, 2), weights, lite_bias(c, 3, 2, 1), w, size));
 }
 
 void lower_transpose_conv(struct call *c)
@@ -231,6 +232,12 @@ void lower_pool(struct call *c)
         lite_give(c, 0, lite_clamp(c, tf_pool(c->b, op, lite_in(c, 0), &w), act));
     } else if (integers && op == OP_AveragePool && covers_all(x, y, &w)) {
         lite_give(c, 0, quantised_mean(c, OP_QLinearGlobalAveragePool, &w));
+    } else if (op == OP_LpPool) { /* the root of the mean of squares */
+        enum tf_activation act = w.act;
+        uint32_t in = lite_real(c, 0);
+        w.act = TF_ACT_NONE;
+        uint32_t mean = tf_pool(c->b, OP_AveragePool, build_2(c->b, OP_Mul, in, in), &w);
+        lite_give_real(c, 0, tf_activate(c->b, build_1(c->b, OP_Sqrt, mean), act, 0.0f));
     } else {
         lite_give_real(c, 0, tf_pool(c->b, op, lite_real(c, 0), &w));
     }
@@ -282,7 +289,7 @@ void lower_fully_connected(struct call *c)
     bool flat = x->shape.rank == 2 && x->shape.dim[1] == depth;
     if (!flat)
         a = build_reshape(c->b, a, (int64_t[]){-1, depth}, 2);
-    uint32_t y = build_3(c->b, OP_Gemm, a, lite_real(c, 1), lite_real(c, 2));
+    uint32_t y = build_3(c->b, OP_Gemm, a, lite_real(c, 1), lite_bias(c, 2, 0, 1));
     build_int(c->b, ATTR_transB, 1);
     y = tf_fuse(c->b, y, act, 0.0f);
     if (lite_result(c, 0)->shape.rank != 2)

@@ -75,3 +75,8 @@ lower_fn tflite_custom_find(const struct fb_text *name)
     }
     return NULL;
 }
+
+const char *tflite_custom_at(uint32_t index)
+{
+    return index < sizeof customs / sizeof customs[0] ? customs[index].name : NULL;
+}

@@ -287,7 +287,9 @@ void lower_fake_quant(struct call *c)
     zero = zero < low ? low : zero > high ? high : zero;
     uint32_t step = build_f32_scalar(b, scale), lowest = build_f32_scalar(b, (low - zero) * scale);
     uint32_t x = build_3(b, OP_Clip, lite_real(c, 0), lowest, build_f32_scalar(b, (high - zero) * scale));
-    uint32_t q = build_1(b, OP_Round, build_2(b, OP_Div, build_2(b, OP_Sub, x, lowest), step));
+    uint32_t inverse = build_f32_scalar(b, 1.0f / scale); /* halves go up */
+    uint32_t q = build_2(b, OP_Mul, build_2(b, OP_Sub, x, lowest), inverse);
+    q = build_1(b, OP_Floor, build_2(b, OP_Add, q, build_f32_scalar(b, 0.5f)));
     lite_give_real(c, 0, build_2(b, OP_Add, build_2(b, OP_Mul, q, step), lowest));
 }
 
@@ -296,14 +298,39 @@ void lower_atan2(struct call *c)
     lite_give(c, 0, tf_atan2(c->b, lite_real(c, 0), lite_real(c, 1)));
 }
 
+/* Complex numbers have a last dimension of 2 more here. */
 void lower_complex_abs(struct call *c)
 {
-    build_miss(c->b, "COMPLEX_ABS");
+    lite_give(c, 0, build_reduce(c->b, OP_ReduceL2, lite_in(c, 0), build_i64(c->b, (int64_t[]){-1}, 1), false));
 }
 
+void lower_part(struct call *c)
+{
+    uint32_t in[] = {lite_in(c, 0), build_i64_scalar(c->b, tflite_row_find(c->code)->op)};
+    lite_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, -1));
+}
+
+static uint32_t transformed(struct call *c, uint32_t x, int64_t which, int64_t axis, bool onesided)
+{
+    uint32_t pick[] = {lite_in(c, 1), build_i64_scalar(c->b, which)};
+    uint32_t length = build_cast(c->b, build_axis_op(c->b, OP_Gather, pick, 2, 0), PEN_DTYPE_I64);
+    uint32_t in[] = {x, length, build_i64_scalar(c->b, axis)}, y = build_op(c->b, OP_DFT, in, 3);
+    build_int(c->b, ATTR_onesided, onesided);
+    return y;
+}
+
+/* x [..., h, w], the two lengths: the last axis one-sided, then the other. */
+void lower_rfft_2d(struct call *c)
+{
+    uint32_t rows = transformed(c, build_unsqueeze(c->b, lite_in(c, 0), -1), 1, -2, true);
+    lite_give(c, 0, transformed(c, rows, 0, -3, false));
+}
+
+/* Towards minus infinity: a floored division by a power of two. */
 void lower_right_shift(struct call *c)
 {
-    uint32_t y = build_2(c->b, OP_BitShift, lite_in(c, 0), lite_in(c, 1));
-    build_text(c->b, ATTR_direction, "RIGHT");
-    lite_give(c, 0, y);
+    struct build *b = c->b;
+    uint32_t x = build_cast(b, lite_in(c, 0), PEN_DTYPE_I64), n = build_cast(b, lite_in(c, 1), PEN_DTYPE_I64);
+    uint32_t power = build_2(b, OP_Pow, build_i64_scalar(b, 2), n);
+    lite_give(c, 0, build_cast(b, tf_floor_div(b, x, power, true), lite_tensor(c, 0)->dtype));
 }

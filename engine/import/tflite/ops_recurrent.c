@@ -2,11 +2,6 @@
 #include "import/build/tensorflow.h"
 #include "import/tflite/reader.h"
 
-/* Where one direction's tensors begin; those of the second direction of a bidirectional operator lie further on. */
-struct lstm_in {
-    uint32_t weights, recurrent, peephole, bias, projection, state, cell, norm;
-};
-
 static uint32_t stacked(struct call *c, uint32_t first, const uint32_t *order, uint32_t count)
 {
     uint32_t parts[4];
@@ -31,23 +26,15 @@ static uint32_t steps_out(struct call *c, uint32_t y, bool time_major)
     return time_major ? y : build_transpose(c->b, y, swapped, 3);
 }
 
+/* What ONNX's operator does in one. */
 static bool plain_lstm(struct call *c, const struct lstm_in *at)
 {
     for (uint32_t i = 0; i < 4; i++) {
-        if (!lite_tensor(c, at->weights + i) || !lite_tensor(c, at->recurrent + i) || !lite_tensor(c, at->bias + i)) {
-            build_miss(c->b, "LSTM with coupled gates");
+        if (!lite_tensor(c, at->weights + i) || !lite_tensor(c, at->recurrent + i) || !lite_tensor(c, at->bias + i) ||
+            (at->norm && lite_tensor(c, at->norm + i)))
             return false;
-        }
-        if (at->norm && lite_tensor(c, at->norm + i)) {
-            build_miss(c->b, "LSTM with layer normalisation");
-            return false;
-        }
     }
-    if (lite_tensor(c, at->projection)) {
-        build_miss(c->b, "LSTM with projection");
-        return false;
-    }
-    return true;
+    return !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH;
 }
 
 /* Biases of the input side; those of the recurrent side are zeros. */
@@ -86,13 +73,10 @@ static uint32_t lstm(struct call *c, const struct lstm_in *at, bool reverse, boo
     static const uint32_t gates[] = {0, 3, 1, 2}, holes[] = {0, 2, 1};
     struct build *b = c->b;
     const struct tensor *bias = lite_tensor(c, at->bias), *weights = lite_tensor(c, at->recurrent);
-    if (!plain_lstm(c, at) || bias->shape.rank != 1 || weights->shape.rank != 2) {
-        if (b->missing->count == 0)
-            build_stop(b, PEN_ERR_CORRUPT, "its weights have the wrong shape");
-        return VALUE_NONE;
-    }
-    if (fb_float(&c->options, 2, 0.0f) != 0.0f || lite_activation(c, 0) != TF_ACT_TANH) {
-        build_miss(b, "LSTM with a clipped projection or another activation than tanh");
+    if (!plain_lstm(c, at))
+        return lite_lstm_steps(c, at, reverse, time_major);
+    if (bias->shape.rank != 1 || weights->shape.rank != 2) {
+        build_stop(b, PEN_ERR_CORRUPT, "its weights have the wrong shape");
         return VALUE_NONE;
     }
     int64_t hidden = bias->shape.dim[0];
@@ -197,4 +181,80 @@ void lower_rnn(struct call *c)
     y = build_3(b, OP_Gemm, lite_real(c, 4), lite_real(c, 2), y);
     build_int(b, ATTR_transB, 1);
     lite_give_real(c, 0, tf_fuse(b, y, lite_activation(c, 0), 0.0f));
+}
+
+/* ---- LSTM: one step ------------------------------------------------------------------------------------------------------------------ */
+
+/* x [batch, in] as a sequence of one step. */
+static void one_step(struct call *c)
+{
+    static const struct lstm_in at = {
+        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20};
+    lite_give_real(c, 0, build_squeeze(c->b, lite_lstm_steps(c, &at, false, true), 0));
+}
+
+static uint32_t quarter(struct build *b, uint32_t x, int64_t which, int64_t units)
+{
+    return build_slice(b, x, 1, which * units, (which + 1) * units, 1);
+}
+
+/* x, h, weights [4 units, in + units] with gates in the order i, g, f, o, bias, c; gives h', c', [x, h] and the sums. */
+static void basic_lstm(struct call *c)
+{
+    struct build *b = c->b;
+    const struct tensor *bias = lite_tensor(c, 3);
+    if (!bias || bias->shape.rank != 1 || bias->shape.dim[0] % 4 != 0 || lite_quantised(c, 0)) {
+        build_miss(b, "LSTM of integers, or with weights of the wrong shape");
+        return;
+    }
+    int64_t units = bias->shape.dim[0] / 4;
+    uint32_t joined[] = {lite_real(c, 0), lite_real(c, 1)}, all = build_axis_op(b, OP_Concat, joined, 2, 1);
+    uint32_t sums = build_3(b, OP_Gemm, all, lite_real(c, 2), lite_real(c, 3));
+    build_int(b, ATTR_transB, 1);
+    uint32_t in = build_1(b, OP_Sigmoid, quarter(b, sums, 0, units)),
+             fresh = build_1(b, OP_Tanh, quarter(b, sums, 1, units));
+    uint32_t forget = build_1(b, OP_Sigmoid, quarter(b, sums, 2, units)),
+             out = build_1(b, OP_Sigmoid, quarter(b, sums, 3, units));
+    uint32_t cell = build_2(b, OP_Add, build_2(b, OP_Mul, forget, lite_real(c, 4)), build_2(b, OP_Mul, in, fresh));
+    lite_give(c, 0, build_2(b, OP_Mul, out, build_1(b, OP_Tanh, cell)));
+    lite_give(c, 1, cell);
+    lite_give(c, 2, all);
+    lite_give(c, 3, sums);
+}
+
+void lower_lstm(struct call *c)
+{
+    if (fb_int(&c->options, 3, 1, 0) == 1)
+        basic_lstm(c);
+    else
+        one_step(c);
+}
+
+/* ---- SVDF ----------------------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * x, feature weights [filters, in], time weights [filters, memory], bias, state [batch, filters * memory]: the newest product enters the memory, the memory
+ * is weighted over time, and `rank` filters make one unit.
+ */
+void lower_svdf(struct call *c)
+{
+    struct build *b = c->b;
+    const struct tensor *time = lite_tensor(c, 2);
+    int64_t rank = lite_option(c, 0, 0), last = -1;
+    if (!time || time->shape.rank != 2 || rank < 1 || time->shape.dim[0] % rank != 0 || !lite_tensor(c, 4)) {
+        build_stop(b, PEN_ERR_CORRUPT, "its weights do not suit rank %lld", (long long)rank);
+        return;
+    }
+    int64_t filters = time->shape.dim[0], memory = time->shape.dim[1];
+    uint32_t fresh = build_2(b, OP_Gemm, lite_real(c, 0), lite_real(c, 1));
+    build_int(b, ATTR_transB, 1);
+    uint32_t state = build_reshape(b, lite_real(c, 4), (int64_t[]){-1, filters, memory}, 3);
+    uint32_t parts[] = {build_slice(b, state, 2, 1, INT64_MAX, 1), build_unsqueeze(b, fresh, 2)};
+    uint32_t held = build_2(b, OP_Mul, build_axis_op(b, OP_Concat, parts, 2, 2), lite_real(c, 2));
+    uint32_t sums = build_reduce(b, OP_ReduceSum, held, build_i64(b, &last, 1), false);
+    uint32_t y = build_reshape(b, sums, (int64_t[]){-1, filters / rank, rank}, 3);
+    y = build_reduce(b, OP_ReduceSum, y, build_i64(b, &last, 1), false);
+    if (lite_tensor(c, 3))
+        y = build_2(b, OP_Add, y, lite_bias(c, 3, 0, 1));
+    lite_give_real(c, 0, tf_activate(b, y, lite_activation(c, 1), 0.0f));
 }

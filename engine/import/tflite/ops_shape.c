@@ -213,11 +213,10 @@ void lower_strided_slice(struct call *c)
                              .ellipsis = lite_option(c, 2, 0),
                              .new_axis = lite_option(c, 3, 0),
                              .shrink = lite_option(c, 4, 0)};
-    if (fb_bool(&c->options, 5, false)) {
-        build_stop(c->b, PEN_ERR_UNSUPPORTED, "ends that are offsets");
-        return;
-    }
-    moved_give(c, 0, tf_strided_slice(c->b, moved_in(c, 0), lite_in(c, 1), lite_in(c, 2), lite_in(c, 3), &masks));
+    uint32_t begin = lite_in(c, 1), end = lite_in(c, 2);
+    if (fb_bool(&c->options, 5, false)) /* counted from where it begins */
+        end = build_2(c->b, OP_Add, begin, end);
+    moved_give(c, 0, tf_strided_slice(c->b, moved_in(c, 0), begin, end, lite_in(c, 3), &masks));
 }
 
 void lower_pad(struct call *c)

@@ -34,8 +34,18 @@ enum { QUANT_SCALE = 2, QUANT_ZERO = 3, QUANT_AXIS = 6 };
 enum { OPERATOR_CODE = 0, OPERATOR_IN = 1, OPERATOR_OUT = 2, OPERATOR_OPTIONS = 4, OPERATOR_CUSTOM = 5 };
 enum { BUFFER_DATA = 0, BUFFER_OFFSET = 1, BUFFER_SIZE = 2 };
 
+/* Tables and variables by name: what fills them is read before what uses them. */
+struct resource {
+    struct fb_text name;
+    int64_t id;
+    struct build *b;       /* whose values these are */
+    uint32_t keys, values; /* of a variable: its value is `values` */
+};
+
 struct reader {
     struct fb *f;
+    struct resource *resources; /* in the graph's arena */
+    uint32_t resource_count, resource_room;
     struct fb_list codes, subgraphs, buffers;
     struct build_missing missing;
     struct pen_error *reterr;
@@ -77,6 +87,11 @@ struct call {
 
 typedef void (*lower_fn)(struct call *c);
 
+/* Where one direction's tensors of an LSTM begin; those of the second direction of a bidirectional operator lie further on. */
+struct lstm_in {
+    uint32_t weights, recurrent, peephole, bias, projection, state, cell, norm;
+};
+
 /* ---- tensor.c --------------------------------------------------------------------------------------------------------------------- */
 
 enum pen_status lite_tensors(struct scope *s, const struct fb_table *subgraph);
@@ -102,6 +117,8 @@ const struct tensor *lite_tensor(struct call *c, uint32_t index); /* NULL when o
 const struct tensor *lite_result(struct call *c, uint32_t index);
 /* The input as floats: dequantised when it is quantised, widened when it is half. */
 uint32_t lite_real(struct call *c, uint32_t index);
+/* The bias (input `index`) of a product of these inputs, as floats. */
+uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weights);
 /* Makes the value the operator's output; real_give quantises it first when the output is quantised. */
 void lite_give(struct call *c, uint32_t index, uint32_t value);
 void lite_give_real(struct call *c, uint32_t index, uint32_t value);
@@ -117,13 +134,17 @@ uint32_t lite_clamp(struct call *c, uint32_t y, enum tf_activation act);
 enum tf_padding lite_padding(struct call *c, unsigned field);
 int64_t lite_option(const struct call *c, unsigned field, int64_t def); /* 32 bits */
 
+#define ROW_BARE -1 /* instead of an op: needs neither inputs nor results */
+
 struct tflite_row {
     int code;
     const char *name;
-    lower_fn lower;
-    int op; /* enum op, when one node of the same form does */
+    lower_fn lower; /* NULL: not read */
+    int op;         /* enum op, when one node of the same form does */
 };
 const struct tflite_row *tflite_row_find(int code);
+const struct tflite_row *tflite_row_at(uint32_t index);  /* all rows one after the other; NULL behind the last */
+const char *tflite_custom_at(uint32_t index);            /* names of the custom operators that are read */
 lower_fn tflite_custom_find(const struct fb_text *name); /* NULL when unknown */
 
 /* ---- ops_*.c ----------------------------------------------------------------------------------------------------------------------- */
@@ -217,6 +238,26 @@ void lower_sequence_rnn(struct call *c);
 void lower_bidirectional_lstm(struct call *c);
 void lower_bidirectional_rnn(struct call *c);
 void lower_rnn(struct call *c);
+
+void lower_lstm(struct call *c);
+void lower_svdf(struct call *c);
+/* lstm_steps.c: coupled gates, projections, layer normalisation, other activations: step by step. VALUE_NONE after a failure. */
+uint32_t lite_lstm_steps(struct call *c, const struct lstm_in *at, bool reverse, bool time_major);
+
+void lower_matrix_set_diag(struct call *c);
+void lower_segment(struct call *c);
+void lower_bucketize(struct call *c);
+void lower_rfft_2d(struct call *c);
+void lower_part(struct call *c);
+
+void lower_table(struct call *c);
+void lower_table_import(struct call *c);
+void lower_table_find(struct call *c);
+void lower_table_size(struct call *c);
+void lower_variable(struct call *c);
+void lower_variable_read(struct call *c);
+void lower_variable_assign(struct call *c);
+void lower_call_once(struct call *c);
 
 void lower_if(struct call *c);
 void lower_while(struct call *c);

@@ -109,14 +109,37 @@ static void case_try(struct run *r, const char *text)
     cJSON_Delete(line);
 }
 
+/* The cases' models as files of their own, NUMBER.json or NUMBER.tflite: seeds for the fuzz targets. */
+static int models_write(const char *to, const char *cases)
+{
+    char path[FOLDER_PATH_BYTES + 32], name[FOLDER_PATH_BYTES], *rest = NULL;
+    char *text = file_read(cases, &(size_t){0});
+    unsigned number = 0;
+    folder_new(name);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        cJSON *json = cJSON_Parse(line);
+        char file[4096];
+        case_model_write(json, name, false, path, sizeof path);
+        snprintf(file, sizeof file, "%.3900s/case-%u%s", to, number++, strrchr(path, '.'));
+        file_copy(path, file);
+        cJSON_Delete(json);
+    }
+    folder_free(name);
+    free(text);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     char folder[FOLDER_PATH_BYTES];
     struct pen_engine_options options;
     struct pen_error error = {0};
     size_t size;
+    if (argc == 4 && strcmp(argv[1], "--models") == 0) {
+        return models_write(argv[2], argv[3]);
+    }
     if (argc < 3) {
-        fprintf(stderr, "case_run FILE BACKEND [open]\n");
+        fprintf(stderr, "case_run FILE BACKEND [open] | case_run --models FOLDER FILE\n");
         return 2;
     }
     char *text = file_read(argv[1], &size), *rest = NULL;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct flat {
-    uint8_t bytes[8192];
+    uint8_t bytes[32768];
     size_t size;
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "import/importer.h"
@@ -135,6 +136,49 @@ Test(tfjs_hostile, cycles_and_dangling_names_are_refused)
         cr_expect_neq(read_in(folder, add_model("w.bin", bad[i], 2), &error), PEN_OK, "case %zu", i);
         cr_expect(error.text[0], "case %zu", i);
     }
+    drop_folder(folder);
+}
+
+/* An object can be gone through like a list, but has no length that was counted: found by the fuzzer, once a write behind the groups. */
+Test(tfjs_hostile, objects_where_lists_belong_are_none)
+{
+    static const char many[] =
+        "{\"a\":{},\"b\":{},\"c\":{},\"d\":{},\"e\":{},\"f\":{},\"g\":{},\"h\":{},\"i\":{},\"j\":{}}";
+    static const char *const forms[] = {
+        "{\"modelTopology\":{\"node\":[]},\"weightsManifest\":%s}",
+        "{\"modelTopology\":{\"node\":[]},\"weightsManifest\":[{\"paths\":%s,\"weights\":[]}]}",
+        "{\"modelTopology\":{\"node\":[]},\"weightsManifest\":[{\"paths\":[],\"weights\":%s}]}",
+        "{\"modelTopology\":{\"node\":%s},\"weightsManifest\":[]}",
+        "{\"modelTopology\":{\"node\":[{\"name\":\"y\",\"op\":\"AddN\",\"input\":%s}]},\"weightsManifest\":[]}",
+        "{\"modelTopology\":{\"node\":[{\"name\":\"x\",\"op\":\"Placeholder\",\"attr\":{\"shape\":{\"shape\":{\"dim\":%"
+        "s}}}}]},"
+        "\"weightsManifest\":[]}",
+        "{\"modelTopology\":{\"model_config\":{\"class_name\":\"Sequential\",\"config\":{\"layers\":%s}}},"
+        "\"weightsManifest\":[]}"};
+    char folder[64], text[2048];
+    make_folder(folder, sizeof folder);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct pen_error error = {0};
+        const char *hole = strstr(forms[i], "%s");
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(hole - forms[i]), forms[i], many, hole + 2);
+        enum pen_status status = read_in(folder, text, &error);
+        cr_expect(i == 5 || status != PEN_OK, "%s", text); /* a shape of nothing is a scalar */
+    }
+    drop_folder(folder);
+}
+
+Test(tfjs_hostile, a_shard_is_a_plain_file)
+{
+    char folder[64], path[600];
+    struct pen_error error = {0};
+    make_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/link.bin", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0); /* opening it to read must not wait for a writer */
+    cr_expect_neq(read_in(folder, add_model("link.bin", "", 2), &error), PEN_OK);
+    unlink(path);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    cr_expect_neq(read_in(folder, add_model("link.bin", "", 2), &error), PEN_OK);
+    rmdir(path);
     drop_folder(folder);
 }
 
