@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Runs the commands of the tutorial and of the runbook, in a network of their own where the usual ports are free.
+
+    docs_test.py BIN_DIR SOURCE_DIR
+
+A line <!-- expect: REGEX --> before a block of shell says what its output must hold. Needs `unshare -n` (root, or user namespaces). The last line is
+`N passed, N failed, N skipped`.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+DEPLOY = SOURCE / "deploy"
+SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
+passed = failed = 0
+
+
+def check(condition, what):
+    global passed, failed
+    passed, failed = passed + bool(condition), failed + (not condition)
+    print(("passed: " if condition else "FAILED: ") + what, flush=True)
+
+
+def blocks(file):
+    """(what the output must match, the commands) of each shell block, in order."""
+    return [(expect or "", code) for expect, code in re.findall(r"(?:<!-- expect: (.*?) -->\n)?```sh\n(.*?)```", file.read_text(), re.S)]
+
+
+def namespace():
+    for words in (["unshare", "-n"], ["unshare", "-rn"]):
+        if shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
+            return words
+    return None
+
+
+def run(words, folder, parts, before="", after="", env=None):
+    """One shell for all blocks; what each printed is cut out by marks. Returns [(status, output)]."""
+    script = "ip link set lo up 2>/dev/null || ifconfig lo up\nset -o pipefail\n" + before
+    for i, code in enumerate(parts):
+        script += f"\necho '@@begin {i}'\n{{\n{code}\n}} 2>&1\necho \"@@end {i} $?\"\n"
+    script += after
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PENSTOCK": str(SOURCE), **(env or {})}
+    process = subprocess.Popen([*words, "bash", "-c", script], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        out, _ = process.communicate(timeout=120 * SLOW)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, _ = process.communicate()
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    found = []
+    for i in range(len(parts)):
+        match = re.search(rf"^@@begin {i}\n(.*?)^@@end {i} (\d+)$", out, re.S | re.M)
+        found.append((int(match.group(2)), match.group(1)) if match else (-1, out[-1500:]))
+    return found
+
+
+def first_line(code):
+    return code.strip().splitlines()[0][:90]
+
+
+def tutorial(words, folder):
+    parts = blocks(DEPLOY / "TUTORIAL.md")
+    check(len(parts) >= 10, "the tutorial has its steps")
+    for (expect, code), (status, out) in zip(parts, run(words, folder, [code for _, code in parts])):
+        good = status == 0 and re.search(expect, out)
+        check(good, f"tutorial: {first_line(code)}" + ("" if good else f"\n  status {status}, wanted {expect!r}\n{out}"))
+
+
+def runbook(words, folder):
+    alerts = re.findall(r"alert: (\S+)", (DEPLOY / "prometheus/alerts.yml").read_text())
+    sections = re.findall(r"^## (Penstock\w+)", (DEPLOY / "RUNBOOK.md").read_text(), re.M)
+    check(sorted(alerts) == sorted(sections), f"each alert has its section: {set(alerts) ^ set(sections)}")
+    before = ("penstock-broker > broker.txt 2> broker.log &\n"
+              f"penstock-worker --models {DEPLOY}/models --slots 1 --threads 1 2> worker.log &\n"
+              "for i in $(seq 100); do penstock models 2> wait.log | grep -q digits && break; sleep 0.2; done\n"
+              f"penstock submit digits {DEPLOY}/models/digits/samples/*.png > submit.txt\n")
+    parts = blocks(DEPLOY / "RUNBOOK.md")
+    for (_, code), (status, out) in zip(parts, run(words, folder, [code for _, code in parts], before, "\npenstock drain workers; penstock drain; wait\n", {"HTTP": "127.0.0.1:8002"})):
+        check(status == 0, f"runbook: {first_line(code)}" + ("" if status == 0 else f"\n  status {status}\n{out}"))
+
+
+def files():
+    """What the documents name is there: files, programs' options, subcommands."""
+    commands = set(re.findall(r"^  ([a-z-]+)  ", subprocess.run([BIN / "penstock", "--help"], capture_output=True, text=True).stdout, re.M))
+    known = {"config", "help", "version", "build", "target", "set", "profile"}
+    for program in (["penstock-broker"], ["penstock-worker"], *(["penstock", c] for c in commands)):
+        known |= set(re.findall(r"`--(?:\[no-\])?([a-z-]+)", subprocess.run([BIN / program[0], *program[1:], "--settings-markdown"], capture_output=True, text=True).stdout))
+    for name in ("TUTORIAL.md", "RUNBOOK.md"):
+        text = (DEPLOY / name).read_text()
+        used = set(re.findall(r"\bpenstock ([a-z-]+)\b", " ".join(re.findall(r"`(penstock [^`]*)`", text) + [c for _, c in blocks(DEPLOY / name)])))
+        check(used <= commands, f"{name} uses subcommands that there are: {used - commands}")
+        named = set(re.findall(r"`--([a-z-]+)", text))
+        check(named <= known, f"{name} names options that there are: {named - known}")
+        for path in re.findall(r"`((?:deploy|tests|worker|client-lib|prometheus)/[\w./-]+)`", text):
+            check((SOURCE / path).exists() or (DEPLOY / path).exists(), f"{name}: {path} exists")
+
+
+def main():
+    files()
+    words = namespace()
+    if not words or not shutil.which("curl"):
+        print("[SKIP] no network namespaces or no curl here: the commands of the documents were not run")
+        print(f"{passed} passed, {failed} failed, 1 skipped")
+        return failed > 0
+    for part in (tutorial, runbook):
+        with tempfile.TemporaryDirectory() as folder:
+            part(words, folder)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
