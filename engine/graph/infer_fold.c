@@ -122,11 +122,57 @@ static bool inputs_known(const struct infer *c)
     return true;
 }
 
+#define FOLD_WORK_MAX (INT64_C(1) << 32) /* multiply-adds and the like of one node: seconds on the plain kernels */
+
+static int64_t product_capped(int64_t a, int64_t b)
+{
+    return a <= 0 || b <= 0 ? 0 : a > FOLD_WORK_MAX / b ? FOLD_WORK_MAX + 1 : a * b;
+}
+
+/* A bound of the steps it takes: for each result those of a window, of a row, or of everything. A small file may ask for hours. */
+static bool too_much_work(const struct infer *c)
+{
+    int64_t results = shape_elements(&c->out[0].shape), steps = 1;
+    uint32_t count = 0;
+    const int64_t *kernel = node_ints(c->n, ATTR_kernel_shape, &count);
+    for (uint32_t i = 0; i < count; i++)
+        steps = product_capped(steps, kernel[i]);
+    const struct shape *x = infer_shape_of(c, 0);
+    switch (c->n->op) {
+    case OP_MatMul:
+    case OP_Gemm:
+    case OP_MatMulInteger:
+    case OP_QLinearMatMul: /* rows of the left matrix, or columns when it is turned */
+        for (int32_t d = x->rank > 2 ? x->rank - 2 : 0; d < x->rank; d++)
+            steps = x->dim[d] > steps ? x->dim[d] : steps;
+        break;
+    case OP_Einsum:
+    case OP_Conv:
+    case OP_ConvTranspose:
+    case OP_ConvInteger:
+    case OP_QLinearConv:
+    case OP_LSTM:
+    case OP_GRU:
+    case OP_RNN:
+    case OP_NonMaxSuppression:
+        for (uint32_t i = 0; i < c->n->in_count; i++) {
+            int64_t elements = shape_elements(&c->in[i].shape);
+            steps = c->n->in[i] != VALUE_NONE && elements > steps ? elements : steps;
+        }
+        results = results < 0 ? steps : results;
+        break;
+    default:
+        break;
+    }
+    return product_capped(results, steps) > FOLD_WORK_MAX;
+}
+
 /* Worth it, and possible: pure, tensors only, small or asked for. */
 static bool may_fold(const struct infer *c, bool fold_all)
 {
     const uint32_t never = OP_RANDOM | OP_STATEFUL | OP_CONTROL | OP_SEQUENCE;
-    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c) || !kernel_find(c->n->op))
+    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c) || !kernel_find(c->n->op) ||
+        too_much_work(c))
         return false;
     for (uint32_t k = 0; k < c->n->out_count; k++) {
         const struct fact *f = &c->out[k];

@@ -65,6 +65,10 @@ static enum pen_status input_check(const struct pen_session *s, size_t input, co
     const struct pen_tensor *sig = signature(s, input);
     char want[96];
     char got[96];
+    if (s->model->graph->values[s->model->graph->inputs[input]].kind != VALUE_TENSOR) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "input '%s' is a sequence or optional: only tensors can be given", sig->name);
+    }
     if (t->rank > PEN_MAX_RANK) {
         return pen_error_set(reterr, PEN_ERR_SHAPE, "input '%s': rank %u is over the limit of %d", sig->name, t->rank,
                              PEN_MAX_RANK);

@@ -27,8 +27,9 @@ targets=${*:-$(cd "$build/bin/fuzz" && ls)}
 for target in $targets; do
     mkdir -p "$corpus/$target"
 done
-mkdir -p "$corpus/fuzz_envelope" "$corpus/fuzz_meta" "$corpus/fuzz_settings" "$corpus/fuzz_onnx"
+mkdir -p "$corpus/fuzz_envelope" "$corpus/fuzz_meta" "$corpus/fuzz_settings" "$corpus/fuzz_onnx" "$corpus/fuzz_engine"
 "$build/bin/onnx_seeds" "$corpus/fuzz_onnx"
+"$build/bin/onnx_seeds" "$corpus/fuzz_engine"
 "$build/bin/fuzz_seeds" "$root/tests/proto/vectors" "$corpus"
 mkdir -p "$corpus/fuzz_tfjs" "$corpus/fuzz_tflite"
 cases=$root/tests/engine/import-tf/cases

@@ -162,6 +162,19 @@ void onnx_writer_output(struct onnx_writer *w, const char *name, int32_t dtype, 
     put_value(w, GRAPH_OUTPUT, name, dtype, rank, dims, symbols);
 }
 
+/* type = 2 { sequence = 4 { element = 1 { tensor = 1 { element = 1 } } } } */
+void onnx_writer_sequence(struct onnx_writer *w, const char *name, int32_t dtype)
+{
+    struct text tensor = {0}, element = {0}, sequence = {0}, type = {0}, info = {0};
+    put_int(&tensor, 1, dtype);
+    put_message(&element, 1, &tensor);
+    put_message(&sequence, 1, &element);
+    put_message(&type, 4, &sequence);
+    put_string(&info, 1, name);
+    put_message(&info, 2, &type);
+    put_message(&w->graph, GRAPH_INPUT, &info);
+}
+
 static struct text tensor_head(const char *name, int32_t dtype, size_t rank, const int64_t *dims)
 {
     struct text tensor = {0};

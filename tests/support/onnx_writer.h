@@ -19,6 +19,8 @@ void onnx_writer_input(struct onnx_writer *w, const char *name, int32_t dtype, s
                        const char *const *symbols);
 void onnx_writer_output(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
                         const char *const *symbols);
+/* An input that is a sequence of tensors of any shape. */
+void onnx_writer_sequence(struct onnx_writer *w, const char *name, int32_t dtype);
 void onnx_writer_constant(struct onnx_writer *w, const char *name, int32_t dtype, size_t rank, const int64_t *dims,
                           const void *data, size_t bytes);
 

@@ -113,6 +113,10 @@ static enum pen_status pool_loop(struct kernel_call *k, struct pool *p)
         return kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for a window of %lld", (long long)p->window.taps);
     }
     for (int64_t position = 0; position < p->out.positions; position++) {
+        enum pen_status status = kernel_cancelled(k);
+        if (status != PEN_OK) {
+            return status;
+        }
         taps_find(p, position, &taps);
         for (int64_t image = 0; image < p->in.batch; image++) {
             for (int64_t channel = 0; channel < p->in.channels; channel++) {

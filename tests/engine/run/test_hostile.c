@@ -300,6 +300,60 @@ Test(hostile, branches_nested_without_end_are_refused)
     cr_assert(strstr(error.text, "deep"), "%s", error.text);
 }
 
+/* Small constants, but 2^40 steps: folding them would take half an hour. Loading is quick, and the run ends at its deadline. */
+Test(hostile, work_that_is_only_claimed_is_not_done_at_load)
+{
+    static const float x[4] = {1, 2, 3, 4};
+    const int64_t kernel[2] = {1024, 1024}, pads[4] = {1023, 1023, 1023, 1023};
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_INTS, .name = "kernel_shape", .ints = kernel, .count = 2},
+                                      {.type = ONNX_ATTR_INTS, .name = "pads", .ints = pads, .count = 4},
+                                      {0}};
+    struct pen_model *model = NULL;
+    struct pen_session *session = NULL;
+    struct pen_stop *stop = pen_stop_new();
+    const struct pen_tensor *out = NULL;
+    size_t count = 0;
+    struct onnx_writer *w = onnx_writer_new("work");
+    onnx_writer_constant(w, "x", PEN_DTYPE_F32, 4, (int64_t[]){1, 1, 2, 2}, x, sizeof x);
+    onnx_writer_node(w, "LpPool", ONNX_LIST("x"), ONNX_LIST("y"), attrs);
+    onnx_writer_output(w, "y", PEN_DTYPE_F32, 4, (int64_t[]){1, 1, 1025, 1025}, NULL);
+    onnx_writer_save(w, 18, path);
+    onnx_writer_free(w);
+    uint64_t start = now_us();
+    cr_assert_eq(load(&model), PEN_OK, "%s", error.text);
+    cr_assert_lt(now_us() - start, 10000000u);
+    cr_assert_eq(pen_session_new(model, &session, &error), PEN_OK);
+    pen_stop_arm(stop, now_us() + 50000);
+    cr_assert_eq(pen_session_run(session, NULL, 0, stop, &out, &count, &error), PEN_ERR_DEADLINE, "%s", error.text);
+    pen_session_free(session);
+    pen_model_free(model);
+    pen_stop_free(stop);
+}
+
+Test(hostile, an_input_that_is_no_tensor_is_refused_in_words)
+{
+    static const float x[2] = {1, 2};
+    static const int64_t zero = 0;
+    struct pen_model *model = NULL;
+    struct pen_session *session = NULL;
+    const struct pen_tensor *out = NULL;
+    size_t count = 0;
+    struct onnx_writer *w = onnx_writer_new("sequence");
+    onnx_writer_sequence(w, "s", PEN_DTYPE_F32);
+    onnx_writer_constant(w, "zero", PEN_DTYPE_I64, 0, NULL, &zero, sizeof zero);
+    onnx_writer_node(w, "SequenceAt", ONNX_LIST("s", "zero"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(w, "y", PEN_DTYPE_F32, 1, (int64_t[]){-1}, NULL);
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(w);
+    cr_assert_eq(load(&model), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_session_new(model, &session, &error), PEN_OK);
+    struct pen_tensor in = {.name = "s", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {2}, .data = x, .bytes = sizeof x};
+    cr_assert_eq(pen_session_run(session, &in, 1, NULL, &out, &count, &error), PEN_ERR_UNSUPPORTED);
+    cr_assert(strstr(error.text, "sequence"), "%s", error.text);
+    pen_session_free(session);
+    pen_model_free(model);
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------------------------------- */
 
 /* Loop without a count whose condition stays true; v is carried, and gathered in every turn when asked. */
