@@ -124,6 +124,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_DequantizeLinear] = &emit_quant,
     [OP_QLinearAdd] = &emit_qpair,
     [OP_QLinearMul] = &emit_qpair,
+    [OP_QLinearConcat] = &emit_qconcat,
     [OP_QLinearSigmoid] = &emit_qlinear,
     [OP_QLinearLeakyRelu] = &emit_qlinear,
     [OP_QLinearSoftmax] = &emit_qlinear,

@@ -36,6 +36,7 @@ extern const struct emitter emit_one_hot;    /* OneHot */
 extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger */
 extern const struct emitter emit_quant;      /* QuantizeLinear, DequantizeLinear */
 extern const struct emitter emit_qpair;      /* QLinearAdd, QLinearMul */
+extern const struct emitter emit_qconcat;    /* QLinearConcat */
 extern const struct emitter emit_qlinear;    /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
 extern const struct emitter emit_attention;  /* Attention */
 extern const struct emitter emit_loss;       /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */

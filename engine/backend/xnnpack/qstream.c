@@ -23,12 +23,16 @@ static size_t greatest_divisor(size_t a, size_t b)
     return a;
 }
 
-/* Bytes after which channels and blocks begin together; without such an end in reach those of one pixel. */
+/*
+ * Bytes after which channels and blocks begin together. Those of one pixel where no such end is in reach, or where its last block is nearly full anyway: many
+ * copies of the weights would buy little.
+ */
 static size_t period_of(size_t channels, bool *ret_by_pixel)
 {
     size_t together = channels / greatest_divisor(channels, BLOCK) * BLOCK;
-    *ret_by_pixel = together > PERIOD_MAX;
-    return *ret_by_pixel ? (channels + BLOCK - 1) / BLOCK * BLOCK : together;
+    size_t pixel = (channels + BLOCK - 1) / BLOCK * BLOCK;
+    *ret_by_pixel = together > PERIOD_MAX || (together > 2 * channels && 4 * pixel <= 5 * channels);
+    return *ret_by_pixel ? pixel : together;
 }
 
 /* Of packed memory: a flag in the first bytes, w [period][groups][4], add, scale, w_zero [period]. */

@@ -327,3 +327,24 @@ Test(xnnpack_quantised, largest_and_smallest_of_an_axis_of_bytes)
         cross_check(c);
     }
 }
+
+/* Parts of other scales, of the result's own, and an empty one, along every axis. */
+Test(xnnpack_quantised, parts_are_joined_in_one_scale)
+{
+    for (int64_t i = 0; i < 12; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        int64_t axis = i % 3;
+        struct cross *c = cross_new(OP_QLinearConcat);
+        number(c, 0.05f);
+        cross_data(c, dtype, 0, NULL, "\x07", true);
+        for (int64_t part = 0; part < 4; part++) {
+            int64_t dims[3] = {3, 17, 70};
+            dims[axis] = part == 3 ? 0 : 5 + part;
+            cross_input(c, dtype, 3, dims, false);
+            number(c, part == 1 ? 0.05f : 0.03f * (float)(part + 1));
+            cross_data(c, dtype, 0, NULL, part == 1 ? "\x07" : "\x20", true);
+        }
+        cross_int(c, ATTR_axis, axis);
+        cross_check(c);
+    }
+}
