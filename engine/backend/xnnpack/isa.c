@@ -38,15 +38,19 @@ const struct own_int *isa_int(void)
     return own == &own_avx512 ? &own_int_avx512 : own == &own_avx2 ? &own_int_avx2 : &own_int_plain;
 }
 
-const struct own_dot *isa_dot(void)
+const struct own_bytes *isa_bytes(void)
 {
-    return isa_own() == &own_avx512 && __builtin_cpu_supports("avx512vnni") ? &own_dot_vnni : NULL;
+    const struct own *own = isa_own();
+    bool vnni = own == &own_avx512 && __builtin_cpu_supports("avx512vnni");
+    return vnni ? &own_bytes_vnni : own != &own_plain ? &own_bytes_avx2 : NULL;
 }
 
 const struct int_product *isa_product(void)
 {
-    static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni};
-    return isa_dot() != NULL ? &vnni : &isa_int()->product;
+    static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni},
+                                    avx2 = {.bytes = 4, .nr = 16, .run = own_int_product_avx2};
+    const struct own_bytes *dots = isa_bytes();
+    return dots == &own_bytes_vnni ? &vnni : dots == &own_bytes_avx2 ? &avx2 : &isa_int()->product;
 }
 #else
 const struct own *isa_own(void)
@@ -59,7 +63,7 @@ const struct own_int *isa_int(void)
     return &own_int_plain;
 }
 
-const struct own_dot *isa_dot(void)
+const struct own_bytes *isa_bytes(void)
 {
     return NULL;
 }

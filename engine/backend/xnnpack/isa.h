@@ -16,8 +16,8 @@ const char *isa_name(void);                       /* "avx512f", "avx2", "plain":
 const char *isa_device(char *text, size_t bytes); /* the processor's own name with the ISA in brackets */
 const struct own *isa_own(void);                  /* the vector kernels for it */
 const struct own_int *isa_int(void);              /* the integer kernels for it */
-const struct own_dot *isa_dot(void);              /* NULL without dot products of bytes */
-const struct int_product *isa_product(void);      /* the best product of bytes: with VNNI where there is some */
+const struct own_bytes *isa_bytes(void);          /* NULL without vectors of bytes */
+const struct int_product *isa_product(void);      /* the best product of bytes */
 size_t isa_l2_bytes(void);                        /* of one core; 1 MiB when unknown */
 
 #endif

@@ -34,31 +34,31 @@ static void product(const uint32_t *x, size_t x_stride, const uint32_t *w, size_
     tiles(x, x_stride, w, words, m, y);
 }
 
-/* Doubles hold every sum exactly; the product is rounded in single precision, as integer engines have it. */
+#define REQUANTISED(sum32)                                                                                             \
+    SIMD for (size_t j = 0; j < n; j++)                                                                                \
+    {                                                                                                                  \
+        float f = (float)(sum32)*scale[j];                                                                             \
+        f = f >= low ? f : low;                                                                                        \
+        f = f > high ? high : f;                                                                                       \
+        y[j] = (uint8_t)((int32_t)rintf(f) + zero);                                                                    \
+    }
+
+/* The exact sum is rounded to single precision once, as integer engines have it; doubles hold every sum exactly, and so do 32 bits where they suffice. */
 static void requantise(const int32_t *sum, const struct requantise *q, uint8_t *y, size_t n)
 {
     const double *add = q->add;
+    const int32_t *add32 = q->add32, *w_zero = q->w_zero;
     const float *scale = q->scale;
     float low = q->low, high = q->high;
-    int32_t zero = q->zero;
-    if (q->w_zero != NULL) {
-        const int32_t *w_zero = q->w_zero;
-        double row = (double)q->row_sum;
-        SIMD for (size_t j = 0; j < n; j++)
-        {
-            float f = (float)((double)sum[j] + add[j] - (double)w_zero[j] * row) * scale[j];
-            f = f >= low ? f : low;
-            f = f > high ? high : f;
-            y[j] = (uint8_t)((int32_t)rintf(f) + zero);
-        }
-        return;
-    }
-    SIMD for (size_t j = 0; j < n; j++)
-    {
-        float f = (float)((double)sum[j] + add[j]) * scale[j];
-        f = f >= low ? f : low;
-        f = f > high ? high : f;
-        y[j] = (uint8_t)((int32_t)rintf(f) + zero);
+    int32_t zero = q->zero, row = q->row_sum;
+    if (add32 != NULL && w_zero == NULL) {
+        REQUANTISED(sum[j] + add32[j])
+    } else if (add32 != NULL) {
+        REQUANTISED(sum[j] + add32[j] - w_zero[j] * row)
+    } else if (w_zero == NULL) {
+        REQUANTISED((double)sum[j] + add[j])
+    } else {
+        REQUANTISED((double)sum[j] + add[j] - (double)w_zero[j] * (double)row)
     }
 }
 
@@ -70,17 +70,33 @@ static void add(const int32_t *sum, const struct requantise *q, int32_t *y, size
     }
 }
 
+typedef uint8_t vbyte __attribute__((vector_size(OWN_LANES), aligned(1), may_alias));
+typedef int16_t vshort __attribute__((vector_size(OWN_LANES * 2), aligned(2), may_alias));
+
+/* Two vectors of channels stay in registers while all taps go by. */
 static void depthwise(const uint8_t *const *taps, size_t count, const int16_t *w, size_t w_stride, uint8_t flip,
                       int32_t zero, int32_t *sum, size_t n)
 {
-    for (size_t j = 0; j < n; j++) {
-        sum[j] = 0;
+    size_t j = 0;
+    for (; j + 2 * OWN_LANES <= n; j += 2 * OWN_LANES) {
+        vi s0 = {0}, s1 = {0};
+        for (size_t t = 0; t < count; t++) {
+            if (taps[t] == NULL) {
+                continue;
+            }
+            vbyte x0 = *(const vbyte *)(taps[t] + j) ^ flip, x1 = *(const vbyte *)(taps[t] + j + OWN_LANES) ^ flip;
+            vshort w0 = *(const vshort *)(w + t * w_stride + j),
+                   w1 = *(const vshort *)(w + t * w_stride + j + OWN_LANES);
+            s0 += (__builtin_convertvector(x0, vi) - zero) * __builtin_convertvector(w0, vi);
+            s1 += (__builtin_convertvector(x1, vi) - zero) * __builtin_convertvector(w1, vi);
+        }
+        *(vi *)(sum + j) = s0;
+        *(vi *)(sum + j + OWN_LANES) = s1;
     }
-    for (size_t t = 0; t < count; t++) {
-        const uint8_t *x = taps[t];
-        const int16_t *wt = w + t * w_stride;
-        for (size_t j = 0; x != NULL && j < n; j++) {
-            sum[j] += ((int32_t)(uint8_t)(x[j] ^ flip) - zero) * (int32_t)wt[j];
+    for (; j < n; j++) {
+        sum[j] = 0;
+        for (size_t t = 0; t < count; t++) {
+            sum[j] += taps[t] != NULL ? ((int32_t)(uint8_t)(taps[t][j] ^ flip) - zero) * w[t * w_stride + j] : 0;
         }
     }
 }

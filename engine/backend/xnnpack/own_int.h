@@ -24,6 +24,7 @@ struct int_product {
 /* From sums to bytes: y = saturate(round((float)(sum + add - w_zero * row_sum) * scale) + zero). */
 struct requantise {
     const double *add;
+    const int32_t *add32; /* the same where every sum surely stays within 32 bits; NULL = it may not */
     const float *scale;
     const int32_t *w_zero; /* NULL = 0 */
     int32_t row_sum, zero;
@@ -77,8 +78,8 @@ static inline size_t int_depthwise_place(size_t at)
     return at % 16 / 4 * 16 + at / 16 * 4 + at % 4;
 }
 
-/* What processors with dot products of bytes add; nothing is read past the end, but for depthwise up to 63 bytes behind x + taps + n. */
-struct own_dot {
+/* What processors with vectors of bytes add; nothing is read past the end, but for depthwise up to 63 bytes behind x + taps + n. */
+struct own_bytes {
     void (*tile)(const struct int_tile *t);
     void (*depthwise)(const struct int_depthwise *d, const uint8_t *x, uint8_t *y, size_t n);
     int32_t (*sum)(const uint8_t *x, size_t n);
@@ -113,7 +114,9 @@ extern const struct own_int own_int_avx2;
 extern const struct own_int own_int_avx512;
 void own_int_product_vnni(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
 void own_int_depthwise_vnni(const struct int_depthwise *d, const uint8_t *x, uint8_t *y, size_t n);
-extern const struct own_dot own_dot_vnni;
+extern const struct own_bytes own_bytes_vnni; /* panels of 32 columns */
+void own_int_product_avx2(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+extern const struct own_bytes own_bytes_avx2; /* panels of 16 columns */
 #endif
 
 #endif

@@ -167,5 +167,5 @@ static void copy_runs(uint8_t *to, const uint8_t *x, size_t n, size_t runs, size
     }
 }
 
-const struct own_dot own_dot_vnni = {
+const struct own_bytes own_bytes_vnni = {
     .tile = tile_bytes, .depthwise = own_int_depthwise_vnni, .sum = sum_bytes, .copy = copy_runs};

@@ -191,7 +191,7 @@ void qdense_zeros(struct qdense *d, const struct qparams *p)
     d->flip = p->x_dtype == PEN_DTYPE_I8 ? 0x80 : 0;
     d->y_dtype = p->y_dtype;
     d->y_zero = p->y_dtype == PEN_DTYPE_I32 ? 0 : qdense_zero(p->y_zero, p->y_dtype);
-    d->direct = d->plain && d->flip == 0 && isa_dot() != NULL && d->k % 4 == 0;
+    d->direct = d->plain && d->flip == 0 && isa_bytes() != NULL && d->k % 4 == 0;
 }
 
 static size_t thread_bytes(const struct qdense *d)
@@ -231,10 +231,15 @@ static bool inside(const struct dense_image *i, size_t y, size_t x)
 static void row_copy(const struct qdense *d, const uint8_t *x, size_t index, uint8_t *row)
 {
     const struct dense_image *i = &d->image;
-    const struct own_dot *dots = isa_dot();
+    const struct own_bytes *dots = isa_bytes();
     memset(row + (d->words - 1) * 4, 0, 4);
     if (d->plain && dots != NULL) {
         dots->copy(row, x + index * i->pixel_stride, d->k, 1, 0, d->flip);
+        return;
+    }
+    if (d->plain) {
+        isa_int()->widen(x + index * i->pixel_stride, d->flip, d->x_zero + (d->flip != 0 ? 128 : 0),
+                         (int16_t *)(void *)row, d->k);
         return;
     }
     size_t image = index / (i->out_h * i->out_w), oy = index / i->out_w % i->out_h, ox = index % i->out_w, at = 0;
@@ -277,6 +282,7 @@ static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col
     size_t nr = isa_product()->nr, n = d->n - col < nr ? d->n - col : nr;
     struct requantise q = qdense_limits(d->y_dtype, d->y_zero);
     q.add = j->w->add + col;
+    q.add32 = j->w->narrow ? j->w->add32 + col : NULL;
     q.scale = j->w->scale + col;
     q.w_zero = j->w->w_zero_any ? j->w->w_zero + col : NULL;
     for (size_t r = 0; r < rows; r++) {
@@ -313,14 +319,14 @@ static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, s
                          .zero = d->y_zero,
                          .low = q.low,
                          .high = q.high};
-    isa_dot()->tile(&t);
+    isa_bytes()->tile(&t);
 }
 
 static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct qdense *d = j->d;
     const struct int_product *q = isa_product();
-    const struct own_dot *dots = isa_dot();
+    const struct own_bytes *dots = isa_bytes();
     _Alignas(64) int32_t sums[ROWS_MAX * NR_MAX];
     size_t row0 = unit / j->col_blocks * d->rows_block, panel0 = unit % j->col_blocks * d->panels_block;
     size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block, x_stride = d->words * 4;
@@ -365,7 +371,7 @@ void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t 
     struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch};
     j.row_blocks = divide_up(d->m, d->rows_block);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
-    j.tiles = isa_dot() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32;
+    j.tiles = isa_bytes() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32;
     atomic_init(&j.next, 0);
     parallel(r, task, &j, team_threads(r->team));
 }

@@ -62,7 +62,7 @@ static size_t groups_of(size_t taps)
 
 bool qstream_fits(const struct filter *f, enum pen_dtype y_dtype)
 {
-    return isa_dot() != NULL && y_dtype != PEN_DTYPE_I32 && f->in == 1 && f->out == f->groups &&
+    return isa_bytes() != NULL && y_dtype != PEN_DTYPE_I32 && f->in == 1 && f->out == f->groups &&
            f->kernel_h * f->kernel_w <= QSTREAM_TAPS;
 }
 
@@ -167,9 +167,9 @@ static void phase_copy(const struct job *j, const uint8_t *row, size_t phase, ui
     memset(to, j->zero, before * w->channels);
     to += before * w->channels;
     if (stride == 1) {
-        isa_dot()->copy(to, row + first * w->channels, there * w->channels, 1, 0, j->flip);
+        isa_bytes()->copy(to, row + first * w->channels, there * w->channels, 1, 0, j->flip);
     } else {
-        isa_dot()->copy(to, row + first * w->channels, w->channels, there, stride * w->channels, j->flip);
+        isa_bytes()->copy(to, row + first * w->channels, w->channels, there, stride * w->channels, j->flip);
     }
     memset(to + there * w->channels, j->zero, (count - before - there) * w->channels);
 }
@@ -197,7 +197,7 @@ static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
         uint8_t *y = j->y + (image * w->out[0] + first + i) * n;
         size_t step = s->by_pixel ? w->channels : n;
         for (size_t at = 0; at < n; at += step) {
-            isa_dot()->depthwise(&j->d, x + at, y + at, step);
+            isa_bytes()->depthwise(&j->d, x + at, y + at, step);
         }
     }
 }

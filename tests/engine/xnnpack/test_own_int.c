@@ -56,14 +56,15 @@ static void loops(const struct own_int *own)
 {
     static uint8_t taps[3][BYTES], y[BYTES], want[BYTES];
     static int16_t weights[3 * BYTES];
-    static int32_t sums[BYTES], sums_want[BYTES], zeros[BYTES];
+    static int32_t sums[BYTES], sums_want[BYTES], zeros[BYTES], add32[BYTES];
     static double add[BYTES];
     static float scale[BYTES], real[BYTES], real_want[BYTES];
     fill(taps, sizeof taps);
     for (size_t i = 0; i < BYTES; i++) {
         weights[i] = weights[BYTES + i] = weights[2 * BYTES + i] = (int16_t)cross_pick(-255, 255);
         zeros[i] = (int32_t)cross_pick(-128, 127);
-        add[i] = (double)cross_pick(-100000, 100000);
+        add32[i] = (int32_t)cross_pick(-100000, 100000);
+        add[i] = (double)add32[i];
         scale[i] = (float)cross_pick(1, 999) * 1e-5f;
     }
     const uint8_t *pointers[3] = {taps[0], NULL, taps[2]};
@@ -72,9 +73,12 @@ static void loops(const struct own_int *own)
     cr_assert_arr_eq(sums, sums_want, sizeof sums);
     struct requantise q = {
         .add = add, .scale = scale, .w_zero = zeros, .row_sum = 1234, .zero = 3, .low = -131, .high = 124};
-    for (int i = 0; i < 2; i++, q.w_zero = NULL) {
-        own->requantise(sums, &q, y, BYTES);
+    for (int i = 0; i < 4; i++) {
+        q.w_zero = i % 2 ? NULL : zeros;
+        q.add32 = NULL;
         own_int_plain.requantise(sums, &q, want, BYTES);
+        q.add32 = i / 2 ? add32 : NULL;
+        own->requantise(sums, &q, y, BYTES);
         cr_assert_arr_eq(y, want, sizeof y);
     }
     pointers[1] = taps[1];
@@ -99,7 +103,7 @@ static uint8_t requantised(int64_t sum, float scale, const struct requantise *q)
 }
 
 /* Tiles of every height and width, rows that do not lie together. */
-static void tiles(const struct own_dot *own, size_t m, size_t n)
+static void tiles(const struct own_bytes *own, size_t nr, size_t m, size_t n)
 {
     enum { NR = 32, STRIDE = 4 * WORDS + 24 };
     static uint8_t rows[ROWS * STRIDE], y[ROWS * 40];
@@ -130,7 +134,7 @@ static void tiles(const struct own_dot *own, size_t m, size_t n)
         for (size_t c = 0; c < 40; c++) {
             int64_t sum = c < n ? add[c] - (t.w_zero != NULL ? (int64_t)zeros[c] * row_sums[r] : 0) : 0;
             for (size_t k = 0; c < n && k < (size_t)4 * WORDS; k++) {
-                sum += (int64_t)rows[r * STRIDE + k] * part(w[k / 4 * NR + c], 4, k % 4, true);
+                sum += (int64_t)rows[r * STRIDE + k] * part(w[k / 4 * nr + c], 4, k % 4, true);
             }
             uint8_t want = c < n ? requantised(sum, scale[c], &q) : 0xa5;
             cr_assert_eq(y[r * 40 + c], want, "row %zu of %zu, column %zu of %zu", r, m, c, n);
@@ -139,7 +143,7 @@ static void tiles(const struct own_dot *own, size_t m, size_t n)
 }
 
 /* A stream of n bytes with 9 or 5 taps over blocks that repeat. */
-static void stream(const struct own_dot *own, size_t n, size_t count, size_t blocks, bool zeros)
+static void stream(const struct own_bytes *own, size_t n, size_t count, size_t blocks, bool zeros)
 {
     enum { MOST = 3 * 64 };
     static uint8_t bytes[2000], weights[3 * 3 * 256], y[700];
@@ -180,11 +184,11 @@ static void stream(const struct own_dot *own, size_t n, size_t count, size_t blo
     cr_assert_eq(y[n], 0xa5, "nothing is written behind the end");
 }
 
-static void dots(const struct own_dot *own)
+static void dots(const struct own_bytes *own, size_t nr)
 {
     uint8_t from[300], to[310];
     for (size_t m = 1; m <= ROWS; m++) {
-        tiles(own, m, 1 + (m * 7) % 32);
+        tiles(own, nr, m, 1 + (m * 7) % nr);
     }
     for (size_t i = 0; i < 24; i++) {
         stream(own, 1 + i * 27, i % 2 ? 9 : 5 + i % 3, 1 + i % 3, i % 4 < 2);
@@ -209,6 +213,8 @@ Test(own_int, every_instruction_set)
     if (__builtin_cpu_supports("avx2")) {
         product(&own_int_avx2.product);
         loops(&own_int_avx2);
+        product(&(struct int_product){.bytes = 4, .nr = 16, .run = own_int_product_avx2});
+        dots(&own_bytes_avx2, 16);
     }
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq")) {
@@ -216,7 +222,7 @@ Test(own_int, every_instruction_set)
         loops(&own_int_avx512);
         if (__builtin_cpu_supports("avx512vnni")) {
             product(&(struct int_product){.bytes = 4, .nr = 32, .run = own_int_product_vnni});
-            dots(&own_dot_vnni);
+            dots(&own_bytes_vnni, 32);
         }
     }
 #endif
