@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/qdense.h"
 #include "backend/xnnpack/window.h"
 
@@ -105,17 +106,30 @@ static void softmax_task(void *context, size_t unit)
     }
 }
 
-/* One channel of one image. */
+#define MEAN_BLOCK 256     /* channels whose sums stay in registers and the first cache */
+#define MEAN_ROWS  1000000 /* bytes of which a sum surely fits 32 bits */
+
+/* Some channels of one image. */
 static void mean_task(void *context, size_t unit)
 {
     const struct qunary_job *j = context;
     const struct qunary *q = j->q;
-    const uint8_t *x = j->x + unit / q->inner * q->count * q->inner + unit % q->inner;
-    int64_t sum = 0;
-    for (size_t i = 0; i < q->count; i++) {
-        sum += code(j, x[i * q->inner]);
+    uint8_t flip = q->dtype == PEN_DTYPE_I8 ? 0x80 : 0;
+    size_t blocks = (q->inner + MEAN_BLOCK - 1) / MEAN_BLOCK, first = unit % blocks * MEAN_BLOCK;
+    size_t n = q->inner - first < MEAN_BLOCK ? q->inner - first : MEAN_BLOCK, image = unit / blocks;
+    const uint8_t *x = j->x + image * q->count * q->inner + first;
+    int64_t sums[MEAN_BLOCK] = {0}, less = ((int64_t)j->x_zero + (flip != 0 ? 128 : 0)) * (int64_t)q->count;
+    for (size_t row = 0; row < q->count; row += MEAN_ROWS) {
+        size_t rows = q->count - row < MEAN_ROWS ? q->count - row : MEAN_ROWS;
+        int32_t part[MEAN_BLOCK] = {0};
+        isa_int()->sum_rows(x + row * q->inner, q->inner, rows, flip, part, n);
+        for (size_t i = 0; i < n; i++) {
+            sums[i] += part[i];
+        }
     }
-    j->y[unit] = quantised(j, (double)sum * j->x_scale / (double)q->count);
+    for (size_t i = 0; i < n; i++) {
+        j->y[image * q->inner + first + i] = quantised(j, (double)(sums[i] - less) * j->x_scale / (double)q->count);
+    }
 }
 
 /* One output pixel. */
@@ -156,7 +170,7 @@ static enum pen_status qunary_run(struct step *s, struct run *r)
     if (q->op == OP_QLinearSoftmax) {
         parallel(r, softmax_task, &j, q->count > 0 ? q->outer * q->inner : 0);
     } else if (q->op == OP_QLinearGlobalAveragePool) {
-        parallel(r, mean_task, &j, q->outer * q->inner);
+        parallel(r, mean_task, &j, q->outer * ((q->inner + MEAN_BLOCK - 1) / MEAN_BLOCK));
     } else if (q->op == OP_QLinearAveragePool) {
         parallel(r, window_task, &j, q->w.batch * q->w.out[0] * q->w.out[1]);
     } else {

@@ -154,6 +154,26 @@ static void interleave(const uint8_t *x, size_t x_step, size_t parts, uint8_t *y
     }
 }
 
+static void sum_rows(const uint8_t *x, size_t stride, size_t rows, uint8_t flip, int32_t *sum, size_t n)
+{
+    size_t j = 0;
+    for (; j + 2 * OWN_LANES <= n; j += 2 * OWN_LANES) {
+        vi s0 = *(const vi *)(sum + j), s1 = *(const vi *)(sum + j + OWN_LANES);
+        for (size_t r = 0; r < rows; r++) {
+            const uint8_t *at = x + r * stride + j;
+            s0 += __builtin_convertvector(*(const vbyte *)at ^ flip, vi);
+            s1 += __builtin_convertvector(*(const vbyte *)(at + OWN_LANES) ^ flip, vi);
+        }
+        *(vi *)(sum + j) = s0;
+        *(vi *)(sum + j + OWN_LANES) = s1;
+    }
+    for (; j < n; j++) {
+        for (size_t r = 0; r < rows; r++) {
+            sum[j] += (int32_t)(uint8_t)(x[r * stride + j] ^ flip);
+        }
+    }
+}
+
 static void widen(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size_t n)
 {
     for (size_t j = 0; j < n; j++) {
@@ -227,6 +247,7 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .add = add,
                                      .depthwise = depthwise,
                                      .pool_max = pool_max,
+                                     .sum_rows = sum_rows,
                                      .widen = widen,
                                      .quantise = quantise,
                                      .fixed_add = fixed_add,

@@ -96,6 +96,8 @@ struct own_int {
     void (*depthwise)(const uint8_t *const *taps, size_t count, const int16_t *w, size_t w_stride, uint8_t flip,
                       int32_t zero, int32_t *sum, size_t n);
     void (*pool_max)(const uint8_t *const *taps, size_t count, uint8_t flip, uint8_t *y, size_t n);
+    /* sum[n] += over rows of (x[row * stride + i] ^ flip) */
+    void (*sum_rows)(const uint8_t *x, size_t stride, size_t rows, uint8_t flip, int32_t *sum, size_t n);
     void (*widen)(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size_t n); /* (x ^ flip) - zero */
     void (*quantise)(const float *x, float scale, float low, float high, int32_t zero, uint8_t *y, size_t n);
     /* Steps are 0 or 1. y may be x1 or x2. */

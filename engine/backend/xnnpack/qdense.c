@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/qrow.h"
 
 #define ROWS_MAX 48
 #define NR_MAX   32
@@ -204,66 +205,6 @@ size_t qdense_scratch_bytes(const struct qdense *d, size_t threads)
     return threads * thread_bytes(d);
 }
 
-/* One pixel's channels into a row of words. */
-static void channels_copy(const struct qdense *d, const uint8_t *x, uint8_t *row, size_t at)
-{
-    size_t count = d->image.channels;
-    if (isa_product()->bytes == 4) {
-        memset(row + at, d->x_zero & 0xff, x == NULL ? count : 0);
-        memcpy(row + at, x != NULL ? x : row + at, x != NULL ? count : 0);
-        return;
-    }
-    int16_t *wide = (int16_t *)(void *)row + at;
-    if (x == NULL) {
-        memset(wide, 0, count * sizeof *wide);
-    } else {
-        isa_int()->widen(x, d->flip, d->x_zero + (d->flip != 0 ? 128 : 0), wide, count);
-    }
-}
-
-/* False when a tap of the window lies outside of the image. */
-static bool inside(const struct dense_image *i, size_t y, size_t x)
-{
-    return y < i->in_h && x < i->in_w && y + (i->kernel_h - 1) * i->dilation_h < i->in_h &&
-           x + (i->kernel_w - 1) * i->dilation_w < i->in_w;
-}
-
-static void row_copy(const struct qdense *d, const uint8_t *x, size_t index, uint8_t *row)
-{
-    const struct dense_image *i = &d->image;
-    const struct own_bytes *dots = isa_bytes();
-    memset(row + (d->words - 1) * 4, 0, 4);
-    if (d->plain && dots != NULL) {
-        dots->copy(row, x + index * i->pixel_stride, d->k, 1, 0, d->flip);
-        return;
-    }
-    if (d->plain) {
-        isa_int()->widen(x + index * i->pixel_stride, d->flip, d->x_zero + (d->flip != 0 ? 128 : 0),
-                         (int16_t *)(void *)row, d->k);
-        return;
-    }
-    size_t image = index / (i->out_h * i->out_w), oy = index / i->out_w % i->out_h, ox = index % i->out_w, at = 0;
-    size_t top = oy * i->stride_h - i->pad_top,
-           left = ox * i->stride_w - i->pad_left; /* outside: wraps, is past the end */
-    const uint8_t *first = x + image * i->in_h * i->in_w * i->pixel_stride;
-    if (dots != NULL && i->dilation_w == 1 && i->pixel_stride == i->channels && inside(i, top, left)) {
-        dots->copy(row, first + (top * i->in_w + left) * i->pixel_stride, i->kernel_w * i->channels, i->kernel_h,
-                   i->dilation_h * i->in_w * i->pixel_stride, d->flip);
-        return;
-    }
-    for (size_t kh = 0; kh < i->kernel_h; kh++) {
-        size_t y = top + kh * i->dilation_h;
-        for (size_t kw = 0; kw < i->kernel_w; kw++, at += i->channels) {
-            size_t px = left + kw * i->dilation_w;
-            channels_copy(d, y < i->in_h && px < i->in_w ? first + (y * i->in_w + px) * i->pixel_stride : NULL, row,
-                          at);
-        }
-    }
-    for (size_t k = 0; d->flip != 0 && dots != NULL && k < d->k; k++) {
-        row[k] ^= 0x80;
-    }
-}
-
 struct job {
     const struct qdense *d;
     const struct qweights *w;
@@ -339,7 +280,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
         x_stride = d->image.pixel_stride;
     }
     for (size_t r = 0; r < rows && !direct; r++) {
-        row_copy(d, j->x, row0 + r, scratch + r * x_stride);
+        qrow_copy(d, j->x, row0 + r, scratch + r * x_stride);
     }
     for (size_t r = 0; r < rows; r++) {
         row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->k) : 0;
