@@ -70,7 +70,7 @@ static uint64_t hash_of(const struct cache_memory *memory, const struct cache_ke
 static struct entry *find(const struct cache_memory *memory, const struct cache_key *key)
 {
     struct table_node *node = table_first(&memory->by_key, hash_of(memory, key));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&memory->by_key, node)) {
         struct entry *entry = table_entry(node, struct entry, by_key);
         if (cache_key_equal(&entry->key, key))
             return entry;

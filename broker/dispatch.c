@@ -10,8 +10,9 @@
 #include "logline.h"
 #include "metrics_record.h"
 
-#define ENVELOPE_DEADLINE_AT  56u /* proto/README.md */
-#define CANDIDATES_MAX        64u /* offers looked at for one batch; a model on more workers takes the first with these */
+#define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
+#define CANDIDATES_MAX                                                                                                 \
+    (2 * READY_LOOK) /* weighed for one batch: ready_look gives as many, or a few of each of many classes */
 #define MESSAGE_BYTES_MAX     (64u * 1024u * 1024u)
 #define TRANSFER_BYTES_PER_US 1000u /* loopback and 10 Gbit/s alike, within a factor of two */
 
@@ -182,31 +183,43 @@ static bool has_credit(const struct broker *broker, const struct worker *worker,
     return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), ret_when_us);
 }
 
-static size_t gather(struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
+/* What is weighed for one batch. */
+struct gathering {
+    const struct broker *broker;
+    const struct lane *lane;
+    const struct job *head;
+    struct offer **offers;
+    struct match_candidate *candidates;
+    size_t count;
+};
+
+/* A ready_look callback. */
+static bool gather_one(void *context, struct offer *offer)
+{
+    struct gathering *g = context;
+    struct worker *worker = offer->worker;
+    if (g->count == CANDIDATES_MAX || worker->state != WORKER_READY ||
+        !match_capable(&g->lane->demand, offer->meta->backend, offer->precision, worker->tags))
+        return false;
+    uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(g->lane, g->head, offer));
+    struct match_candidate *candidate = &g->candidates[g->count];
+    g->offers[g->count++] = offer;
+    *candidate = (struct match_candidate){
+        .backlog_us = worker_backlog_us(worker, g->broker->now_us),
+        .expect_us = expect_us,
+        .transfer_us = parcel_bytes(g->head->request) / TRANSFER_BYTES_PER_US,
+    };
+    candidate->credit = has_credit(g->broker, worker, g->head, expect_us, &candidate->credit_us);
+    return true;
+}
+
+static size_t gather(const struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
                      struct match_candidate ret_candidates[CANDIDATES_MAX])
 {
-    size_t count = 0;
-    const struct job *head = lane_head(lane);
-    struct offer *offer;
-    TAILQ_FOREACH(offer, &lane->model->offers, in_model)
-    {
-        struct worker *worker = offer->worker;
-        if (count == CANDIDATES_MAX)
-            break;
-        if (worker->state != WORKER_READY ||
-            !match_capable(&lane->demand, offer->meta->backend, offer->precision, worker->tags))
-            continue;
-        uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(lane, head, offer));
-        ret_offers[count] = offer;
-        struct match_candidate *candidate = &ret_candidates[count++];
-        *candidate = (struct match_candidate){
-            .backlog_us = worker_backlog_us(worker, broker->now_us),
-            .expect_us = expect_us,
-            .transfer_us = parcel_bytes(head->request) / TRANSFER_BYTES_PER_US,
-        };
-        candidate->credit = has_credit(broker, worker, head, expect_us, &candidate->credit_us);
-    }
-    return count;
+    struct gathering gathering = {
+        .broker = broker, .lane = lane, .head = lane_head(lane), .offers = ret_offers, .candidates = ret_candidates};
+    ready_look(lane->model, gather_one, &gathering);
+    return gathering.count;
 }
 
 static struct batch_choice close_batch(struct broker *broker, const struct lane *lane, const struct job *head,

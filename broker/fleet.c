@@ -24,7 +24,7 @@ void fleet_fini(struct fleet *fleet)
 struct worker *fleet_by_peer(const struct fleet *fleet, uint32_t peer)
 {
     struct table_node *node = table_first(&fleet->by_peer, table_hash(&fleet->by_peer, peer, 0));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&fleet->by_peer, node)) {
         struct worker *worker = table_entry(node, struct worker, link.by_peer);
         if (worker->link.peer == peer)
             return worker;
@@ -148,7 +148,11 @@ static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, P
             return reterr && reterr->status ? reterr->status : PEN_ERR_NO_MEMORY;
         }
         inherit_speed(offer, worker->offers, worker->offers_count);
-        model_add_offer(offer->model, offer);
+        if (!model_add_offer(offer->model, offer, worker->messages == 0)) {
+            free(offer);
+            offers_drop(worker, offers, used, now_us);
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the offers of a worker");
+        }
         offers[used++] = offer;
     }
     struct offer **old = worker->offers;
@@ -315,6 +319,18 @@ struct dispatch *dispatch_new(size_t count)
     return dispatch;
 }
 
+static void offers_busy(struct worker *worker)
+{
+    for (size_t i = 0; i < worker->offers_count; i++)
+        ready_busy(worker->offers[i]);
+}
+
+static void offers_idle(struct worker *worker)
+{
+    for (size_t i = 0; i < worker->offers_count; i++)
+        ready_idle(worker->offers[i]);
+}
+
 void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_us)
 {
     struct worker *worker = offer->worker;
@@ -326,6 +342,9 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     dispatch->end_us = (begin_us > now_us ? begin_us : now_us) + dispatch->expect_us;
     TAILQ_INSERT_TAIL(&worker->dispatches, dispatch, in_worker);
     worker->messages++;
+    if (worker->messages == 1)
+        offers_busy(worker);
+    ready_busy(offer); /* behind those that were not given work for longer */
     worker->jobs += dispatch->count;
     worker->expect_us += dispatch->expect_us;
     worker->bytes += dispatch->bytes;
@@ -337,6 +356,8 @@ void dispatch_free(struct dispatch *dispatch)
     struct worker *worker = dispatch->worker;
     TAILQ_REMOVE(&worker->dispatches, dispatch, in_worker);
     worker->messages--;
+    if (worker->messages == 0)
+        offers_idle(worker);
     worker->jobs -= dispatch->open;
     worker->expect_us -= dispatch->expect_us;
     worker->bytes -= dispatch->bytes;

@@ -20,7 +20,7 @@ static uint64_t hash_of(const struct table *flights, const struct cache_key *key
 struct flight *flight_find(const struct table *flights, const struct cache_key *key, const struct lane *lane)
 {
     struct table_node *node = table_first(flights, hash_of(flights, key));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(flights, node)) {
         struct flight *flight = table_entry(node, struct flight, by_key);
         if (flight->leader->lane == lane && cache_key_equal(&flight->key, key))
             return flight;

@@ -38,7 +38,7 @@ struct model *model_find(const struct models *models, const char *name, uint64_t
     struct model *best = NULL;
     uint64_t hash = table_hash(&models->by_name, frame_name_hash(name), 0);
     struct table_node *node = table_first(&models->by_name, hash);
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&models->by_name, node)) {
         struct model *model = table_entry(node, struct model, by_name);
         if ((version && model->version != version) || strcmp(model->name, name) != 0)
             continue;
@@ -56,6 +56,7 @@ static struct model *model_new(struct models *models, const char *name, uint64_t
     model->name = strdup(name);
     model->version = version;
     TAILQ_INIT(&model->offers);
+    TAILQ_INIT(&model->classes);
     if (!model->name || queue_init(&model->queue, &models->active, &models->shares, models->limit_jobs) != PEN_OK) {
         free(model->name);
         free(model);
@@ -137,16 +138,20 @@ static void recompute(struct model *model)
         model->digest = first->digest;
 }
 
-void model_add_offer(struct model *model, struct offer *offer)
+bool model_add_offer(struct model *model, struct offer *offer, bool idle)
 {
+    if (!ready_add(model, offer, idle))
+        return false;
     TAILQ_INSERT_TAIL(&model->offers, offer, in_model);
     model->offers_count++;
     model->orphan_us = 0;
     recompute(model);
+    return true;
 }
 
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us)
 {
+    ready_remove(model, offer);
     TAILQ_REMOVE(&model->offers, offer, in_model);
     model->offers_count--;
     if (model->offers_count == 0)

@@ -13,6 +13,7 @@
 
 #include "digest.h"
 #include "queue.h"
+#include "ready.h"
 #include "signature.h"
 #include "speed.h"
 #include "table.h"
@@ -23,6 +24,9 @@
 /* One worker's offer of one model. */
 struct offer {
     TAILQ_ENTRY(offer) in_model;
+    TAILQ_ENTRY(offer) in_ready;
+    struct ready_class *class; /* in which it is looked at */
+    bool idle;                 /* its place there: its worker holds nothing */
     struct worker *worker;
     struct model *model;
     const Penstock__ModelOffer *meta; /* borrowed from the worker's hello or update */
@@ -49,6 +53,8 @@ struct model {
     struct queue queue;
     struct offer_list offers;
     uint32_t offers_count;
+    struct ready_classes classes; /* the same offers, in the order in which they are looked at */
+    uint32_t classes_count;
     uint32_t users;     /* live jobs */
     bool withdrawn;     /* the last offer went by a worker's own word, not with the worker */
     uint64_t orphan_us; /* when the last offer went; 0 = it has some */
@@ -77,8 +83,8 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
                           struct pen_error *reterr);
 void model_free(struct models *models, struct model *model);
 
-/* The offer joins or leaves; digests and cacheability are recomputed over all offers. */
-void model_add_offer(struct model *model, struct offer *offer);
+/* The offer joins or leaves; digests and cacheability are recomputed over all offers. idle: its worker holds nothing. False without memory. */
+bool model_add_offer(struct model *model, struct offer *offer, bool idle);
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us);
 
 /* "a, b, c" of known models for an error text, cut to fit. */

@@ -50,7 +50,7 @@ struct lane *queue_lane(struct queue *queue, struct model *model, const struct d
     uint64_t hash = table_hash(&queue->lanes, shape ^ (uint64_t)demand->precision << 56,
                                text_hash(demand->backend) ^ text_hash(demand->tags) * 3);
     struct table_node *node = table_first(&queue->lanes, hash);
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&queue->lanes, node)) {
         struct lane *lane = table_entry(node, struct lane, by_demand);
         if (lane->shape == shape && same_demand(&lane->demand, demand)) {
             if (queue->idle == lane)
@@ -73,7 +73,7 @@ static void lane_free(struct lane *lane)
     heap_fini(&lane->front);
     heap_fini(&lane->turns);
     if (lane->spare_turn)
-        heap_fini(&lane->spare_turn->jobs);
+        line_fini(&lane->spare_turn->jobs);
     free(lane->spare_turn);
     free((char *)(uintptr_t)lane->demand.tags);
     free(lane);
@@ -126,20 +126,20 @@ static enum pen_status turn_push(struct lane *lane, struct job *job)
     uint32_t weight;
     uint64_t identity = identity_of(job, &weight);
     struct turn *turn = shares_turn(lane->queue->shares, lane, identity, weight, job->priority);
-    if (!turn || heap_push(&turn->jobs, job) != PEN_OK) {
+    if (!turn || line_push(&turn->jobs, job) != PEN_OK) {
         if (turn && turn->jobs.count == 0)
             shares_turn_end(lane->queue->shares, turn);
         return PEN_ERR_NO_MEMORY;
     }
     job->turn = turn;
     if (turn->jobs.count > 1) {
-        if (heap_top(&turn->jobs) == job)
+        if (line_top(&turn->jobs) == job)
             heap_update(&lane->turns, turn);
         return PEN_OK;
     }
     if (heap_push(&lane->turns, turn) == PEN_OK)
         return PEN_OK;
-    heap_remove(&turn->jobs, job);
+    line_remove(&turn->jobs, job);
     job->turn = NULL;
     shares_turn_end(lane->queue->shares, turn);
     return PEN_ERR_NO_MEMORY;
@@ -149,10 +149,10 @@ static void turn_remove(struct lane *lane, struct job *job)
 {
     struct turn *turn = job->turn;
     job->turn = NULL;
-    bool head = heap_top(&turn->jobs) == job;
+    bool head = line_top(&turn->jobs) == job;
     if (turn->jobs.count == 1)
         heap_remove(&lane->turns, turn); /* while it still has a head to be compared by */
-    heap_remove(&turn->jobs, job);
+    line_remove(&turn->jobs, job);
     if (turn->jobs.count == 0)
         shares_turn_end(lane->queue->shares, turn);
     else if (head)
@@ -174,7 +174,7 @@ struct job *lane_head(const struct lane *lane)
 {
     struct job *first = heap_top(&lane->front);
     const struct turn *turn = first ? NULL : heap_top(&lane->turns);
-    return turn ? heap_top(&turn->jobs) : first;
+    return turn ? line_top(&turn->jobs) : first;
 }
 
 void lane_remove(struct lane *lane, struct job *job)
@@ -215,7 +215,13 @@ size_t lane_collect(const struct lane *lane, bool (*wanted)(const struct job *jo
     size_t count = collect(&lane->front, wanted, ret_jobs, room);
     for (size_t i = 0; i < lane->turns.count; i++) {
         const struct turn *turn = lane->turns.items[i];
-        count += collect(&turn->jobs, wanted, ret_jobs + count, room - count);
+        struct job *job;
+        count += collect(&turn->jobs.rest, wanted, ret_jobs + count, room - count);
+        TAILQ_FOREACH(job, &turn->jobs.run, in_group)
+        {
+            if (count < room && wanted(job))
+                ret_jobs[count++] = job;
+        }
     }
     return count;
 }

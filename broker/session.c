@@ -80,7 +80,7 @@ void sessions_weights(struct sessions *sessions, const struct setting_list *weig
 struct session *session_find(const struct sessions *sessions, uint64_t uuid)
 {
     struct table_node *node = table_first(&sessions->by_uuid, table_hash(&sessions->by_uuid, uuid, 0));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&sessions->by_uuid, node)) {
         struct session *session = table_entry(node, struct session, by_uuid);
         if (session->uuid == uuid)
             return session;
@@ -91,7 +91,7 @@ struct session *session_find(const struct sessions *sessions, uint64_t uuid)
 struct session *session_by_peer(const struct sessions *sessions, uint32_t peer)
 {
     struct table_node *node = table_first(&sessions->by_peer, table_hash(&sessions->by_peer, peer, 0));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&sessions->by_peer, node)) {
         struct session *session = table_entry(node, struct session, link.by_peer);
         if (session->link.peer == peer)
             return session;

@@ -38,7 +38,7 @@ void shares_fini(struct shares *shares)
 static struct share *share_find(const struct shares *shares, uint64_t identity, uint8_t priority, uint64_t hash)
 {
     struct table_node *node = table_first(&shares->by_identity, hash);
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&shares->by_identity, node)) {
         struct share *share = table_entry(node, struct share, by_identity);
         if (share->identity == identity && share->priority == priority)
             return share;
@@ -94,7 +94,7 @@ static uint64_t place_hash(const struct shares *shares, const struct lane *lane,
 static struct turn *turn_find(const struct shares *shares, const struct lane *lane, const struct share *share)
 {
     struct table_node *node = table_first(&shares->by_place, place_hash(shares, lane, share));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&shares->by_place, node)) {
         struct turn *turn = table_entry(node, struct turn, by_place);
         if (turn->lane == lane && turn->share == share)
             return turn;
@@ -117,7 +117,7 @@ struct turn *shares_turn(struct shares *shares, struct lane *lane, uint64_t iden
         return NULL;
     }
     if (!lane->spare_turn)
-        heap_init(&turn->jobs, job_before, offsetof(struct job, lane_place));
+        line_init(&turn->jobs);
     lane->spare_turn = NULL;
     turn->share = share;
     turn->lane = lane;
@@ -136,7 +136,7 @@ void shares_turn_end(struct shares *shares, struct turn *turn)
     shares->waiting[share->priority]--;
     share_settle(shares, share);
     if (turn->lane->spare_turn) {
-        heap_fini(&turn->jobs);
+        line_fini(&turn->jobs);
         free(turn);
     } else {
         turn->lane->spare_turn = turn;
@@ -183,5 +183,5 @@ bool turn_before(const void *a, const void *b)
         return x->share->priority < y->share->priority;
     if (x->share->start != y->share->start)
         return x->share->start < y->share->start;
-    return job_before(heap_top(&x->jobs), heap_top(&y->jobs));
+    return job_before(line_top(&x->jobs), line_top(&y->jobs));
 }

@@ -15,13 +15,13 @@
 #include <sys/queue.h>
 
 #include "heap.h"
+#include "line.h"
 #include "table.h"
 
 #define SHARE_WEIGHT_MAX 1000u
 #define SHARE_BURST_US   100000u
 
 struct lane;
-struct job;
 
 /* One identity in one priority level. */
 struct share {
@@ -39,7 +39,7 @@ struct turn {
     TAILQ_ENTRY(turn) in_share;
     struct share *share;
     struct lane *lane;
-    struct heap jobs;
+    struct line jobs;
     uint32_t lane_place;
 };
 

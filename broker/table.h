@@ -14,13 +14,19 @@
 #include "penstock/status.h"
 
 struct table_node {
-    struct table_node *next;
+    struct table_node *next; /* of the overflow */
     uint64_t hash;
 };
 
+/*
+ * Open addressing: a search reads tags, the low halves of hashes, and touches a record only when its tag is the one sought: with a million records each one
+ * touched is a wait for memory.
+ */
 struct table {
-    struct table_node **buckets;
-    size_t mask, count;
+    uint32_t *tags;              /* of the slots; meaningless where a slot is empty */
+    struct table_node **slots;   /* NULL = empty */
+    struct table_node *overflow; /* what came when there was no memory to grow */
+    size_t mask, count;          /* count: in slots */
     uint64_t seed;
 };
 
@@ -32,6 +38,7 @@ uint64_t table_hash(const struct table *table, uint64_t a, uint64_t b);
 void table_insert(struct table *table, struct table_node *node, uint64_t hash);
 void table_remove(struct table *table, struct table_node *node);
 struct table_node *table_first(const struct table *table, uint64_t hash);
-struct table_node *table_next(const struct table_node *node); /* the next of the same hash, or NULL */
+/* The next of the same hash, or NULL. */
+struct table_node *table_next(const struct table *table, const struct table_node *node);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "breaker.h"
 #include "heap.h"
+#include "line.h"
 #include "link.h"
 #include "parcel.h"
 #include "patch.h"
@@ -69,6 +70,59 @@ Test(table, finds_what_was_inserted_and_nothing_else_through_growth)
     cr_assert_eq(table.count, 2500);
     table_fini(&table);
     free(items);
+}
+
+Test(table, equals_a_plain_list_under_random_insertions_and_removals)
+{
+    enum { ITEMS = 300 };
+    struct table table;
+    static struct item items[ITEMS];
+    static bool in[ITEMS];
+    unsigned seed = 3;
+    cr_assert_eq(table_init(&table), PEN_OK);
+    for (int step = 0; step < 200000; step++) {
+        int i = rand_r(&seed) % ITEMS;
+        uint64_t hash = (uint64_t)(i % 40) * 3 | (uint64_t)(i % 7) << 40; /* crowded homes, equal tags, equal hashes */
+        if (in[i])
+            table_remove(&table, &items[i].node);
+        else
+            table_insert(&table, &items[i].node, hash);
+        in[i] = !in[i];
+        int found = 0, expected = 0;
+        for (struct table_node *node = table_first(&table, hash); node; node = table_next(&table, node))
+            found++;
+        for (int k = 0; k < ITEMS; k++)
+            expected += in[k] && items[k].node.hash == hash;
+        cr_assert_eq(found, expected, "step %d", step);
+    }
+    table_fini(&table);
+}
+
+Test(line, jobs_leave_in_order_however_they_came)
+{
+    enum { JOBS = 400 };
+    static struct job jobs[JOBS];
+    struct line line;
+    unsigned seed = 5;
+    line_init(&line);
+    for (int i = 0; i < JOBS; i++) { /* mostly in order, some before the last */
+        jobs[i].priority = 1;
+        jobs[i].arrival = (uint64_t)i;
+        jobs[i].deadline_us = (uint64_t)(i + (rand_r(&seed) % 5 == 0 ? -rand_r(&seed) % 100 : 0)) + 1000;
+        cr_assert_eq(line_push(&line, &jobs[i]), PEN_OK);
+    }
+    for (int i = 0; i < JOBS; i += 3)
+        line_remove(&line, &jobs[i]);
+    const struct job *last = NULL;
+    size_t count = 0;
+    for (struct job *top; (top = line_top(&line)) != NULL; last = top, count++) {
+        cr_assert(!last || job_before(last, top));
+        line_remove(&line, top);
+        cr_assert_eq(top->lane_place, 0u);
+    }
+    cr_assert_eq(count, JOBS - 134u);
+    cr_assert_eq(line.count, 0u);
+    line_fini(&line);
 }
 
 Test(link, pongs_tell_how_far_the_peer_has_read)

@@ -1,0 +1,61 @@
+#include "line.h"
+
+#define IN_RUN UINT32_MAX /* lane_place of those in the list: no heap is that large */
+
+void line_init(struct line *line)
+{
+    TAILQ_INIT(&line->run);
+    heap_init(&line->rest, job_before, offsetof(struct job, lane_place));
+    line->count = 0;
+}
+
+void line_fini(struct line *line)
+{
+    heap_fini(&line->rest);
+}
+
+enum pen_status line_push(struct line *line, struct job *job)
+{
+    const struct job *last = TAILQ_LAST(&line->run, job_list);
+    if (last && job_before(job, last)) {
+        if (heap_push(&line->rest, job) != PEN_OK)
+            return PEN_ERR_NO_MEMORY;
+    } else {
+        TAILQ_INSERT_TAIL(&line->run, job, in_group);
+        job->lane_place = IN_RUN;
+    }
+    line->count++;
+    return PEN_OK;
+}
+
+struct job *line_top(const struct line *line)
+{
+    struct job *first = TAILQ_FIRST(&line->run), *other = heap_top(&line->rest);
+    return !first || (other && job_before(other, first)) ? other : first;
+}
+
+/*
+ * Who will be first soon has not been touched since it came: in a long line its memory is cold, and each wait for it costs more than all else that is done
+ * for a job.
+ */
+static void fetch_ahead(const struct line *line)
+{
+    const struct job *first = TAILQ_FIRST(&line->run), *second = first ? TAILQ_NEXT(first, in_group) : NULL;
+    if (!second)
+        return;
+    __builtin_prefetch(first->request->frames);
+    for (size_t at = 0; at < sizeof *second; at += 64)
+        __builtin_prefetch((const char *)second + at);
+}
+
+void line_remove(struct line *line, struct job *job)
+{
+    if (job->lane_place == IN_RUN) {
+        TAILQ_REMOVE(&line->run, job, in_group);
+        job->lane_place = 0;
+        fetch_ahead(line);
+    } else {
+        heap_remove(&line->rest, job);
+    }
+    line->count--;
+}
