@@ -92,6 +92,15 @@ uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot)
     return p->there ? cell_new(b, &cell) : VK_CELL_NONE;
 }
 
+uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes)
+{
+    struct vk_cell cell = {.kind = VK_CELL_FIXED};
+    if (b->status == PEN_OK) {
+        b->status = vk_weights_raw(b->exec->weights, data, bytes, &b->exec->constants, &cell.slice, b->reterr);
+    }
+    return cell_new(b, &cell);
+}
+
 uint32_t vk_temp_f32(struct vk_build *b, size_t floats)
 {
     struct vk_cell cell = {.kind = VK_CELL_ARENA};

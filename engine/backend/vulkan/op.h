@@ -15,7 +15,7 @@
 #include "backend/vulkan/pipeline.h"
 
 #define VK_CELL_NONE UINT32_MAX
-#define VK_PACKS_MAX 4 /* packed weights of one node */
+#define VK_PACKS_MAX 10 /* packed weights of one node */
 
 struct vk_weights;
 
@@ -60,9 +60,10 @@ uint32_t vk_out_cell(struct vk_build *b, uint32_t index);
 uint32_t vk_value_cell(struct vk_build *b, uint32_t value);
 uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot); /* VK_CELL_NONE when pack gave nothing there */
 uint32_t vk_temp_cell(struct vk_build *b, size_t reals);    /* a temporary of so many floats, in the storage type */
-uint32_t vk_temp_f32(struct vk_build *b, size_t floats);    /* always f32 */
-uint32_t vk_flag_cell(struct vk_build *b);                  /* two words: see vk_complain */
-void vk_view(struct vk_build *b, uint32_t input);           /* output 0 is the bytes of this input: no work */
+uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes); /* uploads a table made for these shapes */
+uint32_t vk_temp_f32(struct vk_build *b, size_t floats);                   /* always f32 */
+uint32_t vk_flag_cell(struct vk_build *b);                                 /* two words: see vk_complain */
+void vk_view(struct vk_build *b, uint32_t input); /* output 0 is the bytes of this input: no work */
 void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what);
 
 /* A dispatch. Buffers are bound in the order of the calls, constants have ids from 0, push constants are words in order. */

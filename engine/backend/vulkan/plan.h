@@ -62,6 +62,10 @@ void vk_weights_release(struct vk_weights *w); /* NULL is fine */
 enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,
                                     struct vk_blocks *own, struct vk_slice *ret_slice, struct pen_error *reterr);
 
+/* Bytes as they are, into `own`. */
+enum pen_status vk_weights_raw(struct vk_weights *w, const void *data, size_t bytes, struct vk_blocks *own,
+                               struct vk_slice *ret_slice, struct pen_error *reterr);
+
 /* ---- exec.c, schedule.c, record.c, run.c ---- */
 
 enum vk_cell_kind { VK_CELL_ARENA, VK_CELL_FIXED };

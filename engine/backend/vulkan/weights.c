@@ -151,3 +151,18 @@ enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g,
     pthread_mutex_unlock(&w->lock);
     return status;
 }
+
+enum pen_status vk_weights_raw(struct vk_weights *w, const void *data, size_t bytes, struct vk_blocks *own,
+                               struct vk_slice *ret_slice, struct pen_error *reterr)
+{
+    pthread_mutex_lock(&w->lock);
+    enum pen_status status = vk_blocks_take(w->device, own, bytes, ret_slice, reterr);
+    if (status == PEN_OK) {
+        status = vk_upload_add(&w->upload, ret_slice, data, bytes, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_upload_flush(&w->upload, reterr);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}

@@ -15,5 +15,9 @@ extern const struct vk_op vk_op_pool;
 extern const struct vk_op vk_op_softmax;
 extern const struct vk_op vk_op_view;
 extern const struct vk_op vk_op_transpose, vk_op_expand, vk_op_tile, vk_op_parts, vk_op_shuffle; /* move.c */
+extern const struct vk_op vk_op_reduce, vk_op_arg;
+extern const struct vk_op vk_op_norm, vk_op_batch_norm, vk_op_lrn;
+extern const struct vk_op vk_op_gather, vk_op_one_hot;
+extern const struct vk_op vk_op_slice, vk_op_pad, vk_op_resize, vk_op_deconv, vk_op_rnn;
 
 #endif
