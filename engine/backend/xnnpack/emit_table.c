@@ -1,11 +1,12 @@
 #include "backend/xnnpack/emitters.h"
 
 static const struct emitter *const table[OP_COUNT] = {
-    [OP_Conv] = &emit_conv,
+    [OP_Conv] = &emit_conv_either,
     [OP_Gemm] = &emit_gemm,
     [OP_MatMul] = &emit_matmul,
-    [OP_MaxPool] = &emit_pool,
-    [OP_AveragePool] = &emit_pool,
+    [OP_MaxPool] = &emit_pool_either,
+    [OP_AveragePool] = &emit_pool_either,
+    [OP_LpPool] = &emit_pool_either,
 
     [OP_Abs] = &emit_unary,
     [OP_Acos] = &emit_unary,
@@ -78,7 +79,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_LRN] = &emit_lrn,
     [OP_ArgMax] = &emit_arg,
     [OP_ArgMin] = &emit_arg,
-    [OP_ConvTranspose] = &emit_deconv,
+    [OP_ConvTranspose] = &emit_conv_either,
     [OP_Pad] = &emit_pad,
     [OP_LayerNormalization] = &emit_norm,
     [OP_RMSNormalization] = &emit_norm,

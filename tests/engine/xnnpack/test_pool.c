@@ -50,16 +50,6 @@ Test(xnnpack_pool, average)
     }
 }
 
-Test(xnnpack_pool, indices_are_refused)
-{
-    struct cross *c = cross_new(OP_MaxPool);
-    cross_input(c, F32, 4, (int64_t[]){1, 8, 8, 3}, false);
-    cross_outputs(c, 2);
-    cross_int(c, ATTR_layout, LAYOUT_NHWC);
-    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){2, 2});
-    cross_refused(c);
-}
-
 Test(xnnpack_pool, global_in_both_layouts)
 {
     const enum op ops[] = {OP_GlobalAveragePool, OP_GlobalMaxPool};
