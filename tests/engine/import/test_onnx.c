@@ -211,6 +211,36 @@ Test(onnx, a_huge_tensor_in_a_small_file_takes_no_memory)
     refuse(&graph, 17, PEN_ERR_TOO_LARGE, "tensor 'w' of shape 1048576x1048576x1048576");
 }
 
+/* Counted while they are read: what comes after the limit is never looked at. */
+Test(onnx, more_nodes_or_values_than_the_limits_are_refused)
+{
+    static struct out model;
+    struct out graph = begin();
+    char from[16] = "x", to[16];
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(to, sizeof to, "v%d", i);
+        out_node(&graph, "Neg", NULL, NAMES(from), NAMES(to), NULL);
+        memcpy(from, to, sizeof from);
+    }
+    out_value(&graph, 12, "v19", 2, dims_n3);
+    out_model(&model, 17, &graph);
+    for (int row = 0; row < 3; row++) {
+        struct graph_limits limits = graph_limits_default();
+        struct graph *g = NULL;
+        struct import_extra extra = {0};
+        struct pen_error error = {0};
+        limits.nodes = row == 1 ? 10 : 100;
+        limits.values = row == 2 ? 10 : 100;
+        enum pen_status status = onnx_read(model.bytes, model.size, NULL, &limits, &g, &extra, &error);
+        cr_assert_eq(status, row == 0 ? PEN_OK : PEN_ERR_TOO_LARGE, "row %d: %s", row, error.text);
+        cr_assert(row == 0 || strlen(error.text) > 10, "row %d: a sentence says why", row);
+        if (row == 0) {
+            graph_free(g);
+            import_extra_fini(&extra);
+        }
+    }
+}
+
 Test(onnx, typed_data_of_small_floats_lies_in_int32_data)
 {
     struct out t = {.size = 0}, packed = {.size = 0};
