@@ -61,13 +61,24 @@ int64_t shape_elements(const struct shape *s)
     return product;
 }
 
+/* The same with zeros as ones: an empty tensor of huge rows is refused too, since what goes through its rows would never end. */
+static int64_t shape_extent(const struct shape *s)
+{
+    int64_t product = 1;
+    for (int32_t i = 0; i < s->rank; i++) {
+        if (s->dim[i] > 1 && __builtin_mul_overflow(product, s->dim[i], &product))
+            return -1;
+    }
+    return product;
+}
+
 enum pen_status shape_bytes(const struct shape *s, enum pen_dtype dtype, uint64_t limit, size_t *ret_bytes)
 {
     if (!shape_known(s))
         return PEN_ERR_SHAPE;
-    int64_t elements = shape_elements(s);
+    int64_t elements = shape_elements(s), extent = shape_extent(s);
     size_t bytes = 0;
-    if (elements < 0)
+    if (elements < 0 || extent < 0 || (limit != 0 && (uint64_t)extent > limit))
         return PEN_ERR_TOO_LARGE;
     if (dtype == PEN_DTYPE_STRING) { /* in memory: one view per element */
         if (__builtin_mul_overflow((size_t)elements, sizeof(const char *) + sizeof(size_t), &bytes))

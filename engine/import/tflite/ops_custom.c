@@ -46,25 +46,100 @@ static bool pool_window(struct call *c, struct tf_window *w)
     return c->b->status == PEN_OK;
 }
 
-/* The second result holds, as floats, the place inside the window: recovered from the place in its channel. */
+/* Where SAME padding puts the window: how many rows or columns lie before the first. */
+static int64_t pad_before(const struct tf_window *w, int axis, int64_t in, int64_t out)
+{
+    int64_t all = (out - 1) * w->stride[axis] + w->kernel[axis] - in;
+    return w->padding == TF_SAME && all > 0 ? all / 2 : 0;
+}
+
+/* The first row or column of each window: stride * place - padding, as [1, n, 1, 1] or [1, 1, n, 1]. */
+static uint32_t window_starts(struct build *b, const struct tf_window *w, int axis, int64_t in, int64_t out)
+{
+    uint32_t at = build_3(b, OP_Range, build_i64_scalar(b, 0), build_i64_scalar(b, out), build_i64_scalar(b, 1));
+    at = build_2(b, OP_Mul, at, build_i64_scalar(b, w->stride[axis]));
+    at = build_2(b, OP_Sub, at, build_i64_scalar(b, pad_before(w, axis, in, out)));
+    return build_reshape(b, at, axis == 0 ? (int64_t[]){1, -1, 1, 1} : (int64_t[]){1, 1, -1, 1}, 4);
+}
+
+static bool images(struct call *c, const struct tensor *x, const struct tensor *y)
+{
+    if (x && y && x->shape.rank == 4 && y->shape.rank == 4 && x->shape.dim[3] > 0)
+        return true;
+    build_stop(c->b, PEN_ERR_CORRUPT, "it needs images of 4 dimensions");
+    return false;
+}
+
+/* The second result tells, as a float, the place inside the window, row * width + column + 0.1. Ours counts in its channel: ((n C + c) H + h) W + w. */
 void lower_pool_with_argmax(struct call *c)
 {
     struct tf_window w = tf_window_init(2);
-    if (!pool_window(c, &w))
+    struct build *b = c->b;
+    const struct tensor *x = lite_tensor(c, 0), *y = lite_result(c, 0);
+    if (!pool_window(c, &w) || !images(c, x, y))
         return;
-    if (c->out.count > 1) {
-        build_miss(c->b, "custom MaxPoolingWithArgmax2D with indices");
+    uint32_t in = lite_real(c, 0), out[2];
+    if (c->out.count < 2) {
+        lite_give(c, 0, tf_pool(b, OP_MaxPool, in, &w));
         return;
     }
-    lite_give(c, 0, tf_pool(c->b, OP_MaxPool, lite_real(c, 0), &w));
+    int64_t h = x->shape.dim[1], wide = x->shape.dim[2];
+    build_many(b, OP_MaxPool, &in, 1, out, 2);
+    tf_window_attrs(b, &w, true);
+    uint32_t columns = build_i64_scalar(b, wide), column = build_2(b, OP_Mod, out[1], columns);
+    uint32_t row = build_2(b, OP_Mod, build_2(b, OP_Div, out[1], columns), build_i64_scalar(b, h));
+    row = build_2(b, OP_Sub, row, window_starts(b, &w, 0, h, y->shape.dim[1]));
+    column = build_2(b, OP_Sub, column, window_starts(b, &w, 1, wide, y->shape.dim[2]));
+    uint32_t place = build_2(b, OP_Add, build_2(b, OP_Mul, row, build_i64_scalar(b, w.kernel[1])), column);
+    lite_give(c, 0, out[0]);
+    lite_give(c, 1, build_2(b, OP_Add, build_cast(b, place, PEN_DTYPE_F32), build_f32_scalar(b, 0.1f)));
+}
+
+/*
+ * x and places inside windows; the result is larger by the window's size, zeros but where the places lead. What leads outside goes to a row that is cut off.
+ */
+void lower_max_unpooling(struct call *c)
+{
+    struct tf_window w = tf_window_init(2);
+    struct build *b = c->b;
+    const struct tensor *x = lite_tensor(c, 0), *y = lite_result(c, 0);
+    if (!pool_window(c, &w) || !images(c, x, y) || !lite_tensor(c, 1))
+        return;
+    int64_t h = x->shape.dim[1] * w.kernel[0], wide = x->shape.dim[2] * w.kernel[1], channels = x->shape.dim[3];
+    if (x->shape.dim[0] != 1 || h > INT32_MAX || wide > INT32_MAX || h * wide > INT32_MAX ||
+        h * wide * channels > INT32_MAX) {
+        build_stop(b, PEN_ERR_UNSUPPORTED, "more than one image, or too large a one");
+        return;
+    }
+    uint32_t place = build_cast(b, lite_real(c, 1), PEN_DTYPE_I64), columns = build_i64_scalar(b, w.kernel[1]),
+             zero = build_i64_scalar(b, 0);
+    w.padding = TF_SAME; /* as if the result had been pooled to x */
+    uint32_t row = build_2(b, OP_Add, build_2(b, OP_Div, place, columns), window_starts(b, &w, 0, h, x->shape.dim[1]));
+    uint32_t column =
+        build_2(b, OP_Add, build_2(b, OP_Mod, place, columns), window_starts(b, &w, 1, wide, x->shape.dim[2]));
+    uint32_t rows_out =
+        build_2(b, OP_Or, build_2(b, OP_Less, row, zero), build_2(b, OP_GreaterOrEqual, row, build_i64_scalar(b, h)));
+    uint32_t columns_out = build_2(b, OP_Or, build_2(b, OP_Less, column, zero),
+                                   build_2(b, OP_GreaterOrEqual, column, build_i64_scalar(b, wide)));
+    uint32_t channel = build_3(b, OP_Range, zero, build_i64_scalar(b, channels), build_i64_scalar(b, 1));
+    uint32_t pixel = build_2(b, OP_Add, build_2(b, OP_Mul, row, build_i64_scalar(b, wide)), column);
+    uint32_t at = build_2(b, OP_Add, build_2(b, OP_Mul, pixel, build_i64_scalar(b, channels)), channel);
+    int64_t all = h * wide * channels;
+    at = build_3(b, OP_Where, build_2(b, OP_Or, rows_out, columns_out), build_i64_scalar(b, all), at);
+    uint32_t empty = build_2(b, OP_Expand, build_f32_scalar(b, 0.0f), build_i64(b, (int64_t[]){all + 1}, 1));
+    uint32_t flat = build_3(b, OP_ScatterND, empty, build_reshape(b, at, (int64_t[]){-1, 1}, 2),
+                            build_reshape(b, lite_real(c, 0), (int64_t[]){-1}, 1));
+    lite_give(c, 0, build_reshape(b, build_slice(b, flat, 0, 0, all, 1), (int64_t[]){1, h, wide, channels}, 4));
 }
 
 static const struct {
     const char *name;
     lower_fn lower;
 } customs[] = {
-    {"Convolution2DTransposeBias", lower_transpose_conv_bias},
-    {"MaxPoolingWithArgmax2D", lower_pool_with_argmax},
+    {"Convolution2DTransposeBias", lower_transpose_conv_bias}, {"Landmarks2TransformMatrix", lower_landmarks_matrix},
+    {"MaxPoolingWithArgmax2D", lower_pool_with_argmax},        {"MaxUnpooling2D", lower_max_unpooling},
+    {"TFLite_Detection_PostProcess", lower_detection},         {"TransformLandmarks", lower_transform_landmarks},
+    {"TransformTensorBilinear", lower_transform_tensor},
 };
 
 lower_fn tflite_custom_find(const struct fb_text *name)

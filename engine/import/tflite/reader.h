@@ -265,5 +265,10 @@ void lower_call(struct call *c);
 
 void lower_transpose_conv_bias(struct call *c);
 void lower_pool_with_argmax(struct call *c);
+void lower_max_unpooling(struct call *c);
+void lower_detection(struct call *c);
+void lower_landmarks_matrix(struct call *c);
+void lower_transform_tensor(struct call *c);
+void lower_transform_landmarks(struct call *c);
 
 #endif

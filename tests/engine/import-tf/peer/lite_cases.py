@@ -1,7 +1,11 @@
 """Writes cases/lite.jsonl: small TFLite models with the answers of the real interpreter (ai-edge-litert).
    python3 lite_cases.py ../cases/lite.jsonl"""
 import math
+import struct
 import sys
+
+import numpy as np
+from flatbuffers import flexbuffers
 
 import lite
 from lite import C, F, I, IS, Model, O, Q, T, keep, op, rint, rnd
@@ -344,5 +348,99 @@ for code in ["REAL", "IMAG", "COMPLEX_ABS"]:
     parts += g.op(m, code, [z], [O([1, 4, 5])])
 g.outs = [t["_at"] for t in parts]
 keep("RFFT2D REAL IMAG COMPLEX_ABS", m)
+
+# ---- custom operators ------------------------------------------------------------------------------------------------------------------------
+def flex(**values):
+    return bytes(flexbuffers.Dumps(values))
+
+
+anchors = C([6, 4], [0.25, 0.25, 0.5, 0.5, 0.3125, 0.25, 0.5, 0.5, 0.75, 0.75, 0.25, 0.25, 0.75, 0.78125, 0.25, 0.25, 0.5, 0.5, 1, 1, 0.125, 0.875, 0.25, 0.25])
+for title, more in [("", {}), ("two classes", {"max_classes_per_detection": 2}), ("by class", {"use_regular_nms": True, "detections_per_class": 3})]:
+    options = {"max_detections": 4, "max_classes_per_detection": 1, "nms_score_threshold": 0.25, "nms_iou_threshold": 0.5, "num_classes": 3,
+               "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0, **more}
+    rows = 4 * options["max_classes_per_detection"]
+    op("TFLite_Detection_PostProcess", [F([1, 6, 4], rnd([24], -1, 1)), F([1, 6, 4], rnd([24], 0, 1)), anchors], [O([1, rows, 4]), O([1, rows]), O([1, rows]), O([1])],
+       custom=flex(**options), name=title)
+
+
+def told(name, inputs, outputs, custom):
+    """No runtime of ours knows the operator: the answer is by its formula, in NumPy."""
+    m = Model()
+    m.graph().op(m, name, inputs, outputs, custom=custom)
+    m.graphs[0].outs = [t["_at"] for t in outputs]
+    keep(name, m, answer=[t["_answer"] for t in outputs])
+
+
+def answered(array):
+    t = O(list(array.shape))
+    t["_answer"] = array.astype(np.float32)
+    return t
+
+
+def argmax_pool(x, k, s):
+    n, h, w, c = x.shape
+    oh, ow = -(-h // s), -(-w // s)
+    top, left = max((oh - 1) * s + k - h, 0) // 2, max((ow - 1) * s + k - w, 0) // 2
+    y, at = np.zeros((n, oh, ow, c)), np.zeros((n, oh, ow, c))
+    for i, j, ch in np.ndindex(oh, ow, c):
+        best = None
+        for a, b in np.ndindex(k, k):
+            r, q = i * s - top + a, j * s - left + b
+            if 0 <= r < h and 0 <= q < w and (best is None or x[0, r, q, ch] > best):
+                best, place = x[0, r, q, ch], a * k + b
+        y[0, i, j, ch], at[0, i, j, ch] = best, place + np.float32(0.1)
+    return y, at
+
+
+def unpool(y, at, k, s):
+    n, h, w, c = y.shape
+    top, left = max((h - 1) * s + k - h * k, 0) // 2, max((w - 1) * s + k - w * k, 0) // 2
+    x = np.zeros((n, h * k, w * k, c))
+    for i, j, ch in np.ndindex(h, w, c):
+        place = int(at[0, i, j, ch])
+        r, q = i * s - top + place // k, j * s - left + place % k
+        if 0 <= r < h * k and 0 <= q < w * k:
+            x[0, r, q, ch] = y[0, i, j, ch]
+    return x
+
+
+def pool_options(k, s):
+    return struct.pack("<6i", 1, s, s, k, k, 0)
+
+
+x = np.array(rnd([50]), np.float32).reshape(1, 5, 5, 2)
+for k, s in [(2, 2), (3, 2)]:
+    y, at = argmax_pool(x, k, s)
+    told("MaxPoolingWithArgmax2D", [F([1, 5, 5, 2], x.reshape(-1).tolist())], [answered(y), answered(at)], pool_options(k, s))
+y = np.array(rnd([12]), np.float32).reshape(1, 2, 3, 2)
+at = np.array([0, 1, 2, 3, 3, 2, 1, 0, 9, 2, 0, 3], np.float32).reshape(1, 2, 3, 2) + np.float32(0.1)
+told("MaxUnpooling2D", [F([1, 2, 3, 2], y.reshape(-1).tolist()), F([1, 2, 3, 2], [lite.number(v) for v in at.reshape(-1)])], [answered(unpool(y, at, 2, 2))], pool_options(2, 2))
+
+marks = np.array(rnd([30], 20, 100), np.float32).reshape(1, 10, 3)
+spec = dict(subset_idxs=[0, 3, 5, 7, 8, 9], left_rotation_idx=2, right_rotation_idx=6, target_rotation_radians=0.25, output_height=8, output_width=6, scale_x=1.5, scale_y=1.25)
+l, r = marks[0, 2], marks[0, 6]
+angle = 0.25 - math.atan2(r[1] - l[1], r[0] - l[0])
+rotate = lambda a: np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
+turned = marks[0, spec["subset_idxs"], :2] @ rotate(angle).T
+high, low = turned.max(0), turned.min(0)
+middle = rotate(-angle) @ ((high + low) / 2)
+four = lambda m, shift: np.block([[m, np.zeros((2, 1)), np.array(shift).reshape(2, 1)], [np.zeros((2, 2)), np.eye(2)]])
+scale = np.diag([1.5 * (high - low)[0] / 6, 1.25 * (high - low)[1] / 8])
+matrix = four(np.eye(2), middle) @ four(rotate(-angle), [0, 0]) @ four(scale, [0, 0]) @ four(np.eye(2), [-3, -4])
+told("Landmarks2TransformMatrix", [F([1, 10, 3], marks.reshape(-1).tolist())], [answered(matrix.reshape(1, 4, 4))], flex(**spec))
+affine = np.array([[0.75, -0.25, 0, 1.5], [0.125, 0.5, 0, 0.25], [0, 0, 1, 0], [0, 0, 0, 1]], np.float32)
+moved = marks.copy()
+moved[0, :, :2] = marks[0, :, :2] @ affine[:2, :2].T + affine[:2, 3]
+told("TransformLandmarks", [F([1, 10, 3], marks.reshape(-1).tolist()), F([1, 4, 4], affine.reshape(-1).tolist())], [answered(moved)], flex(dimensions=3))
+picture = np.array(rnd([40]), np.float32).reshape(1, 4, 5, 2)
+warped = np.zeros((1, 3, 4, 2))
+for i, j in np.ndindex(3, 4):
+    q, p = affine[0, 0] * (j + 0.5) + affine[0, 1] * (i + 0.5) + affine[0, 3] - 0.5, affine[1, 0] * (j + 0.5) + affine[1, 1] * (i + 0.5) + affine[1, 3] - 0.5
+    if 0 <= q <= 4 and 0 <= p <= 3:
+        q0, p0 = int(q), int(p)
+        get = lambda a, b: picture[0, a, b] if a < 4 and b < 5 else np.zeros(2)
+        fx, fy = q - q0, p - p0
+        warped[0, i, j] = (1 - fy) * ((1 - fx) * get(p0, q0) + fx * get(p0, q0 + 1)) + fy * ((1 - fx) * get(p0 + 1, q0) + fx * get(p0 + 1, q0 + 1))
+told("TransformTensorBilinear", [F([1, 4, 5, 2], picture.reshape(-1).tolist()), F([1, 4, 4], affine.reshape(-1).tolist())], [answered(warped)], flex(output_height=3, output_width=4))
 
 lite.save(sys.argv[1])
