@@ -78,7 +78,7 @@ enum pen_status shape_bytes(const struct shape *s, enum pen_dtype dtype, uint64_
         return PEN_ERR_SHAPE;
     int64_t elements = shape_elements(s), extent = shape_extent(s);
     size_t bytes = 0;
-    if (elements < 0 || extent < 0 || (limit != 0 && (uint64_t)extent > limit))
+    if (elements < 0 || (limit != 0 && (extent < 0 || (uint64_t)extent > limit)))
         return PEN_ERR_TOO_LARGE;
     if (dtype == PEN_DTYPE_STRING) { /* in memory: one view per element */
         if (__builtin_mul_overflow((size_t)elements, sizeof(const char *) + sizeof(size_t), &bytes))

@@ -14,6 +14,8 @@ Test(shape, elements_and_bytes_are_checked_for_overflow)
     cr_assert_eq(shape_elements(&empty), 0);
     cr_assert_eq(shape_bytes(&empty, PEN_DTYPE_F32, 0, &bytes), PEN_OK);
     cr_assert_eq(bytes, 0);
+    cr_assert_eq(shape_bytes(&empty, PEN_DTYPE_F32, 1 << 30, &bytes),
+                 PEN_ERR_TOO_LARGE); /* whoever goes through its rows never ends */
     struct shape odd = shape_of(DIMS(3));
     cr_assert_eq(shape_bytes(&odd, PEN_DTYPE_I4, 0, &bytes), PEN_OK);
     cr_assert_eq(bytes, 2);
