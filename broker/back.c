@@ -159,11 +159,22 @@ static void take_answer(struct broker *broker, struct job *job, struct dispatch 
     answer_result(broker, job, dispatch, group);
 }
 
+/* A run that was stopped: what it had still to go, by the forecast. Told by the last of its jobs. */
+static void record_stopped(struct broker *broker, struct dispatch *dispatch, enum pen_status status)
+{
+    dispatch->computed |= status != PEN_ERR_CANCELLED && status != PEN_ERR_DEADLINE;
+    if (dispatch->computed || dispatch->open > 1 || !dispatch->offer)
+        return;
+    uint64_t left_us = dispatch->end_us > broker->now_us ? dispatch->end_us - broker->now_us : 0;
+    record_saved(broker, dispatch->offer->model, left_us < dispatch->expect_us ? left_us : dispatch->expect_us);
+}
+
 static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
                         struct result_group *group)
 {
     struct job *job = dispatch->slots[slot].job;
     learn(dispatch, group);
+    record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
         worker->jobs_done++;
     else

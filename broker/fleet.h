@@ -49,6 +49,7 @@ struct dispatch {
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */
     uint32_t rows;
+    bool computed;            /* at least one of its jobs was answered with a result */
     bool isolated;            /* its worker gets nothing beside it: a suspect's last chance */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];

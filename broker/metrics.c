@@ -203,7 +203,7 @@ static void count_cost(struct model_tally *model, const struct job_life *life)
         model->saved_cached_us += mean_us;
     } else if (life->how == FINISH_COALESCED) {
         model->saved_coalesced_us += mean_us;
-    } else if (life->status == PEN_ERR_CANCELLED && life->attempts == 0) {
+    } else if ((life->status == PEN_ERR_CANCELLED || life->status == PEN_ERR_DEADLINE) && life->attempts == 0) {
         model->saved_cancelled_us += mean_us;
     }
 }

@@ -41,6 +41,11 @@ void record_measured(const struct dispatch *dispatch, uint64_t compute_us)
         series_measured(dispatch->series, dispatch->count, dispatch->expect_us, compute_us);
 }
 
+void record_saved(struct broker *broker, struct model *model, uint64_t us)
+{
+    record_model(broker, model)->saved_cancelled_us += us;
+}
+
 void record_requeue(struct broker *broker, struct job *job)
 {
     broker->stats.jobs_requeued++;

@@ -33,6 +33,8 @@ void record_heartbeat(const struct broker *broker, struct worker *worker, const 
 void record_admitted(struct broker *broker, const struct job *job);
 void record_dispatch(struct broker *broker, struct dispatch *dispatch); /* it was sent: once per batch */
 void record_measured(const struct dispatch *dispatch, uint64_t compute_us);
+/* Slot time that a stopped run did not use. */
+void record_saved(struct broker *broker, struct model *model, uint64_t us);
 void record_requeue(struct broker *broker, struct job *job);
 void record_miss(struct broker *broker, struct model *model);
 /* Before the job lets go of its lane. reply_bytes: 0 when there was no memory for one. */

@@ -279,6 +279,63 @@ Test(losses, grace_over_cancels_the_jobs)
     desk_free(desk);
 }
 
+static uint64_t saved_us(const struct desk *desk)
+{
+    const struct model *model = model_find(&desk->broker.models, "slow", 1);
+    return model->tally ? model->tally->saved_cancelled_us : 0;
+}
+
+Test(losses, what_is_cancelled_leaves_the_batch_that_forms)
+{
+    struct desk *desk = desk_new();
+    struct wire_model patient = slow;
+    patient.delay_us = 3000;
+    desk_open(desk);
+    desk_worker(desk, 901,
+                &(struct wire_worker){.uuid = 1, .name = "one", .slots = 1, .models = &patient, .models_count = 1});
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0);
+    desk_wait(desk, 3000);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result_status(desk, 901, (struct job_id){0xABC, 1}, PEN_OK, 40000);
+    cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    for (uint64_t i = 2; i <= 5; i++)
+        submit(desk, i, 0);
+    desk_cancel(desk, 1, (struct job_id){0xABC, 3});
+    cr_assert_eq(answer_of(desk, 3), PEN_ERR_CANCELLED);
+    cr_assert_eq(saved_us(desk), 40000, "by what such a job takes: %lu", (unsigned long)saved_us(desk));
+    desk_cancel(desk, 1, (struct job_id){0xABC, 5});
+    cr_assert_eq(answer_of(desk, 5), PEN_ERR_CANCELLED);
+    desk_wait(desk, 3000);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent_groups(sent), 2);
+    cr_assert_eq(sent_job(sent, 1).sequence, 4);
+    cr_assert_null(desk_next(&desk->workers, FRAME_CANCEL), "no worker had them");
+    desk_free(desk);
+}
+
+Test(losses, a_stopped_run_saves_what_it_had_to_go)
+{
+    struct desk *desk = ready_desk();
+    submit(desk, 1, 0);
+    desk_wait(desk, 20000);
+    desk_cancel(desk, 1, (struct job_id){0xABC, 1});
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_CANCEL));
+    cr_assert_eq(saved_us(desk), 0, "not before it has stopped");
+    desk_wait(desk, 1000);
+    desk_result_status(desk, 901, (struct job_id){0xABC, 1}, PEN_ERR_CANCELLED, 0);
+    cr_assert_eq(saved_us(desk), slow.warm_us - 21000);
+    submit(desk, 2, 10000);
+    desk_wait(desk, 12000);
+    desk_result_status(desk, 901, (struct job_id){0xABC, 2}, PEN_ERR_DEADLINE, 0);
+    cr_assert_eq(saved_us(desk), slow.warm_us - 21000 + slow.warm_us - 12000);
+    submit(desk, 3, 0);
+    desk_cancel(desk, 1, (struct job_id){0xABC, 3});
+    desk_result_status(desk, 901, (struct job_id){0xABC, 3}, PEN_OK, 50000);
+    cr_assert_eq(saved_us(desk), slow.warm_us - 21000 + slow.warm_us - 12000, "it came too late");
+    desk_free(desk);
+}
+
 Test(losses, goodbye_cancels_at_once)
 {
     struct desk *desk = ready_desk();
