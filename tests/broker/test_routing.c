@@ -1,0 +1,157 @@
+/* Routing among many and unlike workers: nobody is overlooked, the quick ones get more, the slow ones help. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static const struct wire_model model = {
+    .name = "net", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 50000, .digest = 1};
+
+static struct desk *many(uint32_t count, uint32_t tagged)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[16];
+        struct wire_model own = model;
+        own.warm_us += i; /* ever slower: the order is certain */
+        snprintf(name, sizeof name, "w%u", i);
+        desk_worker(desk, 1000 + i,
+                    &(struct wire_worker){.uuid = 1 + i,
+                                          .name = name,
+                                          .slots = 1,
+                                          .tag = i == tagged ? "rack7" : NULL,
+                                          .models = &own,
+                                          .models_count = 1});
+    }
+    desk_client(desk, 1, 0xA);
+    return desk;
+}
+
+static struct sent *submit(struct desk *desk, uint64_t sequence, const char *tag)
+{
+    desk_submit(desk, 1, &(struct wire_job){.id = {0xA, sequence}, .model = "net", .tag = tag, .no_digest = true});
+    return desk_next(&desk->workers, FRAME_SUBMIT);
+}
+
+Test(routing, each_of_three_hundred_workers_is_used_the_quickest_first)
+{
+    struct desk *desk = many(300, UINT32_MAX);
+    for (uint32_t i = 0; i < 300; i++) {
+        struct sent *sent = submit(desk, i + 1, NULL);
+        cr_assert_not_null(sent, "job %u", i);
+        cr_assert_eq(sent->peer, 1000 + i);
+    }
+    cr_assert_null(submit(desk, 301, NULL), "all are busy");
+    desk_result_status(desk, 1203, (struct job_id){0xA, 204}, PEN_OK, 50000);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_eq(sent->peer, 1203);
+    desk_free(desk);
+}
+
+Test(routing, the_one_that_carries_the_tag_is_found_among_three_hundred)
+{
+    struct desk *desk = many(300, 277);
+    cr_assert_eq(submit(desk, 1, "rack7")->peer, 1277);
+    cr_assert_eq(submit(desk, 2, NULL)->peer, 1000);
+    desk_free(desk);
+}
+
+Test(routing, who_proves_slower_than_its_word_falls_back)
+{
+    struct desk *desk = many(20, UINT32_MAX);
+    cr_assert_eq(submit(desk, 1, NULL)->peer, 1000);
+    desk_result_status(desk, 1000, (struct job_id){0xA, 1}, PEN_OK, 900000);
+    cr_assert_eq(submit(desk, 2, NULL)->peer, 1001);
+    desk_result_status(desk, 1001, (struct job_id){0xA, 2}, PEN_OK, 50000);
+    cr_assert_eq(submit(desk, 3, NULL)->peer, 1001);
+    desk_free(desk);
+}
+
+Test(routing, a_worker_that_leaves_is_no_candidate)
+{
+    struct desk *desk = many(20, UINT32_MAX);
+    desk_say_worker(desk, 1000, envelope_make(FRAME_DRAIN), NULL, 0);
+    desk_say_worker(desk, 1001, envelope_make(FRAME_GOODBYE), NULL, 0);
+    cr_assert_eq(submit(desk, 1, NULL)->peer, 1002);
+    desk_free(desk);
+}
+
+/* ---- unlike workers, in simulated time ------------------------------------------------------------------------------------------------- */
+
+#define JOBS 3000u
+
+struct load {
+    uint64_t sent_us[JOBS + 1], latency_us[JOBS];
+    size_t answers, flying;
+};
+
+static void note(struct sim *sim, struct job_id id, void *arg)
+{
+    struct load *load = arg;
+    load->latency_us[load->answers++] = sim_now_us(sim) - load->sent_us[id.sequence];
+    load->flying--;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Jobs of 2 ms on workers so many times as slow; apart_us 0: 16 in flight always. Returns jobs a second and the p99. */
+static double run(const uint64_t *factors, size_t workers, double apart_us, uint64_t *ret_p99_us)
+{
+    struct sim sim;
+    static struct load load;
+    static const uint64_t exec_us[] = {2000};
+    uint64_t random = 88172645463325252u, sequence = 0;
+    load = (struct load){.answers = 0};
+    sim_init(&sim, exec_us, 1);
+    sim.answered = note;
+    sim.arg = &load;
+    for (size_t i = 0; i < workers; i++)
+        sim_worker(&sim, factors[i]);
+    sim_hello(&sim, 1, 0xA, "");
+    uint64_t start_us = sim_now_us(&sim);
+    double next_us = (double)start_us;
+    while (load.answers < JOBS) {
+        while (sequence < JOBS && (apart_us > 0 ? next_us <= (double)sim_now_us(&sim) : load.flying < 16)) {
+            load.sent_us[++sequence] = sim_now_us(&sim);
+            load.flying++;
+            sim_submit(&sim, 1, (struct job_id){0xA, sequence}, 0);
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            next_us -= log(1 - (double)(random >> 11) / 9007199254740992.0) * apart_us;
+        }
+        sim_step(&sim);
+    }
+    double rate = JOBS * 1e6 / (double)(sim_now_us(&sim) - start_us);
+    sim_fini(&sim);
+    qsort(load.latency_us, JOBS, sizeof load.latency_us[0], by_value);
+    *ret_p99_us = load.latency_us[JOBS * 99 / 100];
+    return rate;
+}
+
+Test(routing, a_slow_worker_beside_a_fast_one_adds_what_it_can)
+{
+    static const uint64_t fast[] = {1}, slow[] = {5}, both[] = {1, 5};
+    uint64_t p99_us;
+    double sum = run(fast, 1, 0, &p99_us) + run(slow, 1, 0, &p99_us), together = run(both, 2, 0, &p99_us);
+    printf("together=%.0f of sum=%.0f jobs/s: %.3f\n", together, sum, together / sum);
+    cr_assert_geq(together, 0.95 * sum);
+}
+
+Test(routing, at_half_load_a_slow_worker_costs_nobody_his_p99)
+{
+    static const uint64_t both[] = {1, 5};
+    uint64_t alone_us, beside_us;
+    run(both, 1, 4000, &alone_us);
+    run(both, 2, 4000, &beside_us);
+    printf("p99_alone_us=%llu p99_beside_us=%llu\n", (unsigned long long)alone_us, (unsigned long long)beside_us);
+    cr_assert_leq(beside_us, alone_us);
+}
