@@ -1,0 +1,432 @@
+/*
+ * scale.c - the broker's real core with a thousand workers and ten thousand clients, in simulated time: what grows how.
+ *
+ *     bench_scale [JOBS [WORKERS CLIENTS]]
+ *
+ * Messages are real (envelopes, metas), the network and the engines are not: a message takes 50 us, a job `EXEC_US` on a slot, and the clock jumps
+ * from event to event. What is measured for real is the broker: processor time per job and the longest single turn. Each client submits, waits
+ * for its answer, thinks, and submits again; thinking is chosen so that workers would be busy for LOAD of their time.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "back.h"
+#include "front.h"
+#include "histogram.h"
+#include "logline.h"
+#include "wire.h"
+
+#define EXEC_US      5000u
+#define NETWORK_US   50u
+#define LOAD         0.7
+#define BEAT_US      800000u
+#define QUEUE_MAX    16u /* messages that one worker holds: its credit is two */
+#define WORKERS_MOST 1000u
+#define CLIENTS_MOST 10000u
+
+enum event_kind { EVENT_SUBMIT, EVENT_ARRIVE, EVENT_DONE, EVENT_BEAT, EVENT_ANSWER };
+
+struct event {
+    uint64_t at_us;
+    enum event_kind kind;
+    uint32_t who;
+    struct job_id job; /* one per message: the model is not batched */
+};
+
+struct sim_worker {
+    struct event queue[QUEUE_MAX]; /* [0] runs */
+    uint32_t count;
+    uint64_t busy_us;
+};
+
+struct sim_client {
+    uint64_t uuid, sequence, submitted_us, answered;
+};
+
+/* A port that takes notes of the message that the broker writes. */
+struct side {
+    struct port port; /* first: the broker's callbacks lead back here */
+    struct event event;
+    uint32_t raws; /* raw frames that still belong to the group in hand */
+    enum frame_type type;
+    enum pen_status status;
+};
+
+struct simulation {
+    uint64_t now_us;
+    struct event *heap;
+    size_t heap_count, heap_room;
+    struct sim_worker *workers;
+    struct sim_client *clients;
+    uint32_t workers_count, clients_count;
+    uint64_t jobs, submitted, answered, failed, twice;
+    uint64_t think_us, seed;
+    uint64_t broker_ns, turn_ns_most, first_us;
+    struct histogram latency;
+    struct side to_clients, to_workers;
+    struct options options;
+    struct broker broker;
+    uint8_t meta[WIRE_META_BYTES];
+    size_t meta_bytes;
+    struct wire_job job;
+};
+
+static struct simulation sim;
+
+static uint64_t sim_clock(void)
+{
+    return sim.now_us;
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* what others on this machine take does not count */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t random_next(void)
+{
+    sim.seed = sim.seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return sim.seed >> 33;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench_scale: %s\n", what);
+    exit(1);
+}
+
+/* ---- what will happen: a binary heap by time ---- */
+
+static void event_push(const struct event *event)
+{
+    if (sim.heap_count == sim.heap_room) {
+        sim.heap_room = sim.heap_room ? 2 * sim.heap_room : 65536;
+        sim.heap = realloc(sim.heap, sim.heap_room * sizeof *sim.heap);
+        if (!sim.heap)
+            die("no memory for events");
+    }
+    size_t at = sim.heap_count++;
+    for (; at > 0 && sim.heap[(at - 1) / 2].at_us > event->at_us; at = (at - 1) / 2)
+        sim.heap[at] = sim.heap[(at - 1) / 2];
+    sim.heap[at] = *event;
+}
+
+static struct event event_take(void)
+{
+    struct event first = sim.heap[0], last = sim.heap[--sim.heap_count];
+    size_t at = 0;
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= sim.heap_count)
+            break;
+        child += child + 1 < sim.heap_count && sim.heap[child + 1].at_us < sim.heap[child].at_us;
+        if (sim.heap[child].at_us >= last.at_us)
+            break;
+        sim.heap[at] = sim.heap[child];
+        at = child;
+    }
+    sim.heap[at] = last;
+    return first;
+}
+
+static void event_in(uint64_t us, enum event_kind kind, uint32_t who)
+{
+    event_push(&(struct event){.at_us = sim.now_us + us, .kind = kind, .who = who});
+}
+
+/* ---- what the broker sends ---- */
+
+static bool side_begin(struct port *port, uint32_t peer)
+{
+    struct side *side = (struct side *)port;
+    side->event.who = peer;
+    side->raws = 0;
+    side->type = FRAME_TYPE_COUNT;
+    return true;
+}
+
+static void side_group(struct side *side, zmq_msg_t *frame)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    if (envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &env, &meta, NULL) != PEN_OK)
+        die("the broker sent an envelope that cannot be read");
+    if (side->type == FRAME_SUBMIT)
+        die("the broker made a batch of a model that has none");
+    side->type = env.type;
+    side->status = env.status;
+    side->raws = env.frames;
+    side->event.job = env.job;
+}
+
+static void side_part(struct port *port, zmq_msg_t *frame, bool more)
+{
+    struct side *side = (struct side *)port;
+    if (side->raws > 0)
+        side->raws--;
+    else
+        side_group(side, frame);
+    zmq_msg_close(frame);
+    if (more)
+        return;
+    side->event.at_us = sim.now_us + NETWORK_US;
+    if (side->type == FRAME_SUBMIT) {
+        side->event.kind = EVENT_ARRIVE;
+        event_push(&side->event);
+    } else if (side->type == FRAME_RESULT) {
+        side->event.kind = EVENT_ANSWER;
+        sim.failed += side->status != PEN_OK;
+        event_push(&side->event);
+    }
+}
+
+/* ---- what the broker hears ---- */
+
+static void hear(void (*handle)(struct broker *, struct message *), uint32_t peer, const struct envelope *from,
+                 const void *meta, size_t bytes)
+{
+    struct message message = {.peer = peer};
+    struct envelope env = *from;
+    zmq_msg_t frame;
+    if (zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + bytes) != 0)
+        die("no memory for a message");
+    env.meta_bytes = (uint32_t)bytes;
+    envelope_encode(&env, zmq_msg_data(&frame));
+    if (bytes)
+        memcpy((uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES, meta, bytes);
+    message_add(&message, &frame);
+    uint64_t begin = cpu_ns();
+    handle(&sim.broker, &message);
+    if (sim.broker.schedule || sim.now_us >= broker_next_us(&sim.broker))
+        broker_tick(&sim.broker);
+    uint64_t ns = cpu_ns() - begin;
+    sim.broker_ns += ns;
+    sim.turn_ns_most = ns > sim.turn_ns_most ? ns : sim.turn_ns_most;
+    message_fini(&message);
+}
+
+static void say(void (*handle)(struct broker *, struct message *), uint32_t peer, enum frame_type type,
+                const void *meta, size_t bytes)
+{
+    struct envelope env = envelope_make(type);
+    hear(handle, peer, &env, meta, bytes);
+}
+
+static void on_submit(uint32_t who)
+{
+    struct sim_client *client = &sim.clients[who];
+    if (sim.submitted == sim.jobs)
+        return;
+    sim.submitted++;
+    if (client->sequence > 0) {
+        struct envelope ack = envelope_make(FRAME_ACK);
+        ack.job = (struct job_id){client->uuid, client->sequence};
+        hear(front_message, who, &ack, NULL, 0);
+    }
+    struct envelope env = wire_job_envelope(&sim.job);
+    env.job = (struct job_id){client->uuid, ++client->sequence};
+    client->submitted_us = sim.now_us;
+    hear(front_message, who, &env, sim.meta, sim.meta_bytes);
+}
+
+static void run_next(uint32_t who)
+{
+    struct sim_worker *worker = &sim.workers[who];
+    uint64_t us = EXEC_US * (90 + random_next() % 21) / 100; /* within 10 % */
+    worker->busy_us += us;
+    event_in(us, EVENT_DONE, who);
+}
+
+static void on_arrive(const struct event *event)
+{
+    struct sim_worker *worker = &sim.workers[event->who];
+    if (worker->count == QUEUE_MAX)
+        die("a worker was sent more than its credit allows");
+    worker->queue[worker->count++] = *event;
+    if (worker->count == 1)
+        run_next(event->who);
+}
+
+static void on_done(uint32_t who)
+{
+    uint8_t meta[512];
+    struct sim_worker *worker = &sim.workers[who];
+    struct envelope env = envelope_make(FRAME_RESULT);
+    size_t bytes = wire_result(meta, 1, "xnnpack", PRECISION_F32, EXEC_US, NULL);
+    env.job = worker->queue[0].job;
+    memmove(worker->queue, worker->queue + 1, --worker->count * sizeof worker->queue[0]);
+    if (worker->count)
+        run_next(who);
+    hear(back_message, who, &env, meta, bytes);
+}
+
+static void on_answer(const struct event *event)
+{
+    struct sim_client *client = &sim.clients[event->who];
+    sim.twice += event->job.sequence <= client->answered;
+    client->answered = event->job.sequence;
+    sim.answered++;
+    histogram_add(&sim.latency, sim.now_us - client->submitted_us);
+    event_in(sim.think_us / 2 + random_next() % (sim.think_us + 1), EVENT_SUBMIT, event->who);
+}
+
+static void on_beat(uint32_t who)
+{
+    bool client = who >= WORKERS_MOST;
+    if (client)
+        say(front_message, who - WORKERS_MOST, FRAME_PONG, NULL, 0);
+    else
+        say(back_message, who, FRAME_HEARTBEAT, NULL, 0);
+    event_in(BEAT_US, EVENT_BEAT, who);
+}
+
+/* ---- the pool ---- */
+
+static void side_open(struct side *side)
+{
+    side->port = (struct port){.begin = side_begin, .part = side_part};
+}
+
+static void hello_all(void)
+{
+    static const struct wire_model model = {.name = "m",
+                                            .version = 1,
+                                            .backend = "xnnpack",
+                                            .precision = PRECISION_F32,
+                                            .max_batch = 0,
+                                            .warm_us = EXEC_US,
+                                            .digest = 9};
+    uint8_t meta[WIRE_META_BYTES];
+    char name[32];
+    for (uint32_t i = 0; i < sim.workers_count; i++) {
+        snprintf(name, sizeof name, "worker-%u", i);
+        struct wire_worker worker = {.uuid = i + 1, .name = name, .slots = 1, .models = &model, .models_count = 1};
+        say(back_message, i, FRAME_WORKER_HELLO, meta, wire_worker_hello(meta, &worker));
+        event_in(random_next() % BEAT_US, EVENT_BEAT, i);
+    }
+    for (uint32_t i = 0; i < sim.clients_count; i++) {
+        sim.clients[i].uuid = UINT64_C(0x1000000) + i;
+        say(front_message, i, FRAME_CLIENT_HELLO, meta, wire_client_hello(meta, sim.clients[i].uuid, NULL, 0));
+        event_in(random_next() % (sim.think_us + 1), EVENT_SUBMIT, i);
+        event_in(random_next() % BEAT_US, EVENT_BEAT, WORKERS_MOST + i);
+    }
+}
+
+static void pool_open(uint64_t jobs, uint32_t workers, uint32_t clients)
+{
+    char *argv[] = {(char *)(uintptr_t) "bench_scale", (char *)(uintptr_t) "--cache=none",
+                    (char *)(uintptr_t) "--restart-wait=0"};
+    enum settings_outcome outcome;
+    struct settings_store *store = NULL; /* the options' texts live as long as the program */
+    struct pen_error error = {.status = PEN_OK};
+    sim = (struct simulation){
+        .now_us = 1000000, .jobs = jobs, .workers_count = workers, .clients_count = clients, .seed = 7};
+    /* A client's cycle is EXEC + thinking; all clients together keep LOAD of the workers busy. */
+    double cycle_us = (double)clients * EXEC_US / ((double)workers * LOAD);
+    sim.think_us = cycle_us > 2 * EXEC_US ? (uint64_t)cycle_us - EXEC_US : EXEC_US;
+    sim.workers = calloc(workers, sizeof *sim.workers);
+    sim.clients = calloc(clients, sizeof *sim.clients);
+    if (!sim.workers || !sim.clients || options_load(3, argv, &sim.options, &outcome, &store, &error) != PEN_OK ||
+        broker_init(&sim.broker, &sim.options, NULL, sim_clock) != PEN_OK)
+        die("no memory to start");
+    side_open(&sim.to_clients);
+    side_open(&sim.to_workers);
+    sim.broker.clients = &sim.to_clients.port;
+    sim.broker.workers = &sim.to_workers.port;
+    sim.job =
+        (struct wire_job){.id = {1, 1}, .model = "m", .dims = {1, 4}, .fill = 1, .no_cache = true, .no_digest = true};
+    size_t raw_bytes;
+    sim.meta_bytes = wire_job(sim.meta, &sim.job, &raw_bytes);
+    hello_all();
+    sim.broker_ns = sim.turn_ns_most = 0; /* from here on */
+    sim.first_us = sim.now_us;
+}
+
+static void pool_close(void)
+{
+    broker_fini(&sim.broker);
+    free(sim.workers);
+    free(sim.clients);
+    free(sim.heap);
+}
+
+static void step(void)
+{
+    uint64_t next_us = broker_next_us(&sim.broker);
+    if (next_us < sim.heap[0].at_us) {
+        sim.now_us = next_us > sim.now_us ? next_us : sim.now_us;
+        uint64_t begin = cpu_ns();
+        broker_tick(&sim.broker);
+        sim.broker_ns += cpu_ns() - begin;
+        return;
+    }
+    struct event event = event_take();
+    sim.now_us = event.at_us;
+    switch (event.kind) {
+    case EVENT_SUBMIT:
+        on_submit(event.who);
+        break;
+    case EVENT_ARRIVE:
+        on_arrive(&event);
+        break;
+    case EVENT_DONE:
+        on_done(event.who);
+        break;
+    case EVENT_BEAT:
+        on_beat(event.who);
+        break;
+    case EVENT_ANSWER:
+        on_answer(&event);
+        break;
+    }
+}
+
+static bool run(uint64_t jobs, uint32_t workers, uint32_t clients)
+{
+    uint64_t busy_us = 0, begin = cpu_ns();
+    uint32_t used = 0;
+    pool_open(jobs, workers, clients);
+    while (sim.answered < sim.jobs)
+        step();
+    for (uint32_t i = 0; i < workers; i++) {
+        busy_us += sim.workers[i].busy_us;
+        used += sim.workers[i].busy_us > 0;
+    }
+    double seconds = (double)(sim.now_us - sim.first_us) / 1e6;
+    double busy = (double)busy_us / 1e6 / (seconds * workers);
+    bool good = sim.failed == 0 && sim.twice == 0 && sim.broker.stats.workers_lost == 0 && used == workers;
+    printf("workers %4u clients %5u jobs %7" PRIu64
+           "  %7.0f jobs/s  slots busy %3.0f %%  latency p50 %5.1f ms p99 %5.1f ms  "
+           "broker %5.2f us/job, longest turn %5.2f ms, so at most %6.0f jobs/s  rss %3.0f MiB  cpu %4.1f s  failed "
+           "%" PRIu64 " twice %" PRIu64 " unused workers %u\n",
+           workers, clients, sim.answered, (double)sim.answered / seconds, 100 * busy,
+           (double)histogram_quantile_us(&sim.latency, 0.5) / 1e3,
+           (double)histogram_quantile_us(&sim.latency, 0.99) / 1e3, (double)sim.broker_ns / 1e3 / (double)sim.answered,
+           (double)sim.turn_ns_most / 1e6, 1e9 / ((double)sim.broker_ns / (double)sim.answered),
+           (double)stats_rss_bytes() / 1048576.0, (double)(cpu_ns() - begin) / 1e9, sim.failed, sim.twice,
+           workers - used);
+    fflush(stdout);
+    pool_close();
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t jobs = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
+    log_setup("bench_scale", LOG_ERROR, false);
+    if (argc > 3) {
+        unsigned long workers = strtoul(argv[2], NULL, 10), clients = strtoul(argv[3], NULL, 10);
+        if (workers < 1 || workers > WORKERS_MOST || clients < 1 || clients > CLIENTS_MOST || jobs < 1)
+            die("usage: bench_scale [JOBS [WORKERS CLIENTS]], at most 1000 workers and 10000 clients");
+        return !run(jobs, (uint32_t)workers, (uint32_t)clients);
+    }
+    bool good = run(jobs / 10, 10, 100);
+    good &= run(jobs / 10, 100, 1000);
+    good &= run(jobs, WORKERS_MOST, CLIENTS_MOST);
+    return !good;
+}
