@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
@@ -18,9 +19,17 @@ struct resize {
     struct axis axes[PEN_MAX_RANK];
     uint32_t count;
     size_t half[2], elements; /* scratch of the steps between; elements of the output */
+    size_t size;              /* bytes of an element: 4, or any of nearest */
 };
 
 enum mode { NEAREST, LINEAR, CUBIC };
+
+static enum mode mode_of(const struct node *n)
+{
+    return node_text_is(n, ATTR_mode, "linear", false)  ? LINEAR
+           : node_text_is(n, ATTR_mode, "cubic", false) ? CUBIC
+                                                        : NEAREST;
+}
 
 static bool resize_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
@@ -28,8 +37,9 @@ static bool resize_supports(const struct graph *g, const struct node *n, const c
         return emit_qresize.supports(g, n, ret_reason);
     }
     const struct value *x = node_in(g, n, 0), *scales = node_in(g, n, 2), *sizes = node_in(g, n, 3);
-    if (!dtype_is(x, PEN_DTYPE_F32)) {
-        return refuse(ret_reason, "only f32");
+    unsigned bits = pen_dtype_bits(x->dtype);
+    if (!dtype_is(x, PEN_DTYPE_F32) && (mode_of(n) != NEAREST || bits < 8 || bits > 64)) {
+        return refuse(ret_reason, "only f32, or the nearest element");
     }
     if (node_text_is(n, ATTR_coordinate_transformation_mode, "tf_crop_and_resize", false) ||
         !node_text_is(n, ATTR_keep_aspect_ratio_policy, "stretch", true)) {
@@ -80,13 +90,6 @@ static double cubic(double t, double a)
         return ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
     }
     return t < 2.0 ? ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a : 0.0;
-}
-
-static enum mode mode_of(const struct node *n)
-{
-    return node_text_is(n, ATTR_mode, "linear", false)  ? LINEAR
-           : node_text_is(n, ATTR_mode, "cubic", false) ? CUBIC
-                                                        : NEAREST;
 }
 
 /* Weights of the neighbours of one position, normalised. */
@@ -141,7 +144,21 @@ struct axis_job {
     const struct axis *a;
     const float *x;
     float *y;
+    size_t size;
 };
+
+/* Nearest: elements are copied, whatever they are. */
+static void copy_task(void *context, size_t unit)
+{
+    const struct axis_job *j = context;
+    const struct axis *a = j->a;
+    size_t bytes = a->inner * j->size, row = a->in * bytes;
+    const uint8_t *x = (const uint8_t *)(const void *)j->x + unit * row;
+    uint8_t *y = (uint8_t *)(void *)j->y + unit * a->out * bytes;
+    for (size_t i = 0; i < a->out; i++) {
+        memcpy(y + i * bytes, x + (size_t)a->at[i] * bytes, bytes);
+    }
+}
 
 /* One output position of one outer index: inner floats; or, when the axis is the last, a whole row of positions. */
 static void axis_task(void *context, size_t unit)
@@ -182,8 +199,9 @@ static enum pen_status resize_run(struct step *s, struct run *r)
     for (uint32_t i = 0; i < q->count; i++) {
         const struct axis *a = &q->axes[i];
         float *y = i + 1 == q->count ? s->out[0] : (float *)(void *)((uint8_t *)s->scratch + q->half[i % 2]);
-        struct axis_job j = {a, x, y};
-        parallel(r, axis_task, &j, a->inner == 1 ? a->outer : a->outer * a->out);
+        struct axis_job j = {a, x, y, q->size};
+        bool nearest = mode_of(s->n) == NEAREST;
+        parallel(r, nearest ? copy_task : axis_task, &j, nearest || a->inner == 1 ? a->outer : a->outer * a->out);
         x = y;
     }
     return PEN_OK;
@@ -228,6 +246,7 @@ static enum pen_status resize_build(struct build *b)
     }
     struct shape now = *x;
     size_t most = 0;
+    q->size = pen_dtype_bits(build_in(b, 0)->dtype) / 8;
     for (int32_t d = 0; d < x->rank; d++) {
         double scale = 1.0;
         bool named = factor_of(b, d, x->dim[d], &scale);
@@ -250,7 +269,7 @@ static enum pen_status resize_build(struct build *b)
     if (q->count == 0) {
         return emit_view.build(b);
     }
-    q->half[1] = (most * sizeof(float) + 127) / 64 * 64;
+    q->half[1] = (most * q->size + 127) / 64 * 64;
     b->step->scratch_bytes = q->count > 1 ? 2 * q->half[1] : 0;
     return PEN_OK;
 }

@@ -14,6 +14,7 @@ extern const struct emitter emit_gemm;        /* Gemm */
 extern const struct emitter emit_matmul;      /* MatMul */
 extern const struct emitter emit_pool;        /* MaxPool, AveragePool */
 extern const struct emitter emit_unary;       /* f32, element-wise */
+extern const struct emitter emit_clip;        /* Clip, of bytes too */
 extern const struct emitter emit_binary;      /* arithmetic with broadcasting */
 extern const struct emitter emit_softmax;     /* Softmax, LogSoftmax */
 extern const struct emitter emit_view;        /* Reshape, Flatten, BitCast ... */

@@ -242,6 +242,17 @@ static void bilinear(const uint8_t *const corners[4], int32_t right, int32_t bot
     }
 }
 
+static void clamp(const uint8_t *x, uint8_t low, uint8_t high, uint8_t flip, uint8_t *y, size_t n)
+{
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        uint8_t v = x[j] ^ flip;
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        y[j] = v ^ flip;
+    }
+}
+
 const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES, .run = product},
                                      .requantise = requantise,
                                      .add = add,
@@ -253,4 +264,5 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .fixed_add = fixed_add,
                                      .bilinear = bilinear,
                                      .interleave = interleave,
+                                     .clamp = clamp,
                                      .dequantise = dequantise};

@@ -107,6 +107,8 @@ struct own_int {
     void (*bilinear)(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y,
                      size_t n);
     void (*interleave)(const uint8_t *x, size_t x_step, size_t parts, uint8_t *y, size_t n); /* y[n][parts] */
+    /* y = limits of (x ^ flip), flipped back; low above high gives high. y may be x. */
+    void (*clamp)(const uint8_t *x, uint8_t low, uint8_t high, uint8_t flip, uint8_t *y, size_t n);
     void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
 };
 

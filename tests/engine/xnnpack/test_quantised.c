@@ -348,3 +348,38 @@ Test(xnnpack_quantised, parts_are_joined_in_one_scale)
         cross_check(c);
     }
 }
+
+Test(xnnpack_quantised, clips_of_bytes)
+{
+    static const char *const limits[] = {"\x05", "\x7d", "\x83"};
+    for (size_t i = 0; i < 18; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = cross_new(OP_Clip);
+        cross_input(c, dtype, 3, (int64_t[]){3, 5, 77}, false);
+        if (i % 3 != 0) {
+            cross_data(c, dtype, 0, NULL, limits[i / 6], true);
+        } else {
+            cross_omit(c);
+        }
+        cross_data(c, dtype, 0, NULL, limits[(i / 6 + 1) % 3], true);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_quantised, nearest_elements_of_any_type)
+{
+    static const enum pen_dtype types[] = {U8, I8, I32, PEN_DTYPE_I64, F32, PEN_DTYPE_BOOL};
+    static const char *const modes[] = {"asymmetric", "half_pixel", "align_corners"};
+    for (size_t i = 0; i < 18; i++) {
+        struct cross *c = cross_new(OP_Resize);
+        cross_input(c, types[i % 6], 4, (int64_t[]){2, 5, 6, i % 2 ? 1 : 7}, false);
+        cross_omit(c);
+        cross_omit(c);
+        cross_i64(c, 2, (int64_t[]){i % 4 == 0 ? 3 : 11, 13});
+        cross_ints(c, ATTR_axes, 2, (int64_t[]){1, 2});
+        cross_text(c, ATTR_mode, "nearest");
+        cross_text(c, ATTR_coordinate_transformation_mode, modes[i / 6]);
+        cross_text(c, ATTR_nearest_mode, i % 2 ? "floor" : "round_prefer_ceil");
+        cross_check(c);
+    }
+}
