@@ -125,6 +125,42 @@ Test(watch, new_model_is_offered_warm)
     cr_expect(answer("b", 1, PEN_OK) == 2 && answer("a", 1, PEN_OK) == -2);
 }
 
+/* y = x + w of a TensorFlow.js model; w is the shard's one float. */
+static void put_sum(float w)
+{
+    static const char topology[] = "{\"modelTopology\":{\"node\":["
+                                   "{\"name\":\"x\",\"op\":\"Placeholder\",\"attr\":{\"dtype\":{\"type\":\"DT_FLOAT\"},"
+                                   "\"shape\":{\"shape\":{\"dim\":"
+                                   "[{\"size\":\"1\"},{\"size\":\"2\"}]}}}},"
+                                   "{\"name\":\"w\",\"op\":\"Const\",\"attr\":{\"dtype\":{\"type\":\"DT_FLOAT\"}}},"
+                                   "{\"name\":\"y\",\"op\":\"AddV2\",\"input\":[\"x\",\"w\"]}]},"
+                                   "\"weightsManifest\":[{\"paths\":[\"weights/"
+                                   "w.bin\"],\"weights\":[{\"name\":\"w\",\"shape\":[1],\"dtype\":\"float32\"}]}]}";
+    char folder[FOLDER_PATH_BYTES + 32], part[FOLDER_PATH_BYTES + 64], whole[FOLDER_PATH_BYTES + 64];
+    snprintf(folder, sizeof folder, "%s/sum/1/weights", root);
+    snprintf(part, sizeof part, "%s/part", folder);
+    snprintf(whole, sizeof whole, "%s/w.bin", folder);
+    folder_make(folder);
+    file_write(part, &w, sizeof w);
+    cr_assert(rename(part, whole) == 0);
+    snprintf(whole, sizeof whole, "%s/sum/1/graph.json", root);
+    if (access(whole, F_OK) != 0) /* only the shard changes the second time */
+        put_text("sum/1/graph.json", topology);
+}
+
+Test(watch, model_with_shards_is_replaced_when_one_changes)
+{
+    put_sum(3);
+    update_is("a:1 sum:1");
+    cr_expect(answer("sum", 1, PEN_OK) == 5);
+    put_sum(10);
+    update_is("a:1 sum:1");
+    cr_expect(answer("sum", 1, PEN_OK) == 12);
+    put("sum", 1, "Neg"); /* an ONNX file beside it: which one is meant? */
+    wait_log("holds two models, graph.json and model.onnx");
+    cr_expect(answer("sum", 1, PEN_OK) == 12, "what serves goes on");
+}
+
 Test(watch, new_version_takes_over_and_the_old_one_leaves_when_nobody_asks)
 {
     put("a", 2, "Abs");

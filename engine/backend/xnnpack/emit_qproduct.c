@@ -320,7 +320,9 @@ static enum pen_status product_build(struct build *b)
         q->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
     if (q->depthwise && qstream_fits(&q->f, q->params.y_dtype)) {
-        qstream_init(&q->stream, &q->w, build_threads(b));
+        if (!qstream_init(&q->stream, &q->w, build_threads(b))) {
+            return build_fail(b, PEN_ERR_TOO_LARGE, "rows of the image are too long");
+        }
         b->step->scratch_bytes = qstream_scratch_bytes(&q->stream, build_threads(b));
     } else if (!q->depthwise) {
         qdense_init(&q->dense, &image, &q->f, build_threads(b));

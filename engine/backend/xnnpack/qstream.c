@@ -112,7 +112,7 @@ bool qstream_pack(const struct filter *f, const struct qparams *p, uint8_t *pack
 
 /* ---- the image ---- */
 
-void qstream_init(struct qstream *s, const struct window *w, size_t threads)
+bool qstream_init(struct qstream *s, const struct window *w, size_t threads)
 {
     size_t taps = w->kernel[0] * w->kernel[1], stride = w->stride[1];
     size_t width = (w->out[1] - 1) * stride + (w->kernel[1] - 1) * w->dilation[1] + 1;
@@ -120,6 +120,9 @@ void qstream_init(struct qstream *s, const struct window *w, size_t threads)
     s->blocks = period_of(w->channels, &s->by_pixel) / BLOCK;
     s->phase_bytes = (width + stride - 1) / stride * w->channels;
     s->row_bytes = stride * s->phase_bytes;
+    if (s->row_bytes > UINT32_MAX / ((w->kernel[0] - 1) * w->dilation[0] + 1)) {
+        return false; /* taps would lie too far apart */
+    }
     for (size_t t = 0; t < s->groups * 4; t++) {
         size_t kh = t < taps ? t / w->kernel[1] * w->dilation[0] : 0;
         size_t kw = t < taps ? t % w->kernel[1] * w->dilation[1] : 0;
@@ -131,6 +134,7 @@ void qstream_init(struct qstream *s, const struct window *w, size_t threads)
     size_t share = (w->out[0] * w->batch + 2 * threads - 1) / (2 * threads);
     s->band_rows = threads > 1 && s->band_rows > share ? share : s->band_rows;
     s->band_rows = s->band_rows > w->out[0] ? w->out[0] : s->band_rows;
+    return true;
 }
 
 static size_t thread_bytes(const struct qstream *s)

@@ -26,7 +26,8 @@ size_t qstream_packed_bytes(const struct filter *f);
 /* False when sums may leave 32 bits: what was packed is of no use then. */
 bool qstream_pack(const struct filter *f, const struct qparams *p, uint8_t *packed);
 
-void qstream_init(struct qstream *s, const struct window *w, size_t threads);
+/* False when the rows of a window do not fit 4 GiB. */
+bool qstream_init(struct qstream *s, const struct window *w, size_t threads);
 size_t qstream_scratch_bytes(const struct qstream *s, size_t threads);
 void qstream_run(const struct qstream *s, const struct qparams *p, const uint8_t *packed, const uint8_t *x, uint8_t *y,
                  void *scratch, struct run *r);
