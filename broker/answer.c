@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "depot.h"
 #include "dispatch.h"
 #include "job.pb-c.h"
 #include "logline.h"
@@ -151,6 +152,14 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
                     const struct ending *ending)
 {
     struct session *session = job->session;
+    if (session->depot) {
+        record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+        retire(broker, job, status);
+        session_remove(session, job);
+        depot_done(broker, job, reply, status);
+        jobs_free(&broker->jobs, job);
+        return;
+    }
     bool sent = reply && send_parcel(broker, session, reply);
     record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
     explain_end(broker, job, status, ending->dispatch, ending->group ? ending->group->facts.compute_us : 0,
@@ -449,4 +458,33 @@ void answer_unsent(struct broker *broker, struct session *session)
         job->unsent = false;
         session->unsent--;
     }
+}
+
+/* ---- detached jobs ---- */
+
+struct parcel *answer_parcel_error(struct job_id id, enum pen_status status, const char *text)
+{
+    return error_parcel(id, status, text, "", 0, 0);
+}
+
+void answer_accepted(struct broker *broker, struct session *session, struct job_id id)
+{
+    struct parcel *reply = error_parcel(id, PEN_OK, "", "", 0, 0);
+    if (reply)
+        send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes);
+    parcel_release(reply);
+}
+
+void answer_stored(struct broker *broker, struct session *session, struct job_id id, struct parcel *stored)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t *header = &stored->frames[0];
+    struct parcel *reply = parcel_share(stored, true);
+    if (reply && envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK) {
+        env.job = id;
+        if (set_header(reply, &env, meta, env.meta_bytes, NULL) == PEN_OK)
+            send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes);
+    }
+    parcel_release(reply);
 }

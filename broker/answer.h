@@ -39,4 +39,9 @@ void answer_again(struct broker *broker, struct session *session, struct job *jo
 /* Sends what had to wait because the client did not read. */
 void answer_unsent(struct broker *broker, struct session *session);
 
+/* Detached jobs: a reply that says why; "it is accepted"; a stored reply under another id. A client that has gone asks again. */
+struct parcel *answer_parcel_error(struct job_id id, enum pen_status status, const char *text);
+void answer_accepted(struct broker *broker, struct session *session, struct job_id id);
+void answer_stored(struct broker *broker, struct session *session, struct job_id id, struct parcel *stored);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "control.pb-c.h"
+#include "depot.h"
 #include "dispatch.h"
 #include "hedge.h"
 #include "logline.h"
@@ -63,6 +64,8 @@ static void drop_jobs(struct broker *broker)
 void broker_fini(struct broker *broker)
 {
     drop_jobs(broker);
+    depot_free(broker->depot);
+    broker->depot = NULL;
     lobby_fini(&broker->lobby);
     sessions_fini(&broker->sessions);
     fleet_fini(&broker->fleet);
@@ -139,6 +142,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.broker_uuid = broker->uuid;
     welcome.digest_kind = options->digest;
     welcome.error = (char *)(uintptr_t)text;
+    welcome.detached = broker->depot != NULL;
     welcome.grace_us = (uint64_t)options->grace_us;
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
 }
@@ -456,6 +460,7 @@ void broker_tick(struct broker *broker)
         broker->schedule = true;
     if (broker->now_us >= broker->hedge_us)
         hedge_tick(broker);
+    depot_tick(broker);
     finish_drain(broker);
     if (broker->schedule)
         dispatch_all(broker);

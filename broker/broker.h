@@ -61,6 +61,7 @@ struct broker {
     struct quarantine *quarantine;
     struct labels labels;        /* names for versions */
     struct errands *errands;     /* that workers carry out */
+    struct depot *depot;         /* detached jobs; NULL = none are taken */
     struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */
     struct audit *audit;         /* borrowed; NULL = the log alone */
     struct explain_ring explain; /* of jobs that have ended */

@@ -9,6 +9,7 @@
 #include "audit.h"
 #include "back.h"
 #include "control.pb-c.h"
+#include "depot.h"
 #include "control_watch.h"
 #include "logline.h"
 #include "version.h"
@@ -305,7 +306,7 @@ static void on_cancel(struct broker *broker, struct answer *answer, const char *
     struct job *job = jobs_find(&broker->jobs, id);
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_CANCELLED, "cancelled by its id on request of another session");
-    else
+    else if (!depot_cancel(broker, id))
         fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came");
 }
 

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "control.h"
 #include "control.pb-c.h"
+#include "depot.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -35,6 +36,8 @@ static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, si
     Penstock__ClientHello *hello = meta_unpack(&broker->arena, &penstock__client_hello__descriptor, meta, bytes);
     if (!hello)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "the hello's meta is no ClientHello (proto/control.proto)");
+    if (hello->uuid >= DEPOT_UUID_FIRST)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "that uuid is the broker's own; draw a random one");
     if (hello->uuid == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has no uuid; a client draws a random one per session");
     *ret_hello = hello;
@@ -124,7 +127,12 @@ static void on_submit(struct broker *broker, struct session *session, struct mes
         answer_refusal(broker, session, env, "", 0, &error);
         return;
     }
-    submit_job(broker, session, env, meta, message);
+    if (env->flags & FRAME_FLAG_FETCH)
+        depot_fetch(broker, session, env, meta);
+    else if (env->flags & FRAME_FLAG_DETACHED)
+        depot_submit(broker, session, env, meta, message);
+    else
+        submit_job(broker, session, env, meta, message);
 }
 
 static void on_cancel(struct broker *broker, struct session *session, struct message *message,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "back.h"
+#include "depot.h"
 #include "front.h"
 #include "logline.h"
 #include "metrics_post.h"
@@ -30,6 +31,7 @@ enum watched {
     WATCH_SIGNALS,
     WATCH_CACHE,
     WATCH_HTTP,
+    WATCH_JOURNAL,
     WATCH_COUNT
 };
 
@@ -180,6 +182,13 @@ static struct timespec sleep_time(const struct loop *loop)
     return (struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
 }
 
+/* What the journal has made durable is told at once. */
+static void look_at_journal(struct loop *loop)
+{
+    if (loop->fds[WATCH_JOURNAL].revents)
+        loop->broker->schedule = true; /* a tick comes next */
+}
+
 static void trim(struct loop *loop)
 {
     if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->last_us < IDLE_TRIM_US)
@@ -202,6 +211,7 @@ static enum pen_status sleep_until_event(struct loop *loop)
     if (ready > 0 && (loop->fds[WATCH_WORKERS_LOST].revents || loop->fds[WATCH_CLIENTS_LOST].revents ||
                       loop->fds[WATCH_SIGNALS].revents || loop->fds[WATCH_HTTP].revents))
         look_aside(loop);
+    look_at_journal(loop);
     trim(loop);
     return PEN_OK;
 }
@@ -225,6 +235,7 @@ static void watch(struct loop *loop)
         [WATCH_CLIENTS_LOST] = descriptor(broker->clients->monitor),
         [WATCH_SIGNALS] = loop->signals,
         [WATCH_CACHE] = descriptor(cache_socket(broker->cache)),
+        [WATCH_JOURNAL] = depot_descriptor(broker->depot),
         [WATCH_HTTP] = broker->post ? post_descriptor(broker->post) : -1,
     };
     for (size_t i = 0; i < WATCH_COUNT; i++)

@@ -13,6 +13,7 @@
 #include "audit.h"
 #include "broker.h"
 #include "deadline.h"
+#include "depot.h"
 #include "http.h"
 #include "logline.h"
 #include "loop.h"
@@ -180,6 +181,8 @@ static int run(const struct options *options, void *context, int signals)
         code = fail(EXIT_FAILED, &error);
     else
         broker.cache = cache;
+    if (error.status == PEN_OK && *options->journal && depot_open(&broker, options->journal, &error) != PEN_OK)
+        code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
     if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&

@@ -75,6 +75,12 @@ static const struct setting table[] = {
      "workers that may be lost with a job before it is answered WORKER_LOST; the last time it is alone on a worker, "
      "and "
      "goes into quarantine when that is lost too"},
+    {"journal", SETTING_TEXT, AT(journal), "", NULL, 0, 0, NULL,
+     "file for detached jobs: each is accepted when it is there and synced"},
+    {"journal-bytes", SETTING_BYTES, AT(journal_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
+     "largest journal; it is written anew at the start, without what is too old"},
+    {"detached-ttl", SETTING_DURATION, AT(detached_ttl_us), "24h", "us", SECOND, 365 * 24 * HOUR, NULL,
+     "how long detached jobs and their results are kept at most"},
     {"quarantine-age", SETTING_DURATION, AT(quarantine_age_us), "1h", "us", 0, 365 * 24 * HOUR, NULL,
      "how long jobs equal to one in quarantine are refused; 0 = they are not"},
     {"hedge", SETTING_FLAG, AT(hedge), NULL, NULL, 0, 0, NULL,

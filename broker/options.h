@@ -23,6 +23,8 @@ struct options {
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
     int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
+    const char *journal; /* "" = no detached jobs */
+    int64_t journal_bytes, detached_ttl_us;
     int64_t max_attempts, quarantine_age_us;
     bool hedge;
     int64_t explain_jobs;

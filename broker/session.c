@@ -151,7 +151,7 @@ void session_revive(struct session *session, uint64_t now_us)
 
 bool session_over(const struct session *session, uint64_t now_us)
 {
-    return !session->connected && now_us - session->lost_us >= session->grace_us;
+    return !session->depot && !session->connected && now_us - session->lost_us >= session->grace_us;
 }
 
 void session_add(struct session *session, struct job *job)

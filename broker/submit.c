@@ -5,6 +5,7 @@
 
 #include "admit.h"
 #include "answer.h"
+#include "depot.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -339,6 +340,16 @@ void submit_job(struct broker *broker, struct session *session, const struct env
                    &error);
 }
 
+enum pen_status submit_try(struct broker *broker, struct session *session, const struct envelope *env,
+                           const uint8_t *meta, struct message *message, struct pen_error *reterr)
+{
+    struct admission admission = {.model = NULL};
+    Penstock__JobMeta *job_meta = NULL;
+    if (jobs_find(&broker->jobs, env->job))
+        return pen_error_set(reterr, PEN_ERR_BUSY, "a job of that id is under way");
+    return accept_job(broker, session, env, meta, message, &job_meta, &admission, reterr);
+}
+
 static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
                    const char *text)
 {
@@ -366,6 +377,7 @@ static void submit_again(struct broker *broker, struct lobby_entry *entry)
 
 void submit_waiting(struct broker *broker)
 {
+    depot_start(broker);
     /* Those that must wait on go to the end: each is judged once. */
     for (uint64_t left = broker->lobby.count; left > 0; left--) {
         struct lobby_entry *entry = lobby_take(&broker->lobby);

@@ -10,6 +10,9 @@
 /* env and meta have been decoded from frame 0 of the message; its frames may be moved out. */
 void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
                 struct message *message);
+/* The same for a detached job: nobody is answered, the status says what became of it. */
+enum pen_status submit_try(struct broker *broker, struct session *session, const struct envelope *env,
+                           const uint8_t *meta, struct message *message, struct pen_error *reterr);
 /* Judges the jobs of the lobby again: a worker came, or the wait is over. */
 void submit_waiting(struct broker *broker);
 /* A job that waits in the lobby is answered CANCELLED; any other id is none of the lobby's. */

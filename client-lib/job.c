@@ -69,7 +69,12 @@ static enum pen_status check_inputs(const struct pen_job_options *o, size_t *ret
 
 static enum pen_status check_lists(const struct pen_job_options *o, struct pen_error *reterr)
 {
-    enum pen_status status = check_name("model", o->model, reterr);
+    struct job_id detached;
+    if (o->detached && job_id_parse(o->detached, &detached) != 0) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%.64s\" is no job id; one looks like 0123456789abcdef-42.",
+                             o->detached);
+    }
+    enum pen_status status = o->detached ? PEN_OK : check_name("model", o->model, reterr);
     for (size_t i = 0; status == PEN_OK && i < o->outputs_count; i++) {
         status = check_name("requested output", o->outputs[i], reterr);
     }
@@ -204,6 +209,8 @@ static void request_fill(struct request *r, const struct pen_client *client, con
     r->meta.n_tags = o->tags_count;
     r->meta.tags = (char **)(uintptr_t)o->tags;
     r->meta.version_label = text_or_empty(o->version_label);
+    r->meta.detached = text_or_empty(o->detached);
+    r->meta.detached_ttl_us = o->detached_ttl_us;
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);
     tensors_encode(o->inputs, o->inputs_count, r->descs, r->desc_pointers, r->frame_order, &r->frames_count);
@@ -214,12 +221,15 @@ static void request_fill(struct request *r, const struct pen_client *client, con
 static void envelope_fill(struct pen_job *job, const struct pen_job_options *o)
 {
     job->env = envelope_make(FRAME_SUBMIT);
-    job->env.model_hash = frame_name_hash(o->model);
+    job->env.model_hash = frame_name_hash(o->model ? o->model : "");
     job->env.tenant_hash = (uint32_t)frame_name_hash(job->client->tenant);
     job->env.sequence_id = o->sequence_id;
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;
     job->env.flags = o->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS) ? FRAME_FLAG_NO_CACHE : 0;
+    job->env.flags = (uint16_t)(job->env.flags | (o->detached                   ? FRAME_FLAG_FETCH
+                                                  : o->flags & PEN_JOB_DETACHED ? FRAME_FLAG_DETACHED
+                                                                                : 0));
 }
 
 /* Raw inputs: copied behind each other, or left where they are. */

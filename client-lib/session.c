@@ -287,6 +287,10 @@ static enum pen_status job_fits(const struct pen_client *c, const struct pen_job
                  s->frame_bytes_max);
         return PEN_ERR_TOO_LARGE;
     }
+    if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
+        snprintf(text, text_bytes, "this broker takes no detached jobs: it was started without --journal.");
+        return PEN_ERR_UNSUPPORTED;
+    }
     if (job->sends >= SENDS_MAX) {
         snprintf(text, text_bytes, "the connection was lost %u times with this job on it.", job->sends);
         return PEN_ERR_UNAVAILABLE;
@@ -387,6 +391,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->liveness_us = clamp(welcome->liveness_us ? welcome->liveness_us : LIVENESS_US, 2 * s->heartbeat_us, 300000000);
     s->frame_bytes_max = welcome->max_frame_bytes;
     s->job_bytes_max = welcome->max_job_bytes;
+    s->detached = welcome->detached;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';
     s->state = SESSION_READY;

@@ -57,6 +57,8 @@ enum frame_flag {
     FRAME_FLAG_RESENT = 1u << 3,        /* the client repeats a job id it may have sent before */
     FRAME_FLAG_DIGEST_SHA256 = 1u << 4, /* digest is SHA-256 cut to 16 bytes, not XXH3-128 */
     FRAME_FLAG_DIGEST = 1u << 5,        /* digest field is filled */
+    FRAME_FLAG_DETACHED = 1u << 6,      /* SUBMIT: the answer says that the job is accepted; its result is fetched */
+    FRAME_FLAG_FETCH = 1u << 7,         /* SUBMIT without a model: the answer is that of the job JobMeta.detached */
 };
 
 /* Precision class of a result or the least a job accepts. Order is by fidelity within a family; wire values. */

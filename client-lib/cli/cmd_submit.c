@@ -17,6 +17,8 @@ struct options {
     struct common common;
     struct request_settings request;
     const char *output_dir;
+    bool detach;
+    int64_t detached_ttl_us;
     int64_t top;
 };
 
@@ -34,6 +36,18 @@ static const struct setting settings[] = {
      .offset = offsetof(struct options, output_dir),
      .def = "",
      .help = "write every output there as <file>.<output>.npy"},
+    {.name = "detach",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct options, detach),
+     .def = "false",
+     .help = "leave when the broker has the jobs on disk; penstock fetch gets the results"},
+    {.name = "detached-ttl",
+     .type = SETTING_DURATION,
+     .offset = offsetof(struct options, detached_ttl_us),
+     .def = "0",
+     .unit = "us",
+     .max = 31536000000000,
+     .help = "with --detach: how long job and result are kept; 0 = as long as the broker does"},
     {.name = NULL},
 };
 
@@ -93,6 +107,8 @@ static pen_job *start(struct run *run, const char *file)
         request.options.model = run->model->name;
         request.options.inputs = inputs.tensors;
         request.options.inputs_count = inputs.count;
+        request.options.flags |= run->options->detach ? PEN_JOB_DETACHED : 0u;
+        request.options.detached_ttl_us = (uint64_t)run->options->detached_ttl_us;
         status = pen_client_submit(run->client, &request.options, &job, &error);
     }
     inputs_fini(&inputs);
@@ -132,7 +148,9 @@ static void finish(struct run *run, pen_job *job, const char *what)
         pen_job_free(job);
         return;
     }
-    if (run->jobs) {
+    if (run->options->detach && !run->jobs && pen_result_status(result) == PEN_OK) {
+        printf("%s  accepted; its result: penstock fetch %s\n", what, pen_job_id(job, id));
+    } else if (run->jobs) {
         cJSON_AddItemToArray(run->jobs, show_json(&run->show, what, pen_job_id(job, id), result));
     } else {
         show_text(&run->show, what, result);

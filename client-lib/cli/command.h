@@ -30,6 +30,7 @@ int command_drain(int argc, char **argv);
 int command_model(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_torture(int argc, char **argv);
+int command_fetch(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_quarantine(int argc, char **argv);
 int command_cancel(int argc, char **argv);

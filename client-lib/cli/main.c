@@ -9,6 +9,7 @@
 
 static const struct command commands[] = {
     {"submit", "run a model on pictures or tensors", command_submit},
+    {"fetch", "the result of a job submitted with --detach", command_fetch},
     {"models", "list the pool's models", command_models},
     {"workers", "list the pool's workers", command_workers},
     {"top", "watch queues, workers, backends and cache", command_top},

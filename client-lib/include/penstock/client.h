@@ -131,7 +131,10 @@ enum pen_job_flag {
     PEN_JOB_BORROW = 2,   /**< inputs' data are borrowed, not copied, until `release` is called */
     PEN_JOB_EXPLAIN = 4,  /**< the result says why it ran where it did: pen_result_explanation() */
     PEN_JOB_TRACE = 8,    /**< the broker keeps the job's life for pen_client_trace() */
-    PEN_JOB_LAYERS = 16   /**< PEN_JOB_TRACE, and the worker measures its layers; implies PEN_JOB_NO_CACHE */
+    PEN_JOB_LAYERS = 16,  /**< PEN_JOB_TRACE, and the worker measures its layers; implies PEN_JOB_NO_CACHE */
+    PEN_JOB_DETACHED = 32 /**< the job ends for this client when the broker has it on disk: PEN_OK without outputs. It
+                               runs without us; its result is fetched by its id (pen_job_id()), from any session of the
+                               tenant. Neither cached nor joined. UNSUPPORTED: the broker keeps no journal */
 };
 
 /** Called on the thread inside pen_client_dispatch() when a job has ended. `result` is given: free it with pen_result_free(). */
@@ -166,6 +169,10 @@ struct pen_job_options {
     void *callback_arg;
     const char
         *version_label; /**< instead of a version: the one that carries this label, such as "canary"; NULL = none */
+    uint64_t
+        detached_ttl_us; /**< with PEN_JOB_DETACHED: how long job and result are kept; 0 = as long as the broker does */
+    const char *detached; /**< id of a detached job: this job ends with that one's result, as soon as it is there;
+                                   model and inputs are left out. NOT_FOUND: it never came, or is too old */
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */

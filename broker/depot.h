@@ -1,0 +1,45 @@
+/*
+ * depot.h - detached jobs: accepted when they are in the journal, run without their client, kept with their results until they are fetched
+ * or too old.
+ *
+ * A detached job lives in a session of the broker's own, one per tenant, that no connection belongs to. It starts when a worker offers its
+ * model; what cannot be run now (no worker, a broker that stops) waits. Its result is final when the journal has it.
+ * Threads: owner.
+ */
+#ifndef DEPOT_H
+#define DEPOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker.h"
+
+struct journal;
+
+#define DEPOT_UUID_FIRST                                                                                               \
+    (UINT64_MAX - TENANTS_MAX) /* sessions of the broker's own: no client may say hello with these */
+#define DEPOT_JOBS_MAX 100000u
+
+/* Reads the journal at `path`, writes it anew with what still counts, and goes on with it. */
+enum pen_status depot_open(struct broker *broker, const char *path, struct pen_error *reterr);
+/* The same over an open journal (tests): `bytes` are what the file held. */
+enum pen_status depot_open_journal(struct broker *broker, struct journal *journal, const uint8_t *bytes, size_t size);
+void depot_free(struct depot *depot); /* NULL is fine */
+
+/* A SUBMIT with DETACHED: answered when the journal has it. A SUBMIT with FETCH: answered when the job it names is done. */
+void depot_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                  struct message *message);
+void depot_fetch(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta);
+
+/* A job of the depot's session has ended: true when the depot took its reply. */
+void depot_done(struct broker *broker, const struct job *job, struct parcel *reply, enum pen_status status);
+/* By its id; false: no detached job of that id is still to run. */
+bool depot_cancel(struct broker *broker, struct job_id id);
+/* A worker came: what waits may start. */
+void depot_start(struct broker *broker);
+/* What the journal has done, what is too old. */
+void depot_tick(struct broker *broker);
+int depot_descriptor(const struct depot *depot); /* readable when the journal has news; -1: there is none */
+uint64_t depot_count(const struct depot *depot); /* NULL is fine */
+
+#endif

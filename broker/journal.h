@@ -1,0 +1,75 @@
+/*
+ * journal.h - what must survive the broker: an append-only file of records, durable before anybody is told so.
+ *
+ * The owner hands over records and goes on; a thread writes what has gathered and syncs it in one go (fdatasync), then says which are durable.
+ * A record is whole or not there: each carries a digest of itself, and reading stops at the first that is not whole (a torn tail).
+ * A batch that cannot be written (disk full) is cut off again and told as failed; the next one is tried afresh.
+ * Threads: owner, but for journal_work, which the journal's own thread runs; a journal without a thread is stepped by its owner (tests).
+ */
+#ifndef JOURNAL_H
+#define JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "job_id.h"
+#include "parcel.h"
+#include "penstock/status.h"
+
+enum journal_type { JOURNAL_ACCEPTED = 1, JOURNAL_DONE = 2, JOURNAL_GONE = 3 };
+
+#define JOURNAL_HEADER_BYTES 56u
+#define JOURNAL_QUEUE_BYTES  (64u * 1024u * 1024u) /* handed over and not yet durable */
+
+/* One record; `payload` is borrowed. ACCEPTED: the tenant as text and the request; DONE: the status and the reply; GONE: nothing. */
+struct journal_record {
+    enum journal_type type;
+    struct job_id id;
+    uint64_t expires_us; /* wall clock, microseconds since 1970 */
+    const uint8_t *payload;
+    size_t bytes;
+};
+
+/* Reads one record: its size, or 0 when these bytes hold no whole and right one. */
+size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *ret_record);
+
+/* Payloads. pack gives a buffer for free(3), NULL without memory; unpack gives a parcel, NULL when the payload is malformed. */
+uint8_t *journal_pack(const char *text, uint32_t status, const struct parcel *parcel, size_t *ret_bytes);
+struct parcel *journal_unpack(const uint8_t *payload, size_t bytes, char *ret_text, size_t text_bytes,
+                              uint32_t *ret_status);
+
+/* The file, as a seam: a test's own forgets what was not synced. Each returns 0 or an errno. */
+struct journal_file {
+    int (*write)(struct journal_file *file, const void *bytes, size_t size); /* all of it, at the end */
+    int (*sync)(struct journal_file *file);
+    int (*cut)(struct journal_file *file, uint64_t size);
+    int fd;
+};
+
+/* A real file behind its `size` good bytes; the caller closes its descriptor. */
+enum pen_status journal_file_open(const char *path, uint64_t size, struct journal_file *ret_file,
+                                  struct pen_error *reterr);
+
+struct journal;
+/* Opens the file for appending behind `size` good bytes; bytes_max: beyond it nothing is taken. */
+enum pen_status journal_open(const char *path, uint64_t size, uint64_t bytes_max, struct journal **ret_journal,
+                             struct pen_error *reterr);
+/* The same over a seam, without a thread. `file` is borrowed. */
+enum pen_status journal_open_file(struct journal_file *file, uint64_t size, uint64_t bytes_max,
+                                  struct journal **ret_journal);
+void journal_free(struct journal *journal); /* NULL is fine; writes what is left */
+
+/* Hands a record over. *ret_ticket counts up from 1. BUSY: too much is on its way, or the file is as large as it may be. */
+enum pen_status journal_append(struct journal *journal, const struct journal_record *record, uint64_t *ret_ticket,
+                               struct pen_error *reterr);
+/* The next batch that was dealt with: tickets first..last; ok: they are durable. False: none. */
+bool journal_poll(struct journal *journal, uint64_t *ret_first, uint64_t *ret_last, bool *ret_ok);
+int journal_descriptor(const struct journal *journal); /* readable when journal_poll has something */
+uint64_t journal_bytes(const struct journal *journal);
+
+/* Writes and syncs what has gathered. True: there was something. */
+bool journal_work(struct journal *journal);
+
+#endif

@@ -1,0 +1,139 @@
+/* cmd_fetch.c - `penstock fetch`: the result of a detached job. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "npy.h"
+#include "penstock/dtype.h"
+
+struct options {
+    struct common common;
+    int64_t wait_us;
+    const char *output_dir;
+};
+
+/* clang-format off */
+static const struct setting settings[] = {
+    COMMON_SETTINGS(struct options),
+    {.name = "wait", .type = SETTING_DURATION, .offset = offsetof(struct options, wait_us), .def = "10s", .unit = "us", .min = 1000, .max = 86400000000,
+     .help = "how long to wait for a job that is not done"},
+    {.name = "output-dir", .type = SETTING_TEXT, .offset = offsetof(struct options, output_dir), .def = "",
+     .help = "write every output there as <job>.<output>.npy"},
+    {.name = NULL}};
+/* clang-format on */
+
+static const struct settings_program program = {
+    .name = "penstock fetch",
+    .usage = "penstock fetch JOB [options]",
+    .about = "Fetches the result of a job that was submitted with --detach, waiting for it if need be. It stays at the "
+             "broker until "
+             "its time is over.\n`penstock cancel JOB` cancels it, `penstock explain JOB` says where it is.",
+    .after = "JSON: {job, status, model, version, worker, backend, outputs: [{name, dtype, dims, "
+             "bytes}]}\n\n" EXIT_CODES_TEXT,
+    .table = settings,
+};
+
+static cJSON *output_json(const struct pen_tensor *output)
+{
+    cJSON *json = cJSON_CreateObject(), *dims;
+    cJSON_AddStringToObject(json, "name", output->name);
+    cJSON_AddStringToObject(json, "dtype", pen_dtype_name(output->dtype));
+    dims = cJSON_AddArrayToObject(json, "dims");
+    for (uint32_t d = 0; d < output->rank; d++) {
+        cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)output->dims[d]));
+    }
+    cJSON_AddNumberToObject(json, "bytes", (double)output->bytes);
+    return json;
+}
+
+static int print_json(const char *job, const pen_result *result)
+{
+    const struct pen_result_info *info = pen_result_info(result);
+    cJSON *json = cJSON_CreateObject(), *outputs;
+    cJSON_AddStringToObject(json, "job", job);
+    cJSON_AddStringToObject(json, "status", pen_status_name(pen_result_status(result)));
+    cJSON_AddStringToObject(json, "model", info->model);
+    cJSON_AddNumberToObject(json, "version", (double)info->version);
+    cJSON_AddStringToObject(json, "worker", info->worker);
+    cJSON_AddStringToObject(json, "backend", info->backend);
+    outputs = cJSON_AddArrayToObject(json, "outputs");
+    for (size_t i = 0; i < pen_result_outputs(result); i++) {
+        cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, i)));
+    }
+    return command_print(json);
+}
+
+static void print_text(const char *job, const pen_result *result)
+{
+    const struct pen_result_info *info = pen_result_info(result);
+    printf("%s  done by %s (%s), model %s:%" PRIu64 "\n", job, info->worker, info->backend, info->model, info->version);
+    for (size_t i = 0; i < pen_result_outputs(result); i++) {
+        const struct pen_tensor *output = pen_result_output(result, i);
+        printf("  %s %s [", output->name, pen_dtype_name(output->dtype));
+        for (uint32_t d = 0; d < output->rank; d++) {
+            printf("%s%" PRId64, d ? "," : "", output->dims[d]);
+        }
+        printf("] %zu bytes\n", (size_t)output->bytes);
+    }
+}
+
+static bool write_outputs(const char *folder, const char *job, const pen_result *result, struct pen_error *reterr)
+{
+    for (size_t i = 0; *folder && i < pen_result_outputs(result); i++) {
+        char path[1024];
+        const struct pen_tensor *output = pen_result_output(result, i);
+        snprintf(path, sizeof path, "%.500s/%s.%.200s.npy", folder, job, output->name);
+        if (npy_write(path, output, reterr) != PEN_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int fetch(const struct options *o, const char *job)
+{
+    struct pen_job_options options;
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    pen_result *result = NULL;
+    int code = EXIT_OK;
+    pen_client *client = command_connect(&o->common, program.name, &code);
+    if (!client) {
+        return code;
+    }
+    pen_job_options_init(&options, sizeof options);
+    options.detached = job;
+    options.flags = PEN_JOB_NO_CACHE;
+    options.deadline_us = (uint64_t)o->wait_us;
+    if (pen_client_run(client, &options, &result, &error) != PEN_OK ||
+        !write_outputs(o->output_dir, job, result, &error)) {
+        code = command_fail(&o->common, &error);
+    } else if (o->common.json) {
+        code = print_json(job, result);
+    } else {
+        print_text(job, result);
+    }
+    pen_result_free(result);
+    pen_client_free(client);
+    return code;
+}
+
+int command_fetch(int argc, char **argv)
+{
+    struct options options;
+    struct settings_store *store = NULL;
+    const char *job[1] = {NULL};
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (!command_settings(&program, argc, argv, &options, job, 1, &count, &store, &code)) {
+        return code;
+    }
+    if (count == 1) {
+        code = fetch(&options, job[0]);
+    } else {
+        fprintf(stderr, "penstock fetch: name the job, such as 0123456789abcdef-42.\n");
+        code = EXIT_USAGE;
+    }
+    settings_free(store);
+    return code;
+}

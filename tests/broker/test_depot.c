@@ -1,0 +1,319 @@
+/* Detached jobs: an acknowledgement means that the journal has it, wherever the power is cut; results outlive brokers. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "depot.h"
+#include "desk.h"
+#include "journal.h"
+#include "process.h"
+
+/* A file that forgets what was not synced when the power is cut, and that can be full. */
+struct paper {
+    struct journal_file file; /* first */
+    uint8_t bytes[1 << 20];
+    size_t written, synced, room;
+    bool sync_fails;
+};
+
+static int paper_write(struct journal_file *file, const void *bytes, size_t size)
+{
+    struct paper *paper = (struct paper *)(void *)file;
+    size_t fits = paper->written + size <= paper->room ? size : paper->room - paper->written;
+    memcpy(paper->bytes + paper->written, bytes, fits);
+    paper->written += fits;
+    return fits == size ? 0 : ENOSPC;
+}
+
+static int paper_sync(struct journal_file *file)
+{
+    struct paper *paper = (struct paper *)(void *)file;
+    if (paper->sync_fails)
+        return EIO;
+    paper->synced = paper->written;
+    return 0;
+}
+
+static int paper_cut(struct journal_file *file, uint64_t size)
+{
+    struct paper *paper = (struct paper *)(void *)file;
+    paper->written = (size_t)size;
+    return 0;
+}
+
+static struct paper *paper_new(void)
+{
+    struct paper *paper = calloc(1, sizeof *paper);
+    paper->file = (struct journal_file){.write = paper_write, .sync = paper_sync, .cut = paper_cut};
+    paper->room = sizeof paper->bytes;
+    return paper;
+}
+
+static struct journal *the_journal;
+
+static const struct wire_model echo = {
+    .name = "echo", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 100, .digest = 1};
+
+static struct desk *desk_on(struct paper *paper)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    paper->written = paper->synced; /* what a new broker finds */
+    cr_assert_eq(journal_open_file(&paper->file, paper->synced, 1 << 20, &the_journal), PEN_OK);
+    cr_assert_eq(depot_open_journal(&desk->broker, the_journal, paper->bytes, paper->synced), PEN_OK);
+    return desk;
+}
+
+/* The journal's thread does its work. */
+static void sync_now(struct desk *desk)
+{
+    journal_work(the_journal);
+    desk_run(desk);
+}
+
+static void add_worker(struct desk *desk)
+{
+    struct wire_worker one = {.uuid = 1, .name = "w", .slots = 8, .models = &echo, .models_count = 1};
+    desk_worker(desk, 901, &one);
+}
+
+static void submit(struct desk *desk, uint32_t peer, uint64_t client, uint64_t sequence, enum frame_flag flag)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw;
+    struct wire_job job = {.id = {client, sequence}, .model = "echo", .fill = 3, .no_digest = true};
+    struct envelope env = wire_job_envelope(&job);
+    env.flags = (uint16_t)(env.flags | flag);
+    desk_say_client(desk, peer, env, meta, wire_job(meta, &job, &raw), 0);
+}
+
+static void fetch(struct desk *desk, uint32_t peer, struct job_id own, const char *wanted)
+{
+    uint8_t meta[256];
+    Penstock__JobMeta job = PENSTOCK__JOB_META__INIT;
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    job.detached = (char *)(uintptr_t)wanted;
+    env.job = own;
+    env.flags = FRAME_FLAG_FETCH;
+    desk_say_client(desk, peer, env, meta, penstock__job_meta__pack(&job, meta), 0);
+}
+
+static enum pen_status reply(struct desk *desk, uint64_t sequence)
+{
+    struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    if (!sent)
+        return PEN_STATUS_COUNT;
+    cr_assert_eq(sent->env.job.sequence, sequence);
+    return (enum pen_status)sent->env.status;
+}
+
+#define ID "0000000000000abc-1"
+
+Test(depot, acknowledgement_comes_after_the_sync_and_never_before)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    cr_assert_eq(reply(desk, 1), PEN_STATUS_COUNT, "not on disk yet");
+    cr_assert_eq(paper->synced, 0);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    cr_assert_gt(paper->synced, 0);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, power_cut_before_the_sync_leaves_nothing_and_after_it_everything)
+{
+    for (int after = 0; after < 2; after++) {
+        struct paper *paper = paper_new();
+        struct desk *desk = desk_on(paper);
+        desk_client(desk, 1, 0xABC);
+        submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+        if (after)
+            sync_now(desk);
+        cr_assert_eq(reply(desk, 1), after ? PEN_OK : PEN_STATUS_COUNT);
+        desk_free(desk); /* the power is cut: only what was synced is there */
+        desk = desk_on(paper);
+        desk_client(desk, 1, 0xDEF);
+        add_worker(desk);
+        desk_wait(desk, 10000);
+        cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), (size_t)after,
+                     "it runs exactly when it was acknowledged");
+        desk_free(desk);
+        free(paper);
+    }
+}
+
+Test(depot, power_may_be_cut_at_every_byte)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    for (uint64_t i = 1; i <= 3; i++)
+        submit(desk, 1, 0xABC, i, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    desk_free(desk);
+    size_t whole = paper->synced;
+    for (size_t cut = 0; cut <= whole; cut++) {
+        struct journal_record record;
+        size_t at = 0, used, count = 0;
+        while ((used = journal_read(paper->bytes + at, cut - at, &record)) > 0) {
+            at += used;
+            count++;
+            cr_assert_eq(record.id.sequence, count);
+        }
+        cr_assert_eq(count, cut * 3 / whole, "a torn record is none");
+    }
+    free(paper);
+}
+
+Test(depot, client_leaves_and_another_session_fetches_the_result)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    desk_say_client(desk, 1, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    desk_client(desk, 2, 0xDEF);
+    fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+    cr_assert_eq(reply(desk, 7), PEN_STATUS_COUNT, "told when it is done");
+    add_worker(desk);
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+    struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_not_null(sent);
+    cr_assert_eq(sent->peer, 2);
+    cr_assert_eq(sent->env.job.sequence, 7, "under the fetch's own id");
+    Penstock__ResultMeta *result = sent_result(sent);
+    cr_assert_eq(result->outputs[0]->data.data[0], 42);
+    penstock__result_meta__free_unpacked(result, NULL);
+    fetch(desk, 2, (struct job_id){0xDEF, 8}, ID);
+    cr_assert_eq(reply(desk, 8), PEN_OK, "it stays until its time is over");
+    fetch(desk, 2, (struct job_id){0xDEF, 9}, "0000000000000abc-2");
+    cr_assert_eq(reply(desk, 9), PEN_ERR_NOT_FOUND);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, result_survives_the_broker_and_an_unsynced_one_is_computed_again)
+{
+    for (int synced = 0; synced < 2; synced++) {
+        struct paper *paper = paper_new();
+        struct desk *desk = desk_on(paper);
+        desk_client(desk, 1, 0xABC);
+        add_worker(desk);
+        submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+        sync_now(desk);
+        desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+        if (synced)
+            sync_now(desk);
+        desk_free(desk);
+        desk = desk_on(paper);
+        desk_client(desk, 2, 0xDEF);
+        fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+        cr_assert_eq(reply(desk, 7), synced ? PEN_OK : PEN_STATUS_COUNT);
+        if (!synced) {
+            add_worker(desk);
+            desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+            cr_assert_eq(reply(desk, 7), PEN_OK);
+        }
+        desk_free(desk);
+        free(paper);
+    }
+}
+
+Test(depot, same_id_sent_again_is_one_job)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    desk_client(desk, 2, 0xABC);
+    submit(desk, 2, 0xABC, 1, FRAME_FLAG_DETACHED);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    cr_assert_eq(depot_count(desk->broker.depot), 1);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, full_disk_refuses_and_recovers)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    paper->room = 20; /* the record does not fit: half of it is written */
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_ERR_UNAVAILABLE);
+    cr_assert_eq(depot_count(desk->broker.depot), 0);
+    cr_assert_eq(paper->written, 0, "what was begun is cut off");
+    paper->room = sizeof paper->bytes;
+    paper->sync_fails = true;
+    submit(desk, 1, 0xABC, 2, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 2), PEN_ERR_UNAVAILABLE, "written is not synced");
+    paper->sync_fails = false;
+    submit(desk, 1, 0xABC, 3, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 3), PEN_OK);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, journal_has_a_cap)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    cr_assert_eq(journal_open_file(&paper->file, 0, 300, &the_journal), PEN_OK);
+    cr_assert_eq(depot_open_journal(&desk->broker, the_journal, paper->bytes, 0), PEN_OK);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    submit(desk, 1, 0xABC, 2, FRAME_FLAG_DETACHED);
+    cr_assert_eq(reply(desk, 2), PEN_ERR_BUSY);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, waits_for_a_worker_cancels_and_forgets)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk->options.detached_ttl_us = 50000; /* wall clock */
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
+    cr_assert_eq(desk->broker.live, 0, "no worker offers the model yet");
+    cr_assert(depot_cancel(&desk->broker, (struct job_id){0xABC, 1}));
+    fetch(desk, 1, (struct job_id){0xABC, 7}, ID);
+    cr_assert_eq(reply(desk, 7), PEN_ERR_CANCELLED);
+    sync_now(desk);
+    for (int i = 0; i < 200 && depot_count(desk->broker.depot); i++) {
+        support_sleep_ms(10);
+        desk_wait(desk, 1100000);
+        desk_client(desk, 1, 0xABC);
+    }
+    cr_assert_eq(depot_count(desk->broker.depot), 0, "its time is over");
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, without_a_journal_detached_jobs_are_refused)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    cr_assert_eq(reply(desk, 1), PEN_ERR_UNSUPPORTED);
+    desk_free(desk);
+}
