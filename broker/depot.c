@@ -63,7 +63,7 @@ static uint64_t wall_us(void)
 static struct entry *entry_find(const struct depot *depot, struct job_id id)
 {
     struct table_node *node = table_first(&depot->by_id, table_hash(&depot->by_id, id.client, id.sequence));
-    for (; node; node = table_next(node)) {
+    for (; node; node = table_next(&depot->by_id, node)) {
         struct entry *entry = table_entry(node, struct entry, by_id);
         if (job_id_equal(entry->id, id))
             return entry;

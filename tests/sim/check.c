@@ -43,7 +43,8 @@ static bool lane_holds(const struct lane *lane, const struct job *job)
     if (heap_holds(&lane->front, job))
         return true;
     for (size_t i = 0; i < lane->turns.count; i++) {
-        if (heap_holds(&((const struct turn *)lane->turns.items[i])->jobs, job))
+        const struct line *jobs = &((const struct turn *)lane->turns.items[i])->jobs;
+        if (heap_holds(&jobs->rest, job) || count_in(&jobs->run, job) == 1)
             return true;
     }
     return false;
@@ -57,16 +58,30 @@ static uint64_t rows_of(const struct heap *jobs)
     return rows;
 }
 
+static uint64_t rows_of_line(const struct line *jobs, size_t *ret_count)
+{
+    const struct job *job;
+    uint64_t rows = rows_of(&jobs->rest);
+    *ret_count = jobs->rest.count;
+    TAILQ_FOREACH(job, &jobs->run, in_group)
+    {
+        rows += job->rows;
+        (*ret_count)++;
+    }
+    return rows;
+}
+
 static void check_lane(struct sim *sim, const struct lane *lane)
 {
     uint64_t rows = rows_of(&lane->front);
     size_t count = lane->front.count;
     for (size_t i = 0; i < lane->turns.count; i++) {
         const struct turn *turn = lane->turns.items[i];
-        if (turn->lane != lane || turn->jobs.count == 0)
-            BAD("a lane has an empty turn, or one of another lane");
-        rows += rows_of(&turn->jobs);
-        count += turn->jobs.count;
+        size_t own;
+        rows += rows_of_line(&turn->jobs, &own);
+        if (turn->lane != lane || own == 0 || own != turn->jobs.count)
+            BAD("a lane has an empty turn, one that miscounts, or one of another lane");
+        count += own;
     }
     if (rows != lane->rows || count != lane->count || count == 0 || lane->users < count)
         BAD("a lane of %zu jobs, %lu rows counts %zu, %lu and %u users", count, (unsigned long)rows, lane->count,

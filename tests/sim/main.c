@@ -73,7 +73,7 @@ static bool lively(const struct sim_counts *c)
     bool usual = c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced &&
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged;
     bool rare = c->hedges_won && c->quarantined && c->refused;
-    return (usual || c->schedules < 500) && (rare || c->schedules < 5000);
+    return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }
 
 /* The same seed twice: the same world. */

@@ -18,33 +18,33 @@ static struct conn *conn_find(const struct virtual_port *port, uint32_t peer)
     return conn;
 }
 
-static void line_push(struct line *line, struct packet *packet)
+static void channel_push(struct channel *channel, struct packet *packet)
 {
     packet->next = NULL;
-    if (line->last)
-        line->last->next = packet;
+    if (channel->last)
+        channel->last->next = packet;
     else
-        line->first = packet;
-    line->last = packet;
-    line->count++;
+        channel->first = packet;
+    channel->last = packet;
+    channel->count++;
 }
 
-static struct packet *line_pop(struct line *line)
+static struct packet *channel_pop(struct channel *channel)
 {
-    struct packet *packet = line->first;
+    struct packet *packet = channel->first;
     if (!packet)
         return NULL;
-    line->first = packet->next;
-    if (!line->first)
-        line->last = NULL;
-    line->count--;
+    channel->first = packet->next;
+    if (!channel->first)
+        channel->last = NULL;
+    channel->count--;
     return packet;
 }
 
-static void line_clear(struct line *line)
+static void channel_clear(struct channel *channel)
 {
-    while (line->first)
-        free(line_pop(line));
+    while (channel->first)
+        free(channel_pop(channel));
 }
 
 static struct packet *packet_new(size_t bytes)
@@ -120,7 +120,7 @@ static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
         sim_fail(own->sim, "a message ends before its frames do");
     sim_note(own->sim, frame_type_name(packet->envs[0].type), own->to->peer, packet->envs[0].job.sequence);
     if (own->to->state == CONN_OPEN)
-        line_push(&own->to->down, packet);
+        channel_push(&own->to->down, packet);
     else
         free(packet);
 }
@@ -143,8 +143,8 @@ static void port_fini(struct virtual_port *port)
     while (port->conns) {
         struct conn *conn = port->conns;
         port->conns = conn->next;
-        line_clear(&conn->up);
-        line_clear(&conn->down);
+        channel_clear(&conn->up);
+        channel_clear(&conn->down);
         free(conn);
     }
     free(port->building);
@@ -176,8 +176,8 @@ void net_close(struct sim *sim, struct virtual_port *port, struct conn *conn)
     if (!conn || conn->state == CONN_GONE)
         return;
     if (conn->state == CONN_CUT || sim_chance(sim, 50))
-        line_clear(&conn->up);
-    line_clear(&conn->down);
+        channel_clear(&conn->up);
+    channel_clear(&conn->down);
     conn->state = CONN_GONE;
     conn->hint = true;
 }
@@ -187,8 +187,8 @@ void net_cut(struct conn *conn)
     if (!conn || conn->state != CONN_OPEN)
         return;
     conn->state = CONN_CUT;
-    line_clear(&conn->up);
-    line_clear(&conn->down);
+    channel_clear(&conn->up);
+    channel_clear(&conn->down);
 }
 
 void net_broker_gone(struct sim *sim)
@@ -198,7 +198,7 @@ void net_broker_gone(struct sim *sim)
         for (struct conn *conn = ports[i]->conns; conn; conn = conn->next) {
             conn->state = CONN_GONE;
             conn->hint = false;
-            line_clear(&conn->up); /* what the peers have read they have read */
+            channel_clear(&conn->up); /* what the peers have read they have read */
         }
     }
 }
@@ -219,7 +219,7 @@ void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void
     struct packet *packet = packet_new(FRAME_ENVELOPE_BYTES + bytes);
     net_header(packet->data, env, meta, bytes);
     packet->raw_bytes = raw_bytes;
-    line_push(&conn->up, packet);
+    channel_push(&conn->up, packet);
     sim_note(sim, frame_type_name(env.type), conn->peer, env.job.sequence);
 }
 
@@ -229,7 +229,7 @@ void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, 
         return;
     struct packet *packet = packet_new(bytes);
     memcpy(packet->data, headers, bytes);
-    line_push(&conn->up, packet);
+    channel_push(&conn->up, packet);
     sim_note(sim, "groups", conn->peer, bytes);
 }
 
@@ -274,7 +274,7 @@ bool net_deliver_up(struct sim *sim, struct virtual_port *port)
     for (struct conn *conn = port->conns; conn; conn = conn->next) {
         if (conn->up.count == 0 || chosen-- > 0)
             continue;
-        struct packet *packet = line_pop(&conn->up);
+        struct packet *packet = channel_pop(&conn->up);
         hand_over(sim, port, conn, packet);
         free(packet);
         return true;
@@ -284,7 +284,7 @@ bool net_deliver_up(struct sim *sim, struct virtual_port *port)
 
 struct packet *net_take_down(struct conn *conn)
 {
-    return conn ? line_pop(&conn->down) : NULL;
+    return conn ? channel_pop(&conn->down) : NULL;
 }
 
 bool net_tell_end(struct sim *sim, struct virtual_port *port)

@@ -35,7 +35,7 @@ struct packet {
     uint8_t data[];
 };
 
-struct line { /* one direction, in order */
+struct channel { /* one direction, in order */
     struct packet *first, *last;
     uint32_t count;
 };
@@ -51,7 +51,7 @@ struct conn {
     uint32_t peer;
     enum conn_state state;
     bool hint; /* the monitor has yet to tell of its end */
-    struct line up, down;
+    struct channel up, down;
 };
 
 struct virtual_port {
