@@ -17,6 +17,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++) {
         zmq_setsockopt(sides[i], ZMQ_SNDHWM, &none, sizeof none);
         zmq_setsockopt(sides[i], ZMQ_RCVHWM, &none, sizeof none);
+        wire_curve(sides[i], 1);
         if (zmq_bind(sides[i], argv[1 + i]) != 0) {
             wire_die("cannot bind %s: %s", argv[1 + i], zmq_strerror(zmq_errno()));
         }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our broker beside zmq_proxy with the same frames, in one interleaved run.
 
-    pool_vs_proxy.py BUILD_DIR [--repeats 5] [--bytes 1024]
+    pool_vs_proxy.py BUILD_DIR [--repeats 5] [--bytes 1024] [--curve]    --curve: encrypted on both hops, ours and the proxy's
 
 systems   proxy        bench client - zmq_proxy - echo worker
           echo         bench client - penstock-broker - echo worker
@@ -62,22 +62,47 @@ class Programs:
                 process.kill()
 
 
+KEYS = {}  # name -> (file, public key); empty: not encrypted
+
+
+def make_keys(bin_dir, folder):
+    """A pair for the middle and one for each side, the list that lets them in, and the environment that the tools read."""
+    lines = []
+    for name, roles in [("broker", "admin"), ("client", "submit"), ("worker", "worker")]:
+        line = subprocess.run([f"{bin_dir}/penstock", "keygen", f"{folder}/{name}", "--name", name, "--roles", roles], check=True,
+                              capture_output=True, text=True).stdout
+        KEYS[name] = (f"{folder}/{name}", line.split()[0])
+        lines.append(line)
+    Path(f"{folder}/keys").write_text("".join(lines))
+    os.environ["BENCH_BROKER_KEY"] = KEYS["broker"][1]
+
+
+def act_as(name):
+    if KEYS:
+        os.environ["BENCH_KEY"] = KEYS[name][0]
+
+
 def start_system(system, programs, tools, bin_dir, models):
     """Returns (how the client speaks, its endpoint)."""
     if system == "proxy":
         clients, workers = free_endpoint(), free_endpoint()
+        act_as("broker")
         programs.start([f"{tools}/bench_proxy", clients, workers], "listening")
+        act_as("worker")
         programs.start([f"{tools}/bench_echo_worker", "proxy", workers], "ready")
         return "proxy", clients
     any_port = "tcp://127.0.0.1:*"
-    log = programs.start([f"{bin_dir}/penstock-broker", "--listen-clients", any_port, "--listen-workers", any_port, "--cache", "memory:16MiB"],
+    guard = ["--key", KEYS["broker"][0], "--keys", str(Path(KEYS["broker"][0]).parent / "keys")] if KEYS else []
+    guest = ["--key", KEYS["worker"][0], "--broker-key", KEYS["broker"][1]] if KEYS else []
+    act_as("worker")
+    log = programs.start([f"{bin_dir}/penstock-broker", *guard, "--listen-clients", any_port, "--listen-workers", any_port, "--cache", "memory:16MiB"],
                          "evt=listening")
     clients, workers = (re.search(rf"\b{name}=(tcp://\S+)", log).group(1) for name in ("clients", "workers"))
     if system == "echo":
         programs.start([f"{tools}/bench_echo_worker", "broker", workers], "ready")
     else:
         programs.start([f"{bin_dir}/penstock-worker", "--broker", workers, "--models", models, "--backend", "reference", "--slots", "1",
-                        "--threads", "1"], "evt=welcome")
+                        "--threads", "1", *guest], "evt=welcome")
     return "broker", clients
 
 
@@ -88,6 +113,7 @@ def free_endpoint():
 
 
 def measure(prefix, tools, speak, endpoint, size, window, jobs):
+    act_as("client")
     done = subprocess.run(prefix + [f"{tools}/bench_client", speak, endpoint, str(size), str(window), str(jobs)], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"bench_client failed: {done.stderr}{done.stdout}")
@@ -96,6 +122,8 @@ def measure(prefix, tools, speak, endpoint, size, window, jobs):
 
 def options():
     arguments, values = sys.argv[1:], {"--repeats": 5, "--bytes": 1024}
+    curve = "--curve" in arguments
+    arguments = [a for a in arguments if a != "--curve"]
     for name in values:
         if name in arguments:
             at = arguments.index(name)
@@ -103,11 +131,11 @@ def options():
             del arguments[at:at + 2]
     if len(arguments) != 1:
         sys.exit(__doc__)
-    return Path(arguments[0]), values["--repeats"], values["--bytes"]
+    return Path(arguments[0]), values["--repeats"], values["--bytes"], curve
 
 
 def main():
-    build, repeats, size = options()
+    build, repeats, size, curve = options()
     tools, bin_dir = build / "tests", build / "bin"
     core = str(sorted(os.sched_getaffinity(0))[-1])
     few, many = (3000, 40000) if size <= 65536 else (400, 2000)
@@ -115,6 +143,9 @@ def main():
     figures = {}
     with tempfile.TemporaryDirectory() as models:
         subprocess.run([f"{tools}/bench_null_model", models], check=True)
+        if curve:
+            os.mkdir(f"{models}/.keys")
+            make_keys(bin_dir, f"{models}/.keys")
         for _ in range(repeats):
             for place, prefix in [("pinned", ["taskset", "-c", core]), ("free", [])]:
                 for system in systems:
@@ -124,7 +155,7 @@ def main():
                         wide = measure(prefix, tools, speak, endpoint, size, 64, many)
                     figures.setdefault((place, system, "p50"), []).append(one["p50_us"])
                     figures.setdefault((place, system, "rate"), []).append(wide["jobs_per_s"])
-    print(f"{size} bytes in and out, median of {repeats} interleaved repeats, {os.cpu_count()} CPUs")
+    print(f"{size} bytes in and out, median of {repeats} interleaved repeats, {os.cpu_count()} CPUs{', CURVE' if curve else ''}")
     print(f"{'system':8} {'place':7} {'p50 us, window 1':>17} {'minus proxy':>12} {'jobs/s, window 64':>18} {'of proxy':>9}")
     for place in ["pinned", "free"]:
         for system in systems:

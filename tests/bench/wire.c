@@ -7,6 +7,8 @@
 
 #include <zmq.h>
 
+#include "keys.h"
+
 void wire_die(const char *format, ...)
 {
     va_list args;
@@ -61,13 +63,35 @@ void wire_drop_rest(void *socket)
     zmq_msg_close(&message);
 }
 
+void wire_curve(void *socket, int server)
+{
+    struct key_set keys;
+    struct pen_error error = {.status = PEN_OK};
+    const int on = 1;
+    if (key_set_read(getenv("BENCH_KEY"), getenv("BENCH_BROKER_KEY"), &keys, &error) != PEN_OK) {
+        wire_die("%s", error.text);
+    }
+    if (keys.used && server) {
+        zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &on, sizeof on);
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys.own.secret_key, KEY_BYTES);
+    } else if (keys.used) {
+        zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys.broker, KEY_BYTES);
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys.own.public_key, KEY_BYTES);
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys.own.secret_key, KEY_BYTES);
+    }
+}
+
 void *wire_dealer(void *context, const char *endpoint)
 {
     const int none = 0;
     void *socket = zmq_socket(context, ZMQ_DEALER);
     if (!socket || zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none) ||
         zmq_setsockopt(socket, ZMQ_RCVHWM, &none, sizeof none) ||
-        zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none) || zmq_connect(socket, endpoint)) {
+        zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none)) {
+        wire_die("cannot connect to %s: %s", endpoint, zmq_strerror(zmq_errno()));
+    }
+    wire_curve(socket, 0);
+    if (zmq_connect(socket, endpoint) != 0) {
         wire_die("cannot connect to %s: %s", endpoint, zmq_strerror(zmq_errno()));
     }
     return socket;

@@ -29,4 +29,7 @@ void wire_drop_rest(void *socket);
 /* A DEALER connected to `endpoint`, without limits of its own. */
 void *wire_dealer(void *context, const char *endpoint);
 
+/* CURVE when the environment has BENCH_KEY (a key file) and BENCH_BROKER_KEY; `server`: the key file is the socket's own. */
+void wire_curve(void *socket, int server);
+
 #endif
