@@ -25,8 +25,8 @@ static int type_of(const char *name)
     static const struct {
         const char *name;
         int type;
-    } list[] = {{"float32", 0}, {"float16", 1},   {"int32", 2}, {"uint8", 3},   {"int64", 4},  {"bool", 6},
-                {"int16", 7},   {"complex64", 8}, {"int8", 9},  {"uint32", 15}, {"uint16", 16}};
+    } list[] = {{"float32", 0}, {"float16", 1},   {"int32", 2}, {"uint8", 3},   {"int64", 4},   {"bool", 6},
+                {"int16", 7},   {"complex64", 8}, {"int8", 9},  {"uint32", 15}, {"uint16", 16}, {"resource", 13}};
     for (size_t i = 0; name && i < sizeof list / sizeof list[0]; i++) {
         if (strcmp(list[i].name, name) == 0)
             return list[i].type;
@@ -114,6 +114,10 @@ static void options_put(struct flat *f, size_t table, const cJSON *list)
         const cJSON *value = cJSON_GetArrayItem(option, 2);
         if (strcmp(kind, "list") == 0)
             flat_ref(f, table, slot, vector_put(f, value, 4, false));
+        else if (strcmp(kind, "floats") == 0)
+            flat_ref(f, table, slot, vector_put(f, value, 4, true));
+        else if (strcmp(kind, "text") == 0)
+            flat_ref(f, table, slot, text_put(f, cJSON_GetStringValue(value)));
         else if (strcmp(kind, "float32") == 0)
             flat_float(f, table, slot, (float)value->valuedouble);
         else

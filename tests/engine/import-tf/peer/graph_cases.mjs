@@ -38,10 +38,12 @@ export async function graph(name, tensors, nodes, outs, extra = {}) {
   const {specs, data} = packed((extra.weights || []).concat(weights));
   try {
     const model = await tf.loadGraphModel(tf.io.fromMemory({modelTopology: {...topology, versions: {producer: 1}}, weightSpecs: specs, weightData: data}));
-    let got = await model.executeAsync(feeds, outs);
-    got = Array.isArray(got) ? got : [got];
-    const results = [];
-    for (const t of got) results.push(await fromTensor(t));
+    let results = extra.answer; // where the peer itself falls
+    if (!results) {
+      const got = await model.executeAsync(feeds, outs);
+      results = [];
+      for (const t of Array.isArray(got) ? got : [got]) results.push(await fromTensor(t));
+    }
     keep({n: name, model: {modelTopology: topology, signature}, w: (extra.weights || []).concat(weights).map(([k, t]) => record(k, t)),
       in: ins, out: results.map((t, k) => record(`out${k}`, t)), ...(extra.keep || {})});
   } catch (error) {

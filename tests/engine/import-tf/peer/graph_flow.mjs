@@ -39,7 +39,7 @@ export async function flows({op, graph, at, random, f, i, b, c, ic, is, fs}) {
     n('sj', 'Switch', ['mj', 'cj'], {T: I}), n('sy', 'Switch', ['my', 'cj'], {T: F}),
     n('ij', 'AddV2', ['sj:1', 'fi'], {T: I}), n('ijf', 'Cast', ['ij'], {SrcT: I, DstT: F}), n('yy', 'AddV2', ['sy:1', 'ijf'], {T: F}),
     n('jj', 'AddV2', ['sj:1', 'fo'], {T: I}), n('nj', 'NextIteration', ['jj'], {T: I}), n('ny', 'NextIteration', ['yy'], {T: F}), n('xy', 'Exit', ['sy'], {T: F}),
-    n('ii', 'AddV2', ['si:1', 'eo'], {T: I}), n('ni', 'NextIteration', ['ii'], {T: I}), n('nx', 'NextIteration', ['xy'], {T: F}), n('xx', 'Exit', ['sx'], {T: F})], ['xx']);
+    n('ii', 'AddV2', ['si:1', 'eo'], {T: I}), n('ni', 'NextIteration', ['ii'], {T: I}), n('nx', 'NextIteration', ['xy'], {T: F}), n('xx', 'Exit', ['sx'], {T: F})], ['xx'], {answer: [f([], [10])]});
   // Arrays: the squares of x's rows, and their sum over the steps.
   await graph('TensorArrayV3 in a frame', {x: f([3, 2]), zero: is(0), one: is(1), three: is(3), range: ic(0, 1, 2), nought: c(f([2], [0, 0]))}, [
     n('in', 'TensorArrayV3', ['three'], {dtype: F, element_shape: at.shape(2), dynamic_size: at.b(false), clear_after_read: at.b(false), identical_element_shapes: at.b(true), tensor_array_name: at.s('in')}),
@@ -99,14 +99,21 @@ export async function flows({op, graph, at, random, f, i, b, c, ic, is, fs}) {
     list('y', ['l', 'shape'], 'TensorListStack', {num_elements: at.i(3)})], ['y']);
   await graph('TensorListScatter', {x: f([3, 2]), shape: ic(2), at: ic(2, 0, 1)}, [list('l', ['x', 'at', 'shape'], 'TensorListScatter'),
     list('y', ['l', 'shape'], 'TensorListStack', {num_elements: at.i(3)})], ['y']);
-  await graph('TensorListSplit', {x: f([5, 2]), shape: ic(2), lengths: ic(2, 3), one: is(1)}, [list('l', ['x', 'shape', 'lengths'], 'TensorListSplit'),
-    list('y', ['l', 'one', 'shape'], 'TensorListGetItem')], ['y']);
+  const rows = f([5, 2]);
+  await graph('TensorListSplit', {x: rows, shape: ic(2), lengths: ic(2, 3), one: is(1)}, [list('l', ['x', 'shape', 'lengths'], 'TensorListSplit'),
+    list('y', ['l', 'one', 'shape'], 'TensorListGetItem')], ['y'], {answer: [f([3, 2], rows.values.slice(4))]});
+  await graph('TensorListConcat', {x: f([3, 2, 2]), shape: ic(2, 2)}, [list('l', ['x', 'shape'], 'TensorListFromTensor'),
+    list('y', ['l'], 'TensorListConcat', {element_shape: at.shape(2, 2)})], ['y']);
   await graph('TensorListConcatV2', {x: f([3, 2, 2]), shape: ic(2, 2)}, [list('l', ['x', 'shape'], 'TensorListFromTensor'),
     list('y', ['l', 'shape'], 'TensorListConcatV2', {element_shape: at.shape(2, 2)})], ['y']);
   await graph('TensorListResize', {x: f([3, 2]), shape: ic(2), two: is(2)}, [list('l', ['x', 'shape'], 'TensorListFromTensor'), n('r', 'TensorListResize', ['l', 'two']),
     list('y', ['r', 'shape'], 'TensorListStack', {num_elements: at.i(2)})], ['y']);
 
-  // Functions called in place, and references of all forms.
+  // Functions called in place (the peer has none), and references of all forms.
+  for (const kind of ['PartitionedCall', 'StatefulPartitionedCall'])
+    await graph(kind, {x: f([3], [1, -2, 0.5]), k: fs(0.5)}, [n('y', kind, ['x', 'k'], {f: at.fn('yes')})], ['y'], {functions: [yes], answer: [f([3], [0.5, -1, 0.25])]});
+  await graph('TensorListPopBack', {x: f([2, 2], [1, 2, 3, 4]), shape: ic(2)}, [list('l', ['x', 'shape'], 'TensorListFromTensor'), list('p', ['l', 'shape'], 'TensorListPopBack'),
+    list('y', ['p', 'shape'], 'TensorListStack', {num_elements: at.i(1)}), n('z', 'Neg', ['p:1'], {T: F})], ['y', 'z'], {answer: [f([1, 2], [1, 2]), f([2], [-3, -4])]});
   await graph('references', {x: f([2, 4])}, [n('s', 'Split', ['zero', 'x'], {num_split: at.i(2), T: F}), n('zero', 'Const', [], {dtype: I}),
     n('y', 'Sub', ['s:1', 's:0', '^s'], {T: F})], ['y', 's:1'], {weights: [['zero', is(0)]]});
 }

@@ -27,6 +27,7 @@ export async function matrix({op, graph, at, random, f, i, b, c, ic, is, fs}) {
   await op('ClipByValue', [f([3, 4], plain), fs(-0.75), fs(2)], {clip_value_min: at.f(-0.75), clip_value_max: at.f(2)});
   for (const kind of ['Identity', 'StopGradient', 'Snapshot'])
     await op(kind, [f([2, 2])]);
+  await op('Print', [f([2, 2])], {message: at.s('x')});
   await op('EnsureShape', [f([2, 2]), ic(2, 2)]);
   await op('IdentityN', [f([2]), f([3])], {}, {outs: 2});
   await op('FakeQuantWithMinMaxVars', [f([3, 4], plain), fs(-1), fs(4)], {num_bits: at.i(8)});

@@ -106,4 +106,8 @@ export async function moves({op, graph, at, random, Tensor, f, i, b, c, ic, is, 
     [{name: 'table', op: 'HashTableV2', attr: {key_dtype: at.type('DT_INT32'), value_dtype: at.type('DT_FLOAT')}},
       {name: 'fill', op: 'LookupTableImportV2', input: ['table', 'keys', 'values'], attr: {}},
       {name: 'find', op: 'LookupTableFindV2', input: ['table', 'x', 'none', '^fill'], attr: {}}], ['find']);
+  await graph('LookupTableSizeV2', {keys: ic(3, 7), values: c(f([2], [0.5, 2.5])), x: i([], [1])},
+    [{name: 'table', op: 'HashTableV2', attr: {key_dtype: at.type('DT_INT32'), value_dtype: at.type('DT_FLOAT')}},
+      {name: 'fill', op: 'LookupTableImportV2', input: ['table', 'keys', 'values'], attr: {}},
+      {name: 'size', op: 'LookupTableSizeV2', input: ['table', '^fill'], attr: {}}, {name: 'y', op: 'AddV2', input: ['size', 'x'], attr: {T: {type: 'DT_INT32'}}}], ['y']);
 }

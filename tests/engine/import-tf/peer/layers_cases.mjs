@@ -228,4 +228,36 @@ inner.add(L.dense({units: 2}));
   outer.add(L.dense({units: 2}));
   await model('sequential of a model', outer, [f([1, 4])]);
 }
+// Keras' own layers that the peer lacks or cannot put into a model: the same by its operators.
+async function foreign(kind, config, x, compute, weights = []) {
+  const y = await fromTensor(compute(toTensor(x), ...weights.map(([, t]) => toTensor(t))));
+  const layer = {class_name: kind, config: {name: 'l', ...config, batch_input_shape: [null, ...x.shape.slice(1)]}};
+  keep({n: kind, model: {modelTopology: {model_config: {class_name: 'Sequential', config: {name: 's', layers: [layer]}}}},
+    w: weights.map(([name, t]) => record(`l/${name}`, t)), in: [record('l_input', x)], out: [record('l', y)]});
+}
+const volume = [1, 4, 4, 5, 2];
+await foreign('ZeroPadding1D', {padding: [1, 2]}, f([1, 3, 2]), x => tf.pad(x, [[0, 0], [1, 2], [0, 0]]));
+await foreign('ZeroPadding3D', {padding: [[1, 0], [0, 2], [1, 1]]}, f(volume), x => tf.pad(x, [[0, 0], [1, 0], [0, 2], [1, 1], [0, 0]]));
+await foreign('Cropping1D', {cropping: [1, 2]}, f([1, 6, 2]), x => tf.slice(x, [0, 1, 0], [1, 3, 2]));
+await foreign('Cropping3D', {cropping: [[1, 0], [0, 2], [1, 1]]}, f(volume), x => tf.slice(x, [0, 1, 0, 1, 0], [1, 3, 2, 3, 2]));
+await foreign('UpSampling1D', {size: 3}, f([1, 2, 2]), x => tf.reshape(tf.tile(tf.expandDims(x, 2), [1, 1, 3, 1]), [1, 6, 2]));
+await foreign('UpSampling3D', {size: [2, 1, 2]}, f([1, 2, 2, 2, 1]), x => tf.gather(tf.gather(x, [0, 0, 1, 1], 1), [0, 0, 1, 1], 3));
+await foreign('GlobalAveragePooling3D', {}, f(volume), x => tf.mean(x, [1, 2, 3]));
+await foreign('GlobalMaxPooling3D', {keepdims: true}, f(volume), x => tf.max(x, [1, 2, 3], true));
+for (const kind of ['SpatialDropout2D', 'SpatialDropout3D', 'ActivityRegularization']) await foreign(kind, {rate: 0.5}, f([1, 2, 3]), x => x.clone());
+await foreign('SeparableConv1D', {filters: 3, kernel_size: [3], padding: 'same', depth_multiplier: 2}, f([1, 5, 2]),
+  (x, d, p, b) => tf.squeeze(tf.add(tf.conv2d(tf.depthwiseConv2d(tf.expandDims(x, 1), tf.expandDims(d, 0), 1, 'same'), tf.expandDims(p, 0), 1, 'same'), b), [1]),
+  [['depthwise_kernel', f([3, 2, 2])], ['pointwise_kernel', f([1, 4, 3])], ['bias', f([3])]]);
+for (const interpolation of ['bilinear', 'nearest'])
+  await foreign('Resizing', {height: 6, width: 3, interpolation}, f([1, 4, 5, 2]), x => L.resizing({height: 6, width: 3, interpolation}).call(x, {}));
+await foreign('CategoryEncoding', {num_tokens: 5, output_mode: 'multi_hot'}, f([2, 4], [0, 4, 2, 2, 3, 3, 0, 1]), x => L.categoryEncoding({numTokens: 5, outputMode: 'multiHot'}).call(x, {}));
+await foreign('CategoryEncoding', {num_tokens: 5, output_mode: 'count'}, f([2, 4], [0, 4, 2, 2, 3, 3, 0, 1]), x => L.categoryEncoding({numTokens: 5, outputMode: 'count'}).call(x, {}));
+await foreign('CenterCrop', {height: 3, width: 2}, f([1, 6, 6, 2]), x => tf.slice(x, [0, 1, 2, 0], [1, 3, 2, 2]));
+{
+  const a = f([2, 3]), b = f([2, 3]), y = await fromTensor(tf.sub(toTensor(a), toTensor(b)));
+  const input = name => ({name, class_name: 'InputLayer', config: {batch_input_shape: [null, 3], name}, inbound_nodes: []});
+  keep({n: 'Subtract', model: {modelTopology: {class_name: 'Model', config: {name: 'm', layers: [input('a'), input('b'),
+    {name: 's', class_name: 'Subtract', config: {name: 's'}, inbound_nodes: [[['a', 0, 0, {}], ['b', 0, 0, {}]]]}],
+  input_layers: [['a', 0, 0], ['b', 0, 0]], output_layers: [['s', 0, 0]]}}}, w: [], in: [record('a', a), record('b', b)], out: [record('s', y)]});
+}
 save(process.argv[2]);

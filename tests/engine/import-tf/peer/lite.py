@@ -15,7 +15,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "uint32": 15, "uint16": 16}
+TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "uint32": 15, "uint16": 16, "resource": 13}
 NUMPY = {"bool": np.bool_, "float16": np.float16}
 VERSIONS = {schema.BuiltinOperator.BROADCAST_TO: 2}  # where the first version is not taken any more
 SOURCE = open(schema.__file__).read()
@@ -71,6 +71,12 @@ def Q(type, shape, q, feed=None):
     return T(type, shape, q=q, feed=feed if feed is not None else rint(shape, low, high))
 
 
+def kind_of(written, value):
+    if written == "UOffsetTRelative":
+        return "text" if isinstance(value, str) else "floats" if any(isinstance(v, float) for v in value) else "list"
+    return {"Bool": "int8"}.get(written, written.lower())
+
+
 def slots(kind, values):
     """Named options to [slot, type, value]."""
     found = []
@@ -78,7 +84,7 @@ def slots(kind, values):
         m = re.search(r"def %sAdd%s\(builder, \w+\):\s+builder\.Prepend(\w+)Slot\((\d+)" % (kind, name), SOURCE)
         if not m:
             raise KeyError(f"{kind}.{name}")
-        found.append([int(m.group(2)), {"UOffsetTRelative": "list", "Bool": "int8"}.get(m.group(1), m.group(1).lower()), int(value) if isinstance(value, bool) else value])
+        found.append([int(m.group(2)), kind_of(m.group(1), value), int(value) if isinstance(value, bool) else value])
     return sorted(found)
 
 
@@ -185,7 +191,8 @@ def write(d):
         for o in g["ops"]:
             fields = [[0, "uint32", o["c"]], [1, "offset", ints(b, o["i"])], [2, "offset", ints(b, o["o"])]]
             if "f" in o:
-                options = [[s, "offset" if k == "list" else k, ints(b, v) if k == "list" else v] for s, k, v in o["f"]]
+                put = {"list": lambda v: ints(b, v), "text": b.CreateString, "floats": lambda v: vector(b, v, 4, b.PrependFloat32)}
+                options = [[s, "offset", put[k](v)] if k in put else [s, k, v] for s, k, v in o["f"]]
                 fields += [[3, "uint8", o["ot"]], [4, "offset", table(b, options)]]
             if "x" in o:
                 fields.append([5, "offset", vector(b, o["x"], 1, b.PrependUint8)])
@@ -249,7 +256,7 @@ def record(name, type, array):
 
 def keep(name, model, tol=None, resolver=OpResolverType.AUTO, answer=None):
     for g in model.graphs:
-        g.outs = g.outs or g.ops[-1]["o"]
+        g.outs = [] if g.outs == [None] else g.outs or g.ops[-1]["o"]
     d = model.description()
     feeds = [model.graphs[0].tensors[k] for k in model.graphs[0].ins]
     answer = answer or apart(write(d), feeds, resolver)

@@ -281,6 +281,19 @@ for count in [0, 3]:
     body.ins, body.outs = [0, 1, 2], [i2["_at"], x2["_at"], 2]
     keep(f"WHILE {count}", m)
 
+op("BUCKETIZE", [F([5], [-1, 0, 3, 5, 12])], [O([5], "int32")], {"Boundaries": [0.0, 3.0, 10.5]})
+m = Model()
+main, init = m.graph(), m.graph()
+main.op(m, "CALL_ONCE", [], [], {"InitSubgraphIndex": 1})
+handle, value, inner = O([], "resource"), O([3]), O([], "resource")
+main.op(m, "VAR_HANDLE", [], [handle], {"Container": "", "SharedName": "v"})
+main.op(m, "READ_VARIABLE", [handle], [value], {})
+main.op(m, "ADD", [value, F([3])], [O([3])], {"FusedActivationFunction": 0})
+init.op(m, "VAR_HANDLE", [], [inner], {"Container": "", "SharedName": "v"})
+init.op(m, "ASSIGN_VARIABLE", [inner, C([3], [1, 2, 3])], [], {})
+init.outs = [None]
+keep("CALL_ONCE VAR_HANDLE ASSIGN_VARIABLE READ_VARIABLE ADD", m)
+
 # ---- recurrent -------------------------------------------------------------------------------------------------------------------------
 def lstm(name, n_in=3, units=2, out=2, peephole=False, coupled=False, project=False, norm=False, time_major=False, cell_clip=0.0, proj_clip=0.0, hybrid=False, batch=2, steps=3, act=4):
     shape = [steps, batch, n_in] if time_major else [batch, steps, n_in]
@@ -412,6 +425,11 @@ x = np.array(rnd([50]), np.float32).reshape(1, 5, 5, 2)
 for k, s in [(2, 2), (3, 2)]:
     y, at = argmax_pool(x, k, s)
     told("MaxPoolingWithArgmax2D", [F([1, 5, 5, 2], x.reshape(-1).tolist())], [answered(y), answered(at)], pool_options(k, s))
+t_x, t_w, t_b = np.array(rnd([12])).reshape(1, 2, 3, 2), np.array(rnd([36])).reshape(2, 3, 3, 2), np.array([0.5, -1])
+spread = np.zeros((1, 5, 7, 2))
+for i, j, a, b_, o in np.ndindex(2, 3, 3, 3, 2):
+    spread[0, 2 * i + a, 2 * j + b_, o] += (t_x[0, i, j] * t_w[o, a, b_]).sum()
+told("Convolution2DTransposeBias", [F([1, 2, 3, 2], t_x.reshape(-1).tolist()), C([2, 3, 3, 2], t_w.reshape(-1).tolist()), C([2], t_b.tolist())], [answered(spread + t_b)], struct.pack("<3i", 2, 2, 2))
 y = np.array(rnd([12]), np.float32).reshape(1, 2, 3, 2)
 at = np.array([0, 1, 2, 3, 3, 2, 1, 0, 9, 2, 0, 3], np.float32).reshape(1, 2, 3, 2) + np.float32(0.1)
 told("MaxUnpooling2D", [F([1, 2, 3, 2], y.reshape(-1).tolist()), F([1, 2, 3, 2], [lite.number(v) for v in at.reshape(-1)])], [answered(unpool(y, at, 2, 2))], pool_options(2, 2))
