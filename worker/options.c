@@ -114,21 +114,16 @@ static void backends_list(const struct pen_backend_info *infos, size_t count, ch
 static enum pen_status backend_check(const char *name, const struct pen_engine_options *engine,
                                      struct pen_error *reterr)
 {
-    struct pen_backend_info infos[BACKENDS_MAX];
+    struct pen_backend_info infos[BACKENDS_MAX], info = {0};
     char there[256];
-    if (strcmp(name, "auto") == 0)
+    bool built = strcmp(name, "auto") == 0 || pen_backend_find(engine, name, &info);
+    if (built && (info.name == NULL || info.available))
         return PEN_OK;
     size_t count = pen_backends(engine, infos, BACKENDS_MAX);
-    count = count < BACKENDS_MAX ? count : BACKENDS_MAX;
-    backends_list(infos, count, there, sizeof there);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(infos[i].name, name) != 0)
-            continue;
-        if (infos[i].available)
-            return PEN_OK;
+    backends_list(infos, count < BACKENDS_MAX ? count : BACKENDS_MAX, there, sizeof there);
+    if (built)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this host lacks the backend '%s' (%s); there is: %s", name,
-                             infos[i].reason, there);
-    }
+                             info.reason, there);
     return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this build has no backend '%.64s'; there is: %s", name, there);
 }
 

@@ -84,6 +84,8 @@ struct pen_backend_info {
 };
 /* options: what may be opened (software devices); NULL = the defaults. */
 size_t pen_backends(const struct pen_engine_options *options, struct pen_backend_info *infos, size_t room);
+/* One of them, the others left alone: looking at a GPU loads its driver, tens of megabytes. False when this build has no backend of that name. */
+bool pen_backend_find(const struct pen_engine_options *options, const char *name, struct pen_backend_info *ret_info);
 
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
