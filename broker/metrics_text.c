@@ -199,7 +199,8 @@ static uint64_t ready_of(const struct model_row *row)
 static void put_saved(const struct snapshot *s, struct writer *w)
 {
     line_family(w, "saved_compute_seconds_total", "counter",
-                "Slot time that jobs did not need: answered from the cache, by an equal job, or cancelled, expired or left by its client in time.");
+                "Slot time that jobs did not need: answered from the cache, by an equal job, or cancelled, expired or "
+                "left by its client in time.");
     for (uint32_t i = 0; i < s->tallies_count; i++) {
         const struct model_tally *tally = &s->tallies[i];
         const struct {

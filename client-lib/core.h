@@ -45,7 +45,7 @@ struct session {
     uint32_t unacknowledged; /* results since the last ACK */
     uint64_t unacknowledged_bytes;
     uint64_t acknowledge_us; /* when the ACK is due; DEADLINE_NONE */
-    bool detached; /* the broker takes detached jobs */
+    bool detached;           /* the broker takes detached jobs */
     bool cancels_waiting;
     bool drop_wanted;         /* a new connection, to drop borrowed bytes that lie unsent in the old one */
     struct pen_error refusal; /* why SESSION_REFUSED */

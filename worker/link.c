@@ -114,7 +114,8 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
 static enum pen_status use_keys(const struct link *link, struct pen_error *reterr)
 {
     struct key_set keys;
-    enum pen_status status = key_set_read(link->context->options->key, link->context->options->broker_key, &keys, reterr);
+    enum pen_status status =
+        key_set_read(link->context->options->key, link->context->options->broker_key, &keys, reterr);
     if (status != PEN_OK || !keys.used)
         return status;
     if (zmq_setsockopt(link->socket, ZMQ_CURVE_SERVERKEY, keys.broker, sizeof keys.broker) != 0 ||

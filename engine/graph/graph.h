@@ -118,8 +118,9 @@ void graph_free(struct graph *g);                                               
 
 /* Memory that lives as long as the graph; zeroed, 64-byte aligned from 64 bytes up; NULL without memory. */
 void *graph_alloc(struct graph *g, size_t bytes);
-void *graph_alloc_data(struct graph *g,
-                       size_t bytes); /* the same for the contents of a constant that follow at once; release.h may give it back */
+void *graph_alloc_data(
+    struct graph *g,
+    size_t bytes); /* the same for the contents of a constant that follow at once; release.h may give it back */
 const char *graph_text(struct graph *g, const char *text, size_t bytes); /* NUL-terminated copy */
 
 /* name may be NULL: a fresh one is made. dtype and shape start unknown. */

@@ -12,7 +12,7 @@ const struct encoder encoder_minilm = {
     .layers = 6, .hidden = 384, .heads = 12, .inner = 1536, .vocabulary = 30522, .positions = 512, .seed = 384};
 
 enum { F32 = 1, I64 = 7 }; /* TensorProto's */
-#define TYPES 16 /* of tokens; 2 are used, but a bench feeds any small integers */
+#define TYPES 16           /* of tokens; 2 are used, but a bench feeds any small integers */
 
 struct net {
     const struct encoder *e;
