@@ -40,6 +40,7 @@ struct admission {
     bool explain;     /* the reply is to say why */
     bool shared;      /* may be answered from the cache, joined with a twin, and stored; key is filled */
     struct cache_key key;
+    uint64_t late_us; /* refused for its deadline: when it should have been done, from now */
 };
 
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,

@@ -303,6 +303,12 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
     return false;
 }
 
+uint64_t worker_free_us(const struct worker *worker, uint64_t now_us)
+{
+    uint64_t end_us = worker->messages < worker->slots ? 0 : first_end_us(worker);
+    return end_us > now_us ? end_us - now_us : 0;
+}
+
 uint64_t worker_backlog_us(const struct worker *worker, uint64_t now_us)
 {
     const struct dispatch *oldest = TAILQ_FIRST(&worker->dispatches);

@@ -121,6 +121,8 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
 /* ret_when_us: where it has none now, when it is expected to have some by the time alone; UINT64_MAX = when it has answered something. */
 bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
                    uint64_t *ret_when_us);
+/* How long until its first slot should be free; 0 = one is. */
+uint64_t worker_free_us(const struct worker *worker, uint64_t now_us);
 uint64_t worker_backlog_us(const struct worker *worker,
                            uint64_t now_us); /* per slot; the age of its oldest dispatch when that is more */
 

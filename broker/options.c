@@ -87,6 +87,8 @@ static const struct setting table[] = {
      "a job that takes longer than 95 of 100 gets a twin on an idle worker; the first answer counts"},
     {"explain-jobs", SETTING_INT, AT(explain_jobs), "1024", "jobs", 0, 1000000, NULL,
      "ended jobs that `penstock explain` can still explain"},
+    {"refuse-late", SETTING_FLAG, AT(refuse_late), "true", NULL, 0, 0, NULL,
+     "a job that should be done later than its deadline by more than a quarter of it is refused at once"},
     {"tenant-weight", SETTING_LIST, AT(tenant_weights), NULL, NULL, 0, 0, NULL,
      "NAME=N: the tenant gets N times the share of one without, 1 to 1000 (may be repeated)"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", "us", 0, HOUR, NULL,

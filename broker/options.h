@@ -28,6 +28,7 @@ struct options {
     int64_t max_attempts, quarantine_age_us;
     bool hedge;
     int64_t explain_jobs;
+    bool refuse_late;
     struct setting_list tenant_weights;
     int64_t drain_delay_us, drain_timeout_us;
     int64_t spin_us;

@@ -45,21 +45,34 @@ static struct lane *lane_new(struct queue *queue, struct model *model, const str
     return lane;
 }
 
-struct lane *queue_lane(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape)
+static uint64_t lane_hash(const struct queue *queue, const struct demand *demand, uint64_t shape)
 {
-    uint64_t hash = table_hash(&queue->lanes, shape ^ (uint64_t)demand->precision << 56,
-                               text_hash(demand->backend) ^ text_hash(demand->tags) * 3);
+    return table_hash(&queue->lanes, shape ^ (uint64_t)demand->precision << 56,
+                      text_hash(demand->backend) ^ text_hash(demand->tags) * 3);
+}
+
+static struct lane *lane_find(const struct queue *queue, const struct demand *demand, uint64_t shape, uint64_t hash)
+{
     struct table_node *node = table_first(&queue->lanes, hash);
     for (; node; node = table_next(&queue->lanes, node)) {
         struct lane *lane = table_entry(node, struct lane, by_demand);
-        if (lane->shape == shape && same_demand(&lane->demand, demand)) {
-            if (queue->idle == lane)
-                queue->idle = NULL;
-            lane->users++;
+        if (lane->shape == shape && same_demand(&lane->demand, demand))
             return lane;
-        }
     }
-    struct lane *lane = lane_new(queue, model, demand, shape);
+    return NULL;
+}
+
+struct lane *queue_lane(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape)
+{
+    uint64_t hash = lane_hash(queue, demand, shape);
+    struct lane *lane = lane_find(queue, demand, shape, hash);
+    if (lane) {
+        if (queue->idle == lane)
+            queue->idle = NULL;
+        lane->users++;
+        return lane;
+    }
+    lane = lane_new(queue, model, demand, shape);
     if (!lane)
         return NULL;
     lane->users = 1;
@@ -113,18 +126,32 @@ void queue_leave(struct queue *queue, size_t bytes)
 }
 
 /* Who waits: the tenant, or the session of a client without one. */
-static uint64_t identity_of(const struct job *job, uint32_t *ret_weight)
+static uint64_t identity_of(const struct session *session, uint32_t *ret_weight)
 {
-    const struct session *session = job->session;
     const struct tenant *tenant = session ? session->tenant : NULL;
     *ret_weight = tenant ? tenant->weight : 1;
     return tenant && tenant->number ? tenant->number : session ? session->uuid : 0;
 }
 
+/* Its own jobs count when even the last of them is as urgent. */
+uint64_t queue_ahead(const struct queue *queue, const struct session *session, const struct admission_place *place)
+{
+    uint32_t weight;
+    uint64_t identity = identity_of(session, &weight);
+    const struct lane *lane =
+        lane_find(queue, place->demand, place->shape, lane_hash(queue, place->demand, place->shape));
+    const struct turn *turn = lane ? shares_find(queue->shares, lane, identity, place->priority) : NULL;
+    const struct job *last = turn ? TAILQ_LAST(&turn->jobs.run, job_list) : NULL;
+    if (!last || last->deadline_us > place->deadline_us)
+        return 0;
+    uint64_t own = turn->jobs.count, others = lane->count - own, met = own * (lane->turns.count - 1);
+    return (own + (others < met ? others : met)) * lane->rows / lane->count;
+}
+
 static enum pen_status turn_push(struct lane *lane, struct job *job)
 {
     uint32_t weight;
-    uint64_t identity = identity_of(job, &weight);
+    uint64_t identity = identity_of(job->session, &weight);
     struct turn *turn = shares_turn(lane->queue->shares, lane, identity, weight, job->priority);
     if (!turn || line_push(&turn->jobs, job) != PEN_OK) {
         if (turn && turn->jobs.count == 0)

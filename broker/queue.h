@@ -17,6 +17,13 @@
 #include "share.h"
 #include "table.h"
 
+/* Where a job would wait. */
+struct admission_place {
+    const struct demand *demand;
+    uint64_t shape, deadline_us;
+    uint8_t priority;
+};
+
 struct lane {
     struct table_node by_demand;
     TAILQ_ENTRY(lane) in_active;
@@ -53,6 +60,11 @@ void queue_fini(struct queue *queue); /* no job refers to it any more */
 /* Finds or makes the lane and counts the caller as a user; copies the demand. NULL without memory. */
 struct lane *queue_lane(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape);
 void lane_release(struct lane *lane);
+
+/*
+ * Rows that should leave the lane before a newcomer of this client and priority: those of its client, and as many of each other one, for they take turns.
+ */
+uint64_t queue_ahead(const struct queue *queue, const struct session *session, const struct admission_place *place);
 
 /* PEN_ERR_BUSY when the model has its limit of waiting jobs. */
 enum pen_status queue_enter(struct queue *queue, size_t bytes);

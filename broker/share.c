@@ -102,6 +102,14 @@ static struct turn *turn_find(const struct shares *shares, const struct lane *la
     return NULL;
 }
 
+const struct turn *shares_find(const struct shares *shares, const struct lane *lane, uint64_t identity,
+                               uint8_t priority)
+{
+    const struct share *share =
+        share_find(shares, identity, priority, table_hash(&shares->by_identity, identity, priority));
+    return share ? turn_find(shares, lane, share) : NULL;
+}
+
 struct turn *shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight, uint8_t priority)
 {
     struct share *share = share_wake(shares, identity, priority);

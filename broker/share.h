@@ -56,6 +56,9 @@ void shares_fini(struct shares *shares); /* no turns are left */
 /* Finds or makes the turn; weight 1..SHARE_WEIGHT_MAX counts from now on. NULL without memory. */
 struct turn *shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
                          uint8_t priority);
+/* The turn when there is one. */
+const struct turn *shares_find(const struct shares *shares, const struct lane *lane, uint64_t identity,
+                               uint8_t priority);
 /* Its last job has left. */
 void shares_turn_end(struct shares *shares, struct turn *turn);
 /* A job of the share starts and is expected to take this long on one slot. Its turns move back in their lanes. */

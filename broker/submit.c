@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "depot.h"
 #include "dispatch.h"
+#include "forecast.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "patch.h"
@@ -259,6 +260,17 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
     return true;
 }
 
+/* What may be answered without a run of its own (a twin, Redis, a worker that still has it) is not judged. */
+static enum pen_status in_time(const struct broker *broker, const struct session *session, const struct envelope *env,
+                               struct admission *admission, enum cache_answer answer, struct pen_error *reterr)
+{
+    uint64_t remaining_us = env->deadline_us ? env->deadline_us : admission->model->timeout_us;
+    if (!broker->options->refuse_late || answer == CACHE_ASKED || (env->flags & FRAME_FLAG_RESENT) ||
+        has_twin(broker, admission))
+        return PEN_OK;
+    return forecast_check(broker, session, admission, remaining_us, &admission->late_us, reterr);
+}
+
 static enum pen_status accept_job(struct broker *broker, struct session *session, const struct envelope *env,
                                   const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
                                   struct admission *admission, struct pen_error *reterr)
@@ -289,6 +301,9 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         has_twin(broker, admission) ? CACHE_MISS : look_up(broker, session, env, admission, &question);
     if (answer == CACHE_HIT)
         return PEN_OK;
+    status = in_time(broker, session, env, admission, answer, reterr);
+    if (status != PEN_OK)
+        return status;
     status = make_request(session, env, meta, admission, *ret_meta, message, &request);
     if (status != PEN_OK)
         return pen_error_set(reterr, status,
@@ -329,7 +344,7 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     if (may_wait(broker, env, &admission, status) &&
         lobby_keep(&broker->lobby, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes))
         return;
-    uint64_t hint_us = 0;
+    uint64_t hint_us = admission.late_us;
     if (status == PEN_ERR_BUSY && admission.model)
         hint_us = dispatch_wait_hint_us(broker, admission.model);
     else if (pen_status_retryable(status))

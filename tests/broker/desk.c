@@ -84,6 +84,7 @@ struct desk *desk_new(void)
     }
     settings_free(store); /* texts of the options are not used after the start */
     desk->options.cache.namespace = "test";
+    desk->options.refuse_late = false; /* tests of deadlines want jobs that miss them */
     log_setup("desk", LOG_ERROR, false);
     clock_us = 1000000;
     return desk;

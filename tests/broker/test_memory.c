@@ -35,7 +35,7 @@ Test(memory, waiting_kibibyte_job_costs_at_most_1500_bytes_and_they_come_back, .
     struct wire_worker one = {.uuid = 5, .name = "one", .slots = 1, .models = &model, .models_count = 1};
     if (getenv("PENSTOCK_SLOW"))
         cr_skip("sanitizers have their own memory");
-    pool_start(&pool, (const char *const[]){"--queue-limit", "200000", NULL});
+    pool_start(&pool, (const char *const[]){"--queue-limit", "200000", "--liveness", "1h", NULL});
     peer_worker(&worker, pool.workers_endpoint, &one);
     peer_client(&client, pool.clients, 0xC);
     uint64_t idle = process_rss_bytes(pool.broker);

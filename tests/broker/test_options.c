@@ -49,6 +49,7 @@ Test(options, every_flag_reaches_its_field)
                                        "--replies-age=21s",
                                        "--max-attempts=5",
                                        "--explain-jobs=6",
+                                       "--no-refuse-late",
                                        "--tenant-weight=acme=3",
                                        "--tenant-weight=lab=2",
                                        "--drain-delay=22ms",
@@ -89,6 +90,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.replies_age_us, 21000000);
     cr_expect_eq(o.max_attempts, 5);
     cr_expect_eq(o.explain_jobs, 6);
+    cr_expect_not(o.refuse_late);
     cr_expect_eq(o.tenant_weights.count, 2);
     cr_expect_str_eq(o.tenant_weights.items[1], "lab=2");
     cr_expect_eq(o.drain_delay_us, 22000);

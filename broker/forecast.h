@@ -1,0 +1,24 @@
+/*
+ * forecast.h - when a job that comes now should be done, so that one which cannot make its deadline is refused at once instead of waiting for it.
+ *
+ * The quickest of the first workers to be free, plus what goes before the job at the rate of all its workers: its own client's waiting jobs, and of every
+ * other client one for each of those (clients take turns), but never more than there are. Batches count at their best. It errs towards too
+ * early: what is admitted may still expire.
+ * Threads: owner.
+ */
+#ifndef FORECAST_H
+#define FORECAST_H
+
+#include "admit.h"
+#include "broker.h"
+
+/* From now; 0 = not known (no worker, or one whose speed is not known). */
+uint64_t forecast_us(const struct broker *broker, const struct session *session, const struct admission *admission,
+                     uint64_t remaining_us);
+
+/* PEN_ERR_DEADLINE with the expected time when the job would be later than its deadline by more than a quarter. ret_expect_us: the forecast. */
+enum pen_status forecast_check(const struct broker *broker, const struct session *session,
+                               const struct admission *admission, uint64_t remaining_us, uint64_t *ret_expect_us,
+                               struct pen_error *reterr);
+
+#endif
