@@ -15,6 +15,8 @@ bool fuse_batch_norm(struct rewrite *r, uint32_t node);
 bool fuse_channel_mul_add(struct rewrite *r, uint32_t node);
 /* MatMul and Add of a constant row -> Gemm, when both operands are matrices. */
 bool fuse_gemm(struct rewrite *r, uint32_t node);
+/* fuse_einsum.c: a product of two -> MatMul and transposes. */
+bool fuse_einsum(struct rewrite *r, uint32_t node);
 /* fuse_pad.c */
 bool fuse_pad(struct rewrite *r, uint32_t node);
 /* fuse_pattern.c: formulas that have an operator of their own. */

@@ -141,3 +141,28 @@ enum pen_status infer_multi_head_attention(struct infer *c, struct pen_error *re
     infer_put(c, 3, infer_dtype_of(c, 0), &scores);
     return PEN_OK;
 }
+
+/*
+ * com.microsoft: query [batch, length, heads * size], or queries, keys and values packed; caches [batch, kv heads, rows, size], where the present ones have
+ * as many rows as there are tokens in all, or as the past ones have, whichever is more. The number of tokens changes with every call: nobody asks for it here.
+ */
+enum pen_status infer_group_query_attention(struct infer *c, struct pen_error *reterr)
+{
+    const struct shape *q = infer_shape_of(c, 0);
+    int64_t heads = node_int(c->n, ATTR_num_heads, 0), kv = node_int(c->n, ATTR_kv_num_heads, 0);
+    if ((q->rank >= 0 && q->rank != 3) || heads < 1 || kv < 1)
+        return infer_fail(c, reterr, "queries need 3 dimensions, and both numbers of heads must be positive");
+    struct shape y = *q, present = infer_unknown_of_rank(4);
+    bool packed = !infer_has(c, 1);
+    present.dim[1] = kv;
+    if (q->rank == 3) {
+        int64_t all = packed ? heads + 2 * kv : heads;
+        present.dim[0] = q->dim[0];
+        present.dim[3] = q->dim[2] >= 0 ? q->dim[2] / all : SHAPE_DIM_UNKNOWN;
+        y.dim[2] = times(heads, present.dim[3]);
+    }
+    infer_put(c, 0, infer_dtype_of(c, 0), &y);
+    infer_put(c, 1, infer_dtype_of(c, 0), &present);
+    infer_put(c, 2, infer_dtype_of(c, 0), &present);
+    return PEN_OK;
+}

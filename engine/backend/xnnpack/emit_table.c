@@ -121,6 +121,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_QLinearMatMul] = &emit_qproduct,
     [OP_ConvInteger] = &emit_qproduct,
     [OP_MatMulInteger] = &emit_qproduct,
+    [OP_DynamicQuantizeLinear] = &emit_dynamic_quant,
     [OP_QuantizeLinear] = &emit_quant,
     [OP_DequantizeLinear] = &emit_quant,
     [OP_QLinearAdd] = &emit_qpair,

@@ -19,6 +19,7 @@ static bool foreign(enum op op)
         OP_MatMulNBits,
         OP_MsAttention,
         OP_MultiHeadAttention,
+        OP_GroupQueryAttention,
         OP_Adagrad,
         OP_Adam,
         OP_Momentum,

@@ -179,6 +179,23 @@ static void up_multi_head_attention(struct call *c)
     finish_attention(c, qkv, sum_of(c, padding_bias(c, 4), call_input(c, 5)), past, c->out, c->out_count);
 }
 
+/* Positions, biases, sinks and scores of its newer forms are not there. */
+static void up_group_query_attention(struct call *c)
+{
+    bool plain = call_int(c, "smooth_softmax", 0) <= 0 && call_int(c, "qk_output", 0) == 0 && !call_wants(c, 3) &&
+                 call_int(c, "kv_cache_bit_width", 0) == 0;
+    for (uint32_t i = 9; i < c->in_count; i++)
+        plain = plain && call_input(c, i) == VALUE_NONE;
+    if (!plain) {
+        call_fail(c, PEN_ERR_UNSUPPORTED,
+                  "node %s (%s): position ids, biases, sinks, smoothing and quantised caches are not supported",
+                  c->name, c->origin);
+        return;
+    }
+    c->in_count = c->in_count > 9 ? 9 : c->in_count;
+    whole(c, OP_GroupQueryAttention);
+}
+
 /* x, position ids ([1]: the first of a row of them; [batch, length]), cosines, sines. */
 static void up_rotary(struct call *c)
 {
@@ -308,6 +325,7 @@ const struct op_row rows_contrib[] = {
     {MS, "Attention", 1, EVER, OP_NONE, up_attention},
     {MS, "QAttention", 1, EVER, OP_NONE, up_quantised_attention},
     {MS, "MultiHeadAttention", 1, EVER, OP_NONE, up_multi_head_attention},
+    {MS, "GroupQueryAttention", 1, EVER, OP_NONE, up_group_query_attention},
     {MS, "RotaryEmbedding", 1, EVER, OP_NONE, up_rotary},
     {MS, "GroupNorm", 1, EVER, OP_NONE, up_ms_group_norm},
     {MS, "SkipGroupNorm", 1, EVER, OP_NONE, up_skip_group_norm},

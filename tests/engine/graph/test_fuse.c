@@ -205,3 +205,37 @@ Test(fuse, two_clamps_are_one)
     cr_assert_float_eq(node_float(&g->nodes[0], ATTR_act_max, -9), 0.5, 0);
     graph_free(g);
 }
+
+/* Products spelled as Einsum: the same numbers, and no Einsum left. */
+static void einsum_check(const char *equation, int32_t a_rank, const int64_t *a, int32_t b_rank, const int64_t *b,
+                         uint32_t left)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "a", a_rank, a), y = build_input(g, "b", b_rank, b);
+    uint32_t out = build_node(g, OP_Einsum, IDS(x, y));
+    cr_assert_eq(graph_attr_text(g, maker(g, out), ATTR_equation, equation), PEN_OK);
+    build_output(g, out);
+    struct shape_env *before = run_graph(g);
+    struct pass_report report = {0};
+    cr_assert_eq(pass_fuse(g, &report, NULL), PEN_OK);
+    cr_assert_eq(count_op(g, OP_Einsum), left, "%s", equation);
+    struct shape_env *after = run_graph(g);
+    cr_assert_lt(compare_outputs(before, after), 1e-6, "%s", equation);
+    shape_env_free(before);
+    shape_env_free(after);
+    graph_free(g);
+}
+
+Test(fuse, products_spelled_as_einsum)
+{
+    einsum_check("ij,jk->ik", DIMS(3, 4), DIMS(4, 5), 0);
+    einsum_check("ij,kj->ki", DIMS(3, 4), DIMS(5, 4), 0);
+    einsum_check("bhqd,bhkd->bhqk", DIMS(2, 3, 4, 5), DIMS(2, 3, 6, 5), 0);
+    einsum_check("bqhd,bkhd->bhqk", DIMS(2, 4, 3, 5), DIMS(2, 6, 3, 5), 0);
+    einsum_check("...ji,...jk->...ik", DIMS(2, 3, 4, 5), DIMS(2, 3, 4, 6), 0);
+    einsum_check(" b i j , b j k -> b k i ", DIMS(2, 3, 4), DIMS(2, 4, 5), 0);
+    einsum_check("ij,j->i", DIMS(3, 4), 1, (int64_t[]){4}, 1);     /* a vector */
+    einsum_check("abc,cbd->ad", DIMS(2, 3, 4), DIMS(4, 3, 5), 1);  /* two labels summed over */
+    einsum_check("ij,jk->ijk", DIMS(3, 4), DIMS(4, 5), 1);         /* nothing summed over */
+    einsum_check("...ij,jk->...ik", DIMS(2, 3, 4), DIMS(4, 5), 1); /* leading dims of one operand */
+}

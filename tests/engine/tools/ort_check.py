@@ -99,6 +99,15 @@ def contrib(d):
     for form in (0, 1):
         yield "RotaryEmbedding", MS, [d.f(2, 4, 6, 8), where, np.cos(angles), np.sin(angles)], {0, 1}, {"interleaved": form}
         yield "RotaryEmbedding", MS, [d.f(2, 6, 32), where, np.cos(angles), np.sin(angles)], {0, 1}, {"interleaved": form}
+    wide = d.rng.uniform(0, 3, (10, 8)).astype(np.float32)
+    table = [np.cos(wide), np.sin(wide)]
+    for heads in ({"num_heads": 4, "kv_num_heads": 2}, {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 3, "softcap": 2.0}):
+        empty, total, fed = np.zeros((2, 2, 0, 16), np.float32), np.array([5], np.int32), {0, 1, 2, 3, 4, 5, 6}
+        prompt = [d.f(2, 5, 64), d.f(2, 5, 32), d.f(2, 5, 32), empty, empty, np.array([4, 4], np.int32), total]
+        yield "GroupQueryAttention", MS, [*prompt, *table], fed, {**heads, "do_rotary": 1}
+        step = [d.f(2, 1, 64), d.f(2, 1, 32), d.f(2, 1, 32), d.f(2, 2, 6, 16), d.f(2, 2, 6, 16), np.array([6, 6], np.int32), np.array([7], np.int32)]
+        yield "GroupQueryAttention", MS, [*step, *table], fed, {**heads, "do_rotary": 1, "rotary_interleaved": 1}
+        yield "GroupQueryAttention", MS, step, fed, heads
     for last in (0, 1):
         image = d.f(2, 5, 7, 8) if last else d.f(2, 8, 5, 7)
         yield "GroupNorm", MS, [image, d.f(8), d.f(8)], {0}, {"groups": 2, "activation": last, "channels_last": last}
@@ -191,7 +200,7 @@ def model_of(check):
     op, domain, inputs, fed, attributes = check
     names = ["" if isinstance(v, str) else f"x{i}" for i, v in enumerate(inputs)]
     arrays = [None if isinstance(v, str) else v if isinstance(v, onnx.TensorProto) else np.asarray(v) for v in inputs]
-    count = 3 if op == "DynamicQuantizeLinear" else 2 if op == "EmbedLayerNormalization" else 1
+    count = 3 if op in ("DynamicQuantizeLinear", "GroupQueryAttention") else 2 if op == "EmbedLayerNormalization" else 1
     graph = helper.make_graph(
         [helper.make_node(op, names, [f"y{i}" for i in range(count)], domain=domain, **attributes)],
         op,

@@ -162,3 +162,15 @@ Test(xnnpack_rotary, halves_and_neighbours_with_and_without_positions)
         cross_check(c);
     }
 }
+
+Test(xnnpack_lanes, bytes_by_the_range_of_the_data)
+{
+    const float ranges[][2] = {{-1.0f, 1.0f}, {0.5f, 7.0f}, {-9.0f, -3.0f}, {0.0f, 0.0f}};
+    for (size_t i = 0; i < 4; i++) {
+        struct cross *c = cross_new(OP_DynamicQuantizeLinear);
+        cross_range(c, ranges[i][0], ranges[i][1]);
+        cross_input(c, F32, 2, (int64_t[]){3, 20001}, false);
+        cross_outputs(c, 3);
+        cross_check(c);
+    }
+}
