@@ -69,6 +69,9 @@ struct backend_ops {
     enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend,
                             struct pen_error *reterr);
     void (*close)(struct backend *backend); /* NULL is fine */
+    /* May be NULL. Facts about the open device for people and for the worker's hello: say(context, "vulkan.uuid", "..."). */
+    void (*describe)(const struct backend *backend, void (*say)(void *context, const char *name, const char *value),
+                     void *context);
     /* Pure. Shapes in g may be partly unknown; answer true only when every shape that fits what is known can be run. `reason` (may be NULL) gets a phrase when false. */
     bool (*supports)(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason);

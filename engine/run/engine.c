@@ -45,6 +45,11 @@ static const char *precision_text(enum pen_precision precision)
     return (size_t)precision < sizeof names / sizeof names[0] ? names[precision] : "unknown";
 }
 
+static void fact_say(void *context, const char *name, const char *value)
+{
+    flag_add(context, name, "%s", value);
+}
+
 /* Opens one backend behind those already open. */
 static enum pen_status backend_add(struct pen_engine *e, const struct backend_ops *ops, enum pen_precision precision,
                                    struct pen_error *reterr)
@@ -81,6 +86,9 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     flag_add(e, name, "available");
     snprintf(name, sizeof name, "selftest.%s.%s", ops->name, precision_text(precision));
     flag_add(e, name, "ok");
+    if (ops->describe != NULL) {
+        ops->describe(self, fact_say, e);
+    }
     return PEN_OK;
 }
 

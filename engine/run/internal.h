@@ -14,7 +14,7 @@
 #include "run/source.h"
 #include "run/variant.h"
 
-#define ENGINE_FLAGS_MAX 48
+#define ENGINE_FLAGS_MAX 64
 
 struct pen_engine {
     struct pen_engine_options options;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # vulkan.sh BIN_DIR [--quick] - golden cases of the float models of ../shared and official ONNX cases on the vulkan backend, strictly placed, in f32 and with floats
 # stored as f16, software devices allowed, under the validation layer: a message fails its case. What vulkan cannot take whole is not counted.
-# --quick: a few small models. The last line is `N passed, N failed, N skipped`.
+# --quick: a few small models; else all that pass today (the integer models are not vulkan's). The last line is `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 bin=${1:?usage: vulkan.sh BIN_DIR [--quick]} quick=${2:-}
@@ -22,8 +22,10 @@ passed=0 failed=0
 run_set() {
     local name=$1 least=$2 precision=$3 out p=0 f=0 s=0
     shift 3
-    out=$(timeout 900 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --vk-validate --precision "$precision" \
-        --expected tests/conformance/expected-failures.txt "$@" 2>/dev/null)
+    local expected=tests/conformance/expected-failures.txt
+    [ "$precision" = f32 ] || expected=tests/conformance/expected-failures-f16.txt
+    out=$(timeout 1500 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --vk-validate --precision "$precision" \
+        --jobs "$(nproc)" --expected $expected "$@" 2>/dev/null)
     read -r p f s < <(tail -n 1 <<<"$out" | sed 's/[a-z,]//g')
     grep '^fail' <<<"$out" | cut -f 2,4,6 | sed 's/^/  wrong: /'
     if [ "${p:-0}" -lt "$least" ]; then
@@ -38,6 +40,10 @@ small=("$shared"/models/onnx/{mnist_8,blazeface_front} "$shared"/models/tfjs/{bl
 if [ "$quick" = --quick ]; then
     run_set "small models" 7 f32 "${small[@]}"
     run_set "small models" 5 f16_storage "${small[@]:0:3}"
+else
+    run_set "models, simple kernels" 54 f32 "$shared"/models/*
+    run_set "models" 26 f16_storage "$shared"/models/*
+    run_set "official node cases" 600 f32 "$shared/conformance/onnx/node"
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

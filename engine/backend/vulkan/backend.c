@@ -1,6 +1,7 @@
 #include "backend/vulkan/backend.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,35 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     return PEN_OK;
 }
 
+/* A number as the value of a fact. */
+static void say_number(void (*say)(void *context, const char *name, const char *value), void *context, const char *name,
+                       uint64_t number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    say(context, name, text);
+}
+
+static void describe(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
+                     void *context)
+{
+    const struct vk_device_info *d = &b->device->info;
+    char driver[sizeof d->driver_name + sizeof d->driver_info];
+    snprintf(driver, sizeof driver, "%s %s", d->driver_name, d->driver_info);
+    say(context, "vulkan.device", d->name);
+    say(context, "vulkan.uuid", d->uuid_text);
+    say(context, "vulkan.driver", driver);
+    say(context, "vulkan.kernels", b->tiled ? "tiled" : "simple");
+    say(context, "vulkan.validation", b->instance->validate ? "on" : "off");
+    say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
+    say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
+    say_number(say, context, "vulkan.f16_storage", d->f16_storage);
+    say_number(say, context, "vulkan.f16_math", d->f16_math);
+    say_number(say, context, "vulkan.dot8", d->dot8);
+    say_number(say, context, "vulkan.coopmat_nv", d->coopmat_nv);
+    say_number(say, context, "vulkan.subgroup_size", d->subgroup_size);
+}
+
 /* What every family may rely on: tensors whose dtype and rank are known. */
 static bool values_known(const struct graph *g, const struct node *n)
 {
@@ -177,10 +207,27 @@ static bool any_empty(const struct graph *g, const struct node *n)
     return false;
 }
 
+/* A weight that f16 cannot hold: the node stays in f32, on another backend, or the model is refused where the placement is strict. */
+static bool beyond_f16(const struct graph *g, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        const struct value *v = node_in(g, n, i);
+        if (v == NULL || v->data == NULL || v->dtype != PEN_DTYPE_F32) {
+            continue;
+        }
+        for (size_t k = 0; k < v->bytes / sizeof(float); k++) {
+            float x = fabsf(((const float *)v->data)[k]);
+            if (isfinite(x) && x > 65504.0f) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason)
 {
-    (void)backend;
     const struct vk_op *op = vk_op_find(n->op);
     if (op == NULL) {
         return vk_refuse(ret_reason, "no kernel");
@@ -190,6 +237,9 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     }
     if (any_empty(g, n)) {
         return vk_refuse(ret_reason, "an empty tensor");
+    }
+    if (backend != NULL && backend->device->f16 && beyond_f16(g, n)) {
+        return vk_refuse(ret_reason, "weights beyond 65504, the largest f16");
     }
     return op->supports(g, n, ret_reason);
 }
@@ -235,6 +285,7 @@ const struct backend_ops backend_vulkan = {
     .probe = probe,
     .open = backend_open,
     .close = backend_close,
+    .describe = describe,
     .supports = supports,
     .plan_new = vk_plan_new,
     .plan_free = vk_plan_free,

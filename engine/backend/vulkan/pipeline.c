@@ -19,6 +19,7 @@ struct vk_pipelines {
     struct entry *entries;
     size_t count, room, saved;
     atomic_uint_least64_t made;
+    const char *cache_state;
 };
 
 static enum pen_status layouts_make(struct vk_pipelines *p, struct pen_error *reterr)
@@ -61,9 +62,10 @@ static enum pen_status cache_open(struct vk_pipelines *p, struct pen_error *rete
     struct vk_device *d = p->device;
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     struct vk_cache_key key = vk_cache_key_of(&d->info);
-    const char *why = NULL;
+    const char *why = "off";
     void *payload = p->cache_dir != NULL ? vk_cache_read(p->cache_dir, &key, &info.initialDataSize, &why) : NULL;
     info.pInitialData = payload;
+    p->cache_state = why;
     VkResult result = d->vk.CreatePipelineCache(d->handle, &info, NULL, &p->cache);
     free(payload);
     if (result != VK_SUCCESS && payload != NULL) {
@@ -246,4 +248,9 @@ void vk_pipelines_save(struct vk_pipelines *p)
         free(payload);
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+const char *vk_pipelines_cache(const struct vk_pipelines *p)
+{
+    return p->cache_state;
 }

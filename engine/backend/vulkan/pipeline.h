@@ -34,6 +34,8 @@ enum pen_status vk_pipelines_get(struct vk_pipelines *p, const struct vk_pipelin
                                  struct vk_pipeline *ret_pipeline, struct pen_error *reterr);
 /* Made since the device was opened: does not grow any more once everything is warm. */
 uint64_t vk_pipelines_made(struct vk_pipelines *p);
+/* What reading the cache file gave: "off", "none", "corrupt", "foreign", "hit". */
+const char *vk_pipelines_cache(const struct vk_pipelines *p);
 /* Writes the cache file now when pipelines were made since it was read or written. */
 void vk_pipelines_save(struct vk_pipelines *p);
 

@@ -35,16 +35,18 @@ void main()
     uint inside = 0, padded = 0;
     for (uint ky = 0; ky < p.kernel_h; ky++) {
         int iy = y0 + int(ky * p.dilation_h);
+        float run = 0.0; /* a row apart: rounding errors of large windows stay small */
         for (uint kx = 0; kx < p.kernel_w; kx++) {
             int ix = x0 + int(kx * p.dilation_w);
             padded += iy < p.end_h && ix < p.end_w ? 1u : 0u;
             if (iy >= 0 && ix >= 0 && iy < int(p.in_h) && ix < int(p.in_w)) {
                 float v = float(x[((image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.channels + c]);
                 best = v > best || is_nan(v) ? v : best;
-                sum += KIND == 3 ? pow_f(abs(v), p.power) : v;
+                run += KIND == 3 ? pow_f(abs(v), p.power) : v;
                 inside++;
             }
         }
+        sum += run;
     }
     uint count = KIND == 2 ? padded : inside;
     float v = KIND == 0 ? best : KIND == 3 ? pow_f(sum, 1.0 / p.power) : count > 0 ? sum / float(count) : 0.0;

@@ -1,0 +1,119 @@
+/* A worker on a Vulkan device (Mesa's lavapipe will do), under the validation layer; and what the options say. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "digits.h"
+#include "folder.h"
+#include "pool.h"
+
+/* `penstock-engine info --backend vulkan ...`: its exit code and text. */
+static int info(const char *const extra[], char **ret_out, char **ret_err)
+{
+    const char *argv[24] = {PENSTOCK_BIN "/penstock-engine", "info", "--backend", "vulkan"};
+    size_t count = 4;
+    for (size_t i = 0; extra != NULL && extra[i] != NULL; i++) {
+        argv[count++] = extra[i];
+    }
+    return process_run(argv, 60000, ret_out, ret_err);
+}
+
+static void device_needed(void)
+{
+    char *out = NULL, *err = NULL;
+    int code = info((const char *const[]){"--vk-allow-software", "--vk-validate", NULL}, &out, &err);
+    if (code != 0) {
+        cr_skip_test("no Vulkan device with the validation layer here: %s", err);
+    }
+    free(out);
+    free(err);
+}
+
+static void says(const char *const extra[], const char *name, const char *value)
+{
+    char *out = NULL, *err = NULL, line[128];
+    cr_assert_eq(info(extra, &out, &err), 0, "%s", err);
+    snprintf(line, sizeof line, "%-24s %s", name, value);
+    cr_assert_not_null(strstr(out, line), "no line '%s' in\n%s", line, out);
+    free(out);
+    free(err);
+}
+
+Test(vulkan, a_worker_serves_the_test_split_and_names_its_device)
+{
+    struct pool pool;
+    struct digits digits;
+    device_needed();
+    digits_load(&digits);
+    pool_start(&pool, NULL);
+    /* The digits model asks for a CPU: here for a GPU. */
+    char models[FOLDER_PATH_BYTES];
+    size_t bytes = 0;
+    char *config = file_read(PENSTOCK_SOURCE "/deploy/models/digits/config.json", &bytes);
+    char *kind = strstr(config, "KIND_CPU");
+    cr_assert_not_null(kind);
+    memcpy(kind, "KIND_GPU", strlen("KIND_GPU"));
+    folder_new(models);
+    model_folder_make(models, "digits", PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx", config);
+    free(config);
+    pool_add_worker(&pool, "vulkan", models, (const char *const[]){"--vk-allow-software", "--vk-validate", NULL});
+    pen_client *client = digits_client(pool.clients);
+    size_t correct = 0;
+    for (size_t i = 0; i < digits.count; i++) {
+        pen_result *result = digits_run(client, &digits, i, 0);
+        correct += digits_class(result) == digits.labels[i];
+        cr_assert_str_eq(pen_result_info(result)->backend, "vulkan");
+        cr_assert_gt(strlen(pen_result_info(result)->device), 0);
+        pen_result_free(result);
+    }
+    cr_assert_eq(correct, digits.correct);
+    pen_client_free(client);
+    pool_stop(&pool);
+    folder_free(models);
+    digits_free(&digits);
+}
+
+Test(vulkan, a_software_device_must_be_allowed)
+{
+    char *out = NULL, *err = NULL;
+    device_needed();
+    if (access("/dev/dri/renderD128", F_OK) == 0) {
+        cr_skip_test("this host has a GPU");
+    }
+    cr_assert_eq(info(NULL, &out, &err), 3);
+    cr_assert_not_null(strstr(err, "--vk-allow-software"), "%s", err);
+    free(out);
+    free(err);
+}
+
+Test(vulkan, options_are_heard)
+{
+    char *out = NULL, *err = NULL;
+    device_needed();
+    says((const char *const[]){"--vk-allow-software", "--vk-kernels", "tiled", NULL}, "vulkan.kernels", "tiled");
+    says((const char *const[]){"--vk-allow-software", "--vk-kernels", "simple", NULL}, "vulkan.kernels", "simple");
+    says((const char *const[]){"--vk-allow-software", "--vk-validate", NULL}, "vulkan.validation", "on");
+    says((const char *const[]){"--vk-allow-software", "--vk-device", "0", NULL}, "vulkan.validation", "off");
+    cr_assert_eq(info((const char *const[]){"--vk-allow-software", "--vk-device", "no such", NULL}, &out, &err), 3);
+    cr_assert_not_null(strstr(err, "no such"), "%s", err);
+    free(out);
+    free(err);
+}
+
+Test(vulkan, compiled_pipelines_are_kept_between_starts)
+{
+    char dir[] = "/tmp/penstock-vulkan-e2e-XXXXXX", command[256];
+    device_needed();
+    cr_assert_not_null(mkdtemp(dir));
+    const char *const extra[] = {"--vk-allow-software", "--vk-cache-dir", dir, NULL};
+    says(extra, "vulkan.pipeline_cache", "none");
+    says(extra, "vulkan.pipeline_cache", "hit");
+    snprintf(command, sizeof command, "for f in %s/*; do echo broken >\"$f\"; done", dir);
+    cr_assert_eq(system(command), 0);
+    says(extra, "vulkan.pipeline_cache", "corrupt");
+    says(extra, "vulkan.pipeline_cache", "hit");
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    cr_assert_eq(system(command), 0);
+}

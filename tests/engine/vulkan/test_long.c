@@ -1,0 +1,64 @@
+/* A hundred thousand runs of one session: neither the process nor the device takes more memory. By `tests/run.sh --full`. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "graph/infer.h"
+
+#define RUNS 100000
+
+static long resident_pages(void)
+{
+    long whole = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    cr_assert_not_null(f);
+    cr_assert_eq(fscanf(f, "%ld %ld", &whole, &resident), 2);
+    fclose(f);
+    return resident;
+}
+
+Test(vulkan_long, a_hundred_thousand_runs_take_no_memory, .timeout = 1700)
+{
+    struct backend_config config = device_config(PEN_PRECISION_F32, "simple");
+    struct backend *b = NULL;
+    struct pen_error error = {0};
+    struct graph *g = NULL;
+    uint32_t x = 0, y = 0, node = 0;
+    device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    config.vulkan.validate = false;                         /* the layer keeps notes of its own */
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(graph_new(NULL, &g), PEN_OK);
+    cr_assert_eq(graph_value(g, "x", &x), PEN_OK);
+    cr_assert_eq(graph_value(g, "y", &y), PEN_OK);
+    cr_assert_eq(graph_node(g, OP_Sigmoid, "only", &x, 1, &y, 1, &node), PEN_OK);
+    struct shape shape = shape_of(1, (int64_t[]){16});
+    struct fact facts[2] = {{.dtype = PEN_DTYPE_F32, .shape = shape}, {.dtype = PEN_DTYPE_F32, .shape = shape}};
+    struct shape_env env = {.g = g, .facts = facts};
+    struct partition part = {&node, 1, &x, 1, &y, 1};
+    struct plan *plan = NULL;
+    struct exec *exec = NULL;
+    float in[32] = {0}, out[32] = {0};
+    struct buffer_view from = {.data = in, .bytes = 64, .shape = shape, .dtype = PEN_DTYPE_F32},
+                       to = {.data = out, .bytes = 64, .shape = shape, .dtype = PEN_DTYPE_F32};
+    cr_assert_eq(backend_vulkan.plan_new(b, g, &part, &plan, &error), PEN_OK);
+    cr_assert_eq(backend_vulkan.exec_new(plan, &env, &exec, &error), PEN_OK);
+    long before = 0;
+    uint64_t bytes = 0;
+    for (int i = 0; i < RUNS; i++) {
+        in[0] = (float)(i % 7);
+        cr_assert_eq(backend_vulkan.exec_submit(exec, &from, &to, NULL, &error), PEN_OK, "%s", error.text);
+        cr_assert_eq(backend_vulkan.exec_wait(exec, &error), PEN_OK, "%s", error.text);
+        cr_assert_float_eq(out[1], 0.5f, 1e-6f);
+        if (i == RUNS / 2) {
+            before = resident_pages();
+            bytes = vk_backend_bytes(b);
+        }
+    }
+    cr_assert_leq(resident_pages(), before + 256, "%ld pages, %ld before", resident_pages(), before);
+    cr_assert_eq(vk_backend_bytes(b), bytes);
+    backend_vulkan.exec_free(exec);
+    backend_vulkan.plan_free(plan);
+    backend_vulkan.close(b);
+    graph_free(g);
+}
