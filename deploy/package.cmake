@@ -10,7 +10,7 @@ function(penstock_man page component target)
   install(FILES ${MAN_DIR}/${page}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
 endfunction()
 
-if(TARGET penstock-broker AND TARGET penstock-worker AND TARGET penstock AND NOT CMAKE_CROSSCOMPILING)
+if(TARGET penstock-broker AND TARGET penstock-worker AND TARGET penstock AND NOT CMAKE_CROSSCOMPILING AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_FUZZ)
   penstock_man(penstock-broker broker penstock-broker)
   penstock_man(penstock-worker worker penstock-worker)
   penstock_man(penstock cli penstock)

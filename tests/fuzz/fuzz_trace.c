@@ -1,0 +1,81 @@
+/*
+ * Any bytes as what a trace is made of: a traceparent, the layers of a result's meta, names and times of a life. Whatever comes, each form that
+ * leaves the broker is JSON. First byte: how the job ended and how often it was lost; second: of its times; the rest is meta and text alike.
+ */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patch.h"
+#include "trace_write.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void context_check(const char *text)
+{
+    struct trace_context context, again;
+    char written[TRACE_PARENT_BYTES + 1];
+    if (!trace_context_parse(text, &context))
+        return;
+    trace_context_write(&context, context.parent_id, written);
+    if (strcmp(written, text) != 0 || !trace_context_parse(written, &again))
+        abort();
+}
+
+static void forms_check(const struct trace_view *view)
+{
+    struct span spans[SPANS_MAX];
+    size_t count = trace_spans(view->life, spans);
+    for (size_t i = 0; i < count; i++) {
+        if (spans[i].parent != SPAN_NONE && spans[i].parent >= i)
+            abort(); /* parents come first */
+    }
+    for (unsigned form = 0; form < TRACE_FORMS; form++) {
+        struct writer writer = {.text = NULL};
+        trace_write((enum trace_form)form, view, 1, &writer);
+        cJSON *json = cJSON_Parse(writer.text);
+        if (!json)
+            abort();
+        cJSON_Delete(json);
+        writer_fini(&writer);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct result_facts facts;
+    struct job_life life = {.id = {1, 2}, .reason = "full"};
+    char text[256];
+    if (size < 2)
+        return 0;
+    uint8_t how = data[0], times = data[1];
+    data += 2;
+    size -= 2;
+    size_t length = size < sizeof text - 1 ? size : sizeof text - 1;
+    if (length)
+        memcpy(text, data, length);
+    text[length] = '\0';
+    context_check(text);
+    result_read(data, size, &facts);
+    life.how = (enum finish)(how % 5);
+    life.total_us = (uint64_t)times << (how % 50);
+    life.queue_us = life.total_us / 3;
+    life.worker_us = life.total_us / (1u + times % 4);
+    life.transfer_us = life.total_us / 5;
+    life.compute_us = life.worker_us / 2;
+    life.gather_us = times;
+    life.wait_us = life.split_us = times / 2;
+    life.client_us = times % 3 ? times : 0;
+    life.ended_us = life.total_us;
+    memcpy(life.worker, text, sizeof life.worker - 1);
+    memcpy(life.error, text, sizeof life.error - 1);
+    trace_context_parse(text, &life.note.context);
+    for (unsigned i = 0; i < how % 7; i++)
+        trace_note_attempt(&life.note, text, times * i, times * (i + 1));
+    life.layers = trace_layers_read(data, size);
+    const struct trace_view view = {
+        .life = &life, .model = text, .backend = text, .precision = "f32", .version = times, .unix_offset_us = 1};
+    forms_check(&view);
+    trace_layers_release(life.layers);
+    return 0;
+}
