@@ -1,4 +1,5 @@
 /* submit.c - the three ways to run a job, and what a handle can do. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -131,20 +132,34 @@ enum pen_status pen_client_run(pen_client *c, const struct pen_job_options *opti
     return status;
 }
 
-enum pen_status pen_client_submit(pen_client *c, const struct pen_job_options *options, pen_job **ret_job,
-                                  struct pen_error *reterr)
+/* A job that is not enqueued yet. */
+static enum pen_status job_make(struct pen_client *c, const struct pen_job_options *options, bool handle,
+                                struct pen_job **ret_job, struct pen_error *reterr)
 {
-    struct pen_job *job = NULL;
     struct pen_job_options known = options_known(options);
-    if (!ret_job && !known.callback) {
+    if (!handle && !known.callback) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "a job without a callback needs a handle to wait for.");
     }
     bool borrow = known.flags & PEN_JOB_BORROW;
     if (borrow && !known.release) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "PEN_JOB_BORROW needs a release function.");
     }
-    enum pen_status status =
-        job_new(c, &known, borrow, borrow ? known.release : NULL, known.release_arg, digest_kind_now(c), &job, reterr);
+    return job_new(c, &known, borrow, borrow ? known.release : NULL, known.release_arg, digest_kind_now(c), ret_job,
+                   reterr);
+}
+
+/* `release` is not called: nothing has happened. */
+static void job_unmake(struct pen_job *job)
+{
+    payload_forget_release(job->payload);
+    job_release(job);
+}
+
+enum pen_status pen_client_submit(pen_client *c, const struct pen_job_options *options, pen_job **ret_job,
+                                  struct pen_error *reterr)
+{
+    struct pen_job *job = NULL;
+    enum pen_status status = job_make(c, options, ret_job != NULL, &job, reterr);
     if (status != PEN_OK) {
         return status;
     }
@@ -154,14 +169,79 @@ enum pen_status pen_client_submit(pen_client *c, const struct pen_job_options *o
         drive_kick(c);
     }
     pthread_mutex_unlock(&c->lock);
-    if (status == PEN_OK && ret_job) {
-        *ret_job = job;
-        return PEN_OK;
-    }
     if (status != PEN_OK) {
-        payload_forget_release(job->payload);
+        job_unmake(job);
+    } else if (ret_job) {
+        *ret_job = job;
+    } else {
+        job_release(job);
     }
-    job_release(job);
+    return status;
+}
+
+/* Lock held. Room for all of them; enqueue then takes each. */
+static enum pen_status admit_all(struct pen_client *c, struct pen_job *const *jobs, size_t count,
+                                 struct pen_error *reterr)
+{
+    uint64_t bytes = c->pending.bytes;
+    enum pen_status status = admit(c, jobs[0], reterr); /* a refused session, a full one */
+    for (size_t i = 0; i < count; i++) {
+        bytes += jobs[i]->payload_bytes;
+    }
+    if (status == PEN_OK && (c->pending.count + count > c->jobs_max || bytes > c->bytes_max)) {
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%zu jobs more of together %llu bytes exceed this client's limits jobs_max or bytes_max.",
+                             count, (unsigned long long)(bytes - c->pending.bytes));
+    }
+    return status;
+}
+
+static enum pen_status enqueue_all(struct pen_client *c, struct pen_job *const *jobs, size_t count,
+                                   struct pen_error *reterr)
+{
+    pthread_mutex_lock(&c->lock);
+    enum pen_status status = admit_all(c, jobs, count, reterr);
+    for (size_t i = 0; i < count && status == PEN_OK; i++) {
+        status = enqueue(c, jobs[i], reterr);
+    }
+    if (status == PEN_OK) {
+        drive_kick(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+enum pen_status pen_client_submit_many(pen_client *c, const struct pen_job_options *options, size_t count,
+                                       pen_job **ret_jobs, struct pen_error *reterr)
+{
+    size_t made = 0;
+    if (count == 0 || count > PEN_SUBMIT_MANY_MAX) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%zu jobs at once; 1 to %d are allowed.", count,
+                             PEN_SUBMIT_MANY_MAX);
+    }
+    struct pen_job **jobs = calloc(count, sizeof *jobs);
+    enum pen_status status = jobs ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu jobs.", count);
+    for (; made < count && status == PEN_OK; made += status == PEN_OK) {
+        const void *one = (const char *)options + made * options->struct_bytes;
+        struct pen_error error = {.status = PEN_OK, .text = ""};
+        status = job_make(c, one, ret_jobs != NULL, &jobs[made], &error);
+        if (status != PEN_OK) {
+            pen_error_set(reterr, status, "job %zu of %zu: %.400s", made, count, error.text);
+        }
+    }
+    if (status == PEN_OK) {
+        status = enqueue_all(c, jobs, count, reterr);
+    }
+    for (size_t i = 0; i < made; i++) {
+        if (status != PEN_OK) {
+            job_unmake(jobs[i]);
+        } else if (ret_jobs) {
+            ret_jobs[i] = jobs[i];
+        } else {
+            job_release(jobs[i]);
+        }
+    }
+    free(jobs);
     return status;
 }
 

@@ -252,6 +252,64 @@ Test(client, limits_of_jobs_and_bytes_say_busy)
     fake_stop(fake);
 }
 
+Test(client, many_jobs_are_submitted_all_or_none)
+{
+    enum { COUNT = 40 };
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options options[COUNT];
+    struct pen_error error = {.status = PEN_OK};
+    pen_job *jobs[COUNT] = {NULL};
+    for (size_t i = 0; i < COUNT; i++) {
+        options[i] = job_of(&in);
+    }
+    options[7].model = "";
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
+    cr_assert(strstr(error.text, "job 7 of 40") != NULL, "%s", error.text);
+    cr_assert_eq(counters_of(client).jobs_submitted, 0, "none of them");
+    options[7].model = "echo";
+    cr_assert_eq(pen_client_submit_many(client, options, 0, jobs, &error), PEN_ERR_INVALID);
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, NULL, &error), PEN_ERR_INVALID, "no callback");
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_OK, "%s", error.text);
+    for (size_t i = 0; i < COUNT; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_job_wait(jobs[i], 10 * SECOND, &result, &error), PEN_OK, "%s", error.text);
+        cr_assert_eq(pen_result_status(result), PEN_OK);
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+    }
+    cr_assert_eq(fake_see(fake).submits, COUNT);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+Test(client, many_jobs_beyond_a_limit_are_busy_together)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.mute = true});
+    struct pen_client_options limits;
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options options[4];
+    struct pen_error error = {.status = PEN_OK};
+    pen_client *client = NULL;
+    pen_job *jobs[4];
+    pen_client_options_init(&limits, sizeof limits);
+    limits.endpoint = fake_endpoint(fake);
+    limits.jobs_max = 3;
+    cr_assert_eq(pen_client_connect(&limits, &client, &error), PEN_OK, "%s", error.text);
+    for (size_t i = 0; i < 4; i++) {
+        options[i] = job_of(&in);
+    }
+    cr_assert_eq(pen_client_submit_many(client, options, 4, jobs, &error), PEN_ERR_BUSY);
+    cr_assert_eq(counters_of(client).jobs_pending, 0);
+    cr_assert_eq(pen_client_submit_many(client, options, 3, jobs, &error), PEN_OK, "%s", error.text);
+    for (size_t i = 0; i < 3; i++) {
+        pen_job_free(jobs[i]);
+    }
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(client, cancel_before_and_after_sending)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});

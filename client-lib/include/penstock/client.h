@@ -195,6 +195,19 @@ PEN_API enum pen_status pen_client_run(pen_client *client, const struct pen_job_
 PEN_API enum pen_status pen_client_submit(pen_client *client, const struct pen_job_options *options, pen_job **ret_job,
                                           struct pen_error *reterr);
 
+/** Most jobs of one pen_client_submit_many(). */
+#define PEN_SUBMIT_MANY_MAX 4096
+
+/**
+ * Submits several jobs at once: all of them or none. They leave behind each other, so that the broker can make batches of those that belong
+ * together. As pen_client_submit() otherwise.
+ * @param options [count], one per job, each of options->struct_bytes.
+ * @param ret_jobs [count], given; free each with pen_job_free(). May be NULL when every job has a callback.
+ * @return PEN_OK: all are accepted; else none is, and the sentence says which one is at fault. Threads: any.
+ */
+PEN_API enum pen_status pen_client_submit_many(pen_client *client, const struct pen_job_options *options, size_t count,
+                                               pen_job **ret_jobs, struct pen_error *reterr);
+
 /**
  * Waits for the job's end. Not for jobs with a callback.
  * @param ret_result given when the job has ended, well or not: see pen_result_status(). A second wait after that gives INVALID.
