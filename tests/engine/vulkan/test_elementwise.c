@@ -112,7 +112,7 @@ static void cast_rows(void)
         for (size_t k = 0; k < 6; k++) {
             struct cross *c = cross_new(OP_Cast);
             cross_range(c, 0.0f, 100.0f);
-            if (i >= 4 && k != 0 && k != 1) {
+            if (i >= 4 && k != 0 && k != 1 && k < 4) {
                 continue; /* f32 cannot hold wide integers: refused */
             }
             cross_input(c, types[i], 1, (int64_t[]){77}, false);

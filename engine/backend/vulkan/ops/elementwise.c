@@ -1,3 +1,4 @@
+#include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/ops/chain.h"
 #include "backend/vulkan/ops/ops.h"
 
@@ -155,11 +156,20 @@ static bool small_integer(enum pen_dtype dtype)
     return dtype == PEN_DTYPE_F32 || dtype == PEN_DTYPE_BOOL || dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I8;
 }
 
+/* Between these words are moved, not numbers. */
+static bool integer_words(enum pen_dtype dtype)
+{
+    return dtype == PEN_DTYPE_I32 || dtype == PEN_DTYPE_I64;
+}
+
 /* Numbers pass through f32: between wide integers that is not exact. */
 static bool cast_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     enum pen_dtype from = node_in(g, n, 0)->dtype, to = node_out(g, n, 0)->dtype;
     if ((from == PEN_DTYPE_F16 && to == PEN_DTYPE_F32) || (from == PEN_DTYPE_F32 && to == PEN_DTYPE_F16)) {
+        return true;
+    }
+    if (integer_words(from) && integer_words(to)) {
         return true;
     }
     bool fits = vk_chain_kind(from) != UINT32_MAX && vk_chain_kind(to) != UINT32_MAX;
@@ -342,11 +352,33 @@ static void elementwise_build(struct vk_build *b)
     vk_chain_dispatch(b, &c, vk_out_cell(b, 0), vk_chain_kind(vk_out(b, 0)->dtype));
 }
 
+/* i64 to i32 keeps the low words; i32 to i64 adds the signs. */
+static void words_build(struct vk_build *b, enum pen_dtype from, enum pen_dtype to)
+{
+    size_t count = vk_elements(vk_in(b, 0));
+    if (from == to) {
+        vk_view(b, 0);
+    } else if (to == PEN_DTYPE_I32) {
+        struct vk_box low = {.rank = 1, .dim = {count}, .x_step = {2}, .y_step = {1}};
+        vk_box_copy(b, &low, vk_out_cell(b, 0), vk_in_cell(b, 0), 4);
+    } else {
+        struct vk_work *w = vk_dispatch(b, SHADER_widen_i32);
+        vk_bind(w, vk_in_cell(b, 0), VK_READ);
+        vk_bind(w, vk_out_cell(b, 0), VK_WRITE);
+        vk_push(w, count);
+        vk_items(w, count);
+    }
+}
+
 /* Between f16 and f32 two elements make a word; where floats are stored as f16 there is nothing to do. */
 static void cast_build(struct vk_build *b)
 {
     enum pen_dtype from = vk_in(b, 0)->dtype, to = vk_out(b, 0)->dtype;
     bool narrow = to == PEN_DTYPE_F16;
+    if (integer_words(from) && integer_words(to)) {
+        words_build(b, from, to);
+        return;
+    }
     if (from != PEN_DTYPE_F16 && !narrow) {
         elementwise_build(b);
     } else if (vk_build_f16(b)) {
