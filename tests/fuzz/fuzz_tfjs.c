@@ -1,4 +1,4 @@
-/* TF.js topologies, both kinds, with one shard of small numbers: read or refused, within a small budget. */
+/* TF.js topologies, both kinds, with two shards of small numbers: read or refused, within a small budget. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* A folder with w.bin, made once: little int32 numbers, so that axes and sizes make sense often. */
+/* A folder with w.bin and w2.bin, made once: little int32 numbers, so that axes and sizes make sense often. */
 static const char *folder(void)
 {
     static char path[64];
@@ -26,10 +26,13 @@ static const char *folder(void)
     if (mkdtemp(path) == NULL) {
         abort();
     }
-    snprintf(file, sizeof file, "%s/w.bin", path);
-    FILE *out = fopen(file, "we");
-    if (out == NULL || fwrite(numbers, 1, sizeof numbers, out) != sizeof numbers || fclose(out) != 0) {
-        abort();
+    static const char *const names[] = {"w.bin", "w2.bin"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        FILE *out = fopen(file, "we");
+        if (out == NULL || fwrite(numbers, 1, sizeof numbers, out) != sizeof numbers || fclose(out) != 0) {
+            abort();
+        }
     }
     return path;
 }

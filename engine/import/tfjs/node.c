@@ -182,6 +182,8 @@ uint32_t js_scope_value(struct scope *s, const char *reference)
     const char *output;
     size_t name, bytes;
     uint32_t index, value;
+    if (!reference)
+        build_stop(s->b, PEN_ERR_CORRUPT, "a node of its control flow lacks an input");
     if (s->b->status != PEN_OK || !js_reference(reference, &name, &output, &bytes, &index))
         return VALUE_NONE;
     struct gnode *n = js_scope_node(s, reference, name);

@@ -15,13 +15,15 @@ struct pile {
 
 static void pile_put(struct pile *p, const void *bytes, size_t size)
 {
+    if (size == 0)
+        return;
     if (p->size + size > p->room) {
         p->room = 2 * (p->size + size) + 1024;
         p->at = realloc(p->at, p->room);
         if (!p->at)
             exit(2);
     }
-    memcpy(p->at + p->size, size ? bytes : "", size);
+    memcpy(p->at + p->size, bytes, size);
     p->size += size;
 }
 
@@ -42,7 +44,9 @@ static cJSON *manifest(const cJSON *weights, struct pile *p)
 {
     cJSON *groups = cJSON_CreateArray(), *group = cJSON_CreateObject(), *list = cJSON_CreateArray();
     const cJSON *json, *quantization;
-    cJSON_AddItemToArray(cJSON_AddArrayToObject(group, "paths"), cJSON_CreateString("w.bin"));
+    cJSON *paths = cJSON_AddArrayToObject(group, "paths");
+    cJSON_AddItemToArray(paths, cJSON_CreateString("w.bin"));
+    cJSON_AddItemToArray(paths, cJSON_CreateString("w2.bin"));
     cJSON_ArrayForEach(json, weights)
     {
         cJSON *entry = cJSON_CreateObject();
@@ -93,8 +97,11 @@ static void tfjs_write(const cJSON *line, const char *folder, bool open)
         shapes_open(model);
     cJSON_AddItemToObject(model, "weightsManifest", manifest(cJSON_GetObjectItem(line, "w"), &p));
     char *text = cJSON_PrintUnformatted(model);
+    size_t cut = p.size < 2 ? p.size : p.size / 2 | 1; /* an odd place, inside a number as a rule */
     snprintf(path, sizeof path, "%s/w.bin", folder);
-    file_write(path, p.at ? (const void *)p.at : "", p.size);
+    file_write(path, p.at ? (const void *)p.at : "", cut);
+    snprintf(path, sizeof path, "%s/w2.bin", folder);
+    file_write(path, p.at ? (const void *)(p.at + cut) : "", p.size - cut);
     snprintf(path, sizeof path, "%s/model.json", folder);
     file_write(path, text, strlen(text));
     cJSON_free(text);

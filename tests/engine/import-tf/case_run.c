@@ -109,18 +109,20 @@ static void case_try(struct run *r, const char *text)
     cJSON_Delete(line);
 }
 
-/* The cases' models as files of their own, NUMBER.json or NUMBER.tflite: seeds for the fuzz targets. */
+/* The cases' models as files of their own, CASES-NUMBER.json or .tflite: seeds for the fuzz targets. */
 static int models_write(const char *to, const char *cases)
 {
     char path[FOLDER_PATH_BYTES + 32], name[FOLDER_PATH_BYTES], *rest = NULL;
     char *text = file_read(cases, &(size_t){0});
+    const char *base = strrchr(cases, '/') ? strrchr(cases, '/') + 1 : cases;
     unsigned number = 0;
     folder_new(name);
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         cJSON *json = cJSON_Parse(line);
         char file[4096];
         case_model_write(json, name, false, path, sizeof path);
-        snprintf(file, sizeof file, "%.3900s/case-%u%s", to, number++, strrchr(path, '.'));
+        snprintf(file, sizeof file, "%.3000s/%.*s-%u%s", to, (int)strcspn(base, "."), base, number++,
+                 strrchr(path, '.'));
         file_copy(path, file);
         cJSON_Delete(json);
     }

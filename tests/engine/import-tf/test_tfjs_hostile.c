@@ -167,6 +167,22 @@ Test(tfjs_hostile, objects_where_lists_belong_are_none)
     drop_folder(folder);
 }
 
+/* A frame whose Enter has no input: found by the fuzzer. */
+Test(tfjs_hostile, control_flow_without_inputs_is_refused)
+{
+    static const char loop[] =
+        "{\"modelTopology\":{\"node\":[{\"name\":\"e\",\"op\":\"Enter\",\"attr\":{\"frame_name\":{\"s\":\"dw==\"}}},"
+        "{\"name\":\"m\",\"op\":\"Merge\",\"input\":[\"e\",\"n\"]},{\"name\":\"c\",\"op\":\"LoopCond\"},"
+        "{\"name\":\"s\",\"op\":\"Switch\",\"input\":[\"m\",\"c\"]},{\"name\":\"n\",\"op\":\"NextIteration\"},"
+        "{\"name\":\"y\",\"op\":\"Exit\",\"input\":[\"s\"]}]},\"weightsManifest\":[]}";
+    char folder[64];
+    struct pen_error error = {0};
+    make_folder(folder, sizeof folder);
+    cr_expect_neq(read_in(folder, loop, &error), PEN_OK);
+    cr_expect(strstr(error.text, "lacks an input"), "%s", error.text);
+    drop_folder(folder);
+}
+
 Test(tfjs_hostile, a_shard_is_a_plain_file)
 {
     char folder[64], path[600];

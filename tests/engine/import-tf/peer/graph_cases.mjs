@@ -60,6 +60,23 @@ export async function op(kind, inputs, attr = {}, {outs = 1, name = '', ...extra
   await graph(name ? `${kind} ${name}` : kind, tensors, [node], Array.from({length: outs}, (_, k) => k ? `op:${k}` : 'op'), extra);
 }
 
+// Weights stored narrow: the manifest says how to widen them.
+async function stored() {
+  const halves = [0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x8000]; // 1, -2, a third, the smallest, the largest, -0
+  for (const [dtype, typed, values, how] of [['uint8', Uint8Array, [0, 1, 7, 128, 200, 255], {scale: 0.013, min: -1.5}],
+    ['uint16', Uint16Array, [0, 1, 300, 40000, 65000, 65535], {scale: 0.0001, min: -3}], ['float16', Uint16Array, halves, {}]]) {
+    const quantization = {dtype, ...how, original_dtype: 'float32'};
+    const topology = {node: [placeholder('x', f([6])), {name: 'w', op: 'Const', attr: {dtype: {type: 'DT_FLOAT'}}},
+      {name: 'y', op: 'Mul', input: ['x', 'w'], attr: {T: {type: 'DT_FLOAT'}}}]}, x = f([6], [1, 1, 1, 1, 1, 1]);
+    const bytes = typed.from(values).buffer, specs = [{name: 'w', shape: [6], dtype: 'float32', quantization}];
+    const model = await tf.loadGraphModel(tf.io.fromMemory({modelTopology: {...topology, versions: {producer: 1}}, weightSpecs: specs, weightData: bytes}));
+    const y = await fromTensor(model.execute({x: toTensor(x)}, 'y'));
+    const signature = {inputs: {x: {name: 'x:0', dtype: 'DT_FLOAT'}}, outputs: {out0: {name: 'y'}}};
+    keep({n: `weights ${dtype}`, model: {modelTopology: topology, signature}, w: [['w', dtype === 'uint8' ? 'uint8' : 'uint16', [6], values, quantization]],
+      in: [record('x', x)], out: [record('out0', y)], tol: [0, 1e-6]});
+  }
+}
+
 seed(7);
 const kit = {tf, Tensor, random, f, i, b, c, ic, is, fs, at, op, graph, TYPES};
 await tf.setBackend('cpu');
@@ -67,4 +84,5 @@ await matrix(kit);
 await images(kit);
 await moves(kit);
 await flows(kit);
+await stored();
 save(process.argv[2]);
