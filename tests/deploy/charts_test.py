@@ -81,6 +81,10 @@ def dockerfile():
             if direct and owner and owner not in base:
                 check(owner in installed, f"the image {stage} has {owner}, which {program} loads")
     check(listed, "install-deps.sh lists packages")
+    if shutil.which("dpkg-query") and "--sanitized" not in sys.argv:
+        table = subprocess.run([DEPLOY / "image-sizes.sh", BIN.parent], capture_output=True, text=True).stdout
+        sizes = {name: float(size) for name, size in re.findall(r"^(\S+) .* ([0-9.]+) MB$", table, re.M)}
+        check(sizes.get("broker", 99) < 5 and sizes.get("worker-cpu", 99) < 25, f"images stay small: {sizes}")
 
 
 # ---- compose
