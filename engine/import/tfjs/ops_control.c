@@ -119,6 +119,8 @@ static uint32_t argument_make(struct call *c, struct build *inner, const cJSON *
 void js_outputs_add(struct build *inner, const uint32_t *out, uint32_t count)
 {
     for (uint32_t i = 0; i < count && inner->status == PEN_OK; i++) {
+        if (out[i] == VALUE_NONE)
+            return; /* an operator is missing, which is told in the end */
         uint32_t value = build_1(inner, OP_Identity, out[i]);
         if (inner->status == PEN_OK && inner->g->values[out[i]].kind == VALUE_SEQUENCE)
             inner->g->values[value].kind = VALUE_SEQUENCE;

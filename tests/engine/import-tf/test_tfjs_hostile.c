@@ -183,6 +183,25 @@ Test(tfjs_hostile, control_flow_without_inputs_is_refused)
     drop_folder(folder);
 }
 
+/* A branch whose result does not exist, beside an operator that is missing: found by the fuzzer. */
+Test(tfjs_hostile, a_branch_without_its_result_is_refused)
+{
+    static const char branch[] =
+        "{\"modelTopology\":{\"node\":[{\"name\":\"p\",\"op\":\"Mystery\"},{\"name\":\"x\",\"op\":\"Placeholder\"},"
+        "{\"name\":\"y\",\"op\":\"If\",\"input\":[\"p\",\"x\"],\"attr\":{\"then_branch\":{\"func\":{\"name\":\"f\"}},"
+        "\"else_branch\":{\"func\":{\"name\":\"f\"}}}}],\"library\":{\"function\":[{\"signature\":{\"name\":\"f\","
+        "\"inputArg\":"
+        "[{\"name\":\"v\"}],\"outputArg\":[{\"name\":\"r\"}]},\"nodeDef\":[{\"name\":\"n\",\"op\":\"Neg\",\"input\":["
+        "\"v\"]}],"
+        "\"ret\":{\"r\":\"n:y:1\"}}]}},\"weightsManifest\":[]}";
+    char folder[64];
+    struct pen_error error = {0};
+    make_folder(folder, sizeof folder);
+    cr_expect_eq(read_in(folder, branch, &error), PEN_ERR_UNSUPPORTED, "%s", error.text);
+    cr_expect(strstr(error.text, "Mystery (node p)"), "%s", error.text);
+    drop_folder(folder);
+}
+
 Test(tfjs_hostile, a_shard_is_a_plain_file)
 {
     char folder[64], path[600];
