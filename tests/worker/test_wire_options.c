@@ -191,5 +191,7 @@ Test(options, spin_is_how_long_it_waits_awake)
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
         cr_skip_test("there is no spinning with one processor");
     uint64_t never_us = idle_cpu_us("0"), long_us = idle_cpu_us("1s");
-    cr_expect(never_us < 100000 && long_us > 150000, "%lu and %lu us", (unsigned long)never_us, (unsigned long)long_us);
+    /* On a busy machine it gets only its share of the processor: what counts is that it wants it. */
+    cr_expect(long_us > 30000 && never_us * 3 < long_us, "%lu and %lu us", (unsigned long)never_us,
+              (unsigned long)long_us);
 }
