@@ -129,6 +129,13 @@ static int64_t product_capped(int64_t a, int64_t b)
     return a <= 0 || b <= 0 ? 0 : a > FOLD_WORK_MAX / b ? FOLD_WORK_MAX + 1 : a * b;
 }
 
+/* Steps of one result of a convolution whose filter is input `index`, [out channels, ...]. */
+static int64_t filter_steps(const struct infer *c, uint32_t index)
+{
+    const struct shape *w = infer_shape_of(c, index);
+    return w->rank > 0 && w->dim[0] > 0 ? shape_elements(w) / w->dim[0] : 1;
+}
+
 /* A bound of the steps it takes: for each result those of a window, of a row, or of everything. A small file may ask for hours. */
 static bool too_much_work(const struct infer *c)
 {
@@ -146,11 +153,15 @@ static bool too_much_work(const struct infer *c)
         for (int32_t d = x->rank > 2 ? x->rank - 2 : 0; d < x->rank; d++)
             steps = x->dim[d] > steps ? x->dim[d] : steps;
         break;
-    case OP_Einsum:
     case OP_Conv:
-    case OP_ConvTranspose:
     case OP_ConvInteger:
+        steps = filter_steps(c, 1);
+        break;
     case OP_QLinearConv:
+        steps = filter_steps(c, 3);
+        break;
+    case OP_Einsum:
+    case OP_ConvTranspose:
     case OP_LSTM:
     case OP_GRU:
     case OP_RNN:

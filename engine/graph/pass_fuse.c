@@ -3,7 +3,8 @@
 /* Patterns before activations: a Sigmoid that gates its own input must not vanish into the operator before it. */
 static void fuse_node(struct rewrite *r, uint32_t node, struct pass_report *report)
 {
-    if (fuse_einsum(r, node) || fuse_swish(r, node) || fuse_hard_swish(r, node) || fuse_gelu(r, node) || fuse_layer_norm(r, node))
+    if (fuse_einsum(r, node) || fuse_swish(r, node) || fuse_hard_swish(r, node) || fuse_gelu(r, node) ||
+        fuse_layer_norm(r, node))
         return;
     if (fuse_pad(r, node))
         report->pads++;
