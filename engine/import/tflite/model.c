@@ -68,6 +68,7 @@ static void operator_read(struct scope *s, const struct fb_table *op)
     struct fb_table code = fb_list_table(&r->codes, (uint32_t)index);
     c.code = operator_code(&code);
     c.custom = fb_string(&code, CODE_CUSTOM);
+    c.version = fb_int(&code, CODE_VERSION, 4, 1);
     const struct tflite_row *row = tflite_row_find(c.code);
     s->b->origin = row ? row->name : c.code == 32 ? custom_name(s->b, &c.custom) : "unknown";
     name_call(s, &c, s->b->origin, name, sizeof name);

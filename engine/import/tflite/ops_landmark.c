@@ -135,6 +135,10 @@ void lower_transform_tensor(struct call *c)
     int64_t size[] = {flex_int(&m, "output_height", 0), flex_int(&m, "output_width", 0)};
     const struct tensor *y = lite_result(c, 0);
     uint32_t at[2], row[2], half = number(b, 0.5f);
+    if (c->version < 2) {
+        build_miss(b, "TransformTensorBilinear of version 1: it reads half a pixel beside version 2");
+        return;
+    }
     if (y->shape.rank == 4) { /* as the file has it */
         size[0] = y->shape.dim[1];
         size[1] = y->shape.dim[2];

@@ -18,7 +18,7 @@
 
 /* Field numbers of the schema's tables. */
 enum { MODEL_VERSION = 0, MODEL_CODES = 1, MODEL_SUBGRAPHS = 2, MODEL_BUFFERS = 4 };
-enum { CODE_OLD = 0, CODE_CUSTOM = 1, CODE_NEW = 3 };
+enum { CODE_OLD = 0, CODE_CUSTOM = 1, CODE_VERSION = 2, CODE_NEW = 3 };
 enum { SUBGRAPH_TENSORS = 0, SUBGRAPH_INPUTS = 1, SUBGRAPH_OUTPUTS = 2, SUBGRAPH_OPERATORS = 3 };
 enum {
     TENSOR_SHAPE = 0,
@@ -80,6 +80,7 @@ struct call {
     struct scope *s;
     struct build *b;
     int code;
+    int64_t version;       /* of the operator */
     struct fb_text custom; /* name of a custom operator */
     struct fb_table options;
     struct fb_list in, out, custom_options;

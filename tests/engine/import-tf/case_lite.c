@@ -152,6 +152,8 @@ static void codes_put(struct flat *f, size_t model, const cJSON *codes)
         flat_tables_set(f, list, (uint32_t)i, table);
         flat_int(f, table, 0, code < 127 ? code : 127);
         flat_int(f, table, 3, code);
+        if (cJSON_GetArraySize(row) > 2)
+            flat_int(f, table, 2, (int64_t)cJSON_GetArrayItem(row, 2)->valuedouble);
         if (custom)
             flat_ref(f, table, 1, text_put(f, custom));
     }

@@ -18,6 +18,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "uint32": 15, "uint16": 16, "resource": 13}
 NUMPY = {"bool": np.bool_, "float16": np.float16}
 VERSIONS = {schema.BuiltinOperator.BROADCAST_TO: 2}  # where the first version is not taken any more
+CUSTOM_VERSIONS = {"TransformTensorBilinear": [2]}  # others are of version 1
 SOURCE = open(schema.__file__).read()
 lines = []
 chance = random.Random(5)
@@ -126,7 +127,7 @@ class Model:
         return self.graphs[-1]
 
     def code(self, name):
-        row = [getattr(schema.BuiltinOperator, name)] if hasattr(schema.BuiltinOperator, name) else [32, name]
+        row = [getattr(schema.BuiltinOperator, name)] if hasattr(schema.BuiltinOperator, name) else [32, name, *CUSTOM_VERSIONS.get(name, [])]
         if row not in self.codes:
             self.codes.append(row)
         return self.codes.index(row)
@@ -201,7 +202,7 @@ def write(d):
                               [3, "offset", offsets(b, ops)]]))
     codes = []
     for c in d["codes"]:
-        fields = [[0, "int8", min(c[0], 127)], [2, "int32", VERSIONS.get(c[0], 1)], [3, "int32", c[0]]]
+        fields = [[0, "int8", min(c[0], 127)], [2, "int32", c[2] if len(c) > 2 else VERSIONS.get(c[0], 1)], [3, "int32", c[0]]]
         if len(c) > 1:
             fields.append([1, "offset", b.CreateString(c[1])])
         codes.append(table(b, fields))
