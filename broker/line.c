@@ -43,7 +43,8 @@ static void fetch_ahead(const struct line *line)
     const struct job *first = TAILQ_FIRST(&line->run), *second = first ? TAILQ_NEXT(first, in_group) : NULL;
     if (!second)
         return;
-    __builtin_prefetch(first->request->frames);
+    if (first->request)
+        __builtin_prefetch(first->request->frames);
     for (size_t at = 0; at < sizeof *second; at += 64)
         __builtin_prefetch((const char *)second + at);
 }

@@ -122,7 +122,7 @@ Test(context, the_worker_gets_the_same_trace_with_our_span)
     cr_assert_not_null(sent);
     Penstock__JobMeta *meta = penstock__job_meta__unpack(NULL, sent->env.meta_bytes, sent->meta);
     cr_assert(trace_context_parse(meta->traceparent, &context), "%s", meta->traceparent);
-    cr_expect_eq(memcmp(meta->traceparent + 3, PARENT + 3, 32), 0, "the trace stays");
+    cr_expect_eq(memcmp(meta->traceparent + 3, &PARENT[3], 32), 0, "the trace stays");
     span_id((struct job_id){0xC, 1}, SPAN_WORKER_PARENT, span);
     cr_expect_arr_eq(context.parent_id, span, 8, "the parent is the broker's span of the job");
     cr_expect_eq(context.flags, 1);

@@ -84,7 +84,8 @@ struct wound { /* a fault, and the jobs that were under way when it struck */
 
 struct torture_ledger {
     pen_client *client;
-    uint8_t *answers; /* how often job i was answered, up to 255 */
+    struct torture_entry *open; /* jobs that were not answered yet; doubly linked */
+    uint8_t *answers;           /* how often job i was answered, up to 255 */
     uint64_t accepted, capacity, under_way, window, answered, twice, wrong, duplicates;
     uint64_t errors[PEN_STATUS_COUNT];
     char last_error[256];

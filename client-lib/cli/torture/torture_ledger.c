@@ -10,10 +10,29 @@
 #define FIRST_JOBS  65536u
 #define CLIENT_JOBS 4096u
 
-struct entry {
+struct torture_entry {
+    struct torture_entry *next, **link; /* among the ledger's open ones */
     struct torture_ledger *ledger;
     uint64_t index;
 };
+
+static void entry_open(struct torture_entry *entry)
+{
+    struct torture_ledger *ledger = entry->ledger;
+    entry->next = ledger->open;
+    entry->link = &ledger->open;
+    if (ledger->open)
+        ledger->open->link = &entry->next;
+    ledger->open = entry;
+}
+
+static void entry_free(struct torture_entry *entry)
+{
+    *entry->link = entry->next;
+    if (entry->next)
+        entry->next->link = entry->link;
+    free(entry);
+}
 
 bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t window, struct pen_error *reterr)
 {
@@ -35,7 +54,10 @@ bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t w
 
 void ledger_close(struct torture_ledger *ledger)
 {
-    pen_client_free(ledger->client);
+    pen_client_free(ledger->client); /* what was lost is not answered any more */
+    while (ledger->open) {
+        entry_free(ledger->open);
+    }
     free(ledger->answers);
     for (size_t i = 0; i < FAULT_COUNT; i++) {
         free(ledger->recoveries_us[i]);
@@ -129,7 +151,7 @@ static bool right(const pen_result *result, uint64_t index)
 
 static void on_answer(pen_job *job, pen_result *result, void *arg)
 {
-    struct entry *entry = arg;
+    struct torture_entry *entry = arg;
     struct torture_ledger *ledger = entry->ledger;
     enum pen_status status = pen_result_status(result);
     (void)job;
@@ -150,7 +172,7 @@ static void on_answer(pen_job *job, pen_result *result, void *arg)
         ledger->wrong += !right(result, entry->index);
     }
     pen_result_free(result);
-    free(entry);
+    entry_free(entry);
 }
 
 static bool grow(struct torture_ledger *ledger)
@@ -173,11 +195,11 @@ static bool submit(struct torture_ledger *ledger)
     float values[MODEL_ELEMENTS];
     struct pen_tensor x = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, MODEL_ELEMENTS}};
     struct pen_job_options options;
-    struct entry *entry = grow(ledger) ? malloc(sizeof *entry) : NULL;
+    struct torture_entry *entry = grow(ledger) ? malloc(sizeof *entry) : NULL;
     if (!entry) {
         return false;
     }
-    *entry = (struct entry){ledger, ledger->accepted};
+    *entry = (struct torture_entry){.ledger = ledger, .index = ledger->accepted};
     fill(values, ledger->accepted);
     x.data = values;
     x.bytes = sizeof values;
@@ -191,6 +213,7 @@ static bool submit(struct torture_ledger *ledger)
         free(entry);
         return false;
     }
+    entry_open(entry);
     ledger->accepted++;
     ledger->under_way++;
     return true;

@@ -1,6 +1,7 @@
 #include "backend/vulkan/loader.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 typedef void (*any_function)(void);
@@ -46,8 +47,40 @@ enum pen_status vk_loader_open(struct vk_functions *vk, void **ret_library, stru
     return PEN_OK;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define DRIVERS_MAX 16
+
+struct drivers {
+    const char *names[DRIVERS_MAX];
+    size_t count;
+};
+
+static int driver_note(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+    struct drivers *drivers = context;
+    (void)bytes;
+    if (drivers->count < DRIVERS_MAX && (strstr(info->dlpi_name, "libvulkan") || strstr(info->dlpi_name, "libVkLayer")))
+        drivers->names[drivers->count++] = info->dlpi_name;
+    return 0;
+}
+
+/* Drivers leak a little. The leak check at the end can tell theirs from ours only while they are mapped, so they stay. */
+static void drivers_keep(void)
+{
+    struct drivers drivers = {.count = 0};
+    dl_iterate_phdr(driver_note, &drivers);
+    for (size_t i = 0; i < drivers.count; i++)
+        dlopen(drivers.names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+#else
+static void drivers_keep(void)
+{
+}
+#endif
+
 enum pen_status vk_loader_instance(struct vk_functions *vk, VkInstance instance, struct pen_error *reterr)
 {
+    drivers_keep();
 #define VK_GLOBAL(name)
 #define VK_OPTIONAL(name) member_set((void *)&vk->name, vk->GetInstanceProcAddr(instance, "vk" #name));
 #define VK_INSTANCE(name)                                                                                              \

@@ -322,7 +322,7 @@ static void pool_open(uint64_t jobs, uint32_t workers, uint32_t clients)
     char *argv[] = {(char *)(uintptr_t) "bench_scale", (char *)(uintptr_t) "--cache=none",
                     (char *)(uintptr_t) "--restart-wait=0"};
     enum settings_outcome outcome;
-    struct settings_store *store = NULL; /* the options' texts live as long as the program */
+    static struct settings_store *store; /* the options' texts live as long as the program */
     struct pen_error error = {.status = PEN_OK};
     sim = (struct simulation){
         .now_us = 1000000, .jobs = jobs, .workers_count = workers, .clients_count = clients, .seed = 7};

@@ -153,8 +153,8 @@ Test(tfjs_hostile, objects_where_lists_belong_are_none)
         "{\"modelTopology\":{\"node\":[{\"name\":\"x\",\"op\":\"Placeholder\",\"attr\":{\"shape\":{\"shape\":{\"dim\":%"
         "s}}}}]},"
         "\"weightsManifest\":[]}",
-        "{\"modelTopology\":{\"model_config\":{\"class_name\":\"Sequential\",\"config\":{\"layers\":%s}}},"
-        "\"weightsManifest\":[]}"};
+        ("{\"modelTopology\":{\"model_config\":{\"class_name\":\"Sequential\",\"config\":{\"layers\":%s}}},"
+         "\"weightsManifest\":[]}")};
     char folder[64], text[2048];
     make_folder(folder, sizeof folder);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
