@@ -98,7 +98,7 @@ def complaint(tree, path, quote, name):
     for library, users in LIBRARIES.items():
         if name.startswith(library):
             return None if folder in users else f"{folder} may not use {library}"
-    target = tree.resolve(path, name)
+    target = None if quote == "<" and "/" not in name else tree.resolve(path, name)  # <link.h> is the system's
     if target is None:
         return None if quote == "<" or name.endswith((".inc", ".def")) or generated(name) else "no such file among ours"
     other = tree.unit(target)
