@@ -7,7 +7,7 @@ shift
 version=4.22.0
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/penstock/tfjs-$version
 if [ ! -f "$folder/installed" ]; then
-    command -v npm >/dev/null || { echo "npm is missing: deploy/install-deps.sh --tests installs it" >&2; exit 1; }
+    command -v npm >/dev/null || { echo "npm is missing: install it (package npm)" >&2; exit 1; }
     mkdir -p "$folder"
     [ -f "$folder/package.json" ] || echo '{"private": true}' >"$folder/package.json"
     echo "installing TensorFlow.js $version into $folder" >&2
