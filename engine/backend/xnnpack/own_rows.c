@@ -28,26 +28,40 @@ void OWN(own_axpy)(float *y, const float *x, size_t n, float a)
     }
 }
 
-/* Four vectors of channels stay in registers while the taps go by. */
-#define BLOCK (4 * OWN_LANES)
+typedef int32_t vi __attribute__((vector_size(OWN_LANES * 4), aligned(4), may_alias));
+typedef float v4f __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t v4i __attribute__((vector_size(16), aligned(4), may_alias));
 
+/* The larger of both, and NaN when x is one; C has no ?: for vectors, so masks choose. */
+#define MAX_OF_TAPS(vector, mask)                                                                                      \
+    do {                                                                                                               \
+        vector acc = *(const vector *)(taps[0] + i);                                                                   \
+        for (size_t t = 1; t < count; t++) {                                                                           \
+            vector x = *(const vector *)(taps[t] + i);                                                                 \
+            mask newer = (x > acc) | (x != x);                                                                         \
+            acc = (vector)((newer & (mask)x) | (~newer & (mask)acc));                                                  \
+        }                                                                                                              \
+        *(vector *)(y + i) = acc;                                                                                      \
+    } while (0)
+
+#define SUM_OF_TAPS(vector)                                                                                            \
+    do {                                                                                                               \
+        vector acc = *(const vector *)(taps[0] + i);                                                                   \
+        for (size_t t = 1; t < count; t++) {                                                                           \
+            acc += *(const vector *)(taps[t] + i);                                                                     \
+        }                                                                                                              \
+        *(vector *)(y + i) = acc * scale;                                                                              \
+    } while (0)
+
+/* A vector of channels stays in a register while the taps go by; then four at a time, then one: the largest pictures have few channels. */
 void OWN(own_pool_max)(const float *const *taps, size_t count, float *y, size_t n)
 {
     size_t i = 0;
-    for (; i + BLOCK <= n; i += BLOCK) {
-        float acc[BLOCK];
-        for (size_t k = 0; k < BLOCK; k++) {
-            acc[k] = taps[0][i + k];
-        }
-        for (size_t t = 1; t < count; t++) {
-            const float *x = taps[t] + i;
-            for (size_t k = 0; k < BLOCK; k++) {
-                acc[k] = x[k] > acc[k] || x[k] != x[k] ? x[k] : acc[k];
-            }
-        }
-        for (size_t k = 0; k < BLOCK; k++) {
-            y[i + k] = acc[k];
-        }
+    for (; i + OWN_LANES <= n; i += OWN_LANES) {
+        MAX_OF_TAPS(vf, vi);
+    }
+    for (; i + 4 <= n; i += 4) {
+        MAX_OF_TAPS(v4f, v4i);
     }
     for (; i < n; i++) {
         float acc = taps[0][i];
@@ -62,17 +76,11 @@ void OWN(own_pool_max)(const float *const *taps, size_t count, float *y, size_t 
 void OWN(own_pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale)
 {
     size_t i = 0;
-    for (; i + BLOCK <= n; i += BLOCK) {
-        float acc[BLOCK] = {0};
-        for (size_t t = 0; t < count; t++) {
-            const float *x = taps[t] + i;
-            for (size_t k = 0; k < BLOCK; k++) {
-                acc[k] += x[k];
-            }
-        }
-        for (size_t k = 0; k < BLOCK; k++) {
-            y[i + k] = acc[k] * scale;
-        }
+    for (; count > 0 && i + OWN_LANES <= n; i += OWN_LANES) {
+        SUM_OF_TAPS(vf);
+    }
+    for (; count > 0 && i + 4 <= n; i += 4) {
+        SUM_OF_TAPS(v4f);
     }
     for (; i < n; i++) {
         float acc = 0.0f;
