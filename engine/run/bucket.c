@@ -46,6 +46,13 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
     if (step_static(b, step->placed)) {
         status = p->backends[step->placed->backend].ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
     }
+    if (status == PEN_ERR_UNSUPPORTED && b->program->strict) {
+        const struct node *first = &b->program->g->nodes[part->nodes[0]];
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "backend %s cannot run the part that begins with node %s for these inputs; allow fallback "
+                             "placement or choose another backend",
+                             p->backends[step->placed->backend].ops->name, first->name ? first->name : "(no name)");
+    }
     return status == PEN_ERR_UNSUPPORTED
                ? constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr)
                : status;

@@ -67,6 +67,7 @@ enum pen_status program_new(const struct open_backend *backends, uint32_t count,
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a program");
     }
     p->g = g;
+    p->strict = strict;
     enum pen_status status = placement_new(backends, count, g, strict, later, &p->placement, reterr);
     if (status == PEN_OK) {
         status = steps_mark(p);

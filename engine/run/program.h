@@ -20,6 +20,7 @@ struct program_child {
 
 struct program {
     const struct graph *g;
+    bool strict; /* nothing falls back to reference kernels, whatever the shapes */
     struct placement *placement;
     struct program_child *children;
     uint32_t child_count;
