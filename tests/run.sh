@@ -48,7 +48,7 @@ shared=../shared
 data=0
 [ -d "$shared" ] && data=1
 total_passed=0 total_failed=0 total_skipped=0
-times=()
+times=() failed_logs=()
 trap 'echo "run.sh: interrupted" >&2; exit 130' INT
 trap 'exit 143' TERM HUP
 
@@ -70,6 +70,7 @@ suite() {
     elif [ -z "$last" ]; then
         passed=1
     fi
+    [ "$failed" = 0 ] || failed_logs+=("$log")
     total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + skipped))
     times+=("$(awk -v n="$name" -v a="$begin" -v b="$EPOCHREALTIME" -v p="$passed" -v f="$failed" -v s="$skipped" \
         'BEGIN { printf "%-12s %7.1f s   %d passed, %d failed, %d skipped", n, b - a, p, f, s }')")
@@ -91,7 +92,10 @@ configure_and_build() {
         return 1
     }
     rm -f "$folder.log"
-    cmake --build "$folder" --parallel "$jobs" || {
+    local log=$logs/build-$(basename "$folder").log
+    echo "building $folder (the whole output: $log)"
+    cmake --build "$folder" --parallel "$jobs" >"$log" 2>&1 || {
+        grep -E -A12 'FAILED|error:|undefined reference' "$log" | tail -n 200
         echo "run.sh: the build in $folder failed (above)"
         return 1
     }
@@ -171,6 +175,15 @@ else
         suite clang with_clang
         suite fuzz fuzz_all
     fi
+fi
+
+# What failed is said again where a reader of the end finds it.
+if [ $total_failed -gt 0 ]; then
+    printf '\n== what failed\n'
+    for log in "${failed_logs[@]}"; do
+        echo "-- ${log##*/}"
+        grep -E -i -A3 'fail|wrong|only [0-9]+ pass|error|not on the list' "$log" | grep -vE '(^| )0 (failed|fail)\b' | cut -c1-300 | head -n 60
+    done
 fi
 
 printf '\n'
