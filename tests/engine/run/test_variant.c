@@ -105,6 +105,16 @@ Test(variant, strict_placement_waits_for_the_values)
     fixture_close(&f);
 }
 
+/* On reference nothing is a fallback: strict or not, shapes that only the values tell are run. */
+Test(variant, strict_reference_runs_every_shape)
+{
+    struct fixture f;
+    fixture_open(&f, "reference", true);
+    slice_expect(&f, 3, 10);
+    slice_expect(&f, 0, ITEMS);
+    fixture_close(&f);
+}
+
 Test(variant, values_seen_before_prepare_nothing)
 {
     struct fixture f;
