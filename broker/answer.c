@@ -303,6 +303,13 @@ static bool proved(const struct flight *flight, const struct dispatch *dispatch,
            (!model || memcmp(model, flight->key.model.bytes, sizeof flight->key.model.bytes) == 0);
 }
 
+bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint32_t slot,
+                   const struct result_group *group)
+{
+    return job_id_equal(dispatch->slots[slot].id, job->id) ||
+           (group->env.status == PEN_OK && job->flight && proved(job->flight, dispatch, group));
+}
+
 static void log_unproved(struct broker *broker, const struct job *job, const struct flight *flight)
 {
     char id[JOB_ID_TEXT_BYTES];

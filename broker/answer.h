@@ -26,6 +26,12 @@ void answer_hit(struct broker *broker, struct session *session, const struct env
 /* A hit for a job that waited for Redis, and for its followers. */
 void answer_job_hit(struct broker *broker, struct job *job, const struct cache_value *value);
 
+/*
+ * The answer is the job's own: to its own request, or to that of a leader that has left it its run, proved to be the same content. What the
+ * leader really asked for, or how long it would have waited, is nobody else's business.
+ */
+bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint32_t slot,
+                   const struct result_group *group);
 /* The worker's answer, for the job and its followers; stored in the cache when its digest proves right. */
 void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group);
 /* An error that the broker finds; followers of a lost job share its fate, others take the job's place. */

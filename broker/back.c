@@ -185,6 +185,8 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
         ; /* the run that it was a twin of goes on */
     else if (returned(group) && (job->hedge || job->attempts < broker->options->max_attempts))
         dispatch_requeue(broker, job, false);
+    else if (!answer_is_own(job, dispatch, slot, group))
+        dispatch_requeue(broker, job, false); /* runs by itself, whatever the attempts: its first one is to come */
     else
         take_answer(broker, job, dispatch, slot, group);
     dispatch_answer(dispatch, slot);

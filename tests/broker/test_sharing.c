@@ -207,6 +207,43 @@ Test(sharing, cancelled_leader_leaves_its_run_to_the_follower)
     desk_free(desk);
 }
 
+/* The leader claimed another content's digest, was joined, and left: its run is its follower's, the answer is not. */
+Test(sharing, a_liar_that_leaves_does_not_answer_its_follower)
+{
+    struct desk *desk = ready_desk();
+    bool cached;
+    submit(desk, 1, 1, (struct wire_job){.fill = 99, .digest = 6});
+    submit(desk, 2, 1, (struct wire_job){.fill = 5});
+    submit(desk, 2, 2, (struct wire_job){.fill = 5});
+    desk_cancel(desk, 1, (struct job_id){0xA, 1});
+    cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.status, PEN_ERR_CANCELLED);
+    desk_result(desk, 901, (struct job_id){0xA, 1}, 100, 13);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT), "what the liar asked for is nobody's");
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2, "the follower runs by itself");
+    desk_result(desk, 901, (struct job_id){0xB, 1}, 6, 42);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(value_of(desk_next(&desk->clients, FRAME_RESULT), &cached), 42);
+    cr_assert_eq(desk->broker.live, 0);
+    desk_free(desk);
+}
+
+/* The worker has the leader's deadline, too, and stops the run that meanwhile is somebody else's. */
+Test(sharing, a_leaders_deadline_does_not_end_its_follower)
+{
+    struct desk *desk = ready_desk();
+    bool cached;
+    submit(desk, 1, 1, (struct wire_job){.fill = 5, .deadline_us = 60000});
+    submit(desk, 2, 1, (struct wire_job){.fill = 5});
+    desk_wait(desk, 60000);
+    cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->peer, 1);
+    desk_result_status(desk, 901, (struct job_id){0xA, 1}, PEN_ERR_DEADLINE, 0);
+    cr_assert_null(desk_next(&desk->clients, FRAME_RESULT), "it has no deadline");
+    desk_result(desk, 901, (struct job_id){0xB, 1}, 6, 42);
+    cr_assert_eq(value_of(desk_next(&desk->clients, FRAME_RESULT), &cached), 42);
+    cr_assert_eq(desk->broker.live, 0);
+    desk_free(desk);
+}
+
 Test(sharing, followers_keep_their_own_deadline)
 {
     struct desk *desk = ready_desk();

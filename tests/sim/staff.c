@@ -125,12 +125,25 @@ void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bo
     net_say_groups(sim, worker->conn, headers, bytes);
 }
 
-/* Of a session that never was: what its worker may still be asked for could be believed, and rightly so. */
+/*
+ * Of a session that never was, or of a job that has its answer: it may still hold that one for a twin that has inherited the run. What it is
+ * yet to be asked for could be believed, and rightly so: a worker is trusted with what it is given.
+ */
+static struct job_id lie_about(struct sim *sim)
+{
+    const struct sim_client *client = &sim->clients[sim_draw(sim, SIM_CLIENTS)];
+    uint32_t index = sim_draw(sim, client->jobs_count);
+    if (client->jobs_count == 0 || client->jobs[index].results == 0 ||
+        client->jobs[index].results < client->jobs[index].sends)
+        return (struct job_id){.client = 0xDEAD, .sequence = 1 + sim_draw(sim, 50)};
+    return (struct job_id){client->uuid, index + 1};
+}
+
 void worker_lie(struct sim *sim, struct sim_worker *worker)
 {
     uint8_t header[700];
-    struct job_id id = {.client = 0xDEAD, .sequence = 1 + sim_draw(sim, 50)};
-    if (worker->ready)
+    struct job_id id = lie_about(sim);
+    if (worker->ready && worker->conn->down.count == 0) /* nor of what is on its way to it */
         net_say_groups(sim, worker->conn, header, put_result(header, id, (struct digest){.bytes = {1}}, PEN_OK, 99));
 }
 
