@@ -54,7 +54,8 @@ static const struct settings_program program = {
         "answers: none may be lost, none answered twice.",
     .after = "JSON: {accepted, answered, answered_twice, wrong, lost, errors_by_type, duplicates_executed, "
              "recovery_ms: {FAULT: {p50, "
-             "p99, max, n}},\nfaults_by_kind, seed, duration_s, verdict}. A recovery ends when all jobs that were "
+             "p99, max, n}},\nfaults_by_kind, faults: [KIND of each in order], seed, duration_s, verdict}. A recovery "
+             "ends when all jobs that were "
              "under way at the "
              "fault have their answers; it counts when no other fault struck meanwhile.\n\nExit codes: 0 nothing lost, "
              "nothing answered twice or wrongly; 1 otherwise; "
@@ -103,6 +104,10 @@ static int report_json(const struct options *o, struct torture_ledger *ledger, c
     cJSON *faults = cJSON_AddObjectToObject(json, "faults_by_kind");
     for (int f = 0; f < FAULT_COUNT; f++) {
         cJSON_AddNumberToObject(faults, fault_name((enum fault)f), (double)plan->counts[f]);
+    }
+    cJSON *order = cJSON_AddArrayToObject(json, "faults");
+    for (uint64_t i = 0; i < plan->struck && i < TORTURE_ORDER_MAX; i++) {
+        cJSON_AddItemToArray(order, cJSON_CreateString(fault_name((enum fault)plan->order[i])));
     }
     cJSON_AddNumberToObject(json, "seed", (double)o->seed);
     cJSON_AddNumberToObject(json, "duration_s", (double)o->duration_us * 1e-6);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -54,23 +55,32 @@ Test(torture, good_pool_loses_nothing_and_the_report_says_what_befell_it, .timeo
     cJSON_Delete(json);
 }
 
+/* How many faults fit into the time is the machine's business; which ones they are, and in what order, is the seed's. */
+static bool same_beginning(const cJSON *a, const cJSON *b)
+{
+    int count = cJSON_GetArraySize(a) < cJSON_GetArraySize(b) ? cJSON_GetArraySize(a) : cJSON_GetArraySize(b);
+    cr_assert_geq(count, 4);
+    for (int i = 0; i < count; i++)
+        if (strcmp(cJSON_GetArrayItem(a, i)->valuestring, cJSON_GetArrayItem(b, i)->valuestring) != 0)
+            return false;
+    return true;
+}
+
 Test(torture, same_seed_draws_the_same_faults, .timeout = 240)
 {
-    char *faults[3];
+    cJSON *report[3], *faults[3];
     const char *const seeds[] = {"3", "3", "4"};
     for (int i = 0; i < 3; i++) {
         int code;
-        cJSON *json = torture(
-            (const char *const[]){"--duration", "6s", "--interval", "1s", "--window", "8", "--seed", seeds[i], NULL},
-            &code);
+        report[i] =
+            torture((const char *const[]){"--duration", "6s", "--window", "8", "--seed", seeds[i], NULL}, &code);
         cr_assert_eq(code, 0);
-        faults[i] = cJSON_PrintUnformatted(cJSON_GetObjectItem(json, "faults_by_kind"));
-        cJSON_Delete(json);
+        faults[i] = cJSON_GetObjectItem(report[i], "faults");
     }
-    cr_assert_str_eq(faults[0], faults[1]);
-    cr_assert_str_neq(faults[0], faults[2]);
+    cr_assert(same_beginning(faults[0], faults[1]));
+    cr_assert_not(same_beginning(faults[0], faults[2]));
     for (int i = 0; i < 3; i++)
-        free(faults[i]);
+        cJSON_Delete(report[i]);
 }
 
 Test(torture, broker_that_forgets_jobs_is_caught, .timeout = 240)

@@ -109,8 +109,14 @@ double ledger_recovery_ms(struct torture_ledger *ledger, enum fault fault, doubl
 
 /* ---- torture_plan.c ---- */
 
+#define TORTURE_ORDER_MAX 4096 /* faults whose order is reported */
+
+/* The kinds come from one generator, the details of each fault from one of its own: what the pool happens to look like when a fault strikes moves
+ * neither the kinds that follow nor their details. */
 struct torture_plan {
-    uint64_t state; /* of the generator */
+    uint64_t seed, kinds, details; /* the generators' states */
+    uint64_t struck;
+    uint8_t order[TORTURE_ORDER_MAX]; /* the kinds of the first faults, in order */
     enum fault deck[64];
     unsigned deck_left;
     uint64_t counts[FAULT_COUNT];

@@ -22,9 +22,9 @@ const char *fault_name(enum fault fault)
 }
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t draw(struct torture_plan *plan, uint64_t below)
+static uint64_t draw(uint64_t *state, uint64_t below)
 {
-    uint64_t z = plan->state += 0x9E3779B97F4A7C15u;
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return below ? (z ^ (z >> 31)) % below : 0;
@@ -32,7 +32,7 @@ static uint64_t draw(struct torture_plan *plan, uint64_t below)
 
 void plan_init(struct torture_plan *plan, uint64_t seed)
 {
-    *plan = (struct torture_plan){.state = seed};
+    *plan = (struct torture_plan){.seed = seed, .kinds = seed};
 }
 
 /* A shuffled deck: the shares are exact over each deck, so that a run of some minutes sees all of them. */
@@ -45,7 +45,7 @@ static enum fault next_fault(struct torture_plan *plan)
             }
         }
     }
-    unsigned index = (unsigned)draw(plan, plan->deck_left);
+    unsigned index = (unsigned)draw(&plan->kinds, plan->deck_left);
     enum fault fault = plan->deck[index];
     plan->deck[index] = plan->deck[--plan->deck_left];
     return fault;
@@ -54,7 +54,7 @@ static enum fault next_fault(struct torture_plan *plan)
 /* A worker that runs and is not stopped; -1 when there is none. */
 static int some_worker(struct torture_plan *plan, const struct torture_pool *pool)
 {
-    unsigned from = (unsigned)draw(plan, TORTURE_WORKERS);
+    unsigned from = (unsigned)draw(&plan->details, TORTURE_WORKERS);
     for (unsigned i = 0; i < TORTURE_WORKERS; i++) {
         unsigned index = (from + i) % TORTURE_WORKERS;
         if (pool->workers[index] > 0 && !pool->stopped[index]) {
@@ -66,7 +66,7 @@ static int some_worker(struct torture_plan *plan, const struct torture_pool *poo
 
 static uint64_t some_time_us(struct torture_plan *plan)
 {
-    return clock_now_us() + 500000 + draw(plan, 3500000);
+    return clock_now_us() + 500000 + draw(&plan->details, 3500000);
 }
 
 static void hurt_worker(struct torture_plan *plan, struct torture_pool *pool, enum fault fault)
@@ -80,7 +80,7 @@ static void hurt_worker(struct torture_plan *plan, struct torture_pool *pool, en
         plan->resume_us[index] = some_time_us(plan);
         kill(pool->workers[index], SIGSTOP);
     } else if (fault == FAULT_CUT_WORKER) {
-        relay_cut(pool->relay, pool->worker_lanes[index], 1 + (unsigned)draw(plan, 3), some_time_us(plan));
+        relay_cut(pool->relay, pool->worker_lanes[index], 1 + (unsigned)draw(&plan->details, 3), some_time_us(plan));
     } else {
         kill(pool->workers[index], fault == FAULT_WORKER_KILL ? SIGKILL : SIGTERM);
     }
@@ -107,6 +107,11 @@ enum fault plan_strike(struct torture_plan *plan, struct torture_pool *pool, boo
     if ((fault == FAULT_REDIS_STOP || fault == FAULT_REDIS_KILL) && pool->redis <= 0) {
         fault = FAULT_WORKER_KILL;
     }
+    plan->details = plan->seed ^ ~plan->struck;
+    if (plan->struck < TORTURE_ORDER_MAX) {
+        plan->order[plan->struck] = (uint8_t)fault;
+    }
+    plan->struck++;
     plan->counts[fault]++;
     if (fault == FAULT_BROKER_KILL || fault == FAULT_BROKER_DRAIN) {
         torture_pool_broker_restart(pool, fault == FAULT_BROKER_KILL ? SIGKILL : SIGTERM);
@@ -114,10 +119,10 @@ enum fault plan_strike(struct torture_plan *plan, struct torture_pool *pool, boo
         hurt_redis(plan, pool, fault);
     } else if (fault != FAULT_CUT_CLIENT) {
         hurt_worker(plan, pool, fault);
-    } else if (draw(plan, 3) == 0) {
+    } else if (draw(&plan->details, 3) == 0) {
         relay_reset(pool->relay, pool->client_lane);
     } else {
-        relay_cut(pool->relay, pool->client_lane, 1 + (unsigned)draw(plan, 3), some_time_us(plan));
+        relay_cut(pool->relay, pool->client_lane, 1 + (unsigned)draw(&plan->details, 3), some_time_us(plan));
     }
     return fault;
 }
