@@ -11,6 +11,8 @@
 #include "rebind.h"
 #include "submit.h"
 
+#define RUNNING_MAX 16384u /* jobs of a hello that are looked at: what a worker of 64 slots may hold */
+
 static void bad_message(struct broker *broker, const char *reason)
 {
     broker->stats.messages_bad++;
@@ -58,8 +60,10 @@ static void adopt_running(struct broker *broker, struct worker *worker)
 {
     const Penstock__WorkerHello *hello = worker->hello;
     char text[JOB_ID_TEXT_BYTES];
-    for (size_t i = 0; i < hello->n_running; i++) {
+    for (size_t i = 0; i < hello->n_running && i < RUNNING_MAX; i++) {
         struct job_id id = {.client = hello->running[i]->client, .sequence = hello->running[i]->sequence};
+        if (id.client == 0 || id.sequence == 0)
+            continue; /* no job has such an id, and no message may name it */
         struct job *job = jobs_find(&broker->jobs, id);
         if (job && job->state == JOB_QUEUED && adopt(broker, worker, job))
             log_event(LOG_INFO, "job_adopted", "job=%s worker=%s", job_id_text(id, text), hello->name);

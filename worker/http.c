@@ -93,7 +93,7 @@ static void answer_text(int fd, int status, const char *text)
     answer(fd, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-static void serve_one(struct worker_http *http, int fd)
+void worker_http_serve(int fd, struct vitals *vitals, char *page, size_t room)
 {
     char head[REQUEST_BYTES], method[8] = "", path[128] = "";
     uint64_t now_us = clock_now_us();
@@ -102,12 +102,11 @@ static void serve_one(struct worker_http *http, int fd)
     if (strcmp(method, "GET") != 0)
         answer_text(fd, 405, "only GET is answered here\n");
     else if (strcmp(path, "/v2/health/live") == 0)
-        answer_health(fd, "live", vitals_live(http->vitals, now_us));
+        answer_health(fd, "live", vitals_live(vitals, now_us));
     else if (strcmp(path, "/v2/health/ready") == 0)
-        answer_health(fd, "ready", vitals_live(http->vitals, now_us) && vitals_ready(http->vitals));
+        answer_health(fd, "ready", vitals_live(vitals, now_us) && vitals_ready(vitals));
     else if (strcmp(path, "/metrics") == 0)
-        answer(fd, 200, "text/plain; version=0.0.4; charset=utf-8", http->page,
-               vitals_text(http->vitals, now_us, http->page, sizeof http->page));
+        answer(fd, 200, "text/plain; version=0.0.4; charset=utf-8", page, vitals_text(vitals, now_us, page, room));
     else
         answer_text(fd, 404, "there are /metrics /v2/health/live /v2/health/ready\n");
 }
@@ -125,7 +124,7 @@ static void *http_main(void *context)
         int fd = items[0].revents ? accept4(http->fd, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (fd < 0)
             continue;
-        serve_one(http, fd);
+        worker_http_serve(fd, http->vitals, http->page, sizeof http->page);
         shutdown(fd, SHUT_WR);
         close(fd);
     }

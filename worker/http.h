@@ -19,4 +19,7 @@ enum pen_status worker_http_start(const char *address, struct vitals *vitals, st
 const char *worker_http_address(const struct worker_http *http);
 void worker_http_stop(struct worker_http *http); /* NULL is fine */
 
+/* Reads one request from a connected socket and answers it; `page` is room for the metrics. Threads: one-at-a-time. */
+void worker_http_serve(int fd, struct vitals *vitals, char *page, size_t room);
+
 #endif

@@ -299,6 +299,12 @@ static bool send_some(struct serve *serve)
     return any;
 }
 
+bool serve_turn(struct serve *serve, uint64_t now_us)
+{
+    bool any = send_some(serve);
+    return receive_some(serve, now_us) || any;
+}
+
 /* ---- time -------------------------------------------------------------------------------------------------------------------------- */
 
 static void beat(struct serve *serve, struct link *link, uint64_t now_us)
@@ -431,8 +437,7 @@ int serve_run(struct serve *serve)
     serve->alive_us = serve->alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     for (;;) {
         uint64_t now_us = clock_now_us();
-        bool progress = send_some(serve);
-        progress |= receive_some(serve, now_us);
+        bool progress = serve_turn(serve, now_us);
         int code = tick(serve, now_us);
         if (code >= 0)
             return code;

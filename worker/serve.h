@@ -35,4 +35,7 @@ struct serve {
 /* Until drained, refused or wedged. Returns the program's exit code. */
 int serve_run(struct serve *serve);
 
+/* One turn of that: sends the results there are, handles the messages there are. True when there was anything. */
+bool serve_turn(struct serve *serve, uint64_t now_us);
+
 #endif

@@ -397,7 +397,7 @@ static void reply_push(struct slot *slot, struct dispatch *finished)
     slot->reply = NULL;
 }
 
-static void dispatch_run(struct slot *slot, struct dispatch *dispatch)
+void slot_run(struct slot *slot, struct dispatch *dispatch)
 {
     struct batch batch;
     size_t done = 0;
@@ -427,7 +427,7 @@ static void *slot_main(void *argument)
     snprintf(name, sizeof name, "slot-%u", slot->number);
     pthread_setname_np(pthread_self(), name);
     while ((dispatch = handoff_take(slot->context.handoff)))
-        dispatch_run(slot, dispatch);
+        slot_run(slot, dispatch);
     return NULL;
 }
 

@@ -29,8 +29,10 @@ enum pen_status slot_new(const struct slot_context *context, uint32_t number, st
                          struct pen_error *reterr);
 enum pen_status slot_start(struct slot *slot,
                            struct pen_error *reterr); /* its thread; it ends when the handoff is closed */
-void slot_join(struct slot *slot);                    /* waits for the thread; a slot never started is fine */
-void slot_free(struct slot *slot);                    /* NULL is fine */
+/* What that thread does with a dispatch, on the caller's: for a slot that was never started. */
+void slot_run(struct slot *slot, struct dispatch *dispatch);
+void slot_join(struct slot *slot); /* waits for the thread; a slot never started is fine */
+void slot_free(struct slot *slot); /* NULL is fine */
 
 /* The job is not wanted: when nothing else in the slot's batch is, the run stops between layers. */
 void slot_cancel(struct slot *slot, struct job *job);

@@ -497,6 +497,8 @@ void watch_free(struct watch *watch)
 
 void watch_wake(struct watch *watch)
 {
+    if (!watch)
+        return;
     pthread_mutex_lock(&watch->lock);
     watch->ordered = true;
     pthread_mutex_unlock(&watch->lock);

@@ -33,7 +33,7 @@ struct watch_context {
 enum pen_status watch_new(const struct watch_context *context, struct watch **ret_watch, struct pen_error *reterr);
 void watch_free(struct watch *watch); /* waits for a load that is under way; NULL is fine */
 
-/* An order was pushed. */
+/* An order was pushed. NULL is fine. */
 void watch_wake(struct watch *watch);
 
 /* A hello with the changed list, given to the caller, and the number of the change. NULL: nothing new (or no watch). */

@@ -39,6 +39,7 @@ static bool side_begin(struct port *port, uint32_t peer)
     if (!sent)
         abort();
     sent->peer = peer;
+    side->total++;
     side->sent[side->count++] = sent;
     side->in_message = true;
     return true;

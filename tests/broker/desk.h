@@ -23,6 +23,7 @@ struct side {
     struct port port; /* first: the broker's callbacks lead back here */
     struct sent *sent[DESK_SENT_MAX];
     size_t first, count;
+    uint64_t total;    /* messages ever sent, forgotten ones too */
     uint32_t gone[16]; /* peers whose connection is lost */
     size_t gone_count;
     bool in_message;

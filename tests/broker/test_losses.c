@@ -1,5 +1,6 @@
 /* Workers that die, freeze, return or leave; jobs that expire or are cancelled. Each job gets exactly one answer. */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "desk.h"
@@ -143,6 +144,41 @@ Test(losses, returning_worker_keeps_the_jobs_it_still_runs)
     cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "adopted, not sent again");
     desk_result(desk, 911, (struct job_id){0xABC, 1}, 0, 1);
     cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    desk_free(desk);
+}
+
+/* Found by fuzz_broker: a CANCEL of such an id is a message that no worker takes. */
+Test(losses, jobs_that_a_hello_cannot_mean_are_passed_over)
+{
+    struct desk *desk = ready_desk();
+    struct job_id running[] = {{0, 5}, {0xABC, 0}, {0xABC, 77}};
+    struct wire_worker back = worker(1);
+    back.running = running;
+    back.running_count = 3;
+    desk_worker(desk, 911, &back);
+    struct sent *cancel = desk_next(&desk->workers, FRAME_CANCEL);
+    cr_assert_not_null(cancel);
+    cr_assert_eq(cancel->env.job.sequence, 77);
+    cr_assert_null(desk_next(&desk->workers, FRAME_CANCEL));
+    desk_free(desk);
+}
+
+/* A hello may have 4 MiB: its list must not become as many messages. */
+Test(losses, running_jobs_of_a_hello_are_bounded)
+{
+    enum { LISTED = 20000 };
+    static const uint8_t running[] = {0x6A, 4, 0x08, 1, 0x10, 1}; /* WorkerHello.running: client 1, sequence 1 */
+    static uint8_t meta[WIRE_META_BYTES + LISTED * sizeof running];
+    struct desk *desk = ready_desk();
+    struct wire_worker back = worker(1);
+    size_t bytes = wire_worker_hello(meta, &back);
+    for (size_t i = 0; i < LISTED; i++, bytes += sizeof running)
+        memcpy(meta + bytes, running, sizeof running);
+    desk->clients.forget = desk->workers.forget = true;
+    uint64_t before = desk->workers.total;
+    desk_say_worker(desk, 911, envelope_make(FRAME_WORKER_HELLO), meta, bytes);
+    uint64_t cancels = desk->workers.total - before;
+    cr_assert(cancels > 16000 && cancels < 16400, "%" PRIu64, cancels);
     desk_free(desk);
 }
 
