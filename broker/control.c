@@ -9,7 +9,7 @@
 #include "audit.h"
 #include "back.h"
 #include "control.pb-c.h"
-#include "depot.h"
+#include "control_cancel.h"
 #include "control_watch.h"
 #include "logline.h"
 #include "version.h"
@@ -295,21 +295,6 @@ static void on_drain(struct broker *broker, struct answer *answer, const char *a
         fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected; `workers` lists them");
 }
 
-/* argument: the text of a job id; whoever submitted it gets CANCELLED. */
-static void on_cancel(struct broker *broker, struct answer *answer, const char *argument)
-{
-    struct job_id id;
-    if (job_id_parse(argument, &id) != 0) {
-        fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
-        return;
-    }
-    struct job *job = jobs_find(&broker->jobs, id);
-    if (job && job->state != JOB_DONE)
-        answer_error(broker, job, PEN_ERR_CANCELLED, "cancelled by its id on request of another session");
-    else if (!depot_cancel(broker, id))
-        fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came");
-}
-
 /* argument: the text of a job id, under way or among the last that ended. */
 static void on_explain(struct broker *broker, struct answer *answer, const char *argument)
 {
@@ -462,6 +447,25 @@ static bool begin_order(struct broker *broker, struct session *session, struct a
     return false;
 }
 
+/* True: Redis is asked, the reply comes later. Whose job it is decides who may; only the role observe alone is turned away here. */
+static bool cancel(struct broker *broker, struct session *session, struct answer *answer,
+                   const Penstock__ControlRequest *request)
+{
+    const struct identity *identity = session->identity;
+    struct pen_error error = {.status = PEN_OK};
+    bool later = false;
+    if (identity && !(identity->roles & (ROLE_SUBMIT | ROLE_ADMIN)))
+        pen_error_set(&error, PEN_ERR_DENIED, "the key of %s lacks the role that cancel needs", identity->name);
+    else
+        control_cancel(broker, session, request->serial, request->argument, &later, &error);
+    char job[JOB_ID_TEXT_BYTES]; /* never the secret behind it */
+    snprintf(job, sizeof job, "%.*s", (int)strcspn(request->argument, " "), request->argument);
+    audit_note(broker->audit, identity ? identity->name : session->name, session->uuid, "cancel", job, error.status);
+    if (error.status != PEN_OK)
+        fail(answer, error.status, error.text);
+    return later;
+}
+
 /* roles: one of these is needed where keys are asked for; audited: it changes something. */
 static const struct verb {
     const char *name;
@@ -476,7 +480,6 @@ static const struct verb {
     {"quarantine", on_quarantine, ROLE_OBSERVE | ROLE_ADMIN, false},
     {"ping", on_ping, ROLE_SUBMIT | ROLE_OBSERVE | ROLE_ADMIN, false},
     {"drain", on_drain, ROLE_ADMIN, true},
-    {"cancel", on_cancel, ROLE_ADMIN, true},
     {"kick", on_kick, ROLE_ADMIN, true},
     {"trace", on_trace, ROLE_OBSERVE | ROLE_ADMIN, false},
     {"label", on_label, ROLE_ADMIN, true},
@@ -548,8 +551,14 @@ void control_answer(struct broker *broker, struct session *session, const uint8_
             meta_arena_fini(&answer.arena);
             return;
         }
-        if (answer.status == PEN_OK)
+        if (strcmp(request->verb, "cancel") == 0) {
+            if (cancel(broker, session, &answer, request)) {
+                meta_arena_fini(&answer.arena);
+                return;
+            }
+        } else if (answer.status == PEN_OK) {
             act(broker, session, &answer, request);
+        }
     } else {
         fail(&answer, PEN_ERR_CORRUPT, "the question's meta is no ControlRequest (proto/control.proto)");
     }

@@ -15,6 +15,7 @@
 #include "broker.h"
 
 struct journal;
+struct owner;
 
 #define DEPOT_UUID_FIRST                                                                                               \
     (UINT64_MAX - TENANTS_MAX) /* sessions of the broker's own: no client may say hello with these */
@@ -25,6 +26,8 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
 /* The same over an open journal (tests): `bytes` are what the file held. */
 enum pen_status depot_open_journal(struct broker *broker, struct journal *journal, const uint8_t *bytes, size_t size);
 void depot_free(struct depot *depot); /* NULL is fine */
+/* Another wall clock (tests); it counts microseconds since 1970. */
+void depot_clock(struct depot *depot, uint64_t (*wall)(void));
 
 /* A SUBMIT with DETACHED: answered when the journal has it. A SUBMIT with FETCH: answered when the job it names is done. */
 void depot_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
@@ -33,8 +36,13 @@ void depot_fetch(struct broker *broker, struct session *session, const struct en
 
 /* A job of the depot's session has ended: true when the depot took its reply. */
 void depot_done(struct broker *broker, const struct job *job, struct parcel *reply, enum pen_status status);
-/* By its id; false: no detached job of that id is still to run. */
-bool depot_cancel(struct broker *broker, struct job_id id);
+/*
+ * One that waits, by its id; NOT_FOUND: no such job is still to run. asker: it must be theirs (DENIED); NULL: an administrator. *ret_later: the
+ * reply to `serial` will be sent when it is known.
+ */
+enum pen_status depot_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
+                             const struct owner *asker, bool *ret_later, struct pen_error *reterr);
+bool depot_owned(const struct broker *broker, struct job_id id, const struct owner *asker);
 /* A worker came: what waits may start. */
 void depot_start(struct broker *broker);
 /* What the journal has done, what is too old. */

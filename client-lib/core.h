@@ -8,6 +8,8 @@
 #ifndef CORE_H
 #define CORE_H
 
+#define DETACHED_SECRET_MAX 128 /* bytes of the text that opens a detached job's lock */
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -74,6 +74,10 @@ static enum pen_status check_lists(const struct pen_job_options *o, struct pen_e
         return pen_error_set(reterr, PEN_ERR_INVALID, "\"%.64s\" is no job id; one looks like 0123456789abcdef-42.",
                              o->detached);
     }
+    if (o->detached_secret && (!*o->detached_secret || strlen(o->detached_secret) > DETACHED_SECRET_MAX)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the secret of a detached job has 1 to %d bytes.",
+                             DETACHED_SECRET_MAX);
+    }
     enum pen_status status = o->detached ? PEN_OK : check_name("model", o->model, reterr);
     for (size_t i = 0; status == PEN_OK && i < o->outputs_count; i++) {
         status = check_name("requested output", o->outputs[i], reterr);
@@ -156,6 +160,7 @@ struct request {
     Penstock__Parameter *parameter_pointers[PARAMETERS_MAX];
     uint32_t frame_order[FRAME_MAX_TENSORS];
     size_t frames_count;
+    struct digest lock; /* that the detached job's secret opens */
 };
 
 static void parameters_fill(struct request *r, const struct pen_job_options *o)
@@ -194,6 +199,20 @@ static char *text_or_empty(const char *text)
     return (char *)(uintptr_t)(text ? text : "");
 }
 
+/* Without memory for it the job has no lock: its key may still cancel it. */
+static void lock_fill(struct request *r, const char *secret)
+{
+    struct digest_stream *stream = secret ? digest_new(DIGEST_SHA256) : NULL;
+    if (!stream) {
+        return;
+    }
+    digest_update(stream, secret, strlen(secret));
+    r->lock = digest_final(stream);
+    digest_free(stream);
+    r->meta.detached_lock.data = r->lock.bytes;
+    r->meta.detached_lock.len = sizeof r->lock.bytes;
+}
+
 static void request_fill(struct request *r, const struct pen_client *client, const struct pen_job_options *o)
 {
     penstock__job_meta__init(&r->meta);
@@ -211,6 +230,7 @@ static void request_fill(struct request *r, const struct pen_client *client, con
     r->meta.version_label = text_or_empty(o->version_label);
     r->meta.detached = text_or_empty(o->detached);
     r->meta.detached_ttl_us = o->detached_ttl_us;
+    lock_fill(r, o->detached_secret);
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);
     tensors_encode(o->inputs, o->inputs_count, r->descs, r->desc_pointers, r->frame_order, &r->frames_count);

@@ -374,6 +374,20 @@ enum pen_status pen_client_cancel(pen_client *client, const char *job_id, int64_
     return command(client, "cancel", job_id, timeout_us, reterr);
 }
 
+enum pen_status pen_client_cancel_own(pen_client *client, const char *job_id, const char *secret, int64_t timeout_us,
+                                      struct pen_error *reterr)
+{
+    char argument[JOB_ID_TEXT_BYTES + 1 + DETACHED_SECRET_MAX];
+    struct job_id id;
+    if (!job_id || job_id_parse(job_id, &id) != 0 || !secret || !*secret || strlen(secret) > DETACHED_SECRET_MAX) {
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "name the job, such as 0123456789abcdef-42, and its secret of 1 to %d bytes.",
+                             DETACHED_SECRET_MAX);
+    }
+    snprintf(argument, sizeof argument, "%s %s", job_id_text(id, (char[JOB_ID_TEXT_BYTES]){0}), secret);
+    return command(client, "cancel", argument, timeout_us, reterr);
+}
+
 /* An answer that is one text, copied out of the reply. */
 static enum pen_status ask_text(pen_client *client, const char *verb, const char *argument, int64_t timeout_us,
                                 char **ret_text, struct pen_error *reterr)

@@ -5,9 +5,20 @@
 
 struct options {
     struct common common;
+    const char *secret; /* of `cancel` alone */
 };
 
 static const struct setting settings[] = {COMMON_SETTINGS(struct options), {.name = NULL}};
+
+static const struct setting cancel_settings[] = {
+    COMMON_SETTINGS(struct options),
+    {.name = "secret",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, secret),
+     .def = "",
+     .help = "secret that the detached job was submitted with (penstock submit --secret): it may be cancelled without "
+             "the role admin"},
+    {.name = NULL}};
 
 static const struct settings_program drain_program = {
     .name = "penstock drain",
@@ -23,7 +34,7 @@ static const struct settings_program cancel_program = {
     .about = "Cancels a job by its id, as `penstock submit --json` and the logs show it. Whoever submitted it gets "
              "CANCELLED.",
     .after = "JSON: {\"cancelled\": JOB}\n\n" EXIT_CODES_TEXT,
-    .table = settings,
+    .table = cancel_settings,
 };
 
 typedef enum pen_status (*verb)(pen_client *client, const char *argument, int64_t timeout_us, struct pen_error *reterr);
@@ -37,7 +48,10 @@ static int tell(const struct options *o, const char *name, verb act, const char 
     if (!client) {
         return code;
     }
-    if (act(client, argument, o->common.timeout_us, &error) != PEN_OK) {
+    enum pen_status status = o->secret && *o->secret
+                                 ? pen_client_cancel_own(client, argument, o->secret, o->common.timeout_us, &error)
+                                 : act(client, argument, o->common.timeout_us, &error);
+    if (status != PEN_OK) {
         code = error.status == PEN_ERR_INVALID ? EXIT_USAGE : command_exit_of(error.status);
         command_fail(&o->common, &error);
     } else if (o->common.json) {
@@ -53,7 +67,7 @@ static int tell(const struct options *o, const char *name, verb act, const char 
 
 int command_drain(int argc, char **argv)
 {
-    struct options options;
+    struct options options = {.secret = NULL};
     struct settings_store *store = NULL;
     const char *worker[1] = {NULL};
     size_t count = 0;

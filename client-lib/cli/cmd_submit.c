@@ -18,6 +18,7 @@ struct options {
     struct request_settings request;
     const char *output_dir;
     bool detach;
+    const char *secret;
     int64_t detached_ttl_us;
     int64_t top;
 };
@@ -41,6 +42,11 @@ static const struct setting settings[] = {
      .offset = offsetof(struct options, detach),
      .def = "false",
      .help = "leave when the broker has the jobs on disk; penstock fetch gets the results"},
+    {.name = "secret",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, secret),
+     .def = "",
+     .help = "with --detach: who knows it may cancel the jobs (penstock cancel --secret), whatever their key"},
     {.name = "detached-ttl",
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, detached_ttl_us),
@@ -109,6 +115,7 @@ static pen_job *start(struct run *run, const char *file)
         request.options.inputs_count = inputs.count;
         request.options.flags |= run->options->detach ? PEN_JOB_DETACHED : 0u;
         request.options.detached_ttl_us = (uint64_t)run->options->detached_ttl_us;
+        request.options.detached_secret = *run->options->secret ? run->options->secret : NULL;
         status = pen_client_submit(run->client, &request.options, &job, &error);
     }
     inputs_fini(&inputs);

@@ -7,48 +7,8 @@
 #include "depot.h"
 #include "desk.h"
 #include "journal.h"
+#include "paper.h"
 #include "process.h"
-
-/* A file that forgets what was not synced when the power is cut, and that can be full. */
-struct paper {
-    struct journal_file file; /* first */
-    uint8_t bytes[1 << 20];
-    size_t written, synced, room;
-    bool sync_fails;
-};
-
-static int paper_write(struct journal_file *file, const void *bytes, size_t size)
-{
-    struct paper *paper = (struct paper *)(void *)file;
-    size_t fits = paper->written + size <= paper->room ? size : paper->room - paper->written;
-    memcpy(paper->bytes + paper->written, bytes, fits);
-    paper->written += fits;
-    return fits == size ? 0 : ENOSPC;
-}
-
-static int paper_sync(struct journal_file *file)
-{
-    struct paper *paper = (struct paper *)(void *)file;
-    if (paper->sync_fails)
-        return EIO;
-    paper->synced = paper->written;
-    return 0;
-}
-
-static int paper_cut(struct journal_file *file, uint64_t size)
-{
-    struct paper *paper = (struct paper *)(void *)file;
-    paper->written = (size_t)size;
-    return 0;
-}
-
-static struct paper *paper_new(void)
-{
-    struct paper *paper = calloc(1, sizeof *paper);
-    paper->file = (struct journal_file){.write = paper_write, .sync = paper_sync, .cut = paper_cut};
-    paper->room = sizeof paper->bytes;
-    return paper;
-}
 
 static struct journal *the_journal;
 
@@ -294,7 +254,8 @@ Test(depot, waits_for_a_worker_cancels_and_forgets)
     cr_assert_eq(reply(desk, 1), PEN_OK);
     desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
     cr_assert_eq(desk->broker.live, 0, "no worker offers the model yet");
-    cr_assert(depot_cancel(&desk->broker, (struct job_id){0xABC, 1}));
+    bool later;
+    cr_assert_eq(depot_cancel(&desk->broker, NULL, 0, (struct job_id){0xABC, 1}, NULL, &later, NULL), PEN_OK);
     fetch(desk, 1, (struct job_id){0xABC, 7}, ID);
     cr_assert_eq(reply(desk, 7), PEN_ERR_CANCELLED);
     sync_now(desk);

@@ -173,6 +173,9 @@ struct pen_job_options {
         detached_ttl_us; /**< with PEN_JOB_DETACHED: how long job and result are kept; 0 = as long as the broker does */
     const char *detached; /**< id of a detached job: this job ends with that one's result, as soon as it is there;
                                    model and inputs are left out. NOT_FOUND: it never came, or is too old */
+    const char *detached_secret; /**< with PEN_JOB_DETACHED: who knows this text of 1 to 128 bytes may cancel the job
+                                      (pen_client_cancel_own()), whatever key it has; the broker gets a digest of it;
+                                      NULL = only the key that submits */
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
@@ -516,6 +519,11 @@ PEN_API enum pen_status pen_client_model_label(pen_client *client, const char *m
  *  NOT_FOUND: no such worker; UNAVAILABLE: no answer in time. */
 PEN_API enum pen_status pen_client_drain(pen_client *client, const char *worker, int64_t timeout_us,
                                          struct pen_error *reterr);
+
+/** Cancels a detached job of one's own by the text of its id and the secret that it was submitted with, from any session of the
+ *  tenant. @return as pen_client_cancel(); DENIED: that is not its secret. Threads: any. */
+PEN_API enum pen_status pen_client_cancel_own(pen_client *client, const char *job_id, const char *secret,
+                                              int64_t timeout_us, struct pen_error *reterr);
 
 /** Cancels a job by the text of its id, also one of another session. @return PEN_OK: cancelled; NOT_FOUND: unknown or already
  *  answered; DENIED; INVALID: no job id; UNAVAILABLE: no answer in time. */

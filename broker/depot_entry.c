@@ -1,0 +1,135 @@
+#include "depot_entry.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "answer.h"
+#include "journal.h"
+#include "keyring.h"
+
+static uint64_t wall_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+static bool expires_before(const void *a, const void *b)
+{
+    return ((const struct entry *)a)->expires_us < ((const struct entry *)b)->expires_us;
+}
+
+struct depot *depot_new(void)
+{
+    struct depot *depot = calloc(1, sizeof *depot);
+    if (!depot || table_init(&depot->by_id) != PEN_OK) {
+        free(depot);
+        return NULL;
+    }
+    for (size_t i = 0; i < ENTRY_STATES; i++)
+        TAILQ_INIT(&depot->lists[i]);
+    heap_init(&depot->expiry, expires_before, offsetof(struct entry, expiry_place));
+    depot->wall = wall_us;
+    return depot;
+}
+
+void depot_free(struct depot *depot)
+{
+    if (!depot)
+        return;
+    for (size_t i = 0; i < ENTRY_STATES; i++) {
+        while (!TAILQ_EMPTY(&depot->lists[i]))
+            entry_free(depot, TAILQ_FIRST(&depot->lists[i]));
+    }
+    journal_free(depot->journal);
+    heap_fini(&depot->expiry);
+    table_fini(&depot->by_id);
+    free(depot);
+}
+
+struct entry *entry_find(const struct depot *depot, struct job_id id)
+{
+    struct table_node *node = table_first(&depot->by_id, table_hash(&depot->by_id, id.client, id.sequence));
+    for (; node; node = table_next(&depot->by_id, node)) {
+        struct entry *entry = table_entry(node, struct entry, by_id);
+        if (job_id_equal(entry->id, id))
+            return entry;
+    }
+    return NULL;
+}
+
+struct entry *entry_new(struct depot *depot, struct job_id id, const struct tenant *tenant, uint64_t expires_us,
+                        enum entry_state state)
+{
+    struct entry *entry = depot->count < DEPOT_JOBS_MAX ? calloc(1, sizeof *entry) : NULL;
+    if (!entry)
+        return NULL;
+    entry->id = id;
+    entry->tenant = tenant;
+    entry->expires_us = expires_us;
+    entry->state = state;
+    if (heap_push(&depot->expiry, entry) != PEN_OK) {
+        free(entry);
+        return NULL;
+    }
+    table_insert(&depot->by_id, &entry->by_id, table_hash(&depot->by_id, id.client, id.sequence));
+    TAILQ_INSERT_TAIL(&depot->lists[state], entry, in_state);
+    depot->count++;
+    return entry;
+}
+
+void entry_move(struct depot *depot, struct entry *entry, enum entry_state state, uint64_t now_us)
+{
+    TAILQ_REMOVE(&depot->lists[entry->state], entry, in_state);
+    TAILQ_INSERT_TAIL(&depot->lists[state], entry, in_state);
+    entry->state = state;
+    entry->since_us = now_us;
+}
+
+void entry_drop_request(struct entry *entry)
+{
+    if (entry->request)
+        quota_give(entry->identity, parcel_bytes(entry->request));
+    entry->identity = NULL;
+    parcel_release(entry->request);
+    entry->request = NULL;
+}
+
+void entry_free(struct depot *depot, struct entry *entry)
+{
+    entry_drop_request(entry);
+    table_remove(&depot->by_id, &entry->by_id);
+    heap_remove(&depot->expiry, entry);
+    TAILQ_REMOVE(&depot->lists[entry->state], entry, in_state);
+    depot->count--;
+    parcel_release(entry->reply);
+    free(entry);
+}
+
+uint64_t depot_count(const struct depot *depot)
+{
+    return depot ? depot->count : 0;
+}
+
+void depot_clock(struct depot *depot, uint64_t (*wall)(void))
+{
+    depot->wall = wall;
+}
+
+void depot_refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
+                  const char *text)
+{
+    struct pen_error error = {.status = PEN_OK};
+    pen_error_set(&error, status, "%s", text);
+    answer_refusal(broker, session, env, "", 0, &error);
+}
+
+void depot_tell(struct broker *broker, struct entry *entry)
+{
+    for (uint32_t i = 0; i < entry->waiters_count; i++) {
+        struct session *client = session_find(&broker->sessions, entry->waiters[i].client);
+        if (client)
+            answer_stored(broker, client, entry->waiters[i], entry->reply);
+    }
+    entry->waiters_count = 0;
+}

@@ -1,0 +1,84 @@
+/*
+ * depot_entry.h - one detached job as this broker knows it, and where they all are: by id, by state, by the end of their time.
+ *
+ * The insides of the depot (depot.h), shared by its files: depot_run.c runs entries, depot_file.c keeps them in the journal, depot_shared.c in
+ * Redis. Threads: owner.
+ */
+#ifndef DEPOT_ENTRY_H
+#define DEPOT_ENTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "broker.h"
+#include "depot.h"
+#include "owner.h"
+
+#define WAITERS_MAX 16u /* clients that wait for one job */
+
+enum entry_state {
+    ENTRY_ACCEPTING, /* the journal, or Redis, does not have it yet */
+    ENTRY_WAITING,   /* for a worker */
+    ENTRY_RUNNING,   /* a job of the broker like any other */
+    ENTRY_DONE,
+    ENTRY_STATES
+};
+
+struct entry {
+    struct table_node by_id;
+    TAILQ_ENTRY(entry) in_state;
+    struct job_id id;
+    enum entry_state state;
+    struct owner owner;
+    const struct tenant *tenant;
+    struct identity *identity; /* whose quota its request counts in; NULL: nobody's */
+    struct parcel *request;    /* until it is done */
+    struct parcel *reply;      /* when it is done */
+    enum pen_status status;
+    uint32_t expiry_place;
+    uint64_t ticket;                    /* of the record that is on its way; 0 = none */
+    uint64_t expires_us;                /* wall clock */
+    uint64_t since_us;                  /* in this state */
+    struct job_id waiters[WAITERS_MAX]; /* fetches, by their own ids */
+    uint32_t waiters_count;
+};
+TAILQ_HEAD(entry_list, entry);
+
+struct depot {
+    struct journal *journal; /* NULL = none */
+    struct table by_id;
+    struct entry_list lists[ENTRY_STATES];
+    struct heap expiry;
+    uint64_t count, look_us;
+    uint64_t dealt;         /* the last ticket that the journal has dealt with */
+    uint64_t (*wall)(void); /* microseconds since 1970 */
+};
+
+struct depot *depot_new(void); /* NULL without memory */
+
+struct entry *entry_find(const struct depot *depot, struct job_id id);
+/* WAITING or, as a fresh one, ACCEPTING; NULL beyond DEPOT_JOBS_MAX or without memory. */
+struct entry *entry_new(struct depot *depot, struct job_id id, const struct tenant *tenant, uint64_t expires_us,
+                        enum entry_state state);
+void entry_move(struct depot *depot, struct entry *entry, enum entry_state state, uint64_t now_us);
+void entry_free(struct depot *depot, struct entry *entry);
+/* The request is not needed any more: its bytes, and the quota that they took, are given back. */
+void entry_drop_request(struct entry *entry);
+
+/* Refuses a message of the client's, or tells those who wait for the entry what became of it. */
+void depot_refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
+                  const char *text);
+void depot_tell(struct broker *broker, struct entry *entry);
+
+/* Gives a waiting entry to the broker as a job (depot_run.c). */
+void depot_run(struct broker *broker, struct entry *entry);
+/* It has ended with this reply (given), here or for good reasons without a run. */
+void depot_settle(struct broker *broker, struct entry *entry, struct parcel *reply, enum pen_status status);
+
+/* Hands a record of the entry to the journal (depot_file.c). */
+enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned type, struct pen_error *reterr);
+/* What the journal has done since the last look. */
+void depot_file_tick(struct broker *broker);
+
+#endif

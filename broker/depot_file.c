@@ -1,0 +1,244 @@
+/* depot_file.c - the depot's journal: records that go into it, what it has made durable, and how a broker begins with what it holds. */
+#include "depot_entry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "journal.h"
+#include "logline.h"
+
+int depot_descriptor(const struct depot *depot)
+{
+    return depot && depot->journal ? journal_descriptor(depot->journal) : -1;
+}
+
+enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned type, struct pen_error *reterr)
+{
+    struct journal_record record = {.type = (enum journal_type)type, .id = entry->id, .expires_us = entry->expires_us};
+    char owner[OWNER_TEXT_BYTES];
+    uint8_t *payload = NULL;
+    owner_text(&entry->owner, owner);
+    if (type == JOURNAL_ACCEPTED)
+        payload = journal_pack(owner, 0, entry->request, &record.bytes);
+    else if (type == JOURNAL_DONE)
+        payload = journal_pack(owner, entry->status, entry->reply, &record.bytes);
+    if (type != JOURNAL_GONE && !payload)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a record of the journal");
+    record.payload = payload;
+    enum pen_status status = journal_append(depot->journal, &record, &entry->ticket, reterr);
+    free(payload);
+    return status;
+}
+
+/* ---- what the journal has done ---- */
+
+static void accepted(struct broker *broker, struct entry *entry)
+{
+    struct session *client = session_find(&broker->sessions, entry->id.client);
+    entry_move(broker->depot, entry, ENTRY_WAITING, broker->now_us);
+    if (client)
+        answer_accepted(broker, client, entry->id);
+    if (!broker->draining)
+        depot_run(broker, entry);
+}
+
+static void not_accepted(struct broker *broker, struct entry *entry)
+{
+    struct session *client = session_find(&broker->sessions, entry->id.client);
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    env.job = entry->id;
+    if (client)
+        depot_refuse(broker, client, &env, PEN_ERR_UNAVAILABLE,
+                     "the journal cannot be written (disk full?); the job was not accepted");
+    entry_free(broker->depot, entry);
+}
+
+void depot_file_tick(struct broker *broker)
+{
+    struct depot *depot = broker->depot;
+    uint64_t first, last;
+    bool ok;
+    while (depot->journal && journal_poll(depot->journal, &first, &last, &ok)) {
+        struct entry *entry, *next;
+        depot->dealt = last; /* a result that could not be written stays in memory */
+        for (entry = TAILQ_FIRST(&depot->lists[ENTRY_ACCEPTING]); entry; entry = next) {
+            next = TAILQ_NEXT(entry, in_state);
+            if (entry->ticket > last)
+                break; /* they are in the order of their tickets */
+            if (ok)
+                accepted(broker, entry);
+            else
+                not_accepted(broker, entry);
+        }
+    }
+}
+
+/* ---- from the file ---- */
+
+static void replay(struct broker *broker, const struct journal_record *record)
+{
+    struct depot *depot = broker->depot;
+    char text[OWNER_TEXT_BYTES];
+    struct owner owner;
+    uint32_t status = 0;
+    const struct tenant *tenant = NULL;
+    struct entry *entry = entry_find(depot, record->id);
+    bool done = record->type == JOURNAL_DONE;
+    if (record->type == JOURNAL_GONE || record->expires_us <= depot->wall()) {
+        if (entry)
+            entry_free(depot, entry);
+        return;
+    }
+    struct parcel *parcel = journal_unpack(record->payload, record->bytes, text, sizeof text, &status);
+    if (!parcel || !owner_read(text, &owner) ||
+        tenant_intern(&broker->sessions, owner.tenant, &tenant, NULL) != PEN_OK ||
+        (!entry && !(entry = entry_new(depot, record->id, tenant, record->expires_us, ENTRY_WAITING)))) {
+        parcel_release(parcel);
+        return;
+    }
+    parcel_release(entry->request);
+    parcel_release(entry->reply);
+    entry->owner = owner;
+    entry->request = done ? NULL : parcel;
+    entry->reply = done ? parcel : NULL;
+    entry->status = status < PEN_STATUS_COUNT ? (enum pen_status)status : PEN_ERR_INTERNAL;
+    entry_move(depot, entry, done ? ENTRY_DONE : ENTRY_WAITING, broker->now_us);
+}
+
+static size_t replay_all(struct broker *broker, const uint8_t *bytes, size_t size)
+{
+    size_t at = 0, used;
+    struct journal_record record;
+    while ((used = journal_read(bytes + at, size - at, &record)) > 0) {
+        replay(broker, &record);
+        at += used;
+    }
+    return at;
+}
+
+enum pen_status depot_open_journal(struct broker *broker, struct journal *journal, const uint8_t *bytes, size_t size)
+{
+    broker->depot = depot_new();
+    if (!broker->depot)
+        return PEN_ERR_NO_MEMORY;
+    broker->depot->journal = journal;
+    replay_all(broker, bytes, size);
+    return PEN_OK;
+}
+
+static int not_yet(struct journal_file *file)
+{
+    (void)file;
+    return 0; /* once for all, at the end */
+}
+
+static enum pen_status write_list(struct depot *depot, struct entry_list *list, unsigned type, struct pen_error *reterr)
+{
+    struct entry *entry;
+    uint64_t first, last;
+    bool ok = true;
+    enum pen_status status = PEN_OK;
+    TAILQ_FOREACH(entry, list, in_state)
+    {
+        if (status == PEN_OK)
+            status = depot_record(depot, entry, type, reterr);
+        entry->ticket = 0;
+        while (status == PEN_OK && ok && journal_work(depot->journal))
+            journal_poll(depot->journal, &first, &last, &ok);
+    }
+    if (status == PEN_OK && !ok)
+        status = pen_error_set(reterr, PEN_ERR_IO, "cannot write the new journal: %s", strerror(errno));
+    return status;
+}
+
+static enum pen_status write_all(struct depot *depot, struct journal_file *file, uint64_t bytes_max,
+                                 struct pen_error *reterr)
+{
+    int (*sync)(struct journal_file *) = file->sync;
+    file->sync = not_yet;
+    enum pen_status status = journal_open_file(file, 0, bytes_max, &depot->journal);
+    if (status == PEN_OK)
+        status = write_list(depot, &depot->lists[ENTRY_WAITING], JOURNAL_ACCEPTED, reterr);
+    if (status == PEN_OK)
+        status = write_list(depot, &depot->lists[ENTRY_DONE], JOURNAL_DONE, reterr);
+    journal_free(depot->journal);
+    depot->journal = NULL;
+    if (status == PEN_OK && sync(file) != 0)
+        status = pen_error_set(reterr, PEN_ERR_IO, "cannot write the new journal: %s", strerror(errno));
+    return status;
+}
+
+/* One record for each job that still counts, into a new file that takes the old one's place when it is durable. */
+static enum pen_status write_anew(struct depot *depot, const char *path, uint64_t bytes_max, uint64_t *ret_size,
+                                  struct pen_error *reterr)
+{
+    char fresh[560];
+    struct journal_file file;
+    struct stat facts;
+    snprintf(fresh, sizeof fresh, "%.512s.new", path);
+    enum pen_status status = journal_file_open(fresh, 0, &file, reterr);
+    if (status != PEN_OK)
+        return status;
+    status = write_all(depot, &file, bytes_max, reterr);
+    bool placed = status == PEN_OK && fstat(file.fd, &facts) == 0 && rename(fresh, path) == 0;
+    close(file.fd);
+    if (status == PEN_OK && !placed)
+        status = pen_error_set(reterr, PEN_ERR_IO, "cannot put the new journal in the place of %.300s: %s", path,
+                               strerror(errno));
+    *ret_size = placed ? (uint64_t)facts.st_size : 0;
+    return status;
+}
+
+/* The rename is durable when the folder is. */
+static void sync_folder(const char *path)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%.511s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *(slash == folder ? slash + 1 : slash) = '\0';
+    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+enum pen_status depot_open(struct broker *broker, const char *path, struct pen_error *reterr)
+{
+    struct stat facts = {.st_size = 0};
+    uint64_t size = 0, bytes_max = (uint64_t)broker->options->journal_bytes;
+    broker->depot = depot_new();
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (!broker->depot)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the journal");
+    if (fd < 0 && errno != ENOENT)
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot read --journal %.300s: %s", path, strerror(errno));
+    if (fd >= 0 && fstat(fd, &facts) == 0 && facts.st_size > 0) {
+        void *bytes = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED) {
+            close(fd);
+            return pen_error_set(reterr, PEN_ERR_IO, "cannot read --journal %.300s: %s", path, strerror(errno));
+        }
+        size_t good = replay_all(broker, bytes, (size_t)facts.st_size);
+        log_event(good == (size_t)facts.st_size ? LOG_INFO : LOG_WARN, "journal_read",
+                  "jobs=%" PRIu64 " bytes=%zu torn_bytes=%zu", broker->depot->count, good,
+                  (size_t)facts.st_size - good);
+        munmap(bytes, (size_t)facts.st_size);
+    }
+    if (fd >= 0)
+        close(fd);
+    enum pen_status status = write_anew(broker->depot, path, bytes_max, &size, reterr);
+    if (status == PEN_OK)
+        status = journal_open(path, size, bytes_max, &broker->depot->journal, reterr);
+    sync_folder(path);
+    return status;
+}

@@ -1,0 +1,131 @@
+/* depot_run.c - detached jobs as jobs of the broker: how they start, wait, end, and are cancelled. */
+#include "depot_entry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "answer.h"
+#include "journal.h"
+#include "logline.h"
+#include "submit.h"
+
+/* The tenant's session of our own; never connected, never over. */
+static struct session *home_of(struct broker *broker, const struct tenant *tenant)
+{
+    uint64_t uuid = DEPOT_UUID_FIRST + tenant->number;
+    struct session *home = session_find(&broker->sessions, uuid);
+    if (home || !(home = session_new(&broker->sessions, uuid)))
+        return home;
+    home->depot = true;
+    home->tenant = tenant;
+    snprintf(home->name, sizeof home->name, "detached");
+    return home;
+}
+
+/* The request as the message that a client would send; its frames are shared. */
+static bool message_of(const struct entry *entry, struct message *message)
+{
+    for (uint32_t i = 0; i < entry->request->count; i++) {
+        zmq_msg_t frame;
+        if (parcel_frame(entry->request, i, &frame) != PEN_OK || message_add(message, &frame) != PEN_OK)
+            return false;
+    }
+    return true;
+}
+
+/* What is refused for good ends it; what may be cured by time waits. */
+static void judge(struct broker *broker, struct entry *entry, enum pen_status status, const struct pen_error *error)
+{
+    if (status == PEN_OK) {
+        entry_move(broker->depot, entry, ENTRY_RUNNING, broker->now_us);
+        return;
+    }
+    if (pen_status_retryable(status) || status == PEN_ERR_NOT_FOUND)
+        return;
+    struct parcel *reply = answer_parcel_error(entry->id, status, error->text);
+    if (reply)
+        depot_settle(broker, entry, reply, status);
+}
+
+void depot_run(struct broker *broker, struct entry *entry)
+{
+    struct message message = {.count = 0};
+    struct envelope env;
+    const uint8_t *meta;
+    struct pen_error error = {.status = PEN_OK};
+    struct session *home = home_of(broker, entry->tenant);
+    if (home && message_of(entry, &message)) {
+        zmq_msg_t *header = &message.frames[0];
+        enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, &error);
+        if (status == PEN_OK) {
+            env.deadline_us = 0;
+            env.flags = (uint16_t)((env.flags & ~FRAME_FLAG_DETACHED) | FRAME_FLAG_NO_CACHE);
+            status = submit_try(broker, home, &env, meta, &message, &error);
+        }
+        judge(broker, entry, status, &error);
+    }
+    message_fini(&message);
+}
+
+void depot_start(struct broker *broker)
+{
+    struct entry *entry, *next;
+    if (!broker->depot || broker->draining)
+        return;
+    for (entry = TAILQ_FIRST(&broker->depot->lists[ENTRY_WAITING]); entry; entry = next) {
+        next = TAILQ_NEXT(entry, in_state);
+        depot_run(broker, entry);
+    }
+}
+
+void depot_settle(struct broker *broker, struct entry *entry, struct parcel *reply, enum pen_status status)
+{
+    struct pen_error error = {.status = PEN_OK};
+    entry->reply = reply;
+    entry->status = status;
+    entry_move(broker->depot, entry, ENTRY_DONE, broker->now_us);
+    if (depot_record(broker->depot, entry, JOURNAL_DONE, &error) != PEN_OK)
+        log_event(LOG_WARN, "result_not_in_journal", "reason=%s",
+                  error.text); /* it is here until the broker ends, then the job runs again */
+    entry_drop_request(entry);
+    depot_tell(broker, entry);
+}
+
+void depot_done(struct broker *broker, const struct job *job, struct parcel *reply, enum pen_status status)
+{
+    struct entry *entry = broker->depot ? entry_find(broker->depot, job->id) : NULL;
+    bool running = entry && entry->state == ENTRY_RUNNING;
+    if (running && reply && status != PEN_ERR_UNAVAILABLE) {
+        depot_settle(broker, entry, reply, status);
+        return;
+    }
+    if (running) /* nobody could run it, or the broker stops: later, perhaps by the next broker */
+        entry_move(broker->depot, entry, ENTRY_WAITING, broker->now_us);
+    parcel_release(reply);
+}
+
+bool depot_owned(const struct broker *broker, struct job_id id, const struct owner *asker)
+{
+    const struct entry *entry = broker->depot ? entry_find(broker->depot, id) : NULL;
+    return entry && owner_same(&entry->owner, asker);
+}
+
+enum pen_status depot_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
+                             const struct owner *asker, bool *ret_later, struct pen_error *reterr)
+{
+    (void)session;
+    (void)serial;
+    struct entry *entry = broker->depot ? entry_find(broker->depot, id) : NULL;
+    *ret_later = false;
+    if (!entry || entry->state != ENTRY_WAITING) /* a running one is found among the jobs */
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                             "no job of that id is queued or running: it was answered, or never came");
+    if (asker && !owner_same(&entry->owner, asker))
+        return pen_error_set(reterr, PEN_ERR_DENIED,
+                             "the job is not this key's; its secret or the role admin is needed to cancel it");
+    struct parcel *reply = answer_parcel_error(id, PEN_ERR_CANCELLED, "the job was cancelled by its id");
+    if (!reply)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to cancel the job");
+    depot_settle(broker, entry, reply, PEN_ERR_CANCELLED);
+    return PEN_OK;
+}
