@@ -121,6 +121,7 @@ struct placement {
     uint32_t step_count;
     uint64_t macs[BACKENDS_MAX];  /* multiply-adds per backend, for the trial shapes */
     uint32_t nodes[BACKENDS_MAX]; /* nodes per backend */
+    uint32_t crossings;           /* places where the next step is another backend's, or the executor's */
     uint32_t executor_nodes; /* run by the executor with reference kernels; folded shape arithmetic is not counted */
 };
 
@@ -134,7 +135,7 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
 void placement_free(struct placement *p); /* NULL is fine; frees the plans */
 /* Adds b's counts to a's: a model and its subgraphs. */
 void placement_add(struct placement *a, const struct placement *b);
-/* "xnnpack 61/64 nodes 99.2 % of MACs; reference 3" */
+/* "xnnpack 61/64 nodes 99.2 % of MACs; reference 3/64 nodes 0.8 % of MACs; 2 crossings" */
 void placement_text(const struct placement *p, char *text, size_t bytes);
 
 /* trial.c: facts for one plausible choice of the dynamic dims, to learn which shapes are resolvable once inputs are concrete. NULL without memory. */

@@ -183,6 +183,9 @@ static void count_nodes(struct chooser *c)
             p->executor_nodes++;
         }
     }
+    for (uint32_t i = 1; i < p->step_count; i++) {
+        p->crossings += p->steps[i].backend != p->steps[i - 1].backend;
+    }
 }
 
 static enum pen_status place(struct chooser *c, struct pen_error *reterr)
@@ -256,6 +259,7 @@ void placement_add(struct placement *a, const struct placement *b)
         a->macs[i] += b->macs[i];
     }
     a->executor_nodes += b->executor_nodes;
+    a->crossings += b->crossings;
 }
 
 void placement_text(const struct placement *p, char *text, size_t bytes)
@@ -281,7 +285,11 @@ void placement_text(const struct placement *p, char *text, size_t bytes)
         }
     }
     if (p->executor_nodes > 0 && used < bytes) {
-        snprintf(text + used, bytes - used, "%sexecutor %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "",
-                 p->executor_nodes, nodes);
+        int more = snprintf(text + used, bytes - used, "%sexecutor %" PRIu32 "/%" PRIu32 " nodes", used > 0 ? "; " : "",
+                            p->executor_nodes, nodes);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    if (p->crossings > 0 && used < bytes) {
+        snprintf(text + used, bytes - used, "; %" PRIu32 " crossing%s", p->crossings, p->crossings > 1 ? "s" : "");
     }
 }

@@ -55,6 +55,7 @@ run_set() {
 
 run_set "reference, official" reference official "${official[@]}"
 run_set "xnnpack, official" xnnpack official "${official[@]}"
+run_set "vulkan, official" vulkan official --vk-allow-software "${official[@]}" # vulkan.sh has the validation layer
 if [ "$quick" != --quick ]; then
     run_set "reference, light" reference light "$shared/conformance/onnx/light"
     run_set "reference, models" reference models "${models[@]}"

@@ -45,7 +45,7 @@ if [ "$quick" = --quick ]; then
 else
     run_set "models, simple kernels" 54 f32 "$shared"/models/*
     run_set "models" 26 f16_storage "$shared"/models/*
-    run_set "official node cases" 600 f32 "$shared/conformance/onnx/node"
+    run_set "official node cases" 750 f32 "$shared/conformance/onnx/node"
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/plan.h"
 #include "backend/vulkan/selftest.h"
 
@@ -196,11 +197,13 @@ static bool values_known(const struct graph *g, const struct node *n)
     return true;
 }
 
+/* An empty list of axes is one, too: a reduction reads it while it is built. */
 static bool any_empty(const struct graph *g, const struct node *n)
 {
     for (uint32_t i = 0; i < n->in_count; i++) {
         const struct value *v = node_in(g, n, i);
-        if (v != NULL && shape_elements(&v->shape) == 0) {
+        bool axes = i == 1 && vk_op_find(n->op) == &vk_op_reduce;
+        if (v != NULL && !axes && shape_elements(&v->shape) == 0) {
             return true;
         }
     }

@@ -129,3 +129,50 @@ Test(vulkan_reduce, normalisation, .timeout = 110)
 {
     device_each(norm_rows);
 }
+
+/* No axes in the list of axes: all of them, or with noop_with_empty_axes none. */
+static void empty_axes_rows(void)
+{
+    for (int64_t noop = 0; noop < 2; noop++) {
+        struct cross *c = cross_new(OP_ReduceSum);
+        cross_input(c, F32, 3, (int64_t[]){3, 4, 5}, false);
+        cross_data(c, PEN_DTYPE_I64, 1, (int64_t[]){0}, "", true);
+        cross_int(c, ATTR_noop_with_empty_axes, noop);
+        cross_check(c);
+    }
+}
+
+Test(vulkan_reduce, an_empty_list_of_axes)
+{
+    device_f32(empty_axes_rows);
+}
+
+static void loss_rows(void)
+{
+    static const char *const reductions[] = {"none", "sum", "mean"};
+    int64_t targets[3 * 70];
+    for (size_t i = 0; i < 3 * 70; i++) {
+        targets[i] = (int64_t)(i * 7 % 5);
+    }
+    for (int i = 0; i < 12; i++) {
+        bool entropy = i % 2 == 1, weights = i / 2 % 2 == 1;
+        struct cross *c = cross_new(entropy ? OP_SoftmaxCrossEntropyLoss : OP_NegativeLogLikelihoodLoss);
+        cross_range(c, 0.1f, 1.0f);
+        cross_input(c, F32, 3, (int64_t[]){3, 5, 70}, false);
+        cross_data(c, PEN_DTYPE_I64, 2, (int64_t[]){3, 70}, targets, false);
+        if (weights) {
+            cross_input(c, F32, 1, (int64_t[]){5}, true);
+        }
+        cross_text(c, ATTR_reduction, reductions[i / 4]);
+        if (weights) {
+            cross_int(c, ATTR_ignore_index, 2);
+        }
+        cross_outputs(c, entropy && weights ? 2 : 1);
+        cross_check(c);
+    }
+}
+
+Test(vulkan_reduce, losses_in_every_storage, .timeout = 110)
+{
+    device_each(loss_rows);
+}

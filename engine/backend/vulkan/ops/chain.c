@@ -135,7 +135,9 @@ void vk_chain_dispatch(struct vk_build *b, const struct vk_chain *c, uint32_t y,
     for (uint32_t i = 0; i < c->in_count; i++) {
         kinds |= c->in[i].kind << 4 * i;
     }
-    struct vk_work *w = vk_dispatch(b, c->step_count > 1 ? SHADER_elementwise_chain : SHADER_elementwise);
+    struct vk_work *w = vk_dispatch(b, c->whole            ? SHADER_integer
+                                       : c->step_count > 1 ? SHADER_elementwise_chain
+                                                           : SHADER_elementwise);
     vk_bind(w, y, VK_WRITE);
     for (uint32_t i = 0; i < EW_INPUTS_MAX; i++) { /* the shader names them all */
         vk_bind(w, c->in[i < c->in_count ? i : 0].cell, VK_READ);

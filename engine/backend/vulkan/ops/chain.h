@@ -22,7 +22,8 @@ struct vk_chain {
     uint32_t code[EW_STEPS_MAX];
     float a[EW_STEPS_MAX], b[EW_STEPS_MAX];
     uint32_t step_count;
-    bool full; /* more inputs or steps than a dispatch has */
+    bool whole; /* of whole numbers: integer.comp, at most three steps */
+    bool full;  /* more inputs or steps than a dispatch has */
 };
 
 void vk_chain_init(struct vk_chain *c, const struct shape *out);

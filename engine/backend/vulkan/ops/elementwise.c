@@ -1,5 +1,6 @@
 #include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/ops/chain.h"
+#include "backend/vulkan/ops/integer.h"
 #include "backend/vulkan/ops/ops.h"
 
 #include <math.h>
@@ -142,6 +143,9 @@ static bool types_fit(const struct graph *g, const struct node *n)
 
 static bool elementwise_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
+    if (vk_integer_takes(g, n)) {
+        return vk_integer_supports(g, n, ret_reason);
+    }
     if (!types_fit(g, n)) {
         return vk_refuse(ret_reason, rows[n->op].boolean ? "only bool" : "only f32");
     }
@@ -171,6 +175,9 @@ static bool cast_supports(const struct graph *g, const struct node *n, const cha
     }
     if (integer_words(from) && integer_words(to)) {
         return true;
+    }
+    if (vk_integer_takes(g, n)) {
+        return vk_integer_supports(g, n, ret_reason);
     }
     bool fits = vk_chain_kind(from) != UINT32_MAX && vk_chain_kind(to) != UINT32_MAX;
     if (!fits || (!small_integer(from) && to != PEN_DTYPE_F32 && to != PEN_DTYPE_BOOL)) {
@@ -343,6 +350,10 @@ static void elementwise_build(struct vk_build *b)
 {
     const struct node *nodes[EW_STEPS_MAX + 1];
     struct vk_chain c;
+    if (vk_integer_takes(b->g, b->n)) {
+        vk_integer_build(b);
+        return;
+    }
     if (can_wait(b)) {
         vk_defer(b);
         return;

@@ -14,6 +14,8 @@
 #define EW_I32  4
 #define EW_I64  5
 #define EW_BOOL 6
+#define EW_U32  7 /* integer.comp only, like the next */
+#define EW_U64  8
 
 /* Steps: x = what came before, v = the step's operand, a and b = its parameters. */
 #define EW_NONE          0

@@ -121,6 +121,12 @@ static const struct vk_op *const table[OP_COUNT] = {
     [OP_LSTM] = &vk_op_rnn,
     [OP_GRU] = &vk_op_rnn,
     [OP_CastLike] = &vk_op_cast,
+    [OP_BitwiseAnd] = &vk_op_elementwise,
+    [OP_BitwiseOr] = &vk_op_elementwise,
+    [OP_BitwiseXor] = &vk_op_elementwise,
+    [OP_BitwiseNot] = &vk_op_elementwise,
+    [OP_NegativeLogLikelihoodLoss] = &vk_op_loss,
+    [OP_SoftmaxCrossEntropyLoss] = &vk_op_loss,
 };
 
 const struct vk_op *vk_op_find(enum op op)
