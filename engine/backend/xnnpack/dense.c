@@ -185,6 +185,24 @@ static void origins_find(const struct dense_image *g, const float *x, size_t fir
     }
 }
 
+/* Rows of a few floats, as first layers have them, are sooner copied in place than a call of memcpy finds out how long they are. */
+static inline void floats_copy(float *to, const float *from, size_t count)
+{
+    if (count > 16) {
+        memcpy(to, from, count * sizeof *to);
+    } else if (count >= 8) {
+        float a[8], b[8]; /* the halves overlap */
+        memcpy(a, from, sizeof a);
+        memcpy(b, from + count - 8, sizeof b);
+        memcpy(to, a, sizeof a);
+        memcpy(to + count - 8, b, sizeof b);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            to[i] = from[i];
+        }
+    }
+}
+
 /* `count` floats of kernel row ky from its element `from` on (an element is kernel column * channels + channel), zeros outside of the image. */
 static void kernel_row_copy(const struct dense_image *g, const struct origin *o, size_t ky, size_t from, size_t count,
                             float *to)
@@ -197,7 +215,7 @@ static void kernel_row_copy(const struct dense_image *g, const struct origin *o,
     const float *row = o->image + (size_t)y * g->in_w * g->pixel_stride;
     bool dense = g->dilation_w == 1 && g->pixel_stride == g->channels;
     if (dense && o->x >= 0 && o->x + (ptrdiff_t)g->kernel_w <= (ptrdiff_t)g->in_w) {
-        memcpy(to, row + (size_t)o->x * g->channels + from, count * sizeof *to);
+        floats_copy(to, row + (size_t)o->x * g->channels + from, count);
         return;
     }
     while (count > 0) {
@@ -207,7 +225,7 @@ static void kernel_row_copy(const struct dense_image *g, const struct origin *o,
         if (x < 0 || x >= (ptrdiff_t)g->in_w) {
             memset(to, 0, run * sizeof *to);
         } else {
-            memcpy(to, row + (size_t)x * g->pixel_stride + c, run * sizeof *to);
+            floats_copy(to, row + (size_t)x * g->pixel_stride + c, run);
         }
         to += run;
         from += run;
@@ -215,10 +233,26 @@ static void kernel_row_copy(const struct dense_image *g, const struct origin *o,
     }
 }
 
+/* The whole patch lies within the image and its rows in one piece. */
+static bool patch_inside(const struct dense_image *g, const struct origin *o)
+{
+    return g->dilation_w == 1 && g->pixel_stride == g->channels && o->x >= 0 && o->y >= 0 &&
+           o->x + (ptrdiff_t)g->kernel_w <= (ptrdiff_t)g->in_w &&
+           o->y + (ptrdiff_t)((g->kernel_h - 1) * g->dilation_h) < (ptrdiff_t)g->in_h;
+}
+
 /* Elements [k0, k0 + count) of a row of x. */
 static void row_copy(const struct dense_image *g, const struct origin *o, size_t k0, size_t count, float *to)
 {
     size_t width = g->kernel_w * g->channels;
+    if (count == g->kernel_h * width && patch_inside(g, o)) {
+        const size_t step = g->dilation_h * g->in_w * g->channels;
+        const float *from = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
+        for (size_t ky = 0; ky < g->kernel_h; ky++, from += step, to += width) {
+            floats_copy(to, from, width);
+        }
+        return;
+    }
     while (count > 0) {
         size_t from = k0 % width;
         size_t run = width - from < count ? width - from : count;
