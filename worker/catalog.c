@@ -2,6 +2,7 @@
 #include "catalog.h"
 
 #include "deadline.h"
+#include "ensemble.h"
 #include "logline.h"
 #include "model_file.h"
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PATH_BYTES   4096
 #define FOLDER_BYTES 3072 /* leaves room for a version and a file */
@@ -187,12 +189,14 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
     if (strlen(name) > CONFIG_NAME_BYTES_MAX)
         status =
             pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
-    else if (count == 0)
+    if (status == PEN_OK)
+        status = config_load(folder, &config, &error);
+    if (status == PEN_OK && count == 0 && config.recipe)
+        versions[count++] = 1; /* an ensemble has no file of its own, so it needs no folder for it */
+    if (status == PEN_OK && count == 0)
         status = pen_error_set(&error, PEN_ERR_NOT_FOUND,
                                "%.512s has no version: put the model at %.64s/1/model.onnx, model.tflite or model.json",
                                folder, name);
-    if (status == PEN_OK)
-        status = config_load(folder, &config, &error);
     if (status == PEN_OK && wanted == 0)
         status = policy_missing(&config, versions, count, &error);
     for (size_t i = 0; status == PEN_OK && i < count; i++) {
@@ -306,10 +310,25 @@ static enum pen_status kind_check(const struct config *config, const struct pen_
     return PEN_OK;
 }
 
+/* Its file is the config.json that it was read from. */
+static enum pen_status ensemble_load(struct catalog_entry *entry, struct served **ret_served, struct pen_error *reterr)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.3072s/config.json", entry->path);
+    if (access(path, F_OK) != 0)
+        snprintf(path, sizeof path, "%.*s/config.json", (int)(strrchr(entry->path, '/') - entry->path), entry->path);
+    enum pen_status status = ensemble_new(entry->name, entry->version, path, &entry->config, ret_served, reterr);
+    if (status == PEN_OK)
+        (*ret_served)->stamp = entry->stamp;
+    return status;
+}
+
 enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
                                    struct pen_error *reterr)
 {
     char file[MODEL_FILE_PATH_BYTES];
+    if (entry->config.recipe)
+        return ensemble_load(entry, ret_served, reterr);
     enum pen_status status = kind_check(&entry->config, engine, reterr);
     if (status == PEN_OK)
         status = model_file_find(entry->path, file, reterr);

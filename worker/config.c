@@ -22,11 +22,12 @@ enum pen_status config_copy_text(const cJSON *value, const char *path, char *ret
 
 static enum pen_status read_platform(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    static const char *const formats[] = {"onnx", "onnx", "tflite", "tfjs"};
+    static const char *const formats[] = {"onnx", "onnx", "tflite", "tfjs", NULL};
     uint32_t index = 0;
-    enum pen_status status = json_choice(value, path, "onnx|onnxruntime_onnx|tflite|tfjs", &index, reterr);
+    enum pen_status status = json_choice(value, path, "onnx|onnxruntime_onnx|tflite|tfjs|ensemble", &index, reterr);
     if (status == PEN_OK)
         ((struct config *)target)->platform = formats[index];
+    ((struct config *)target)->ensemble = status == PEN_OK && !formats[index];
     return status;
 }
 
@@ -51,6 +52,7 @@ static const struct json_field top_fields[] = {
     {"dynamic_batching", config_read_batching},
     {"instance_group", config_read_instances},
     {"version_policy", config_read_policy},
+    {"ensemble_scheduling", config_read_ensemble},
     {"model_warmup", config_read_warmups},
     {"response_cache", config_read_cache},
     {"input", config_read_input},
@@ -69,13 +71,14 @@ void config_fini(struct config *config)
 {
     config_labels_free(config);
     free(config->preprocess.text);
+    recipe_free(config->recipe);
     for (size_t i = 0; i < config->warmups_count; i++)
         free(config->warmups[i].inputs);
     config_init(config);
 }
 
 /* What concerns more than one key. */
-static enum pen_status config_check(const struct config *config, struct pen_error *reterr)
+static enum pen_status config_check(struct config *config, struct pen_error *reterr)
 {
     for (size_t i = 0; i < config->preferred_count; i++)
         if (config->preferred[i] > config->max_batch_size)
@@ -90,7 +93,7 @@ static enum pen_status config_check(const struct config *config, struct pen_erro
                              config->default_priority_level, config->priority_levels);
     if (config->labels_count && config->labels_file[0])
         return pen_error_set(reterr, PEN_ERR_INVALID, "output has both labels and labels_file: keep one");
-    return PEN_OK;
+    return config_check_ensemble(config, reterr);
 }
 
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)

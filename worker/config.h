@@ -15,6 +15,7 @@
 
 #include "penstock/status.h"
 #include "penstock/tensor.h"
+#include "recipe.h"
 
 #define CONFIG_FILE_BYTES_MAX  (4u * 1024u * 1024u)
 #define CONFIG_BATCH_MAX       1024u
@@ -61,6 +62,8 @@ struct config_warmup {
 
 struct config {
     bool present;            /* false: there is no file, all below is the default */
+    bool ensemble;           /* platform says so */
+    struct recipe *recipe;   /* the steps of an ensemble; NULL = a model with a file of its own */
     const char *platform;    /* format the model must have, as pen_model_format says it; NULL = any. Static. */
     bool batch_given;        /* max_batch_size was stated */
     uint32_t max_batch_size; /* 0 = the model has no batch dimension */

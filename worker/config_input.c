@@ -153,7 +153,10 @@ static enum pen_status read_preprocess(const cJSON *value, const char *path, voi
 
 static const struct json_field input_fields[] = {{"preprocess", read_preprocess}, {NULL, NULL}};
 
+/* A list declares the tensors of an ensemble. */
 enum pen_status config_read_input(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
+    if (cJSON_IsArray(value))
+        return config_read_inputs(value, path, target, reterr);
     return json_object(value, path, input_fields, target, reterr);
 }

@@ -15,6 +15,15 @@ typedef enum pen_status config_reader(const cJSON *value, const char *path, void
 config_reader config_read_batching, config_read_instances, config_read_policy, config_read_cache;
 /* config_input.c */
 config_reader config_read_warmups, config_read_input;
+/* config_ensemble.c */
+config_reader config_read_ensemble, config_read_inputs, config_read_outputs;
+enum pen_status config_check_ensemble(struct config *config, struct pen_error *reterr);
+/* TYPE_FP32 and its like. */
+enum pen_status config_read_dtype(const cJSON *value, const char *path, enum pen_dtype *ret_dtype,
+                                  struct pen_error *reterr);
+/* Dims without the batch; open: -1 is allowed. */
+enum pen_status config_read_dims(const cJSON *value, const char *path, bool open, struct pen_tensor *tensor,
+                                 struct pen_error *reterr);
 /* config_output.c */
 config_reader config_read_output;
 void config_labels_free(struct config *config);

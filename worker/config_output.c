@@ -67,6 +67,8 @@ static const struct json_field output_fields[] = {
 
 enum pen_status config_read_output(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
+    if (cJSON_IsArray(value))
+        return config_read_outputs(value, path, target, reterr);
     return json_object(value, path, output_fields, target, reterr);
 }
 

@@ -1,6 +1,7 @@
 /* hello.c - facts -> WorkerHello. */
 #include "hello.h"
 
+#include "ensemble.h"
 #include "tensor_codec.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -114,6 +115,88 @@ static void batching(struct hello *hello, const struct served *served, Penstock_
     offer->default_timeout_us = config->default_timeout_us;
 }
 
+static Penstock__TensorLink **links(struct hello *hello, const struct recipe *recipe, const struct recipe_link *from,
+                                    size_t count)
+{
+    Penstock__TensorLink **list = take(hello, count, sizeof *list);
+    Penstock__TensorLink *links = take(hello, count, sizeof *links);
+    for (size_t i = 0; list && links && i < count; i++) {
+        penstock__tensor_link__init(&links[i]);
+        links[i].port = text(hello, from[i].port);
+        links[i].tensor = text(hello, recipe->tensors[from[i].tensor]);
+        list[i] = &links[i];
+    }
+    return list;
+}
+
+static void steps(struct hello *hello, const struct recipe *recipe, Penstock__ModelOffer *offer)
+{
+    Penstock__EnsembleStep **list = take(hello, recipe->steps_count, sizeof *list);
+    Penstock__EnsembleStep *steps = take(hello, recipe->steps_count, sizeof *steps);
+    for (size_t i = 0; list && steps && i < recipe->steps_count; i++) {
+        const struct recipe_step *from = &recipe->steps[i];
+        penstock__ensemble_step__init(&steps[i]);
+        steps[i].number = from->number;
+        steps[i].model = text(hello, from->model);
+        steps[i].version = from->version;
+        steps[i].inputs = links(hello, recipe, from->inputs, from->inputs_count);
+        steps[i].n_inputs = from->inputs_count;
+        steps[i].outputs = links(hello, recipe, from->outputs, from->outputs_count);
+        steps[i].n_outputs = from->outputs_count;
+        list[i] = &steps[i];
+    }
+    offer->steps = list;
+    offer->n_steps = recipe->steps_count;
+}
+
+/* Of one row: its steps run one after the other. */
+static void steps_warm(struct hello *hello, struct served *const *models, size_t count, Penstock__ModelOffer *offer)
+{
+    Penstock__WarmTime **list = take(hello, 1, sizeof *list);
+    Penstock__WarmTime *time = take(hello, 1, sizeof *time);
+    if (!list || !time)
+        return;
+    penstock__warm_time__init(time);
+    time->batch = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (models[i]->warm_count == 0)
+            return; /* nothing is known of the whole */
+        time->cold_us += models[i]->warm[0].cold_us;
+        time->warm_us += models[i]->warm[0].warm_us;
+    }
+    list[0] = time;
+    offer->warm = list;
+    offer->n_warm = 1;
+}
+
+static void digest_fill(struct hello *hello, const struct digest *digest, Penstock__ModelOffer *offer)
+{
+    offer->digest.data = take(hello, sizeof digest->bytes, 1);
+    if (offer->digest.data)
+        memcpy(offer->digest.data, digest->bytes, sizeof digest->bytes);
+    offer->digest.len = sizeof digest->bytes;
+}
+
+/* Not ready: models of its steps are elsewhere, and the broker takes the recipe. */
+static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
+                          Penstock__ModelOffer *offer)
+{
+    struct served *models[RECIPE_STEPS_MAX];
+    size_t count = served->config.recipe->steps_count;
+    offer->platform = text(hello, "ensemble");
+    offer->placement = text(hello, "");
+    steps(hello, served->config.recipe, offer);
+    offer->cacheable = served->cacheable;
+    offer->ready = ensemble_resolve(facts->catalog, served, models, NULL) == PEN_OK;
+    if (!offer->ready)
+        return;
+    struct digest digest = ensemble_digest(served, models);
+    digest_fill(hello, &digest, offer);
+    for (size_t i = 0; i < count; i++)
+        offer->cacheable &= models[i]->cacheable;
+    steps_warm(hello, models, count, offer);
+}
+
 static void offer_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
                        Penstock__ModelOffer *offer)
 {
@@ -121,10 +204,6 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     penstock__model_offer__init(offer);
     offer->name = text(hello, served->name);
     offer->version = served->version;
-    offer->digest.data = take(hello, sizeof served->digest.bytes, 1);
-    if (offer->digest.data)
-        memcpy(offer->digest.data, served->digest.bytes, sizeof served->digest.bytes);
-    offer->digest.len = sizeof served->digest.bytes;
     offer->inputs = signature(hello, served->inputs, served->inputs_count, batched);
     offer->n_inputs = served->inputs_count;
     offer->outputs = signature(hello, served->outputs, served->outputs_count, batched);
@@ -132,13 +211,18 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->backend = text(hello, facts->identity->backend);
     offer->device = text(hello, facts->identity->device);
     offer->precision = (uint32_t)facts->identity->precision;
+    offer->preprocess = text(hello, served->config.preprocess.text);
+    batching(hello, served, offer);
+    if (served->config.recipe) {
+        ensemble_fill(hello, facts, served, offer);
+        return;
+    }
+    digest_fill(hello, &served->digest, offer);
     offer->placement = text(hello, pen_model_placement(served->model));
     offer->platform = text(hello, pen_model_format(served->model));
     offer->cacheable = served->cacheable;
     offer->memory_bytes = served->memory_bytes;
     offer->ready = true;
-    offer->preprocess = text(hello, served->config.preprocess.text);
-    batching(hello, served, offer);
     warm_times(hello, served, offer);
     labels(hello, served, offer);
 }
@@ -149,8 +233,10 @@ static void offers_fill(struct hello *hello, const struct hello_facts *facts)
     Penstock__ModelOffer **list = take(hello, count, sizeof *list);
     Penstock__ModelOffer *offers = take(hello, count, sizeof *offers);
     size_t offered = 0;
+    ensembles_check(facts->catalog);
     for (size_t i = 0; list && offers && i < count; i++) {
-        if (facts->catalog->models[i]->withdrawn)
+        const struct served *served = facts->catalog->models[i];
+        if (served->withdrawn || (served->resolved && served->resolved_as == PEN_ERR_INVALID))
             continue;
         offer_fill(hello, facts, facts->catalog->models[i], &offers[i]);
         list[offered++] = &offers[i];

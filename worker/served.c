@@ -238,6 +238,8 @@ void served_log(const struct served *served, uint64_t took_us)
 {
     char digest[DIGEST_TEXT_BYTES];
     const struct warm_time *one = served->warm_count > 0 ? &served->warm[0] : NULL;
+    if (!served->model)
+        return; /* an ensemble: ensembles_check tells of it */
     log_event(LOG_INFO, "model_ready",
               "model=%s version=%" PRIu64 " digest=%s placement=%s max_batch_size=%u cold_us=%" PRIu64
               " warm_us=%" PRIu64 " took_us=%" PRIu64,

@@ -51,6 +51,9 @@ struct served {
     bool warmed;
     struct warm_time warm[SNAP_WARM_MAX];
     size_t warm_count;
+    bool
+        resolved; /* an ensemble (config.recipe): its steps were looked up, with this result; of the thread that watches */
+    enum pen_status resolved_as;
     char *path;
     uint64_t stamp;               /* of the files it was loaded from; 0 = not known */
     atomic_bool withdrawn;        /* not offered any more; only the watch writes it */

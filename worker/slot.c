@@ -1,179 +1,16 @@
 /* slot.c - open, compose, gather, run, split, answer. */
-#include "slot.h"
+#include "slot_internal.h"
 
 #include "deadline.h"
-#include "gather.h"
-#include "labels.h"
-#include "layers.h"
 #include "logline.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ARENA_BYTES (16u * 1024u * 1024u) /* metas of one dispatch, unpacked */
-
-struct slot {
-    struct slot_context context;
-    uint32_t number;
-    struct pen_stop *stop;
-    pthread_t thread;
-    bool started;
-
-    pthread_mutex_t lock; /* guards what other threads look at: */
-    const struct batch *running;
-    uint64_t started_us, deadline_us;
-
-    struct meta_arena arena;
-    struct task tasks[GATHER_TASKS_MAX];
-    struct label_text labels[TASK_LABELS_MAX];
-    struct layers layers;      /* of the last run, when a job of it asked */
-    uint64_t gather_us;        /* of the run in hand */
-    struct reply *reply;       /* the message under construction */
-    struct dispatch *dispatch; /* being worked on */
-};
-
-/* ---- answers ----------------------------------------------------------------------------------------------------------------------- */
-
-/* Without memory for an answer the job would hang for ever: the broker runs the jobs of a dead worker elsewhere. */
-static void die_without_memory(void)
-{
-    log_event(LOG_ERROR, "out_of_memory", "error=%s",
-              "no memory for a result: this worker ends so that its jobs run elsewhere");
-    _exit(1);
-}
-
-static void reply_open(struct slot *slot, size_t jobs)
-{
-    size_t most = atomic_load(&slot->context.catalog->outputs_most);
-    slot->reply = reply_new(jobs, jobs * (1 + most));
-    if (!slot->reply)
-        die_without_memory();
-}
-
-static uint64_t worker_us(const struct slot *slot, uint64_t now_us)
-{
-    return now_us - slot->dispatch->received_us;
-}
-
-static void answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text)
-{
-    char id[JOB_ID_TEXT_BYTES];
-    struct stats *stats = slot->context.stats;
-    if (log_enabled(LOG_DEBUG))
-        log_event(LOG_DEBUG, "job_error", "job=%s slot=%u status=%s error=%s", job_id_text(job->env.job, id),
-                  slot->number, pen_status_name(status), text);
-    atomic_store(&job->state, JOB_ANSWERED);
-    atomic_fetch_add(status == PEN_ERR_CANCELLED  ? &stats->jobs_cancelled
-                     : status == PEN_ERR_DEADLINE ? &stats->jobs_expired
-                                                  : &stats->jobs_failed,
-                     1);
-    if (reply_add_error(slot->reply, &job->env, slot->context.identity, status, text,
-                        worker_us(slot, clock_now_us())) != PEN_OK)
-        die_without_memory();
-}
-
-static char *writable(const char *text)
-{
-    char *pointer; /* protobuf-c's structs have no const; packing only reads */
-    memcpy(&pointer, &text, sizeof pointer);
-    return pointer;
-}
-
-struct timing {
-    uint64_t wait_us, gather_us, compute_us; /* gather is a part of compute */
-    uint64_t end_us;                         /* of the run */
-};
-
-static void meta_fill(const struct slot *slot, const struct batch *batch, struct timing timing,
-                      Penstock__ResultMeta *meta)
-{
-    const struct identity *identity = slot->context.identity;
-    const struct served *served = batch->served;
-    penstock__result_meta__init(meta);
-    meta->model = writable(served->name);
-    meta->version = served->version;
-    meta->backend = writable(identity->backend);
-    meta->device = writable(identity->device);
-    meta->library = writable(identity->library);
-    meta->worker = writable(identity->worker);
-    meta->precision = (uint32_t)identity->precision;
-    uint64_t now_us = clock_now_us();
-    meta->compute_us = timing.compute_us;
-    meta->worker_us = worker_us(slot, now_us);
-    meta->worker_wait_us = timing.wait_us;
-    meta->gather_us = timing.gather_us;
-    meta->split_us = now_us - timing.end_us;
-    meta->batch_size = (uint32_t)batch->count;
-    meta->model_digest.data = (uint8_t *)writable((const char *)served->digest.bytes);
-    meta->model_digest.len = sizeof served->digest.bytes;
-}
-
-/* Labels go into the meta, so what they may take there is limited as well. */
-static void labels_fill(struct slot *slot, const struct task *task, const struct pen_tensor *scores, char **pointers,
-                        Penstock__ResultMeta *meta)
-{
-    size_t bytes = 0, kept = 0;
-    size_t count = labels_write(&task->served->config, scores, &task->served->labels_quant, task->rows, task->labels,
-                                slot->labels, TASK_LABELS_MAX);
-    for (; kept < count; kept++) {
-        bytes += strlen(slot->labels[kept].text) + 8;
-        if (bytes > FRAME_META_BYTES_MAX / 2)
-            break;
-        pointers[kept] = slot->labels[kept].text;
-    }
-    meta->labels = pointers;
-    meta->n_labels = kept;
-}
-
-/* The worker's line of a job: the same id as in the client's and the broker's. */
-static void log_run(const struct slot *slot, const struct batch *batch, const struct task *task,
-                    const Penstock__ResultMeta *meta)
-{
-    char id[JOB_ID_TEXT_BYTES];
-    if (!log_enabled(LOG_DEBUG))
-        return;
-    log_event(LOG_DEBUG, "job_run",
-              "job=%s model=%s version=%" PRIu64 " slot=%u batch=%zu rows=%u wait_us=%" PRIu64 " gather_us=%" PRIu64
-              " compute_us=%" PRIu64 " split_us=%" PRIu64 " traceparent=%s",
-              job_id_text(task->job->env.job, id), batch->served->name, batch->served->version, slot->number,
-              batch->count, batch->bound, meta->worker_wait_us, meta->gather_us, meta->compute_us, meta->split_us,
-              task->traceparent);
-}
-
-static void answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
-                          const struct pen_tensor *outputs, size_t count, struct timing timing)
-{
-    Penstock__ResultMeta meta;
-    char *label_pointers[TASK_LABELS_MAX];
-    struct pen_tensor views[SERVED_TENSORS_MAX];
-    struct pen_error error = {0};
-    struct task *task = batch->tasks[index];
-    int labels = batch->served->labels_output;
-    meta_fill(slot, batch, timing, &meta);
-    if (task->layers) {
-        meta.layers = slot->layers.rows;
-        meta.n_layers = slot->layers.count;
-    }
-    if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
-        struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
-        labels_fill(slot, task, &scores, label_pointers, &meta);
-    }
-    size_t taken = gather_split(batch, index, first_row, outputs, count, views);
-    enum pen_status status = reply_add(slot->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
-                                       task->digested ? &task->digest : NULL, &meta, views, taken, &error);
-    if (status != PEN_OK) {
-        answer_error(slot, task->job, status, error.text);
-        return;
-    }
-    log_run(slot, batch, task, &meta);
-    atomic_store(&task->job->state, JOB_ANSWERED);
-    atomic_fetch_add(&slot->context.stats->jobs_done, 1);
-}
 
 /* ---- running a batch --------------------------------------------------------------------------------------------------------------- */
 
@@ -206,15 +43,15 @@ static bool batch_wanted(const struct batch *batch)
 }
 
 /* Answers what must not start any more and takes it out of the batch. */
-static void batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us)
+void slot_batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us)
 {
     size_t kept = 0;
     for (size_t i = 0; i < batch->count; i++) {
         struct task *task = batch->tasks[i];
         if (atomic_load(&task->job->cancelled)) {
-            answer_error(slot, task->job, PEN_ERR_CANCELLED, "the job was cancelled before it started");
+            slot_task_error(slot, task, PEN_ERR_CANCELLED, "the job was cancelled before it started");
         } else if (task->job->deadline_us <= now_us) {
-            answer_error(slot, task->job, PEN_ERR_DEADLINE, "the deadline passed before the job started on the worker");
+            slot_task_error(slot, task, PEN_ERR_DEADLINE, "the deadline passed before the job started on the worker");
         } else {
             batch->tasks[kept++] = task;
             continue;
@@ -285,13 +122,13 @@ static void answer_failure(struct slot *slot, const struct batch *batch, enum pe
 {
     uint64_t now_us = clock_now_us();
     for (size_t i = 0; i < batch->count; i++) {
-        struct job *job = batch->tasks[i]->job;
-        if (atomic_load(&job->cancelled))
-            answer_error(slot, job, PEN_ERR_CANCELLED, "the job was cancelled while it ran");
-        else if (job->deadline_us <= now_us)
-            answer_error(slot, job, PEN_ERR_DEADLINE, "the deadline passed while the job ran");
+        const struct task *task = batch->tasks[i];
+        if (atomic_load(&task->job->cancelled))
+            slot_task_error(slot, task, PEN_ERR_CANCELLED, "the job was cancelled while it ran");
+        else if (task->job->deadline_us <= now_us)
+            slot_task_error(slot, task, PEN_ERR_DEADLINE, "the deadline passed while the job ran");
         else
-            answer_error(slot, job, status, text);
+            slot_task_error(slot, task, status, text);
     }
 }
 
@@ -302,9 +139,11 @@ static void answer_batch(struct slot *slot, const struct batch *batch, const str
     for (size_t i = 0; i < batch->count; i++) {
         struct task *task = batch->tasks[i];
         if (atomic_load(&task->job->cancelled))
-            answer_error(slot, task->job, PEN_ERR_CANCELLED, "the job was cancelled while it ran");
+            slot_task_error(slot, task, PEN_ERR_CANCELLED, "the job was cancelled while it ran");
+        else if (task->whole)
+            slot_chain_keep(slot, batch, i, row, outputs, count, timing);
         else
-            answer_result(slot, batch, i, row, outputs, count, timing);
+            slot_answer_result(slot, batch, i, row, outputs, count, timing);
         row += task->rows;
     }
 }
@@ -324,7 +163,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     size_t count = 0;
     struct pen_error error = {0};
     uint64_t start_us = clock_now_us();
-    batch_prune(slot, batch, start_us);
+    slot_batch_prune(slot, batch, start_us);
     if (batch->count == 0)
         return true;
     running_set(slot, batch, start_us);
@@ -342,7 +181,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     atomic_fetch_add(&slot->context.stats->batches, 1);
     if (status == PEN_OK && gather_can_split(batch, outputs, count)) {
         answer_batch(slot, batch, outputs, count,
-                     (struct timing){.wait_us = worker_us(slot, start_us),
+                     (struct timing){.wait_us = slot_worker_us(slot, start_us),
                                      .gather_us = slot->gather_us,
                                      .compute_us = end_us - start_us,
                                      .end_us = end_us});
@@ -355,7 +194,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     return true;
 }
 
-static void batch_run(struct slot *slot, struct batch *batch)
+void slot_batch_run(struct slot *slot, struct batch *batch)
 {
     if (batch_try(slot, batch))
         return;
@@ -384,7 +223,7 @@ static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
         if (status == PEN_OK)
             count++;
         else
-            answer_error(slot, job, status, error.text);
+            slot_answer_error(slot, job, status, error.text);
     }
     return count;
 }
@@ -404,15 +243,18 @@ void slot_run(struct slot *slot, struct dispatch *dispatch)
     slot->dispatch = dispatch;
     slot->layers = (struct layers){.count = 0};
     meta_arena_reset(&slot->arena);
-    reply_open(slot, dispatch->jobs_count);
+    slot_reply_open(slot, dispatch->jobs_count);
     size_t count = tasks_open(slot, dispatch);
     while (gather_compose(slot->tasks, count, &batch)) {
         if (done > 0) { /* what is ready does not wait for the rest */
             reply_push(slot, NULL);
-            reply_open(slot, count - done);
+            slot_reply_open(slot, count - done);
         }
         done += batch.count;
-        batch_run(slot, &batch);
+        if (batch.served->config.recipe)
+            slot_chain_run(slot, &batch);
+        else
+            slot_batch_run(slot, &batch);
     }
     for (size_t i = 0; i < count; i++)
         task_close(&slot->tasks[i]);

@@ -190,6 +190,8 @@ enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, con
         status = outputs_choose(ret_task, meta, reterr);
     if (status == PEN_OK)
         status = parameters_read(ret_task, meta, reterr);
+    if (status == PEN_OK && ret_task->served->config.recipe)
+        status = chain_new(catalog, ret_task->served, &ret_task->chain, reterr);
     if (status != PEN_OK)
         task_close(ret_task);
     return status;
@@ -197,8 +199,10 @@ enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, con
 
 void task_close(struct task *task)
 {
+    chain_free(task->served, task->chain);
     if (task->served)
         served_release(task->served);
+    task->chain = NULL;
     task->served = NULL;
 }
 

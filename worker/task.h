@@ -7,6 +7,7 @@
 #define TASK_H
 
 #include "catalog.h"
+#include "chain.h"
 #include "inbox.h"
 #include "job.pb-c.h"
 #include "tensor_codec.h"
@@ -25,6 +26,9 @@ struct task {
     bool digested;
     struct digest digest; /* of the inputs that are about to run */
     bool taken;           /* part of a batch already */
+    struct chain *chain;  /* of an ensemble's job; owned */
+    struct task *whole;   /* a step of this ensemble's job; NULL = a job of its own */
+    size_t step;          /* which, in the recipe's order */
 };
 
 /*

@@ -190,6 +190,8 @@ static enum pen_status session_warm(struct pen_session *session, struct served *
 enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
+    if (served->config.recipe)
+        return PEN_OK; /* an ensemble runs in the sessions of its steps */
     served->seats = calloc(slots, sizeof *served->seats);
     if (!served->seats)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the sessions of %u slots", slots);

@@ -211,3 +211,49 @@ Test(config, file_and_its_labels_file_are_read)
     file_remove(folder, "config.json");
     rmdir(folder);
 }
+
+#define ENSEMBLE(steps)                                                                                                \
+    "{\"platform\":\"ensemble\",\"input\":[{\"name\":\"a\",\"data_type\":\"TYPE_FP32\",\"dims\":[4]}],\"output\":[{"   \
+    "\"name\":\"z\",\"data_type\":\"TYPE_INT64\",\"dims\":[-1,2]}],\"ensemble_scheduling\":{\"step\":[" steps "]}}"
+#define STEP(model, in, out)                                                                                           \
+    "{\"model_name\":\"" model "\",\"input_map\":{\"x\":\"" in "\"},\"output_map\":{\"y\":\"" out "\"}}"
+
+Test(config, steps_of_an_ensemble_are_put_in_order)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert(parse(ENSEMBLE(STEP("three", "c", "z") "," STEP("one", "a", "b") "," STEP("two", "b", "c")), &c,
+                    &error) == PEN_OK,
+              "%s", error.text);
+    const struct recipe *r = c.recipe;
+    cr_assert(c.ensemble && r && r->steps_count == 3 && r->inputs_count == 1 && r->outputs_count == 1);
+    cr_expect(strcmp(r->steps[0].model, "one") == 0 && r->steps[0].number == 2 && r->steps[0].version == 0);
+    cr_expect(strcmp(r->steps[1].model, "two") == 0 && r->steps[1].number == 3);
+    cr_expect(strcmp(r->steps[2].model, "three") == 0 && r->steps[2].number == 1);
+    cr_expect(r->inputs[0].dtype == PEN_DTYPE_F32 && r->inputs[0].rank == 1 && r->inputs[0].dims[0] == 4);
+    cr_expect(r->outputs[0].dtype == PEN_DTYPE_I64 && r->outputs[0].rank == 2 && r->outputs[0].dims[0] == -1);
+    cr_expect(strcmp(r->tensors[r->steps[0].outputs[0].tensor], "b") == 0 &&
+              strcmp(r->steps[0].outputs[0].port, "y") == 0);
+    config_fini(&c);
+}
+
+Test(config, ensembles_that_cannot_run_get_a_sentence)
+{
+    refuses("{\"platform\":\"ensemble\"}", PEN_ERR_INVALID, "needs ensemble_scheduling");
+    refuses("{\"input\":[]}", PEN_ERR_INVALID, "only where ensemble_scheduling names steps");
+    refuses(ENSEMBLE(""), PEN_ERR_INVALID, "at least one step");
+    refuses(ENSEMBLE(STEP("m", "a", "b")), PEN_ERR_INVALID, "output 'z' is given by no step");
+    refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r")), PEN_ERR_INVALID,
+            "step 2 (model 'n') takes 'q', which no step gives");
+    refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "a", "z")), PEN_ERR_INVALID,
+            "step 2 (model 'n') gives 'z', which another output gives already");
+    refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r") "," STEP("o", "r", "q")), PEN_ERR_INVALID,
+            "steps 2, 3 take, directly or through each other, what they give themselves: a cycle");
+    refuses(ENSEMBLE("{\"model_name\":\"m\"}"), PEN_ERR_INVALID, "needs model_name, input_map and output_map");
+    refuses(ENSEMBLE("{\"model_name\":\"m\",\"model_version\":0}"), PEN_ERR_INVALID, "must be -1 (the latest)");
+    refuses(ENSEMBLE("{\"model_name\":\"m\",\"input_map\":{}}"), PEN_ERR_INVALID, "must name 1 to 64 tensors");
+    refuses("{\"input\":[{\"name\":\"a\",\"data_type\":\"FP32\",\"dims\":[1]}]}", PEN_ERR_INVALID,
+            "must be a type such as TYPE_FP32");
+    refuses("{\"input\":[{\"name\":\"a\",\"dims\":[1]}]}", PEN_ERR_INVALID, "needs name, data_type and dims");
+    refuses("{\"ensemble_scheduling\":{\"steps\":[]}}", PEN_ERR_INVALID, "did you mean 'step'");
+}

@@ -1,0 +1,130 @@
+/* chain.c - tensors between steps: held, copied once, dropped as soon as may be. */
+#include "chain.h"
+
+#include "ensemble.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum pen_status steps_hold(struct catalog *catalog, const struct recipe *recipe, struct chain *chain,
+                                  struct pen_error *reterr)
+{
+    for (size_t i = 0; i < recipe->steps_count; i++) {
+        const struct recipe_step *step = &recipe->steps[i];
+        chain->steps[i] = catalog_take(catalog, step->model, step->version);
+        if (!chain->steps[i])
+            return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                                 "step %u needs model '%.255s', which this worker does not serve any more",
+                                 step->number, step->model);
+    }
+    return PEN_OK;
+}
+
+enum pen_status chain_new(struct catalog *catalog, const struct served *ensemble, struct chain **ret_chain,
+                          struct pen_error *reterr)
+{
+    struct chain *chain = calloc(1, sizeof *chain);
+    if (!chain)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the steps of '%s'", ensemble->name);
+    enum pen_status status = steps_hold(catalog, ensemble->config.recipe, chain, reterr);
+    if (status != PEN_OK) {
+        chain_free(ensemble, chain);
+        return status;
+    }
+    chain->digest = ensemble_digest(ensemble, chain->steps);
+    *ret_chain = chain;
+    return PEN_OK;
+}
+
+static void flow_drop(struct chain *chain, size_t tensor)
+{
+    if (chain->own[tensor])
+        chain->bytes -= chain->flows[tensor].bytes;
+    free(chain->own[tensor]);
+    chain->own[tensor] = NULL;
+}
+
+void chain_free(const struct served *ensemble, struct chain *chain)
+{
+    if (!chain)
+        return;
+    for (size_t i = 0; i < RECIPE_TENSORS_MAX; i++)
+        free(chain->own[i]);
+    for (size_t i = 0; i < ensemble->config.recipe->steps_count; i++)
+        if (chain->steps[i])
+            served_release(chain->steps[i]);
+    free(chain);
+}
+
+void chain_begin(const struct served *ensemble, struct chain *chain, const struct pen_tensor *inputs)
+{
+    const struct recipe *recipe = ensemble->config.recipe;
+    for (uint32_t i = 0; i < recipe->tensors_count; i++) {
+        int index = recipe_input(recipe, i);
+        if (index >= 0)
+            chain->flows[i] = inputs[index];
+    }
+}
+
+size_t chain_take(const struct served *ensemble, const struct chain *chain, size_t index,
+                  struct pen_tensor *ret_tensors)
+{
+    const struct recipe_step *step = &ensemble->config.recipe->steps[index];
+    for (size_t i = 0; i < step->inputs_count; i++) {
+        ret_tensors[i] = chain->flows[step->inputs[i].tensor];
+        ret_tensors[i].name = step->inputs[i].port;
+    }
+    return step->inputs_count;
+}
+
+static enum pen_status flow_copy(struct chain *chain, uint32_t tensor, const struct pen_tensor *output,
+                                 struct pen_error *reterr)
+{
+    if (output->bytes > CHAIN_BYTES_MAX - chain->bytes)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "its output '%s' has %zu bytes; more than %u would flow between the steps of one job",
+                             output->name, output->bytes, CHAIN_BYTES_MAX);
+    void *copy = malloc(output->bytes ? output->bytes : 1);
+    if (!copy)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the %zu bytes of its output '%s'", output->bytes,
+                             output->name);
+    if (output->bytes)
+        memcpy(copy, output->data, output->bytes);
+    chain->flows[tensor] = *output;
+    chain->flows[tensor].data = copy;
+    chain->own[tensor] = copy;
+    chain->bytes += output->bytes;
+    return PEN_OK;
+}
+
+static bool taken_after(const struct recipe *recipe, uint32_t tensor, size_t index)
+{
+    for (size_t i = index + 1; i < recipe->steps_count; i++)
+        for (size_t j = 0; j < recipe->steps[i].inputs_count; j++)
+            if (recipe->steps[i].inputs[j].tensor == tensor)
+                return true;
+    return recipe_output(recipe, tensor) >= 0;
+}
+
+enum pen_status chain_keep(const struct served *ensemble, struct chain *chain, size_t index,
+                           const struct pen_tensor *outputs, size_t count, struct pen_error *reterr)
+{
+    const struct recipe *recipe = ensemble->config.recipe;
+    const struct recipe_step *step = &recipe->steps[index];
+    for (size_t i = 0; i < step->outputs_count; i++) {
+        const struct recipe_link *link = &step->outputs[i];
+        int place = served_output(chain->steps[index], link->port);
+        if (place < 0 || (size_t)place >= count)
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "it has no output '%.255s' any more", link->port);
+        struct pen_tensor output = outputs[place];
+        output.name = recipe->tensors[link->tensor];
+        enum pen_status status =
+            taken_after(recipe, link->tensor, index) ? flow_copy(chain, link->tensor, &output, reterr) : PEN_OK;
+        if (status != PEN_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < recipe->tensors_count; i++)
+        if (chain->own[i] && !taken_after(recipe, i, index))
+            flow_drop(chain, i);
+    return PEN_OK;
+}

@@ -1,0 +1,230 @@
+/* ensemble.c - do the steps' models fit together? */
+#include "ensemble.h"
+
+#include "logline.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- made of its config -------------------------------------------------------------------------------------------------------------- */
+
+/* Declared dims are those of one row; with batches a free dimension goes in front. */
+static void batch_prefix(struct pen_tensor *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memmove(tensors[i].dims + 1, tensors[i].dims, tensors[i].rank * sizeof tensors[i].dims[0]);
+        tensors[i].dims[0] = -1;
+        tensors[i].rank++;
+    }
+}
+
+enum pen_status ensemble_new(const char *name, uint64_t version, const char *path, struct config *config,
+                             struct served **ret_served, struct pen_error *reterr)
+{
+    struct served *served = calloc(1, sizeof *served);
+    if (!served) {
+        config_fini(config);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for ensemble '%s'", name);
+    }
+    struct recipe *recipe = config->recipe;
+    snprintf(served->name, sizeof served->name, "%s", name);
+    served->version = version;
+    served->config = *config;
+    config_init(config);
+    served->pixels_input = served->labels_output = -1;
+    served->max_batch_size = served->config.max_batch_size;
+    served->path = strdup(path);
+    served->inputs = calloc(recipe->inputs_count, sizeof *served->inputs);
+    if (!served->path || !served->inputs) {
+        served_free(served);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for ensemble '%s'", name);
+    }
+    if (served->max_batch_size > 0) {
+        batch_prefix(recipe->inputs, recipe->inputs_count);
+        batch_prefix(recipe->outputs, recipe->outputs_count);
+    }
+    memcpy(served->inputs, recipe->inputs, recipe->inputs_count * sizeof *served->inputs);
+    served->network_inputs = recipe->inputs;
+    served->inputs_count = recipe->inputs_count;
+    served->outputs = recipe->outputs;
+    served->outputs_count = recipe->outputs_count;
+    for (size_t i = 0; i < served->inputs_count; i++)
+        served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
+    served->cacheable = served->config.cache_enable;
+    served->warmed = true; /* its steps are, by themselves */
+    *ret_served = served;
+    return PEN_OK;
+}
+
+/* ---- against the models -------------------------------------------------------------------------------------------------------------- */
+
+static bool dims_agree(const struct pen_tensor *a, const struct pen_tensor *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i] >= 0 && b->dims[i] >= 0 && a->dims[i] != b->dims[i])
+            return false;
+    return true;
+}
+
+/* `have` is what flows as `name`, `want` what the port of the step is. */
+static enum pen_status flow_check(const struct recipe_step *step, const char *port, const char *name,
+                                  const struct pen_tensor *have, const struct pen_tensor *want,
+                                  struct pen_error *reterr)
+{
+    char got[128], wanted[128];
+    if (have->dtype != want->dtype)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s'): '%.64s' is %s, but '%.64s' is %s",
+                             step->number, step->model, port, pen_dtype_name(want->dtype), name,
+                             pen_dtype_name(have->dtype));
+    if (!dims_agree(have, want))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s'): '%.64s' is %s, but '%.64s' is %s",
+                             step->number, step->model, port,
+                             pen_shape_text(want->dims, want->rank, wanted, sizeof wanted), name,
+                             pen_shape_text(have->dims, have->rank, got, sizeof got));
+    return PEN_OK;
+}
+
+static enum pen_status all_mapped(const struct recipe_step *step, const struct served *model, struct pen_error *reterr)
+{
+    for (size_t i = 0; i < model->inputs_count; i++) {
+        size_t j = 0;
+        while (j < step->inputs_count && strcmp(step->inputs[j].port, model->inputs[i].name) != 0)
+            j++;
+        if (j == step->inputs_count)
+            return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s'): input '%.64s' is not mapped",
+                                 step->number, step->model, model->inputs[i].name);
+    }
+    return PEN_OK;
+}
+
+/* What the step takes and gives; `flows` is what each ensemble tensor is known to be. */
+static enum pen_status step_check(const struct served *ensemble, const struct recipe_step *step,
+                                  const struct served *model, const struct pen_tensor **flows, struct pen_error *reterr)
+{
+    const struct recipe *recipe = ensemble->config.recipe;
+    if (model->config.recipe)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "step %u: '%.64s' is an ensemble itself; name its steps instead",
+                             step->number, step->model);
+    if (ensemble->max_batch_size > model->max_batch_size)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "step %u (model '%.64s') takes batches of at most %u, the ensemble says max_batch_size %u",
+                             step->number, step->model, model->max_batch_size, ensemble->max_batch_size);
+    for (size_t i = 0; i < step->inputs_count; i++) {
+        const struct recipe_link *link = &step->inputs[i];
+        int index = served_input(model, link->port);
+        if (index < 0)
+            return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s') has no input '%.64s'", step->number,
+                                 step->model, link->port);
+        enum pen_status status = flow_check(step, link->port, recipe->tensors[link->tensor], flows[link->tensor],
+                                            &model->inputs[index], reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    for (size_t i = 0; i < step->outputs_count; i++) {
+        const struct recipe_link *link = &step->outputs[i];
+        int index = served_output(model, link->port), declared = recipe_output(recipe, link->tensor);
+        if (index < 0)
+            return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s') has no output '%.64s'", step->number,
+                                 step->model, link->port);
+        flows[link->tensor] = &model->outputs[index];
+        enum pen_status status = declared < 0 ? PEN_OK
+                                              : flow_check(step, link->port, recipe->tensors[link->tensor],
+                                                           &recipe->outputs[declared], &model->outputs[index], reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    return all_mapped(step, model, reterr);
+}
+
+enum pen_status ensemble_resolve(const struct catalog *catalog, const struct served *ensemble,
+                                 struct served *ret_steps[RECIPE_STEPS_MAX], struct pen_error *reterr)
+{
+    const struct recipe *recipe = ensemble->config.recipe;
+    const struct pen_tensor *flows[RECIPE_TENSORS_MAX] = {NULL};
+    const struct recipe_step *missing = NULL;
+    for (uint32_t i = 0; i < recipe->tensors_count; i++) {
+        int index = recipe_input(recipe, i);
+        flows[i] = index >= 0 ? &recipe->inputs[index] : NULL;
+    }
+    for (size_t i = 0; i < recipe->steps_count && !missing; i++) {
+        const struct recipe_step *step = &recipe->steps[i];
+        struct served *model = catalog_find(catalog, step->model, step->version);
+        if (!model || model->withdrawn) {
+            missing = step; /* what follows is not known either */
+            break;
+        }
+        enum pen_status status = step_check(ensemble, step, model, flows, reterr);
+        if (status != PEN_OK)
+            return status;
+        ret_steps[i] = model;
+    }
+    if (missing)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "step %u needs model '%.64s', which this worker does not serve",
+                             missing->number, missing->model);
+    return PEN_OK;
+}
+
+static void links_digest(struct digest_stream *stream, const struct recipe *recipe, const struct recipe_link *links,
+                         size_t count)
+{
+    digest_update_u64(stream, count);
+    for (size_t i = 0; i < count; i++) {
+        digest_update_text(stream, links[i].port);
+        digest_update_text(stream, recipe->tensors[links[i].tensor]);
+    }
+}
+
+struct digest ensemble_digest(const struct served *ensemble, struct served *const *steps)
+{
+    const struct recipe *recipe = ensemble->config.recipe;
+    struct digest_stream *stream = digest_new(DIGEST_SHA256);
+    if (!stream)
+        return (struct digest){{0}}; /* equals nothing that is offered: nothing is stored */
+    digest_update_text(stream, "penstock-ensemble-1");
+    for (size_t i = 0; i < recipe->steps_count; i++) {
+        digest_update(stream, steps[i]->digest.bytes, sizeof steps[i]->digest.bytes);
+        links_digest(stream, recipe, recipe->steps[i].inputs, recipe->steps[i].inputs_count);
+        links_digest(stream, recipe, recipe->steps[i].outputs, recipe->steps[i].outputs_count);
+    }
+    digest_update_u64(stream, recipe->outputs_count);
+    for (size_t i = 0; i < recipe->outputs_count; i++)
+        digest_update_text(stream, recipe->outputs[i].name);
+    struct digest digest = digest_final(stream);
+    digest_free(stream);
+    return digest;
+}
+
+/* ---- what is told -------------------------------------------------------------------------------------------------------------------- */
+
+static void state_log(const struct served *ensemble, enum pen_status status, const char *text)
+{
+    size_t steps = ensemble->config.recipe->steps_count;
+    if (status == PEN_OK)
+        log_event(LOG_INFO, "ensemble_ready", "model=%s version=%" PRIu64 " steps=%zu", ensemble->name,
+                  ensemble->version, steps);
+    else if (status == PEN_ERR_NOT_FOUND)
+        log_event(LOG_INFO, "ensemble_waits", "model=%s version=%" PRIu64 " steps=%zu reason=%s", ensemble->name,
+                  ensemble->version, steps, text);
+    else
+        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", ensemble->name,
+                  ensemble->version, pen_status_name(status), text);
+}
+
+void ensembles_check(const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct served *served = catalog->models[i], *steps[RECIPE_STEPS_MAX];
+        struct pen_error error = {0};
+        if (!served->config.recipe || served->withdrawn)
+            continue;
+        enum pen_status status = ensemble_resolve(catalog, served, steps, &error);
+        if (!served->resolved || served->resolved_as != status)
+            state_log(served, status, error.text);
+        served->resolved = true;
+        served->resolved_as = status;
+    }
+}

@@ -1,0 +1,155 @@
+/* slot_answer.c - what a slot says of each job. */
+#include "slot_internal.h"
+
+#include "deadline.h"
+#include "logline.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Without memory for an answer the job would hang for ever: the broker runs the jobs of a dead worker elsewhere. */
+static void die_without_memory(void)
+{
+    log_event(LOG_ERROR, "out_of_memory", "error=%s",
+              "no memory for a result: this worker ends so that its jobs run elsewhere");
+    _exit(1);
+}
+
+void slot_reply_open(struct slot *slot, size_t jobs)
+{
+    size_t most = atomic_load(&slot->context.catalog->outputs_most);
+    slot->reply = reply_new(jobs, jobs * (1 + most));
+    if (!slot->reply)
+        die_without_memory();
+}
+
+uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us)
+{
+    return now_us - slot->dispatch->received_us;
+}
+
+void slot_answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    struct stats *stats = slot->context.stats;
+    if (log_enabled(LOG_DEBUG))
+        log_event(LOG_DEBUG, "job_error", "job=%s slot=%u status=%s error=%s", job_id_text(job->env.job, id),
+                  slot->number, pen_status_name(status), text);
+    atomic_store(&job->state, JOB_ANSWERED);
+    atomic_fetch_add(status == PEN_ERR_CANCELLED  ? &stats->jobs_cancelled
+                     : status == PEN_ERR_DEADLINE ? &stats->jobs_expired
+                                                  : &stats->jobs_failed,
+                     1);
+    if (reply_add_error(slot->reply, &job->env, slot->context.identity, status, text,
+                        slot_worker_us(slot, clock_now_us())) != PEN_OK)
+        die_without_memory();
+}
+
+void slot_task_error(struct slot *slot, const struct task *task, enum pen_status status, const char *text)
+{
+    char named[PEN_ERROR_TEXT_BYTES];
+    if (!task->whole) {
+        slot_answer_error(slot, task->job, status, text);
+        return;
+    }
+    const struct recipe_step *step = &task->whole->served->config.recipe->steps[task->step];
+    snprintf(named, sizeof named, "step %u (model '%.255s') of '%.255s': %s", step->number, step->model,
+             task->whole->served->name, text);
+    slot_answer_error(slot, task->job, status, named);
+}
+
+static char *writable(const char *text)
+{
+    char *pointer; /* protobuf-c's structs have no const; packing only reads */
+    memcpy(&pointer, &text, sizeof pointer);
+    return pointer;
+}
+
+static void meta_fill(const struct slot *slot, const struct batch *batch, struct timing timing,
+                      Penstock__ResultMeta *meta)
+{
+    const struct identity *identity = slot->context.identity;
+    const struct served *served = batch->served;
+    penstock__result_meta__init(meta);
+    meta->model = writable(served->name);
+    meta->version = served->version;
+    meta->backend = writable(identity->backend);
+    meta->device = writable(identity->device);
+    meta->library = writable(identity->library);
+    meta->worker = writable(identity->worker);
+    meta->precision = (uint32_t)identity->precision;
+    uint64_t now_us = clock_now_us();
+    meta->compute_us = timing.compute_us;
+    meta->worker_us = slot_worker_us(slot, now_us);
+    meta->worker_wait_us = timing.wait_us;
+    meta->gather_us = timing.gather_us;
+    meta->split_us = now_us - timing.end_us;
+    meta->batch_size = (uint32_t)batch->count;
+    const struct digest *digest = served->config.recipe ? &batch->tasks[0]->chain->digest : &served->digest;
+    meta->model_digest.data = (uint8_t *)writable((const char *)digest->bytes);
+    meta->model_digest.len = sizeof digest->bytes;
+}
+
+/* Labels go into the meta, so what they may take there is limited as well. */
+static void labels_fill(struct slot *slot, const struct task *task, const struct pen_tensor *scores, char **pointers,
+                        Penstock__ResultMeta *meta)
+{
+    size_t bytes = 0, kept = 0;
+    size_t count = labels_write(&task->served->config, scores, &task->served->labels_quant, task->rows, task->labels,
+                                slot->labels, TASK_LABELS_MAX);
+    for (; kept < count; kept++) {
+        bytes += strlen(slot->labels[kept].text) + 8;
+        if (bytes > FRAME_META_BYTES_MAX / 2)
+            break;
+        pointers[kept] = slot->labels[kept].text;
+    }
+    meta->labels = pointers;
+    meta->n_labels = kept;
+}
+
+/* The worker's line of a job: the same id as in the client's and the broker's. */
+static void log_run(const struct slot *slot, const struct batch *batch, const struct task *task,
+                    const Penstock__ResultMeta *meta)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    if (!log_enabled(LOG_DEBUG))
+        return;
+    log_event(LOG_DEBUG, "job_run",
+              "job=%s model=%s version=%" PRIu64 " slot=%u batch=%zu rows=%u wait_us=%" PRIu64 " gather_us=%" PRIu64
+              " compute_us=%" PRIu64 " split_us=%" PRIu64 " traceparent=%s",
+              job_id_text(task->job->env.job, id), batch->served->name, batch->served->version, slot->number,
+              batch->count, batch->bound, meta->worker_wait_us, meta->gather_us, meta->compute_us, meta->split_us,
+              task->traceparent);
+}
+
+void slot_answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
+                        const struct pen_tensor *outputs, size_t count, struct timing timing)
+{
+    Penstock__ResultMeta meta;
+    char *label_pointers[TASK_LABELS_MAX];
+    struct pen_tensor views[SERVED_TENSORS_MAX];
+    struct pen_error error = {0};
+    struct task *task = batch->tasks[index];
+    int labels = batch->served->labels_output;
+    meta_fill(slot, batch, timing, &meta);
+    if (task->layers) {
+        meta.layers = slot->layers.rows;
+        meta.n_layers = slot->layers.count;
+    }
+    if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
+        struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
+        labels_fill(slot, task, &scores, label_pointers, &meta);
+    }
+    size_t taken = gather_split(batch, index, first_row, outputs, count, views);
+    enum pen_status status = reply_add(slot->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
+                                       task->digested ? &task->digest : NULL, &meta, views, taken, &error);
+    if (status != PEN_OK) {
+        slot_answer_error(slot, task->job, status, error.text);
+        return;
+    }
+    log_run(slot, batch, task, &meta);
+    atomic_store(&task->job->state, JOB_ANSWERED);
+    atomic_fetch_add(&slot->context.stats->jobs_done, 1);
+}
