@@ -56,8 +56,9 @@ struct tool_options {
          .type = SETTING_CHOICE,                                                                                       \
          .offset = offsetof(owner_, tool.vk_kernels),                                                                  \
          .def = "auto",                                                                                                \
-         .choices = "auto|simple|tiled",                                                                               \
-         .help = "family of Vulkan kernels; auto = by device and shape"},                                              \
+         .choices = "auto|simple|tiled|gemv|split|cm",                                                                 \
+         .help = "family of Vulkan kernels for products, wherever it can run; auto = by device, shape and what was "   \
+                 "tuned"},                                                                                             \
         {.name = "vk-validate",                                                                                        \
          .type = SETTING_FLAG,                                                                                         \
          .offset = offsetof(owner_, tool.vk_validate),                                                                 \

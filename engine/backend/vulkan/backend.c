@@ -30,11 +30,6 @@ static enum pen_status choose(struct vk_instance *in, const struct pen_vulkan_op
     return PEN_OK;
 }
 
-static uint32_t precisions_of(const struct vk_device_info *info)
-{
-    return 1u << PEN_PRECISION_F32 | (info->f16_storage ? 1u << PEN_PRECISION_F16_STORAGE : 0);
-}
-
 static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
 {
     struct backend_caps c = {0};
@@ -50,7 +45,7 @@ static enum pen_status probe(const struct backend_config *config, struct backend
         snprintf(c.reason, sizeof c.reason, "%.*s", (int)sizeof c.reason - 1, why.text);
     } else {
         c.available = true;
-        c.precisions = precisions_of(&info);
+        c.precisions = vk_precisions(&info);
         snprintf(c.device, sizeof c.device, "%.*s", (int)sizeof c.device - 1, info.name);
         snprintf(c.library, sizeof c.library, "vulkan %.40s %.40s", info.driver_name, info.driver_info);
     }
@@ -63,11 +58,14 @@ static enum pen_status device_open(struct backend *b, struct vk_device **ret_dev
     struct pen_vulkan_options options = b->config.vulkan;
     struct vk_device_info info;
     enum pen_status status = choose(b->instance, &options, &info, reterr);
-    bool f16 = b->config.precision == PEN_PRECISION_F16_STORAGE;
-    if (status == PEN_OK && f16 && !info.f16_storage) {
-        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the Vulkan device \"%s\" cannot store f16", info.name);
+    enum pen_precision precision = b->config.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : b->config.precision;
+    if (status == PEN_OK && (vk_precisions(&info) & 1u << precision) == 0) {
+        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                               "the Vulkan device \"%s\" has not what this precision needs: `penstock-engine info` "
+                               "lists its precisions",
+                               info.name);
     }
-    return status == PEN_OK ? vk_device_new(b->instance, &info, f16, b->cache_dir, ret_device, reterr) : status;
+    return status == PEN_OK ? vk_device_new(b->instance, &info, precision, b->cache_dir, ret_device, reterr) : status;
 }
 
 enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)
@@ -112,6 +110,21 @@ static char *copy_of(const char *text)
     return text != NULL && text[0] != '\0' ? strdup(text) : NULL;
 }
 
+/* What chooses among the families: the class of the device, the family asked for, whether there are cooperative matrices. */
+static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
+{
+    struct vk_kernels *k = &b->kernels;
+    const struct vk_device *d = b->device;
+    if (!vk_family_read(b->config.vulkan.kernels, &k->only)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "no family of Vulkan kernels is called '%s'",
+                             b->config.vulkan.kernels);
+    }
+    k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
+    /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
+    k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
+    return PEN_OK;
+}
+
 static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
 {
     enum pen_status status = vk_instance_new(b->config.vulkan.validate, &b->instance, reterr);
@@ -121,9 +134,10 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     if (status != PEN_OK) {
         return status;
     }
-    const char *kernels = b->config.vulkan.kernels;
-    bool automatic = kernels == NULL || strcmp(kernels, "auto") == 0;
-    b->tiled = automatic ? !vk_device_software(&b->device->info) : strcmp(kernels, "simple") != 0;
+    status = kernels_set(b, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
     return vk_selftest(b, reterr);
 }
 
@@ -131,9 +145,10 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
                                     struct pen_error *reterr)
 {
     enum pen_precision p = config->precision;
-    if (p != PEN_PRECISION_F32 && p != PEN_PRECISION_ANY && p != PEN_PRECISION_F16_STORAGE) {
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                             "the vulkan backend computes in f32 or f16_storage; ask for one of them");
+    if (p > PEN_PRECISION_F16_MATH) {
+        return pen_error_set(
+            reterr, PEN_ERR_UNSUPPORTED,
+            "the vulkan backend computes in f32, f16_storage, f16_mma or f16_math; ask for one of them");
     }
     struct backend *b = calloc(1, sizeof *b);
     if (b == NULL) {
@@ -168,19 +183,21 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
                      void *context)
 {
     const struct vk_device_info *d = &b->device->info;
-    char driver[sizeof d->driver_name + sizeof d->driver_info];
+    char driver[sizeof d->driver_name + sizeof d->driver_info], coopmat[32];
     snprintf(driver, sizeof driver, "%s %s", d->driver_name, d->driver_info);
     say(context, "vulkan.device", d->name);
     say(context, "vulkan.uuid", d->uuid_text);
     say(context, "vulkan.driver", driver);
-    say(context, "vulkan.kernels", b->tiled ? "tiled" : "simple");
+    say(context, "vulkan.kernels", vk_family_name(b->kernels.only));
+    say(context, "vulkan.class", vk_device_class_name(b->kernels.device));
+    vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
+    say(context, "vulkan.coopmat", coopmat);
     say(context, "vulkan.validation", b->instance->validate ? "on" : "off");
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
     say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
     say_number(say, context, "vulkan.f16_storage", d->f16_storage);
     say_number(say, context, "vulkan.f16_math", d->f16_math);
     say_number(say, context, "vulkan.dot8", d->dot8);
-    say_number(say, context, "vulkan.coopmat_nv", d->coopmat_nv);
     say_number(say, context, "vulkan.subgroup_size", d->subgroup_size);
 }
 

@@ -28,9 +28,14 @@ void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what)
     }
 }
 
-bool vk_build_tiled(const struct vk_build *b)
+struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape)
 {
-    return b->exec->plan->backend->tiled;
+    return vk_choose(&b->exec->plan->backend->kernels, shape);
+}
+
+struct vk_matrix_size vk_build_matrices(const struct vk_build *b)
+{
+    return b->exec->weights->device->coopmat.size;
 }
 
 bool vk_build_f16(const struct vk_build *b)

@@ -44,12 +44,18 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                      .queueFamilyIndex = d->family,
                                      .queueCount = 1,
                                      .pQueuePriorities = &priority};
+    union vk_coopmat_feature coopmat;
+    bool half_math = d->form == SHADER_F16_MATH || d->coopmat.kind != VK_COOPMAT_NONE;
+    const char *extension = d->coopmat.kind == VK_COOPMAT_KHR ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME;
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                            .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat, NULL),
                                             .timelineSemaphore = VK_TRUE,
-                                            .storageBuffer8BitAccess = VK_TRUE};
+                                            .storageBuffer8BitAccess = VK_TRUE,
+                                            .shaderFloat16 = half_math,
+                                            .vulkanMemoryModel = d->coopmat.kind != VK_COOPMAT_NONE};
     VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                             .pNext = &v12,
-                                            .storageBuffer16BitAccess = d->info.f16_storage};
+                                            .storageBuffer16BitAccess = d->f16};
     /* Indices are checked before a run or in the shader; this bounds what a driver's own mistake could reach. */
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                           .pNext = &v11,
@@ -57,7 +63,9 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
                                .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue};
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = d->coopmat.kind != VK_COOPMAT_NONE,
+                               .ppEnabledExtensionNames = &extension};
     VkResult result = d->vk.CreateDevice(d->info.handle, &info, NULL, &d->handle);
     if (result != VK_SUCCESS) {
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the Vulkan device \"%s\" cannot be opened: %s", d->info.name,
@@ -70,7 +78,15 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
     return status;
 }
 
-enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, bool f16,
+uint32_t vk_precisions(const struct vk_device_info *info)
+{
+    uint32_t has = 1u << PEN_PRECISION_F32;
+    has |= info->f16_storage ? 1u << PEN_PRECISION_F16_STORAGE : 0;
+    has |= info->coopmat.kind != VK_COOPMAT_NONE ? 1u << PEN_PRECISION_F16_MMA : 0;
+    return has | (info->f16_storage && info->f16_math ? 1u << PEN_PRECISION_F16_MATH : 0);
+}
+
+enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, enum pen_precision precision,
                               const char *cache_dir, struct vk_device **ret_device, struct pen_error *reterr)
 {
     struct vk_device *d = calloc(1, sizeof *d);
@@ -81,7 +97,11 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
     d->instance = in;
     d->vk = in->vk;
     d->info = *info;
-    d->f16 = f16;
+    d->f16 = precision >= PEN_PRECISION_F16_STORAGE && precision <= PEN_PRECISION_F16_MATH;
+    d->form = precision == PEN_PRECISION_F16_MATH ? SHADER_F16_MATH : d->f16 ? SHADER_F16 : SHADER_F32;
+    if (d->f16 && precision != PEN_PRECISION_F16_STORAGE) {
+        d->coopmat = info->coopmat;
+    }
     pthread_mutex_init(&d->queue_lock, NULL);
     limits_read(d);
     enum pen_status status = PEN_OK;

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "backend/vulkan/instance.h"
+#include "backend/vulkan/shader.h"
 #include "penstock/engine.h"
 
 struct vk_pipelines;
@@ -29,14 +30,18 @@ struct vk_device {
     uint64_t max_allocation; /* bytes of one VkDeviceMemory */
     uint32_t timestamp_bits;
     bool f16; /* floats are stored as f16 */
+    enum shader_form form;
+    struct vk_coopmat coopmat; /* switched on; NONE unless the precision wants it */
     atomic_bool lost;
     atomic_uint_least64_t bytes; /* of device memory allocated now */
     struct vk_pipelines *pipelines;
 };
 
-/* f16: storageBuffer16BitAccess is enabled; info must have it. cache_dir: of pipeline cache files, NULL = none. */
-enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, bool f16,
+/* What the precision needs is switched on: vk_precisions says what a device has. cache_dir: of pipeline cache files, NULL = none. */
+enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, enum pen_precision precision,
                               const char *cache_dir, struct vk_device **ret_device, struct pen_error *reterr);
+/* Bit 1u << enum pen_precision of what the device has the features for. */
+uint32_t vk_precisions(const struct vk_device_info *info);
 struct vk_device *vk_device_retain(struct vk_device *d);
 void vk_device_release(struct vk_device *d); /* NULL is fine */
 

@@ -132,7 +132,7 @@ static uint64_t local_memory(const VkPhysicalDeviceMemoryProperties *m)
     return most;
 }
 
-static bool extension_there(struct vk_instance *in, VkPhysicalDevice device, const char *name)
+bool vk_extension_there(struct vk_instance *in, VkPhysicalDevice device, const char *name)
 {
     uint32_t count = 0;
     bool found = false;
@@ -159,8 +159,8 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->f16_storage = v11.storageBuffer16BitAccess;
     info->f16_math = v12.shaderFloat16;
     info->i8_storage = v12.storageBuffer8BitAccess;
-    info->coopmat_nv = extension_there(in, info->handle, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    info->dot8 = extension_there(in, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
+    info->memory_model = v12.vulkanMemoryModel;
+    info->dot8 = vk_extension_there(in, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
                  info->api_version >= VK_API_VERSION_1_3;
     if (!v12.timelineSemaphore) {
         info->unfit = "it has no timeline semaphores";
@@ -182,6 +182,7 @@ static void info_read(struct vk_instance *in, VkPhysicalDevice device, uint32_t 
     *info = (struct vk_device_info){.handle = device,
                                     .index = index,
                                     .type = p.properties.deviceType,
+                                    .vendor_id = p.properties.vendorID,
                                     .driver = driver.driverID,
                                     .driver_version = p.properties.driverVersion,
                                     .api_version = p.properties.apiVersion,
@@ -199,6 +200,7 @@ static void info_read(struct vk_instance *in, VkPhysicalDevice device, uint32_t 
         info->unfit = "its driver is older than Vulkan 1.2";
     } else {
         features_read(in, info);
+        vk_coopmat_read(in, info, &p.properties.limits);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "backend/vulkan/coopmat.h"
 #include "backend/vulkan/loader.h"
 
 #define VK_DEVICES_MAX 16
@@ -35,7 +36,9 @@ struct vk_device_info {
     uint32_t driver_version, api_version;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint64_t memory_bytes; /* largest device-local heap */
-    bool f16_storage, f16_math, i8_storage, dot8, coopmat_nv, subgroup_arith;
+    uint32_t vendor_id;
+    bool f16_storage, f16_math, i8_storage, dot8, memory_model, subgroup_arith;
+    struct vk_coopmat coopmat;
     uint32_t subgroup_size;
     const char *unfit; /* NULL, or what it lacks */
 };
@@ -48,6 +51,8 @@ enum pen_status vk_instance_check(struct vk_instance *in, struct pen_error *rete
 /* Fills up to VK_DEVICES_MAX in the driver's order. */
 enum pen_status vk_instance_devices(struct vk_instance *in, struct vk_device_info *infos, uint32_t *ret_count,
                                     struct pen_error *reterr);
+
+bool vk_extension_there(struct vk_instance *in, VkPhysicalDevice device, const char *name);
 
 /* ---- choose.c: pure ---- */
 

@@ -12,6 +12,7 @@
 #define VULKAN_OP_H
 
 #include "backend/backend.h"
+#include "backend/vulkan/kernels.h"
 #include "backend/vulkan/pipeline.h"
 
 #define VK_CELL_NONE UINT32_MAX
@@ -79,7 +80,8 @@ void vk_items(struct vk_work *w, size_t items);
 void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSUPPORTED beyond the device's limits */
 
 /* Device facts for choosing a kernel. */
-bool vk_build_tiled(const struct vk_build *b); /* kernels with shared memory pay here: not on software devices */
+struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape);
+struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */
 bool vk_build_f16(const struct vk_build *b);
 
 /* ---- nodes that join another's dispatch (ops/elementwise.c) ---- */

@@ -128,22 +128,47 @@ void vk_pipelines_free(struct vk_pipelines *p)
     free(p);
 }
 
-static enum pen_status module_get(struct vk_pipelines *p, enum shader shader, struct pen_error *reterr)
+/* The words for this device: the form of its precision, cooperative matrices in the way its extension has them. *ret_own to be freed. */
+static enum pen_status words_get(const struct vk_device *d, enum shader shader, VkShaderModuleCreateInfo *info,
+                                 uint32_t **ret_own, struct pen_error *reterr)
 {
     const struct shader_code *code = &vk_shader_table[shader];
+    enum shader_form form = code->words[d->form] != NULL ? d->form : d->f16 ? SHADER_F16 : SHADER_F32;
+    info->pCode = code->words[form];
+    info->codeSize = code->bytes[form];
+    size_t count = info->codeSize / sizeof(uint32_t);
+    if (info->pCode == NULL) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: kernel %s is for floats stored as f16", code->name);
+    }
+    if (shader == SHADER_conv_cm && d->coopmat.kind == VK_COOPMAT_KHR) {
+        if (!vk_coopmat_khr(code->words[form], count, ret_own, &count)) {
+            return pen_error_set(reterr, PEN_ERR_INTERNAL, "vulkan: kernel %s has no form for %s", code->name,
+                                 VK_KHR_COOPMAT_NAME);
+        }
+        info->pCode = *ret_own;
+        info->codeSize = count * sizeof(uint32_t);
+    }
+    return PEN_OK;
+}
+
+static enum pen_status module_get(struct vk_pipelines *p, enum shader shader, struct pen_error *reterr)
+{
     struct vk_device *d = p->device;
     if (p->modules[shader] != VK_NULL_HANDLE) {
         return PEN_OK;
     }
-    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                     .codeSize = code->bytes[d->f16],
-                                     .pCode = code->words[d->f16]};
-    VkResult result = d->vk.CreateShaderModule(d->handle, &info, NULL, &p->modules[shader]);
-    if (result != VK_SUCCESS) {
-        return vk_fail(result, "vkCreateShaderModule", reterr);
+    uint32_t *own = NULL;
+    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+    enum pen_status status = words_get(d, shader, &info, &own, reterr);
+    if (status == PEN_OK) {
+        VkResult result = d->vk.CreateShaderModule(d->handle, &info, NULL, &p->modules[shader]);
+        status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkCreateShaderModule", reterr);
     }
-    vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, (uint64_t)(uintptr_t)p->modules[shader], code->name);
-    return PEN_OK;
+    free(own);
+    if (status == PEN_OK) {
+        vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, (uint64_t)(uintptr_t)p->modules[shader], vk_shader_table[shader].name);
+    }
+    return status;
 }
 
 static enum pen_status pipeline_make(struct vk_pipelines *p, const struct vk_pipeline_key *key, VkPipeline *ret_handle,

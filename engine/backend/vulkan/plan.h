@@ -7,6 +7,7 @@
 #ifndef VULKAN_PLAN_H
 #define VULKAN_PLAN_H
 
+#include "backend/vulkan/kernels.h"
 #include "backend/vulkan/memory.h"
 #include "backend/vulkan/op.h"
 
@@ -14,9 +15,9 @@ struct backend {
     struct backend_config config;
     struct vk_instance *instance;
     pthread_mutex_t lock;
-    struct vk_device *device; /* current */
-    char *wanted, *cache_dir; /* copies of options */
-    bool tiled;               /* kernels with shared memory */
+    struct vk_device *device;  /* current */
+    char *wanted, *cache_dir;  /* copies of options */
+    struct vk_kernels kernels; /* which family runs which product */
     atomic_uint_least64_t losses;
 };
 

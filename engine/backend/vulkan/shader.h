@@ -10,16 +10,22 @@
 #include <stdint.h>
 
 enum shader {
-#define SHADER(name) SHADER_##name,
+#define SHADER(name)      SHADER_##name,
+#define SHADER_MATH(name) SHADER_##name,
+#define SHADER_HALF(name) SHADER_##name,
 #include "backend/vulkan/ops/shaders.def"
 #undef SHADER
+#undef SHADER_MATH
+#undef SHADER_HALF
     SHADER_COUNT
 };
 
+enum shader_form { SHADER_F32, SHADER_F16, SHADER_F16_MATH, SHADER_FORMS };
+
 struct shader_code {
     const char *name;
-    const uint32_t *words[2]; /* floats stored as f32, as f16 */
-    size_t bytes[2];
+    const uint32_t *words[SHADER_FORMS]; /* NULL: not in this form. Without F16_MATH that of F16 serves. */
+    size_t bytes[SHADER_FORMS];
 };
 extern const struct shader_code vk_shader_table[SHADER_COUNT]; /* generated */
 

@@ -41,7 +41,7 @@ struct pen_vulkan_options {
     const char *device;    /* auto, an index, a uuid or a part of the name; NULL = auto */
     bool allow_software;   /* devices that compute on the CPU count too: for tests */
     const char *cache_dir; /* compiled pipelines are kept here between processes; NULL = nowhere */
-    const char *kernels;   /* "auto" (by device and shape), "simple" or "tiled"; NULL = auto */
+    const char *kernels;   /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
     bool validate;         /* debug: the Khronos validation layer; its messages are errors */
 };
 

@@ -32,9 +32,12 @@ void device_close(struct backend *b)
 
 static void on(enum pen_precision precision, const char *kernels, void (*rows)(void))
 {
-    bool half = precision == PEN_PRECISION_F16_STORAGE;
+    bool full = precision == PEN_PRECISION_F32;
     struct backend *b = device_open(precision, kernels);
-    cross_backend(&backend_vulkan, b, half ? 2e-3 : 1e-5, half ? 1e-2 : 1e-4);
+    cross_backend(&backend_vulkan, b, full ? 1e-5 : 2e-3,
+                  full                                  ? 1e-4
+                  : precision == PEN_PRECISION_F16_MATH ? 5e-2
+                                                        : 1e-2);
     rows();
     device_close(b);
 }
@@ -49,4 +52,15 @@ void device_each(void (*rows)(void))
     on(PEN_PRECISION_F32, "simple", rows);
     on(PEN_PRECISION_F32, "tiled", rows);
     on(PEN_PRECISION_F16_STORAGE, "simple", rows);
+}
+
+void device_products(void (*rows)(void))
+{
+    static const char *const families[] = {"simple", "tiled", "gemv", "split"};
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        on(PEN_PRECISION_F32, families[i], rows);
+        on(PEN_PRECISION_F16_STORAGE, families[i], rows);
+    }
+    on(PEN_PRECISION_F16_MATH, "simple", rows);
+    on(PEN_PRECISION_F16_MATH, "cm", rows);
 }

@@ -9,13 +9,15 @@
 extern const struct backend_ops backend_vulkan;
 
 struct backend_config device_config(enum pen_precision precision, const char *kernels);
-/* kernels: "simple" or "tiled". */
+/* kernels: a family. */
 struct backend *device_open(enum pen_precision precision, const char *kernels);
 /* Fails the test when validation has said anything; then closes. */
 void device_close(struct backend *b);
 
 /* Runs `rows` (cross.h) on every family and storage: simple f32, tiled f32, simple f16. */
 void device_each(void (*rows)(void));
+/* The same for products: every family in every precision that has it, cooperative matrices or the loops that stand in for them included. */
+void device_products(void (*rows)(void));
 void device_f32(void (*rows)(void)); /* simple f32 only */
 
 #endif

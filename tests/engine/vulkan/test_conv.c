@@ -22,6 +22,9 @@ static const struct shape_row rows[] = {
     {1, 8, 8, 8, 16, 3, 3, 8, 1, 1, 1, true, true, WEIGHT_OIHW},
     {1, 9, 9, 8, 12, 3, 3, 1, 1, 1, 1, true, false, WEIGHT_OIHW},
     {1, 9, 9, 6, 6, 3, 3, 6, 1, 1, 1, true, false, WEIGHT_OIHW},
+    {1, 7, 6, 40, 20, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OIHW}, /* deep: split has pieces of 360 */
+    {1, 6, 6, 66, 38, 3, 3, 2, 2, 1, 1, true, true, WEIGHT_OIHW},
+    {1, 5, 5, 70, 3, 5, 5, 1, 1, 0, 1, false, true, WEIGHT_OHWI}, /* one pixel, few outputs */
 };
 
 static void conv(const struct shape_row *r)
@@ -57,16 +60,18 @@ static void conv_rows(void)
 
 Test(vulkan_conv, shapes_layouts_groups, .timeout = 110)
 {
-    device_each(conv_rows);
+    device_products(conv_rows);
 }
 
 static void gemm_rows(void)
 {
-    static const int64_t sizes[][3] = {{1, 33, 50}, {5, 64, 10}, {70, 40, 68}, {130, 17, 33}};
-    for (size_t i = 0; i < 16; i++) {
+    static const int64_t sizes[][3] = {{1, 33, 50},   {5, 64, 10},   {70, 40, 68},
+                                       {130, 17, 33}, {1, 1000, 41}, {66, 300, 3}};
+    for (size_t i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
         const int64_t *s = sizes[i / 4];
         bool ta = i & 1, tb = i & 2;
         struct cross *c = cross_new(OP_Gemm);
+        cross_range(c, s[1] > 100 ? -0.3f : -1.0f, s[1] > 100 ? 0.3f : 1.0f); /* operands rounded to f16 add up */
         cross_input(c, F32, 2, (int64_t[]){ta ? s[1] : s[0], ta ? s[0] : s[1]}, false);
         cross_input(c, F32, 2, (int64_t[]){tb ? s[2] : s[1], tb ? s[1] : s[2]}, i % 3 != 0);
         cross_input(c, F32, 2, (int64_t[]){i % 4 == 3 ? s[0] : 1, s[2]}, i % 4 != 2);
@@ -80,7 +85,7 @@ static void gemm_rows(void)
 
 Test(vulkan_conv, gemm, .timeout = 110)
 {
-    device_each(gemm_rows);
+    device_products(gemm_rows);
 }
 
 static void matmul_rows(void)
@@ -110,5 +115,5 @@ static void matmul_rows(void)
 
 Test(vulkan_conv, matmul, .timeout = 110)
 {
-    device_each(matmul_rows);
+    device_products(matmul_rows);
 }

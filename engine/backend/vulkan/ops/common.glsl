@@ -26,6 +26,18 @@ vec4 rounded(vec4 x)
 #define TO_REAL4(value) (value)
 #endif
 
+/* A number times a four, and a number times a number, in the precision of products. What they are added to is f32 always. */
+#ifdef MATH_F16
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define TIMES(number, four) vec4(float16_t(number) * f16vec4(four))
+#define TIMES_FOURS(a, b)   vec4(f16vec4(a) * f16vec4(b))
+#define TIMES_ONE(a, b)     float(float16_t(a) * float16_t(b))
+#else
+#define TIMES(number, four) ((number) * (four))
+#define TIMES_FOURS(a, b)   ((a) * (b))
+#define TIMES_ONE(a, b)     ((a) * (b))
+#endif
+
 #define INFINITY uintBitsToFloat(0x7F800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7FC00000u)
 

@@ -45,7 +45,7 @@ void main()
                     for (uint t = 0; t < TILE; t++) {
                         vec4 v = vec4(x4[(at[t] + c) / 4u]);
                         v = inside[t] ? v : vec4(0.0);
-                        sum[t] += (v.x * w0 + v.y * w1) + (v.z * w2 + v.w * w3); /* in pairs: half the rounding error */
+                        sum[t] += (TIMES(v.x, w0) + TIMES(v.y, w1)) + (TIMES(v.z, w2) + TIMES(v.w, w3)); /* in pairs: half the rounding error */
                     }
                     wi += 4u * p.group_out4;
                 }
@@ -54,7 +54,7 @@ void main()
                     vec4 w0 = vec4(w[wi]);
                     for (uint t = 0; t < TILE; t++) {
                         float v = float(x[at[t] + c]);
-                        sum[t] += (inside[t] ? v : 0.0) * w0;
+                        sum[t] += TIMES(inside[t] ? v : 0.0, w0);
                     }
                     wi += p.group_out4;
                 }

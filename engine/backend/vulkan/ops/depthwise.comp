@@ -56,7 +56,7 @@ void main()
             int ix = x0 + int(kx * p.dilation_w);
             if (ix >= 0 && ix < int(p.in_w)) {
                 uint at = ((image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.channels;
-                sum += taken(at, c) * vec4(w[(ky * p.kernel_w + kx) * p.channels4 + c4]);
+                sum += TIMES_FOURS(taken(at, c), vec4(w[(ky * p.kernel_w + kx) * p.channels4 + c4]));
             }
         }
     }

@@ -89,6 +89,12 @@ float pick(float x, float v, bool larger)
 
 float two(uint code, float x, float v)
 {
+#ifdef MATH_F16
+    if (((KINDS >> 16) & 15u) == EW_REAL && code <= EW_MUL) { /* integers come through here too, on their way to others */
+        float16_t a = float16_t(x), b = float16_t(v);
+        return float(code == EW_ADD ? a + b : code == EW_SUB ? a - b : a * b);
+    }
+#endif
     switch (code) {
     case EW_ADD:
         return x + v;

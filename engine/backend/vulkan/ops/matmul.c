@@ -23,8 +23,10 @@ void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct 
         b_at *= db >= 0 ? (size_t)lead_b.dim[db] : 1;
     }
     size_t count = (size_t)shape_elements(&batch);
-    bool tiled = vk_build_tiled(b) && m >= 16 && n >= 32 && k >= 16 && count <= 65535;
-    uint32_t tile = m >= 64 ? 4 : tiled && m >= 32 ? 2 : tiled || m < 4 ? 1 : 4;
+    const struct vk_product_shape shape = {.kind = VK_PRODUCT_BATCH, .rows = m, .outs = n, .depth = k, .groups = count};
+    const struct vk_choice choice = vk_build_choose(b, &shape);
+    const uint32_t tile = choice.tile;
+    const bool tiled = choice.family == VK_FAMILY_TILED;
     struct vk_act act = vk_act_read(b->n);
     struct vk_work *w = vk_dispatch(b, tiled ? SHADER_matmul_tiled : SHADER_matmul);
     vk_bind(w, vk_out_cell(b, 0), VK_WRITE);

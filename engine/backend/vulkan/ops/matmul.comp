@@ -23,7 +23,7 @@ void main()
     for (uint k = 0; k < p.k; k++) {
         float v = float(b[at.y + k * p.n + column]);
         for (uint t = 0; t < TILE; t++) {
-            sum[t] += float(a[at.x + min(m0 + t, p.m - 1u) * p.k + k]) * v;
+            sum[t] += TIMES_ONE(float(a[at.x + min(m0 + t, p.m - 1u) * p.k + k]), v);
         }
     }
     for (uint t = 0; t < TILE && m0 + t < p.m; t++) {

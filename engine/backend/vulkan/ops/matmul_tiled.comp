@@ -35,10 +35,10 @@ void main()
                           columns[k * 65u + tx + 48u]);
             for (uint t = 0; t < TILE; t++) {
                 float r = rows[k * pitch + ty + 16u * t];
-                sum[4u * t] += r * v.x;
-                sum[4u * t + 1u] += r * v.y;
-                sum[4u * t + 2u] += r * v.z;
-                sum[4u * t + 3u] += r * v.w;
+                sum[4u * t] += TIMES_ONE(r, v.x);
+                sum[4u * t + 1u] += TIMES_ONE(r, v.y);
+                sum[4u * t + 2u] += TIMES_ONE(r, v.z);
+                sum[4u * t + 3u] += TIMES_ONE(r, v.w);
             }
         }
         barrier();

@@ -1,31 +1,5 @@
 #include "backend/vulkan/ops/product.h"
 
-/* Which kernel, by shape: rules in order, the first that fits. `tiled` needs shared memory, 256 invocations and enough rows to fill a workgroup's tile. */
-struct product_rule {
-    size_t least_rows, least_depth, least_outs; /* of a group */
-    bool tiled;                                 /* only where such kernels pay */
-    enum shader shader;
-    uint32_t tile; /* rows of an invocation */
-};
-
-static const struct product_rule rules[] = {
-    {512, 16, 32, true, SHADER_conv_tiled, 4}, {64, 16, 32, true, SHADER_conv_tiled, 2},
-    {16, 32, 32, true, SHADER_conv_tiled, 1},  {4, 0, 0, false, SHADER_conv, 4},
-    {0, 0, 0, false, SHADER_conv, 1},
-};
-
-static const struct product_rule *rule_for(const struct vk_build *b, const struct vk_product *p, size_t rows)
-{
-    size_t depth = p->w.kernel[0] * p->w.kernel[1] * p->group_in, i = 0;
-    for (;; i++) {
-        const struct product_rule *r = &rules[i];
-        bool fits = rows >= r->least_rows && depth >= r->least_depth && p->group_out >= r->least_outs;
-        if (fits && (!r->tiled || vk_build_tiled(b))) {
-            return r;
-        }
-    }
-}
-
 struct vk_window vk_matrix_window(size_t m, size_t k)
 {
     return (struct vk_window){
@@ -38,22 +12,28 @@ static bool point(const struct vk_window *w)
            w->begin[1] == 0 && w->in[0] == w->out[0] && w->in[1] == w->out[1];
 }
 
-void vk_product(struct vk_build *b, const struct vk_product *p)
+/* Where the first kernel's sums go, and what it is started with. */
+struct launch {
+    enum shader shader;
+    struct vk_choice choice;
+    size_t rows, out4;
+    uint32_t to;
+};
+
+static struct vk_product_shape shape_of_product(const struct vk_product *p)
 {
     const struct vk_window *w = &p->w;
-    size_t rows = w->batch * w->out[0] * w->out[1], out4 = (p->group_out + 3) / 4;
-    const struct product_rule *rule = rule_for(b, p, rows);
-    struct vk_work *work = vk_dispatch(b, rule->shader);
-    vk_bind(work, p->y, VK_WRITE);
-    vk_bind(work, p->x, VK_READ);
-    vk_bind(work, p->weights, VK_READ);
-    vk_bind(work, p->bias != VK_CELL_NONE ? p->bias : p->weights, VK_READ);
-    vk_spec_act(work, &p->act);
-    vk_spec(work, p->bias != VK_CELL_NONE);
-    vk_spec(work, p->group_in % 4 == 0 && w->channels % 4 == 0);
-    vk_spec(work, point(w));
-    vk_spec(work, rule->tile);
-    const size_t words[] = {rows,
+    return (struct vk_product_shape){.kind = point(w) && p->groups == 1 ? VK_PRODUCT_MATRIX : VK_PRODUCT_WINDOW,
+                                     .rows = w->batch * w->out[0] * w->out[1],
+                                     .outs = p->group_out,
+                                     .depth = w->kernel[0] * w->kernel[1] * p->group_in,
+                                     .groups = p->groups};
+}
+
+static void words_push(struct vk_work *work, const struct vk_product *p, const struct launch *l)
+{
+    const struct vk_window *w = &p->w;
+    const size_t words[] = {l->rows,
                             w->in[0],
                             w->in[1],
                             w->channels,
@@ -70,15 +50,105 @@ void vk_product(struct vk_build *b, const struct vk_product *p)
                             w->begin[1],
                             p->group_in,
                             p->group_out,
-                            out4,
-                            p->groups};
+                            l->out4,
+                            p->groups,
+                            l->choice.splits};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         vk_push(work, words[i]);
     }
-    if (rule->shader == SHADER_conv_tiled) {
-        size_t tile = 16 * rule->tile;
-        vk_groups(work, (rows + tile - 1) / tile, (out4 + 15) / 16, p->groups);
-    } else {
-        vk_items(work, (rows + rule->tile - 1) / rule->tile * p->groups * out4);
+}
+
+static struct vk_work *product_dispatch(struct vk_build *b, const struct vk_product *p, const struct launch *l)
+{
+    struct vk_work *work = vk_dispatch(b, l->shader);
+    vk_bind(work, l->to, VK_WRITE);
+    vk_bind(work, p->x, VK_READ);
+    vk_bind(work, p->weights, VK_READ);
+    vk_bind(work, p->bias != VK_CELL_NONE ? p->bias : p->weights, VK_READ);
+    vk_spec_act(work, &p->act);
+    vk_spec(work, p->bias != VK_CELL_NONE);
+    vk_spec(work, p->group_in % 4 == 0 && p->w.channels % 4 == 0);
+    vk_spec(work, point(&p->w));
+    vk_spec(work, l->choice.tile);
+    words_push(work, p, l);
+    return work;
+}
+
+static void simple(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    l->shader = SHADER_conv;
+    vk_items(product_dispatch(b, p, l), (l->rows + l->choice.tile - 1) / l->choice.tile * p->groups * l->out4);
+}
+
+static void tiled(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    size_t tile = 16 * l->choice.tile;
+    l->shader = l->choice.splits > 1 ? SHADER_conv_split : SHADER_conv_tiled;
+    vk_groups(product_dispatch(b, p, l), (l->rows + tile - 1) / tile, (l->out4 + 15) / 16,
+              p->groups * l->choice.splits);
+}
+
+/* The sums of the pieces, then their sum. */
+static void split(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    size_t width = p->groups * l->out4, floats = 4 * width;
+    if (__builtin_mul_overflow(floats, l->rows, &floats) || floats > SIZE_MAX / 4 / l->choice.splits) {
+        vk_build_fail(b, PEN_ERR_TOO_LARGE, "a temporary is too large");
+        return;
     }
+    l->to = vk_temp_f32(b, floats * l->choice.splits);
+    tiled(b, p, l);
+    struct vk_work *work = vk_dispatch(b, SHADER_split_sum);
+    vk_bind(work, p->y, VK_WRITE);
+    vk_bind(work, l->to, VK_READ);
+    vk_bind(work, p->bias != VK_CELL_NONE ? p->bias : p->weights, VK_READ);
+    vk_spec_act(work, &p->act);
+    vk_spec(work, p->bias != VK_CELL_NONE);
+    const size_t words[] = {l->rows, p->groups, p->group_out, l->out4, l->choice.splits};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        vk_push(work, words[i]);
+    }
+    vk_items(work, l->rows * width);
+}
+
+#define GEMV_INVOCATIONS 128 /* INVOCATIONS of conv_gemv.comp */
+
+static void gemv(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    size_t lanes = 1;
+    while (lanes < 8 && lanes < l->out4) {
+        lanes *= 2;
+    }
+    l->shader = SHADER_conv_gemv;
+    l->choice.tile = l->rows < 4 ? (uint32_t)l->rows : l->out4 > 1 ? 4 : 1;
+    struct vk_work *work = product_dispatch(b, p, l);
+    vk_spec(work, (uint32_t)lanes);
+    vk_groups(work, (l->out4 + lanes - 1) / lanes, (l->rows + l->choice.tile - 1) / l->choice.tile, p->groups);
+}
+
+static void cooperative(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    struct vk_matrix_size m = vk_build_matrices(b);
+    l->shader = m.rows != 0 ? SHADER_conv_cm : SHADER_conv_cm_scalar;
+    struct vk_work *work = product_dispatch(b, p, l);
+    uint32_t subgroup = m.rows != 0 ? m.subgroup : VK_LOCAL / 2;
+    const uint32_t specs[] = {subgroup, 4 * subgroup, m.rows, m.outs, m.depth};
+    for (size_t i = 0; i < (m.rows != 0 ? 5 : 2); i++) {
+        vk_spec(work, specs[i]);
+    }
+    vk_groups(work, (l->rows + 63) / 64, (l->out4 + 15) / 16, p->groups);
+}
+
+void vk_product(struct vk_build *b, const struct vk_product *p)
+{
+    static void (*const families[VK_FAMILY_COUNT])(struct vk_build *, const struct vk_product *,
+                                                   struct launch *) = {[VK_FAMILY_SIMPLE] = simple,
+                                                                       [VK_FAMILY_TILED] = tiled,
+                                                                       [VK_FAMILY_GEMV] = gemv,
+                                                                       [VK_FAMILY_SPLIT] = split,
+                                                                       [VK_FAMILY_CM] = cooperative};
+    const struct vk_product_shape shape = shape_of_product(p);
+    struct launch l = {
+        .choice = vk_build_choose(b, &shape), .rows = shape.rows, .out4 = (p->group_out + 3) / 4, .to = p->y};
+    families[l.choice.family](b, p, &l);
 }

@@ -10,7 +10,11 @@ layout(constant_id = 4) const bool VEC4 = false; /* channels of a group are a mu
 layout(constant_id = 5) const bool POINT = false; /* 1 x 1, stride 1, no padding: row m of x is a row */
 layout(constant_id = 6) const uint TILE = 4; /* rows of an invocation */
 
+#ifdef SPLIT
+layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
+#else
 layout(std430, binding = 0) writeonly buffer Y { REAL y[]; };
+#endif
 layout(std430, binding = 1) readonly buffer X { REAL x[]; };
 layout(std430, binding = 1) readonly buffer X4 { REAL4 x4[]; };
 layout(std430, binding = 2) readonly buffer W { REAL4 w[]; };
@@ -25,6 +29,7 @@ layout(push_constant) uniform Push
     int pad_top, pad_left;
     uint group_in, group_out, group_out4; /* group_out4: fours of a packed row */
     uint groups;
+    uint splits; /* pieces of k: 1 but in family `split` */
 } p;
 
 struct Pixel {
@@ -40,6 +45,7 @@ Pixel pixel_of(uint m)
                  int((m - row * p.out_w) * p.stride_w) - p.pad_left);
 }
 
+#ifndef SPLIT
 void row_store(uint m, uint g, uint o4, vec4 sum)
 {
     uint o = 4u * o4;
@@ -48,6 +54,7 @@ void row_store(uint m, uint g, uint o4, vec4 sum)
         y[at + j] = TO_REAL(activate(sum[j], ACT, ACT_A, ACT_B));
     }
 }
+#endif
 
 vec4 bias_of(uint g, uint o4)
 {

@@ -1,0 +1,160 @@
+#include "backend/vulkan/coopmat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/vulkan/instance.h"
+
+/* VK_KHR_cooperative_matrix is younger than Debian 12's headers; these are its numbers. Its structs have the members of NV's (the properties one more at the end). */
+#define KHR_FEATURES   ((VkStructureType)1000506000)
+#define KHR_PROPERTIES ((VkStructureType)1000506001)
+
+struct khr_property {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t m, n, k;
+    uint32_t a, b, c, result;
+    VkBool32 saturating;
+    uint32_t scope;
+};
+typedef VkResult(VKAPI_PTR *khr_list_function)(VkPhysicalDevice device, uint32_t *count, struct khr_property *list);
+
+#define LIST_MOST 256u
+
+enum { TYPE_F16 = 0, TYPE_F32 = 1, SCOPE_SUBGROUP = 3 };
+
+static bool suits(const struct vk_coopmat_property *p)
+{
+    return p->a == TYPE_F16 && p->b == TYPE_F16 && p->c == TYPE_F32 && p->result == TYPE_F32 &&
+           p->scope == SCOPE_SUBGROUP && p->m > 0 && p->n > 0 && p->k > 0 && 32 % p->m == 0 && 32 % p->n == 0 &&
+           32 % p->k == 0;
+}
+
+/* How much a size is wanted. */
+static uint32_t worth(const struct vk_coopmat_property *p)
+{
+    return p->m == 16 && p->n == 16 && p->k == 16 ? UINT32_MAX : p->m * p->n * p->k;
+}
+
+bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, uint32_t subgroup,
+                     struct vk_matrix_size *ret_size)
+{
+    const struct vk_coopmat_property *best = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (suits(&list[i]) && (best == NULL || worth(&list[i]) > worth(best))) {
+            best = &list[i];
+        }
+    }
+    if (best == NULL) {
+        return false;
+    }
+    *ret_size = (struct vk_matrix_size){best->m, best->n, best->k, subgroup};
+    return true;
+}
+
+#define SHARED_BYTES 28672u /* of conv_cm.glsl, rounded up */
+
+bool vk_coopmat_limits(uint32_t subgroup, const VkPhysicalDeviceLimits *limits)
+{
+    return subgroup >= 8 && subgroup <= 64 && 4 * subgroup <= limits->maxComputeWorkGroupInvocations &&
+           4 * subgroup <= limits->maxComputeWorkGroupSize[0] && limits->maxComputeSharedMemorySize >= SHARED_BYTES;
+}
+
+/* ---- what a driver lists ---- */
+
+static uint32_t khr_list(struct vk_instance *in, VkPhysicalDevice device, struct vk_coopmat_property *list)
+{
+    union {
+        PFN_vkVoidFunction any;
+        khr_list_function list;
+    } f = {in->vk.GetInstanceProcAddr(in->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")};
+    struct khr_property *all = calloc(LIST_MOST, sizeof *all);
+    uint32_t count = LIST_MOST;
+    for (uint32_t i = 0; all != NULL && i < LIST_MOST; i++) {
+        all[i].sType = KHR_PROPERTIES;
+    }
+    VkResult result = all != NULL && f.any != NULL ? f.list(device, &count, all) : VK_ERROR_UNKNOWN;
+    count = result == VK_SUCCESS || result == VK_INCOMPLETE ? count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = (struct vk_coopmat_property){all[i].m, all[i].n, all[i].k,      all[i].a,
+                                               all[i].b, all[i].c, all[i].result, all[i].scope};
+    }
+    free(all);
+    return count;
+}
+
+static uint32_t nv_list(struct vk_instance *in, VkPhysicalDevice device, struct vk_coopmat_property *list)
+{
+    union {
+        PFN_vkVoidFunction any;
+        PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV list;
+    } f = {in->vk.GetInstanceProcAddr(in->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV")};
+    VkCooperativeMatrixPropertiesNV *all = calloc(LIST_MOST, sizeof *all);
+    uint32_t count = LIST_MOST;
+    for (uint32_t i = 0; all != NULL && i < LIST_MOST; i++) {
+        all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
+    }
+    VkResult result = all != NULL && f.any != NULL ? f.list(device, &count, all) : VK_ERROR_UNKNOWN;
+    count = result == VK_SUCCESS || result == VK_INCOMPLETE ? count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = (struct vk_coopmat_property){all[i].MSize,           all[i].NSize,           all[i].KSize,
+                                               (uint32_t)all[i].AType, (uint32_t)all[i].BType, (uint32_t)all[i].CType,
+                                               (uint32_t)all[i].DType, (uint32_t)all[i].scope};
+    }
+    free(all);
+    return count;
+}
+
+/* The extension and its feature are there, and it lists a size that suits. */
+static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum vk_coopmat_kind kind)
+{
+    struct vk_coopmat_property list[LIST_MOST];
+    union vk_coopmat_feature feature;
+    bool khr = kind == VK_COOPMAT_KHR;
+    if (!vk_extension_there(in, info->handle, khr ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME)) {
+        return false;
+    }
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = vk_coopmat_feature(kind, &feature, NULL)};
+    feature.nv.cooperativeMatrix = VK_FALSE;
+    in->vk.GetPhysicalDeviceFeatures2(info->handle, &features);
+    uint32_t count = khr ? khr_list(in, info->handle, list) : nv_list(in, info->handle, list);
+    return feature.nv.cooperativeMatrix && vk_coopmat_pick(list, count, info->subgroup_size, &info->coopmat.size);
+}
+
+void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits)
+{
+    info->coopmat = (struct vk_coopmat){0};
+    if (!info->f16_storage || !info->f16_math || !info->memory_model ||
+        !vk_coopmat_limits(info->subgroup_size, limits)) {
+        return;
+    }
+    if (kind_read(in, info, VK_COOPMAT_KHR)) {
+        info->coopmat.kind = VK_COOPMAT_KHR;
+    } else if (kind_read(in, info, VK_COOPMAT_NV)) {
+        info->coopmat.kind = VK_COOPMAT_NV;
+    }
+}
+
+void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes)
+{
+    if (c->kind == VK_COOPMAT_NONE) {
+        snprintf(text, bytes, "none");
+    } else {
+        snprintf(text, bytes, "%s %ux%ux%u", c->kind == VK_COOPMAT_KHR ? "khr" : "nv", c->size.rows, c->size.outs,
+                 c->size.depth);
+    }
+}
+
+void *vk_coopmat_feature(enum vk_coopmat_kind kind, union vk_coopmat_feature *storage, void *next)
+{
+    if (kind == VK_COOPMAT_NONE) {
+        return next;
+    }
+    storage->nv = (VkPhysicalDeviceCooperativeMatrixFeaturesNV){
+        .sType =
+            kind == VK_COOPMAT_KHR ? KHR_FEATURES : VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+        .pNext = next,
+        .cooperativeMatrix = VK_TRUE};
+    return &storage->nv;
+}

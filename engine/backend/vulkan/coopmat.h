@@ -1,0 +1,64 @@
+/*
+ * coopmat.h - cooperative matrices: what a device offers of them, by VK_KHR_cooperative_matrix or VK_NV_cooperative_matrix, and one shader for both.
+ *
+ * Debian 12's headers and glslc know only the NV extension. So the shader is written for that one, and its SPIR-V is turned into the KHR form, word by word, where a
+ * device offers that. The two differ in the type (KHR names the use of a matrix: left, right or sum) and in how a layout is told.
+ * Threads: any (pure functions, but vk_coopmat_read).
+ */
+#ifndef VULKAN_COOPMAT_H
+#define VULKAN_COOPMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "backend/vulkan/loader.h"
+
+struct vk_device_info;
+struct vk_instance;
+
+#define VK_KHR_COOPMAT_NAME "VK_KHR_cooperative_matrix"
+#define VK_NV_COOPMAT_NAME  "VK_NV_cooperative_matrix"
+
+enum vk_coopmat_kind { VK_COOPMAT_NONE, VK_COOPMAT_NV, VK_COOPMAT_KHR };
+
+/* rows x depth times depth x outs, by one subgroup; f16 in, f32 sums. All 0: none. */
+struct vk_matrix_size {
+    uint32_t rows, outs, depth;
+    uint32_t subgroup; /* invocations */
+};
+
+struct vk_coopmat {
+    enum vk_coopmat_kind kind;
+    struct vk_matrix_size size;
+};
+
+/* One row of what a driver lists; both extensions number types and scopes alike. */
+struct vk_coopmat_property {
+    uint32_t m, n, k;
+    uint32_t a, b, c, result; /* 0 f16, 1 f32 */
+    uint32_t scope;           /* 3 subgroup */
+};
+
+/* 16 x 16 x 16 when there is one, else the largest whose sides divide 32, the quarter tile of conv_cm.glsl. False: none suits. */
+bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, uint32_t subgroup,
+                     struct vk_matrix_size *ret_size);
+/* Everything the shader needs besides a size: subgroup, workgroup and shared memory within the limits. */
+bool vk_coopmat_limits(uint32_t subgroup, const VkPhysicalDeviceLimits *limits);
+/* Fills info->coopmat. Needs its features and subgroup size. */
+void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits);
+/* "khr 16x16x16", "none" */
+void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes);
+
+/* The feature struct of the extension, to be chained when the device is opened; NULL for NONE. Borrowed: the caller's storage. */
+union vk_coopmat_feature {
+    VkPhysicalDeviceCooperativeMatrixFeaturesNV nv; /* that of KHR has the same members */
+};
+void *vk_coopmat_feature(enum vk_coopmat_kind kind, union vk_coopmat_feature *storage, void *next);
+
+/*
+ * The KHR form of a module written for NV. Gives *ret_words (to be freed). False: no memory, or the module is not of the shape glslc makes.
+ * Numbers of SPV_NV_cooperative_matrix and SPV_KHR_cooperative_matrix.
+ */
+bool vk_coopmat_khr(const uint32_t *words, size_t count, uint32_t **ret_words, size_t *ret_count);
+
+#endif

@@ -1,0 +1,200 @@
+#include "backend/vulkan/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ANY SIZE_MAX
+
+static const char *const family_names[VK_FAMILY_COUNT] = {"auto", "simple", "tiled", "gemv", "split", "cm"};
+
+const char *vk_family_name(enum vk_family family)
+{
+    return family < VK_FAMILY_COUNT ? family_names[family] : "?";
+}
+
+bool vk_family_read(const char *name, enum vk_family *ret_family)
+{
+    for (uint32_t i = 0; i < VK_FAMILY_COUNT; i++) {
+        if (strcmp(name != NULL ? name : "auto", family_names[i]) == 0) {
+            *ret_family = (enum vk_family)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- classes ---- */
+
+/* The largest size of each band but the last. */
+static const size_t row_tops[VK_ROW_BANDS - 1] = {1, 8, 64, 512};
+static const size_t out_tops[VK_OUT_BANDS - 1] = {4, 32, 128, 512};
+static const size_t depth_tops[VK_DEPTH_BANDS - 1] = {31, 255, 2047};
+static const char *const kind_names[VK_PRODUCT_KINDS] = {"matrix", "window", "batch"};
+
+static uint32_t band_of(size_t size, const size_t *tops, uint32_t bands)
+{
+    uint32_t band = 0;
+    while (band + 1 < bands && size > tops[band]) {
+        band++;
+    }
+    return band;
+}
+
+uint32_t vk_class_of(const struct vk_product_shape *shape)
+{
+    uint32_t at = (uint32_t)shape->kind;
+    at = at * VK_ROW_BANDS + band_of(shape->rows, row_tops, VK_ROW_BANDS);
+    at = at * VK_OUT_BANDS + band_of(shape->outs, out_tops, VK_OUT_BANDS);
+    return at * VK_DEPTH_BANDS + band_of(shape->depth, depth_tops, VK_DEPTH_BANDS);
+}
+
+static void band_text(const char *name, uint32_t band, const size_t *tops, uint32_t bands, char *text, size_t bytes)
+{
+    size_t first = band == 0 ? 1 : tops[band - 1] + 1, length = strlen(text);
+    if (band + 1 == bands) {
+        snprintf(text + length, bytes - length, " %s %zu-", name, first);
+    } else if (first == tops[band]) {
+        snprintf(text + length, bytes - length, " %s %zu", name, first);
+    } else {
+        snprintf(text + length, bytes - length, " %s %zu-%zu", name, first, tops[band]);
+    }
+}
+
+void vk_class_text(uint32_t class_index, char *text, size_t bytes)
+{
+    uint32_t depth = class_index % VK_DEPTH_BANDS, out = class_index / VK_DEPTH_BANDS % VK_OUT_BANDS,
+             row = class_index / (VK_DEPTH_BANDS * VK_OUT_BANDS) % VK_ROW_BANDS,
+             kind = class_index / (VK_DEPTH_BANDS * VK_OUT_BANDS * VK_ROW_BANDS) % VK_PRODUCT_KINDS;
+    snprintf(text, bytes, "%s", kind_names[kind]);
+    band_text("rows", row, row_tops, VK_ROW_BANDS, text, bytes);
+    band_text("outs", out, out_tops, VK_OUT_BANDS, text, bytes);
+    band_text("depth", depth, depth_tops, VK_DEPTH_BANDS, text, bytes);
+}
+
+/* ---- devices ---- */
+
+/*
+ * Workgroups of 256 invocations that keep a device of the class busy: two on each of its usual number of compute units. Vulkan does not tell that number; the tuner
+ * corrects what this guess gets wrong.
+ */
+static const struct {
+    const char *name;
+    uint32_t vendor_id;
+    uint32_t workgroups;
+} classes[] = {
+    [VK_CLASS_SOFTWARE] = {"software", 0, 1}, [VK_CLASS_NVIDIA] = {"nvidia", 0x10DE, 128},
+    [VK_CLASS_AMD] = {"amd", 0x1002, 96},     [VK_CLASS_INTEL] = {"intel", 0x8086, 48},
+    [VK_CLASS_OTHER] = {"other", 0, 32},
+};
+
+enum vk_device_class vk_device_class_of(uint32_t vendor_id, bool software)
+{
+    if (software) {
+        return VK_CLASS_SOFTWARE;
+    }
+    for (uint32_t i = VK_CLASS_NVIDIA; i < VK_CLASS_OTHER; i++) {
+        if (classes[i].vendor_id == vendor_id) {
+            return (enum vk_device_class)i;
+        }
+    }
+    return VK_CLASS_OTHER;
+}
+
+const char *vk_device_class_name(enum vk_device_class class_of)
+{
+    return class_of <= VK_CLASS_OTHER ? classes[class_of].name : "?";
+}
+
+/* ---- rules ---- */
+
+/* Tiles of 64 x 64 of one result: what `tiled` starts as workgroups. */
+static size_t tiles_of(const struct vk_product_shape *s)
+{
+    return (s->rows + 63) / 64 * ((s->outs + 63) / 64) * s->groups;
+}
+
+#define SPLITS_MAX   16
+#define SPLITS_DEPTH 128 /* least depth of a piece: below it adding the pieces costs more than they save */
+
+static uint32_t splits_of(const struct vk_kernels *k, const struct vk_product_shape *s)
+{
+    size_t wanted = (classes[k->device].workgroups + tiles_of(s) - 1) / tiles_of(s), most = s->depth / SPLITS_DEPTH;
+    wanted = wanted > most ? most : wanted;
+    return wanted < 2 ? 2 : wanted > SPLITS_MAX ? SPLITS_MAX : (uint32_t)wanted;
+}
+
+/* For hardware devices, in order; the first whose sizes fit. `idle`: only where tiles alone leave the device idle. */
+static const struct rule {
+    enum vk_family family;
+    size_t rows_least, rows_most, outs_least, outs_most, depth_least;
+    bool idle;
+} rules[] = {
+    {VK_FAMILY_GEMV, 1, 4, 5, ANY, 64, false},      {VK_FAMILY_GEMV, 1, ANY, 1, 4, 256, false},
+    {VK_FAMILY_SPLIT, 8, ANY, 32, ANY, 2048, true}, {VK_FAMILY_CM, 16, ANY, 16, ANY, 16, false},
+    {VK_FAMILY_TILED, 64, ANY, 32, ANY, 16, false}, {VK_FAMILY_TILED, 16, ANY, 32, ANY, 32, false},
+    {VK_FAMILY_SIMPLE, 0, ANY, 0, ANY, 0, false},
+};
+
+static bool rule_holds(const struct vk_kernels *k, const struct rule *r, const struct vk_product_shape *s)
+{
+    return s->rows >= r->rows_least && s->rows <= r->rows_most && s->outs >= r->outs_least && s->outs <= r->outs_most &&
+           s->depth >= r->depth_least && (!r->idle || tiles_of(s) * 2 <= classes[k->device].workgroups) &&
+           vk_family_fits(k, r->family, s);
+}
+
+static enum vk_family rule_family(const struct vk_kernels *k, const struct vk_product_shape *s)
+{
+    size_t i = 0;
+    if (k->device == VK_CLASS_SOFTWARE) { /* no shared memory to win from; waiting at barriers costs */
+        return VK_FAMILY_SIMPLE;
+    }
+    while (!rule_holds(k, &rules[i], s)) {
+        i++; /* the last holds always */
+    }
+    return rules[i].family;
+}
+
+bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape)
+{
+    bool groups = shape->groups <= 65535; /* they are the third dimension of a grid */
+    switch (family) {
+    case VK_FAMILY_SIMPLE:
+        return true;
+    case VK_FAMILY_TILED:
+        return groups;
+    case VK_FAMILY_GEMV:
+        return groups && shape->kind != VK_PRODUCT_BATCH && shape->rows <= 4 * 65535;
+    case VK_FAMILY_SPLIT:
+        return groups && shape->kind != VK_PRODUCT_BATCH && shape->groups * SPLITS_MAX <= 65535 &&
+               shape->depth >= 2 * SPLITS_DEPTH;
+    case VK_FAMILY_CM:
+        return groups && shape->kind != VK_PRODUCT_BATCH && k->cm;
+    default:
+        return false;
+    }
+}
+
+struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *s)
+{
+    struct vk_choice c = {.family = family, .tile = s->rows >= 4 ? 4 : 1, .splits = 1};
+    if (family == VK_FAMILY_TILED || family == VK_FAMILY_SPLIT) {
+        bool batch = s->kind == VK_PRODUCT_BATCH;
+        c.tile = s->rows >= (batch ? 64 : 512) ? 4 : s->rows >= (batch ? 32 : 64) ? 2 : 1;
+    }
+    if (family == VK_FAMILY_SPLIT) {
+        c.splits = splits_of(k, s);
+    }
+    return c;
+}
+
+struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape)
+{
+    enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)], family = rule_family(k, shape);
+    if (tuned != VK_FAMILY_AUTO && vk_family_fits(k, tuned, shape)) {
+        family = tuned;
+    }
+    if (k->only != VK_FAMILY_AUTO) {
+        family = vk_family_fits(k, k->only, shape) ? k->only : VK_FAMILY_SIMPLE;
+    }
+    return vk_choice_of(k, family, shape);
+}

@@ -1,0 +1,71 @@
+/*
+ * kernels.h - which family of kernels runs a product: rules per class of device, refined by a table that was measured on the device (tune.h).
+ *
+ * A product y[rows, outs] = a[rows, depth] w[depth, outs] is a convolution's, a matrix product's or one of a batch of matrix products. Products are sorted into
+ * classes by kind and size; the table has one family per class.
+ * Threads: any (pure functions over plain data).
+ */
+#ifndef VULKAN_KERNELS_H
+#define VULKAN_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "penstock/engine.h"
+
+enum vk_family {
+    VK_FAMILY_AUTO,   /* in a table: not measured */
+    VK_FAMILY_SIMPLE, /* no shared memory */
+    VK_FAMILY_TILED,  /* tiles pass through shared memory */
+    VK_FAMILY_GEMV,   /* a workgroup shares the depth of a few rows or columns */
+    VK_FAMILY_SPLIT,  /* tiled, the depth cut in pieces whose sums are added in a fixed order */
+    VK_FAMILY_CM,     /* cooperative matrices: f16 in, f32 sums */
+    VK_FAMILY_COUNT
+};
+const char *vk_family_name(enum vk_family family); /* "auto", "simple", "tiled", "gemv", "split", "cm" */
+/* False when there is no family of this name. NULL is auto. */
+bool vk_family_read(const char *name, enum vk_family *ret_family);
+
+enum vk_product_kind { VK_PRODUCT_MATRIX, VK_PRODUCT_WINDOW, VK_PRODUCT_BATCH, VK_PRODUCT_KINDS };
+
+/* groups: of a convolution, or matrices of a batch; the other sizes are those of one. */
+struct vk_product_shape {
+    enum vk_product_kind kind;
+    size_t rows, outs, depth, groups;
+};
+
+#define VK_ROW_BANDS   5
+#define VK_OUT_BANDS   5
+#define VK_DEPTH_BANDS 4
+#define VK_CLASSES     (VK_PRODUCT_KINDS * VK_ROW_BANDS * VK_OUT_BANDS * VK_DEPTH_BANDS)
+uint32_t vk_class_of(const struct vk_product_shape *shape); /* < VK_CLASSES */
+/* "matrix rows 9-64 outs 129-512 depth 256-2047" */
+void vk_class_text(uint32_t class_index, char *text, size_t bytes);
+
+/* What devices differ in, as far as defaults go. */
+enum vk_device_class { VK_CLASS_SOFTWARE, VK_CLASS_NVIDIA, VK_CLASS_AMD, VK_CLASS_INTEL, VK_CLASS_OTHER };
+enum vk_device_class vk_device_class_of(uint32_t vendor_id, bool software);
+const char *vk_device_class_name(enum vk_device_class class_of);
+
+struct vk_kernels {
+    enum vk_device_class device;
+    enum vk_family only;       /* AUTO, or the one asked for wherever it can run */
+    bool cm;                   /* the device has the matrices and the precision wants them */
+    uint8_t tuned[VK_CLASSES]; /* enum vk_family */
+};
+
+struct vk_choice {
+    enum vk_family family;
+    uint32_t tile;   /* rows of an invocation */
+    uint32_t splits; /* SPLIT: pieces of the depth; else 1 */
+};
+
+/* The family can run this shape at all. */
+bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
+/* The family with the tile and the pieces that suit the shape. */
+struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
+/* `only` where it fits, else the table where its entry fits, else the rules of the device's class. */
+struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape);
+
+#endif

@@ -1,0 +1,7 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "math.glsl"
+#define SPLIT
+#include "product.glsl"
+#include "conv_tiled.glsl"

@@ -1,0 +1,40 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "math.glsl"
+
+/* Family `split`, second step: y = act(bias + the sums of the pieces of k), always in the order of the pieces. An invocation makes a four of outputs. */
+layout(local_size_x = LOCAL) in;
+layout(constant_id = 0) const uint ACT = 0;
+layout(constant_id = 1) const float ACT_A = 0.0;
+layout(constant_id = 2) const float ACT_B = 0.0;
+layout(constant_id = 3) const bool BIAS = false;
+
+layout(std430, binding = 0) writeonly buffer Y { REAL y[]; };
+layout(std430, binding = 1) readonly buffer Sums { vec4 sums[]; }; /* [piece][row][group][fours of outputs] */
+layout(std430, binding = 2) readonly buffer Bias { REAL4 bias[]; };
+
+layout(push_constant) uniform Push
+{
+    uint m, groups, group_out, group_out4, splits;
+} p;
+
+void main()
+{
+    uint id = linear_id(), width = p.groups * p.group_out4;
+    if (id >= p.m * width) {
+        return;
+    }
+    uint m = id / width, column = id - m * width, g = column / p.group_out4, o = 4u * (column - g * p.group_out4);
+    vec4 sum = sums[id];
+    for (uint i = 1u; i < p.splits; i++) {
+        sum += sums[i * p.m * width + id];
+    }
+    if (BIAS) {
+        sum += vec4(bias[column]);
+    }
+    uint at = (m * p.groups + g) * p.group_out + o;
+    for (uint j = 0; j < 4u && o + j < p.group_out; j++) {
+        y[at + j] = TO_REAL(activate(sum[j], ACT, ACT_A, ACT_B));
+    }
+}

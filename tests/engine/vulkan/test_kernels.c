@@ -1,0 +1,200 @@
+/* Which family runs a product, by class of device, features and table; the cooperative matrices' sizes and the KHR form of their shader. No device is needed. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/vulkan/coopmat.h"
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/shader.h"
+
+static enum vk_family family(const struct vk_kernels *k, enum vk_product_kind kind, size_t rows, size_t outs,
+                             size_t depth)
+{
+    const struct vk_product_shape shape = {kind, rows, outs, depth, 1};
+    return vk_choose(k, &shape).family;
+}
+
+Test(vulkan_kernels, the_rules_of_hardware)
+{
+    struct vk_kernels k = {.device = VK_CLASS_NVIDIA};
+    cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 1, 1000, 2048), VK_FAMILY_GEMV);
+    cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 900, 1, 2048), VK_FAMILY_GEMV);
+    cr_assert_eq(family(&k, VK_PRODUCT_WINDOW, 49, 512, 4608), VK_FAMILY_SPLIT);
+    cr_assert_eq(family(&k, VK_PRODUCT_WINDOW, 12544, 64, 576), VK_FAMILY_TILED);
+    cr_assert_eq(family(&k, VK_PRODUCT_WINDOW, 49, 8, 27), VK_FAMILY_SIMPLE);
+    cr_assert_eq(family(&k, VK_PRODUCT_BATCH, 64, 64, 4096), VK_FAMILY_TILED);
+}
+
+Test(vulkan_kernels, software_keeps_to_simple_until_a_table_says_otherwise)
+{
+    struct vk_kernels k = {.device = VK_CLASS_SOFTWARE};
+    const struct vk_product_shape shape = {VK_PRODUCT_MATRIX, 1, 1000, 2048, 1};
+    cr_assert_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE);
+    k.tuned[vk_class_of(&shape)] = VK_FAMILY_GEMV;
+    cr_assert_eq(vk_choose(&k, &shape).family, VK_FAMILY_GEMV);
+    k.tuned[vk_class_of(&shape)] = VK_FAMILY_CM; /* from another precision: cannot run here */
+    cr_assert_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE);
+    k.only = VK_FAMILY_TILED;
+    cr_assert_eq(vk_choose(&k, &shape).family, VK_FAMILY_TILED);
+}
+
+Test(vulkan_kernels, cooperative_matrices_where_the_device_has_them)
+{
+    struct vk_kernels k = {.device = VK_CLASS_AMD, .cm = true};
+    cr_assert_eq(family(&k, VK_PRODUCT_WINDOW, 12544, 64, 576), VK_FAMILY_CM);
+    cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 1, 1000, 2048), VK_FAMILY_GEMV);
+    cr_assert_eq(family(&k, VK_PRODUCT_BATCH, 512, 64, 512), VK_FAMILY_TILED);
+    k.cm = false;
+    cr_assert_eq(family(&k, VK_PRODUCT_WINDOW, 12544, 64, 576), VK_FAMILY_TILED);
+    k.only = VK_FAMILY_CM;
+    cr_assert_eq(family(&k, VK_PRODUCT_WINDOW, 12544, 64, 576), VK_FAMILY_SIMPLE);
+}
+
+Test(vulkan_kernels, the_depth_is_cut_as_far_as_the_device_is_idle)
+{
+    struct vk_kernels k = {.device = VK_CLASS_NVIDIA};
+    const struct vk_product_shape small = {VK_PRODUCT_WINDOW, 49, 512, 4608, 1},
+                                  wide = {VK_PRODUCT_WINDOW, 196, 512, 4608, 1},
+                                  shallow = {VK_PRODUCT_WINDOW, 49, 64, 300, 1};
+    cr_assert_eq(vk_choice_of(&k, VK_FAMILY_SPLIT, &small).splits, 16);
+    cr_assert_eq(vk_choice_of(&k, VK_FAMILY_SPLIT, &wide).splits, 4);
+    cr_assert_eq(vk_choice_of(&k, VK_FAMILY_SPLIT, &shallow).splits, 2);
+    cr_assert_eq(vk_choice_of(&k, VK_FAMILY_TILED, &small).splits, 1);
+}
+
+Test(vulkan_kernels, every_class_has_a_number_and_a_name)
+{
+    static const size_t sizes[] = {1, 4, 8, 31, 32, 64, 128, 255, 256, 512, 2047, 2048, 1 << 20};
+    char text[96];
+    for (uint32_t kind = 0; kind < VK_PRODUCT_KINDS; kind++) {
+        for (size_t i = 0; i < 13 * 13 * 13; i++) {
+            const struct vk_product_shape s = {(enum vk_product_kind)kind, sizes[i % 13], sizes[i / 13 % 13],
+                                               sizes[i / 169], 1};
+            cr_assert_lt(vk_class_of(&s), VK_CLASSES);
+        }
+    }
+    const struct vk_product_shape s = {VK_PRODUCT_WINDOW, 49, 512, 4608, 1};
+    vk_class_text(vk_class_of(&s), text, sizeof text);
+    cr_assert_str_eq(text, "window rows 9-64 outs 129-512 depth 2048-");
+    enum vk_family f = VK_FAMILY_COUNT;
+    cr_assert(vk_family_read("split", &f) && f == VK_FAMILY_SPLIT);
+    cr_assert(vk_family_read(NULL, &f) && f == VK_FAMILY_AUTO);
+    cr_assert_not(vk_family_read("winograd", &f));
+}
+
+Test(vulkan_kernels, vendors_have_classes)
+{
+    cr_assert_eq(vk_device_class_of(0x10DE, false), VK_CLASS_NVIDIA);
+    cr_assert_eq(vk_device_class_of(0x1002, false), VK_CLASS_AMD);
+    cr_assert_eq(vk_device_class_of(0x8086, false), VK_CLASS_INTEL);
+    cr_assert_eq(vk_device_class_of(0x5143, false), VK_CLASS_OTHER);
+    cr_assert_eq(vk_device_class_of(0x10005, true), VK_CLASS_SOFTWARE);
+}
+
+Test(vulkan_kernels, the_size_of_the_matrices)
+{
+    static const struct vk_coopmat_property list[] = {
+        {16, 16, 16, 0, 0, 0, 0, 3},                                                           /* f16 sums */
+        {16, 16, 32, 3, 3, 5, 5, 3},                                                           /* integers */
+        {64, 64, 64, 0, 0, 1, 1, 3},                                                           /* too large */
+        {16, 8, 16, 0, 0, 1, 1, 3},  {8, 16, 16, 0, 0, 1, 1, 3},  {16, 16, 16, 0, 0, 1, 1, 2}, /* of a workgroup */
+        {16, 16, 16, 0, 0, 1, 1, 3}, {32, 32, 16, 0, 0, 1, 1, 3},
+    };
+    struct vk_matrix_size size = {0};
+    cr_assert(vk_coopmat_pick(list, 8, 32, &size));
+    cr_assert(size.rows == 16 && size.outs == 16 && size.depth == 16 && size.subgroup == 32);
+    cr_assert(vk_coopmat_pick(list, 5, 8, &size));
+    cr_assert(size.rows == 16 && size.outs == 8 && size.depth == 16 && size.subgroup == 8);
+    cr_assert_not(vk_coopmat_pick(list, 3, 32, &size));
+    VkPhysicalDeviceLimits limits = {.maxComputeWorkGroupInvocations = 1024,
+                                     .maxComputeWorkGroupSize = {1024, 1024, 64},
+                                     .maxComputeSharedMemorySize = 32768};
+    cr_assert(vk_coopmat_limits(64, &limits));
+    cr_assert_not(vk_coopmat_limits(128, &limits));
+    limits.maxComputeSharedMemorySize = 16384;
+    cr_assert_not(vk_coopmat_limits(32, &limits));
+}
+
+/* Instructions of a module by number. */
+static size_t count_of(const uint32_t *words, size_t count, uint32_t op)
+{
+    size_t found = 0;
+    for (size_t at = 5; at < count; at += words[at] >> 16) {
+        cr_assert_gt(words[at] >> 16, 0);
+        found += (words[at] & 0xFFFFu) == op;
+    }
+    return found;
+}
+
+static const uint32_t *instruction_of(const uint32_t *words, size_t count, uint32_t op)
+{
+    for (size_t at = 5; at < count; at += words[at] >> 16) {
+        if ((words[at] & 0xFFFFu) == op) {
+            return words + at;
+        }
+    }
+    return NULL;
+}
+
+/* The id of a 32-bit constant. */
+static uint32_t constant_of(const uint32_t *words, size_t count, uint32_t id)
+{
+    for (size_t at = 5; at < count; at += words[at] >> 16) {
+        if ((words[at] & 0xFFFFu) == 43 && words[at + 2] == id) {
+            return words[at + 3];
+        }
+    }
+    cr_assert_fail("no constant has id %u", id);
+    return 0;
+}
+
+Test(vulkan_kernels, the_khr_form_of_the_shader)
+{
+    const struct shader_code *code = &vk_shader_table[SHADER_conv_cm];
+    const uint32_t *nv = code->words[SHADER_F16];
+    size_t nv_count = code->bytes[SHADER_F16] / 4, count = 0;
+    uint32_t *khr = NULL;
+    cr_assert_null(code->words[SHADER_F32]);
+    cr_assert(vk_coopmat_khr(nv, nv_count, &khr, &count));
+    for (uint32_t op = 5358; op <= 5362; op++) {
+        cr_assert_eq(count_of(khr, count, op), 0, "an instruction %u of NV is left", op);
+    }
+    cr_assert_eq(count_of(khr, count, 4456), 3);
+    for (uint32_t i = 0; i < 4; i++) { /* type, load, store, product: as many as before */
+        cr_assert_eq(count_of(khr, count, 4456 + i), count_of(nv, nv_count, 5358 + i));
+    }
+    uint32_t uses = 0;
+    for (size_t at = 5; at < count; at += khr[at] >> 16) {
+        if ((khr[at] & 0xFFFFu) == 4456) {
+            cr_assert_eq(khr[at] >> 16, 7);
+            uses |= 1u << constant_of(khr, count, khr[at + 6]);
+        }
+    }
+    cr_assert_eq(uses, 7, "left, right and sum are three types");
+    const uint32_t *load = instruction_of(khr, count, 4457), *store = instruction_of(khr, count, 4458);
+    cr_assert_eq(constant_of(khr, count, load[4]), 0); /* by rows */
+    cr_assert_eq(constant_of(khr, count, store[3]), 0);
+    cr_assert_eq(constant_of(khr, count, load[5]) == 72 || constant_of(khr, count, load[5]) == 40, true);
+    cr_assert_eq(constant_of(khr, count, store[4]), 68);
+    cr_assert_not_null(memmem(khr, count * 4, "SPV_KHR_cooperative_matrix", 27));
+    cr_assert_null(memmem(khr, count * 4, "SPV_NV_cooperative_matrix", 26));
+    cr_assert_eq(khr[3], nv[3] + 3);
+    free(khr);
+}
+
+Test(vulkan_kernels, a_module_that_is_cut_or_strange_is_refused)
+{
+    const struct shader_code *code = &vk_shader_table[SHADER_conv_cm];
+    size_t nv_count = code->bytes[SHADER_F16] / 4, count = 0;
+    uint32_t *copy = malloc(code->bytes[SHADER_F16]), *khr = NULL;
+    for (size_t cut = 0; cut < nv_count; cut += 7) {
+        memcpy(copy, code->words[SHADER_F16], 4 * cut);
+        if (vk_coopmat_khr(copy, cut, &khr, &count)) { /* cut between two instructions, behind the last product */
+            free(khr);
+        }
+    }
+    memcpy(copy, code->words[SHADER_F16], 4 * nv_count);
+    copy[5] = 0; /* an instruction of no words */
+    cr_assert_not(vk_coopmat_khr(copy, nv_count, &khr, &count));
+    free(copy);
+}
