@@ -56,11 +56,15 @@ void device_each(void (*rows)(void))
 
 void device_products(void (*rows)(void))
 {
-    static const char *const families[] = {"simple", "tiled", "gemv", "split"};
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        on(PEN_PRECISION_F32, families[i], rows);
-        on(PEN_PRECISION_F16_STORAGE, families[i], rows);
+    static const struct {
+        enum pen_precision precision;
+        const char *kernels;
+    } all[] = {
+        {PEN_PRECISION_F32, "simple"},      {PEN_PRECISION_F32, "tiled"},        {PEN_PRECISION_F32, "gemv"},
+        {PEN_PRECISION_F32, "split"},       {PEN_PRECISION_F16_STORAGE, "gemv"}, {PEN_PRECISION_F16_STORAGE, "split"},
+        {PEN_PRECISION_F16_MATH, "simple"}, {PEN_PRECISION_F16_MATH, "cm"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        on(all[i].precision, all[i].kernels, rows);
     }
-    on(PEN_PRECISION_F16_MATH, "simple", rows);
-    on(PEN_PRECISION_F16_MATH, "cm", rows);
 }

@@ -16,7 +16,7 @@ void device_close(struct backend *b);
 
 /* Runs `rows` (cross.h) on every family and storage: simple f32, tiled f32, simple f16. */
 void device_each(void (*rows)(void));
-/* The same for products: every family in every precision that has it, cooperative matrices or the loops that stand in for them included. */
+/* The same for products: every family and precision, cooperative matrices or the loops that stand in for them included. */
 void device_products(void (*rows)(void));
 void device_f32(void (*rows)(void)); /* simple f32 only */
 

@@ -58,7 +58,7 @@ static void conv_rows(void)
     }
 }
 
-Test(vulkan_conv, shapes_layouts_groups, .timeout = 110)
+Test(vulkan_conv, shapes_layouts_groups, .timeout = 300)
 {
     device_products(conv_rows);
 }
@@ -83,7 +83,7 @@ static void gemm_rows(void)
     }
 }
 
-Test(vulkan_conv, gemm, .timeout = 110)
+Test(vulkan_conv, gemm, .timeout = 300)
 {
     device_products(gemm_rows);
 }
@@ -113,7 +113,7 @@ static void matmul_rows(void)
     }
 }
 
-Test(vulkan_conv, matmul, .timeout = 110)
+Test(vulkan_conv, matmul, .timeout = 300)
 {
     device_products(matmul_rows);
 }
