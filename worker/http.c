@@ -20,6 +20,8 @@
 #define PAGE_BYTES    (256u * 1024u) /* 256 models with the longest names */
 #define BACKLOG       16
 
+#define ACCEPT_PAUSE_MS 200 /* after an accept that failed */
+
 struct worker_http {
     int fd, end_fd;
     struct vitals *vitals;
@@ -122,8 +124,12 @@ static void *http_main(void *context)
         if (items[1].revents)
             return NULL;
         int fd = items[0].revents ? accept4(http->fd, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (fd < 0)
+        if (fd < 0) {
+            if (items[0].revents && errno != EAGAIN &&
+                errno != EINTR) /* no descriptors: who asks waits, and we do not spin */
+                poll(&items[1], 1, ACCEPT_PAUSE_MS);
             continue;
+        }
         worker_http_serve(fd, http->vitals, http->page, sizeof http->page);
         shutdown(fd, SHUT_WR);
         close(fd);

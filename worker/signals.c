@@ -61,6 +61,7 @@ void signals_install(void)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error of write(2), not the end */
 }
 
 bool signals_asked(void)

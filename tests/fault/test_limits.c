@@ -1,0 +1,305 @@
+/*
+ * What a host runs out of: descriptors, memory, disk. New work is refused with a typed error, what runs goes on, and when the limit is lifted all is as before. Limits
+ * are put on the running programs with prlimit(2).
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "digits.h"
+#include "folder.h"
+#include "onnx_file.h"
+#include "pool.h"
+
+static struct pool pool;
+static struct digits digits;
+static pen_client *client;
+
+static void begin(void)
+{
+    digits_load(&digits);
+}
+
+static void end(void)
+{
+    pen_client_free(client);
+    pool_stop(&pool);
+    digits_free(&digits);
+}
+
+TestSuite(limits, .init = begin, .fini = end, .timeout = 240);
+
+static void limit_pid(pid_t pid, int resource, rlim_t soft)
+{
+    struct rlimit value;
+    cr_assert_eq(prlimit(pid, (__rlimit_resource_t)resource, NULL, &value), 0);
+    value.rlim_cur = soft < value.rlim_max ? soft : value.rlim_max;
+    cr_assert_eq(prlimit(pid, (__rlimit_resource_t)resource, &value, NULL), 0);
+}
+
+static void limit(const struct process *process, int resource, rlim_t soft)
+{
+    limit_pid(process_pid(process), resource, soft);
+}
+
+/* The number that the next descriptor would get: as the limit it means that there is none. */
+static rlim_t next_descriptor(const struct process *process)
+{
+    char path[64];
+    for (rlim_t fd = 0;; fd++) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%llu", (int)process_pid(process), (unsigned long long)fd);
+        struct stat link;
+        if (lstat(path, &link) != 0)
+            return fd;
+    }
+}
+
+/* Memory that the program may write: what RLIMIT_DATA limits. */
+static uint64_t data_bytes(pid_t pid)
+{
+    char path[64], line[128];
+    unsigned long long kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    while (kib == 0 && fgets(line, sizeof line, file))
+        sscanf(line, "VmData: %llu kB", &kib);
+    fclose(file);
+    return (uint64_t)kib << 10;
+}
+
+static void jobs_are_answered(size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        pen_result_free(digits_run(client, &digits, i % digits.count, PEN_JOB_NO_CACHE));
+}
+
+/* ---- descriptors ---- */
+
+Test(limits, broker_without_descriptors_serves_whom_it_knows_and_then_the_others)
+{
+    struct pen_client_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_client *late = NULL;
+    pool_start(&pool, (const char *const[]){"--http", "none", NULL});
+    pool_add_worker(&pool, "xnnpack", NULL, NULL);
+    client = digits_client(pool.clients);
+    jobs_are_answered(20);
+    limit(pool.broker, RLIMIT_NOFILE, next_descriptor(pool.broker));
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = pool.clients;
+    options.connect_timeout_us = 500000;
+    cr_assert_eq(pen_client_connect(&options, &late, &error), PEN_ERR_UNAVAILABLE);
+    cr_assert_not_null(strstr(error.text, pool.clients), "%s", error.text);
+    jobs_are_answered(200);
+    limit(pool.broker, RLIMIT_NOFILE, RLIM_INFINITY);
+    options.connect_timeout_us = (int64_t)support_slow(20000) * 1000;
+    cr_assert_eq(pen_client_connect(&options, &late, &error), PEN_OK, "%s", error.text);
+    pen_result_free(digits_run(late, &digits, 0, PEN_JOB_NO_CACHE));
+    pen_client_free(late);
+}
+
+static enum pen_status load(struct pen_error *error)
+{
+    struct pen_outcome_list *outcomes = NULL;
+    enum pen_status status =
+        pen_client_model_load(client, "second", (int64_t)support_slow(20000) * 1000, &outcomes, error);
+    pen_outcomes_free(outcomes);
+    return status;
+}
+
+Test(limits, worker_without_descriptors_refuses_a_new_model_and_serves_the_old_one)
+{
+    char models[FOLDER_PATH_BYTES];
+    struct pen_error error = {.status = PEN_OK};
+    folder_new(models);
+    char *config = file_read(POOL_DIGITS_MODELS "/digits/config.json", &(size_t){0});
+    model_folder_make(models, "digits", POOL_DIGITS_MODELS "/digits/1/model.onnx", config);
+    pool_start(&pool, (const char *const[]){"--http", "none", NULL});
+    pool_add_worker(&pool, "reference", models, NULL);
+    client = digits_client(pool.clients);
+    model_folder_make(models, "second", POOL_DIGITS_MODELS "/digits/1/model.onnx", config);
+    limit(pool.workers[0], RLIMIT_NOFILE, next_descriptor(pool.workers[0]));
+    enum pen_status status = load(&error);
+    cr_assert(status != PEN_OK && *error.text, "%s", pen_status_name(status));
+    jobs_are_answered(200);
+    limit(pool.workers[0], RLIMIT_NOFILE, RLIM_INFINITY);
+    cr_assert_eq(load(&error), PEN_OK, "%s", error.text);
+    jobs_are_answered(20);
+    free(config);
+    folder_free(models);
+}
+
+/* ---- memory; not under sanitizers, whose own memory would be limited ---- */
+
+#ifndef __SANITIZE_ADDRESS__
+
+#define MIB  ((uint64_t)1 << 20)
+#define ROWS 2048 /* of 1 KiB */
+
+static pen_job *submit_large(const uint8_t *bytes)
+{
+    struct pen_tensor input = {.name = "bytes", .dtype = PEN_DTYPE_U8, .rank = 2, .dims = {ROWS, 1024}, .data = bytes};
+    struct pen_job_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_job *job = NULL;
+    input.bytes = ROWS * 1024;
+    pen_job_options_init(&options, sizeof options);
+    options.model = "wide";
+    options.inputs = &input;
+    options.inputs_count = 1;
+    options.flags = PEN_JOB_NO_CACHE;
+    options.deadline_us = (uint64_t)support_slow(10000) * 1000u;
+    cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
+    return job;
+}
+
+static void wide_models(char models[FOLDER_PATH_BYTES])
+{
+    char file[FOLDER_PATH_BYTES + 16];
+    folder_new(models);
+    char *config = file_read(POOL_DIGITS_MODELS "/digits/config.json", &(size_t){0});
+    model_folder_make(models, "digits", POOL_DIGITS_MODELS "/digits/1/model.onnx", config);
+    snprintf(file, sizeof file, "%s/wide.onnx", models);
+    onnx_write_identity(file);
+    model_folder_make(models, "wide", file, "{\"max_batch_size\": 0}");
+    unlink(file);
+    free(config);
+}
+
+static size_t answers(pen_job *jobs[], size_t count, size_t by_status[PEN_STATUS_COUNT])
+{
+    size_t ended = 0;
+    for (size_t i = 0; i < count; i++) {
+        pen_result *result = NULL;
+        if (pen_job_wait(jobs[i], (int64_t)support_slow(60000) * 1000, &result, NULL) == PEN_OK) {
+            by_status[pen_result_status(result)]++;
+            cr_assert(pen_result_status(result) == PEN_OK || *pen_result_error(result), "an error says why");
+            ended++;
+        }
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+    }
+    return ended;
+}
+
+static uint64_t connections(void)
+{
+    struct pen_client_counters counters;
+    pen_client_counters(client, &counters, sizeof counters);
+    return counters.connections;
+}
+
+Test(limits, broker_without_memory_ends_every_job_with_a_status_and_serves_again)
+{
+    enum { JOBS = 40 };
+    static uint8_t bytes[ROWS * 1024];
+    char models[FOLDER_PATH_BYTES];
+    pen_job *jobs[JOBS];
+    size_t by_status[PEN_STATUS_COUNT] = {0};
+    wide_models(models);
+    pool_start(&pool, (const char *const[]){"--http", "none", "--queue-bytes", "4GiB", NULL});
+    pool_add_worker(&pool, "reference", models, NULL);
+    client = digits_client(pool.clients);
+    jobs_are_answered(20);
+    process_signal(pool.workers[0], SIGSTOP); /* so that jobs pile up in the broker */
+    limit(pool.broker, RLIMIT_DATA, data_bytes(process_pid(pool.broker)) + 16 * MIB);
+    for (size_t i = 0; i < JOBS; i++)
+        jobs[i] = submit_large(bytes);
+    uint64_t until_us = support_now_us() + (uint64_t)support_slow(5000) * 1000u;
+    while (connections() < 2 && support_now_us() < until_us)
+        support_sleep_ms(10);
+    cr_assert_geq(connections(), 2, "a message that finds no memory costs its connection");
+    process_signal(pool.workers[0], SIGCONT);
+    cr_assert_eq(answers(jobs, JOBS, by_status), JOBS);
+    for (size_t i = 0; i < PEN_STATUS_COUNT; i++)
+        if (by_status[i])
+            printf("broker: %s %zu\n", pen_status_name((enum pen_status)i), by_status[i]);
+    cr_assert(process_alive(pool.broker), "%s", process_err(pool.broker));
+    limit(pool.broker, RLIMIT_DATA, RLIM_INFINITY);
+    jobs_are_answered(50);
+    folder_free(models);
+}
+
+/* The worker proper below its supervisor. */
+static pid_t child_of(const struct process *process)
+{
+    char path[64];
+    int child = 0, pid = (int)process_pid(process);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    FILE *file = fopen(path, "re");
+    cr_assert(file && fscanf(file, "%d", &child) == 1);
+    fclose(file);
+    return child;
+}
+
+Test(limits, worker_without_memory_ends_every_job_with_a_status_and_serves_again)
+{
+    enum { JOBS = 32 };
+    static uint8_t bytes[ROWS * 1024];
+    char models[FOLDER_PATH_BYTES];
+    pen_job *jobs[JOBS];
+    size_t by_status[PEN_STATUS_COUNT] = {0};
+    wide_models(models);
+    pool_start(&pool, (const char *const[]){"--http", "none", NULL});
+    pool_add_worker(&pool, "reference", models, (const char *const[]){"--supervise", NULL});
+    client = digits_client(pool.clients);
+    jobs_are_answered(20);
+    pid_t child = child_of(pool.workers[0]);
+    limit_pid(child, RLIMIT_DATA, data_bytes(child) + MIB);
+    for (size_t i = 0; i < JOBS; i++)
+        jobs[i] = submit_large(bytes);
+    cr_assert_eq(answers(jobs, JOBS, by_status), JOBS);
+    for (size_t i = 0; i < PEN_STATUS_COUNT; i++)
+        if (by_status[i])
+            printf("worker: %s %zu\n", pen_status_name((enum pen_status)i), by_status[i]);
+    cr_assert(process_alive(pool.workers[0]), "%s", process_err(pool.workers[0]));
+    jobs_are_answered(50);
+    folder_free(models);
+}
+
+#endif
+
+/* ---- disk ---- */
+
+static enum pen_status detach(size_t index, char sentence[PEN_ERROR_TEXT_BYTES])
+{
+    struct pen_tensor tensor = digits_tensor(&digits, index);
+    struct pen_job_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    digits_job(&tensor, &options);
+    options.flags = PEN_JOB_DETACHED;
+    enum pen_status status = pen_client_run(client, &options, &result, &error);
+    snprintf(sentence, PEN_ERROR_TEXT_BYTES, "%s", error.text);
+    pen_result_free(result);
+    return status;
+}
+
+Test(limits, full_disk_refuses_detached_jobs_and_takes_them_again_when_there_is_room)
+{
+    char folder[FOLDER_PATH_BYTES], journal[FOLDER_PATH_BYTES + 16], sentence[PEN_ERROR_TEXT_BYTES];
+    struct stat file;
+    folder_new(folder);
+    snprintf(journal, sizeof journal, "%s/journal", folder);
+    pool_start(&pool, (const char *const[]){"--http", "none", "--journal", journal, NULL});
+    client = digits_client(pool.clients);
+    for (size_t i = 0; i < 10; i++)
+        cr_assert_eq(detach(i, sentence), PEN_OK, "%s", sentence);
+    cr_assert_eq(stat(journal, &file), 0);
+    limit(pool.broker, RLIMIT_FSIZE, (rlim_t)file.st_size + 100);
+    for (size_t i = 0; i < 10; i++)
+        cr_assert_eq(detach(i, sentence), PEN_ERR_UNAVAILABLE, "%s", sentence);
+    cr_assert_neq(sentence[0], '\0');
+    limit(pool.broker, RLIMIT_FSIZE, RLIM_INFINITY);
+    for (size_t i = 0; i < 10; i++)
+        cr_assert_eq(detach(i, sentence), PEN_OK, "%s", sentence);
+    pool_add_worker(&pool, "xnnpack", NULL, NULL);
+    jobs_are_answered(20);
+    folder_free(folder);
+}
