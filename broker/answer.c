@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cascade.h"
 #include "depot.h"
 #include "dispatch.h"
 #include "job.pb-c.h"
@@ -110,13 +111,17 @@ static bool send_parcel(struct broker *broker, struct session *session, const st
 
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
+    if (status == PEN_OK)
+        job->lane->model->jobs_done++;
+    else
+        job->lane->model->jobs_failed++;
+    if (job->step)
+        return; /* the whole counts */
     if (status == PEN_OK) {
         broker->stats.jobs_done++;
-        job->lane->model->jobs_done++;
         return;
     }
     broker->stats.jobs_failed++;
-    job->lane->model->jobs_failed++;
     broker->stats.jobs_expired += status == PEN_ERR_DEADLINE;
     broker->stats.jobs_cancelled += status == PEN_ERR_CANCELLED;
 }
@@ -140,7 +145,8 @@ static void retire(struct broker *broker, struct job *job, enum pen_status statu
     job->lane->model->users--;
     lane_release(job->lane);
     broker->live--;
-    quota_give(job->session->identity, parcel_bytes(job->request));
+    if (!job->step)
+        quota_give(job->session->identity, parcel_bytes(job->request));
     parcel_release(job->request);
     job->request = NULL;
     job->lane = NULL;
@@ -152,6 +158,15 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
                     const struct ending *ending)
 {
     struct session *session = job->session;
+    if (job->step) {
+        struct job_id id = job->id;
+        record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+        retire(broker, job, status);
+        session_remove(session, job);
+        jobs_free(&broker->jobs, job);
+        cascade_step_ended(broker, id, reply, status);
+        return;
+    }
     if (session->depot) {
         record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
         retire(broker, job, status);
@@ -221,10 +236,13 @@ void answer_error(struct broker *broker, struct job *job, enum pen_status status
 void answer_lane_unserved(struct broker *broker, struct lane *lane)
 {
     struct job *job;
+    char text[256] = "";
+    if (lane->model->script)
+        cascade_missing(broker, lane->model, &lane->demand, text, sizeof text);
     lane->users++; /* outlive the loop */
     while ((job = lane_head(lane)) != NULL)
         answer_error(broker, job, PEN_ERR_UNAVAILABLE,
-                     "no worker that could run the job is connected; start one or try again later");
+                     *text ? text : "no worker that could run the job is connected; start one or try again later");
     lane_release(lane);
 }
 
@@ -384,6 +402,13 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
                 &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
     }
     parcel_release(raws);
+}
+
+void answer_whole(struct broker *broker, struct job *job, struct parcel *reply)
+{
+    struct ending ending = {.how = FINISH_COMPUTED};
+    dispatch_detach(broker, job);
+    deliver(broker, job, reply, PEN_OK, &ending);
 }
 
 /* ---- hits ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "cascade.h"
 #include "dispatch.h"
 #include "hedge.h"
 #include "logline.h"
@@ -127,6 +128,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     }
     submit_waiting(broker); /* first: it may still run what its clients have sent again */
     adopt_running(broker, worker);
+    cascade_look(broker);
     log_hello(worker);
     broker_welcome(broker, broker->workers, message->peer, PEN_OK, "");
     broker->schedule = true;
@@ -270,6 +272,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     broker->schedule = true;
     submit_waiting(broker);
     rebind_some(broker);
+    cascade_look(broker);
 }
 
 /* Alive, but its oldest run lasts far longer than it should: told once, and again after it has recovered. */

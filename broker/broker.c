@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "cascade.h"
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
@@ -37,7 +38,8 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
     broker->quarantine = quarantine_new();
     broker->errands = errands_new();
-    if (!broker->metrics || !broker->quarantine || !broker->errands ||
+    broker->cascades = cascades_new();
+    if (!broker->cascades || !broker->metrics || !broker->quarantine || !broker->errands ||
         explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
         flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
@@ -78,6 +80,7 @@ void broker_fini(struct broker *broker)
     explain_fini(&broker->explain);
     labels_fini(&broker->labels);
     errands_free(broker->errands);
+    cascades_free(broker->cascades);
     meta_arena_fini(&broker->arena);
 }
 
@@ -370,6 +373,13 @@ static bool lane_served(const struct lane *lane)
     return false;
 }
 
+/* A step that ends may end others with it, in any lane: the list is begun anew. */
+static struct lane *unserved(struct broker *broker, struct lane *lane)
+{
+    answer_lane_unserved(broker, lane);
+    return TAILQ_FIRST(&broker->models.active);
+}
+
 /* Jobs that nobody can run any more wait a while for a worker to come back, then they are told. */
 static void check_lanes(struct broker *broker)
 {
@@ -381,7 +391,7 @@ static void check_lanes(struct broker *broker)
         else if (lane->unserved_us == 0)
             lane->unserved_us = broker->now_us;
         else if (broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us)
-            answer_lane_unserved(broker, lane);
+            next = unserved(broker, lane);
     }
 }
 
@@ -417,6 +427,7 @@ static void beat(struct broker *broker)
     replies_age(&broker->sessions, broker->now_us);
     check_lanes(broker);
     check_orphans(broker);
+    cascade_look(broker);
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
         submit_waiting(broker);
     report_drops(broker);

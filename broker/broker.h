@@ -39,6 +39,8 @@ struct ignored {
     uint32_t count;
 };
 
+struct cascades;
+
 struct broker {
     const struct options *options;
     uint64_t (*clock)(void);
@@ -61,6 +63,7 @@ struct broker {
     struct quarantine *quarantine;
     struct labels labels;        /* names for versions */
     struct errands *errands;     /* that workers carry out */
+    struct cascades *cascades;   /* ensembles whose steps run apart */
     struct depot *depot;         /* detached jobs; NULL = none are taken */
     struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */
     struct audit *audit;         /* borrowed; NULL = the log alone */

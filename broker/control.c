@@ -179,6 +179,8 @@ static void fill_worker(const struct broker *broker, struct answer *answer, cons
     info->models = room(answer, worker->offers_count * sizeof *info->models);
     for (size_t i = 0; info->models && i < worker->offers_count; i++) {
         char text[300];
+        if (worker->offers[i]->sketch)
+            continue;
         snprintf(text, sizeof text, "%.255s:%" PRIu64, worker->offers[i]->model->name,
                  worker->offers[i]->model->version);
         info->models[info->n_models++] = text_in(answer, text);

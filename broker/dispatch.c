@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "batch.h"
+#include "cascade.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -21,6 +22,8 @@
 void dispatch_queue(struct broker *broker, struct job *job)
 {
     job->state = JOB_QUEUED;
+    if (cascade_begin(broker, job))
+        return;
     if (lane_push(job->lane, job) != PEN_OK) {
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory to queue the job");
         return;
@@ -139,6 +142,10 @@ void dispatch_detach(struct broker *broker, struct job *job)
         break;
     case JOB_DISPATCHED:
         detach_dispatched(broker, job);
+        break;
+    case JOB_STEPS:
+        cascade_cancel(broker, job);
+        next = succeed(broker, job);
         break;
     case JOB_DONE:
         break;

@@ -1,5 +1,7 @@
 #include "explain.h"
 
+#include "cascade.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +150,9 @@ void explain_end(struct broker *broker, const struct job *job, enum pen_status s
     struct explained *e = next_entry(&broker->explain);
     describe(broker, job, dispatch, compute_us, e);
     e->status = (uint8_t)status;
-    e->cached = status == PEN_OK && !dispatch;
+    e->cached = status == PEN_OK && !dispatch && job->attempts == 0;
+    if (status == PEN_OK && !dispatch && job->attempts > 0)
+        e->reason = "steps";
     if (text)
         copy_text(e->error, sizeof e->error, text);
 }
@@ -216,6 +220,8 @@ static const char *why_worker(const struct writer *w, const struct explained *e,
     const struct weighed *first = &d->kept[0], *other = &d->kept[1];
     char name[NAME_BYTES];
     text[0] = '\0';
+    if (strcmp(e->reason, "steps") == 0)
+        snprintf(text, SENTENCE_BYTES, "No worker had all of its models: its steps ran as jobs of their own.");
     if (!e->worker[0])
         return text;
     if (d->count == 0) {
@@ -365,13 +371,18 @@ static Penstock__Explanation *fill(struct writer *w, const struct explained *e, 
 
 static Penstock__Explanation *explain_live(struct writer *w, struct job *job)
 {
-    static const char *const states[] = {
-        [JOB_LOOKUP] = "lookup", [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following", [JOB_DISPATCHED] = "running"};
+    static const char *const states[] = {[JOB_LOOKUP] = "lookup",
+                                         [JOB_QUEUED] = "queued",
+                                         [JOB_FOLLOWING] = "following",
+                                         [JOB_DISPATCHED] = "running",
+                                         [JOB_STEPS] = "running"};
     char text[SENTENCE_BYTES] = "";
     struct explained e;
     describe(w->broker, job, job->state == JOB_DISPATCHED ? job->dispatch : NULL, 0, &e);
     e.status = PEN_OK;
-    if (job->state != JOB_DISPATCHED) {
+    if (job->state == JOB_STEPS) {
+        cascade_text(job, text, sizeof text);
+    } else if (job->state != JOB_DISPATCHED) {
         dispatch_weigh(w->broker, job->lane, &e.decision);
         why_waits(w, job, &e.decision, text);
     }

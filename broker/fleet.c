@@ -95,6 +95,7 @@ static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const
     offer->meta = meta;
     offer->precision = meta->precision < PRECISION_COUNT ? (enum precision)meta->precision : PRECISION_ANY;
     offer->rows_max = meta->max_batch_size;
+    offer->sketch = !meta->ready;
     if (meta->digest.len == sizeof offer->digest.bytes)
         memcpy(offer->digest.bytes, meta->digest.data, sizeof offer->digest.bytes);
     for (size_t i = 0; i < meta->n_warm; i++) {
@@ -140,7 +141,7 @@ static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, P
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the offers of a worker");
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!metas[i]->ready)
+        if (!metas[i]->ready && metas[i]->n_steps == 0)
             continue;
         struct offer *offer = offer_new(fleet, worker, metas[i], reterr);
         if (!offer) {

@@ -22,6 +22,7 @@ enum job_state {
     JOB_QUEUED,     /* queued: in its lane */
     JOB_FOLLOWING,  /* queued: an identical job in flight answers for it */
     JOB_DISPATCHED, /* a worker has it */
+    JOB_STEPS,      /* of an ensemble: its steps run as jobs of their own */
     JOB_DONE,       /* answered; the reply is kept until acknowledged */
 };
 const char *job_state_name(enum job_state state);
@@ -42,9 +43,10 @@ struct job {
     struct turn *turn; /* in its lane; NULL = in none, or among those that go first */
     uint64_t admitted_us;
     union {
-        uint64_t done_us;       /* done */
-        uint64_t lookup;        /* waits for Redis: number of the question */
-        struct dispatch *hedge; /* dispatched: a twin of its run, when that is late; NULL = none */
+        uint64_t done_us;        /* done */
+        uint64_t lookup;         /* waits for Redis: number of the question */
+        struct cascade *cascade; /* steps */
+        struct dispatch *hedge;  /* dispatched: a twin of its run, when that is late; NULL = none */
     };
     uint64_t deadline_us; /* absolute; DEADLINE_NONE */
     uint64_t arrival;     /* order of admission */
@@ -63,6 +65,7 @@ struct job {
     bool explain : 1;         /* the reply is to say why */
     bool unsent : 1;          /* done, but its client had too much unread */
     bool noted : 1;           /* there is a note: jobs_note */
+    bool step : 1;            /* of a cascade: its end is told to that, not to its client */
 };
 TAILQ_HEAD(job_list, job);
 

@@ -210,8 +210,8 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     if (ending->text)
         copy_text(life.error, sizeof life.error, ending->text);
     tell_origin(broker, job, &life);
-    tenant->jobs++;
-    tenant->bytes_out += reply_bytes;
+    tenant->jobs += !job->step; /* the whole counts */
+    tenant->bytes_out += job->step ? 0 : reply_bytes;
     if (ending->how == FINISH_COMPUTED)
         tenant->compute_us += life.compute_us;
     if (ending->how == FINISH_CACHED)

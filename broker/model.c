@@ -75,6 +75,7 @@ void model_free(struct models *models, struct model *model)
     models->count--;
     queue_fini(&model->queue);
     signature_free(model->signature);
+    script_release(model->script);
     free(model->name);
     free(model);
 }
@@ -108,16 +109,24 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
         signature_new(meta->inputs, meta->n_inputs, meta->outputs, meta->n_outputs, &signature, reterr);
     if (status != PEN_OK)
         return status;
+    struct script *script = NULL;
+    if (meta->n_steps > 0 && (status = script_new(meta, &script, reterr)) != PEN_OK) {
+        signature_free(signature);
+        return status;
+    }
     struct model *model = model_find(models, meta->name, meta->version);
     if (!model && models->count < MODELS_MAX)
         model = model_new(models, meta->name, meta->version);
     if (!model) {
         signature_free(signature);
+        script_release(script);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "model '%s' is one more than the %u that a broker keeps",
                              meta->name, MODELS_MAX);
     }
     signature_free(model->signature);
     model->signature = signature;
+    script_release(model->script);
+    model->script = script;
     take_rules(model, meta, models->limit_jobs);
     *ret_model = model;
     return PEN_OK;
@@ -140,6 +149,11 @@ static void recompute(struct model *model)
 
 bool model_add_offer(struct model *model, struct offer *offer, bool idle)
 {
+    if (offer->sketch) {
+        model->sketches++;
+        model->orphan_us = 0;
+        return true;
+    }
     if (!ready_add(model, offer, idle))
         return false;
     TAILQ_INSERT_TAIL(&model->offers, offer, in_model);
@@ -151,10 +165,14 @@ bool model_add_offer(struct model *model, struct offer *offer, bool idle)
 
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us)
 {
-    ready_remove(model, offer);
-    TAILQ_REMOVE(&model->offers, offer, in_model);
-    model->offers_count--;
-    if (model->offers_count == 0)
+    if (offer->sketch) {
+        model->sketches--;
+    } else {
+        ready_remove(model, offer);
+        TAILQ_REMOVE(&model->offers, offer, in_model);
+        model->offers_count--;
+    }
+    if (model->offers_count == 0 && model->sketches == 0)
         model->orphan_us = now_us ? now_us : 1;
     recompute(model);
 }

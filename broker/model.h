@@ -14,6 +14,7 @@
 #include "digest.h"
 #include "queue.h"
 #include "ready.h"
+#include "script.h"
 #include "signature.h"
 #include "speed.h"
 #include "table.h"
@@ -27,6 +28,7 @@ struct offer {
     TAILQ_ENTRY(offer) in_ready;
     struct ready_class *class; /* in which it is looked at */
     bool idle;                 /* its place there: its worker holds nothing */
+    bool sketch; /* of an ensemble whose models its worker lacks: the steps alone; in no list of the model */
     struct worker *worker;
     struct model *model;
     const Penstock__ModelOffer *meta; /* borrowed from the worker's hello or update */
@@ -51,6 +53,8 @@ struct model {
     uint32_t rows_max;
     uint64_t timeout_us; /* for jobs without a deadline; 0 = none */
     struct queue queue;
+    struct script *script; /* the steps of an ensemble, as told last; NULL = it has none */
+    uint32_t sketches;     /* offers of the steps alone */
     struct offer_list offers;
     uint32_t offers_count;
     struct ready_classes classes; /* the same offers, in the order in which they are looked at */
