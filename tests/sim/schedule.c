@@ -60,6 +60,7 @@ void sim_fail(struct sim *sim, const char *format, ...)
 static void broker_up(struct sim *sim)
 {
     the_clock = &sim->clock_us;
+    fair_begin(sim);
     if (cache_new(NULL, &sim->options.cache, &sim->cache, NULL) != PEN_OK ||
         broker_init(&sim->broker, &sim->options, sim->cache, sim_clock) != PEN_OK)
         abort();
@@ -362,6 +363,9 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options = *options;
     sim->options.cache.kind = sim_chance(sim, 60) ? CACHE_REDIS : sim_chance(sim, 50) ? CACHE_MEMORY : CACHE_NONE;
     sim->options.cache.bytes_max = 1 << 16;
+    sim->options.tenant_weights = (struct setting_list){.items = {"red=3", "blue=2"}, .count = sim_draw(sim, 3)};
+    sim->options.explain_jobs = 8; /* less to clear at each start */
+    sim->options.trace_keep = 4;
     sim->options.hedge = sim_chance(sim, 50);
     sim->options.grace_us = graces[sim_draw(sim, 3)];
     sim->options.replies_bytes = (int64_t)replies[sim_draw(sim, 3)];

@@ -95,7 +95,8 @@ struct sim_worker {
 
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
-        lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped;
+        lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
+        fair_checks;
 };
 
 struct sim {
@@ -172,6 +173,9 @@ void worker_lie(struct sim *sim, struct sim_worker *worker); /* a result of a jo
 
 /* ---- check.c ---- */
 void check_all(struct sim *sim);
+
+/* ---- fair.c ---- */
+void fair_begin(struct sim *sim); /* forgets what was seen of a broker before */
 
 /* ---- schedule.c ---- */
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */

@@ -1,0 +1,148 @@
+/*
+ * The fairness bound: while two clients of one level wait in the same lane, neither is served before the other by more than one job.
+ *
+ * Start-time fair queueing promises |service_i / weight_i - service_j / weight_j| <= lead at the start + cost of one job / its weight. The
+ * service is counted here from what was charged, not read from the broker's virtual times; those serve once, as the lead that two clients
+ * have when the second of them begins to wait. Linked with --wrap around the three functions through which clients come, are served and go.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define SHARES_MAX 64u
+#define PAIRS_MAX  1024u
+
+struct served {
+    const struct share *share;
+    double units; /* of virtual time */
+    uint32_t charges;
+};
+
+struct pair {
+    const struct lane *lane;
+    struct served *served[2];
+    double from[2]; /* virtual start less what had been served: what the service since then is added to */
+};
+
+static struct {
+    struct sim *sim;
+    struct served served[SHARES_MAX];
+    struct pair pairs[PAIRS_MAX];
+    uint32_t served_count, pairs_count;
+} ledger;
+
+void fair_begin(struct sim *sim)
+{
+    ledger.sim = sim;
+    ledger.served_count = ledger.pairs_count = 0;
+}
+
+static bool in_use(const struct served *served)
+{
+    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
+        if (ledger.pairs[i].served[0] == served || ledger.pairs[i].served[1] == served)
+            return true;
+    }
+    return false;
+}
+
+/* A share that is freed and made anew at the same place goes on from where it was: only differences count. */
+static struct served *served_of(const struct share *share)
+{
+    for (uint32_t i = 0; i < ledger.served_count; i++) {
+        if (ledger.served[i].share == share)
+            return &ledger.served[i];
+    }
+    struct served *served = NULL;
+    if (ledger.served_count < SHARES_MAX)
+        served = &ledger.served[ledger.served_count++];
+    for (uint32_t i = 0; !served && i < SHARES_MAX; i++)
+        served = in_use(&ledger.served[i]) ? NULL : &ledger.served[i];
+    if (!served)
+        abort();
+    *served = (struct served){.share = share};
+    return served;
+}
+
+static bool known(const struct lane *lane, const struct served *one, const struct served *other)
+{
+    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
+        const struct pair *pair = &ledger.pairs[i];
+        if (pair->lane == lane && ((pair->served[0] == one && pair->served[1] == other) ||
+                                   (pair->served[0] == other && pair->served[1] == one)))
+            return true;
+    }
+    return false;
+}
+
+static void begin_pair(const struct lane *lane, const struct share *one, const struct share *other)
+{
+    struct served *a = served_of(one), *b = served_of(other);
+    if (a == b || one->priority != other->priority || known(lane, a, b))
+        return;
+    if (ledger.pairs_count == PAIRS_MAX)
+        abort();
+    ledger.pairs[ledger.pairs_count++] = (struct pair){
+        .lane = lane, .served = {a, b}, .from = {(double)one->start - a->units, (double)other->start - b->units}};
+}
+
+struct turn *__real_shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
+                                uint8_t priority);
+struct turn *__wrap_shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
+                                uint8_t priority);
+
+struct turn *__wrap_shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
+                                uint8_t priority)
+{
+    struct turn *turn = __real_shares_turn(shares, lane, identity, weight, priority);
+    for (size_t i = 0; turn && i < lane->turns.count; i++)
+        begin_pair(lane, turn->share, ((const struct turn *)lane->turns.items[i])->share);
+    return turn;
+}
+
+void __real_shares_turn_end(struct shares *shares, struct turn *turn);
+void __wrap_shares_turn_end(struct shares *shares, struct turn *turn);
+
+void __wrap_shares_turn_end(struct shares *shares, struct turn *turn)
+{
+    for (uint32_t i = 0; i < ledger.pairs_count;) {
+        const struct pair *pair = &ledger.pairs[i];
+        if (pair->lane == turn->lane &&
+            (pair->served[0]->share == turn->share || pair->served[1]->share == turn->share))
+            ledger.pairs[i] = ledger.pairs[--ledger.pairs_count];
+        else
+            i++;
+    }
+    __real_shares_turn_end(shares, turn);
+}
+
+/* The one about to be served has had no more than the other; a unit of rounding per charge is forgiven. */
+static void check_pair(const struct pair *pair, size_t who)
+{
+    const struct served *own = pair->served[who], *other = pair->served[1 - who];
+    double had = pair->from[who] + own->units, others = pair->from[1 - who] + other->units;
+    ledger.sim->counts.fair_checks++;
+    if (had > others + own->charges + other->charges)
+        sim_fail(ledger.sim,
+                 "a client is served %.0f units of virtual time ahead of another that waits in the same lane",
+                 had - others);
+}
+
+void __real_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
+void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
+
+void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us)
+{
+    if (job->turn) {
+        struct served *served = served_of(job->turn->share);
+        for (uint32_t i = 0; i < ledger.pairs_count; i++) {
+            const struct pair *pair = &ledger.pairs[i];
+            if (pair->lane == lane && (pair->served[0] == served || pair->served[1] == served))
+                check_pair(pair, pair->served[1] == served);
+        }
+        served->units += (double)(cost_us ? cost_us : 1) * 1024.0 / job->turn->share->weight;
+        served->charges++;
+    }
+    __real_lane_charge(lane, job, cost_us);
+}
