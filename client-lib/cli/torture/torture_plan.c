@@ -104,7 +104,7 @@ static void hurt_redis(struct torture_plan *plan, struct torture_pool *pool, enu
 enum fault plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_pool)
 {
     enum fault fault = own_pool ? next_fault(plan) : FAULT_CUT_CLIENT;
-    if ((fault == FAULT_REDIS_STOP || fault == FAULT_REDIS_KILL) && pool->redis <= 0) {
+    if ((fault == FAULT_REDIS_STOP || fault == FAULT_REDIS_KILL) && !pool->with_redis) {
         fault = FAULT_WORKER_KILL;
     }
     plan->details = plan->seed ^ ~plan->struck;
