@@ -191,8 +191,10 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
 {
     broker->stats.workers_lost++;
     broker->stats.losses[loss]++;
-    log_event(LOG_WARN, "worker_lost", "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s silent_us=%" PRIu64,
-              worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us);
+    log_event(LOG_WARN, "worker_lost",
+              "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s silent_us=%" PRIu64 " closed_us=%" PRIu64,
+              worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us,
+              link_probed_us(&worker->link, broker->now_us));
     worker->state = WORKER_DRAINING; /* no candidate any more */
     broker_worker_leave(broker, worker, true);
 }
@@ -233,12 +235,27 @@ static void probe_soon(struct broker *broker, struct link *link)
     broker->probe_us = broker->now_us;
 }
 
+static bool fleet_has_fd(const struct fleet *fleet, int fd)
+{
+    const struct worker *worker;
+    TAILQ_FOREACH(worker, &fleet->all, in_fleet)
+    {
+        if (fd >= 0 && worker->link.fd == fd)
+            return true;
+    }
+    return false;
+}
+
+/* Whose connection it was is known by the descriptor it had; where nobody has that one, all are asked. */
 void broker_hint_workers(struct broker *broker, int fd)
 {
     struct worker *worker;
-    (void)fd; /* few workers: all are asked */
+    bool known = fleet_has_fd(&broker->fleet, fd);
     TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
-    probe_soon(broker, &worker->link);
+    {
+        if (!known || worker->link.fd == fd)
+            probe_soon(broker, &worker->link);
+    }
 }
 
 void broker_hint_clients(struct broker *broker, int fd)

@@ -1,6 +1,6 @@
 #include "link.h"
 
-static const uint32_t schedule_us[LINK_PROBES] = {0, 1000, 4000, 13000, 40000, 121000};
+static const uint32_t schedule_us[LINK_PROBES] = {0, 100, 300, 600, 1500, 4000, 13000, 40000, 121000};
 
 void link_init(struct link *link, uint32_t peer, int fd, uint64_t now_us)
 {
@@ -58,6 +58,13 @@ bool link_probing(const struct link *link)
 uint64_t link_probe_next_us(const struct link *link)
 {
     return link_probing(link) ? link->probe_start_us + schedule_us[link->probe_step] : UINT64_MAX;
+}
+
+uint64_t link_probed_us(const struct link *link, uint64_t now_us)
+{
+    return link->probe_start_us != 0 && now_us - link->probe_start_us <= schedule_us[LINK_PROBES - 1]
+               ? now_us - link->probe_start_us
+               : 0;
 }
 
 bool link_probe_due(struct link *link, uint64_t now_us)

@@ -18,7 +18,8 @@
 #include "notify.h"
 
 #define DRAIN_MESSAGES 256u  /* of one socket before the other gets its turn */
-#define SLOW_LOOK_US   1000u /* monitors and signals while the broker is too busy to sleep */
+#define SLOW_LOOK_US   1000u /* signals, HTTP, keys while the broker is too busy to sleep */
+#define LOSS_LOOK_US   250u  /* monitors: what a lost worker held is waited for */
 #define KEYS_LOOK_US   1000000u
 #define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
@@ -41,7 +42,7 @@ struct loop {
     struct message message;
     int signals;
     unsigned signals_seen;
-    uint64_t spin_us, last_us, looked_us, keys_us;
+    uint64_t spin_us, last_us, looked_us, losses_us, keys_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
     bool worked;                      /* since memory was trimmed */
 };
@@ -134,11 +135,17 @@ static void look_at_keys(struct loop *loop)
     }
 }
 
+static void look_for_losses(struct loop *loop)
+{
+    loop->losses_us = loop->broker->now_us;
+    port_losses(loop->broker->workers, worker_fd_lost, loop->broker);
+    port_losses(loop->broker->clients, client_fd_lost, loop->broker);
+}
+
 static void look_aside(struct loop *loop)
 {
     loop->looked_us = loop->broker->now_us;
-    port_losses(loop->broker->workers, worker_fd_lost, loop->broker);
-    port_losses(loop->broker->clients, client_fd_lost, loop->broker);
+    look_for_losses(loop);
     read_signals(loop);
     if (loop->looked_us >= loop->alive_us) {
         notify_send("WATCHDOG=1");
@@ -162,6 +169,8 @@ static unsigned turn(struct loop *loop)
     broker->now_us = broker->clock();
     if (broker->now_us - loop->looked_us >= SLOW_LOOK_US)
         look_aside(loop);
+    else if (broker->now_us - loop->losses_us >= LOSS_LOOK_US)
+        look_for_losses(loop);
     if (count) {
         loop->last_us = broker->now_us;
         loop->worked = true;

@@ -161,20 +161,23 @@ Test(link, pong_of_an_older_ping_takes_nothing)
     cr_assert_eq(link.bytes_taken, 500);
 }
 
-Test(link, probes_come_at_0_1_4_13_40_and_121_ms)
+Test(link, probes_come_soon_and_then_ever_later)
 {
     struct link link;
-    static const uint64_t ms[] = {0, 1, 4, 13, 40, 121};
+    static const uint64_t us[] = {0, 100, 300, 600, 1500, 4000, 13000, 40000, 121000};
     link_init(&link, 1, -1, 0);
-    cr_assert_not(link_probing(&link));
+    cr_assert_eq(link_probe_next_us(&link), UINT64_MAX);
+    cr_assert_eq(link_probed_us(&link, 5000), 0);
     link_probe(&link, 5000);
-    for (size_t i = 0; i < 6; i++) {
-        cr_assert_eq(link_probe_next_us(&link), 5000 + ms[i] * 1000);
-        cr_assert_not(link_probe_due(&link, 5000 + ms[i] * 1000 - 1));
-        cr_assert(link_probe_due(&link, 5000 + ms[i] * 1000));
+    for (size_t i = 0; i < LINK_PROBES; i++) {
+        cr_assert_eq(link_probe_next_us(&link), 5000 + us[i]);
+        cr_assert_not(link_probe_due(&link, 5000 + us[i] - 1));
+        cr_assert(link_probe_due(&link, 5000 + us[i]));
     }
     cr_assert_not(link_probing(&link));
     cr_assert_eq(link_probe_next_us(&link), UINT64_MAX);
+    cr_assert_eq(link_probed_us(&link, 5000 + 1500), 1500);
+    cr_assert_eq(link_probed_us(&link, 5000 + 121001), 0, "what is found later has nothing to do with that hint");
 }
 
 Test(speed, warm_times_serve_until_measured_then_the_mean)
