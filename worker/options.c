@@ -144,6 +144,7 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
     ret_engine->threads = threads;
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
     ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
+    ret_engine->profile_nodes = ret_engine->check_numerics;
     ret_engine->budget_bytes = memory_bytes;
     return PEN_OK;
 }

@@ -31,8 +31,9 @@ struct backend_caps {
 
 struct backend_config {
     enum pen_precision precision;
-    uint32_t threads; /* of one slot; >= 1 */
-    bool check_numerics;
+    uint32_t threads;                 /* of one slot; >= 1 */
+    bool check_numerics;              /* NaN and infinity are found at the node that makes them */
+    bool profile;                     /* exec_times is going to be asked: nodes may run one after the other for it */
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call it is given to */
 };
 
@@ -92,6 +93,8 @@ struct backend_ops {
                                    const struct cancel *cancel, struct pen_error *reterr);
     enum pen_status (*exec_wait)(
         struct exec *exec, struct pen_error *reterr); /* CANCELLED or DEADLINE when cancel said so between layers */
+    /* May be NULL. Where the config says profile: the times of the nodes (by their index in the partition) in the last run that was waited for. */
+    void (*exec_times)(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
 };
 
 /* backend_table.c: built-in backends by falling priority; *ret_count of them. Explicit, generated from PENSTOCK_BACKENDS. */
@@ -128,10 +131,12 @@ struct placement {
 /*
  * placement.c: assigns every node to the first of `backends` that supports it, cuts convex partitions and makes their plans. strict: every node must go to
  * backends[0] (control flow and folded shape arithmetic excepted); otherwise PEN_ERR_UNSUPPORTED with a sentence that lists the nodes that cannot and why.
+ * watch: every value a partition makes is one of its outputs, so that each node can be compared with the reference.
  * later: NULL, or [node_count] nodes that are placed again once the values of small inputs are known (run/variant.h): the strict rule waits for them.
  */
 enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                              const bool *later, struct placement **ret_placement, struct pen_error *reterr);
+                              bool watch, const bool *later, struct placement **ret_placement,
+                              struct pen_error *reterr);
 void placement_free(struct placement *p); /* NULL is fine; frees the plans */
 /* Adds b's counts to a's: a model and its subgraphs. */
 void placement_add(struct placement *a, const struct placement *b);

@@ -17,7 +17,7 @@ struct chooser {
     uint32_t *from;       /* [node_count] first backend to ask: raised when a plan was refused */
     const char **reasons; /* [node_count] why backends[0] said no */
     const bool *later;    /* [node_count] the strict rule waits for these; may be NULL */
-    bool strict;
+    bool strict, watch;
 };
 
 static uint32_t class_executor(const struct chooser *c)
@@ -139,6 +139,24 @@ static void steps_drop(struct placement *p)
     p->step_count = 0;
 }
 
+/* Every value of a partition leaves it: its list has room for all of them. */
+static void outputs_all(const struct chooser *c)
+{
+    for (uint32_t i = 0; i < c->p->step_count; i++) {
+        struct partition *part = &c->p->steps[i].part;
+        uint32_t *out = (uint32_t *)(uintptr_t)part->out;
+        part->out_count = 0;
+        for (uint32_t k = 0; k < part->node_count; k++) {
+            const struct node *n = &c->g->nodes[part->nodes[k]];
+            for (uint32_t o = 0; o < n->out_count; o++) {
+                if (n->out[o] != VALUE_NONE) {
+                    out[part->out_count++] = n->out[o];
+                }
+            }
+        }
+    }
+}
+
 /* Makes the plans. A refusal as UNSUPPORTED moves the partition's nodes to the next backend: *ret_again. */
 static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen_error *reterr)
 {
@@ -202,6 +220,9 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
             status = partition_cut(c->g, c->classes, c->p->backend_count + 1, &c->p->steps, &c->p->step_count);
         }
         bool again = false;
+        if (status == PEN_OK && c->watch) {
+            outputs_all(c);
+        }
         if (status == PEN_OK) {
             status = plans_make(c, &again, reterr);
         }
@@ -213,11 +234,11 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
 }
 
 enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                              const bool *later, struct placement **ret_placement, struct pen_error *reterr)
+                              bool watch, const bool *later, struct placement **ret_placement, struct pen_error *reterr)
 {
     enum pen_status status = PEN_ERR_NO_MEMORY;
     struct placement *p = calloc(1, sizeof *p);
-    struct chooser c = {.g = g, .p = p, .later = later, .strict = strict};
+    struct chooser c = {.g = g, .p = p, .later = later, .strict = strict, .watch = watch};
     struct shape_env *trial = trial_env_new(g);
     c.trial = trial;
     c.classes = calloc((size_t)g->node_count + 1, sizeof *c.classes);

@@ -49,6 +49,13 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
     if (step->placed->plan == NULL) {
         return PEN_OK;
     }
+    if (b->program->watch) {
+        status = constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr);
+        if (status != PEN_OK) {
+            return status;
+        }
+        status = PEN_ERR_UNSUPPORTED;
+    }
     if (step_static(b, step->placed)) {
         status = p->backends[step->placed->backend].ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
     }

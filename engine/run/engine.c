@@ -58,6 +58,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     struct backend_config config = {.precision = precision,
                                     .threads = e->options.threads,
                                     .check_numerics = e->options.check_numerics,
+                                    .profile = e->options.profile_nodes,
                                     .vulkan = e->options.vulkan};
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
@@ -184,6 +185,7 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
     flag_add(e, "threads", "%u", e->options.threads);
     flag_add(e, "placement", "%s", e->options.strict ? "strict" : "fallback");
     flag_add(e, "check_numerics", "%s", e->options.check_numerics ? "fail" : "off");
+    flag_add(e, "compare", "%s", e->options.compare_reference ? "reference" : "none");
     *ret_engine = e;
     return PEN_OK;
 }

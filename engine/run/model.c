@@ -68,8 +68,8 @@ static enum pen_status load(struct pen_model *m, const char *path, struct pen_er
     }
     if (status == PEN_OK) {
         pthread_mutex_lock(&m->engine->load_lock);
-        status = program_new(e->backends, e->backend_count, m->graph, e->options.strict, variants_later(m->variants),
-                             &m->program, reterr);
+        status = program_new(e->backends, e->backend_count, m->graph, e->options.strict, e->options.compare_reference,
+                             variants_later(m->variants), &m->program, reterr);
         pthread_mutex_unlock(&m->engine->load_lock);
     }
     return status == PEN_OK ? constants_new(&m->source, &options, m->graph, m->program, &m->constants, reterr) : status;

@@ -13,7 +13,7 @@ static uint32_t children_count(const struct graph *g)
     return count;
 }
 
-static enum pen_status children_new(struct program *p, bool strict, const bool *later, struct pen_error *reterr)
+static enum pen_status children_new(struct program *p, const bool *later, struct pen_error *reterr)
 {
     const struct graph *g = p->g;
     p->children = calloc((size_t)children_count(g) + 1, sizeof *p->children);
@@ -27,8 +27,9 @@ static enum pen_status children_new(struct program *p, bool strict, const bool *
                 continue;
             }
             struct program_child *child = &p->children[p->child_count];
-            enum pen_status status = program_new(p->placement->backends, p->placement->backend_count, attr->graph,
-                                                 strict && (later == NULL || !later[n]), NULL, &child->program, reterr);
+            enum pen_status status =
+                program_new(p->placement->backends, p->placement->backend_count, attr->graph,
+                            p->strict && (later == NULL || !later[n]), p->watch, NULL, &child->program, reterr);
             if (status != PEN_OK) {
                 return status;
             }
@@ -60,7 +61,7 @@ static enum pen_status steps_mark(struct program *p)
 }
 
 enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                            const bool *later, struct program **ret_program, struct pen_error *reterr)
+                            bool watch, const bool *later, struct program **ret_program, struct pen_error *reterr)
 {
     struct program *p = calloc(1, sizeof *p);
     if (p == NULL) {
@@ -68,12 +69,13 @@ enum pen_status program_new(const struct open_backend *backends, uint32_t count,
     }
     p->g = g;
     p->strict = strict;
-    enum pen_status status = placement_new(backends, count, g, strict, later, &p->placement, reterr);
+    p->watch = watch;
+    enum pen_status status = placement_new(backends, count, g, strict, watch, later, &p->placement, reterr);
     if (status == PEN_OK) {
         status = steps_mark(p);
     }
     if (status == PEN_OK) {
-        status = children_new(p, strict, later, reterr);
+        status = children_new(p, later, reterr);
     }
     if (status != PEN_OK) {
         program_free(p);

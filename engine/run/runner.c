@@ -1,5 +1,7 @@
 #include "run/runner.h"
 
+#include "run/deviation.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +156,38 @@ static enum pen_status node_run(struct runner *r, struct bucket *b, uint32_t nod
     return status;
 }
 
+/* What a run of a step took: a row per node where the backend tells, the rest in the row of the partition. */
+struct timing {
+    struct runner *r;
+    const struct partition *part;
+    const struct bucket *b;
+    const char *backend;
+    uint64_t told_ns;
+};
+
+static void node_timed(void *context, uint32_t index, uint64_t ns)
+{
+    struct timing *t = context;
+    const struct node *n = &t->r->program->g->nodes[t->part->nodes[index]];
+    t->told_ns += ns;
+    profile_add(t->r->context->profile, n, n->name, op_def(n->op)->name, t->backend,
+                node_macs(t->r->program->g, n, t->b->env->facts), ns);
+}
+
+static void step_timed(struct runner *r, const struct bucket *b, const struct bucket_step *step, uint64_t ns)
+{
+    const struct backend_ops *ops = r->program->placement->backends[step->placed->backend].ops;
+    const struct partition *part = &step->placed->part;
+    const struct node *first = &r->program->g->nodes[part->nodes[0]];
+    struct timing t = {r, part, b, ops->name, 0};
+    if (ops->exec_times != NULL) {
+        ops->exec_times(step->exec, node_timed, &t);
+    }
+    bool alone = part->node_count == 1 && t.told_ns == 0;
+    profile_add(r->context->profile, part, first->name, alone ? op_def(first->op)->name : "partition", ops->name, 0,
+                ns > t.told_ns ? ns - t.told_ns : 0);
+}
+
 static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucket_step *step)
 {
     const struct open_backend *backend = &r->program->placement->backends[step->placed->backend];
@@ -165,10 +199,10 @@ static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucke
     }
     const struct partition *part = &step->placed->part;
     if (r->context->profile != NULL) {
-        const struct node *first = &r->program->g->nodes[part->nodes[0]];
-        profile_add(r->context->profile, part, first->name,
-                    part->node_count > 1 ? "partition" : op_def(first->op)->name, backend->ops->name, 0,
-                    profile_now_ns() - start);
+        step_timed(r, b, step, profile_now_ns() - start);
+    }
+    if (status == PEN_OK && r->context->compare) {
+        status = deviation_check(r->context, r->program, b, step);
     }
     for (uint32_t i = 0; status == PEN_OK && r->context->check_numerics && i < part->out_count; i++) {
         const struct value *v = &r->program->g->values[part->out[i]];

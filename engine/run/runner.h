@@ -19,6 +19,9 @@ struct run_context {
     uint64_t arena_limit;
     uint64_t turns; /* of all loops of the run so far */
     bool check_numerics;
+    bool compare; /* with reference, node by node: programs are watched */
+    enum pen_precision precision;
+    uint64_t compared; /* nodes */
     const struct cancel *cancel;
     struct pen_error *error;
     struct profile *profile; /* NULL = off */

@@ -20,6 +20,8 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->model = model;
     s->context.arena_limit = model->engine->limits.arena_bytes;
     s->context.check_numerics = model->engine->options.check_numerics;
+    s->context.compare = model->engine->options.compare_reference;
+    s->context.precision = model->engine->options.precision;
     rt_arena_init(&s->context.arena, model->engine->limits.arena_bytes);
     s->outputs = calloc(model->output_count + 1, sizeof *s->outputs);
     s->shapes = calloc(model->input_count + 1, sizeof *s->shapes);
@@ -330,6 +332,11 @@ const struct pen_profile_row *pen_session_profile_rows(struct pen_session *sessi
 {
     *ret_count = 0;
     return session->profile != NULL ? profile_rows(session->profile, ret_count) : NULL;
+}
+
+uint64_t pen_session_compared(const struct pen_session *session)
+{
+    return session->context.compared;
 }
 
 struct pen_stop *pen_stop_new(void)

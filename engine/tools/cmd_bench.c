@@ -46,7 +46,7 @@ static const struct setting table[] = {
     {.name = "profile",
      .type = SETTING_FLAG,
      .offset = offsetof(struct bench_options, profile),
-     .help = "also print the time per step"},
+     .help = "also print the time per step, on vulkan per node (its nodes run one after the other then)"},
     {.name = NULL},
 };
 
@@ -244,7 +244,9 @@ static int run(void *from, const char *const *paths, size_t count)
     struct bench b = {.options = options};
     struct pen_error error = {0};
     (void)paths, (void)count;
-    int code = tool_engine(&options->tool, false, &b.engine);
+    struct tool_options tool = options->tool;
+    tool.profile_nodes = options->profile;
+    int code = tool_engine(&tool, false, &b.engine);
     if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
         code = tool_fail(&error);
     } else if (code == TOOL_OK) {

@@ -1,5 +1,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 
 struct run_options {
     struct tool_options tool;
-    const char *model, *output_dir;
+    const char *model, *output_dir, *compare;
     struct setting_list inputs, shapes;
     double image_scale;
-    bool strict, profile;
+    bool strict, profile, check_numerics;
 };
 
 static const struct setting table[] = {
@@ -44,7 +45,17 @@ static const struct setting table[] = {
     {.name = "profile",
      .type = SETTING_FLAG,
      .offset = offsetof(struct run_options, profile),
-     .help = "print the time per step"},
+     .help = "print the time per step, on vulkan per node"},
+    {.name = "check-numerics",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct run_options, check_numerics),
+     .help = "fail at the first node that produces a NaN or an infinity"},
+    {.name = "compare",
+     .type = SETTING_CHOICE,
+     .offset = offsetof(struct run_options, compare),
+     .def = "none",
+     .choices = "none|reference",
+     .help = "reference: run every node there, too, and fail at the first that deviates"},
     TOOL_SETTINGS(struct run_options),
     {.name = NULL},
 };
@@ -229,6 +240,9 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         print_json(o, engine, model, ms, list);
     } else if (status == PEN_OK) {
         printf("%s in %.3f ms on %s\n", o->model, ms, pen_model_placement(model));
+        if (pen_session_compared(session) > 0) {
+            printf("%" PRIu64 " nodes agree with reference\n", pen_session_compared(session));
+        }
         size_t rows = 0;
         const struct pen_profile_row *row = pen_session_profile_rows(session, &rows);
         for (size_t i = 0; i < rows; i++) {
@@ -251,7 +265,11 @@ static int run_command(void *from, const char *const *paths, size_t count)
         fprintf(stderr, "penstock-engine: cannot make folder %s: %s\n", options->output_dir, strerror(errno));
         return TOOL_FAILED;
     }
-    int code = tool_engine(&options->tool, options->strict, &engine);
+    struct tool_options tool = options->tool;
+    tool.profile_nodes = options->profile;
+    tool.check_numerics = options->check_numerics;
+    tool.compare_reference = strcmp(options->compare, "reference") == 0;
+    int code = tool_engine(&tool, options->strict, &engine);
     if (code == TOOL_OK) {
         struct rt_arena arena;
         rt_arena_init(&arena, (uint64_t)8 << 30);

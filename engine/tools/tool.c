@@ -76,6 +76,9 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.precision = precision_parse_name(options->precision);
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;
+    engine_options.profile_nodes = options->profile_nodes;
+    engine_options.check_numerics = options->check_numerics;
+    engine_options.compare_reference = options->compare_reference;
     tool_vulkan(options, &engine_options.vulkan);
     return pen_engine_new(&engine_options, ret_engine, &error) == PEN_OK ? 0 : tool_fail(&error);
 }

@@ -19,6 +19,8 @@ struct tool_options {
     bool json;
     const char *vk_device, *vk_cache_dir, *vk_kernels;
     bool vk_allow_software, vk_validate;
+    /* Debug mode; a subcommand that has settings for them sets them. */
+    bool profile_nodes, check_numerics, compare_reference;
 };
 #define TOOL_SETTINGS(owner_)                                                                                          \
     {.name = "backend",                                                                                                \

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/vulkan/debug.h"
 #include "backend/vulkan/ops/ops.h"
-#include "backend/vulkan/plan.h"
 #include "backend/vulkan/selftest.h"
 
 #define REASON_BYTES 256
@@ -315,4 +315,5 @@ const struct backend_ops backend_vulkan = {
     .exec_bytes = vk_exec_bytes,
     .exec_submit = vk_exec_submit,
     .exec_wait = vk_exec_wait,
+    .exec_times = vk_exec_times,
 };

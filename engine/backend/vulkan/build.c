@@ -43,6 +43,11 @@ bool vk_build_f16(const struct vk_build *b)
     return b->exec->weights->device->f16;
 }
 
+bool vk_build_apart(const struct vk_build *b)
+{
+    return b->exec->plan->backend->config.check_numerics;
+}
+
 static uint32_t cell_new(struct vk_build *b, const struct vk_cell *cell)
 {
     uint32_t c = b->status == PEN_OK ? vk_cell_add(b->exec, cell) : VK_CELL_NONE;

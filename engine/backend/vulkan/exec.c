@@ -1,4 +1,4 @@
-#include "backend/vulkan/plan.h"
+#include "backend/vulkan/debug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +195,7 @@ static enum pen_status node_build(struct exec *e, uint32_t index, struct pen_err
     }
     if (b.status == PEN_OK) {
         vk_op_find(n->op)->build(&b);
+        vk_debug_numerics_add(&b);
     }
     return b.status;
 }
@@ -239,6 +240,9 @@ enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
         status = staging_make(e, reterr);
     }
     if (status == PEN_OK) {
+        status = vk_debug_numerics_new(e, reterr);
+    }
+    if (status == PEN_OK) {
         status = boundary_build(e, true, reterr);
     }
     if (status == PEN_OK) {
@@ -269,7 +273,7 @@ void vk_exec_wipe(struct exec *e)
         }
         d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
         d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
-        d->vk.DestroyQueryPool(d->handle, e->queries, NULL);
+        vk_debug_fini(e);
         d->vk.DestroySemaphore(d->handle, e->semaphore, NULL);
         vk_buffer_fini(d, &e->arena);
         vk_buffer_fini(d, &e->staging_in);

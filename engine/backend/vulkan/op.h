@@ -83,6 +83,8 @@ void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSU
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape);
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */
 bool vk_build_f16(const struct vk_build *b);
+bool vk_build_apart(
+    const struct vk_build *b); /* debug mode: nodes are looked at one by one, none joins another's dispatch */
 
 /* ---- nodes that join another's dispatch (ops/elementwise.c) ---- */
 uint32_t vk_uses(const struct vk_build *b,

@@ -88,6 +88,7 @@ struct vk_work {
     struct vk_build *build; /* while it is being built: errors stick there */
     uint32_t node;          /* index in the partition; UINT32_MAX: upload or download */
     uint32_t level;
+    uint32_t chunk; /* command buffer it is in */
     struct vk_pipeline_key key;
     uint32_t cells[VK_BINDINGS_MAX]; /* COPY: source, destination */
     uint8_t access[VK_BINDINGS_MAX];
@@ -125,7 +126,11 @@ struct exec {
     VkCommandBuffer *commands; /* [chunk_count]: bounded work per submit */
     uint32_t chunk_count, level_count;
     VkDescriptorPool descriptors;
-    VkQueryPool queries; /* NULL unless profiled */
+    VkQueryPool queries; /* debug.c: NULL unless times are taken */
+    uint64_t *stamps;    /* [query_count] */
+    uint32_t query_count;
+    struct vk_buffer numerics; /* debug.c: what was found at each node; no handle unless it is looked for */
+    uint32_t numerics_cell;
     VkSemaphore semaphore;
     uint64_t value; /* the last one submitted */
     uint32_t next;  /* chunk to be submitted next */

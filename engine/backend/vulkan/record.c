@@ -1,4 +1,4 @@
-#include "backend/vulkan/plan.h"
+#include "backend/vulkan/debug.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,15 +111,17 @@ static enum pen_status chunk_record(struct exec *e, VkCommandBuffer commands, ui
     VkResult result = d->vk.BeginCommandBuffer(commands, &begin);
     enum pen_status status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkBeginCommandBuffer", reterr);
     uint32_t i = first;
+    vk_debug_begin(e, commands, e->chunk_count, first);
     while (status == PEN_OK && i < e->work_count) {
         bool starts = i > 0 && e->works[i].level != e->works[i - 1].level;
         if (starts && i - first >= WORKS_PER_SUBMIT) {
             break;
         }
-        if (starts) {
+        if (starts || (i > first && e->queries != VK_NULL_HANDLE)) {
             barrier(e, commands, false);
         }
-        status = work_record(e, &e->works[i++], commands, reterr);
+        status = work_record(e, &e->works[i], commands, reterr);
+        vk_debug_stamp(e, commands, e->chunk_count, i++);
     }
     if (status == PEN_OK && i == e->work_count) {
         barrier(e, commands, true);
@@ -136,6 +138,9 @@ enum pen_status vk_record(struct exec *e, struct pen_error *reterr)
 {
     struct vk_device *d = e->weights->device;
     enum pen_status status = pools_make(e, reterr);
+    if (status == PEN_OK) {
+        status = vk_debug_times_new(e, reterr);
+    }
     uint32_t room = e->work_count / WORKS_PER_SUBMIT + 1;
     e->commands = calloc(room, sizeof *e->commands);
     if (status == PEN_OK && e->commands == NULL) {

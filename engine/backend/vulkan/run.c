@@ -1,4 +1,4 @@
-#include "backend/vulkan/plan.h"
+#include "backend/vulkan/debug.h"
 
 #include <string.h>
 
@@ -50,6 +50,7 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
         }
     }
     memset(exec->staging_out.mapped, 0, VK_FLAG_BYTES);
+    vk_debug_numerics_clear(exec);
     exec->out_views = out;
     exec->cancel = cancel;
     exec->next = 0;
@@ -116,6 +117,9 @@ enum pen_status vk_exec_wait(struct exec *exec, struct pen_error *reterr)
     }
     if (status == PEN_OK) {
         status = flag_check(exec, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_debug_numerics_check(exec, reterr);
     }
     if (status == PEN_OK) {
         outputs_copy(exec);

@@ -49,8 +49,12 @@ struct pen_engine_options {
     const char *backend;          /* "auto" (highest priority that opens), or a name; NULL = "auto" */
     enum pen_precision precision; /* ANY = f32 */
     uint32_t threads;             /* of one session; 0 = 1 */
-    bool strict;           /* every node on `backend`, else loading fails with the list of nodes it cannot take */
-    bool check_numerics;   /* debug mode: NaN and infinity are found at the node that makes them */
+    bool strict;         /* every node on `backend`, else loading fails with the list of nodes it cannot take */
+    bool check_numerics; /* debug mode: NaN and infinity are found at the node that makes them */
+    bool
+        profile_nodes; /* debug mode: profiles have a row per node where the backend can measure it (vulkan); runs get slower */
+    bool
+        compare_reference; /* debug mode: every node of every backend runs on reference, too; the first that deviates ends the run, by name */
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     bool optimise;         /* graph passes; pen_engine_options_init sets true */
     struct pen_vulkan_options vulkan; /* strings are borrowed until pen_engine_free */
@@ -157,6 +161,9 @@ struct pen_profile_row {
 void pen_session_profile(struct pen_session *session, bool on);
 const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session,
                                                        size_t *ret_count); /* borrowed until the next call */
+
+/* Nodes that were compared with reference so far, all within their bound (options: compare_reference). */
+uint64_t pen_session_compared(const struct pen_session *session);
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "../xnnpack/cross.h"
+#include "run/internal.h"
 
 struct backend_config device_config(enum pen_precision precision, const char *kernels)
 {
@@ -22,6 +23,12 @@ struct backend *device_open(enum pen_precision precision, const char *kernels)
     }
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
     return b;
+}
+
+struct backend *device_of(const struct pen_engine *engine)
+{
+    cr_assert_str_eq(engine->backends[0].ops->name, "vulkan");
+    return engine->backends[0].self;
 }
 
 void device_close(struct backend *b)

@@ -14,6 +14,9 @@ struct backend *device_open(enum pen_precision precision, const char *kernels);
 /* Fails the test when validation has said anything; then closes. */
 void device_close(struct backend *b);
 
+/* The open backend of an engine whose first one is vulkan. */
+struct backend *device_of(const struct pen_engine *engine);
+
 /* Runs `rows` (cross.h) on every family and storage: simple f32, tiled f32, simple f16. */
 void device_each(void (*rows)(void));
 /* The same for products: every family and precision, cooperative matrices or the loops that stand in for them included. */

@@ -1,0 +1,158 @@
+#include "backend/vulkan/debug.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- times ---- */
+
+/* A query in front of each command buffer's works, and one behind each work: work i of chunk c stands at i + c + 1. */
+#define QUERY_OF(work, chunk) ((work) + (chunk) + 1)
+
+bool vk_debug_timed(const struct exec *e)
+{
+    return e->plan->backend->config.profile && e->weights->device->timestamp_bits > 0;
+}
+
+enum pen_status vk_debug_times_new(struct exec *e, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    if (!vk_debug_timed(e)) {
+        return PEN_OK;
+    }
+    e->query_count = 2 * e->work_count + 2; /* a command buffer has at least one work */
+    e->stamps = calloc(e->query_count, sizeof *e->stamps);
+    if (e->stamps == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for the times of nodes");
+    }
+    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                  .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                  .queryCount = e->query_count};
+    VkResult result = d->vk.CreateQueryPool(d->handle, &info, NULL, &e->queries);
+    return result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkCreateQueryPool", reterr);
+}
+
+static void stamp(struct exec *e, VkCommandBuffer commands, uint32_t query)
+{
+    struct vk_device *d = e->weights->device;
+    d->vk.CmdResetQueryPool(commands, e->queries, query, 1);
+    d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->queries, query);
+}
+
+void vk_debug_begin(struct exec *e, VkCommandBuffer commands, uint32_t chunk, uint32_t first)
+{
+    if (e->queries != VK_NULL_HANDLE) {
+        stamp(e, commands, QUERY_OF(first, chunk) - 1);
+    }
+}
+
+void vk_debug_stamp(struct exec *e, VkCommandBuffer commands, uint32_t chunk, uint32_t work)
+{
+    e->works[work].chunk = chunk;
+    if (e->queries != VK_NULL_HANDLE) {
+        stamp(e, commands, QUERY_OF(work, chunk));
+    }
+}
+
+static uint64_t work_ns(const struct exec *e, const struct vk_device *d, uint32_t work)
+{
+    uint32_t at = QUERY_OF(work, e->works[work].chunk);
+    uint64_t mask = d->timestamp_bits >= 64 ? UINT64_MAX : (UINT64_C(1) << d->timestamp_bits) - 1;
+    uint64_t ticks = (e->stamps[at] - e->stamps[at - 1]) & mask;
+    return (uint64_t)((double)ticks * (double)d->limits.timestampPeriod);
+}
+
+void vk_exec_times(const struct exec *e, void (*say)(void *context, uint32_t index, uint64_t ns), void *context)
+{
+    struct vk_device *d = e->weights != NULL ? e->weights->device : NULL;
+    uint32_t used = e->work_count + e->chunk_count;
+    if (d == NULL || e->queries == VK_NULL_HANDLE || e->next < e->chunk_count ||
+        d->vk.GetQueryPoolResults(d->handle, e->queries, 0, used, used * sizeof *e->stamps, e->stamps,
+                                  sizeof *e->stamps, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS) {
+        return; /* stopped before its end, or lost */
+    }
+    for (uint32_t index = 0; index < e->plan->part.node_count; index++) {
+        uint64_t ns = 0;
+        bool ran = false;
+        for (uint32_t i = 0; i < e->work_count; i++) {
+            if (e->works[i].node == index) {
+                ns += work_ns(e, d, i);
+                ran = true;
+            }
+        }
+        if (ran) {
+            say(context, index, ns);
+        }
+    }
+}
+
+/* ---- numerics ---- */
+
+#define SLOT_WORDS 4
+
+enum pen_status vk_debug_numerics_new(struct exec *e, struct pen_error *reterr)
+{
+    if (!e->plan->backend->config.check_numerics) {
+        return PEN_OK;
+    }
+    VkDeviceSize bytes = ((VkDeviceSize)e->plan->part.node_count + 1) * SLOT_WORDS * sizeof(uint32_t);
+    enum pen_status status =
+        vk_buffer_new(e->weights->device, VK_MEMORY_DOWNLOAD, bytes, "numerics", &e->numerics, reterr);
+    if (status == PEN_OK) {
+        struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = {e->numerics.handle, 0, bytes}};
+        e->numerics_cell = vk_cell_add(e, &cell);
+        status = e->numerics_cell != VK_CELL_NONE ? PEN_OK : PEN_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
+void vk_debug_numerics_add(struct vk_build *b)
+{
+    if (b->exec->numerics.handle == VK_NULL_HANDLE) {
+        return;
+    }
+    for (uint32_t i = 0; i < b->n->out_count && b->status == PEN_OK; i++) {
+        const struct fact *f = vk_out(b, i);
+        if (f == NULL || f->dtype != PEN_DTYPE_F32 || f->data != NULL || vk_elements(f) == 0) {
+            continue;
+        }
+        struct vk_work *w = vk_dispatch(b, SHADER_numerics);
+        vk_bind(w, vk_out_cell(b, i), VK_READ);
+        vk_bind(w, b->exec->numerics_cell, VK_READ); /* atomic: nodes have slots of their own */
+        vk_push(w, vk_elements(f));
+        vk_push(w, b->index);
+        vk_items(w, (vk_elements(f) + 15) / 16);
+    }
+}
+
+void vk_debug_numerics_clear(struct exec *e)
+{
+    if (e->numerics.mapped != NULL) {
+        memset(e->numerics.mapped, 0, (size_t)e->numerics.bytes);
+    }
+}
+
+enum pen_status vk_debug_numerics_check(const struct exec *e, struct pen_error *reterr)
+{
+    const uint32_t *slot = e->numerics.mapped;
+    for (uint32_t i = 0; slot != NULL && i < e->plan->part.node_count; i++, slot += SLOT_WORDS) {
+        if (slot[0] == 0 && slot[1] == 0) {
+            continue;
+        }
+        const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[i]];
+        float largest = 0.0f;
+        memcpy(&largest, &slot[2], sizeof largest);
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "node %s (%s) produced %u NaN and %u infinities on the device, of %u values; the largest "
+                             "finite one is %g",
+                             n->name, n->origin, slot[0], slot[1], slot[3], (double)largest);
+    }
+    return PEN_OK;
+}
+
+void vk_debug_fini(struct exec *e)
+{
+    struct vk_device *d = e->weights->device;
+    d->vk.DestroyQueryPool(d->handle, e->queries, NULL);
+    vk_buffer_fini(d, &e->numerics);
+    free(e->stamps);
+}
