@@ -54,8 +54,9 @@ static const struct setting table[] = {
      "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
     {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,
      "serve even when no model could be loaded"},
-    {"vk-device", SETTING_TEXT, offsetof(struct options, vk_device), "auto", NULL, 0, 0, NULL,
-     "Vulkan device: auto, an index, a uuid or a part of its name"},
+    {"vk-device", SETTING_LIST, offsetof(struct options, vk_devices), NULL, NULL, 0, 0, NULL,
+     "Vulkan device: auto (also without it), an index, a uuid or a part of its name; repeated: slots are spread over "
+     "all"},
     {"vk-allow-software", SETTING_FLAG, offsetof(struct options, vk_allow_software), "false", NULL, 0, 0, NULL,
      "take a Vulkan device that computes on the CPU: for tests"},
     {"vk-cache-dir", SETTING_TEXT, offsetof(struct options, vk_cache_dir), NULL, NULL, 0, 0, NULL,
@@ -131,11 +132,14 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                struct pen_engine_options *ret_engine, struct pen_error *reterr)
 {
     pen_engine_options_init(ret_engine);
-    ret_engine->vulkan = (struct pen_vulkan_options){.device = options->vk_device,
-                                                     .allow_software = options->vk_allow_software,
-                                                     .cache_dir = options->vk_cache_dir,
-                                                     .kernels = options->vk_kernels,
-                                                     .validate = options->vk_validate};
+    ret_engine->vulkan =
+        (struct pen_vulkan_options){.device = options->vk_devices.count > 0 ? options->vk_devices.items[0] : NULL,
+                                    .beside = options->vk_devices.items + 1,
+                                    .beside_count = options->vk_devices.count > 1 ? options->vk_devices.count - 1 : 0,
+                                    .allow_software = options->vk_allow_software,
+                                    .cache_dir = options->vk_cache_dir,
+                                    .kernels = options->vk_kernels,
+                                    .validate = options->vk_validate};
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
     if (status != PEN_OK)
         return status;

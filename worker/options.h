@@ -30,7 +30,8 @@ struct options {
     int64_t memory_limit, queue_bytes, frame_limit;
     int64_t heartbeat_us, liveness_us, drain_timeout_us, watchdog_us, spin_us, watch_us;
     bool allow_empty, supervise;
-    const char *vk_device, *vk_cache_dir, *vk_kernels;
+    struct setting_list vk_devices;
+    const char *vk_cache_dir, *vk_kernels;
     bool vk_allow_software, vk_validate;
 };
 

@@ -163,6 +163,11 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
     put_number(&page, "batches_total", "counter", "Batches run.", atomic_load(&stats->batches));
     put_number(&page, "shapes_prepared_total", "counter", "Shapes made ready while jobs waited.",
                atomic_load(&stats->prepared));
+    put_number(&page, "kernels_compiled_total", "counter", "Kernels the backend has compiled.",
+               pen_engine_compiled(vitals->engine));
+    put_number(&page, "kernels_compiled_after_ready_total", "counter",
+               "Of them those since the worker was ready: 0 unless models came later or sizes that none declared.",
+               pen_engine_compiled(vitals->engine) - vitals->compiled_ready);
     put_number(&page, "rows_filled_total", "counter", "Rows run to fill a batch up to a size that is ready.",
                atomic_load(&stats->rows_filled));
     put_seconds(&page, "compute_seconds_total", "counter", "Time that slots spent in the engine.", beat.compute_us);

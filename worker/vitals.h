@@ -29,7 +29,9 @@ struct vitals {
     struct slot *const *slots;
     size_t slots_count;
     const struct identity *identity;
-    uint64_t memory_bytes; /* what the worker may use */
+    const struct pen_engine *engine;
+    uint64_t compiled_ready; /* kernels compiled before it was ready */
+    uint64_t memory_bytes;   /* what the worker may use */
     uint64_t started_us;
 
     atomic_bool serving, draining;

@@ -249,10 +249,11 @@ static void ready_log(const struct worker *worker)
     log_event(
         LOG_INFO, "ready",
         "worker=%s backend=%s device=%s library=%s models=%zu failed=%zu slots=%u threads=%u memory_bytes=%" PRIu64
-        " broker=%s ready_us=%" PRIu64,
+        " broker=%s kernels_compiled=%" PRIu64 " ready_us=%" PRIu64,
         worker->identity.worker, worker->identity.backend, worker->identity.device, worker->identity.library,
         worker->catalog.count, worker->catalog.failed, worker->sizes.slots, worker->sizes.threads,
-        worker->sizes.memory_bytes, worker->options->broker, clock_now_us() - worker->start_us);
+        worker->sizes.memory_bytes, worker->options->broker, worker->vitals.compiled_ready,
+        clock_now_us() - worker->start_us);
     notify_send("READY=1\nSTATUS=%zu models are warm, waiting for the broker %s", worker->catalog.count,
                 worker->options->broker);
 }
@@ -277,6 +278,8 @@ static enum pen_status vitals_open(struct worker *worker, struct pen_error *rete
                                      .slots = worker->slots,
                                      .slots_count = worker->slots_count,
                                      .identity = &worker->identity,
+                                     .engine = worker->engine,
+                                     .compiled_ready = pen_engine_compiled(worker->engine),
                                      .memory_bytes = worker->sizes.memory_bytes,
                                      .started_us = worker->start_us};
     vitals_beat(&worker->vitals, false, false, clock_now_us());

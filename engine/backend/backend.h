@@ -73,6 +73,8 @@ struct backend_ops {
     /* May be NULL. Facts about the open device for people and for the worker's hello: say(context, "vulkan.uuid", "..."). */
     void (*describe)(const struct backend *backend, void (*say)(void *context, const char *name, const char *value),
                      void *context);
+    /* May be NULL (none). Kernels compiled since it was opened. Threads: any. */
+    uint64_t (*compiled)(const struct backend *backend);
     /* Pure. Shapes in g may be partly unknown; answer true only when every shape that fits what is known can be run. `reason` (may be NULL) gets a phrase when false. */
     bool (*supports)(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason);

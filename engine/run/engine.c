@@ -228,6 +228,16 @@ enum pen_precision pen_engine_precision(const struct pen_engine *engine)
     return engine->options.precision;
 }
 
+uint64_t pen_engine_compiled(const struct pen_engine *engine)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < engine->backend_count; i++) {
+        const struct backend_ops *ops = engine->backends[i].ops;
+        count += ops->compiled != NULL ? ops->compiled(engine->backends[i].self) : 0;
+    }
+    return count;
+}
+
 void pen_memory(struct pen_memory *ret_memory)
 {
     *ret_memory = (struct pen_memory){

@@ -54,7 +54,8 @@ static const struct settings_program program = {
     .name = "penstock-engine bench",
     .usage = "penstock-engine bench --model FILE [options]",
     .about = "Times loading, warm-up, the first run and then many runs of a model on seeded random inputs.",
-    .after = "JSON keys: model, backend, device, library, precision, threads, batch, load_ms, warmup_ms, first_run_ms, "
+    .after = "JSON keys: model, backend, device, library, precision, threads, batch, open_ms, pipeline_cache, "
+             "kernels_compiled, load_ms, warmup_ms, first_run_ms, "
              "runs, median_ms, p10_ms, p90_ms, min_ms,\n"
              "peak_rss_bytes, placement, inputs{name: shape}.",
     .table = table,
@@ -70,7 +71,7 @@ struct bench {
     struct pen_tensor inputs[TOOL_INPUTS_MAX];
     void *buffers[TOOL_INPUTS_MAX];
     size_t input_count;
-    double load_ms, warmup_ms, first_ms;
+    double open_ms, load_ms, warmup_ms, first_ms;
     double *times;
     size_t runs;
 };
@@ -176,6 +177,19 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
     return status;
 }
 
+/* What reading the cache of compiled kernels gave ("hit": a warm start); "-" where there is none. */
+static const char *pipeline_cache(const struct pen_engine *engine)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(flags[i].name, "vulkan.pipeline_cache") == 0) {
+            return flags[i].value;
+        }
+    }
+    return "-";
+}
+
 static void print_json(const struct bench *b)
 {
     cJSON *o = cJSON_CreateObject();
@@ -186,6 +200,9 @@ static void print_json(const struct bench *b)
     cJSON_AddStringToObject(o, "precision", b->options->tool.precision);
     cJSON_AddNumberToObject(o, "threads", (double)b->options->tool.threads);
     cJSON_AddNumberToObject(o, "batch", (double)b->options->batch);
+    cJSON_AddNumberToObject(o, "open_ms", b->open_ms);
+    cJSON_AddStringToObject(o, "pipeline_cache", pipeline_cache(b->engine));
+    cJSON_AddNumberToObject(o, "kernels_compiled", (double)pen_engine_compiled(b->engine));
     cJSON_AddNumberToObject(o, "load_ms", b->load_ms);
     cJSON_AddNumberToObject(o, "warmup_ms", b->warmup_ms);
     cJSON_AddNumberToObject(o, "first_run_ms", b->first_ms);
@@ -215,6 +232,10 @@ static void print_text(const struct bench *b)
            pen_engine_device(b->engine), pen_engine_library(b->engine), b->options->tool.precision,
            b->options->tool.threads, b->options->batch);
     printf("placement  %s\n", pen_model_placement(b->model));
+    double start_ms = b->open_ms + b->load_ms + b->warmup_ms;
+    printf("start      %.2f ms (%s): open %.2f, load, warm-up; %" PRIu64 " kernels compiled, their cache: %s\n",
+           start_ms, strcmp(pipeline_cache(b->engine), "hit") == 0 ? "warm" : "cold", b->open_ms,
+           pen_engine_compiled(b->engine), pipeline_cache(b->engine));
     printf("load       %.2f ms\nwarm-up    %.2f ms\nfirst run  %.3f ms\n", b->load_ms, b->warmup_ms, b->first_ms);
     printf("runs       %zu: median %.3f ms, p10 %.3f, p90 %.3f, min %.3f\n", b->runs, b->times[b->runs / 2],
            b->times[b->runs / 10], b->times[b->runs * 9 / 10], b->times[0]);
@@ -246,7 +267,9 @@ static int run(void *from, const char *const *paths, size_t count)
     (void)paths, (void)count;
     struct tool_options tool = options->tool;
     tool.profile_nodes = options->profile;
+    uint64_t start = tool_now_us();
     int code = tool_engine(&tool, false, &b.engine);
+    b.open_ms = (double)(tool_now_us() - start) / 1000.0;
     if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
         code = tool_fail(&error);
     } else if (code == TOOL_OK) {

@@ -117,3 +117,42 @@ Test(vulkan, compiled_pipelines_are_kept_between_starts)
     snprintf(command, sizeof command, "rm -r %s", dir);
     cr_assert_eq(system(command), 0);
 }
+
+/* One start of a program that loads and warms a model: milliseconds; `state`: what it must say of the cache. */
+static double start_ms(const char *dir, const char *state)
+{
+    char *out = NULL, *err = NULL, word[16] = "";
+    double ms = 0.0;
+    const char *const argv[] = {PENSTOCK_BIN "/penstock-engine",
+                                "bench",
+                                "--model",
+                                PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx",
+                                "--backend",
+                                "vulkan",
+                                "--vk-allow-software",
+                                "--vk-cache-dir",
+                                dir,
+                                "--runs",
+                                "1",
+                                NULL};
+    cr_assert_eq(process_run(argv, 60000, &out, &err), 0, "%s", err);
+    const char *line = strstr(out, "\nstart ");
+    cr_assert_not_null(line, "%s", out);
+    cr_assert_eq(sscanf(line, "\nstart %lf ms (%15[a-z])", &ms, word), 2, "%s", line);
+    cr_assert_str_eq(word, state, "%s", line);
+    free(out);
+    free(err);
+    return ms;
+}
+
+Test(vulkan, cold_and_warm_starts_are_told_apart)
+{
+    char dir[] = "/tmp/penstock-vulkan-start-XXXXXX", command[64];
+    device_needed();
+    cr_assert_not_null(mkdtemp(dir));
+    double cold = start_ms(dir, "cold"), warm = start_ms(dir, "warm");
+    printf("digits: cold start %.1f ms, warm start %.1f ms\n", cold, warm);
+    cr_assert(cold > 0.0 && warm > 0.0);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    cr_assert_eq(system(command), 0);
+}

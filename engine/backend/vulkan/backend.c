@@ -12,6 +12,8 @@
 
 #define REASON_BYTES 256
 
+extern const struct backend_ops backend_vulkan; /* named in the generated table of backends */
+
 /* Lists the devices and chooses. `why` of REASON_BYTES. */
 static enum pen_status choose(struct vk_instance *in, const struct pen_vulkan_options *options,
                               struct vk_device_info *ret_info, struct pen_error *reterr)
@@ -77,6 +79,7 @@ enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_devi
         struct pen_error why = {0};
         status = device_open(b, &fresh, &why);
         if (status == PEN_OK) {
+            atomic_fetch_add(&b->compiled_before, vk_pipelines_made(b->device->pipelines));
             vk_device_release(b->device);
             b->device = fresh;
             atomic_fetch_add(&b->losses, 1);
@@ -97,6 +100,7 @@ static void backend_close(struct backend *b)
     if (b == NULL) {
         return;
     }
+    vk_several_close(b, &backend_vulkan);
     vk_device_release(b->device);
     vk_instance_free(b->instance);
     pthread_mutex_destroy(&b->lock);
@@ -161,7 +165,12 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     b->config.vulkan.cache_dir = b->cache_dir;
     pthread_mutex_init(&b->lock, NULL);
     enum pen_status status = open_all(b, reterr);
+    if (status == PEN_OK) {
+        status = vk_several_open(b, &backend_vulkan, config, reterr);
+    }
     b->config.vulkan.kernels = NULL; /* borrowed; read above */
+    b->config.vulkan.beside = NULL;
+    b->config.vulkan.beside_count = 0;
     if (status != PEN_OK) {
         backend_close(b);
         return status;
@@ -188,6 +197,13 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     say(context, "vulkan.device", d->name);
     say(context, "vulkan.uuid", d->uuid_text);
     say(context, "vulkan.driver", driver);
+    for (uint32_t i = 0; i < b->beside_count; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "vulkan.device.%u", i + 1);
+        say(context, name, b->beside[i]->device->info.name);
+        snprintf(name, sizeof name, "vulkan.uuid.%u", i + 1);
+        say(context, name, b->beside[i]->device->info.uuid_text);
+    }
     say(context, "vulkan.kernels", vk_family_name(b->kernels.only));
     say(context, "vulkan.class", vk_device_class_name(b->kernels.device));
     vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
@@ -266,7 +282,14 @@ static bool supports(const struct backend *backend, const struct graph *g, const
 
 uint64_t vk_backend_pipelines(const struct backend *b)
 {
-    return vk_pipelines_made(b->device->pipelines);
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&b->lock; /* a lost device is replaced under it */
+    pthread_mutex_lock(lock);
+    uint64_t made = atomic_load(&b->compiled_before) + vk_pipelines_made(b->device->pipelines);
+    pthread_mutex_unlock(lock);
+    for (uint32_t i = 0; i < b->beside_count; i++) {
+        made += vk_backend_pipelines(b->beside[i]);
+    }
+    return made;
 }
 
 uint64_t vk_backend_bytes(const struct backend *b)
@@ -282,6 +305,11 @@ uint64_t vk_backend_losses(const struct backend *b)
 unsigned vk_backend_messages(const struct backend *b)
 {
     return atomic_load(&b->instance->messages);
+}
+
+struct backend *vk_backend_beside(struct backend *b, uint32_t index)
+{
+    return index < b->beside_count ? b->beside[index] : NULL;
 }
 
 struct vk_functions *vk_backend_functions(struct backend *b)
@@ -307,6 +335,7 @@ const struct backend_ops backend_vulkan = {
     .close = backend_close,
     .describe = describe,
     .supports = supports,
+    .compiled = vk_backend_pipelines,
     .plan_new = vk_plan_new,
     .plan_free = vk_plan_free,
     .plan_bytes = vk_plan_bytes,

@@ -300,7 +300,7 @@ enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, stru
     if (e == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
     }
-    e->plan = plan;
+    e->plan = vk_several_choose(plan, env);
     e->env = env;
     enum pen_status status = vk_exec_build(e, reterr);
     if (status != PEN_OK) {

@@ -36,6 +36,9 @@ enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, cons
     if (status == PEN_OK) {
         status = vk_instance_check(backend->instance, reterr);
     }
+    if (status == PEN_OK) {
+        status = vk_several_plans(p, reterr);
+    }
     if (status != PEN_OK) {
         vk_plan_free(p);
         return status;
@@ -49,6 +52,7 @@ void vk_plan_free(struct plan *plan)
     if (plan == NULL) {
         return;
     }
+    vk_several_plans_free(plan);
     vk_weights_release(plan->weights);
     pthread_mutex_destroy(&plan->lock);
     free(plan);
@@ -56,7 +60,11 @@ void vk_plan_free(struct plan *plan)
 
 uint64_t vk_plan_bytes(const struct plan *plan)
 {
-    return plan->weights != NULL ? plan->weights->blocks.bytes : 0;
+    uint64_t bytes = plan->weights != NULL ? plan->weights->blocks.bytes : 0;
+    for (uint32_t i = 0; i < plan->backend->beside_count; i++) {
+        bytes += vk_plan_bytes(plan->beside[i]);
+    }
+    return bytes;
 }
 
 enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weights, struct pen_error *reterr)

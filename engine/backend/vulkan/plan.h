@@ -11,14 +11,18 @@
 #include "backend/vulkan/memory.h"
 #include "backend/vulkan/op.h"
 
+#define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
+
 struct backend {
     struct backend_config config;
     struct vk_instance *instance;
     pthread_mutex_t lock;
-    struct vk_device *device;  /* current */
-    char *wanted, *cache_dir;  /* copies of options */
-    struct vk_kernels kernels; /* which family runs which product */
-    atomic_uint_least64_t losses;
+    struct vk_device *device;                      /* current */
+    char *wanted, *cache_dir;                      /* copies of options */
+    struct vk_kernels kernels;                     /* which family runs which product */
+    atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
+    struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
+    uint32_t beside_count;
 };
 
 /* ---- weights.c ---- */
@@ -47,6 +51,8 @@ struct plan {
     pthread_mutex_t lock;
     struct vk_weights *weights;
     uint64_t bytes;
+    struct plan *beside[VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices */
+    struct vk_spread *spread;
 };
 
 enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
@@ -66,6 +72,18 @@ enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g,
 /* Bytes as they are, into `own`. */
 enum pen_status vk_weights_raw(struct vk_weights *w, const void *data, size_t bytes, struct vk_blocks *own,
                                struct vk_slice *ret_slice, struct pen_error *reterr);
+
+/* ---- several.c: one backend over several devices ---- */
+
+/* Opens the further devices that the config names; closed with the backend. */
+enum pen_status vk_several_open(struct backend *b, const struct backend_ops *ops, const struct backend_config *config,
+                                struct pen_error *reterr);
+void vk_several_close(struct backend *b, const struct backend_ops *ops);
+/* The plan's siblings on them. */
+enum pen_status vk_several_plans(struct plan *plan, struct pen_error *reterr);
+void vk_several_plans_free(struct plan *plan);
+/* The plan that the next exec of these shapes belongs to: slots with the same shapes take the devices in turn. */
+struct plan *vk_several_choose(struct plan *plan, const struct shape_env *env);
 
 /* ---- exec.c, schedule.c, record.c, run.c ---- */
 

@@ -38,11 +38,15 @@ enum pen_precision {
 
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
 struct pen_vulkan_options {
-    const char *device;    /* auto, an index, a uuid or a part of the name; NULL = auto */
+    const char *device; /* auto, an index, a uuid or a part of the name; NULL = auto */
+    const char *const *
+        beside; /* further devices, named alike: sessions are spread over all; one that does not open fails pen_engine_new */
+    size_t beside_count;
     bool allow_software;   /* devices that compute on the CPU count too: for tests */
     const char *cache_dir; /* compiled pipelines are kept here between processes; NULL = nowhere */
-    const char *kernels;   /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
-    bool validate;         /* debug: the Khronos validation layer; its messages are errors */
+    const char *
+        kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
+    bool validate; /* debug: the Khronos validation layer; its messages are errors */
 };
 
 struct pen_engine_options {
@@ -77,6 +81,9 @@ const char *pen_engine_backend(const struct pen_engine *engine); /* the chosen o
 const char *pen_engine_device(const struct pen_engine *engine);
 const char *pen_engine_library(const struct pen_engine *engine); /* provenance: "xnnpack-2022 avx512" */
 enum pen_precision pen_engine_precision(const struct pen_engine *engine);
+/* Kernels that its backends have compiled since they were opened (Vulkan's pipelines; 0 elsewhere). Once all that is going to be run has been run, it stands
+ * still. Threads: any. */
+uint64_t pen_engine_compiled(const struct pen_engine *engine);
 
 /* What this build holds and this host can do, without opening anything: for `penstock-engine info`. Returns the number; fills up to `room`. */
 struct pen_backend_info {

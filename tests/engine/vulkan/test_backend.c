@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "backend/vulkan/loader.h"
@@ -195,4 +196,82 @@ Test(vulkan_backend, software_is_refused_unless_allowed_and_unknown_devices_are_
     cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
     cr_assert_not(caps.available);
     cr_assert_not_null(strstr(caps.reason, "no such device"), "%s", caps.reason);
+}
+
+#define THREADS 4
+#define ROUNDS  60
+
+static void *rounds(void *context)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        small_right(context);
+    }
+    return NULL;
+}
+
+/* Two backends, as two workers of a host have them, and two execs on each: one device bears it all. */
+Test(vulkan_backend, slots_and_workers_share_a_device, .timeout = 110)
+{
+    struct backend *b[2];
+    static struct small slots[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < 2; i++) {
+        b[i] = device_open(PEN_PRECISION_F32, "simple");
+    }
+    for (int i = 0; i < THREADS; i++) {
+        small_make(&slots[i], b[i / 2]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, rounds, &slots[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+        small_free(&slots[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(vk_backend_bytes(b[i]), 0u);
+        device_close(b[i]);
+    }
+}
+
+/* The first device twice stands for two: execs of the same shapes take them in turn, and a loss is one device's own. */
+Test(vulkan_backend, several_devices_share_the_work, .timeout = 110)
+{
+    struct backend_config config = device_config(PEN_PRECISION_F32, "simple");
+    struct pen_error error = {0};
+    struct backend *b = NULL;
+    device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    config.vulkan.device = "0";
+    config.vulkan.beside = (const char *const[]){"0"};
+    config.vulkan.beside_count = 1;
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
+    struct backend *other = vk_backend_beside(b, 0);
+    cr_assert_not_null(other);
+    cr_assert_null(vk_backend_beside(b, 1));
+    struct small s;
+    small_make(&s, b);
+    uint64_t first = vk_backend_bytes(b), second = vk_backend_bytes(other);
+    struct exec *on_second = NULL;
+    cr_assert_eq(backend_vulkan.exec_new(s.plan, &s.env, &on_second, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(vk_backend_bytes(b), first);
+    cr_assert_gt(vk_backend_bytes(other), second, "the second exec is on the second device");
+    small_right(&s);
+    struct exec *on_first = s.exec;
+    s.exec = on_second;
+    small_right(&s);
+    vk_backend_functions(other)->QueueSubmit = lost_submit;
+    cr_assert_eq(small_run(&s, &error), PEN_ERR_DEVICE_LOST, "%s", error.text);
+    s.exec = on_first;
+    small_right(&s);
+    cr_assert_eq(vk_backend_losses(b), 0u);
+    s.exec = on_second;
+    small_right(&s);
+    cr_assert_eq(vk_backend_losses(other), 1u);
+    backend_vulkan.exec_free(on_first);
+    small_free(&s);
+    cr_assert_eq(vk_backend_bytes(b) + vk_backend_bytes(other), 0u);
+    device_close(b);
+    config.vulkan.beside = (const char *const[]){"no such device"};
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_ERR_UNAVAILABLE);
+    cr_assert_not_null(strstr(error.text, "no such device"), "%s", error.text);
 }

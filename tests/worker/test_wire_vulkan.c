@@ -1,0 +1,168 @@
+/* The real worker on Vulkan (Mesa's lavapipe will do): what its hello says of the device, and that nothing is compiled once it is ready. */
+#include "folder.h"
+#include "onnx_file.h"
+#include "play_broker.h"
+#include "process.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct play play;
+static struct play_message message;
+static char root[FOLDER_PATH_BYTES];
+
+/* y = tanh(e^x), any batch of rows of two. */
+static void model_write(void)
+{
+    static const char config[] = "{\"max_batch_size\":8,\"dynamic_batching\":{\"preferred_batch_size\":[2,4]}}";
+    char file[FOLDER_PATH_BYTES + 16];
+    const struct onnx_node nodes[] = {{.op = "Exp", .inputs = {"x"}, .outputs = {"a"}},
+                                      {.op = "Softmax", .inputs = {"a"}, .outputs = {"b"}},
+                                      {.op = "Tanh", .inputs = {"b"}, .outputs = {"y"}}};
+    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value out = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
+    snprintf(file, sizeof file, "%s/file", root);
+    onnx_write(
+        file,
+        &(struct onnx_model){
+            .nodes = nodes, .nodes_count = 3, .inputs = &in, .inputs_count = 1, .outputs = &out, .outputs_count = 1});
+    model_folder_make(root, "curve", file, config);
+}
+
+static bool device_there(void)
+{
+    const char *const argv[] = {PENSTOCK_BIN "/penstock-engine", "info", "--backend", "vulkan",
+                                "--vk-allow-software",           NULL};
+    char *out = NULL, *err = NULL;
+    int code = process_run(argv, 60000, &out, &err);
+    free(out);
+    free(err);
+    return code == 0;
+}
+
+static void open_served(void)
+{
+    folder_new(root);
+    play_open(&play);
+}
+
+static void close_served(void)
+{
+    play_message_fini(&message);
+    play_close(&play);
+    folder_free(root);
+}
+
+TestSuite(vulkan, .init = open_served, .fini = close_served, .timeout = 120);
+
+static Penstock__WorkerHello *serve(const char *a, const char *b)
+{
+    const char *const arguments[] = {"--models", root, "--backend", "vulkan",      "--vk-allow-software",
+                                     "--slots",  "2",  "--metrics", "127.0.0.1:0", "--vk-device",
+                                     "0",        a,    b,           NULL};
+    if (!device_there())
+        cr_skip_test("no Vulkan device here");
+    model_write();
+    play_start(&play, arguments);
+    Penstock__WorkerHello *hello = play_serve(&play, &message);
+    cr_assert(hello->n_models == 1, "%s", play_log(&play));
+    return hello;
+}
+
+static const char *flag_of(const Penstock__WorkerHello *hello, const char *name)
+{
+    for (size_t i = 0; i < hello->n_flags; i++)
+        if (strcmp(hello->flags[i]->name, name) == 0)
+            return hello->flags[i]->value;
+    return NULL;
+}
+
+Test(vulkan, the_hello_names_the_device)
+{
+    Penstock__WorkerHello *hello = serve(NULL, NULL);
+    static const char *const texts[] = {"vulkan.device", "vulkan.uuid", "vulkan.driver", "vulkan.kernels"};
+    static const char *const numbers[] = {"vulkan.memory_bytes", "vulkan.f16_storage", "vulkan.f16_math", "vulkan.dot8",
+                                          "vulkan.subgroup_size"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        cr_expect(flag_of(hello, texts[i]) && flag_of(hello, texts[i])[0], "no %s", texts[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        const char *value = flag_of(hello, numbers[i]);
+        cr_expect(value && strspn(value, "0123456789") == strlen(value) && value[0], "%s is '%s'", numbers[i],
+                  value ? value : "missing");
+    }
+    cr_expect(strlen(flag_of(hello, "vulkan.uuid")) == 32);
+    cr_expect(strtoull(flag_of(hello, "vulkan.memory_bytes"), NULL, 10) > 1u << 20);
+    cr_expect_str_eq(flag_of(hello, "selftest.vulkan.f32"), "ok");
+    cr_expect_null(flag_of(hello, "vulkan.device.1"));
+}
+
+/* The page of /metrics; its address is in the log. */
+static void page_read(char *page, size_t room)
+{
+    const char *at =
+        play_logged(&play, "evt=metrics address=") ? strstr(play_log(&play), "evt=metrics address=") : NULL;
+    unsigned port = 0;
+    cr_assert(at && sscanf(strchr(at + 20, ':'), ":%u", &port) == 1, "%s", play_log(&play));
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert(fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0);
+    cr_assert(write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1);
+    size_t used = 0;
+    for (ssize_t got = 1; got > 0 && used<room - 1; used += got> 0 ? (size_t)got : 0)
+        got = read(fd, page + used, room - 1 - used);
+    page[used] = '\0';
+    close(fd);
+}
+
+static long metric(const char *page, const char *name)
+{
+    char line[128];
+    long value = -1;
+    snprintf(line, sizeof line, "\npenstock_worker_%s ", name);
+    const char *at = strstr(page, line);
+    cr_assert(at && sscanf(at + strlen(line), "%ld", &value) == 1, "no %s in\n%s", name, page);
+    return value;
+}
+
+/* Two slots, each on a device of its own; every size that is declared, several times. */
+Test(vulkan, nothing_is_compiled_once_it_is_ready)
+{
+    static const float x[16] = {0.5f, -0.5f, 1.0f, 0.25f};
+    static char page[65536];
+    uint32_t sizes[16];
+    size_t count = 0;
+    Penstock__WorkerHello *hello = serve("--vk-device", "0");
+    cr_expect(flag_of(hello, "vulkan.device.1") != NULL, "two devices are named");
+    for (size_t i = 0; i < hello->models[0]->n_warm && count < 16; i++)
+        sizes[count++] = hello->models[0]->warm[i]->batch;
+    cr_assert(count >= 4, "%zu sizes are declared: 1, 2, 4, 8", count);
+    for (uint64_t i = 0; i < 6 * count; i++) {
+        struct play_result result;
+        struct play_job job = {.sequence = 1 + i,
+                               .model = "curve",
+                               .version = 1,
+                               .input = {.name = "x",
+                                         .dtype = PEN_DTYPE_F32,
+                                         .rank = 2,
+                                         .dims = {sizes[i % count], 2},
+                                         .data = x,
+                                         .bytes = sizes[i % count] * 2 * sizeof(float)}};
+        play_submit(&play, &job, 1);
+        play_results(&play, &result, 1);
+        cr_assert(result.env.status == PEN_OK && result.rows == (int64_t)sizes[i % count], "%s", result.error);
+        cr_assert_str_eq(result.backend, "vulkan");
+    }
+    page_read(page, sizeof page);
+    cr_expect(metric(page, "kernels_compiled_total") >= 3);
+    cr_expect(metric(page, "kernels_compiled_after_ready_total") == 0, "%s", page);
+    cr_expect(metric(page, "shapes_prepared_total") == 0);
+}
