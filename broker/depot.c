@@ -5,21 +5,16 @@
 
 #include "answer.h"
 #include "depot_entry.h"
+#include "depot_progress.h"
+#include "depot_shared.h"
 #include "journal.h"
 #include "keyring.h"
 
-#define LOOK_US     1000000u
-#define FORGET_MAX  256u /* entries in one look */
-#define RETRY_US    100000u
-#define MODEL_BYTES 256u
+#define LOOK_US    1000000u
+#define FORGET_MAX 256u /* entries in one look */
+#define RETRY_US   100000u
 
 /* ---- what clients say ---- */
-
-/* What a detached job's meta says of its keeping. */
-struct wishes {
-    uint64_t ttl_us;
-    struct owner owner;
-};
 
 static enum pen_status read_wishes(struct broker *broker, const struct session *session, const struct envelope *env,
                                    const uint8_t *meta, struct wishes *ret_wishes, struct pen_error *reterr)
@@ -29,9 +24,10 @@ static enum pen_status read_wishes(struct broker *broker, const struct session *
     const Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!job)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
-    if (!*job->model || strlen(job->model) >= MODEL_BYTES)
+    if (!*job->model || strlen(job->model) >= sizeof ret_wishes->model)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the job names no model; a name has 1 to 255 bytes");
     ret_wishes->ttl_us = job->detached_ttl_us && job->detached_ttl_us < most_us ? job->detached_ttl_us : most_us;
+    memcpy(ret_wishes->model, job->model, strlen(job->model) + 1);
     owner_of(session, job->detached_lock.data, job->detached_lock.len, &ret_wishes->owner);
     return PEN_OK;
 }
@@ -66,6 +62,15 @@ static struct parcel *take_frames(struct message *message)
     return parcel;
 }
 
+/* Redis first; when it is known to be gone, the journal if there is one. */
+static enum pen_status store(struct broker *broker, struct entry *entry, const struct wishes *wishes,
+                             struct pen_error *reterr)
+{
+    struct depot *depot = broker->depot;
+    enum pen_status status = depot->shared ? shared_accept(broker, entry, wishes->model, reterr) : PEN_ERR_UNAVAILABLE;
+    return status == PEN_ERR_UNAVAILABLE && depot->journal ? depot_keep(broker, entry, reterr) : status;
+}
+
 static enum pen_status accept_entry(struct broker *broker, struct session *session, const struct envelope *env,
                                     const struct wishes *wishes, struct message *message, struct pen_error *reterr)
 {
@@ -76,15 +81,15 @@ static enum pen_status accept_entry(struct broker *broker, struct session *sessi
     entry->since_us = broker->now_us;
     entry->owner = wishes->owner;
     entry->request = take_frames(message);
-    enum pen_status status = entry->request ? depot_record(depot, entry, JOURNAL_ACCEPTED, reterr)
-                                            : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the job");
-    if (status != PEN_OK) {
-        entry_free(depot, entry);
-        return status;
-    }
+    entry->accepted_us = broker->now_us;
     entry->identity = session->identity;
-    quota_take(entry->identity, parcel_bytes(entry->request));
-    return PEN_OK;
+    if (entry->request)
+        quota_take(entry->identity, parcel_bytes(entry->request));
+    enum pen_status status = entry->request ? store(broker, entry, wishes, reterr)
+                                            : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the job");
+    if (status != PEN_OK)
+        entry_free(depot, entry);
+    return status;
 }
 
 void depot_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
@@ -95,7 +100,7 @@ void depot_submit(struct broker *broker, struct session *session, const struct e
     uint64_t wait_us = RETRY_US;
     if (!broker->depot) {
         depot_refuse(broker, session, env, PEN_ERR_UNSUPPORTED,
-                     "this broker takes no detached jobs: it was started without --journal");
+                     "this broker takes no detached jobs: it was started without --journal and without Redis");
         return;
     }
     if (broker->draining) {
@@ -118,54 +123,67 @@ void depot_submit(struct broker *broker, struct session *session, const struct e
         answer_refusal(broker, session, env, "", wait_us, &error);
 }
 
-/* Those whose clients have gone make room. */
-static void drop_gone(struct broker *broker, struct entry *entry)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < entry->waiters_count; i++) {
-        if (session_find(&broker->sessions, entry->waiters[i].client))
-            entry->waiters[kept++] = entry->waiters[i];
-    }
-    entry->waiters_count = kept;
-}
+/* ---- what becomes of one ---- */
 
-static void wait_for(struct broker *broker, struct session *session, const struct envelope *env, struct entry *entry)
-{
-    for (uint32_t i = 0; i < entry->waiters_count; i++) {
-        if (job_id_equal(entry->waiters[i], env->job))
-            return; /* sent again */
-    }
-    if (entry->waiters_count == WAITERS_MAX)
-        drop_gone(broker, entry);
-    if (entry->waiters_count == WAITERS_MAX)
-        depot_refuse(broker, session, env, PEN_ERR_BUSY, "16 clients already wait for that job");
-    else
-        entry->waiters[entry->waiters_count++] = env->job;
-}
-
-static bool wanted_of(struct broker *broker, const struct envelope *env, const uint8_t *meta, struct job_id *ret_id)
+static bool read_wanted(struct broker *broker, const struct envelope *env, const uint8_t *meta, struct job_id *ret_id,
+                        bool *ret_state)
 {
     meta_arena_reset(&broker->arena);
     const Penstock__JobMeta *asked =
         meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
-    return asked && job_id_parse(asked->detached, ret_id) == 0;
+    if (!asked || job_id_parse(asked->detached, ret_id) != 0)
+        return false;
+    *ret_state = asked->detached_state;
+    return true;
+}
+
+static void tell_state(struct broker *broker, struct session *session, const struct envelope *env,
+                       const struct entry *entry)
+{
+    uint64_t now_us = broker->depot->wall();
+    struct progress progress = {.state = entry->state == ENTRY_RUNNING ? "running" : "waiting",
+                                .attempts = entry->attempts,
+                                .age_us = broker->now_us - entry->accepted_us,
+                                .left_us = entry->expires_us > now_us ? entry->expires_us - now_us : 0};
+    if (entry->state == ENTRY_DONE)
+        answer_ended(broker, session, env->job, entry->reply);
+    else
+        answer_progress(broker, session, env->job, &progress);
 }
 
 void depot_fetch(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta)
 {
+    struct depot *depot = broker->depot;
     struct job_id id = {0, 0};
-    if (!wanted_of(broker, env, meta, &id)) {
+    bool state = false;
+    if (!read_wanted(broker, env, meta, &id, &state)) {
         depot_refuse(broker, session, env, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
         return;
     }
-    struct entry *entry = broker->depot ? entry_find(broker->depot, id) : NULL;
-    if (!entry || entry->tenant != session->tenant)
+    struct entry *entry = depot ? entry_find(depot, id) : NULL;
+    if (depot && watch_find(&depot->watches, env->job))
+        return; /* sent again */
+    if (depot && depot->shared && (!entry || entry->shared))
+        shared_fetch(broker, session, env, id, state);
+    else if (!entry || entry->tenant != session->tenant)
         depot_refuse(broker, session, env, PEN_ERR_NOT_FOUND,
                      "no detached job of that id is here: it never came, or is too old");
+    else if (state)
+        tell_state(broker, session, env, entry);
     else if (entry->state == ENTRY_DONE)
         answer_stored(broker, session, env->job, entry->reply);
-    else
-        wait_for(broker, session, env, entry);
+    else if (!watch_new(&depot->watches, env->job, id, session->tenant, false))
+        depot_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
+}
+
+bool depot_cancel_fetch(struct broker *broker, struct session *session, const struct envelope *env)
+{
+    struct watch *watch = broker->depot ? watch_find(&broker->depot->watches, env->job) : NULL;
+    if (!watch)
+        return false;
+    watch_free(&broker->depot->watches, watch);
+    depot_refuse(broker, session, env, PEN_ERR_CANCELLED, "the client does not wait for the detached job any more");
+    return true;
 }
 
 /* ---- clockwork ---- */
@@ -173,6 +191,10 @@ void depot_fetch(struct broker *broker, struct session *session, const struct en
 static void forget(struct broker *broker, struct entry *entry)
 {
     struct depot *depot = broker->depot;
+    if (entry->shared) {
+        shared_expire(broker, entry);
+        return;
+    }
     struct job *job = entry->state == ENTRY_RUNNING ? jobs_find(&broker->jobs, entry->id) : NULL;
     depot_record(depot, entry, JOURNAL_GONE, NULL);
     if (!entry->reply)
@@ -192,9 +214,23 @@ static void forget_old(struct broker *broker)
     uint64_t now_us = depot->wall();
     struct entry *entry;
     for (uint32_t i = 0; i < FORGET_MAX && (entry = heap_top(&depot->expiry)); i++) {
-        if (entry->expires_us > now_us || entry->ticket > depot->dealt)
+        if (entry->expires_us > now_us || entry->ticket > depot->dealt ||
+            (entry->shared && entry->state == ENTRY_ACCEPTING))
             return;
         forget(broker, entry);
+    }
+}
+
+/* Fetches of clients that have gone; with Redis they are found when they are asked for again. */
+static void drop_gone(struct broker *broker)
+{
+    struct watches *watches = &broker->depot->watches;
+    struct watch *watch;
+    for (uint32_t i = 0; i < FORGET_MAX && i < watches->count && (watch = TAILQ_FIRST(&watches->all)); i++) {
+        TAILQ_REMOVE(&watches->all, watch, in_all);
+        TAILQ_INSERT_TAIL(&watches->all, watch, in_all);
+        if (!session_find(&broker->sessions, watch->own.client))
+            watch_free(watches, watch);
     }
 }
 
@@ -204,9 +240,12 @@ void depot_tick(struct broker *broker)
     if (!depot)
         return;
     depot_file_tick(broker);
+    shared_tick(broker);
     if (broker->now_us < depot->look_us)
         return;
     depot->look_us = broker->now_us + LOOK_US;
     forget_old(broker);
+    if (!depot->shared)
+        drop_gone(broker);
     depot_start(broker);
 }

@@ -23,6 +23,8 @@ struct owner;
 
 /* Reads the journal at `path`, writes it anew with what still counts, and goes on with it. */
 enum pen_status depot_open(struct broker *broker, const char *path, struct pen_error *reterr);
+/* Redis keeps them: that of --detached. Beside a journal it is asked first. */
+enum pen_status depot_open_redis(struct broker *broker, struct pen_error *reterr);
 /* The same over an open journal (tests): `bytes` are what the file held. */
 enum pen_status depot_open_journal(struct broker *broker, struct journal *journal, const uint8_t *bytes, size_t size);
 void depot_free(struct depot *depot); /* NULL is fine */
@@ -33,6 +35,9 @@ void depot_clock(struct depot *depot, uint64_t (*wall)(void));
 void depot_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
                   struct message *message);
 void depot_fetch(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta);
+
+/* The client does not want that fetch's answer any more: true when it waited, and was told CANCELLED. */
+bool depot_cancel_fetch(struct broker *broker, struct session *session, const struct envelope *env);
 
 /* A job of the depot's session has ended: true when the depot took its reply. */
 void depot_done(struct broker *broker, const struct job *job, struct parcel *reply, enum pen_status status);
@@ -47,7 +52,8 @@ bool depot_owned(const struct broker *broker, struct job_id id, const struct own
 void depot_start(struct broker *broker);
 /* What the journal has done, what is too old. */
 void depot_tick(struct broker *broker);
-int depot_descriptor(const struct depot *depot); /* readable when the journal has news; -1: there is none */
-uint64_t depot_count(const struct depot *depot); /* NULL is fine */
+int depot_descriptor(const struct depot *depot);       /* readable when the journal has news; -1: there is none */
+int depot_redis_descriptor(const struct depot *depot); /* the same of Redis */
+uint64_t depot_count(const struct depot *depot);       /* NULL is fine */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "answer.h"
 #include "journal.h"
+#include "depot_shared.h"
 #include "keyring.h"
 
 static uint64_t wall_us(void)
@@ -22,7 +23,12 @@ static bool expires_before(const void *a, const void *b)
 struct depot *depot_new(void)
 {
     struct depot *depot = calloc(1, sizeof *depot);
-    if (!depot || table_init(&depot->by_id) != PEN_OK) {
+    if (!depot || watches_init(&depot->watches) != PEN_OK) {
+        free(depot);
+        return NULL;
+    }
+    if (table_init(&depot->by_id) != PEN_OK) {
+        watches_fini(&depot->watches);
         free(depot);
         return NULL;
     }
@@ -37,10 +43,12 @@ void depot_free(struct depot *depot)
 {
     if (!depot)
         return;
+    shared_close(depot);
     for (size_t i = 0; i < ENTRY_STATES; i++) {
         while (!TAILQ_EMPTY(&depot->lists[i]))
             entry_free(depot, TAILQ_FIRST(&depot->lists[i]));
     }
+    watches_fini(&depot->watches);
     journal_free(depot->journal);
     heap_fini(&depot->expiry);
     table_fini(&depot->by_id);
@@ -126,10 +134,13 @@ void depot_refuse(struct broker *broker, struct session *session, const struct e
 
 void depot_tell(struct broker *broker, struct entry *entry)
 {
-    for (uint32_t i = 0; i < entry->waiters_count; i++) {
-        struct session *client = session_find(&broker->sessions, entry->waiters[i].client);
+    struct watches *watches = &broker->depot->watches;
+    struct watch *watch, *next;
+    for (watch = watch_first(watches, entry->id); watch; watch = next) {
+        next = watch_next(watches, watch);
+        struct session *client = session_find(&broker->sessions, watch->own.client);
         if (client)
-            answer_stored(broker, client, entry->waiters[i], entry->reply);
+            answer_stored(broker, client, watch->own, entry->reply);
+        watch_free(watches, watch);
     }
-    entry->waiters_count = 0;
 }

@@ -13,9 +13,8 @@
 
 #include "broker.h"
 #include "depot.h"
+#include "depot_watch.h"
 #include "owner.h"
-
-#define WAITERS_MAX 16u /* clients that wait for one job */
 
 enum entry_state {
     ENTRY_ACCEPTING, /* the journal, or Redis, does not have it yet */
@@ -30,6 +29,7 @@ struct entry {
     TAILQ_ENTRY(entry) in_state;
     struct job_id id;
     enum entry_state state;
+    bool shared; /* in Redis, or on its way there; else in the journal */
     struct owner owner;
     const struct tenant *tenant;
     struct identity *identity; /* whose quota its request counts in; NULL: nobody's */
@@ -37,19 +37,23 @@ struct entry {
     struct parcel *reply;      /* when it is done */
     enum pen_status status;
     uint32_t expiry_place;
-    uint64_t ticket;                    /* of the record that is on its way; 0 = none */
-    uint64_t expires_us;                /* wall clock */
-    uint64_t since_us;                  /* in this state */
-    struct job_id waiters[WAITERS_MAX]; /* fetches, by their own ids */
-    uint32_t waiters_count;
+    uint64_t ticket;      /* of the record that is on its way; 0 = none */
+    uint64_t expires_us;  /* wall clock */
+    uint64_t since_us;    /* in this state */
+    uint64_t accepted_us; /* here */
+    uint32_t attempts;    /* times that it began */
 };
 TAILQ_HEAD(entry_list, entry);
 
+struct shared;
+
 struct depot {
     struct journal *journal; /* NULL = none */
+    struct shared *shared;   /* what is in Redis; NULL = nothing is */
     struct table by_id;
     struct entry_list lists[ENTRY_STATES];
     struct heap expiry;
+    struct watches watches; /* clients that wait */
     uint64_t count, look_us;
     uint64_t dealt;         /* the last ticket that the journal has dealt with */
     uint64_t (*wall)(void); /* microseconds since 1970 */
@@ -75,6 +79,16 @@ void depot_tell(struct broker *broker, struct entry *entry);
 void depot_run(struct broker *broker, struct entry *entry);
 /* It has ended with this reply (given), here or for good reasons without a run. */
 void depot_settle(struct broker *broker, struct entry *entry, struct parcel *reply, enum pen_status status);
+
+/* What a detached job's meta says of its keeping. */
+struct wishes {
+    uint64_t ttl_us;
+    char model[256];
+    struct owner owner;
+};
+
+/* A request's end in the journal; what it has made durable is told. */
+enum pen_status depot_keep(struct broker *broker, struct entry *entry, struct pen_error *reterr);
 
 /* Hands a record of the entry to the journal (depot_file.c). */
 enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned type, struct pen_error *reterr);

@@ -20,6 +20,13 @@ int depot_descriptor(const struct depot *depot)
     return depot && depot->journal ? journal_descriptor(depot->journal) : -1;
 }
 
+enum pen_status depot_keep(struct broker *broker, struct entry *entry, struct pen_error *reterr)
+{
+    entry->shared = false;
+    entry_move(broker->depot, entry, ENTRY_ACCEPTING, broker->now_us); /* behind those with earlier tickets */
+    return depot_record(broker->depot, entry, JOURNAL_ACCEPTED, reterr);
+}
+
 enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned type, struct pen_error *reterr)
 {
     struct journal_record record = {.type = (enum journal_type)type, .id = entry->id, .expires_us = entry->expires_us};
@@ -71,6 +78,8 @@ void depot_file_tick(struct broker *broker)
         depot->dealt = last; /* a result that could not be written stays in memory */
         for (entry = TAILQ_FIRST(&depot->lists[ENTRY_ACCEPTING]); entry; entry = next) {
             next = TAILQ_NEXT(entry, in_state);
+            if (entry->shared)
+                continue;
             if (entry->ticket > last)
                 break; /* they are in the order of their tickets */
             if (ok)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "depot_shared.h"
 #include "journal.h"
 #include "logline.h"
 #include "submit.h"
@@ -37,6 +38,7 @@ static bool message_of(const struct entry *entry, struct message *message)
 static void judge(struct broker *broker, struct entry *entry, enum pen_status status, const struct pen_error *error)
 {
     if (status == PEN_OK) {
+        entry->attempts++;
         entry_move(broker->depot, entry, ENTRY_RUNNING, broker->now_us);
         return;
     }
@@ -72,6 +74,7 @@ void depot_start(struct broker *broker)
     struct entry *entry, *next;
     if (!broker->depot || broker->draining)
         return;
+    shared_look(broker);
     for (entry = TAILQ_FIRST(&broker->depot->lists[ENTRY_WAITING]); entry; entry = next) {
         next = TAILQ_NEXT(entry, in_state);
         depot_run(broker, entry);
@@ -84,6 +87,10 @@ void depot_settle(struct broker *broker, struct entry *entry, struct parcel *rep
     entry->reply = reply;
     entry->status = status;
     entry_move(broker->depot, entry, ENTRY_DONE, broker->now_us);
+    if (entry->shared) {
+        shared_settle(broker, entry);
+        return; /* who waits is told when Redis has it: another broker's result may have come first */
+    }
     if (depot_record(broker->depot, entry, JOURNAL_DONE, &error) != PEN_OK)
         log_event(LOG_WARN, "result_not_in_journal", "reason=%s",
                   error.text); /* it is here until the broker ends, then the job runs again */
@@ -113,10 +120,12 @@ bool depot_owned(const struct broker *broker, struct job_id id, const struct own
 enum pen_status depot_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
                              const struct owner *asker, bool *ret_later, struct pen_error *reterr)
 {
-    (void)session;
-    (void)serial;
     struct entry *entry = broker->depot ? entry_find(broker->depot, id) : NULL;
     *ret_later = false;
+    if (broker->depot && broker->depot->shared && (!entry || entry->shared)) {
+        *ret_later = true;
+        return shared_cancel(broker, session, serial, id, asker, ret_later, reterr);
+    }
     if (!entry || entry->state != ENTRY_WAITING) /* a running one is found among the jobs */
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
                              "no job of that id is queued or running: it was answered, or never came");

@@ -143,7 +143,7 @@ static void on_cancel(struct broker *broker, struct session *session, struct mes
     struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
-    else if (!job && env->job.client == session->uuid)
+    else if (!job && env->job.client == session->uuid && !depot_cancel_fetch(broker, session, env))
         submit_cancel(broker, session, env);
 }
 

@@ -33,6 +33,7 @@ enum watched {
     WATCH_CACHE,
     WATCH_HTTP,
     WATCH_JOURNAL,
+    WATCH_STREAMS,
     WATCH_COUNT
 };
 
@@ -191,10 +192,10 @@ static struct timespec sleep_time(const struct loop *loop)
     return (struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
 }
 
-/* What the journal has made durable is told at once. */
+/* What the journal or Redis has made durable is told at once. */
 static void look_at_journal(struct loop *loop)
 {
-    if (loop->fds[WATCH_JOURNAL].revents)
+    if (loop->fds[WATCH_JOURNAL].revents || loop->fds[WATCH_STREAMS].revents)
         loop->broker->schedule = true; /* a tick comes next */
 }
 
@@ -245,6 +246,7 @@ static void watch(struct loop *loop)
         [WATCH_SIGNALS] = loop->signals,
         [WATCH_CACHE] = descriptor(cache_socket(broker->cache)),
         [WATCH_JOURNAL] = depot_descriptor(broker->depot),
+        [WATCH_STREAMS] = depot_redis_descriptor(broker->depot),
         [WATCH_HTTP] = broker->post ? post_descriptor(broker->post) : -1,
     };
     for (size_t i = 0; i < WATCH_COUNT; i++)

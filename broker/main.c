@@ -184,6 +184,9 @@ static int run(const struct options *options, void *context, int signals)
         broker.cache = cache;
     if (error.status == PEN_OK && *options->journal && depot_open(&broker, options->journal, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
+    if (error.status == PEN_OK && options->detached_redis.kind == CACHE_REDIS &&
+        depot_open_redis(&broker, &error) != PEN_OK)
+        code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
     if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&

@@ -79,6 +79,14 @@ static const struct setting table[] = {
      "file for detached jobs: each is accepted when it is there and synced"},
     {"journal-bytes", SETTING_BYTES, AT(journal_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
      "largest journal; it is written anew at the start, without what is too old"},
+    {"detached", SETTING_TEXT, AT(detached), "auto", NULL, 0, 0, NULL,
+     "where detached jobs are kept: redis://host:port/db, journal, none, or auto: the Redis of --cache if there is "
+     "one, "
+     "else the journal. With Redis and a journal, the journal while Redis is gone"},
+    {"detached-lease", SETTING_DURATION, AT(detached_lease_us), "5s", "us", SECOND, HOUR, NULL,
+     "detached jobs in Redis: how long after a broker's last sign of life another one takes its jobs"},
+    {"detached-bytes", SETTING_BYTES, AT(detached_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
+     "detached jobs in Redis: bytes of all requests and results; beyond it clients are told BUSY"},
     {"detached-ttl", SETTING_DURATION, AT(detached_ttl_us), "24h", "us", SECOND, 365 * 24 * HOUR, NULL,
      "how long detached jobs and their results are kept at most"},
     {"quarantine-age", SETTING_DURATION, AT(quarantine_age_us), "1h", "us", 0, 365 * 24 * HOUR, NULL,
@@ -213,6 +221,29 @@ static enum pen_status check_keys(const struct options *options, struct pen_erro
     return PEN_OK;
 }
 
+/* Who keeps detached jobs: *detached_redis for Redis; *journal is emptied where the journal is not meant. */
+static enum pen_status check_detached(struct options *options, struct pen_error *reterr)
+{
+    const char *where = options->detached;
+    struct pen_error error = {.status = PEN_OK};
+    if (strcmp(where, "none") == 0)
+        options->journal = "";
+    if (strcmp(where, "auto") == 0 && options->cache.kind == CACHE_REDIS)
+        options->detached_redis = options->cache;
+    if (strcmp(where, "journal") == 0 && !*options->journal)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "--detached journal needs --journal FILE");
+    if (strcmp(where, "auto") == 0 || strcmp(where, "none") == 0 || strcmp(where, "journal") == 0)
+        return PEN_OK;
+    if (cache_parse(where, &options->detached_redis, &error) == PEN_OK && options->detached_redis.kind == CACHE_REDIS) {
+        memcpy(options->detached_redis.user, options->cache.user, sizeof options->cache.user);
+        memcpy(options->detached_redis.password, options->cache.password, sizeof options->cache.password);
+        return PEN_OK;
+    }
+    return pen_error_set(reterr, PEN_ERR_INVALID,
+                         "--detached %.200s is not understood; expected auto, none, journal or redis://host:port/db",
+                         where);
+}
+
 static enum pen_status check(struct options *options, struct pen_error *reterr)
 {
     enum pen_status status = take_inherited(options, reterr);
@@ -235,6 +266,8 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
         status = cache_parse(options->cache_text, &options->cache, reterr);
     if (status == PEN_OK && *options->redis_password_file)
         status = cache_password_read(options->redis_password_file, &options->cache, reterr);
+    if (status == PEN_OK)
+        status = check_detached(options, reterr);
     return status;
 }
 

@@ -25,6 +25,8 @@ struct options {
     int64_t replies_bytes, replies_age_us;
     const char *journal; /* "" = no detached jobs */
     int64_t journal_bytes, detached_ttl_us;
+    const char *detached; /* where detached jobs are kept: auto, none, journal, redis://... */
+    int64_t detached_lease_us, detached_bytes;
     int64_t max_attempts, quarantine_age_us;
     bool hedge;
     int64_t explain_jobs;
@@ -43,6 +45,7 @@ struct options {
     struct inherited inherited;
     char inherited_clients[160], inherited_workers[160], inherited_http[160];
     struct cache_options cache;
+    struct cache_options detached_redis; /* kind CACHE_REDIS: detached jobs are kept there */
     enum digest_kind digest;
     enum log_level log_level;
 };

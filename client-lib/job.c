@@ -230,6 +230,7 @@ static void request_fill(struct request *r, const struct pen_client *client, con
     r->meta.version_label = text_or_empty(o->version_label);
     r->meta.detached = text_or_empty(o->detached);
     r->meta.detached_ttl_us = o->detached_ttl_us;
+    r->meta.detached_state = o->detached_state;
     lock_fill(r, o->detached_secret);
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);

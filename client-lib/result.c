@@ -25,7 +25,13 @@ struct pen_result {
 static struct pen_result no_memory = {
     .status = PEN_ERR_NO_MEMORY,
     .error = "the client is out of memory; the answer was dropped.",
-    .info = {.model = "", .backend = "", .device = "", .worker = "", .library = "", .batch_reason = ""},
+    .info = {.model = "",
+             .backend = "",
+             .device = "",
+             .worker = "",
+             .library = "",
+             .batch_reason = "",
+             .detached_state = ""},
 };
 
 struct pen_result *result_no_memory(void)
@@ -35,7 +41,8 @@ struct pen_result *result_no_memory(void)
 
 static void info_blank(struct pen_result_info *info)
 {
-    info->model = info->backend = info->device = info->worker = info->library = info->batch_reason = "";
+    info->model = info->backend = info->device = info->worker = info->library = info->batch_reason =
+        info->detached_state = "";
 }
 
 static struct pen_result *result_new(enum pen_status status, const char *text)
@@ -71,6 +78,14 @@ static void info_fill(struct pen_result_info *info, const Penstock__ResultMeta *
     info->worker = meta->worker;
     info->library = meta->library;
     info->batch_reason = meta->batch_reason;
+    if (meta->detached) {
+        info->detached_state = meta->detached->state;
+        info->detached_status =
+            meta->detached->status < PEN_STATUS_COUNT ? (enum pen_status)meta->detached->status : PEN_ERR_INTERNAL;
+        info->detached_attempts = meta->detached->attempts;
+        info->detached_age_us = meta->detached->age_us;
+        info->detached_left_us = meta->detached->left_us;
+    }
     info->precision = meta->precision;
     info->cached = meta->cached;
     info->batch_size = meta->batch_size;

@@ -288,7 +288,8 @@ static enum pen_status job_fits(const struct pen_client *c, const struct pen_job
         return PEN_ERR_TOO_LARGE;
     }
     if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
-        snprintf(text, text_bytes, "this broker takes no detached jobs: it was started without --journal.");
+        snprintf(text, text_bytes,
+                 "this broker takes no detached jobs: it was started without --journal and without Redis.");
         return PEN_ERR_UNSUPPORTED;
     }
     if (job->sends >= SENDS_MAX) {

@@ -11,6 +11,7 @@ struct options {
     struct common common;
     int64_t wait_us;
     const char *output_dir;
+    bool state;
 };
 
 /* clang-format off */
@@ -18,6 +19,8 @@ static const struct setting settings[] = {
     COMMON_SETTINGS(struct options),
     {.name = "wait", .type = SETTING_DURATION, .offset = offsetof(struct options, wait_us), .def = "10s", .unit = "us", .min = 1000, .max = 86400000000,
      .help = "how long to wait for a job that is not done"},
+    {.name = "state", .type = SETTING_FLAG, .offset = offsetof(struct options, state), .def = "false",
+     .help = "say at once what becomes of the job, without its result"},
     {.name = "output-dir", .type = SETTING_TEXT, .offset = offsetof(struct options, output_dir), .def = "",
      .help = "write every output there as <job>.<output>.npy"},
     {.name = NULL}};
@@ -30,7 +33,8 @@ static const struct settings_program program = {
              "broker until "
              "its time is over.\n`penstock cancel JOB` cancels it, `penstock explain JOB` says where it is.",
     .after = "JSON: {job, status, model, version, worker, backend, outputs: [{name, dtype, dims, "
-             "bytes}]}\n\n" EXIT_CODES_TEXT,
+             "bytes}]}; with --state: {job, state, status (of one that is done), attempts, age_us, "
+             "left_us}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 
@@ -91,6 +95,28 @@ static bool write_outputs(const char *folder, const char *job, const pen_result 
     return true;
 }
 
+static int print_state(const struct common *common, const char *job, const struct pen_result_info *info)
+{
+    bool done = strcmp(info->detached_state, "done") == 0;
+    if (common->json) {
+        cJSON *json = cJSON_CreateObject();
+        cJSON_AddStringToObject(json, "job", job);
+        cJSON_AddStringToObject(json, "state", info->detached_state);
+        cJSON_AddStringToObject(json, "status", done ? pen_status_name(info->detached_status) : "");
+        cJSON_AddNumberToObject(json, "attempts", info->detached_attempts);
+        cJSON_AddNumberToObject(json, "age_us", (double)info->detached_age_us);
+        cJSON_AddNumberToObject(json, "left_us", (double)info->detached_left_us);
+        return command_print(json);
+    }
+    if (done) {
+        printf("%s  done: %s\n", job, pen_status_name(info->detached_status));
+    } else {
+        printf("%s  %s for %.1f s, begun %" PRIu32 " times, %.0f s left\n", job, info->detached_state,
+               (double)info->detached_age_us / 1e6, info->detached_attempts, (double)info->detached_left_us / 1e6);
+    }
+    return EXIT_OK;
+}
+
 static int fetch(const struct options *o, const char *job)
 {
     struct pen_job_options options;
@@ -103,11 +129,14 @@ static int fetch(const struct options *o, const char *job)
     }
     pen_job_options_init(&options, sizeof options);
     options.detached = job;
+    options.detached_state = o->state;
     options.flags = PEN_JOB_NO_CACHE;
     options.deadline_us = (uint64_t)o->wait_us;
     if (pen_client_run(client, &options, &result, &error) != PEN_OK ||
         !write_outputs(o->output_dir, job, result, &error)) {
         code = command_fail(&o->common, &error);
+    } else if (o->state) {
+        code = print_state(&o->common, job, pen_result_info(result));
     } else if (o->common.json) {
         code = print_json(job, result);
     } else {

@@ -62,7 +62,13 @@ Test(options, every_flag_reaches_its_field)
                                        "--trace-keep=26",
                                        "--trace-slow=27ms",
                                        "--trace-otlp=http://127.0.0.1:4318",
-                                       "--ready-fd=7"};
+                                       "--ready-fd=7",
+                                       "--journal=/tmp/j",
+                                       "--journal-bytes=28KiB",
+                                       "--detached=redis://k:6/3",
+                                       "--detached-lease=29s",
+                                       "--detached-bytes=30KiB",
+                                       "--detached-ttl=31s"};
     struct options o;
     struct pen_error error = {.status = PEN_OK};
     cr_assert_eq(load(&o, &error, argv, sizeof argv / sizeof argv[0]), PEN_OK, "%s", error.text);
@@ -104,7 +110,46 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.trace_slow_us, 27000);
     cr_expect_str_eq(o.trace_otlp, "http://127.0.0.1:4318");
     cr_expect_eq(o.ready_fd, 7);
+    cr_expect_str_eq(o.journal, "/tmp/j");
+    cr_expect_eq(o.journal_bytes, 28 * 1024);
+    cr_expect_eq(o.detached_redis.kind, CACHE_REDIS);
+    cr_expect_str_eq(o.detached_redis.host, "k");
+    cr_expect_eq(o.detached_redis.port, 6);
+    cr_expect_eq(o.detached_redis.database, 3);
+    cr_expect_eq(o.detached_lease_us, 29000000);
+    cr_expect_eq(o.detached_bytes, 30 * 1024);
+    cr_expect_eq(o.detached_ttl_us, 31000000);
     settings_free(store);
+}
+
+Test(options, detached_jobs_have_a_place)
+{
+    static const struct {
+        const char *argv[4];
+        enum pen_status status;
+        bool redis, journal;
+    } rows[] = {{{"x"}, PEN_OK, false, false},
+                {{"x", "--cache=redis://h"}, PEN_OK, true, false},
+                {{"x", "--cache=redis://h", "--journal=j"}, PEN_OK, true, true},
+                {{"x", "--cache=redis://h", "--journal=j", "--detached=journal"}, PEN_OK, false, true},
+                {{"x", "--cache=redis://h", "--journal=j", "--detached=none"}, PEN_OK, false, false},
+                {{"x", "--detached=redis://h"}, PEN_OK, true, false},
+                {{"x", "--detached=journal"}, PEN_ERR_INVALID, false, false},
+                {{"x", "--detached=memory:1MiB"}, PEN_ERR_INVALID, false, false},
+                {{"x", "--detached=redis"}, PEN_ERR_INVALID, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct options o;
+        struct pen_error error = {.status = PEN_OK};
+        int argc = 0;
+        while (argc < 4 && rows[i].argv[argc])
+            argc++;
+        cr_expect_eq(load(&o, &error, rows[i].argv, argc), rows[i].status, "row %zu: %s", i, error.text);
+        if (rows[i].status != PEN_OK)
+            continue;
+        cr_expect_eq(o.detached_redis.kind == CACHE_REDIS, rows[i].redis, "row %zu", i);
+        cr_expect_eq(*o.journal != '\0', rows[i].journal, "row %zu", i);
+        settings_free(store);
+    }
 }
 
 Test(options, addresses_beyond_loopback_need_a_word)

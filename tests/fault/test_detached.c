@@ -101,6 +101,11 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
     id[strcspn(id, "\n")] = '\0';
     char *fetched = NULL;
     free(err);
+    cr_assert_eq(pool_cli(&pool, "fetch", (const char *const[]){id, "--state", "--json", NULL}, &fetched, &err), 0,
+                 "%s", err);
+    cr_assert_not_null(strstr(fetched, "\"state\":\""), "%s", fetched);
+    free(fetched);
+    free(err);
     code = pool_cli(&pool, "fetch", (const char *const[]){id, "--json", NULL}, &fetched, &err);
     cr_assert_eq(code, 0, "%s", err);
     cr_assert_not_null(strstr(fetched, "\"status\":\"OK\""), "%s", fetched);

@@ -173,6 +173,9 @@ struct pen_job_options {
         detached_ttl_us; /**< with PEN_JOB_DETACHED: how long job and result are kept; 0 = as long as the broker does */
     const char *detached; /**< id of a detached job: this job ends with that one's result, as soon as it is there;
                                    model and inputs are left out. NOT_FOUND: it never came, or is too old */
+    bool
+        detached_state; /**< with `detached`: this job ends at once with what becomes of that one, pen_result_info's detached_*
+                              fields, and without its result */
     const char *detached_secret; /**< with PEN_JOB_DETACHED: who knows this text of 1 to 128 bytes may cancel the job
                                       (pen_client_cancel_own()), whatever key it has; the broker gets a digest of it;
                                       NULL = only the key that submits */
@@ -250,23 +253,28 @@ PEN_API int pen_client_dispatch(pen_client *client, int64_t timeout_us);
 
 /** Where a result comes from and what it cost. Texts live as long as the result; "" when unknown. */
 struct pen_result_info {
-    const char *model;        /**< as served */
-    uint64_t version;         /**< of the model */
-    const char *backend;      /**< "xnnpack", "reference", "vulkan" */
-    const char *device;       /**< what it ran on */
-    const char *worker;       /**< who ran it */
-    const char *library;      /**< library and ISA behind the backend */
-    const char *batch_reason; /**< why its batch closed: "full", "idle", "delay", "deadline", "single" */
-    unsigned precision;       /**< enum pen_precision */
-    bool cached;              /**< from the result cache */
-    uint32_t batch_size;      /**< jobs in its batch */
-    uint32_t attempts;        /**< 1: the first worker answered */
-    uint64_t queue_us;        /**< admitted -> dispatched */
-    uint64_t compute_us;      /**< in the engine, preprocessing included */
-    uint64_t worker_us;       /**< on the worker */
-    uint64_t total_us;        /**< admitted -> reply leaves the broker */
-    uint64_t retry_after_us;  /**< hint with BUSY and UNAVAILABLE; 0 = none */
-    uint64_t round_trip_us;   /**< submitted -> received, measured here */
+    const char *model;               /**< as served */
+    uint64_t version;                /**< of the model */
+    const char *backend;             /**< "xnnpack", "reference", "vulkan" */
+    const char *device;              /**< what it ran on */
+    const char *worker;              /**< who ran it */
+    const char *library;             /**< library and ISA behind the backend */
+    const char *batch_reason;        /**< why its batch closed: "full", "idle", "delay", "deadline", "single" */
+    unsigned precision;              /**< enum pen_precision */
+    bool cached;                     /**< from the result cache */
+    uint32_t batch_size;             /**< jobs in its batch */
+    uint32_t attempts;               /**< 1: the first worker answered */
+    uint64_t queue_us;               /**< admitted -> dispatched */
+    uint64_t compute_us;             /**< in the engine, preprocessing included */
+    uint64_t worker_us;              /**< on the worker */
+    uint64_t total_us;               /**< admitted -> reply leaves the broker */
+    uint64_t retry_after_us;         /**< hint with BUSY and UNAVAILABLE; 0 = none */
+    uint64_t round_trip_us;          /**< submitted -> received, measured here */
+    const char *detached_state;      /**< of an answer to detached_state: "waiting", "running", "done"; else "" */
+    enum pen_status detached_status; /**< of a detached job that is done */
+    uint32_t detached_attempts;      /**< brokers, or runs, that have begun it */
+    uint64_t detached_age_us;        /**< since it was accepted */
+    uint64_t detached_left_us;       /**< until it is forgotten */
 };
 
 /** PEN_OK, or why the job failed. Threads: any. */

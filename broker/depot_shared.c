@@ -1,0 +1,561 @@
+#include "depot_shared.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "control_cancel.h"
+#include "depot_progress.h"
+#include "journal.h"
+#include "keyring.h"
+#include "logline.h"
+#include "streams.h"
+
+#define LOOK_US         500000u
+#define HELD_MAX        1024u    /* taken and not done */
+#define HELD_PER_SLOT   8u       /* of workers: what is taken early cannot be taken by another broker */
+#define HOLD_US         2000000u /* what cannot be run here goes back after so long */
+#define ACCEPTING_BYTES (64u * 1024u * 1024u)
+#define MODELS_TOLD_MAX 256u
+#define ASK_AGAIN_US    5000000u
+#define ASK_AGAIN_MAX   256u
+
+struct shared {
+    struct streams *streams;
+    bool up;
+    char text[NOTE_TEXT_BYTES]; /* why not, or how durable it is */
+    uint32_t held, room_told;
+    bool models_changed;
+    uint64_t accepting_bytes;
+    uint64_t look_us, renew_us, lease_us;
+};
+
+/* ---- life ---- */
+
+static void fill_options(const struct broker *broker, struct streams_options *ret_options)
+{
+    const struct options *options = broker->options;
+    const struct cache_options *redis = &options->detached_redis;
+    *ret_options = (struct streams_options){.port = redis->port,
+                                            .database = redis->database,
+                                            .lease_us = (uint64_t)options->detached_lease_us,
+                                            .jobs_max = DEPOT_JOBS_MAX,
+                                            .bytes_max = (uint64_t)options->detached_bytes,
+                                            .broker_uuid = broker->uuid};
+    snprintf(ret_options->host, sizeof ret_options->host, "%s", redis->host);
+    snprintf(ret_options->user, sizeof ret_options->user, "%s", redis->user);
+    snprintf(ret_options->password, sizeof ret_options->password, "%s", redis->password);
+    snprintf(ret_options->namespace, sizeof ret_options->namespace, "%.127s", options->cache.namespace);
+}
+
+static enum pen_status shared_open(struct broker *broker, struct pen_error *reterr)
+{
+    struct streams_options options;
+    struct shared *shared = calloc(1, sizeof *shared);
+    if (!shared)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for detached jobs in Redis");
+    fill_options(broker, &options);
+    shared->lease_us = options.lease_us;
+    shared->models_changed = true;
+    snprintf(shared->text, sizeof shared->text, "connecting");
+    enum pen_status status = streams_new(&options, &shared->streams, reterr);
+    if (status != PEN_OK) {
+        free(shared);
+        return status;
+    }
+    broker->depot->shared = shared;
+    return PEN_OK;
+}
+
+int depot_redis_descriptor(const struct depot *depot)
+{
+    return depot && depot->shared ? streams_descriptor(depot->shared->streams) : -1;
+}
+
+enum pen_status depot_open_redis(struct broker *broker, struct pen_error *reterr)
+{
+    if (!broker->depot)
+        broker->depot = depot_new();
+    if (!broker->depot)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for detached jobs");
+    return shared_open(broker, reterr);
+}
+
+/* ---- handing over ---- */
+
+static bool send_note(struct shared *shared, enum note_kind kind, const struct entry *entry, struct parcel *parcel)
+{
+    struct note *note = note_new(kind, entry->id);
+    if (note && parcel && !(note->parcel = parcel_share(parcel, false))) {
+        note_free(note);
+        return false;
+    }
+    if (note)
+        streams_send(shared->streams, note);
+    return note != NULL;
+}
+
+enum pen_status shared_accept(struct broker *broker, struct entry *entry, const char *model, struct pen_error *reterr)
+{
+    struct shared *shared = broker->depot->shared;
+    size_t bytes = parcel_bytes(entry->request);
+    if (!shared->up)
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                             "Redis, which keeps the detached jobs, is gone (%.120s); the job was not accepted",
+                             shared->text);
+    if (shared->accepting_bytes > 0 && shared->accepting_bytes + bytes > ACCEPTING_BYTES)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "Redis does not keep up with the detached jobs; try again later");
+    struct note *note = note_new(NOTE_ACCEPT, entry->id);
+    if (!note || !(note->parcel = parcel_share(entry->request, false))) {
+        note_free(note);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the job");
+    }
+    uint64_t now_us = broker->depot->wall();
+    note->owner = entry->owner;
+    note->ttl_us = entry->expires_us > now_us ? entry->expires_us - now_us : 0;
+    note->quota_bytes = entry->identity ? entry->identity->bytes_max : 0;
+    snprintf(note->model, sizeof note->model, "%s", model);
+    entry->shared = true;
+    shared->accepting_bytes += bytes;
+    streams_send(shared->streams, note);
+    return PEN_OK;
+}
+
+static void refuse(struct broker *broker, struct job_id id, enum pen_status status, const char *text)
+{
+    struct session *client = session_find(&broker->sessions, id.client);
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    env.job = id;
+    if (client)
+        depot_refuse(broker, client, &env, status, text);
+}
+
+/* Nothing was said to Redis: the journal may have it instead. */
+static bool keep_instead(struct broker *broker, struct entry *entry)
+{
+    struct pen_error error = {.status = PEN_OK};
+    return broker->depot->journal && depot_keep(broker, entry, &error) == PEN_OK;
+}
+
+static void on_accept(struct broker *broker, struct entry *entry, const struct note *note)
+{
+    struct shared *shared = broker->depot->shared;
+    static const struct {
+        enum pen_status status;
+        const char *text;
+    } refusals[] = {
+        [ANSWER_DOWN] = {PEN_ERR_UNAVAILABLE,
+                         "Redis, which keeps the detached jobs, is gone; the job was not accepted"},
+        [ANSWER_UNKNOWN] = {PEN_ERR_UNAVAILABLE,
+                            "Redis went before it answered: the job may have been accepted; send it again "
+                            "under its id, or fetch it"},
+        [ANSWER_DENIED] = {PEN_ERR_DENIED, "a detached job of that id belongs to another tenant"},
+        [ANSWER_FULL] = {PEN_ERR_BUSY, NULL},
+        [ANSWER_ERROR] = {PEN_ERR_UNAVAILABLE, NULL},
+    };
+    if (!entry || entry->state != ENTRY_ACCEPTING || !entry->shared)
+        return;
+    shared->accepting_bytes -= parcel_bytes(entry->request);
+    if (note->answer == ANSWER_DOWN && keep_instead(broker, entry))
+        return;
+    if (note->answer == ANSWER_OK || note->answer == ANSWER_KNOWN) {
+        struct session *client = session_find(&broker->sessions, entry->id.client);
+        if (client)
+            answer_accepted(broker, client, entry->id);
+    } else {
+        const char *text = refusals[note->answer].text;
+        refuse(broker, entry->id, refusals[note->answer].status, text ? text : note->text);
+    }
+    entry_free(broker->depot, entry); /* whoever takes it makes another */
+}
+
+/* ---- what was taken ---- */
+
+/* At the broker's end: what has not run is given back at once, instead of when its lease is over. */
+void shared_close(struct depot *depot)
+{
+    struct shared *shared = depot->shared;
+    const struct entry *entry;
+    if (!shared)
+        return;
+    TAILQ_FOREACH(entry, &depot->lists[ENTRY_WAITING], in_state)
+    {
+        if (entry->shared)
+            send_note(shared, NOTE_BACK, entry, NULL);
+    }
+    streams_free(shared->streams);
+    free(shared);
+    depot->shared = NULL;
+}
+
+static void let_go(struct broker *broker, struct entry *entry)
+{
+    broker->depot->shared->held--;
+    entry_free(broker->depot, entry);
+}
+
+static void give_back(struct broker *broker, struct entry *entry)
+{
+    send_note(broker->depot->shared, NOTE_BACK, entry, NULL); /* without memory its lease ends */
+    let_go(broker, entry);
+}
+
+static void on_taken(struct broker *broker, struct note *note)
+{
+    struct depot *depot = broker->depot;
+    const struct tenant *tenant = NULL;
+    if (entry_find(depot, note->id))
+        return; /* claimed from ourselves: its lease ended while Redis was away */
+    struct entry *entry = tenant_intern(&broker->sessions, note->owner.tenant, &tenant, NULL) == PEN_OK
+                              ? entry_new(depot, note->id, tenant, depot->wall() + note->ttl_us, ENTRY_WAITING)
+                              : NULL;
+    if (!entry)
+        return; /* its lease ends, and another broker has it */
+    entry->shared = true;
+    entry->since_us = broker->now_us;
+    entry->owner = note->owner;
+    entry->request = note->parcel;
+    note->parcel = NULL;
+    depot->shared->held++;
+    broker->stats.detached_taken++;
+    broker->stats.detached_again += note->attempts > 1;
+    if (!entry->request) {
+        struct parcel *reply =
+            answer_parcel_error(entry->id, PEN_ERR_INTERNAL, "the job in Redis is broken and cannot be run");
+        if (reply)
+            depot_settle(broker, entry, reply, PEN_ERR_INTERNAL);
+    } else if (broker->draining) {
+        give_back(broker, entry);
+    } else {
+        depot_run(broker, entry);
+    }
+}
+
+/* Ended by somebody else, or taken by another broker: no use to run it here. */
+static void on_lost(struct broker *broker, struct job_id id)
+{
+    struct entry *entry = entry_find(broker->depot, id);
+    if (!entry || !entry->shared || entry->state == ENTRY_ACCEPTING || entry->state == ENTRY_DONE)
+        return;
+    struct job *job = entry->state == ENTRY_RUNNING ? jobs_find(&broker->jobs, id) : NULL;
+    entry_move(broker->depot, entry, ENTRY_DONE, broker->now_us); /* so that its end below changes nothing */
+    if (job && job->state != JOB_DONE)
+        answer_error(broker, job, PEN_ERR_CANCELLED, "the detached job was cancelled, or another broker has it");
+    let_go(broker, entry);
+}
+
+void shared_expire(struct broker *broker, struct entry *entry)
+{
+    on_lost(broker, entry->id);
+}
+
+void shared_settle(struct broker *broker, struct entry *entry)
+{
+    entry_drop_request(entry);
+    if (broker->depot->shared->up)
+        send_note(broker->depot->shared, NOTE_DONE, entry, entry->reply); /* else when it is back */
+}
+
+static void on_done(struct broker *broker, struct entry *entry, const struct note *note)
+{
+    if (!entry || !entry->shared || entry->state != ENTRY_DONE || note->answer == ANSWER_DOWN ||
+        note->answer == ANSWER_UNKNOWN || note->answer == ANSWER_ERROR)
+        return; /* again at the next look */
+    broker->stats.detached_duplicates += note->answer == ANSWER_KNOWN;
+    let_go(broker, entry);
+}
+
+/* ---- what clients ask ---- */
+
+static void ask(struct broker *broker, struct watch *watch)
+{
+    struct watches *watches = &broker->depot->watches;
+    struct note *note = note_new(NOTE_FETCH, watch->wanted);
+    watch->look_us = broker->now_us;
+    TAILQ_REMOVE(&watches->all, watch, in_all);
+    TAILQ_INSERT_TAIL(&watches->all, watch, in_all);
+    if (!note)
+        return; /* again at a later look */
+    note->asker = watch->own;
+    snprintf(note->owner.tenant, sizeof note->owner.tenant, "%s", watch->tenant->name);
+    streams_send(broker->depot->shared->streams, note);
+}
+
+/* A bell may be lost with a connection: whoever waits long is asked for again, some at each look. */
+static void ask_again(struct broker *broker, uint64_t older_us, uint32_t most)
+{
+    struct watches *watches = &broker->depot->watches;
+    struct watch *watch;
+    while (most-- > 0 && (watch = TAILQ_FIRST(&watches->all)) != NULL) {
+        if (broker->now_us - watch->look_us < older_us)
+            return;
+        if (session_find(&broker->sessions, watch->own.client))
+            ask(broker, watch);
+        else
+            watch_free(watches, watch);
+    }
+}
+
+void shared_fetch(struct broker *broker, struct session *session, const struct envelope *env, struct job_id wanted,
+                  bool state)
+{
+    if (!broker->depot->shared->up) {
+        depot_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
+                     "Redis, which keeps the detached jobs, is gone; try again later");
+        return;
+    }
+    struct watch *watch = watch_new(&broker->depot->watches, env->job, wanted, session->tenant, state);
+    if (watch)
+        ask(broker, watch);
+    else
+        depot_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
+}
+
+static void on_fetch(struct broker *broker, struct note *note)
+{
+    struct watch *watch = watch_find(&broker->depot->watches, note->asker);
+    struct session *client = watch ? session_find(&broker->sessions, note->asker.client) : NULL;
+    bool gone = note->answer == ANSWER_DOWN || note->answer == ANSWER_UNKNOWN || note->answer == ANSWER_ERROR;
+    if (!watch)
+        return;
+    watch->known |= note->answer == ANSWER_PENDING;
+    if (client && !watch->state && watch->known && (gone || note->answer == ANSWER_PENDING))
+        return; /* it waits for its bell, or for Redis */
+    if (client && note->answer == ANSWER_PENDING)
+        answer_progress(
+            broker, client, note->asker,
+            &(struct progress){
+                .state = note->state, .attempts = note->attempts, .age_us = note->age_us, .left_us = note->ttl_us});
+    else if (client && note->answer == ANSWER_OK && watch->state)
+        answer_ended(broker, client, note->asker, note->parcel);
+    else if (client && note->answer == ANSWER_OK)
+        answer_stored(broker, client, note->asker, note->parcel);
+    else if (client && gone)
+        refuse(broker, note->asker, PEN_ERR_UNAVAILABLE,
+               "Redis, which keeps the detached jobs, is gone; try again later");
+    else if (client)
+        refuse(broker, note->asker, PEN_ERR_NOT_FOUND,
+               "no detached job of that id is here: it never came, or is too old");
+    watch_free(&broker->depot->watches, watch);
+}
+
+enum pen_status shared_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
+                              const struct owner *asker, bool *ret_later, struct pen_error *reterr)
+{
+    struct note *note = note_new(NOTE_CANCEL, id);
+    *ret_later = false;
+    if (!note || !(note->parcel = answer_parcel_error(id, PEN_ERR_CANCELLED, "the job was cancelled by its id"))) {
+        note_free(note);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to cancel the job");
+    }
+    note->admin = !asker;
+    if (asker)
+        note->owner = *asker;
+    note->asker = (struct job_id){.client = session->uuid, .sequence = 0};
+    note->serial = serial;
+    *ret_later = true;
+    streams_send(broker->depot->shared->streams, note);
+    return PEN_OK;
+}
+
+static void on_cancel(struct broker *broker, const struct note *note)
+{
+    static const struct {
+        enum pen_status status;
+        const char *text;
+    } answers[] = {
+        [ANSWER_DOWN] = {PEN_ERR_UNAVAILABLE, "Redis, which keeps the detached jobs, is gone; try again later"},
+        [ANSWER_UNKNOWN] = {PEN_ERR_UNAVAILABLE, "Redis went before it answered; try again later"},
+        [ANSWER_OK] = {PEN_OK, ""},
+        [ANSWER_NONE] = {PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came"},
+        [ANSWER_ENDED] = {PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came"},
+        [ANSWER_DENIED] = {PEN_ERR_DENIED,
+                           "the job is not this key's; its secret or the role admin is needed to cancel it"},
+        [ANSWER_ERROR] = {PEN_ERR_INTERNAL, "Redis refused to cancel the job; its log says why"},
+    };
+    struct session *client = session_find(&broker->sessions, note->asker.client);
+    if (client)
+        control_reply(broker, client, note->serial, answers[note->answer].status, answers[note->answer].text);
+}
+
+/* ---- clockwork ---- */
+
+/* Reconnected: what could not be said is said, and what is held is renewed before anybody claims it. */
+static void on_state(struct broker *broker, const struct note *note)
+{
+    struct shared *shared = broker->depot->shared;
+    bool changed = note->up != shared->up || strcmp(note->text, shared->text) != 0;
+    shared->up = note->up;
+    snprintf(shared->text, sizeof shared->text, "%s", note->text);
+    if (changed && note->up)
+        log_event(strstr(note->text, "appendfsync always") ? LOG_INFO : LOG_WARN, "detached_up",
+                  "kind=redis durability=%s", note->text);
+    else if (changed)
+        log_event(LOG_WARN, "detached_down", "kind=redis reason=%s", note->text);
+    shared->look_us = shared->renew_us = broker->now_us;
+    shared->models_changed = true;
+    if (note->up)
+        ask_again(broker, 0, broker->depot->watches.count);
+}
+
+static void on_bell(struct broker *broker, struct job_id id)
+{
+    struct watches *watches = &broker->depot->watches;
+    for (struct watch *watch = watch_first(watches, id); watch; watch = watch_next(watches, watch))
+        ask(broker, watch);
+    on_lost(broker, id);
+}
+
+static void on_note(struct broker *broker, struct note *note)
+{
+    struct entry *entry = entry_find(broker->depot, note->id);
+    switch (note->kind) {
+    case NOTE_ACCEPT:
+        on_accept(broker, entry, note);
+        break;
+    case NOTE_DONE:
+        on_done(broker, entry, note);
+        break;
+    case NOTE_FETCH:
+        on_fetch(broker, note);
+        break;
+    case NOTE_CANCEL:
+        on_cancel(broker, note);
+        break;
+    case NOTE_TAKEN:
+        on_taken(broker, note);
+        break;
+    case NOTE_LOST:
+        on_lost(broker, note->id);
+        break;
+    case NOTE_BELL:
+        on_bell(broker, note->id);
+        break;
+    case NOTE_STATE:
+        on_state(broker, note);
+        break;
+    default:
+        break; /* what was given back or renewed */
+    }
+    note_free(note);
+}
+
+void shared_look(struct broker *broker)
+{
+    if (broker->depot->shared)
+        broker->depot->shared->models_changed = true;
+}
+
+/* Names of the models that some worker of ours may be given; NULL without memory. */
+static char *runnable_models(const struct broker *broker)
+{
+    const struct model *model;
+    const struct offer *offer;
+    size_t used = 0, count = 0;
+    char *list = calloc(MODELS_TOLD_MAX, NOTE_MODEL_BYTES + 1), name[NOTE_MODEL_BYTES + 1];
+    TAILQ_FOREACH(model, &broker->models.all, in_all)
+    {
+        bool ready = false;
+        TAILQ_FOREACH(offer, &model->offers, in_model)
+        ready |= offer->worker->state == WORKER_READY;
+        if (!list || !ready || count == MODELS_TOLD_MAX || strlen(model->name) >= NOTE_MODEL_BYTES ||
+            strchr(model->name, '\n'))
+            continue;
+        snprintf(name, sizeof name, "%.255s\n", model->name);
+        const char *there = strstr(list, name);
+        if (there && (there == list || there[-1] == '\n'))
+            continue; /* another version of it */
+        memcpy(list + used, name, strlen(name));
+        used += strlen(name);
+        count++;
+    }
+    return list;
+}
+
+static uint32_t room_of(const struct broker *broker)
+{
+    const struct worker *worker;
+    uint64_t room = 0;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    room += worker->state == WORKER_READY ? worker->slots * HELD_PER_SLOT : 0;
+    uint32_t held = broker->depot->shared->held;
+    room = room < HELD_MAX ? room : HELD_MAX;
+    return broker->draining || room < held ? 0 : (uint32_t)room - held;
+}
+
+static void tell_want(struct broker *broker)
+{
+    struct shared *shared = broker->depot->shared;
+    uint32_t room = room_of(broker);
+    if (!shared->models_changed && room == shared->room_told)
+        return;
+    struct note *note = note_new(NOTE_WANT, (struct job_id){0, 0});
+    if (!note)
+        return;
+    if (shared->models_changed)
+        note->list = runnable_models(broker);
+    note->room = shared->room_told = room;
+    shared->models_changed = false;
+    streams_send(shared->streams, note);
+}
+
+static void renew(struct broker *broker)
+{
+    struct depot *depot = broker->depot;
+    struct shared *shared = depot->shared;
+    const struct entry *entry;
+    struct note *note = shared->held ? note_new(NOTE_RENEW, (struct job_id){0, 0}) : NULL;
+    size_t used = 0, room = (shared->held + 1u) * (JOB_ID_TEXT_BYTES + 1u);
+    shared->renew_us = broker->now_us + shared->lease_us / 3;
+    if (!note || !(note->list = calloc(1, room))) {
+        note_free(note);
+        return;
+    }
+    for (int state = ENTRY_WAITING; state <= ENTRY_DONE; state++) {
+        TAILQ_FOREACH(entry, &depot->lists[state], in_state)
+        {
+            char id[JOB_ID_TEXT_BYTES];
+            if (entry->shared && used + JOB_ID_TEXT_BYTES + 1 < room)
+                used += (size_t)snprintf(note->list + used, room - used, "%s\n", job_id_text(entry->id, id));
+        }
+    }
+    streams_send(shared->streams, note);
+}
+
+/* What waits here in vain may run elsewhere; replies that Redis has not taken are offered again. */
+static void look(struct broker *broker)
+{
+    struct depot *depot = broker->depot;
+    struct shared *shared = depot->shared;
+    struct entry *entry, *next;
+    shared->look_us = broker->now_us + LOOK_US;
+    shared->models_changed = true;
+    for (entry = TAILQ_FIRST(&depot->lists[ENTRY_WAITING]); entry && shared->up; entry = next) {
+        next = TAILQ_NEXT(entry, in_state);
+        if (entry->shared && (broker->draining || broker->now_us - entry->since_us >= HOLD_US))
+            give_back(broker, entry);
+    }
+    TAILQ_FOREACH(entry, &depot->lists[ENTRY_DONE], in_state)
+    {
+        if (entry->shared && shared->up && broker->now_us - entry->since_us >= LOOK_US)
+            send_note(shared, NOTE_DONE, entry, entry->reply);
+    }
+    ask_again(broker, ASK_AGAIN_US, ASK_AGAIN_MAX);
+}
+
+void shared_tick(struct broker *broker)
+{
+    struct shared *shared = broker->depot->shared;
+    struct note *note;
+    if (!shared)
+        return;
+    while ((note = streams_receive(shared->streams)) != NULL)
+        on_note(broker, note);
+    if (broker->now_us >= shared->look_us)
+        look(broker);
+    if (shared->held > 0 && broker->now_us >= shared->renew_us)
+        renew(broker);
+    tell_want(broker);
+}

@@ -1,0 +1,43 @@
+/*
+ * streams_talk.h - commands to Redis and what it says, for the thread of the detached jobs.
+ * Threads: one-at-a-time.
+ */
+#ifndef STREAMS_TALK_H
+#define STREAMS_TALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hiredis/hiredis.h>
+
+#include "note.h"
+#include "streams_script.h"
+#include "streams_thread.h"
+
+struct talk {
+    struct streams *streams; /* borrowed */
+    redisContext *redis;     /* NULL = down */
+    redisContext *bell;      /* subscribed; NULL = down */
+    char sha[SCRIPT_COUNT][41];
+    char prefix[160], me[17];
+    char reason[NOTE_TEXT_BYTES]; /* of the last failure */
+};
+
+/* Connects, logs in, loads the scripts, subscribes; false: `reason` says why not, and nothing is open. */
+bool talk_open(struct talk *talk);
+void talk_close(struct talk *talk);
+/* What Redis keeps of what it was told when it is killed: one sentence. */
+void talk_durability(struct talk *talk, char *text, size_t bytes);
+
+/* Sends the note's question without waiting. False: it has none that Redis can answer, or there is no memory; the note has its answer. */
+bool talk_ask(struct talk *talk, struct note *note);
+/* Reads Redis' answer into the note; false: none came, the connection is of no use any more. Ids that were lost are put into the box. */
+bool talk_answer(struct talk *talk, struct note *note);
+
+/* Takes up to `count` jobs of these models into the box; false: as talk_answer. claim: also those that other brokers have left. */
+bool talk_take(struct talk *talk, const char *models, uint32_t count, bool claim, uint32_t *ret_taken);
+/* What the bell says: *ret_waits: something waits; ids that have ended are put into the box. False: the connection is lost. */
+bool talk_listen(struct talk *talk, bool *ret_waits);
+
+#endif

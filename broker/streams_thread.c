@@ -1,0 +1,187 @@
+#include "streams_thread.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deadline.h"
+#include "streams_talk.h"
+
+#define PIPELINE_MAX   128u
+#define PIPELINE_BYTES (32u * 1024u * 1024u) /* of requests and replies: then they are sent */
+#define RETRY_US       500000u
+#define LOOK_US        500000u /* without a bell: what it said may have been lost */
+#define TAKE_MAX       8u      /* jobs at once: then other brokers have their turn */
+
+struct work {
+    struct talk talk;
+    struct note *notes[PIPELINE_MAX];
+    size_t count;
+    char *models; /* that can be run; NULL = none yet */
+    uint32_t room;
+    bool look, stop, told_down;
+    uint64_t look_us, claim_us, retry_us;
+};
+
+static void report(struct work *work, bool up, const char *text)
+{
+    struct note *note = note_new(NOTE_STATE, (struct job_id){0, 0});
+    if (!note)
+        return;
+    note->up = up;
+    snprintf(note->text, sizeof note->text, "%s", text);
+    box_put(&work->talk.streams->out, note);
+}
+
+static void go_down(struct work *work)
+{
+    talk_close(&work->talk);
+    report(work, false, work->talk.reason);
+    work->retry_us = clock_now_us() + RETRY_US;
+}
+
+/* Its owners get a third of a lease to renew what they hold before anybody claims it: Redis may have been away for long. */
+static void come_up(struct work *work)
+{
+    char text[NOTE_TEXT_BYTES];
+    uint64_t now_us = clock_now_us();
+    work->retry_us = now_us + RETRY_US;
+    if (!talk_open(&work->talk)) {
+        report(work, false, work->talk.reason);
+        return;
+    }
+    talk_durability(&work->talk, text, sizeof text);
+    report(work, true, text);
+    work->claim_us = now_us + work->talk.streams->options.lease_us / 2;
+    work->look = true;
+}
+
+/* ---- notes ---- */
+
+static void take_want(struct work *work, struct note *note)
+{
+    if (note->list) {
+        free(work->models);
+        work->models = note->list;
+        note->list = NULL;
+    }
+    work->look |= note->room > work->room;
+    work->room = note->room;
+    note_free(note);
+}
+
+/* Up to a pipeline of questions; a STOP ends the collecting. */
+static void collect(struct work *work)
+{
+    struct note *note;
+    size_t bytes = 0;
+    while (!work->stop && work->count < PIPELINE_MAX && bytes < PIPELINE_BYTES &&
+           (note = box_take(&work->talk.streams->in)) != NULL) {
+        if (note->kind == NOTE_WANT) {
+            take_want(work, note);
+        } else if (note->kind == NOTE_STOP) {
+            work->stop = true;
+            note_free(note);
+        } else {
+            note->answer = ANSWER_DOWN;
+            bytes += note->parcel ? parcel_bytes(note->parcel) : 0;
+            work->notes[work->count++] = note;
+        }
+    }
+}
+
+/* All that has come goes to Redis in one write: with appendfsync always it costs one sync. */
+static void exchange(struct work *work)
+{
+    bool asked[PIPELINE_MAX] = {false};
+    for (size_t i = 0; work->talk.redis && i < work->count; i++)
+        asked[i] = talk_ask(&work->talk, work->notes[i]);
+    for (size_t i = 0; i < work->count; i++) {
+        struct note *note = work->notes[i];
+        if (asked[i]) {
+            note->answer = ANSWER_UNKNOWN;
+            if (work->talk.redis && !talk_answer(&work->talk, note))
+                go_down(work);
+        }
+        box_put(&work->talk.streams->out, note);
+    }
+    work->count = 0;
+}
+
+/* ---- taking ---- */
+
+static bool wants(const struct work *work)
+{
+    return work->talk.redis && work->models && *work->models && work->room > 0 && !work->stop;
+}
+
+static void take(struct work *work, uint64_t now_us)
+{
+    uint32_t taken, count = work->room < TAKE_MAX ? work->room : TAKE_MAX;
+    bool claim = now_us >= work->claim_us;
+    work->look = false;
+    work->look_us = now_us + LOOK_US;
+    if (claim)
+        work->claim_us = now_us + work->talk.streams->options.lease_us / 4;
+    if (!talk_take(&work->talk, work->models, count, claim, &taken)) {
+        go_down(work);
+        return;
+    }
+    work->room -= taken < work->room ? taken : work->room;
+    work->look = taken == count; /* there may be more */
+}
+
+static bool look_due(const struct work *work, uint64_t now_us)
+{
+    return wants(work) && (work->look || now_us >= work->look_us || now_us >= work->claim_us);
+}
+
+/* ---- the thread ---- */
+
+static int wait_ms(const struct work *work)
+{
+    uint64_t now_us = clock_now_us(), until_us = work->retry_us;
+    if (work->talk.redis)
+        until_us = !wants(work) ? now_us + LOOK_US : work->look_us < work->claim_us ? work->look_us : work->claim_us;
+    if (look_due(work, now_us) || until_us <= now_us)
+        return 0;
+    return (int)((until_us - now_us) / 1000 + 1);
+}
+
+static void wait_for_something(struct work *work)
+{
+    struct pollfd fds[3] = {{.fd = work->talk.streams->in.event, .events = POLLIN},
+                            {.fd = work->talk.redis ? work->talk.redis->fd : -1, .events = POLLIN},
+                            {.fd = work->talk.bell ? work->talk.bell->fd : -1, .events = POLLIN}};
+    if (poll(fds, 3, wait_ms(work)) <= 0)
+        return;
+    if (fds[1].revents) { /* it never speaks unasked */
+        snprintf(work->talk.reason, sizeof work->talk.reason, "Redis closed the connection");
+        go_down(work);
+    } else if (fds[2].revents && !talk_listen(&work->talk, &work->look)) {
+        snprintf(work->talk.reason, sizeof work->talk.reason, "Redis closed the connection of its channel");
+        go_down(work);
+    }
+}
+
+void *streams_run(void *context)
+{
+    struct work work = {.talk = {.streams = context}};
+    snprintf(work.talk.prefix, sizeof work.talk.prefix, "%.128s:detached", work.talk.streams->options.namespace);
+    snprintf(work.talk.me, sizeof work.talk.me, "%016" PRIx64, work.talk.streams->options.broker_uuid);
+    while (!work.stop) {
+        wait_for_something(&work);
+        collect(&work);
+        exchange(&work);
+        uint64_t now_us = clock_now_us();
+        if (look_due(&work, now_us))
+            take(&work, now_us);
+        if (!work.stop && !work.talk.redis && now_us >= work.retry_us)
+            come_up(&work);
+    }
+    talk_close(&work.talk);
+    free(work.models);
+    return NULL;
+}

@@ -1,0 +1,443 @@
+/* Detached jobs in a shared store, two brokers, on the test's clock: takeover, time-outs, caps, lost answers, duplicates, turns. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "depot.h"
+#include "desk.h"
+#include "front.h"
+#include "paper.h"
+#include "play_streams.h"
+
+#define CLIENT  0xABCu
+#define WORKER  901u
+#define LEASE   2000000u
+#define SECOND_ 1000000u
+
+static const struct wire_model echo = {
+    .name = "echo", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 100, .digest = 1};
+
+static struct desk *desks[2];
+
+static uint64_t (*clock_of_desks)(void); /* all have one */
+
+static uint64_t now(void)
+{
+    return clock_of_desks();
+}
+
+static void open_desk(int i)
+{
+    desks[i] = desk_new();
+    desks[i]->options.detached_lease_us = LEASE;
+    desk_open(desks[i]);
+}
+
+static void open_redis(int i)
+{
+    cr_assert_eq(depot_open_redis(&desks[i]->broker, NULL), PEN_OK);
+    depot_clock(desks[i]->broker.depot, now);
+    desk_run(desks[i]);
+    desk_client(desks[i], 1, CLIENT);
+}
+
+static void begin(void)
+{
+    open_desk(0);
+    open_desk(1);
+    clock_of_desks = desks[0]->broker.clock;
+    play_begin(now);
+    open_redis(0);
+    open_redis(1);
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (desks[i])
+            desk_free(desks[i]);
+    }
+    play_end();
+}
+
+TestSuite(shared, .init = begin, .fini = end);
+
+static void wait_both(uint64_t us)
+{
+    for (uint64_t step = 0; step < us; step += 50000) {
+        desk_wait(desks[0], 50000);
+        if (desks[1]) {
+            desk_run(desks[1]);
+            desk_say_client(desks[1], 1, envelope_make(FRAME_PING), NULL, 0, 0);
+        }
+        desk_say_client(desks[0], 1, envelope_make(FRAME_PING), NULL, 0, 0);
+    }
+}
+
+static void add_worker(int i)
+{
+    struct wire_worker one = {.uuid = 1u + (unsigned)i, .name = "w", .slots = 1, .models = &echo, .models_count = 1};
+    desk_worker(desks[i], WORKER, &one);
+    desk_run(desks[i]);
+}
+
+static void send_job(int i, uint64_t sequence, const Penstock__JobMeta *more)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw;
+    struct wire_job job = {.id = {CLIENT, sequence}, .model = "echo", .fill = 3, .no_digest = true};
+    struct envelope env = wire_job_envelope(&job);
+    env.flags = (uint16_t)(env.flags | FRAME_FLAG_DETACHED);
+    size_t bytes = wire_job(meta, &job, &raw);
+    if (more)
+        bytes += penstock__job_meta__pack(more, meta + bytes);
+    desk_say_client(desks[i], 1, env, meta, bytes, 0);
+    desk_run(desks[i]);
+}
+
+static void send_fetch(int i, uint64_t own, uint64_t wanted, bool state)
+{
+    uint8_t meta[256];
+    char id[JOB_ID_TEXT_BYTES];
+    Penstock__JobMeta job = PENSTOCK__JOB_META__INIT;
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    job.detached = (char *)(uintptr_t)job_id_text((struct job_id){CLIENT, wanted}, id);
+    job.detached_state = state;
+    env.job = (struct job_id){CLIENT, own};
+    env.flags = FRAME_FLAG_FETCH;
+    desk_say_client(desks[i], 1, env, meta, penstock__job_meta__pack(&job, meta), 0);
+    desk_run(desks[i]);
+}
+
+static enum pen_status reply(int i, uint64_t sequence)
+{
+    struct sent *sent = desk_next(&desks[i]->clients, FRAME_RESULT);
+    if (!sent)
+        return PEN_STATUS_COUNT;
+    cr_assert_eq(sent->env.job.sequence, sequence);
+    return (enum pen_status)sent->env.status;
+}
+
+static void submit(int i, uint64_t sequence)
+{
+    send_job(i, sequence, NULL);
+    cr_assert_eq(reply(i, sequence), PEN_OK);
+}
+
+static void work(int i, uint64_t sequence, uint8_t value)
+{
+    desk_result(desks[i], WORKER, (struct job_id){CLIENT, sequence}, 0, value);
+    desk_run(desks[i]);
+}
+
+static uint8_t value_at(int i, uint64_t own, uint64_t wanted)
+{
+    send_fetch(i, own, wanted, false);
+    struct sent *sent = desk_next(&desks[i]->clients, FRAME_RESULT);
+    cr_assert_not_null(sent);
+    cr_assert_eq(sent->env.status, PEN_OK);
+    Penstock__ResultMeta *result = sent_result(sent);
+    uint8_t value = result->outputs[0]->data.data[0];
+    penstock__result_meta__free_unpacked(result, NULL);
+    return value;
+}
+
+static void kill_broker(int i)
+{
+    struct desk *desk = desks[i];
+    play_mood(PLAY_DOWN); /* its last words reach nobody */
+    desk_free(desk);
+    desks[i] = NULL;
+    play_mood(PLAY_UP);
+}
+
+Test(shared, accepted_here_run_there_fetched_anywhere)
+{
+    submit(0, 1);
+    cr_assert_eq(play_jobs(), 1u);
+    send_fetch(0, 7, 1, false);
+    cr_assert_eq(reply(0, 7), PEN_STATUS_COUNT, "told when it is done");
+    add_worker(1);
+    cr_assert_eq(desk_pending(&desks[1]->workers, FRAME_SUBMIT), 1u);
+    work(1, 1, 42);
+    desk_run(desks[0]);
+    cr_assert_eq(reply(0, 7), PEN_OK, "its bell has rung here, too");
+    cr_assert_eq(value_at(0, 8, 1), 42);
+    cr_assert_eq(value_at(1, 9, 1), 42);
+    cr_assert_eq(play_runs(), 1u);
+}
+
+Test(shared, same_id_is_one_job_at_every_broker)
+{
+    submit(0, 1);
+    submit(0, 1);
+    submit(1, 1);
+    cr_assert_eq(play_jobs(), 1u);
+}
+
+Test(shared, broker_that_is_killed_loses_its_jobs_when_the_lease_is_over_and_not_before)
+{
+    add_worker(1);
+    submit(0, 1);
+    desk_run(desks[1]);
+    cr_assert_eq(desk_pending(&desks[1]->workers, FRAME_SUBMIT), 1u);
+    kill_broker(1);
+    add_worker(0);
+    wait_both(LEASE - 200000);
+    desk_say_worker(desks[0], WORKER, envelope_make(FRAME_PING), NULL, 0);
+    cr_assert_eq(desk_pending(&desks[0]->workers, FRAME_SUBMIT), 0u);
+    wait_both(400000);
+    cr_assert_eq(desk_pending(&desks[0]->workers, FRAME_SUBMIT), 1u);
+    work(0, 1, 42);
+    cr_assert_eq(value_at(0, 7, 1), 42);
+    cr_assert_eq(desks[0]->broker.stats.detached_again, 1u);
+}
+
+Test(shared, lease_is_renewed_as_long_as_the_broker_lives)
+{
+    add_worker(0);
+    submit(0, 1);
+    add_worker(1);
+    for (int i = 0; i < 20; i++) {
+        wait_both(LEASE / 4);
+        for (int k = 0; k < 2; k++)
+            desk_say_worker(desks[k], WORKER, envelope_make(FRAME_PING), NULL, 0);
+    }
+    cr_assert_eq(play_runs(), 1u);
+}
+
+Test(shared, frozen_broker_that_returns_answers_second_and_is_counted)
+{
+    add_worker(1);
+    submit(0, 1);
+    desk_run(desks[1]);
+    struct desk *frozen = desks[1];
+    desks[1] = NULL;
+    add_worker(0);
+    for (int i = 0; i < 5; i++) {
+        wait_both(LEASE / 4);
+        desk_say_worker(desks[0], WORKER, envelope_make(FRAME_PING), NULL, 0);
+    }
+    cr_assert_eq(play_runs(), 2u, "the other one has taken it");
+    work(0, 1, 42);
+    desks[1] = frozen;
+    desk_result(desks[1], WORKER, (struct job_id){CLIENT, 1}, 0, 13);
+    desk_run(desks[1]);
+    cr_assert_eq(value_at(0, 7, 1), 42, "the first answer stays");
+    cr_assert_eq(value_at(1, 8, 1), 42);
+    cr_assert_eq(desks[1]->broker.stats.detached_duplicates + desks[0]->broker.stats.detached_duplicates, 1u);
+}
+
+Test(shared, result_waits_for_a_redis_that_is_away)
+{
+    add_worker(0);
+    submit(0, 1);
+    send_fetch(0, 7, 1, false);
+    play_mood(PLAY_DOWN);
+    desk_run(desks[0]);
+    work(0, 1, 42);
+    cr_assert_eq(reply(0, 7), PEN_STATUS_COUNT, "nobody is told what Redis does not have");
+    send_fetch(0, 8, 1, false);
+    cr_assert_eq(reply(0, 8), PEN_ERR_UNAVAILABLE);
+    play_mood(PLAY_UP);
+    wait_both(SECOND_);
+    cr_assert_eq(reply(0, 7), PEN_OK);
+    cr_assert_eq(desks[0]->broker.stats.detached_duplicates, 0u);
+}
+
+Test(shared, lost_answer_to_a_result_is_no_duplicate)
+{
+    add_worker(0);
+    submit(0, 1);
+    play_mood(PLAY_DEAF);
+    work(0, 1, 42);
+    play_mood(PLAY_UP);
+    wait_both(2 * SECOND_);
+    cr_assert_eq(value_at(0, 7, 1), 42);
+    cr_assert_eq(desks[0]->broker.stats.detached_duplicates, 0u);
+    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u);
+}
+
+Test(shared, submit_without_redis_is_a_typed_error_and_with_a_lost_answer_one_that_says_so)
+{
+    play_mood(PLAY_DOWN);
+    desk_run(desks[0]);
+    send_job(0, 1, NULL);
+    cr_assert_eq(reply(0, 1), PEN_ERR_UNAVAILABLE);
+    play_mood(PLAY_UP);
+    desk_run(desks[0]);
+    play_mood(PLAY_DEAF);
+    send_job(0, 2, NULL);
+    cr_assert_eq(reply(0, 2), PEN_ERR_UNAVAILABLE);
+    play_mood(PLAY_UP);
+    desk_run(desks[0]);
+    submit(0, 2);
+    cr_assert_eq(play_jobs(), 1u, "it was there: the id is the key");
+    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u);
+}
+
+Test(shared, journal_steps_in_only_while_redis_is_gone)
+{
+    struct paper *paper = paper_new();
+    struct journal *journal;
+    cr_assert_eq(journal_open_file(&paper->file, 0, 1 << 20, &journal), PEN_OK);
+    desk_free(desks[1]);
+    open_desk(1);
+    cr_assert_eq(depot_open_journal(&desks[1]->broker, journal, paper->bytes, 0), PEN_OK);
+    open_redis(1);
+    submit(1, 1);
+    cr_assert_eq(paper->written, 0u);
+    play_mood(PLAY_DOWN);
+    desk_run(desks[1]);
+    send_job(1, 2, NULL);
+    cr_assert_eq(reply(1, 2), PEN_STATUS_COUNT, "not on disk yet");
+    journal_work(journal);
+    desk_run(desks[1]);
+    cr_assert_eq(reply(1, 2), PEN_OK);
+    play_mood(PLAY_UP);
+    desk_run(desks[1]);
+    add_worker(1);
+    work(1, 2, 42);
+    cr_assert_eq(value_at(1, 7, 2), 42);
+    desk_free(desks[1]);
+    desks[1] = NULL;
+    free(paper);
+}
+
+Test(shared, time_is_over_for_waiting_running_and_done_jobs)
+{
+    Penstock__JobMeta brief = PENSTOCK__JOB_META__INIT;
+    brief.detached_ttl_us = 3 * SECOND_;
+    for (uint64_t i = 1; i <= 3; i++) {
+        send_job(0, i, &brief);
+        cr_assert_eq(reply(0, i), PEN_OK);
+        if (i == 1)
+            add_worker(0);
+    }
+    work(0, 1, 42);
+    send_fetch(1, 7, 3, false);
+    cr_assert_eq(value_at(0, 8, 1), 42);
+    for (int i = 0; i < 8; i++) {
+        wait_both(SECOND_ / 2);
+        desk_say_worker(desks[0], WORKER, envelope_make(FRAME_PING), NULL, 0);
+    }
+    cr_assert_eq(play_jobs(), 0u);
+    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u, "what ran is stopped");
+    cr_assert_eq(desks[0]->broker.live, 0u);
+    cr_assert_eq(reply(1, 7), PEN_ERR_NOT_FOUND, "who waited is told");
+    send_fetch(0, 9, 1, false);
+    cr_assert_eq(reply(0, 9), PEN_ERR_NOT_FOUND);
+}
+
+Test(shared, caps_and_quotas_are_those_of_all_brokers_together)
+{
+    static struct identity alice = {.key = {1}, .name = "alice", .roles = ROLE_SUBMIT, .active = true};
+    submit(0, 1);
+    alice.bytes_max = 400;
+    for (int i = 0; i < 2; i++)
+        session_find(&desks[i]->broker.sessions, CLIENT)->identity = &alice;
+    uint64_t sequence = 2, accepted = 0;
+    enum pen_status last;
+    do {
+        send_job((int)(sequence % 2), sequence, NULL);
+        last = reply((int)(sequence % 2), sequence);
+        accepted += last == PEN_OK;
+        sequence++;
+    } while (last == PEN_OK && sequence < 20);
+    cr_assert_eq(last, PEN_ERR_BUSY);
+    cr_assert(accepted >= 1 && accepted <= 3, "%lu", (unsigned long)accepted);
+    cr_assert_eq(alice.bytes, 0u, "what Redis counts is not counted here, too");
+    cr_assert_eq(alice.jobs, 0u);
+}
+
+Test(shared, progress_is_told_at_once)
+{
+    static const struct {
+        const char *state;
+        uint32_t attempts;
+    } rows[] = {{"waiting", 0}, {"running", 1}, {"done", 0}};
+    submit(0, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        if (i == 1)
+            add_worker(1);
+        if (i == 2)
+            work(1, 1, 42);
+        send_fetch(0, 10 + i, 1, true);
+        struct sent *sent = desk_next(&desks[0]->clients, FRAME_RESULT);
+        cr_assert_not_null(sent);
+        Penstock__ResultMeta *result = sent_result(sent);
+        cr_assert_str_eq(result->detached->state, rows[i].state);
+        cr_assert_eq(result->detached->attempts, rows[i].attempts);
+        cr_assert_eq(result->n_outputs, 0u);
+        penstock__result_meta__free_unpacked(result, NULL);
+    }
+}
+
+Test(shared, cancelled_anywhere_stops_it_everywhere)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    add_worker(1);
+    submit(0, 1);
+    desk_run(desks[1]);
+    desk_say_client(desks[0], 1, envelope_make(FRAME_CONTROL), meta,
+                    wire_control(meta, "cancel", "0000000000000abc-1", 5), 0);
+    desk_run(desks[0]);
+    struct sent *sent = desk_next(&desks[0]->clients, FRAME_CONTROL_REPLY);
+    cr_assert_not_null(sent);
+    cr_assert_eq(sent->env.status, PEN_OK);
+    desk_run(desks[1]);
+    cr_assert_eq(desk_pending(&desks[1]->workers, FRAME_CANCEL), 1u, "the worker is told to stop");
+    send_fetch(1, 7, 1, false);
+    cr_assert_eq(reply(1, 7), PEN_ERR_CANCELLED);
+}
+
+Test(shared, fetch_can_be_cancelled_and_is_answered_once)
+{
+    submit(0, 1);
+    send_fetch(0, 7, 1, false);
+    desk_cancel(desks[0], 1, (struct job_id){CLIENT, 7});
+    cr_assert_eq(reply(0, 7), PEN_ERR_CANCELLED);
+    add_worker(0);
+    work(0, 1, 42);
+    cr_assert_eq(reply(0, 7), PEN_STATUS_COUNT);
+}
+
+Test(shared, draining_broker_gives_back_what_it_has_not_begun)
+{
+    add_worker(0);
+    for (uint64_t i = 1; i <= 4; i++)
+        submit(0, i);
+    desks[0]->options.drain_timeout_us = 1000;
+    broker_drain(&desks[0]->broker);
+    desk_wait(desks[0], 5000);
+    desk_wait(desks[0], 600000);
+    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u);
+    add_worker(1);
+    cr_assert_eq(play_runs(), 8u, "all four by the other broker at once, without waiting for a lease");
+}
+
+/* Workers of equal speed at two brokers; all jobs came in at one of them. */
+Test(shared, brokers_share_a_backlog)
+{
+    enum { JOBS = 200 };
+    uint64_t done[2] = {0, 0};
+    for (uint64_t i = 1; i <= JOBS; i++)
+        submit(0, i);
+    add_worker(0);
+    add_worker(1);
+    for (int turn = 0; turn < 4 * JOBS && done[0] + done[1] < JOBS; turn++) {
+        for (int i = 0; i < 2; i++) {
+            struct sent *sent = desk_next(&desks[i]->workers, FRAME_SUBMIT);
+            for (size_t k = 0; sent && k < sent_groups(sent); k++) {
+                struct job_id id = sent_job(sent, k);
+                desk_result(desks[i], WORKER, id, 0, 1);
+                done[i]++;
+            }
+            desk_run(desks[i]);
+        }
+    }
+    cr_assert_eq(done[0] + done[1], (uint64_t)JOBS);
+    cr_assert_geq(done[0], JOBS * 2 / 5, "%lu %lu", (unsigned long)done[0], (unsigned long)done[1]);
+    cr_assert_geq(done[1], JOBS * 2 / 5, "%lu %lu", (unsigned long)done[0], (unsigned long)done[1]);
+}

@@ -1,0 +1,249 @@
+/*
+ * Detached jobs in a real Redis: brokers, workers and Redis itself are killed with SIGKILL, and every accepted job has its one result in the end,
+ * at whichever broker it is asked for.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "digits.h"
+#include "folder.h"
+#include "pool.h"
+
+#define JOBS 80
+
+static char folder[FOLDER_PATH_BYTES], url[64];
+static struct pool pools[2];
+static struct process *redis;
+static int port;
+static struct digits digits;
+
+static void redis_up(void)
+{
+    redis = redis_start(&port,
+                        (const char *const[]){"--appendonly", "yes", "--appendfsync", "always", "--dir", folder, NULL});
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0", port);
+}
+
+static void redis_kill(void)
+{
+    process_signal(redis, SIGKILL);
+    process_wait(redis, 5000);
+    process_free(redis);
+    redis = NULL;
+}
+
+static const char *const *options(void)
+{
+    static const char *list[] = {"--detached", url, "--detached-lease", "1s", "--http", "none", NULL};
+    return list;
+}
+
+static void begin(void)
+{
+    folder_new(folder);
+    port = 0;
+    redis_up();
+    digits_load(&digits);
+    for (int i = 0; i < 2; i++)
+        pool_start(&pools[i], options());
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++)
+        pool_stop(&pools[i]);
+    digits_free(&digits);
+    process_free(redis);
+    folder_free(folder);
+}
+
+TestSuite(streams, .init = begin, .fini = end, .timeout = 200);
+
+static void await_up(int broker)
+{
+    cr_assert(process_wait_text(pools[broker].broker, "evt=detached_up", support_slow(10000)), "%s",
+              process_err(pools[broker].broker));
+}
+
+static enum pen_status try_submit(pen_client *client, size_t index, char id[PEN_JOB_ID_BYTES])
+{
+    struct pen_tensor tensor = digits_tensor(&digits, index % 10);
+    struct pen_job_options job_options;
+    struct pen_error error = {0};
+    pen_job *job = NULL;
+    pen_result *result = NULL;
+    digits_job(&tensor, &job_options);
+    job_options.flags = PEN_JOB_DETACHED;
+    cr_assert_eq(pen_client_submit(client, &job_options, &job, &error), PEN_OK, "%s", error.text);
+    pen_job_id(job, id);
+    cr_assert_eq(pen_job_wait(job, (int64_t)support_slow(20000) * 1000, &result, &error), PEN_OK, "%s", error.text);
+    enum pen_status status = pen_result_status(result);
+    pen_result_free(result);
+    pen_job_free(job);
+    return status;
+}
+
+/* Redis or a broker may be gone for a while: what is not accepted is sent again, as a job of its own. */
+static void submit(pen_client *client, size_t index, char id[PEN_JOB_ID_BYTES])
+{
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(20000) * 1000;
+    enum pen_status status;
+    while ((status = try_submit(client, index, id)) != PEN_OK) {
+        cr_assert_eq(status, PEN_ERR_UNAVAILABLE);
+        cr_assert_lt(support_now_us(), end_us);
+        support_sleep_ms(20);
+    }
+}
+
+static void fetch(pen_client *client, const char *id)
+{
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(30000) * 1000;
+    struct pen_job_options job_options;
+    struct pen_error error = {0};
+    pen_result *result = NULL;
+    enum pen_status status;
+    do {
+        pen_job_options_init(&job_options, sizeof job_options);
+        job_options.detached = id;
+        job_options.deadline_us = (uint64_t)support_slow(30000) * 1000u;
+        status = pen_client_run(client, &job_options, &result, &error);
+    } while (status == PEN_ERR_UNAVAILABLE && support_now_us() < end_us);
+    cr_assert_eq(status, PEN_OK, "%s: %s", id, error.text);
+    cr_assert_eq(pen_result_outputs(result), 1u);
+    pen_result_free(result);
+}
+
+static void fetch_all(int broker, char ids[][PEN_JOB_ID_BYTES], size_t count)
+{
+    pen_client *client = digits_client(pools[broker].clients);
+    for (size_t i = 0; i < count; i++)
+        fetch(client, ids[i]);
+    pen_client_free(client);
+}
+
+static uint64_t jobs_done(int broker)
+{
+    struct pen_error error = {0};
+    struct pen_stats *stats;
+    pen_client *client = digits_client(pools[broker].clients);
+    cr_assert_eq(pen_client_stats(client, 5000000, &stats, &error), PEN_OK, "%s", error.text);
+    uint64_t count = stats->jobs_done;
+    pen_client_stats_free(stats);
+    pen_client_free(client);
+    return count;
+}
+
+Test(streams, another_broker_finishes_what_a_killed_one_accepted_and_what_it_had_begun)
+{
+    char ids[JOBS][PEN_JOB_ID_BYTES];
+    await_up(0);
+    await_up(1);
+    cr_assert_not_null(strstr(process_err(pools[0].broker), "appendfsync always"), "%s", process_err(pools[0].broker));
+    pool_add_worker(&pools[0], "xnnpack", NULL, NULL);
+    pen_client *client = digits_client(pools[0].clients);
+    for (size_t i = 0; i < JOBS; i++)
+        submit(client, i, ids[i]);
+    process_signal(pools[0].workers[0], SIGSTOP); /* what it has will not be done by it */
+    char more[JOBS][PEN_JOB_ID_BYTES];
+    for (size_t i = 0; i < JOBS; i++)
+        submit(client, i, more[i]);
+    process_signal(pools[0].broker, SIGKILL);
+    process_signal(pools[0].workers[0], SIGKILL);
+    pen_client_free(client);
+    pool_add_worker(&pools[1], "xnnpack", NULL, NULL);
+    fetch_all(1, ids, JOBS);
+    fetch_all(1, more, JOBS);
+    process_wait(pools[0].broker, 5000);
+    pool_restart_broker(&pools[0], options());
+    fetch_all(0, ids, JOBS);
+    fetch_all(0, more, JOBS);
+}
+
+Test(streams, accepted_jobs_and_results_survive_kill_9_of_redis)
+{
+    char ids[JOBS][PEN_JOB_ID_BYTES];
+    await_up(0);
+    await_up(1);
+    pen_client *client = digits_client(pools[0].clients);
+    for (size_t i = 0; i < JOBS; i++) {
+        if (i == JOBS / 4)
+            pool_add_worker(&pools[0], "xnnpack", NULL, NULL);
+        if (i == JOBS / 2) {
+            redis_kill();
+            redis_up();
+        }
+        if (i == JOBS * 3 / 4)
+            pool_add_worker(&pools[1], "xnnpack", NULL, NULL);
+        submit(client, i, ids[i]);
+    }
+    pen_client_free(client);
+    redis_kill();
+    redis_up();
+    fetch_all(1, ids, JOBS);
+    fetch_all(0, ids, JOBS);
+}
+
+Test(streams, brokers_take_turns)
+{
+    char ids[4 * JOBS][PEN_JOB_ID_BYTES];
+    await_up(0);
+    await_up(1);
+    pen_client *client = digits_client(pools[0].clients);
+    for (size_t i = 0; i < 4 * JOBS; i++)
+        submit(client, i, ids[i]);
+    pen_client_free(client);
+    for (int i = 0; i < 2; i++) {
+        pool_add_worker(&pools[i], "xnnpack", NULL, NULL);
+        process_signal(pools[i].workers[0], SIGSTOP);
+    }
+    for (int i = 0; i < 2; i++)
+        process_signal(pools[i].workers[0], SIGCONT);
+    fetch_all(1, ids, 4 * JOBS);
+    uint64_t done[2] = {jobs_done(0), jobs_done(1)};
+    cr_log_info("done by each: %lu %lu", (unsigned long)done[0], (unsigned long)done[1]);
+    cr_assert_geq(done[0] + done[1], 4 * JOBS);
+}
+
+Test(streams, without_redis_a_typed_error_or_the_journal_as_the_setting_says)
+{
+    char id[PEN_JOB_ID_BYTES], path[FOLDER_PATH_BYTES + 16];
+    snprintf(path, sizeof path, "%s/journal", folder);
+    await_up(0);
+    process_signal(pools[1].broker, SIGTERM);
+    cr_assert_eq(process_wait(pools[1].broker, 20000), 0, "%s", process_err(pools[1].broker));
+    pool_restart_broker(&pools[1], (const char *const[]){"--detached", url, "--journal", path, "--http", "none", NULL});
+    await_up(1);
+    redis_kill();
+    for (int i = 0; i < 2; i++)
+        cr_assert(process_wait_text(pools[i].broker, "evt=detached_down", support_slow(10000)));
+    pen_client *plain = digits_client(pools[0].clients), *fallen = digits_client(pools[1].clients);
+    cr_assert_eq(try_submit(plain, 0, id), PEN_ERR_UNAVAILABLE);
+    pool_add_worker(&pools[1], "xnnpack", NULL, NULL);
+    cr_assert_eq(try_submit(fallen, 0, id), PEN_OK);
+    fetch(fallen, id);
+    pen_client_free(plain);
+    pen_client_free(fallen);
+    redis_up();
+}
+
+Test(streams, cancelled_at_another_broker)
+{
+    char id[PEN_JOB_ID_BYTES];
+    struct pen_error error = {0};
+    struct pen_job_options job_options;
+    pen_result *result = NULL;
+    await_up(0);
+    await_up(1);
+    pen_client *here = digits_client(pools[0].clients), *there = digits_client(pools[1].clients);
+    submit(here, 0, id);
+    cr_assert_eq(pen_client_cancel(there, id, 5000000, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_client_cancel(there, id, 5000000, &error), PEN_ERR_NOT_FOUND);
+    pen_job_options_init(&job_options, sizeof job_options);
+    job_options.detached = id;
+    cr_assert_eq(pen_client_run(here, &job_options, &result, &error), PEN_ERR_CANCELLED, "%s", error.text);
+    pen_client_free(here);
+    pen_client_free(there);
+}
