@@ -10,6 +10,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "warming.h"
 
 #define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
 #define CANDIDATES_MAX                                                                                                 \
@@ -216,7 +217,10 @@ static bool gather_one(void *context, struct offer *offer)
         .expect_us = expect_us,
         .transfer_us = parcel_bytes(g->head->request) / TRANSFER_BYTES_PER_US,
     };
-    candidate->credit = has_credit(g->broker, worker, g->head, expect_us, &candidate->credit_us);
+    if (offer->cold)
+        candidate->load_us = warming_us(offer, g->broker->now_us);
+    candidate->credit = offer->cold ? warming_possible(offer, g->broker->now_us, &candidate->credit_us)
+                                    : has_credit(g->broker, worker, g->head, expect_us, &candidate->credit_us);
     return true;
 }
 
@@ -268,7 +272,7 @@ static void reserve(const struct broker *broker, struct offer *const *offers, co
                     size_t count)
 {
     int best = match_best(candidates, count);
-    if (best >= 0)
+    if (best >= 0 && !offers[best]->cold) /* a load runs beside other work */
         offers[best]->worker->reserved_pass = broker->pass;
 }
 
@@ -327,6 +331,10 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
     if (index == MATCH_WAIT) {
         if (!must_isolate(broker, head))
             reserve(broker, offers, candidates, count);
+        return false;
+    }
+    if (offers[index]->cold) {
+        warming_ask(broker, offers[index]);
         return false;
     }
     struct batch_choice choice = close_batch(broker, lane, head, offers[index]);

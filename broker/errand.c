@@ -96,8 +96,7 @@ static struct errand *free_place(struct errands *orders)
     return NULL;
 }
 
-static bool send_order(struct broker *broker, struct worker *worker, uint64_t number, const char *verb,
-                       const char *argument)
+bool errand_send(struct broker *broker, struct worker *worker, uint64_t number, const char *verb, const char *argument)
 {
     uint8_t meta[512];
     struct envelope env = envelope_make(FRAME_CONTROL);
@@ -128,7 +127,7 @@ enum pen_status errand_begin(struct broker *broker, struct session *session, uin
     TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
     {
         if (!worker->hello->takes_orders || worker->state != WORKER_READY ||
-            !send_order(broker, worker, order->number, verb, argument))
+            !errand_send(broker, worker, order->number, verb, argument))
             continue;
         struct outcome *outcome = &order->outcomes[order->count++];
         outcome->worker = worker->uuid;

@@ -8,6 +8,7 @@
 #ifndef ERRAND_H
 #define ERRAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ void errands_free(struct errands *orders);
 /* Sends the order. PEN_OK: the reply comes later. Otherwise nothing was begun, and *reterr says why. */
 enum pen_status errand_begin(struct broker *broker, struct session *session, uint64_t serial, const char *verb,
                              const char *argument, struct pen_error *reterr);
+/* One order to one worker; number 0: nobody waits for what it says. False: the worker is gone. */
+bool errand_send(struct broker *broker, struct worker *worker, uint64_t number, const char *verb, const char *argument);
 /* A worker's CONTROL_REPLY. */
 void errand_answered(struct broker *broker, const struct worker *worker, enum pen_status status, const uint8_t *meta,
                      size_t bytes);

@@ -38,7 +38,7 @@ static uint32_t narrow(uint64_t us)
 
 static uint64_t completion_us(const struct weighed *w)
 {
-    return (uint64_t)w->backlog_us + w->expect_us + w->transfer_us;
+    return (uint64_t)w->backlog_us + w->expect_us + w->transfer_us + w->load_us;
 }
 
 /* The chosen one is always first; the others by expected completion. */
@@ -60,6 +60,7 @@ static struct weighed weigh(const struct offer *offer, const struct match_candid
                             .backlog_us = narrow(candidate->backlog_us),
                             .expect_us = narrow(candidate->expect_us),
                             .transfer_us = narrow(candidate->transfer_us),
+                            .load_us = narrow(candidate->load_us),
                             .credit = candidate->credit};
 }
 
@@ -235,9 +236,10 @@ static const char *why_worker(const struct writer *w, const struct explained *e,
     } else if (completion_us(first) <= completion_us(other)) {
         snprintf(text, SENTENCE_BYTES,
                  "%s was expected to be done first of %u: in %" PRIu64 " us (%u us of backlog, %u us of execution, %u "
-                 "us of transfer); next would have been %s in %" PRIu64 " us.",
+                 "us of transfer); next would have been %s in %" PRIu64 " us%s.",
                  e->worker, d->capable, completion_us(first), first->backlog_us, first->expect_us, first->transfer_us,
-                 name_of(w->broker, other->worker, name), completion_us(other));
+                 name_of(w->broker, other->worker, name), completion_us(other),
+                 other->load_us ? ", which has to load the model first" : "");
     } else {
         snprintf(text, SENTENCE_BYTES,
                  "%s could start at once and was expected to be done in %" PRIu64 " us; %s is quicker (%" PRIu64
@@ -293,6 +295,11 @@ static const char *why_waits(const struct writer *w, const struct job *job, cons
         snprintf(text, SENTENCE_BYTES, "%zu jobs wait in its queue and at least one of them goes first.", lane->count);
     else if (lane->wake_us != UINT64_MAX && lane->wake_us > now_us)
         snprintf(text, SENTENCE_BYTES, "Its batch may grow for another %" PRIu64 " us.", lane->wake_us - now_us);
+    else if (d->kept[0].load_us > 0)
+        snprintf(text, SENTENCE_BYTES,
+                 "The model is in no worker's memory that could run it sooner; %s loads it, which should take another "
+                 "%u us.",
+                 name_of(w->broker, d->kept[0].worker, name), d->kept[0].load_us);
     else
         snprintf(text, SENTENCE_BYTES,
                  "%u workers can run it and none is to be given more now; %s is expected to be done first, in %" PRIu64
@@ -329,6 +336,7 @@ static void fill_candidates(struct writer *w, const struct explained *e, Penstoc
         one->backlog_us = d->kept[i].backlog_us;
         one->expect_us = d->kept[i].expect_us;
         one->transfer_us = d->kept[i].transfer_us;
+        one->load_us = d->kept[i].load_us;
         one->credit = d->kept[i].credit;
         one->chosen = d->kept[i].chosen;
         list[i] = one;

@@ -29,7 +29,7 @@ struct session;
 /* A worker as it was seen when the batch was made; workers may be gone when somebody asks. */
 struct weighed {
     uint64_t worker; /* uuid */
-    uint32_t backlog_us, expect_us, transfer_us;
+    uint32_t backlog_us, expect_us, transfer_us, load_us;
     bool credit, chosen;
 };
 

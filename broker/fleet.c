@@ -95,7 +95,8 @@ static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const
     offer->meta = meta;
     offer->precision = meta->precision < PRECISION_COUNT ? (enum precision)meta->precision : PRECISION_ANY;
     offer->rows_max = meta->max_batch_size;
-    offer->sketch = !meta->ready;
+    offer->sketch = !meta->ready && meta->n_steps > 0;
+    offer->cold = !meta->ready && meta->n_steps == 0;
     if (meta->digest.len == sizeof offer->digest.bytes)
         memcpy(offer->digest.bytes, meta->digest.data, sizeof offer->digest.bytes);
     for (size_t i = 0; i < meta->n_warm; i++) {
@@ -130,6 +131,19 @@ static void inherit_speed(struct offer *offer, struct offer *const *old, size_t 
     }
 }
 
+/* An update that is about another model leaves the question open. */
+static struct offer *still_warming(struct worker *worker, struct offer *const *offers, size_t count)
+{
+    const struct offer *asked = worker->warming;
+    for (size_t i = 0; asked && i < count; i++) {
+        if (offers[i]->model != asked->model || !offers[i]->cold)
+            continue;
+        offers[i]->asked_us = asked->asked_us;
+        return offers[i];
+    }
+    return NULL;
+}
+
 static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, Penstock__ModelOffer *const *metas,
                                    size_t count, uint64_t now_us, struct pen_error *reterr)
 {
@@ -141,7 +155,7 @@ static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, P
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the offers of a worker");
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!metas[i]->ready && metas[i]->n_steps == 0)
+        if (!metas[i]->ready && metas[i]->n_steps == 0 && metas[i]->load_us == 0)
             continue;
         struct offer *offer = offer_new(fleet, worker, metas[i], reterr);
         if (!offer) {
@@ -156,6 +170,7 @@ static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, P
         }
         offers[used++] = offer;
     }
+    worker->warming = still_warming(worker, offers, used);
     struct offer **old = worker->offers;
     size_t old_count = worker->offers_count;
     worker->offers = offers;

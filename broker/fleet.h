@@ -69,6 +69,7 @@ struct worker {
     char *tags; /* each followed by '\n' */
     struct offer **offers;
     size_t offers_count;
+    struct offer *warming;           /* the cold one that it was asked to load; NULL = none */
     struct dispatch_list dispatches; /* oldest first */
     uint32_t messages, jobs;         /* unanswered */
     uint64_t expect_us;              /* of the unanswered */
@@ -80,7 +81,8 @@ struct worker {
     uint32_t reserved_pass;    /* scheduling pass in which it is kept for a suspect or a more urgent job */
     struct worker_beat {
         uint64_t rss_bytes, oldest_running_us, cpu_us, compute_us, memory_bytes, memory_used_bytes;
-        uint32_t slots_busy, queued, models_warm;
+        uint32_t slots_busy, queued, models_warm, models_cold;
+        uint64_t models_loaded, models_evicted;
     } beat;                            /* of the last heartbeat */
     uint32_t credit;                   /* messages per slot that it takes from us; 0 = CREDIT_MESSAGES */
     uint64_t elsewhere_us;             /* expected work that it holds for other brokers, per slot */

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "warming.h"
+
 #define LOOK_MAX 64u /* workers looked at; more of a kind would not change the picture */
 
 /* What the capable workers of a model can do. */
@@ -11,12 +13,14 @@ struct capacity {
     uint32_t looked, offers; /* known ones, and all */
 };
 
+/* One that must be loaded first adds no rate: what it will do once it is there is nobody's promise. */
 static void add_offer(const struct broker *broker, const struct offer *offer, struct capacity *capacity)
 {
+    uint64_t load_us = offer->cold ? warming_us(offer, broker->now_us) : 0;
     uint32_t rows = offer->rows_max ? offer->rows_max : 1;
     uint64_t row_us = speed_expect_us(&offer->speed, rows) / rows;
-    uint64_t done_us = worker_free_us(offer->worker, broker->now_us) + speed_expect_us(&offer->speed, 1);
-    capacity->rows_per_s += 1000000u * (uint64_t)offer->worker->slots / (row_us ? row_us : 1);
+    uint64_t done_us = load_us + worker_free_us(offer->worker, broker->now_us) + speed_expect_us(&offer->speed, 1);
+    capacity->rows_per_s += offer->cold ? 0 : 1000000u * (uint64_t)offer->worker->slots / (row_us ? row_us : 1);
     capacity->first_us = done_us < capacity->first_us ? done_us : capacity->first_us;
     capacity->looked++;
 }

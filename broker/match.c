@@ -50,7 +50,7 @@ bool match_capable(const struct demand *demand, const char *backend, enum precis
 
 static uint64_t completion(const struct match_candidate *c)
 {
-    return c->backlog_us + c->expect_us + c->transfer_us;
+    return c->backlog_us + c->expect_us + c->transfer_us + c->load_us;
 }
 
 /* The earlier completion; a tie goes to the one that can start now. */

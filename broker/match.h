@@ -28,6 +28,7 @@ struct match_candidate {
     uint64_t backlog_us;  /* expected work it holds, per slot, or the age of its oldest dispatch when that is more */
     uint64_t expect_us;   /* of this batch */
     uint64_t transfer_us; /* to get the inputs there */
+    uint64_t load_us;     /* until the model is in the worker's memory; 0 = it is */
     bool credit;          /* it may be given work now */
     uint64_t credit_us;   /* otherwise: when it may be by the time alone; UINT64_MAX = not known */
 };

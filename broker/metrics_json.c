@@ -194,6 +194,7 @@ static void put_worker(const struct worker_row *row, const struct offer_row *off
     number(w, "memory_used_bytes", row->beat.memory_used_bytes);
     number(w, "busy_permille", (uint64_t)(row->busy_share * 1000 + 0.5));
     number(w, "warm", row->beat.models_warm);
+    number(w, "cold", row->beat.models_cold);
     number(w, "backlog_us", row->backlog_us);
     number(w, "oldest_running_us", row->beat.oldest_running_us);
     number(w, "age_us", row->age_us);

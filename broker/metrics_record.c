@@ -76,7 +76,10 @@ void record_heartbeat(const struct broker *broker, struct worker *worker, const 
                                         .memory_used_bytes = beat->device_memory_used_bytes,
                                         .slots_busy = beat->slots_busy,
                                         .queued = beat->queued,
-                                        .models_warm = beat->models_warm};
+                                        .models_warm = beat->models_warm,
+                                        .models_cold = beat->models_cold,
+                                        .models_loaded = beat->models_loaded,
+                                        .models_evicted = beat->models_evicted};
     if (worker->busy_at_us && past_us > 0 && beat->compute_us >= worker->busy_seen_us) {
         double slots = worker->slots ? worker->slots : 1;
         double share = (double)(beat->compute_us - worker->busy_seen_us) / (double)past_us / slots;

@@ -201,6 +201,21 @@ static uint64_t warm_of(const struct worker_row *row)
     return row->beat.models_warm;
 }
 
+static uint64_t cold_of(const struct worker_row *row)
+{
+    return row->beat.models_cold;
+}
+
+static uint64_t loaded_of(const struct worker_row *row)
+{
+    return row->beat.models_loaded;
+}
+
+static uint64_t evicted_of(const struct worker_row *row)
+{
+    return row->beat.models_evicted;
+}
+
 /* Printed as seconds: a share of 0.25 comes out as 0.25. */
 static uint64_t busy_of(const struct worker_row *row)
 {
@@ -230,6 +245,9 @@ static const struct worker_metric {
     {"worker_compute_seconds_total", "counter", "Time that its slots computed.", compute_of, true},
     {"worker_oldest_running_seconds", "gauge", "Age of its oldest run: a wedged kernel shows here.", oldest_of, true},
     {"worker_models_warm", "gauge", "Models whose declared batch sizes have all been run.", warm_of, false},
+    {"worker_models_cold", "gauge", "Models that are loaded when a job comes for them.", cold_of, false},
+    {"worker_model_loads_total", "counter", "Models loaded because a job came.", loaded_of, false},
+    {"worker_model_evictions_total", "counter", "Models that made room for another.", evicted_of, false},
     {"worker_backlog_seconds", "gauge", "Expected work that the worker holds, per slot.", backlog_of, true},
 };
 

@@ -28,7 +28,9 @@ struct offer {
     TAILQ_ENTRY(offer) in_ready;
     struct ready_class *class; /* in which it is looked at */
     bool idle;                 /* its place there: its worker holds nothing */
-    bool sketch; /* of an ensemble whose models its worker lacks: the steps alone; in no list of the model */
+    bool sketch;       /* of an ensemble whose models its worker lacks: the steps alone; in no list of the model */
+    bool cold;         /* not in its worker's memory: warming.h */
+    uint64_t asked_us; /* when the worker was asked to load it; 0 = it was not */
     struct worker *worker;
     struct model *model;
     const Penstock__ModelOffer *meta; /* borrowed from the worker's hello or update */

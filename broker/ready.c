@@ -13,7 +13,7 @@ static struct ready_class *class_of(struct model *model, const struct offer *off
     struct ready_class *class;
     TAILQ_FOREACH(class, &model->classes, in_model)
     {
-        if (class->precision == offer->precision && class->rows_max == offer->rows_max &&
+        if (class->precision == offer->precision && class->rows_max == offer->rows_max && class->cold == offer->cold &&
             strcmp(class->backend, offer->meta->backend) == 0)
             return class;
     }
@@ -23,6 +23,7 @@ static struct ready_class *class_of(struct model *model, const struct offer *off
     class->model = model;
     class->precision = offer->precision;
     class->rows_max = offer->rows_max;
+    class->cold = offer->cold;
     snprintf(class->backend, sizeof class->backend, "%s", offer->meta->backend);
     TAILQ_INIT(&class->idle);
     TAILQ_INIT(&class->busy);

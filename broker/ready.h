@@ -28,6 +28,7 @@ struct ready_class {
     char backend[32];
     enum precision precision;
     uint32_t rows_max;
+    bool cold; /* their models are not in memory: looked at beside the warm ones, not instead of them */
     struct ready_list idle, busy; /* by in_ready */
     size_t idle_count, busy_count;
 };

@@ -346,32 +346,35 @@ static enum pen_status models_room(struct catalog *catalog, struct pen_error *re
     return catalog->models ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
 }
 
+static void one_load(struct catalog *catalog, struct pen_engine *engine, struct catalog_entry *entry,
+                     catalog_loaded *loaded, void *context)
+{
+    struct served *served = NULL, *replaced = NULL;
+    struct pen_error error = {0};
+    uint64_t began_us = clock_now_us();
+    enum pen_status status = catalog_entry_load(entry, engine, &served, &error);
+    if (status == PEN_OK)
+        status = catalog_add(catalog, served, &replaced, &error);
+    if (status == PEN_OK && loaded)
+        status = loaded(context, served, began_us, &error);
+    if (status == PEN_OK)
+        return;
+    if (served)
+        catalog_take_out(catalog, served);
+    served_free(served);
+    failed(catalog, entry->name, entry->version, &error);
+}
+
 enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine, bool (*stop)(void),
-                             struct pen_error *reterr)
+                             catalog_loaded *loaded, void *context, struct pen_error *reterr)
 {
     enum pen_status status = models_room(catalog, reterr);
     for (size_t i = 0; status == PEN_OK && i < catalog->entries_count && !(stop && stop()); i++) {
         struct catalog_entry *entry = &catalog->entries[i];
-        struct served *served = NULL, *replaced = NULL;
-        struct pen_error error = {0};
-        if (known(catalog, entry->name, entry->version))
-            continue; /* chosen twice */
-        if (catalog_entry_load(entry, engine, &served, &error) == PEN_OK)
-            status = catalog_add(catalog, served, &replaced, reterr);
-        else
-            failed(catalog, entry->name, entry->version, &error);
-        if (status != PEN_OK)
-            served_free(served);
+        if (!known(catalog, entry->name, entry->version)) /* or chosen twice */
+            one_load(catalog, engine, entry, loaded, context);
     }
     return status;
-}
-
-void catalog_remove(struct catalog *catalog, size_t index)
-{
-    struct served *served = catalog->models[index];
-    catalog_take_out(catalog, served);
-    served_free(served);
-    catalog->failed++;
 }
 
 void catalog_fini(struct catalog *catalog)
@@ -407,16 +410,19 @@ struct served *catalog_find(const struct catalog *catalog, const char *name, uin
 
 /* ---- while slots serve --------------------------------------------------------------------------------------------------------- */
 
-struct served *catalog_take(struct catalog *catalog, const char *name, uint64_t version)
+enum pen_status catalog_take(struct catalog *catalog, const char *name, uint64_t version, struct served **ret_served)
 {
     pthread_mutex_lock(&catalog->lock);
     struct served *served = catalog_find(catalog, name, version);
-    if (served)
+    bool cold = served && served->residence.cold;
+    if (served && !cold)
         atomic_fetch_add(&served->users, 1);
     pthread_mutex_unlock(&catalog->lock);
-    if (served)
-        atomic_store_explicit(&served->used_us, clock_now_us(), memory_order_relaxed);
-    return served;
+    if (!served || cold)
+        return cold ? PEN_ERR_UNAVAILABLE : PEN_ERR_NOT_FOUND;
+    atomic_store_explicit(&served->used_us, clock_now_us(), memory_order_relaxed);
+    *ret_served = served;
+    return PEN_OK;
 }
 
 static size_t place_of(const struct catalog *catalog, const struct served *served)

@@ -38,9 +38,10 @@ struct catalog {
     size_t failed;
     struct catalog_entry *entries;
     size_t entries_count, entries_room;
-    pthread_mutex_t lock;       /* models and count, once slots look things up while the watch changes them */
-    atomic_size_t outputs_most; /* of any model that was ever in it */
-    struct catalog_seen *seen;  /* NULL = every complaint is logged */
+    pthread_mutex_t lock; /* models and count, once slots look things up while the watch changes them */
+    atomic_uint_fast64_t loads, evictions; /* on demand, for lack of room */
+    atomic_size_t outputs_most;            /* of any model that was ever in it */
+    struct catalog_seen *seen;             /* NULL = every complaint is logged */
 };
 
 /*
@@ -59,11 +60,13 @@ void catalog_entry_drop(struct catalog *catalog, size_t index);
 /* The largest instance_group count of what was found; at least 1. */
 uint32_t catalog_instances(const struct catalog *catalog);
 
+/* What happens to a model once it is in the catalog: its warm-up. began_us: when its loading did. A failure takes it out again. */
+typedef enum pen_status catalog_loaded(void *context, struct served *served, uint64_t began_us,
+                                       struct pen_error *reterr);
+
 /* Loads what scan found. `stop` (may be NULL) is asked between models: true ends the loading early. */
 enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine, bool (*stop)(void),
-                             struct pen_error *reterr);
-/* Takes a model that cannot be warmed out again, and frees it. */
-void catalog_remove(struct catalog *catalog, size_t index);
+                             catalog_loaded *loaded, void *context, struct pen_error *reterr);
 /* Loads one entry; its config is taken over. */
 enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
                                    struct pen_error *reterr);
@@ -75,8 +78,8 @@ struct served *catalog_find(const struct catalog *catalog, const char *name, uin
 
 /* ---- while slots serve. Threads: any ---- */
 
-/* catalog_find for a job: the model stays until served_release. */
-struct served *catalog_take(struct catalog *catalog, const char *name, uint64_t version);
+/* catalog_find for a job: the model stays until served_release. NOT_FOUND, or UNAVAILABLE: it is not in memory now. */
+enum pen_status catalog_take(struct catalog *catalog, const char *name, uint64_t version, struct served **ret_served);
 /* Keeps the model. One of the same name and version leaves the catalog for it, and is the caller's to free when nobody uses it. */
 enum pen_status catalog_add(struct catalog *catalog, struct served *served, struct served **ret_replaced,
                             struct pen_error *reterr);

@@ -11,8 +11,7 @@ static enum pen_status steps_hold(struct catalog *catalog, const struct recipe *
 {
     for (size_t i = 0; i < recipe->steps_count; i++) {
         const struct recipe_step *step = &recipe->steps[i];
-        chain->steps[i] = catalog_take(catalog, step->model, step->version);
-        if (!chain->steps[i])
+        if (catalog_take(catalog, step->model, step->version, &chain->steps[i]) != PEN_OK)
             return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
                                  "step %u needs model '%.255s', which this worker does not serve any more",
                                  step->number, step->model);

@@ -153,7 +153,7 @@ enum pen_status ensemble_resolve(const struct catalog *catalog, const struct ser
     for (size_t i = 0; i < recipe->steps_count && !missing; i++) {
         const struct recipe_step *step = &recipe->steps[i];
         struct served *model = catalog_find(catalog, step->model, step->version);
-        if (!model || model->withdrawn) {
+        if (!model || model->withdrawn || model->residence.cold || model->residence.leaving) {
             missing = step; /* what follows is not known either */
             break;
         }

@@ -218,11 +218,12 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
         return;
     }
     digest_fill(hello, &served->digest, offer);
-    offer->placement = text(hello, pen_model_placement(served->model));
-    offer->platform = text(hello, pen_model_format(served->model));
+    offer->placement = text(hello, served->placement);
+    offer->platform = text(hello, served->format);
     offer->cacheable = served->cacheable;
     offer->memory_bytes = served->memory_bytes;
-    offer->ready = true;
+    offer->ready = !served->residence.cold && !served->residence.leaving;
+    offer->load_us = served->residence.load_us;
     warm_times(hello, served, offer);
     labels(hello, served, offer);
 }
@@ -291,6 +292,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->n_tags = facts->options->tags.count;
     message->memory_bytes = facts->memory_bytes;
     message->takes_orders = true;
+    message->budget_bytes = (uint64_t)facts->options->memory_budget;
     flags_fill(hello, facts);
     offers_fill(hello, facts);
     if (hello->failed) {

@@ -10,4 +10,8 @@
 enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entry, uint32_t slots, uint32_t threads,
                            struct served **ret_served, struct pen_error *reterr);
 
+/* Brings a cold model back: its file, its sessions, their warm-up. On failure it is as cold as before. */
+enum pen_status loader_heat(struct pen_engine *engine, struct served *served, uint32_t slots, uint32_t threads,
+                            struct pen_error *reterr);
+
 #endif

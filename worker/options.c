@@ -27,6 +27,9 @@ static const struct setting table[] = {
      "of each slot; 0 = processors (affinity, cgroup) / slots"},
     {"memory-limit", SETTING_BYTES, offsetof(struct options, memory_limit), "0", "bytes", 0, INT64_MAX, NULL,
      "of one model with its sessions; 0 = three quarters of what cgroup and host grant"},
+    {"memory-budget", SETTING_BYTES, offsetof(struct options, memory_budget), "0", "bytes", 0, INT64_MAX, NULL,
+     "of all models with their sessions: beyond it models are offered unloaded, loaded when a job comes, and the least "
+     "recently used makes room; 0 = all are loaded"},
     {"queue-bytes", SETTING_BYTES, offsetof(struct options, queue_bytes), "0", "bytes", 0, INT64_MAX, NULL,
      "inputs held at a time; 0 = a quarter of the memory, at most 1 GiB"},
     {"frame-limit", SETTING_BYTES, offsetof(struct options, frame_limit), "256MiB", "bytes", 65536, INT64_MAX, NULL,

@@ -25,6 +25,12 @@ struct orders {
     size_t rules_count;
 };
 
+const char *order_name(enum order_kind kind)
+{
+    static const char *const names[] = {[ORDER_UNLOAD] = "unload", [ORDER_LOAD] = "load", [ORDER_WARM] = "warm"};
+    return names[kind];
+}
+
 struct orders *orders_new(void)
 {
     struct orders *orders = calloc(1, sizeof *orders);
@@ -111,12 +117,12 @@ enum pen_status orders_apply(struct orders *orders, const struct order *order, s
         if (strcmp(orders->rules[i].name, order->name) == 0 &&
             (order->version == 0 || orders->rules[i].version == order->version))
             rule_drop(orders, i);
-    if (order->load && order->version == 0)
+    if (order->kind == ORDER_LOAD && order->version == 0)
         return PEN_OK; /* as at the start: by the policy */
     if (orders->rules_count == RULES_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "this worker remembers %u orders about models, no more",
                              RULES_MAX);
-    struct rule rule = {.name = strdup(order->name), .version = order->version, .load = order->load};
+    struct rule rule = {.name = strdup(order->name), .version = order->version, .load = order->kind == ORDER_LOAD};
     if (!rule.name)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an order");
     orders->rules[orders->rules_count++] = rule;

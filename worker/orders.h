@@ -14,10 +14,17 @@
 #define ORDERS_MAX 16u /* under way at a time */
 #define RULES_MAX  256u
 
+enum order_kind {
+    ORDER_UNLOAD,
+    ORDER_LOAD,
+    ORDER_WARM /* a broker's: it has jobs for a model that is not in memory */
+};
+const char *order_name(enum order_kind kind);
+
 struct order {
     size_t link;     /* the broker that gave it, by number */
     uint64_t serial; /* the broker's */
-    bool load;       /* or unload */
+    enum order_kind kind;
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t version; /* 0 = by the policy (load), all (unload) */
     struct pen_error outcome;

@@ -164,7 +164,16 @@ static void on_drain(struct serve *serve, struct link *link, struct message *mes
     drain_begin(serve, now_us, "broker");
 }
 
-/* "load" or "unload" of NAME or NAME:VERSION; carried out by the watch's thread. */
+/* ORDER_WARM + 1 where there is none of that name. */
+static enum order_kind order_kind(const char *verb)
+{
+    enum order_kind kind = ORDER_UNLOAD;
+    while (kind <= ORDER_WARM && strcmp(verb, order_name(kind)) != 0)
+        kind++;
+    return kind;
+}
+
+/* One of those orders for NAME or NAME:VERSION; carried out by the watch's thread. */
 static enum pen_status read_order(const Penstock__ControlRequest *request, struct order *ret_order,
                                   struct pen_error *reterr)
 {
@@ -172,9 +181,9 @@ static enum pen_status read_order(const Penstock__ControlRequest *request, struc
     size_t length = colon ? (size_t)(colon - request->argument) : strlen(request->argument);
     char *end = NULL;
     ret_order->serial = request->serial;
-    ret_order->load = strcmp(request->verb, "load") == 0;
+    ret_order->kind = order_kind(request->verb);
     ret_order->version = colon ? strtoull(colon + 1, &end, 10) : 0;
-    if (!ret_order->load && strcmp(request->verb, "unload") != 0)
+    if (ret_order->kind > ORDER_WARM)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "a worker does not know the order '%.32s'", request->verb);
     if (length == 0 || length >= sizeof ret_order->name || request->argument[0] == '.' ||
         memchr(request->argument, '/', length) || (colon && (*end || ret_order->version == 0)))

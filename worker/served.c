@@ -141,11 +141,41 @@ static void labels_join(struct served *served)
             served->labels_output = (int)i;
 }
 
+/* Copies of `from` with their names behind them, in one block of memory: a cold model is still described. */
+static struct pen_tensor *tensors_copy(const struct pen_tensor *from, size_t count)
+{
+    size_t bytes = (count ? count : 1) * sizeof *from;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(from[i].name ? from[i].name : "") + 1;
+    struct pen_tensor *to = calloc(1, bytes);
+    char *name = to ? (char *)(to + (count ? count : 1)) : NULL;
+    for (size_t i = 0; to && i < count; i++) {
+        to[i] = from[i];
+        to[i].name = name;
+        name = stpcpy(name, from[i].name ? from[i].name : "") + 1;
+    }
+    return to;
+}
+
+static enum pen_status description_build(struct served *served, struct pen_error *reterr)
+{
+    const struct pen_tensor *inputs = pen_model_inputs(served->model, &served->inputs_count);
+    const struct pen_tensor *outputs = pen_model_outputs(served->model, &served->outputs_count);
+    served->network_inputs = tensors_copy(inputs, served->inputs_count);
+    served->outputs = tensors_copy(outputs, served->outputs_count);
+    served->placement = strdup(pen_model_placement(served->model));
+    served->format = pen_model_format(served->model);
+    return served->network_inputs && served->outputs && served->placement
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
+}
+
 static enum pen_status signature_build(struct served *served, struct pen_error *reterr)
 {
-    served->network_inputs = pen_model_inputs(served->model, &served->inputs_count);
-    served->outputs = pen_model_outputs(served->model, &served->outputs_count);
-    enum pen_status status = names_check(served->network_inputs, served->inputs_count, "input", reterr);
+    enum pen_status status = description_build(served, reterr);
+    if (status != PEN_OK)
+        return status;
+    status = names_check(served->network_inputs, served->inputs_count, "input", reterr);
     if (status == PEN_OK)
         status = names_check(served->outputs, served->outputs_count, "output", reterr);
     if (status != PEN_OK)
@@ -162,7 +192,7 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
 }
 
 /* The model's content and every setting that changes what a caller gets for the same request. */
-static enum pen_status digest_build(struct served *served, struct pen_error *reterr)
+static enum pen_status digest_build(const struct served *served, struct digest *ret_digest, struct pen_error *reterr)
 {
     uint8_t content[16];
     struct digest_stream *stream = digest_new(DIGEST_SHA256);
@@ -175,7 +205,7 @@ static enum pen_status digest_build(struct served *served, struct pen_error *ret
     digest_update_u64(stream, served->config.labels_count);
     for (size_t i = 0; i < served->config.labels_count; i++)
         digest_update_text(stream, served->config.labels[i]);
-    served->digest = digest_final(stream);
+    *ret_digest = digest_final(stream);
     digest_free(stream);
     return PEN_OK;
 }
@@ -204,7 +234,7 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     if (status == PEN_OK)
         status = batch_decide(served, reterr);
     if (status == PEN_OK)
-        status = digest_build(served, reterr);
+        status = digest_build(served, &served->digest, reterr);
     if (status != PEN_OK) {
         served_free(served);
         return status;
@@ -215,14 +245,43 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     return PEN_OK;
 }
 
+void served_cool(struct served *served)
+{
+    for (uint32_t i = 0; i < served->seats_count; i++)
+        pen_session_free(served->seats[i].session);
+    free(served->seats);
+    served->seats = NULL;
+    served->seats_count = 0;
+    pen_model_free(served->model);
+    served->model = NULL;
+    served->warmed = false;
+}
+
+enum pen_status served_heat(struct served *served, struct pen_engine *engine, struct pen_error *reterr)
+{
+    struct digest digest;
+    enum pen_status status = pen_model_load(engine, served->path, &served->model, reterr);
+    if (status == PEN_OK)
+        status = digest_build(served, &digest, reterr);
+    if (status == PEN_OK && !digest_equal(digest, served->digest))
+        status =
+            pen_error_set(reterr, PEN_ERR_CORRUPT,
+                          "'%.512s' is not what it was when it was last in memory; load the model anew", served->path);
+    if (status != PEN_OK)
+        served_cool(served);
+    return status;
+}
+
 void served_free(struct served *served)
 {
     if (!served)
         return;
-    for (uint32_t i = 0; i < served->seats_count; i++)
-        pen_session_free(served->seats[i].session);
-    free(served->seats);
-    pen_model_free(served->model);
+    served_cool(served);
+    if (!served->config.recipe) { /* an ensemble's are the recipe's */
+        free((void *)(uintptr_t)served->network_inputs);
+        free((void *)(uintptr_t)served->outputs);
+    }
+    free(served->placement);
     free(served->inputs);
     free(served->path);
     config_fini(&served->config);
@@ -242,7 +301,7 @@ void served_log(const struct served *served, uint64_t took_us)
         return; /* an ensemble: ensembles_check tells of it */
     log_event(LOG_INFO, "model_ready",
               "model=%s version=%" PRIu64 " digest=%s placement=%s max_batch_size=%u cold_us=%" PRIu64
-              " warm_us=%" PRIu64 " took_us=%" PRIu64,
-              served->name, served->version, digest_text(served->digest, digest), pen_model_placement(served->model),
-              served->max_batch_size, one ? one->cold_us : 0, one ? one->warm_us : 0, took_us);
+              " warm_us=%" PRIu64 " took_us=%" PRIu64 " bytes=%" PRIu64,
+              served->name, served->version, digest_text(served->digest, digest), served->placement,
+              served->max_batch_size, one ? one->cold_us : 0, one ? one->warm_us : 0, took_us, served->memory_bytes);
 }

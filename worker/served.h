@@ -29,15 +29,24 @@ struct seat {
     struct snap snap;
 };
 
+/* What is known of a model's stay in memory (residence.h). Guarded by the catalog's lock: cold; the rest is the watch's alone once slots serve. */
+struct residence {
+    bool cold;          /* advertised, not in memory */
+    bool leaving;       /* offered as cold already; freed when no job can be on its way */
+    uint64_t load_us;   /* what loading and warming took the last time */
+    uint64_t loaded_us; /* when it came in on demand; 0 = it was there from the first */
+    uint64_t wanted_us; /* since when somebody asks for a cold one; 0 = nobody */
+};
+
 struct served {
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t version;
     struct config config;
-    struct pen_model *model;
-    const struct pen_tensor *network_inputs; /* what the engine takes; borrowed from the model */
+    struct pen_model *model;                 /* NULL while it is cold: residence.h */
+    const struct pen_tensor *network_inputs; /* what the engine takes */
     struct pen_tensor *inputs; /* what travels: [inputs_count], the same order; uint8 where pixels are preprocessed */
     size_t inputs_count;
-    const struct pen_tensor *outputs; /* [outputs_count], borrowed from the model */
+    const struct pen_tensor *outputs; /* [outputs_count] */
     size_t outputs_count;
     uint32_t max_batch_size; /* 0 = dims[0] is no batch: jobs run one by one */
     bool strings;            /* an input is of STRING: its size is known only when it is there */
@@ -47,7 +56,10 @@ struct served {
     struct labels_quant labels_quant;
     struct digest digest;
     bool cacheable;
-    uint64_t memory_bytes;
+    char *placement;       /* as the engine says it, kept while the model is cold */
+    const char *format;    /* static */
+    uint64_t memory_bytes; /* of the model; of its sessions, too, once it is warm */
+    struct residence residence;
     bool warmed;
     struct warm_time warm[SNAP_WARM_MAX];
     size_t warm_count;
@@ -67,6 +79,11 @@ struct served {
 enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t version, const char *path,
                            struct config *config, struct served **ret_served, struct pen_error *reterr);
 void served_free(struct served *served); /* NULL is fine */
+
+/* Lets go of the model and its sessions; all that is said about it stays. Nobody uses it. */
+void served_cool(struct served *served);
+/* Loads a cold model's file again, without sessions (warmup_run makes them). CORRUPT when the file is no longer the one that was cooled. */
+enum pen_status served_heat(struct served *served, struct pen_engine *engine, struct pen_error *reterr);
 
 /* Ends what catalog_take began. Threads: any. */
 void served_release(struct served *served);

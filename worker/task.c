@@ -162,9 +162,12 @@ static enum pen_status tensors_open(struct task *task, struct meta_arena *arena,
 static enum pen_status model_find(struct task *task, struct catalog *catalog, const Penstock__JobMeta *meta,
                                   struct pen_error *reterr)
 {
-    task->served = catalog_take(catalog, meta->model, meta->version);
-    if (task->served)
+    enum pen_status status = catalog_take(catalog, meta->model, meta->version, &task->served);
+    if (status == PEN_OK)
         return PEN_OK;
+    if (status == PEN_ERR_UNAVAILABLE)
+        return pen_error_set(reterr, status, "this worker has model '%.255s' on disk and not in memory now",
+                             meta->model);
     if (meta->version != 0)
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "this worker has no model '%.255s' of version %" PRIu64,
                              meta->model, meta->version);

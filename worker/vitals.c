@@ -35,14 +35,17 @@ static uint64_t cpu_us(void)
     return (uint64_t)cpu.tv_sec * 1000000u + (uint64_t)cpu.tv_nsec / 1000u;
 }
 
-static uint32_t models_warm(struct catalog *catalog)
+static void models_count(struct catalog *catalog, Penstock__Heartbeat *heartbeat)
 {
-    uint32_t warm = 0;
     pthread_mutex_lock(&catalog->lock);
-    for (size_t i = 0; i < catalog->count; i++)
-        warm += catalog->models[i]->warmed;
+    for (size_t i = 0; i < catalog->count; i++) {
+        bool cold = catalog->models[i]->residence.cold;
+        heartbeat->models_cold += cold;
+        heartbeat->models_warm += !cold && catalog->models[i]->warmed;
+    }
     pthread_mutex_unlock(&catalog->lock);
-    return warm;
+    heartbeat->models_loaded = atomic_load(&catalog->loads);
+    heartbeat->models_evicted = atomic_load(&catalog->evictions);
 }
 
 void vitals_fill(struct vitals *vitals, uint64_t now_us, Penstock__Heartbeat *heartbeat)
@@ -66,7 +69,7 @@ void vitals_fill(struct vitals *vitals, uint64_t now_us, Penstock__Heartbeat *he
     heartbeat->cpu_us = cpu_us();
     heartbeat->device_memory_bytes = vitals->memory_bytes;
     heartbeat->device_memory_used_bytes = memory.weights_bytes + memory.arena_bytes;
-    heartbeat->models_warm = models_warm(vitals->catalog);
+    models_count(vitals->catalog, heartbeat);
 }
 
 /* ---- the page ---- */
@@ -137,7 +140,7 @@ static void put_models(struct page *page, struct catalog *catalog)
         const struct served *served = catalog->models[i];
         put(page, "penstock_worker_model_warm{");
         put_label(page, "model", served->name);
-        put(page, ",version=\"%" PRIu64 "\"} %d\n", served->version, served->warmed);
+        put(page, ",version=\"%" PRIu64 "\"} %d\n", served->version, served->warmed && !served->residence.cold);
     }
     pthread_mutex_unlock(&catalog->lock);
 }
@@ -180,6 +183,9 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
                beat.device_memory_bytes);
     put_number(&page, "device_memory_used_bytes", "gauge", "Of it, what models and their buffers hold.",
                beat.device_memory_used_bytes);
+    put_number(&page, "models_cold", "gauge", "Models that are loaded when a job comes for them.", beat.models_cold);
+    put_number(&page, "model_loads_total", "counter", "Models loaded because a job came.", beat.models_loaded);
+    put_number(&page, "model_evictions_total", "counter", "Models that made room for another.", beat.models_evicted);
     put_models(&page, vitals->catalog);
     return page.used < page.room ? page.used : 0;
 }

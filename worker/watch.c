@@ -4,6 +4,8 @@
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
+#include "residence.h"
+#include "retired.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,22 +16,9 @@
 #include <unistd.h>
 
 #define STEP_US        20000u      /* between looks at what is being withdrawn */
-#define LINGER_MAX     60000000u   /* us: a replaced version that is still asked for goes all the same */
+#define ROOM_STEP_US   1000u       /* ... while somebody waits for its room */
 #define ORDERS_ONLY_US 3600000000u /* between wakings that find nothing */
 #define FAILED_MAX     256u
-#define RETIRED_MAX    CATALOG_MODELS_MAX
-
-enum stage {
-    STAGE_LINGERS,   /* replaced; offered as long as jobs come */
-    STAGE_WITHDRAWN, /* not offered; jobs may be on their way */
-    STAGE_OUT        /* not in the catalog; a slot may still run it */
-};
-
-struct retired {
-    struct served *served;
-    enum stage stage;
-    uint64_t since_us, generation;
-};
 
 struct watch {
     struct watch_context context;
@@ -47,8 +36,8 @@ struct watch {
     size_t before_count; /* what the last look found */
     uint64_t failed[FAILED_MAX];
     size_t failed_count; /* what could not be loaded, by content */
-    struct retired retired[RETIRED_MAX];
-    size_t retired_count;
+    struct retired_list retired;
+    uint64_t room_us; /* when a model that waits for room is tried again; UINT64_MAX = none waits */
     bool folder_lost;
 };
 
@@ -72,23 +61,6 @@ static struct served *serving(const struct watch *watch, const struct catalog_en
     return NULL;
 }
 
-static bool is_retired(const struct watch *watch, const struct served *served)
-{
-    for (size_t i = 0; i < watch->retired_count; i++)
-        if (watch->retired[i].served == served)
-            return true;
-    return false;
-}
-
-static void retire(struct watch *watch, struct served *served, enum stage stage)
-{
-    if (watch->retired_count == RETIRED_MAX)
-        return; /* the next look tries again */
-    watch->retired[watch->retired_count++] =
-        (struct retired){.served = served, .stage = stage, .since_us = clock_now_us()};
-    served->withdrawn = stage != STAGE_LINGERS;
-}
-
 /* ---- what is new ------------------------------------------------------------------------------------------------------------------- */
 
 static void entry_failed(struct watch *watch, const struct catalog_entry *entry, const struct pen_error *error)
@@ -102,7 +74,7 @@ static bool entry_load(struct watch *watch, struct catalog_entry *entry, struct 
 {
     const struct watch_context *context = &watch->context;
     struct served *served = NULL, *replaced = NULL;
-    uint64_t start_us = clock_now_us();
+    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
     log_event(LOG_INFO, "model_loading", "model=%s version=%" PRIu64, entry->name, entry->version);
     enum pen_status status =
         loader_run(context->engine, entry, context->facts.slots, context->facts.threads, &served, reterr);
@@ -114,11 +86,13 @@ static bool entry_load(struct watch *watch, struct catalog_entry *entry, struct 
         return false;
     }
     served_log(served, clock_now_us() - start_us);
-    for (size_t i = 0; replaced && i < watch->retired_count; i++)
-        if (watch->retired[i].served == replaced) /* it was on its way out */
-            watch->retired[i--] = watch->retired[--watch->retired_count];
-    if (replaced)
-        retire(watch, replaced, STAGE_OUT);
+    if (replaced) {
+        retired_forget(&watch->retired, replaced); /* it may have been on its way out */
+        retired_add(&watch->retired, replaced, STAGE_OUT);
+    }
+    residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+    if (residence_over(context->catalog, (uint64_t)context->options->memory_budget, served))
+        retired_cool(&watch->retired, served); /* offered as cold from the first */
     return true;
 }
 
@@ -167,36 +141,31 @@ static enum verdict verdict_of(const struct watch *watch, const struct catalog *
     return any && all ? VERDICT_REPLACED : VERDICT_STAYS;
 }
 
-static bool found_again(const struct catalog *found, const struct served *served)
-{
-    for (size_t i = 0; i < found->entries_count; i++)
-        if (found->entries[i].stamp == served->stamp && found->entries[i].version == served->version &&
-            strcmp(found->entries[i].name, served->name) == 0)
-            return true;
-    return false;
-}
-
 /* only: the name of the model that an order is about; NULL = all. */
 static bool is_about(const char *only, const struct served *served)
 {
     return !only || strcmp(only, served->name) == 0;
 }
 
+struct found_again {
+    const struct catalog *found;
+    const char *only;
+};
+
 /* Somebody went back to a version that was on its way out. */
+static bool is_found_again(const void *context, const struct served *served)
+{
+    const struct found_again *look = context;
+    for (size_t i = 0; i < look->found->entries_count && is_about(look->only, served); i++)
+        if (look->found->entries[i].stamp == served->stamp && look->found->entries[i].version == served->version &&
+            strcmp(look->found->entries[i].name, served->name) == 0)
+            return true;
+    return false;
+}
+
 static bool revive_some(struct watch *watch, const struct catalog *found, const char *only)
 {
-    bool changed = false;
-    for (size_t i = 0; i < watch->retired_count;) {
-        struct retired *retired = &watch->retired[i];
-        if (retired->stage == STAGE_OUT || !is_about(only, retired->served) || !found_again(found, retired->served)) {
-            i++;
-            continue;
-        }
-        changed |= retired->served->withdrawn;
-        retired->served->withdrawn = false;
-        *retired = watch->retired[--watch->retired_count];
-    }
-    return changed;
+    return retired_revive(&watch->retired, is_found_again, &(struct found_again){.found = found, .only = only});
 }
 
 static bool retire_some(struct watch *watch, const struct catalog *found, const char *only)
@@ -205,70 +174,13 @@ static bool retire_some(struct watch *watch, const struct catalog *found, const 
     bool changed = false;
     for (size_t i = 0; i < catalog->count; i++) {
         struct served *served = catalog->models[i];
-        enum verdict verdict =
-            is_retired(watch, served) || !is_about(only, served) ? VERDICT_STAYS : verdict_of(watch, found, served);
+        enum verdict verdict = retired_has(&watch->retired, served) || !is_about(only, served)
+                                   ? VERDICT_STAYS
+                                   : verdict_of(watch, found, served);
         if (verdict == VERDICT_STAYS)
             continue;
-        retire(watch, served, verdict == VERDICT_GONE ? STAGE_WITHDRAWN : STAGE_LINGERS);
+        retired_add(&watch->retired, served, verdict == VERDICT_GONE ? STAGE_WITHDRAWN : STAGE_LINGERS);
         changed |= verdict == VERDICT_GONE;
-    }
-    return changed;
-}
-
-/* ---- the way out ------------------------------------------------------------------------------------------------------------------- */
-
-static bool asked_lately(const struct watch *watch, const struct retired *retired, uint64_t now_us)
-{
-    uint64_t quiet_us = (uint64_t)watch->context.options->watch_us, used_us = atomic_load(&retired->served->used_us);
-    uint64_t last_us = used_us > retired->since_us ? used_us : retired->since_us;
-    return now_us < last_us + quiet_us && now_us < retired->since_us + LINGER_MAX;
-}
-
-static void unload(struct served *served)
-{
-    struct pen_memory memory;
-    char name[CONFIG_NAME_BYTES_MAX + 1];
-    uint64_t version = served->version;
-    memcpy(name, served->name, sizeof name);
-    served_free(served);
-    pen_memory(&memory);
-    log_event(LOG_INFO, "model_unloaded",
-              "model=%s version=%" PRIu64 " models=%" PRIu64 " sessions=%" PRIu64 " weights_bytes=%" PRIu64, name,
-              version, memory.models, memory.sessions, memory.weights_bytes);
-}
-
-/* True: the list of offers has changed. Sets *ret_done when it is freed. */
-static bool retired_step(struct watch *watch, struct retired *retired, uint64_t now_us, bool *ret_done)
-{
-    struct served *served = retired->served;
-    if (retired->stage == STAGE_LINGERS && !asked_lately(watch, retired, now_us)) {
-        retired->stage = STAGE_WITHDRAWN;
-        served->withdrawn = true;
-        return true;
-    }
-    if (retired->stage == STAGE_WITHDRAWN && retired->generation != 0 &&
-        atomic_load(&watch->settled) >= retired->generation) {
-        catalog_take_out(watch->context.catalog, served);
-        retired->stage = STAGE_OUT;
-    }
-    if (retired->stage == STAGE_OUT && atomic_load(&served->users) == 0) {
-        unload(served);
-        *ret_done = true;
-    }
-    return false;
-}
-
-static bool retired_steps(struct watch *watch)
-{
-    uint64_t now_us = clock_now_us();
-    bool changed = false;
-    for (size_t i = 0; i < watch->retired_count;) {
-        bool done = false;
-        changed |= retired_step(watch, &watch->retired[i], now_us, &done);
-        if (done)
-            watch->retired[i] = watch->retired[--watch->retired_count];
-        else
-            i++;
     }
     return changed;
 }
@@ -289,9 +201,7 @@ static void post(struct watch *watch)
     uint64_t generation = ++watch->generation;
     atomic_store(&watch->any_posted, true);
     pthread_mutex_unlock(&watch->lock);
-    for (size_t i = 0; i < watch->retired_count; i++)
-        if (watch->retired[i].stage == STAGE_WITHDRAWN && watch->retired[i].generation == 0)
-            watch->retired[i].generation = generation;
+    retired_offered(&watch->retired, generation);
     outbox_wake(watch->context.outbox);
 }
 
@@ -325,6 +235,64 @@ static bool look(struct watch *watch, bool *ret_again)
     return changed || loaded;
 }
 
+/* ---- room -------------------------------------------------------------------------------------------------------------------------- */
+
+static void want(struct watch *watch, struct served *served)
+{
+    if (served->residence.wanted_us != 0 || !(served->residence.cold || served->residence.leaving))
+        return;
+    log_event(LOG_INFO, "model_wanted", "model=%s version=%" PRIu64 " load_us=%" PRIu64, served->name, served->version,
+              served->residence.load_us);
+    served->residence.wanted_us = clock_now_us();
+    watch->room_us = 0;
+}
+
+/* True: it is offered as warm from now on, or, if it cannot be loaded any more, not at all. */
+static bool heat(struct watch *watch, struct served *served)
+{
+    const struct watch_context *context = &watch->context;
+    struct pen_error error = {0};
+    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
+    if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
+        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
+                  served->version, pen_status_name(error.status), error.text);
+        served->residence.wanted_us = 0;
+        retired_add(&watch->retired, served, STAGE_WITHDRAWN);
+        return true;
+    }
+    residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+    residence_warm(context->catalog, served);
+    served_log(served, served->residence.load_us);
+    return true;
+}
+
+/* Lets in who waits longest, once there is room. True: the list of offers has changed. */
+static bool room_step(struct watch *watch)
+{
+    struct served *wanted = residence_wanted(watch->context.catalog), *victim = NULL;
+    watch->room_us = UINT64_MAX;
+    if (!wanted)
+        return false;
+    switch (residence_room(watch->context.catalog, (uint64_t)watch->context.options->memory_budget, wanted,
+                           clock_now_us(), &victim, &watch->room_us)) {
+    case ROOM_FITS:
+        watch->room_us = 0; /* there may be another */
+        return heat(watch, wanted);
+    case ROOM_EVICT:
+        watch->room_us = 0;
+        log_event(LOG_INFO, "model_leaves", "model=%s version=%" PRIu64 " for=%s", victim->name, victim->version,
+                  wanted->name);
+        retired_cool(&watch->retired, victim);
+        return true;
+    case ROOM_NEVER:
+        wanted->residence.wanted_us = 0;
+        break;
+    case ROOM_WAIT:
+        break;
+    }
+    return false;
+}
+
 /* ---- orders ------------------------------------------------------------------------------------------------------------------------ */
 
 static bool is_meant(const struct order *order, const char *name, uint64_t version)
@@ -342,7 +310,10 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
         if (!is_meant(order, entry->name, entry->version))
             continue;
         meant++;
-        if (!serving(watch, entry))
+        struct served *served = serving(watch, entry);
+        if (served)
+            want(watch, served);
+        else
             changed |= entry_load(watch, entry, &order->outcome);
     }
     if (meant == 0)
@@ -353,23 +324,20 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
     return changed;
 }
 
+static bool is_ordered(const void *context, const struct served *served)
+{
+    return is_meant(context, served->name, served->version);
+}
+
 static bool order_unload(struct watch *watch, struct order *order)
 {
     const struct catalog *catalog = watch->context.catalog;
-    size_t meant = 0;
-    for (size_t i = 0; i < watch->retired_count; i++) { /* on its way out already: at once now */
-        struct retired *retired = &watch->retired[i];
-        if (retired->stage != STAGE_LINGERS || !is_meant(order, retired->served->name, retired->served->version))
-            continue;
-        retired->stage = STAGE_WITHDRAWN;
-        retired->served->withdrawn = true;
-        meant++;
-    }
+    size_t meant = retired_hurry(&watch->retired, is_ordered, order); /* on its way out already: at once now */
     for (size_t i = 0; i < catalog->count; i++) {
         struct served *served = catalog->models[i];
-        if (!is_meant(order, served->name, served->version) || is_retired(watch, served))
+        if (!is_ordered(order, served) || retired_has(&watch->retired, served))
             continue;
-        retire(watch, served, STAGE_WITHDRAWN);
+        retired_add(&watch->retired, served, STAGE_WITHDRAWN);
         meant++;
     }
     if (meant == 0)
@@ -377,16 +345,30 @@ static bool order_unload(struct watch *watch, struct order *order)
     return meant > 0;
 }
 
+/* A broker has jobs for a cold model; the answer only says that it was heard. */
+static void order_warm(struct watch *watch, struct order *order)
+{
+    struct served *served = catalog_find(watch->context.catalog, order->name, order->version);
+    if (!served || served->withdrawn)
+        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "this worker does not serve it");
+    else
+        want(watch, served);
+}
+
 /* True: the list of offers has changed. */
 static bool order_run(struct watch *watch, struct order *order)
 {
     struct catalog found;
     bool changed = false;
-    log_event(LOG_INFO, "model_order", "order=%s model=%s version=%" PRIu64, order->load ? "load" : "unload",
-              order->name, order->version);
+    if (order->kind == ORDER_WARM) {
+        order_warm(watch, order);
+        return false;
+    }
+    log_event(LOG_INFO, "model_order", "order=%s model=%s version=%" PRIu64, order_name(order->kind), order->name,
+              order->version);
     if (orders_apply(watch->context.orders, order, &order->outcome) != PEN_OK)
         return false;
-    if (!order->load)
+    if (order->kind == ORDER_UNLOAD)
         return order_unload(watch, order);
     if (scan(watch, &found, &order->outcome) == PEN_OK) {
         changed = order_load(watch, order, &found);
@@ -418,6 +400,16 @@ static void pause_for(struct watch *watch, uint64_t us)
     pthread_mutex_unlock(&watch->lock);
 }
 
+/* When to look again at what changes by itself. */
+static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
+{
+    uint64_t retired_us = watch->retired.count > 0 ? STEP_US : UINT64_MAX;
+    uint64_t room_us = watch->room_us > now_us ? watch->room_us - now_us : ROOM_STEP_US;
+    if (watch->room_us != UINT64_MAX)
+        return room_us < retired_us ? room_us : retired_us;
+    return retired_us;
+}
+
 static void *watch_main(void *argument)
 {
     struct watch *watch = argument;
@@ -427,9 +419,11 @@ static void *watch_main(void *argument)
     pthread_setname_np(pthread_self(), "watch");
     while (!stopping(watch)) {
         uint64_t now_us = clock_now_us(), wait_us = look_us > now_us ? look_us - now_us : 0;
-        pause_for(watch, watch->retired_count > 0 && wait_us > STEP_US ? STEP_US : wait_us);
+        uint64_t step_us = step_after_us(watch, now_us);
+        pause_for(watch, step_us < wait_us ? step_us : wait_us);
         orders_run(watch);
-        bool changed = retired_steps(watch);
+        bool changed = retired_steps(&watch->retired, atomic_load(&watch->settled));
+        changed |= room_step(watch);
         if (clock_now_us() >= look_us && !stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
             changed |= looks && look(watch, &again);
@@ -460,6 +454,9 @@ enum pen_status watch_new(const struct watch_context *context, struct watch **re
     if (!watch)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to watch the folder of models");
     watch->context = *context;
+    watch->retired.catalog = context->catalog;
+    watch->retired.quiet_us = (uint64_t)context->options->watch_us;
+    watch->room_us = UINT64_MAX;
     pthread_mutex_init(&watch->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -486,9 +483,7 @@ void watch_free(struct watch *watch)
     pthread_mutex_unlock(&watch->lock);
     pthread_cond_signal(&watch->wake);
     pthread_join(watch->thread, NULL);
-    for (size_t i = 0; i < watch->retired_count; i++)
-        if (watch->retired[i].stage == STAGE_OUT) /* the others are still the catalog's */
-            served_free(watch->retired[i].served);
+    retired_fini(&watch->retired);
     hello_free(watch->posted);
     pthread_cond_destroy(&watch->wake);
     pthread_mutex_destroy(&watch->lock);

@@ -6,6 +6,7 @@
 #include "notify.h"
 #include "quota.h"
 #include "http.h"
+#include "residence.h"
 #include "serve.h"
 #include "signals.h"
 #include "version.h"
@@ -90,6 +91,27 @@ static int models_verdict(const struct worker *worker)
     return -1;
 }
 
+/* Warm, whole, measured; then out of memory again when it does not fit beside those before it. A catalog_loaded. */
+static enum pen_status model_warm(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
+{
+    struct worker *worker = context;
+    uint64_t budget_bytes = (uint64_t)worker->options->memory_budget, arena_bytes = residence_arena_bytes();
+    enum pen_status status = warmup_run(served, worker->sizes.slots, reterr);
+    if (status != PEN_OK)
+        return status;
+    uint64_t now_us = clock_now_us();
+    residence_came(&worker->catalog, served, began_us, arena_bytes, now_us);
+    served_log(served, now_us - began_us);
+    if (budget_bytes != 0 && served->memory_bytes > budget_bytes)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "it needs %" PRIu64 " bytes with its sessions, more than --memory-budget grants to all",
+                             served->memory_bytes);
+    if (residence_over(&worker->catalog, budget_bytes, served) && residence_cool(&worker->catalog, served))
+        log_event(LOG_INFO, "model_cold", "model=%s version=%" PRIu64 " bytes=%" PRIu64 " load_us=%" PRIu64,
+                  served->name, served->version, served->memory_bytes, served->residence.load_us);
+    return PEN_OK;
+}
+
 static int models_load(struct worker *worker)
 {
     struct pen_error error = {0};
@@ -110,31 +132,10 @@ static int models_load(struct worker *worker)
                   pen_status_name(status), error.text);
         return WORKER_EXIT_USAGE;
     }
-    status = catalog_load(&worker->catalog, worker->engine, signals_asked, &error);
+    status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
         return WORKER_EXIT_FAILED;
-    }
-    return models_verdict(worker);
-}
-
-/* ---- warm-up ----------------------------------------------------------------------------------------------------------------------- */
-
-static int models_warm(struct worker *worker)
-{
-    struct pen_error error = {0};
-    for (size_t i = 0; i < worker->catalog.count && !signals_asked();) {
-        struct served *served = worker->catalog.models[i];
-        uint64_t began_us = clock_now_us();
-        enum pen_status status = warmup_run(served, worker->sizes.slots, &error);
-        if (status == PEN_OK) {
-            served_log(served, clock_now_us() - began_us);
-            i++;
-            continue;
-        }
-        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
-                  served->version, pen_status_name(status), error.text);
-        catalog_remove(&worker->catalog, i);
     }
     return models_verdict(worker);
 }
@@ -348,8 +349,6 @@ static int life(struct worker *worker)
 {
     struct pen_error error = {0};
     int code = models_load(worker);
-    if (code < 0)
-        code = models_warm(worker);
     if (code >= 0)
         return code;
     if (signals_asked()) { /* while loading: nothing is held, nobody knows us */

@@ -63,6 +63,8 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
     offer->default_timeout_us = model->timeout_us;
     offer->cacheable = model->cacheable;
     offer->ready = !model->not_ready;
+    offer->load_us = model->load_us;
+    offer->memory_bytes = model->memory_bytes;
     memset(parts->digest, model->digest, sizeof parts->digest);
     offer->digest.data = parts->digest;
     offer->digest.len = sizeof parts->digest;
@@ -99,6 +101,7 @@ size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
     hello.tags = tags;
     hello.n_tags = worker->tag != NULL;
     hello.takes_orders = worker->takes_orders;
+    hello.budget_bytes = worker->budget_bytes;
     for (size_t i = 0; i < worker->models_count; i++) {
         fill_offer(&parts[i], &worker->models[i]);
         offers[i] = &parts[i].offer;

@@ -25,6 +25,7 @@ struct wire_model {
     uint32_t max_queue, preferred;
     uint8_t digest; /* every byte of it */
     bool cacheable, not_ready;
+    uint64_t load_us, memory_bytes;
     int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
 };
 
@@ -34,6 +35,7 @@ struct wire_worker {
     uint32_t slots;
     const char *tag; /* NULL = none */
     bool takes_orders;
+    uint64_t budget_bytes;
     const struct wire_model *models;
     size_t models_count;
     const struct job_id *running;

@@ -65,7 +65,7 @@ static void load(const char *const *choices, size_t count, size_t models, size_t
     struct pen_error error = {0};
     cr_assert(catalog_scan(root, choices, count, &catalog, &error) == PEN_OK, "%s", error.text);
     struct pen_engine *engine = engine_open();
-    cr_assert(catalog_load(&catalog, engine, NULL, &error) == PEN_OK, "%s", error.text);
+    cr_assert(catalog_load(&catalog, engine, NULL, NULL, NULL, &error) == PEN_OK, "%s", error.text);
     cr_expect(catalog.count == models && catalog.failed == failed, "%zu models, %zu failed", catalog.count,
               catalog.failed);
 }

@@ -191,7 +191,7 @@ int main(void)
     if (pen_engine_new(&options, &engine, &error) != PEN_OK)
         return fail("engine", error.text);
     if (catalog_scan(PENSTOCK_SOURCE "/deploy/models", choice, 1, &catalog, &error) != PEN_OK ||
-        catalog_load(&catalog, engine, NULL, &error) != PEN_OK || catalog.count != 1)
+        catalog_load(&catalog, engine, NULL, NULL, NULL, &error) != PEN_OK || catalog.count != 1)
         return fail("catalog", error.text);
     if (warmup_run(catalog.models[0], SLOTS, &error) != PEN_OK)
         return fail("warm-up", error.text);

@@ -1,0 +1,103 @@
+/* Which model goes for another, and when: pure decisions over made-up catalogs. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "residence.h"
+
+enum { COUNT = 4, BUDGET = 200, NOW = 1000000 };
+
+static struct served models[COUNT];
+static struct served *list[COUNT];
+static struct catalog catalog;
+
+/* Three warm models of 100 bytes, used one after the other, and a cold one; a load takes 10 us. */
+static void setup(void)
+{
+    memset(models, 0, sizeof models);
+    catalog = (struct catalog){.models = list, .count = COUNT};
+    for (size_t i = 0; i < COUNT; i++) {
+        list[i] = &models[i];
+        models[i].memory_bytes = 100;
+        models[i].residence.load_us = 10;
+        models[i].residence.loaded_us = 1000;
+        models[i].used_us = 2000 + i;
+    }
+    models[3].residence.cold = true;
+}
+
+TestSuite(residence, .init = setup);
+
+static enum room room(uint64_t budget, struct served **victim, uint64_t *when_us)
+{
+    *victim = NULL;
+    *when_us = 0;
+    return residence_room(&catalog, budget, &models[3], NOW, victim, when_us);
+}
+
+Test(residence, there_is_room_within_the_budget_and_without_one)
+{
+    struct served *victim;
+    uint64_t when_us;
+    cr_expect_eq(room(400, &victim, &when_us), ROOM_FITS);
+    cr_expect_eq(room(0, &victim, &when_us), ROOM_FITS);
+    cr_expect_eq(room(99, &victim, &when_us), ROOM_NEVER);
+}
+
+Test(residence, the_least_recently_used_goes)
+{
+    struct served *victim;
+    uint64_t when_us;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(victim, &models[0]);
+    models[0].used_us = 5000;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(victim, &models[1]);
+}
+
+Test(residence, one_at_a_time_leaves)
+{
+    struct served *victim;
+    uint64_t when_us;
+    models[2].residence.leaving = true;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
+    models[2].residence.leaving = false;
+    models[2].withdrawn = true;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT, "it goes for good, which makes room as well");
+}
+
+/* The guard against thrashing: four times its load. */
+Test(residence, what_has_just_come_stays_for_a_multiple_of_its_load)
+{
+    struct served *victim;
+    uint64_t when_us;
+    for (size_t i = 0; i < 3; i++) {
+        models[i].residence.loaded_us = NOW - 10 - i;
+        models[i].residence.load_us = 100;
+    }
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
+    cr_expect_eq(when_us, NOW - 12 + RESIDENCE_STAY * 100, "until the first of them has stayed long enough");
+    models[1].residence.load_us = 2;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(victim, &models[1]);
+}
+
+Test(residence, who_waits_longest_is_let_in_first)
+{
+    cr_expect_null(residence_wanted(&catalog));
+    models[2].residence.cold = true;
+    models[2].residence.wanted_us = 70;
+    models[3].residence.wanted_us = 60;
+    models[0].residence.wanted_us = 10; /* in memory */
+    cr_expect_eq(residence_wanted(&catalog), &models[3]);
+}
+
+Test(residence, a_model_that_a_slot_holds_is_not_cooled)
+{
+    pthread_mutex_init(&catalog.lock, NULL);
+    models[0].users = 1;
+    cr_expect_not(residence_cool(&catalog, &models[0]));
+    cr_expect_not(models[0].residence.cold);
+    models[0].users = 0;
+    cr_expect(residence_cool(&catalog, &models[0]));
+    cr_expect(models[0].residence.cold);
+}

@@ -1,0 +1,138 @@
+/* residence.c - sums and comparisons over a list of at most 256. */
+#include "residence.h"
+
+#include "deadline.h"
+#include "logline.h"
+
+#include <inttypes.h>
+
+#define STEP_US 1000u /* what is on its way out is looked at so often */
+
+static bool resident(const struct served *served)
+{
+    return !served->residence.cold && !served->config.recipe; /* an ensemble's steps are, each by itself */
+}
+
+static uint64_t resident_bytes(const struct catalog *catalog, const struct served *but)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->models[i] != but && resident(catalog->models[i]))
+            bytes += catalog->models[i]->memory_bytes;
+    return bytes;
+}
+
+static uint64_t last_used_us(const struct served *served)
+{
+    uint64_t used_us = atomic_load(&served->used_us);
+    return used_us > served->residence.loaded_us ? used_us : served->residence.loaded_us;
+}
+
+static uint64_t stays_until_us(const struct served *served)
+{
+    return served->residence.loaded_us + RESIDENCE_STAY * served->residence.load_us;
+}
+
+/* NULL: nothing may go yet; *ret_when_us says when. */
+static struct served *least_recent(const struct catalog *catalog, uint64_t now_us, uint64_t *ret_when_us)
+{
+    struct served *victim = NULL;
+    *ret_when_us = UINT64_MAX;
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct served *served = catalog->models[i];
+        uint64_t until_us = stays_until_us(served);
+        if (!resident(served))
+            continue;
+        if (until_us > now_us)
+            *ret_when_us = until_us < *ret_when_us ? until_us : *ret_when_us;
+        else if (!victim || last_used_us(served) < last_used_us(victim))
+            victim = served;
+    }
+    return victim;
+}
+
+static bool any_leaves(const struct catalog *catalog)
+{
+    bool any = false;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct served *served = catalog->models[i];
+        any |= resident(served) && (served->residence.leaving || atomic_load(&served->withdrawn));
+    }
+    return any;
+}
+
+enum room residence_room(const struct catalog *catalog, uint64_t budget_bytes, const struct served *wanted,
+                         uint64_t now_us, struct served **ret_victim, uint64_t *ret_when_us)
+{
+    if (!residence_over(catalog, budget_bytes, wanted))
+        return ROOM_FITS;
+    if (wanted->memory_bytes > budget_bytes)
+        return ROOM_NEVER;
+    *ret_when_us = now_us + STEP_US;
+    if (any_leaves(catalog))
+        return ROOM_WAIT;
+    *ret_victim = least_recent(catalog, now_us, ret_when_us);
+    return *ret_victim ? ROOM_EVICT : ROOM_WAIT;
+}
+
+bool residence_over(const struct catalog *catalog, uint64_t budget_bytes, const struct served *served)
+{
+    return budget_bytes != 0 && resident_bytes(catalog, served) + served->memory_bytes > budget_bytes;
+}
+
+struct served *residence_wanted(const struct catalog *catalog)
+{
+    struct served *longest = NULL;
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct served *served = catalog->models[i];
+        uint64_t wanted_us = served->residence.wanted_us;
+        if (wanted_us != 0 && !resident(served) && (!longest || wanted_us < longest->residence.wanted_us))
+            longest = served;
+    }
+    return longest;
+}
+
+uint64_t residence_arena_bytes(void)
+{
+    struct pen_memory memory;
+    pen_memory(&memory);
+    return memory.arena_bytes;
+}
+
+/* Buffers that slots make meanwhile count, too: rather too much than too little. */
+void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t arena_before_bytes,
+                    uint64_t now_us)
+{
+    uint64_t arena_bytes = residence_arena_bytes();
+    if (served->config.recipe)
+        return;
+    pthread_mutex_lock(&catalog->lock);
+    served->residence.load_us = now_us - began_us;
+    served->memory_bytes =
+        pen_model_bytes(served->model) + (arena_bytes > arena_before_bytes ? arena_bytes - arena_before_bytes : 0);
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+bool residence_cool(struct catalog *catalog, struct served *served)
+{
+    pthread_mutex_lock(&catalog->lock);
+    bool free_of_jobs = atomic_load(&served->users) == 0;
+    if (free_of_jobs) {
+        served->residence.cold = true;
+        served->residence.leaving = false;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    if (free_of_jobs)
+        served_cool(served);
+    return free_of_jobs;
+}
+
+void residence_warm(struct catalog *catalog, struct served *served)
+{
+    pthread_mutex_lock(&catalog->lock);
+    served->residence.cold = false;
+    served->residence.wanted_us = 0;
+    served->residence.loaded_us = clock_now_us();
+    pthread_mutex_unlock(&catalog->lock);
+    atomic_fetch_add(&catalog->loads, 1);
+}
