@@ -85,8 +85,18 @@ static struct parcel *error_parcel(struct job_id id, enum pen_status status, con
 
 /* ---- sending it ---- */
 
+/* A large payload is only announced: the client asks for it. */
+static bool announce(struct broker *broker, struct session *session, struct parcel *parcel, zmq_msg_t *header)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    return transfer_wanted(broker, &session->transfers, parcel) &&
+           envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
+           transfer_begin(broker, &session->transfers, env.job, parcel, header);
+}
+
 /* cap_bytes: what the client may have unread. */
-static bool send_within(struct broker *broker, struct session *session, const struct parcel *parcel, uint64_t cap_bytes)
+static bool send_within(struct broker *broker, struct session *session, struct parcel *parcel, uint64_t cap_bytes)
 {
     if (!session->connected || link_full(&session->link, cap_bytes))
         return false;
@@ -94,18 +104,24 @@ static bool send_within(struct broker *broker, struct session *session, const st
         broker_client_gone(broker, session);
         return false;
     }
-    for (uint32_t i = 0; i < parcel->count; i++) {
+    uint32_t count = parcel->count;
+    for (uint32_t i = 0; i < count; i++) {
         zmq_msg_t frame;
         parcel_frame(parcel, i, &frame);
-        broker->clients->part(broker->clients, &frame, i + 1 < parcel->count);
+        if (i == 0 && announce(broker, session, parcel, &frame))
+            count = 1;
+        broker->clients->part(broker->clients, &frame, i + 1 < count);
     }
-    link_sent(&session->link, parcel_bytes(parcel), broker->now_us);
+    link_sent(&session->link, count == 1 ? zmq_msg_size(&parcel->frames[0]) : parcel_bytes(parcel), broker->now_us);
     broker_mark_client(broker, session);
     return true;
 }
 
-static bool send_parcel(struct broker *broker, struct session *session, const struct parcel *parcel)
+/* False: it has to wait, and goes out when the client has read more. */
+static bool send_parcel(struct broker *broker, struct session *session, struct parcel *parcel)
 {
+    if (transfer_busy(&session->transfers) && transfer_wanted(broker, &session->transfers, parcel))
+        return false;
     return send_within(broker, session, parcel, (uint64_t)broker->options->peer_bytes);
 }
 
@@ -445,7 +461,7 @@ void answer_hit(struct broker *broker, struct session *session, const struct env
     record_hit(broker, session, env->job, model, broker->now_us - started_us, reply ? parcel_bytes(reply) : 0);
     explain_short(broker, session, env->job, model->name, PEN_OK, NULL);
     if (reply)
-        send_parcel(broker, session, reply);
+        send_within(broker, session, reply, (uint64_t)broker->options->peer_bytes);
     parcel_release(reply);
 }
 

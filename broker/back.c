@@ -112,6 +112,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
         return;
     }
     worker->identity = identity;
+    worker->transfers = (struct transfer_end){.able = worker->hello->bulk, .worker = worker};
     if (!old)
         old = fleet_other_by_uuid(&broker->fleet, worker);
     if (old && old->identity != identity) { /* a uuid is its key's alone */
@@ -179,6 +180,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
                         struct result_group *group)
 {
     struct job *job = dispatch->slots[slot].job;
+    transfer_forget(&worker->transfers, group->env.job);
     learn(dispatch, group);
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
@@ -227,13 +229,31 @@ static void broken_result(struct broker *broker, struct result_group *group)
     group->facts = (struct result_facts){.compute_us = 0};
 }
 
-static void on_result(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
-                      const uint8_t *meta)
+/* The payload is announced. What nobody waits for is not asked for; what cannot be taken ends its job. */
+static void announced_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct pen_error error = {.status = PEN_OK};
+    struct dispatch *dispatch;
+    uint32_t slot;
+    bool held = worker_holds(worker, group->env.job, &dispatch, &slot);
+    bool wanted = held && dispatch->slots[slot].job;
+    if (wanted && transfer_result(broker, worker, &group->env, group->meta, group->header, &error))
+        return;
+    transfer_decline(broker, &worker->transfers, &group->env);
+    if (wanted) {
+        bad_message(broker, error.text);
+        group->env.status = (uint8_t)error.status;
+        group->env.meta_bytes = 0;
+    }
+    group->env.frames = 0;
+    group->env.transfer = 0;
+    one_result(broker, worker, group);
+}
+
+void back_result(struct broker *broker, struct worker *worker, struct message *message)
 {
     size_t at = 0;
     struct pen_error error = {.status = PEN_OK};
-    (void)env;
-    (void)meta;
     if (message->overflow) {
         bad_message(broker, "a result with more frames than 64 groups can have");
         return;
@@ -242,18 +262,38 @@ static void on_result(struct broker *broker, struct worker *worker, struct messa
         struct result_group group = {.header = &message->frames[at]};
         enum pen_status status =
             envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, &error);
-        if (status != PEN_OK || group.env.type != FRAME_RESULT || group.env.frames >= message->count - at) {
+        if (status != PEN_OK || group.env.type != FRAME_RESULT ||
+            (group.env.transfer == 0 && group.env.frames >= message->count - at)) {
             bad_message(broker, status != PEN_OK ? error.text : "a group of a result is cut short or of another type");
             return;
         }
         group.frames = &message->frames[at] + 1;
-        at += 1u + group.env.frames;
+        at += 1u + (group.env.transfer ? 0 : group.env.frames);
         if (group.env.flags & FRAME_FLAG_PARTIAL)
             continue; /* reserved */
         if (!result_read(group.meta, group.env.meta_bytes, &group.facts))
             broken_result(broker, &group);
-        one_result(broker, worker, &group);
+        if (group.env.transfer)
+            announced_result(broker, worker, &group);
+        else
+            one_result(broker, worker, &group);
     }
+}
+
+static void on_result(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                      const uint8_t *meta)
+{
+    (void)env;
+    (void)meta;
+    back_result(broker, worker, message);
+}
+
+static void on_credit(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
+                      const uint8_t *meta)
+{
+    (void)message;
+    (void)meta;
+    transfer_credit(broker, &worker->transfers, env);
 }
 
 /* ---- the rest ---- */
@@ -373,6 +413,7 @@ static const worker_verb verbs[FRAME_TYPE_COUNT] = {
     [FRAME_HEARTBEAT] = on_heartbeat, [FRAME_PING] = on_ping,
     [FRAME_PONG] = on_pong,           [FRAME_DRAIN] = on_drain,
     [FRAME_GOODBYE] = on_goodbye,     [FRAME_CONTROL_REPLY] = on_control_reply,
+    [FRAME_CREDIT] = on_credit,
 };
 
 static bool open_envelope(struct broker *broker, struct message *message, struct envelope *ret_env,
@@ -403,6 +444,10 @@ void back_message(struct broker *broker, struct message *message)
         return;
     if (env.type == FRAME_WORKER_HELLO) {
         hello(broker, message, &env, meta);
+        return;
+    }
+    if (env.type == FRAME_ATTACH || env.type == FRAME_CHUNK) {
+        transfer_message(broker, broker->workers, message, &env);
         return;
     }
     if (!verbs[env.type]) {

@@ -13,4 +13,7 @@ void back_message(struct broker *broker, struct message *message);
 /* Asks the worker to finish and leave (`penstock drain NAME`). */
 void back_drain(struct broker *broker, struct worker *worker);
 
+/* A RESULT message: takes the frames. */
+void back_result(struct broker *broker, struct worker *worker, struct message *message);
+
 #endif

@@ -45,7 +45,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
                       (uint64_t)options->replies_age_us) != PEN_OK ||
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
-        fleet_init(&broker->fleet, &broker->models) != PEN_OK)
+        fleet_init(&broker->fleet, &broker->models) != PEN_OK || transfer_hub_init(&broker->transfers) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
     sessions_weights(&broker->sessions, &options->tenant_weights);
     return PEN_OK;
@@ -69,6 +69,7 @@ void broker_fini(struct broker *broker)
     depot_free(broker->depot);
     broker->depot = NULL;
     lobby_fini(&broker->lobby);
+    transfer_hub_fini(broker);
     sessions_fini(&broker->sessions);
     fleet_fini(&broker->fleet);
     models_fini(&broker->models);
@@ -90,6 +91,7 @@ void broker_client_gone(struct broker *broker, struct session *session)
 {
     if (!session->connected)
         return;
+    transfer_reset(broker, &session->transfers);
     session_disconnect(session, broker->now_us);
     broker->stats.clients_lost++;
     broker->beat_us = broker->now_us; /* its grace may be 0 */
@@ -147,6 +149,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.error = (char *)(uintptr_t)text;
     welcome.detached = broker->depot != NULL;
     welcome.grace_us = (uint64_t)options->grace_us;
+    welcome.bulk_bytes = (uint64_t)options->bulk_from;
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
 }
 
@@ -182,6 +185,7 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
     log_event(LOG_INFO, "client_gone", "client=%016" PRIx64 " name=%s jobs=%u reason=%s", session->uuid, session->name,
               session->live_count, reason);
     session->connected = false;
+    transfer_reset(broker, &session->transfers);
     while (!TAILQ_EMPTY(&session->live))
         answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
     session_free(&broker->sessions, session);
@@ -224,6 +228,7 @@ void broker_worker_leave(struct broker *broker, struct worker *worker, bool susp
             take_back(broker, worker, dispatch, i, suspect);
         dispatch_free(dispatch);
     }
+    transfer_reset(broker, &worker->transfers);
     errand_worker_gone(broker, worker);
     fleet_leave(&broker->fleet, worker, broker->now_us);
     broker->schedule = true;
@@ -448,6 +453,7 @@ static void beat(struct broker *broker)
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
         submit_waiting(broker);
     report_drops(broker);
+    transfer_tick(broker);
     rebind_some(broker);
     errand_tick(broker);
     shares_sweep(&broker->models.shares);
@@ -532,5 +538,6 @@ void broker_drain(struct broker *broker)
 
 bool broker_drained(const struct broker *broker)
 {
-    return broker->draining && broker->live == 0 && broker->now_us >= broker->drain_refuse_us;
+    return broker->draining && broker->live == 0 && broker->now_us >= broker->drain_refuse_us &&
+           !transfer_replies_pending(broker);
 }

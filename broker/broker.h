@@ -30,6 +30,7 @@
 #include "session.h"
 #include "stats.h"
 #include "tensor_codec.h"
+#include "transfer.h"
 
 #define IGNORED_PEERS 64u
 
@@ -57,6 +58,7 @@ struct broker {
     struct heap deadlines;
     struct job_list lookups; /* asked of Redis, oldest first */
     struct lobby lobby;      /* came before their workers */
+    struct transfer_hub transfers;
     struct cache *cache;
     struct stats stats;
     struct metrics *metrics;

@@ -399,15 +399,19 @@ static enum pen_status header_frame(const struct broker *broker, const struct jo
     return PEN_OK;
 }
 
-static void send_job(struct broker *broker, const struct job *job, bool last)
+/* A large payload is only announced: the worker asks for it when it wants it. */
+static void send_job(struct broker *broker, struct worker *worker, const struct job *job, bool last)
 {
-    for (uint32_t i = 0; i < job->request->count; i++) {
-        zmq_msg_t frame;
-        if (i == 0)
-            header_frame(broker, job, &frame);
-        else
-            parcel_frame(job->request, i, &frame);
-        broker->workers->part(broker->workers, &frame, !(last && i + 1 == job->request->count));
+    uint32_t count = job->request->count;
+    zmq_msg_t frame;
+    header_frame(broker, job, &frame);
+    if (transfer_wanted(broker, &worker->transfers, job->request) &&
+        transfer_begin(broker, &worker->transfers, job->id, job->request, &frame))
+        count = 1;
+    broker->workers->part(broker->workers, &frame, !(last && count == 1));
+    for (uint32_t i = 1; i < count; i++) {
+        parcel_frame(job->request, i, &frame);
+        broker->workers->part(broker->workers, &frame, !(last && i + 1 == count));
     }
 }
 
@@ -458,7 +462,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     learn_company(lane, dispatch);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        send_job(broker, dispatch->slots[i].job, i + 1 == dispatch->count);
+        send_job(broker, worker, dispatch->slots[i].job, i + 1 == dispatch->count);
     dispatch_send(dispatch, plan.offer, broker->now_us);
     record_dispatch(broker, dispatch);
     link_sent(&worker->link, dispatch->bytes, broker->now_us);
@@ -481,7 +485,7 @@ bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer)
     dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "hedge";
     dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
-    send_job(broker, job, true);
+    send_job(broker, offer->worker, job, true);
     job->hedge = dispatch;
     job->hedge_slot = 0;
     job->attempts++;

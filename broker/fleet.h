@@ -19,6 +19,7 @@
 #include "link.h"
 #include "model.h"
 #include "tensor_codec.h"
+#include "transfer.h"
 #include "worker.pb-c.h"
 
 #define WORKERS_MAX       1024u
@@ -77,8 +78,9 @@ struct worker {
     uint64_t jobs_done, jobs_failed;
     bool isolated;             /* it runs a suspect that must be alone */
     struct identity *identity; /* NULL: nobody is asked for a key */
-    bool slow;                 /* its oldest run lasts far longer than expected */
-    uint32_t reserved_pass;    /* scheduling pass in which it is kept for a suspect or a more urgent job */
+    struct transfer_end transfers;
+    bool slow;              /* its oldest run lasts far longer than expected */
+    uint32_t reserved_pass; /* scheduling pass in which it is kept for a suspect or a more urgent job */
     struct worker_beat {
         uint64_t rss_bytes, oldest_running_us, cpu_us, compute_us, memory_bytes, memory_used_bytes;
         uint32_t slots_busy, queued, models_warm, models_cold;

@@ -94,7 +94,9 @@ static void hello(struct broker *broker, struct message *message, const struct e
                        "the broker serves as many clients as it can; try again later");
         return;
     }
+    transfer_reset(broker, &session->transfers);
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
+    session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
     session->tenant = tenant;
     session->identity = identity;
     session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
@@ -109,8 +111,8 @@ static void hello(struct broker *broker, struct message *message, const struct e
 
 /* ---- what a known client says ---- */
 
-static void on_submit(struct broker *broker, struct session *session, struct message *message,
-                      const struct envelope *env, const uint8_t *meta)
+void front_submit(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
+                  const uint8_t *meta)
 {
     if (env->job.client != session->uuid) {
         bad_message(broker, "a job id of another session");
@@ -127,7 +129,9 @@ static void on_submit(struct broker *broker, struct session *session, struct mes
         answer_refusal(broker, session, env, "", 0, &error);
         return;
     }
-    if (env->flags & FRAME_FLAG_FETCH)
+    if (env->transfer != 0 && session->transfers.able && !jobs_find(&broker->jobs, env->job))
+        transfer_submit(broker, session, env, meta, message);
+    else if (env->flags & FRAME_FLAG_FETCH)
         depot_fetch(broker, session, env, meta);
     else if (env->flags & FRAME_FLAG_DETACHED)
         depot_submit(broker, session, env, meta, message);
@@ -143,7 +147,8 @@ static void on_cancel(struct broker *broker, struct session *session, struct mes
     struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
-    else if (!job && env->job.client == session->uuid && !depot_cancel_fetch(broker, session, env))
+    else if (!job && env->job.client == session->uuid && !depot_cancel_fetch(broker, session, env) &&
+             !transfer_cancel(broker, session, env->job))
         submit_cancel(broker, session, env);
 }
 
@@ -169,6 +174,14 @@ static void on_goodbye(struct broker *broker, struct session *session, struct me
     (void)env;
     (void)meta;
     broker_session_end(broker, session, "the client said goodbye");
+}
+
+static void on_credit(struct broker *broker, struct session *session, struct message *message,
+                      const struct envelope *env, const uint8_t *meta)
+{
+    (void)message;
+    (void)meta;
+    transfer_credit(broker, &session->transfers, env);
 }
 
 static void on_ping(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
@@ -199,8 +212,8 @@ typedef void (*client_verb)(struct broker *broker, struct session *session, stru
                             const struct envelope *env, const uint8_t *meta);
 
 static const client_verb verbs[FRAME_TYPE_COUNT] = {
-    [FRAME_SUBMIT] = on_submit,   [FRAME_CANCEL] = on_cancel, [FRAME_ACK] = on_ack,   [FRAME_CONTROL] = on_control,
-    [FRAME_GOODBYE] = on_goodbye, [FRAME_PING] = on_ping,     [FRAME_PONG] = on_pong,
+    [FRAME_SUBMIT] = front_submit, [FRAME_CANCEL] = on_cancel,   [FRAME_ACK] = on_ack,   [FRAME_CONTROL] = on_control,
+    [FRAME_CREDIT] = on_credit,    [FRAME_GOODBYE] = on_goodbye, [FRAME_PING] = on_ping, [FRAME_PONG] = on_pong,
 };
 
 /* ---- the door ---- */
@@ -260,6 +273,10 @@ void front_message(struct broker *broker, struct message *message)
         return;
     if (env.type == FRAME_CLIENT_HELLO) {
         hello(broker, message, &env, meta);
+        return;
+    }
+    if (env.type == FRAME_ATTACH || env.type == FRAME_CHUNK) {
+        transfer_message(broker, broker->clients, message, &env);
         return;
     }
     if (!verbs[env.type]) {

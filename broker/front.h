@@ -13,4 +13,8 @@ void front_message(struct broker *broker, struct message *message);
 /* The answer to a question that was asked of Redis. */
 void front_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
 
+/* A SUBMIT of a known client, whole or announced; takes the frames. */
+void front_submit(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
+                  const uint8_t *meta);
+
 #endif

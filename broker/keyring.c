@@ -328,6 +328,12 @@ enum pen_status quota_check(struct identity *identity, size_t bytes, uint64_t qu
     return PEN_OK;
 }
 
+void quota_uncheck(struct identity *identity)
+{
+    if (identity && identity->rate > 0)
+        identity->tokens += 1;
+}
+
 void quota_take(struct identity *identity, size_t bytes)
 {
     if (identity) {

@@ -17,9 +17,10 @@
 #include "metrics_post.h"
 #include "notify.h"
 
-#define DRAIN_MESSAGES 256u  /* of one socket before the other gets its turn */
-#define SLOW_LOOK_US   1000u /* signals, HTTP, keys while the broker is too busy to sleep */
-#define LOSS_LOOK_US   250u  /* monitors: what a lost worker held is waited for */
+#define DRAIN_MESSAGES 256u            /* of one socket before the other gets its turn */
+#define DRAIN_BYTES    (1024u * 1024u) /* the same in bytes: chunks are copied */
+#define SLOW_LOOK_US   1000u           /* signals, HTTP, keys while the broker is too busy to sleep */
+#define LOSS_LOOK_US   250u            /* monitors: what a lost worker held is waited for */
 #define KEYS_LOOK_US   1000000u
 #define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
@@ -95,7 +96,8 @@ static void read_signals(struct loop *loop)
 static unsigned drain_port(struct loop *loop, struct port *port, void (*handle)(struct broker *, struct message *))
 {
     unsigned count = 0;
-    while (count < DRAIN_MESSAGES && port_receive(port, &loop->message)) {
+    uint64_t enough = port->bytes_in + DRAIN_BYTES;
+    while (count < DRAIN_MESSAGES && port->bytes_in < enough && port_receive(port, &loop->message)) {
         handle(loop->broker, &loop->message);
         count++;
     }

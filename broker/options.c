@@ -56,6 +56,8 @@ static const struct setting table[] = {
      "largest frame on the wire; a peer that sends a larger one is disconnected"},
     {"peer-bytes", SETTING_BYTES, AT(peer_bytes), "256MiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
      "replies that one client may leave unread before they are held back"},
+    {"bulk-from", SETTING_BYTES, AT(bulk_from), "1MiB", "bytes", 0, 64 * GIB, NULL,
+     "payloads of more bytes travel in chunks on a connection of their own, so that small jobs pass them; 0 = none do"},
     {"heartbeat", SETTING_DURATION, AT(heartbeat_us), "1s", "us", 10 * MS, 600 * SECOND, NULL,
      "silence after which a sign of life is sent"},
     {"liveness", SETTING_DURATION, AT(liveness_us), "2s", "us", 20 * MS, HOUR, NULL,

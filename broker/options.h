@@ -23,6 +23,7 @@ struct options {
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
     int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
+    int64_t bulk_from;
     const char *journal; /* "" = no detached jobs */
     int64_t journal_bytes, detached_ttl_us;
     const char *detached; /* where detached jobs are kept: auto, none, journal, redis://... */

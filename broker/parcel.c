@@ -68,6 +68,29 @@ enum pen_status parcel_frame(const struct parcel *parcel, size_t index, zmq_msg_
     return PEN_ERR_NO_MEMORY;
 }
 
+/* ZeroMQ's free function, on its I/O thread: the reference to the whole frame that a piece was cut from. */
+static void uncut(void *data, void *hint)
+{
+    (void)data;
+    zmq_msg_close(hint);
+    free(hint);
+}
+
+enum pen_status parcel_piece(const struct parcel *parcel, size_t index, size_t at, size_t bytes, zmq_msg_t *ret_frame)
+{
+    zmq_msg_t *whole = malloc(sizeof *whole);
+    if (!whole)
+        return PEN_ERR_NO_MEMORY;
+    if (parcel_frame(parcel, index, whole) != PEN_OK) {
+        free(whole);
+        return PEN_ERR_NO_MEMORY;
+    }
+    if (zmq_msg_init_data(ret_frame, (uint8_t *)zmq_msg_data(whole) + at, bytes, uncut, whole) == 0)
+        return PEN_OK;
+    uncut(NULL, whole);
+    return PEN_ERR_NO_MEMORY;
+}
+
 struct parcel *parcel_share(const struct parcel *parcel, bool skip_header)
 {
     struct parcel *twin = parcel_new(parcel->count);

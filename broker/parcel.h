@@ -36,5 +36,7 @@ enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *fram
 struct parcel *parcel_share(const struct parcel *parcel, bool skip_header);
 /* Gives frame `index` as a frame to send, sharing the bytes. */
 enum pen_status parcel_frame(const struct parcel *parcel, size_t index, zmq_msg_t *ret_frame);
+/* Gives `bytes` bytes of frame `index` from `at` as a frame to send, sharing them. */
+enum pen_status parcel_piece(const struct parcel *parcel, size_t index, size_t at, size_t bytes, zmq_msg_t *ret_frame);
 
 #endif

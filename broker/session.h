@@ -16,6 +16,7 @@
 #include "link.h"
 #include "settings.h"
 #include "table.h"
+#include "transfer.h"
 
 #define SESSIONS_MAX       65536u
 #define TENANTS_MAX        1024u
@@ -39,6 +40,7 @@ struct session {
     uint64_t acked;   /* highest acknowledged sequence */
     const struct tenant *tenant;
     struct identity *identity; /* NULL: nobody is asked for a key */
+    struct transfer_end transfers;
     char name[SESSION_NAME_BYTES];
     struct job_list live; /* by in_session */
     struct job_list kept; /* by in_session, ascending sequence */

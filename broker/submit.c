@@ -16,24 +16,24 @@
 /* Field numbers of JobMeta in proto/job.proto. */
 enum { JOB_VERSION = 2, JOB_TENANT = 7, JOB_TRACEPARENT = 8 };
 
-static enum pen_status check_room(const struct broker *broker, const struct session *session,
-                                  const struct message *message, struct pen_error *reterr)
+enum pen_status submit_room(const struct broker *broker, const struct session *session, size_t bytes,
+                            struct pen_error *reterr)
 {
     const struct options *options = broker->options;
-    if (message->bytes > (uint64_t)options->max_job_bytes)
+    if (bytes > (uint64_t)options->max_job_bytes)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                             "the job has %zu bytes; this broker takes %" PRId64 " (--max-job-bytes)", message->bytes,
+                             "the job has %zu bytes; this broker takes %" PRId64 " (--max-job-bytes)", bytes,
                              options->max_job_bytes);
     if (broker->now_us >= broker->drain_refuse_us)
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
                              "the broker is draining and takes no new jobs; try again shortly or another broker");
-    if (broker->queued_bytes + message->bytes > (uint64_t)options->queue_bytes)
+    if (broker->queued_bytes + bytes > (uint64_t)options->queue_bytes)
         return pen_error_set(reterr, PEN_ERR_BUSY,
                              "%" PRIu64 " bytes of jobs are waiting, the limit is %" PRId64
                              " (--queue-bytes); try again later",
                              broker->queued_bytes, options->queue_bytes);
     uint64_t wait_us;
-    if (session->identity && quota_check(session->identity, message->bytes, (uint64_t)options->queue_limit,
+    if (session->identity && quota_check(session->identity, bytes, (uint64_t)options->queue_limit,
                                          (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK)
         return PEN_ERR_BUSY;
     if (link_full(&session->link, (uint64_t)options->peer_bytes))
@@ -290,7 +290,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         status = read_meta(broker, env, meta, message, ret_meta, reterr);
     ask.meta = *ret_meta;
     if (status == PEN_OK)
-        status = check_room(broker, session, message, reterr);
+        status = submit_room(broker, session, message->bytes, reterr);
     if (status == PEN_OK)
         status = admit(&broker->models, &ask, admission, reterr);
     if (status != PEN_OK)

@@ -18,6 +18,7 @@
 #include "link.h"
 #include "pending.h"
 #include "penstock/client.h"
+#include "transfer.h"
 
 struct ask;    /* ask.h: a question to the broker */
 struct waiter; /* drive.h: a thread that waits while another drives */
@@ -48,6 +49,7 @@ struct session {
     uint64_t unacknowledged_bytes;
     uint64_t acknowledge_us; /* when the ACK is due; DEADLINE_NONE */
     bool detached;           /* the broker takes detached jobs */
+    uint64_t bulk_bytes;     /* larger payloads go in chunks; 0 = none do */
     bool cancels_waiting;
     bool drop_wanted;         /* a new connection, to drop borrowed bytes that lie unsent in the old one */
     struct pen_error refusal; /* why SESSION_REFUSED */
@@ -66,6 +68,7 @@ struct pen_client {
     struct link link;
     struct session session;
     struct pending pending;
+    struct transfers transfers;
     struct ask *asks;
     uint64_t asks_serial;
     struct pen_client_counters counters;

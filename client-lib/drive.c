@@ -121,19 +121,53 @@ static int wait_message(struct pen_client *c, struct incoming *in, struct pen_er
 }
 
 /* One message: decoded without the lock, applied with it. */
-static void handle(struct pen_client *c, struct incoming *in)
+static void handle_result(struct pen_client *c, struct incoming *in)
 {
-    bool is_result = in->env.type == FRAME_RESULT;
-    struct pen_result *result = is_result ? result_from(in) : NULL;
+    struct pen_result *result = result_from(in);
     uint64_t now = clock_now_us();
     pthread_mutex_lock(&c->lock);
-    if (is_result) {
-        session_result(c, in, result, now);
-    } else {
-        session_message(c, in, now);
+    session_result(c, in, result, now);
+    waiters_signal(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Of a large payload: its announcement, or a part; the last part makes the result. */
+static void handle_part(struct pen_client *c, struct incoming *in)
+{
+    struct incoming whole;
+    pthread_mutex_lock(&c->lock);
+    c->session.heard_us = clock_now_us();
+    bool complete = in->env.type == FRAME_CHUNK && transfer_chunk(c, in, c->session.heard_us, &whole);
+    if (in->env.type == FRAME_RESULT) {
+        transfer_result(c, in, c->session.heard_us);
     }
     waiters_signal(c);
     pthread_mutex_unlock(&c->lock);
+    if (complete) {
+        handle_result(c, &whole);
+        incoming_fini(&whole);
+    }
+}
+
+static void handle_message(struct pen_client *c, struct incoming *in)
+{
+    uint64_t now = clock_now_us();
+    pthread_mutex_lock(&c->lock);
+    session_message(c, in, now);
+    waiters_signal(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void handle(struct pen_client *c, struct incoming *in)
+{
+    bool is_result = in->env.type == FRAME_RESULT;
+    if (in->env.type == FRAME_CHUNK || (is_result && in->env.transfer)) {
+        handle_part(c, in);
+    } else if (is_result) {
+        handle_result(c, in);
+    } else {
+        handle_message(c, in);
+    }
     incoming_fini(in);
 }
 

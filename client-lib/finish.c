@@ -21,6 +21,7 @@ static void callback_queue(struct pen_client *client, struct pen_job *job)
 
 void finish_job(struct pen_client *client, struct pen_job *job, struct pen_result *result, uint64_t now_us)
 {
+    transfer_forget(client, job);
     pending_remove(&client->pending, job);
     client->counters.jobs_ended++;
     result_round_trip(result, now_us - job->submitted_us);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@ enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t 
 void link_fini(struct link *link)
 {
     link_close(link, 0);
+    free(link->endpoint);
+    link->endpoint = NULL;
     key_pair_wipe(&link->keys.own);
     if (link->context) {
         zmq_ctx_term(link->context);
@@ -42,19 +45,19 @@ static void set_int(void *socket, int option, int value)
 }
 
 /* Finite receive mark and frame size; sending is bounded by our own job and byte limits. */
-static void socket_options(const struct link *link)
+static void socket_options(const struct link *link, void *socket)
 {
     int64_t frame_bytes_max = link->frame_bytes_max > INT64_MAX ? -1 : (int64_t)link->frame_bytes_max;
-    zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max);
-    set_int(link->socket, ZMQ_LINGER, 0);
-    set_int(link->socket, ZMQ_SNDHWM, 0);
-    set_int(link->socket, ZMQ_RCVHWM, link->frames_max > INT32_MAX / 2 ? INT32_MAX / 2 : (int)link->frames_max + 64);
-    set_int(link->socket, ZMQ_RECONNECT_IVL, 10);
-    set_int(link->socket, ZMQ_RECONNECT_IVL_MAX, 320);
-    set_int(link->socket, ZMQ_TCP_KEEPALIVE, 1);
-    set_int(link->socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
-    set_int(link->socket, ZMQ_TCP_KEEPALIVE_INTVL, 5);
-    set_int(link->socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof frame_bytes_max);
+    set_int(socket, ZMQ_LINGER, 0);
+    set_int(socket, ZMQ_SNDHWM, 0);
+    set_int(socket, ZMQ_RCVHWM, link->frames_max > INT32_MAX / 2 ? INT32_MAX / 2 : (int)link->frames_max + 64);
+    set_int(socket, ZMQ_RECONNECT_IVL, 10);
+    set_int(socket, ZMQ_RECONNECT_IVL_MAX, 320);
+    set_int(socket, ZMQ_TCP_KEEPALIVE, 1);
+    set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5);
+    set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
 }
 
 /* The connecting side of CURVE. */
@@ -93,7 +96,9 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s.", zmq_strerror(errno));
     }
     link->opened++;
-    socket_options(link);
+    socket_options(link, link->socket);
+    free(link->endpoint);
+    link->endpoint = strdup(endpoint);
     use_keys(link->socket, &link->keys);
     link->refused = false;
     monitor_open(link);
@@ -108,8 +113,36 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
     return PEN_OK;
 }
 
+int link_attach(struct link *link, uint64_t session)
+{
+    struct envelope env = envelope_make(FRAME_ATTACH);
+    uint8_t bytes[FRAME_ENVELOPE_BYTES];
+    if (link->bulk) {
+        return 0;
+    }
+    link->bulk = link->socket && link->endpoint ? zmq_socket(link->context, ZMQ_DEALER) : NULL;
+    if (!link->bulk) {
+        return -1;
+    }
+    socket_options(link, link->bulk);
+    use_keys(link->bulk, &link->keys);
+    env.job.client = session;
+    envelope_encode(&env, bytes);
+    if (zmq_connect(link->bulk, link->endpoint) == 0 &&
+        zmq_send(link->bulk, bytes, sizeof bytes, ZMQ_DONTWAIT) == (int)sizeof bytes) {
+        return 0;
+    }
+    zmq_close(link->bulk);
+    link->bulk = NULL;
+    return -1;
+}
+
 void link_close(struct link *link, int linger_ms)
 {
+    if (link->bulk) {
+        zmq_close(link->bulk);
+        link->bulk = NULL;
+    }
     if (link->socket) {
         zmq_socket_monitor(link->socket, NULL, 0);
         set_int(link->socket, ZMQ_LINGER, linger_ms);
@@ -148,10 +181,17 @@ static bool monitor_lost(void *monitor, bool *ret_refused)
 
 int link_wait(struct link *link, uint64_t timeout_us)
 {
-    zmq_pollitem_t items[3] = {{.fd = link->wake_fd, .events = ZMQ_POLLIN},
-                               {.socket = link->socket, .events = ZMQ_POLLIN},
-                               {.socket = link->monitor, .events = ZMQ_POLLIN}};
-    int count = !link->socket ? 1 : !link->monitor ? 2 : 3;
+    zmq_pollitem_t items[4] = {{.fd = link->wake_fd, .events = ZMQ_POLLIN},
+                               {.socket = link->socket, .events = ZMQ_POLLIN}};
+    int count = link->socket ? 2 : 1, monitor = 0, bulk = 0;
+    if (link->socket && link->monitor) {
+        monitor = count;
+        items[count++] = (zmq_pollitem_t){.socket = link->monitor, .events = ZMQ_POLLIN};
+    }
+    if (link->socket && link->bulk) {
+        bulk = count;
+        items[count++] = (zmq_pollitem_t){.socket = link->bulk, .events = ZMQ_POLLIN};
+    }
     uint64_t timeout_ms = timeout_us / 1000 + (timeout_us % 1000 != 0);
     if (zmq_poll(items, count, timeout_ms > 60000 ? 60000 : (long)timeout_ms) <= 0) {
         return 0;
@@ -161,8 +201,9 @@ int link_wait(struct link *link, uint64_t timeout_us)
         ssize_t got = read(link->wake_fd, &wakes, sizeof wakes);
         (void)got; /* empty is fine: somebody else's wake was read already */
     }
-    int events = items[1].revents ? LINK_READABLE : 0;
-    return events | (items[2].revents && monitor_lost(link->monitor, &link->refused) ? LINK_LOST : 0);
+    int events = items[1].revents || (bulk && items[bulk].revents) ? LINK_READABLE : 0;
+    bool told = monitor && items[monitor].revents;
+    return events | (told && monitor_lost(link->monitor, &link->refused) ? LINK_LOST : 0);
 }
 
 void link_wake(struct link *link)
@@ -225,6 +266,34 @@ int link_send_frames(struct link *link, struct envelope env, const void *meta, s
     return -1;
 }
 
+int link_send_chunk(struct link *link, struct envelope env, struct payload *payload, const void *data, size_t bytes)
+{
+    zmq_msg_t msg;
+    uint8_t header[FRAME_ENVELOPE_BYTES];
+    if (!link->bulk || payload_lend(payload, data, bytes, &msg) != 0) {
+        return -1;
+    }
+    envelope_encode(&env, header);
+    if (zmq_send(link->bulk, header, sizeof header, ZMQ_DONTWAIT | ZMQ_SNDMORE) != (int)sizeof header ||
+        zmq_msg_send(&msg, link->bulk, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&msg);
+        return -1;
+    }
+    return 0;
+}
+
+void incoming_move(struct incoming *to, struct incoming *from)
+{
+    zmq_msg_init(&to->header);
+    zmq_msg_move(&to->header, &from->header);
+    envelope_decode(zmq_msg_data(&to->header), zmq_msg_size(&to->header), &to->env, &to->meta, NULL); /* good before */
+    to->frames_count = from->frames_count;
+    for (size_t i = 0; i < to->frames_count; i++) {
+        zmq_msg_init(&to->frames[i]);
+        zmq_msg_move(&to->frames[i], &from->frames[i]);
+    }
+}
+
 void incoming_fini(struct incoming *in)
 {
     zmq_msg_close(&in->header);
@@ -235,13 +304,13 @@ void incoming_fini(struct incoming *in)
 }
 
 /* Reads what follows the header; frames beyond the cap are counted and dropped. */
-static size_t receive_rest(struct link *link, struct incoming *in)
+static size_t receive_rest(void *socket, struct incoming *in)
 {
     size_t total = 0;
     for (int more = zmq_msg_more(&in->header); more; total++) {
         zmq_msg_t spare, *msg = in->frames_count < FRAME_MAX_TENSORS ? &in->frames[in->frames_count] : &spare;
         zmq_msg_init(msg);
-        if (zmq_msg_recv(msg, link->socket, ZMQ_DONTWAIT) < 0) {
+        if (zmq_msg_recv(msg, socket, ZMQ_DONTWAIT) < 0) {
             zmq_msg_close(msg);
             break;
         }
@@ -255,21 +324,24 @@ static size_t receive_rest(struct link *link, struct incoming *in)
     return total;
 }
 
-int link_receive(struct link *link, struct incoming *in, struct pen_error *reterr)
+/* Raw frames that are announced come as chunks. */
+static bool frames_right(const struct incoming *in, size_t total)
 {
-    if (!link->socket) {
-        return 0;
-    }
+    return in->env.transfer && in->env.type == FRAME_RESULT ? total == 0 : in->env.frames == total;
+}
+
+static int receive_from(void *socket, struct incoming *in, struct pen_error *reterr)
+{
     in->frames_count = 0;
     zmq_msg_init(&in->header);
-    if (zmq_msg_recv(&in->header, link->socket, ZMQ_DONTWAIT) < 0) {
+    if (zmq_msg_recv(&in->header, socket, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close(&in->header);
         return 0;
     }
-    size_t total = receive_rest(link, in);
+    size_t total = receive_rest(socket, in);
     enum pen_status status =
         envelope_decode(zmq_msg_data(&in->header), zmq_msg_size(&in->header), &in->env, &in->meta, reterr);
-    if (status == PEN_OK && in->env.frames != total) {
+    if (status == PEN_OK && !frames_right(in, total)) {
         status = pen_error_set(reterr, PEN_ERR_CORRUPT, "the broker sent %zu tensor frames where its envelope says %u.",
                                total, (unsigned)in->env.frames);
     }
@@ -278,4 +350,10 @@ int link_receive(struct link *link, struct incoming *in, struct pen_error *reter
         return -1;
     }
     return 1;
+}
+
+int link_receive(struct link *link, struct incoming *in, struct pen_error *reterr)
+{
+    int got = link->socket ? receive_from(link->socket, in, reterr) : 0;
+    return got == 0 && link->bulk ? receive_from(link->bulk, in, reterr) : got;
 }

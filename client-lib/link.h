@@ -21,6 +21,8 @@
 struct link {
     void *context;
     void *socket;    /* NULL: closed */
+    void *bulk;      /* second connection to the same broker, for large payloads; NULL until it is needed */
+    char *endpoint;  /* of the socket */
     void *monitor;   /* PAIR that tells of a lost connection */
     int wake_fd;     /* eventfd */
     uint64_t opened; /* sockets so far */
@@ -37,6 +39,9 @@ void link_fini(struct link *link);
 enum pen_status link_open(struct link *link, const char *endpoint, struct pen_error *reterr);
 void link_close(struct link *link, int linger_ms); /* fine when closed */
 
+/* Opens the bulk connection of that session; fine when it is open. 0, or -1. */
+int link_attach(struct link *link, uint64_t session);
+
 enum link_event { LINK_READABLE = 1, LINK_LOST = 2 };
 
 /* Sleeps until something happens or timeout_us ran out (0: only looks). Bits of enum link_event. */
@@ -48,6 +53,9 @@ int link_send(struct link *link, struct envelope env, const void *meta, size_t m
 /* Sends one with raw frames lent by the payload. */
 int link_send_frames(struct link *link, struct envelope env, const void *meta, size_t meta_bytes,
                      struct payload *payload, const struct raw_frame *frames, size_t frames_count);
+
+/* A CHUNK over the bulk connection, of bytes that the payload covers. 0, or -1. */
+int link_send_chunk(struct link *link, struct envelope env, struct payload *payload, const void *data, size_t bytes);
 
 /* A received message. The frames are the caller's to move or close. */
 struct incoming {
@@ -61,5 +69,7 @@ struct incoming {
 /* 1: *in is filled; 0: nothing there; -1: a malformed message was dropped, reterr says why. Never blocks. */
 int link_receive(struct link *link, struct incoming *in, struct pen_error *reterr);
 void incoming_fini(struct incoming *in);
+/* `to` is what `from` was, which is empty then but for its header. */
+void incoming_move(struct incoming *to, struct incoming *from);
 
 #endif

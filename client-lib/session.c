@@ -92,6 +92,7 @@ static void hello_send(struct pen_client *c, uint64_t now_us)
     hello.name = c->name;
     hello.tenant = (char *)(uintptr_t)(c->tenant ? c->tenant : "");
     hello.grace_us = c->grace_us;
+    hello.bulk = true;
     size_t bytes = penstock__client_hello__pack(&hello, packed);
     struct envelope env = envelope_for(c, FRAME_CLIENT_HELLO);
     link_send(&c->link, env, packed, bytes);
@@ -107,6 +108,7 @@ static void welcome_forget(struct pen_client *c, uint64_t now_us)
     c->session.state = SESSION_HELLO;
     c->session.settled = false;
     c->session.leaving = false;
+    transfer_reset(c);
     pending_rewind(&c->pending);
     asks_rewind(c);
 }
@@ -233,7 +235,7 @@ void session_tick(struct pen_client *c, uint64_t now_us)
         connection_drop(c, now_us);
     }
     if (s->state == SESSION_READY) {
-        if (now_us >= s->heard_us + s->liveness_us) {
+        if (now_us >= s->heard_us + s->liveness_us || now_us >= transfer_stall_us(c)) {
             session_lost(c, now_us);
         } else if (s->leaving && (now_us >= s->leave_us || nothing_sent(c))) {
             leave(c, now_us);
@@ -257,6 +259,7 @@ uint64_t session_next_us(const struct pen_client *c)
     uint64_t next = c->pending.next_deadline_us;
     if (s->state == SESSION_READY) {
         next = earlier(next, s->acknowledge_us);
+        next = earlier(next, transfer_stall_us(c));
         next = earlier(next, s->leaving ? s->leave_us : DEADLINE_NONE);
         next = earlier(next, s->heard_us + s->liveness_us);
         next = earlier(next, s->sent_us + s->heartbeat_us);
@@ -310,8 +313,8 @@ static int job_send(struct pen_client *c, struct pen_job *job, uint64_t now_us)
     env.job.client = c->session.uuid;
     env.deadline_us = deadline_remaining(now_us, job->deadline_us);
     env.flags = (uint16_t)(env.flags | (job->sends ? FRAME_FLAG_RESENT : 0));
-    if (link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload, job->frames, job->frames_count) !=
-        0) {
+    if (!transfer_announce(c, job, env) && link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload,
+                                                            job->frames, job->frames_count) != 0) {
         return -1;
     }
     c->counters.jobs_resent += job->sends != 0;
@@ -393,6 +396,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->frame_bytes_max = welcome->max_frame_bytes;
     s->job_bytes_max = welcome->max_job_bytes;
     s->detached = welcome->detached;
+    s->bulk_bytes = welcome->bulk_bytes;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';
     s->state = SESSION_READY;
@@ -429,7 +433,9 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
         welcome_receive(c, in, now_us);
         break;
     case FRAME_RESUME:
-        if (c->session.state == SESSION_READY) { /* else our hello is on its way */
+        if (c->session.state == SESSION_READY && c->link.bulk) { /* what is under way on it is lost */
+            connection_drop(c, now_us);
+        } else if (c->session.state == SESSION_READY) { /* else our hello is on its way */
             welcome_forget(c, now_us);
             hello_send(c, now_us);
         }
@@ -442,6 +448,9 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
             c->session.leaving = true;
             c->session.leave_us = now_us + LEAVE_US;
         }
+        break;
+    case FRAME_CREDIT:
+        transfer_credit(c, &in->env);
         break;
     case FRAME_CONTROL_REPLY:
         asks_answer(c, in);

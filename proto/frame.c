@@ -26,7 +26,7 @@ enum {
     AT_STATUS = 70,
     AT_FRAMES = 71,
     AT_META_BYTES = 72,
-    AT_RESERVED = 76,
+    AT_TRANSFER = 76,
 };
 
 static const struct type_rule {
@@ -52,6 +52,9 @@ static const struct type_rule {
     [FRAME_HEARTBEAT] = {"HEARTBEAT", FRAME_META_BYTES_MAX, false, false},
     [FRAME_DRAIN] = {"DRAIN", FRAME_META_BYTES_MAX, false, false},
     [FRAME_RESUME] = {"RESUME", FRAME_META_BYTES_MAX, false, false},
+    [FRAME_ATTACH] = {"ATTACH", FRAME_META_BYTES_MAX, false, false},
+    [FRAME_CHUNK] = {"CHUNK", FRAME_META_BYTES_MAX, true, true},
+    [FRAME_CREDIT] = {"CREDIT", FRAME_META_BYTES_MAX, true, false},
 };
 
 static const char *const precision_names[PRECISION_COUNT] = {
@@ -150,7 +153,7 @@ void envelope_encode(const struct envelope *env, uint8_t *bytes)
     bytes[AT_STATUS] = env->status;
     bytes[AT_FRAMES] = env->frames;
     store_u32(bytes + AT_META_BYTES, env->meta_bytes);
-    store_u32(bytes + AT_RESERVED, 0);
+    store_u32(bytes + AT_TRANSFER, env->transfer);
 }
 
 static void envelope_load(const uint8_t *bytes, struct envelope *env)
@@ -171,6 +174,7 @@ static void envelope_load(const uint8_t *bytes, struct envelope *env)
     env->status = bytes[AT_STATUS];
     env->frames = bytes[AT_FRAMES];
     env->meta_bytes = load_u32(bytes + AT_META_BYTES);
+    env->transfer = env->minor > 0 ? load_u32(bytes + AT_TRANSFER) : 0; /* 1.0 says nothing here */
 }
 
 /* Whether a reader of this build can lay its 80 bytes over the frame at all. */

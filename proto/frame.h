@@ -20,7 +20,7 @@
 
 #define FRAME_MAGIC             0x4B50u /* "PK" little-endian */
 #define FRAME_VERSION_MAJOR     1
-#define FRAME_VERSION_MINOR     0
+#define FRAME_VERSION_MINOR     1
 #define FRAME_ENVELOPE_BYTES    80u
 #define FRAME_META_BYTES_MAX    (64u * 1024u)        /* protobuf meta of job traffic */
 #define FRAME_CONTROL_BYTES_MAX (4u * 1024u * 1024u) /* meta of hello, update and control messages */
@@ -47,6 +47,10 @@ enum frame_type {
     FRAME_DRAIN =
         15, /* broker -> worker: finish and leave; worker -> broker: send no more work; broker -> client: I am leaving, go elsewhere */
     FRAME_RESUME = 16, /* broker -> client or worker: I do not know you, say hello again */
+    FRAME_ATTACH = 17, /* client or worker -> broker, on a second connection: it is the bulk connection of job.client */
+    FRAME_CHUNK =
+        18, /* either way, on the bulk connection: the bytes from `offset` on of a transfer, in one raw frame */
+    FRAME_CREDIT = 19, /* either way: the transfer may go on up to `offset`; with a status, its rest is not wanted */
     FRAME_TYPE_COUNT
 };
 
@@ -84,7 +88,10 @@ struct envelope {
     struct job_id job;
     struct digest digest; /* request digest */
     uint64_t model_hash;  /* XXH3-64 of the model name: routing without opening the meta */
-    uint64_t sequence_id; /* stateful models; 0 = none */
+    union {
+        uint64_t sequence_id; /* stateful models; 0 = none */
+        uint64_t offset;      /* CHUNK, CREDIT: in the bytes of the transfer */
+    };
     uint64_t deadline_us; /* remaining time; 0 = none */
     uint32_t tenant_hash; /* low 32 bits of XXH3-64 of the tenant; 0 = default */
     uint8_t priority;     /* 0 = the model's default, 1 = most urgent */
@@ -92,6 +99,7 @@ struct envelope {
     uint8_t status;       /* enum pen_status of a RESULT, WELCOME or CONTROL_REPLY */
     uint8_t frames;       /* raw frames that follow this header */
     uint32_t meta_bytes;  /* protobuf bytes behind the envelope in the same frame */
+    uint32_t transfer;    /* not 0: the raw frames of this group come as chunks of this number (bulk.h) */
 };
 
 /* A zeroed envelope of this build's version. */

@@ -293,6 +293,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->memory_bytes = facts->memory_bytes;
     message->takes_orders = true;
     message->budget_bytes = (uint64_t)facts->options->memory_budget;
+    message->bulk = true;
     flags_fill(hello, facts);
     offers_fill(hello, facts);
     if (hello->failed) {
@@ -379,4 +380,9 @@ enum pen_status hello_update_frame(const struct hello *hello, zmq_msg_t *ret_fra
     update.models = hello->message.models;
     update.n_models = hello->message.n_models;
     return pack(&update.base, FRAME_WORKER_UPDATE, ret_frame, reterr);
+}
+
+uint64_t hello_uuid(const struct hello *hello)
+{
+    return hello->message.uuid;
 }

@@ -38,4 +38,6 @@ enum pen_status hello_frame(struct hello *hello, const struct held *held, const 
 /* The list of models alone, as a WORKER_UPDATE. */
 enum pen_status hello_update_frame(const struct hello *hello, zmq_msg_t *ret_frame, struct pen_error *reterr);
 
+uint64_t hello_uuid(const struct hello *hello);
+
 #endif

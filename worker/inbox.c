@@ -84,9 +84,10 @@ enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message 
 }
 
 /* Counts the groups; every frame must belong to one. */
-static enum pen_status groups_count(const struct message *message, size_t *ret_groups, struct pen_error *reterr)
+static enum pen_status groups_count(const struct message *message, size_t *ret_groups, size_t *ret_announced,
+                                    struct pen_error *reterr)
 {
-    size_t groups = 0;
+    size_t groups = 0, announced = 0;
     for (size_t at = 0; at < message->frames_count; groups++) {
         struct envelope env;
         const uint8_t *meta;
@@ -99,12 +100,15 @@ static enum pen_status groups_count(const struct message *message, size_t *ret_g
         if (env.type != FRAME_SUBMIT)
             return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu of a dispatch is a %s", groups,
                                  frame_type_name(env.type));
-        if (env.frames >= message->frames_count - at)
+        size_t frames = env.transfer ? 0 : env.frames; /* announced ones come as chunks */
+        if (frames >= message->frames_count - at)
             return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu announces %u frames, %zu follow", groups,
                                  env.frames, message->frames_count - at - 1);
-        at += 1u + env.frames;
+        at += 1u + frames;
+        announced += env.frames - frames;
     }
     *ret_groups = groups;
+    *ret_announced = announced;
     return PEN_OK;
 }
 
@@ -121,15 +125,31 @@ static void jobs_fill(struct dispatch *dispatch, uint64_t now_us)
     }
 }
 
+/* Announced frames are empty until their bytes are here. */
+static void frames_take(struct dispatch *dispatch, struct message *message)
+{
+    for (size_t from = 0, to = 0; from < message->frames_count;) {
+        struct envelope env;
+        const uint8_t *meta;
+        zmq_msg_t *header = &message->frames[from];
+        envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL); /* checked before */
+        for (size_t i = 0; i <= env.frames; i++, to++) {
+            zmq_msg_init(&dispatch->frames[to]);
+            if (i == 0 || !env.transfer)
+                zmq_msg_move(&dispatch->frames[to], &message->frames[from++]);
+        }
+    }
+}
+
 enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uint64_t now_us,
                                struct dispatch **ret_dispatch, struct pen_error *reterr)
 {
-    size_t groups = 0;
-    enum pen_status status = groups_count(message, &groups, reterr);
+    size_t groups = 0, announced = 0;
+    enum pen_status status = groups_count(message, &groups, &announced, reterr);
     if (status != PEN_OK)
         return status;
-    struct dispatch *dispatch =
-        calloc(1, sizeof *dispatch + groups * sizeof(struct job) + message->frames_count * sizeof(zmq_msg_t));
+    struct dispatch *dispatch = calloc(1, sizeof *dispatch + groups * sizeof(struct job) +
+                                              (message->frames_count + announced) * sizeof(zmq_msg_t));
     if (!dispatch)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a dispatch of %zu jobs", groups);
     dispatch->received_us = now_us;
@@ -137,11 +157,8 @@ enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uin
     dispatch->jobs = (struct job *)(dispatch + 1);
     dispatch->jobs_count = groups;
     dispatch->frames = (zmq_msg_t *)(dispatch->jobs + groups);
-    dispatch->frames_count = message->frames_count;
-    for (size_t i = 0; i < dispatch->frames_count; i++) {
-        zmq_msg_init(&dispatch->frames[i]);
-        zmq_msg_move(&dispatch->frames[i], &message->frames[i]);
-    }
+    dispatch->frames_count = message->frames_count + announced;
+    frames_take(dispatch, message);
     inbox_clear(inbox);
     jobs_fill(dispatch, now_us); /* after the move: small messages live inside their zmq_msg_t */
     *ret_dispatch = dispatch;

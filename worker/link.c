@@ -31,8 +31,20 @@ void link_init(struct link *link, const struct link_context *context, const char
     held_init(&link->held, held_jobs, held_bytes);
 }
 
+static void keep(struct link *link, struct reply *reply);
+
+/* Results that were not sent to the last byte wait for the next connection. */
+static void transfers_end(struct link *link)
+{
+    for (struct reply *reply = transfer_reset(link), *next; reply; reply = next) {
+        next = reply->next;
+        keep(link, reply);
+    }
+}
+
 void link_close(struct link *link, int linger_ms)
 {
+    transfers_end(link);
     if (!link->socket)
         return;
     zmq_setsockopt(link->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
@@ -111,16 +123,16 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
 }
 
 /* Read for each socket: a new key file serves the next connection, and no secret stays in memory. */
-static enum pen_status use_keys(const struct link *link, struct pen_error *reterr)
+static enum pen_status use_keys(const struct link *link, void *socket, struct pen_error *reterr)
 {
     struct key_set keys;
     enum pen_status status =
         key_set_read(link->context->options->key, link->context->options->broker_key, &keys, reterr);
     if (status != PEN_OK || !keys.used)
         return status;
-    if (zmq_setsockopt(link->socket, ZMQ_CURVE_SERVERKEY, keys.broker, sizeof keys.broker) != 0 ||
-        zmq_setsockopt(link->socket, ZMQ_CURVE_PUBLICKEY, keys.own.public_key, sizeof keys.own.public_key) != 0 ||
-        zmq_setsockopt(link->socket, ZMQ_CURVE_SECRETKEY, keys.own.secret_key, sizeof keys.own.secret_key) != 0)
+    if (zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys.broker, sizeof keys.broker) != 0 ||
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys.own.public_key, sizeof keys.own.public_key) != 0 ||
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys.own.secret_key, sizeof keys.own.secret_key) != 0)
         status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this host's libzmq was built without CURVE");
     key_pair_wipe(&keys.own);
     return status;
@@ -133,7 +145,7 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
     link->socket = socket_new(link);
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
-    enum pen_status status = use_keys(link, reterr);
+    enum pen_status status = use_keys(link, link->socket, reterr);
     if (status != PEN_OK)
         return status;
     if (zmq_connect(link->socket, link->endpoint) != 0)
@@ -143,13 +155,36 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
     return hello_send(link, now_us, reterr);
 }
 
+enum pen_status link_attach(struct link *link, struct pen_error *reterr)
+{
+    struct envelope env = envelope_make(FRAME_ATTACH);
+    void *socket = socket_new(link);
+    if (!socket)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
+    enum pen_status status = use_keys(link, socket, reterr);
+    env.job.client = hello_uuid(link->context->hello);
+    uint8_t bytes[FRAME_ENVELOPE_BYTES];
+    envelope_encode(&env, bytes);
+    if (status == PEN_OK && (zmq_connect(socket, link->endpoint) != 0 ||
+                             zmq_send(socket, bytes, sizeof bytes, ZMQ_DONTWAIT) != (int)sizeof bytes))
+        status = pen_error_set(reterr, PEN_ERR_IO, "cannot open a second connection to %.256s: %s", link->endpoint,
+                               zmq_strerror(errno));
+    if (status == PEN_OK)
+        link->transfers.socket = socket;
+    else
+        zmq_close(socket);
+    return status;
+}
+
+/* With transfers under way both connections are made anew: what was under way is lost. */
 void link_resume(struct link *link, uint64_t now_us)
 {
     struct pen_error error = {0};
     if (link->state == LINK_HELLO && now_us - link->hello_us < RESUME_WAIT_US)
         return;
+    bool anew = link->transfers.socket || link->transfers.departures;
     log_event(LOG_INFO, "resume", "broker=%s", link->endpoint);
-    if (hello_send(link, now_us, &error) != PEN_OK)
+    if ((anew ? link_connect(link, now_us, &error) : hello_send(link, now_us, &error)) != PEN_OK)
         log_event(LOG_ERROR, "hello_failed", "error=%s", error.text);
 }
 
@@ -197,6 +232,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
         link->liveness_us =
             in_force(link->context->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
         link->max_frame_bytes = welcome->max_frame_bytes;
+        link->transfers.from_bytes = welcome->bulk_bytes;
         link->state = LINK_SERVING;
         link->complained_us = 0;
         log_event(LOG_INFO, "welcome",
@@ -272,6 +308,8 @@ void link_reply(struct link *link, struct reply *reply)
     }
     if (!fits(link, reply))
         reply = too_large(link, reply);
+    if (reply)
+        reply = transfer_depart(link, reply);
     if (reply && reply_send(reply, link->socket) != 0)
         log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
 }
@@ -286,6 +324,11 @@ static void send_frame(struct link *link, const struct envelope *env, const Prot
         protobuf_c_message_pack(meta, (uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES);
     if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
         zmq_msg_close(&frame);
+}
+
+void link_send_envelope(struct link *link, const struct envelope *env)
+{
+    send_frame(link, env, NULL);
 }
 
 void link_send(struct link *link, enum frame_type type)
@@ -353,7 +396,8 @@ static uint64_t silence_due_us(const struct link *link)
 void link_check(struct link *link, uint64_t now_us)
 {
     struct pen_error error = {0};
-    if (link->state == LINK_REFUSED || now_us < silence_due_us(link))
+    bool stalled = transfer_stalled(link, now_us);
+    if (link->state == LINK_REFUSED || (now_us < silence_due_us(link) && !stalled))
         return;
     if (link->parked_until_us == 0)
         complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,

@@ -12,6 +12,7 @@
 #include "hello.h"
 #include "inbox.h"
 #include "slot.h"
+#include "transfer.h"
 #include "worker.pb-c.h"
 
 enum link_state {
@@ -35,6 +36,7 @@ struct link {
     const char *endpoint; /* borrowed */
     void *socket;
     struct held held;
+    struct transfers transfers;
     enum link_state state;
     int exit_code;
     uint64_t heartbeat_us, liveness_us; /* in force */
@@ -75,6 +77,9 @@ void link_send(struct link *link, enum frame_type type);
 uint64_t link_ping(
     struct link *link); /* a PING: the broker has read all before it when link->pongs reaches the number given */
 void link_update(struct link *link); /* the models of the hello, to a broker that knows us */
+/* Opens the bulk connection: transfer.h. */
+enum pen_status link_attach(struct link *link, struct pen_error *reterr);
+void link_send_envelope(struct link *link, const struct envelope *env);
 /* The outcome of an order. */
 void link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome);
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);

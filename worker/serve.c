@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define RECEIVE_BURST       256u     /* messages before results get their turn */
+#define CHUNK_BURST         4u       /* chunks, which are copied, before small messages get theirs again */
 #define BARRIER_WAIT_US     1000000u /* a broker that does not answer PING */
 #define WATCHDOG_STEP_US    250000u
 #define CONTROL_ARENA_BYTES (64u * 1024u)
@@ -72,7 +73,17 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
         return;
     }
     dispatch->link = link;
-    status = held_add(&link->held, dispatch, &error);
+    bool announced = transfer_announced(dispatch);
+    if (announced)
+        status = transfer_measure(dispatch, (uint64_t)serve->options->frame_limit, &error);
+    if (status == PEN_OK)
+        status = held_add(&link->held, dispatch, &error);
+    if (status == PEN_OK && announced) {
+        status = transfer_ask(link, dispatch, now_us, &error);
+        if (status == PEN_OK)
+            return;
+        held_remove(&link->held, dispatch);
+    }
     if (status != PEN_OK) {
         log_event(LOG_WARN, "dispatch_refused", "jobs=%zu bytes=%zu error=%s", dispatch->jobs_count, dispatch->bytes,
                   error.text);
@@ -101,6 +112,29 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
     reply_add_error(reply, &job->env, serve->identity, PEN_ERR_CANCELLED, "the job was cancelled before it started",
                     now_us - dispatch->received_us);
     link_reply(link, reply);
+    dispatch = transfer_cancel(link, job);
+    if (dispatch)
+        handoff_push(serve->handoff, dispatch); /* its other jobs are here; a slot passes over answered ones */
+}
+
+static void on_chunk(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
+{
+    struct pen_error error = {0};
+    struct dispatch *complete = NULL;
+    if (transfer_chunk(link, message, now_us, &complete) != PEN_OK) {
+        dropped(serve, PEN_ERR_CORRUPT, "a chunk that is not the next one, or more than was granted");
+        if (link_connect(link, now_us, &error) != PEN_OK)
+            log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
+    } else if (complete) {
+        handoff_push(serve->handoff, complete);
+    }
+}
+
+static void on_credit(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
+{
+    (void)serve;
+    (void)now_us;
+    transfer_credit(link, &message->env);
 }
 
 /* The PONG comes behind all that was sent before the DRAIN was read. */
@@ -246,9 +280,9 @@ static void on_life(struct serve *serve, struct link *link, struct message *mess
 
 typedef void message_handler(struct serve *serve, struct link *link, struct message *message, uint64_t now_us);
 static message_handler *const handlers[FRAME_TYPE_COUNT] = {
-    [FRAME_SUBMIT] = on_submit, [FRAME_CANCEL] = on_cancel,  [FRAME_WELCOME] = on_welcome,
-    [FRAME_PING] = on_ping,     [FRAME_PONG] = on_pong,      [FRAME_RESUME] = on_resume,
-    [FRAME_DRAIN] = on_drain,   [FRAME_HEARTBEAT] = on_life, [FRAME_CONTROL] = on_control,
+    [FRAME_SUBMIT] = on_submit,   [FRAME_CANCEL] = on_cancel, [FRAME_WELCOME] = on_welcome, [FRAME_PING] = on_ping,
+    [FRAME_PONG] = on_pong,       [FRAME_RESUME] = on_resume, [FRAME_DRAIN] = on_drain,     [FRAME_HEARTBEAT] = on_life,
+    [FRAME_CONTROL] = on_control, [FRAME_CHUNK] = on_chunk,   [FRAME_CREDIT] = on_credit,
 };
 
 static void message_handle(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -260,14 +294,14 @@ static void message_handle(struct serve *serve, struct link *link, struct messag
         dropped(serve, PEN_ERR_INVALID, "a message of a type that no broker sends to a worker");
 }
 
-/* True when there was anything. */
-static bool receive_from(struct serve *serve, struct link *link, uint64_t now_us)
+/* True when there was anything. `socket`: one of the link's two, which a message may replace. */
+static bool receive_from(struct serve *serve, struct link *link, void *const *socket, unsigned burst, uint64_t now_us)
 {
     unsigned count = 0;
-    for (; count < RECEIVE_BURST && link->socket; count++) {
+    for (; count < burst && *socket; count++) {
         struct message message = {0};
         struct pen_error error = {0};
-        enum pen_status status = inbox_receive(serve->inbox, link->socket, &message, &error);
+        enum pen_status status = inbox_receive(serve->inbox, *socket, &message, &error);
         if (status == PEN_ERR_UNAVAILABLE)
             break;
         link->received_us = now_us;
@@ -284,8 +318,11 @@ static bool receive_from(struct serve *serve, struct link *link, uint64_t now_us
 static bool receive_some(struct serve *serve, uint64_t now_us)
 {
     bool any = false;
-    for (size_t i = 0; i < serve->brokers->count; i++)
-        any |= receive_from(serve, &serve->brokers->links[i], now_us);
+    for (size_t i = 0; i < serve->brokers->count; i++) {
+        struct link *link = &serve->brokers->links[i];
+        any |= receive_from(serve, link, &link->socket, RECEIVE_BURST, now_us);
+        any |= receive_from(serve, link, &link->transfers.socket, CHUNK_BURST, now_us);
+    }
     return any;
 }
 
@@ -335,7 +372,7 @@ static void watch(struct serve *serve, uint64_t now_us)
 /* Nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. */
 static bool link_drained(const struct serve *serve, const struct link *link, uint64_t now_us)
 {
-    if (link->held.dispatches > 0 || link->unsent)
+    if (link->held.dispatches > 0 || link->unsent || link->transfers.departures)
         return false;
     bool read = link->drain_ping != 0 && link->pongs >= link->drain_ping;
     return read || link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
@@ -424,11 +461,14 @@ static long poll_ms(const struct serve *serve, uint64_t now_us)
 
 static void sleep_for_events(struct serve *serve, uint64_t now_us)
 {
-    zmq_pollitem_t items[1 + ENDPOINTS_MAX] = {{.fd = outbox_fd(serve->outbox), .events = ZMQ_POLLIN}};
+    zmq_pollitem_t items[1 + 2 * ENDPOINTS_MAX] = {{.fd = outbox_fd(serve->outbox), .events = ZMQ_POLLIN}};
     int count = 1;
-    for (size_t i = 0; i < serve->brokers->count; i++)
-        if (serve->brokers->links[i].socket)
-            items[count++] = (zmq_pollitem_t){.socket = serve->brokers->links[i].socket, .events = ZMQ_POLLIN};
+    for (size_t i = 0; i < serve->brokers->count; i++) {
+        void *const sockets[] = {serve->brokers->links[i].socket, serve->brokers->links[i].transfers.socket};
+        for (size_t k = 0; k < 2; k++)
+            if (sockets[k])
+                items[count++] = (zmq_pollitem_t){.socket = sockets[k], .events = ZMQ_POLLIN};
+    }
     if (!outbox_sleep(serve->outbox))
         return;
     zmq_poll(items, count, poll_ms(serve, now_us)); /* EINTR: the signal has written the eventfd */

@@ -71,18 +71,18 @@ Test(frame, bad_magic_and_other_major)
     frame[2] = 2;
     frame[3] = 7;
     cr_assert_eq(decode(80), PEN_ERR_VERSION);
-    cr_assert(strstr(error.text, "2.7") && strstr(error.text, "1.0"), "%s", error.text);
+    cr_assert(strstr(error.text, "2.7") && strstr(error.text, "1.1"), "%s", error.text);
     cr_assert_eq(decode(4), PEN_ERR_VERSION, "another major may have a shorter envelope");
 }
 
 Test(frame, newer_minor_may_be_longer_and_hold_unknown_values)
 {
     make(FRAME_PING, 24);
-    frame[3] = 1;
+    frame[3] = FRAME_VERSION_MINOR + 1;
     frame[5] = 88;
     cr_assert_eq(decode(80 + 32), PEN_OK);
     cr_assert_eq(meta, frame + 88);
-    cr_assert_eq(env.minor, 1);
+    cr_assert_eq(env.minor, FRAME_VERSION_MINOR + 1);
     frame[4] = 77;
     cr_assert_eq(decode(80 + 32), PEN_ERR_UNSUPPORTED);
     frame[4] = FRAME_PING;
@@ -167,4 +167,20 @@ Test(frame, name_hash_is_xxh3_64)
     cr_assert_eq(frame_name_hash(NULL), 0);
     cr_assert_eq(frame_name_hash(""), 0);
     cr_assert_eq(frame_name_hash("abc"), 0x78AF5F94892F3950u);
+}
+
+Test(frame, transfer_travels_and_is_nothing_to_version_1_0)
+{
+    struct envelope one = envelope_make(FRAME_SUBMIT), back;
+    uint8_t bytes[FRAME_ENVELOPE_BYTES];
+    const uint8_t *at;
+    one.job = (struct job_id){1, 2};
+    one.frames = 1;
+    one.transfer = 0x01020304;
+    envelope_encode(&one, bytes);
+    cr_assert_eq(envelope_decode(bytes, sizeof bytes, &back, &at, NULL), PEN_OK);
+    cr_expect_eq(back.transfer, 0x01020304u);
+    bytes[3] = 0;
+    cr_assert_eq(envelope_decode(bytes, sizeof bytes, &back, &at, NULL), PEN_OK);
+    cr_expect_eq(back.transfer, 0u);
 }

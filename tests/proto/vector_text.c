@@ -151,6 +151,8 @@ static void envelope_print(FILE *out, const struct envelope *env)
             env->precision, precision_name((enum precision)env->precision));
     fprintf(out, "status = %u %s\nframes = %u\nmeta_bytes = %" PRIu32 "\n", env->status,
             pen_status_name((enum pen_status)env->status), env->frames, env->meta_bytes);
+    if (env->transfer)
+        fprintf(out, "transfer = %" PRIu32 "\n", env->transfer);
 }
 
 struct group {
@@ -191,6 +193,8 @@ static enum pen_status group_decode(const struct vector *vector, size_t at, stru
     group->meta = meta_unpack(arena, descriptor, meta, group->env.meta_bytes);
     if (!group->meta)
         return PEN_ERR_CORRUPT;
+    if (group->env.transfer)
+        return PEN_OK; /* the tensors come as chunks */
     Penstock__TensorDesc ***descs = descs_of(group, &group->tensors_count);
     if (!descs)
         return PEN_OK;
@@ -241,13 +245,13 @@ void frames_print(const struct vector *vector, FILE *out)
             message_print(out, group.meta, "meta");
         if (status == PEN_OK) {
             tensors_print(out, &group);
-            if (group.env.type == FRAME_SUBMIT)
+            if (group.env.type == FRAME_SUBMIT && !group.env.transfer)
                 digests_print(out, &group, &arena);
         }
         fprintf(out, "%s = %s\n", stage, pen_status_name(status));
         if (status != PEN_OK)
             break;
-        at += 1u + group.env.frames;
+        at += 1u + (group.env.transfer && group.env.type != FRAME_CHUNK ? 0 : group.env.frames);
     }
     meta_arena_fini(&arena);
 }
@@ -267,7 +271,8 @@ static int group_reencode(const struct vector *vector, size_t at, struct group *
     uint8_t *header = malloc(bytes);
     if (!header)
         return -1;
-    group->env.frames = (uint8_t)frames;
+    if (place)
+        group->env.frames = (uint8_t)frames;
     group->env.meta_bytes = (uint32_t)meta_bytes;
     envelope_encode(&group->env, header);
     if (group->meta)

@@ -5,6 +5,7 @@
  */
 #include "control.pb-c.h"
 #include "frame.h"
+#include "bulk.h"
 #include "job.pb-c.h"
 #include "tensor_codec.h"
 #include "vector_text.h"
@@ -403,7 +404,7 @@ static void make_orders(void)
 
 static void make_plain_types(void)
 {
-    for (unsigned type = 1; type < FRAME_TYPE_COUNT; type++) {
+    for (unsigned type = 1; type < FRAME_ATTACH; type++) {
         char name[64], about[128];
         if (type == FRAME_SUBMIT || type == FRAME_RESULT)
             continue;
@@ -558,6 +559,65 @@ static void make_tensor_faults(void)
     end("meta_malformed");
 }
 
+/* Large payloads (version 1.1): who can, the announcement, the second connection, its chunks, their credit. */
+static void make_bulk(void)
+{
+    static const uint8_t bytes[] = {1, 2, 3, 4, 5};
+    Penstock__ClientHello client = PENSTOCK__CLIENT_HELLO__INIT;
+    Penstock__WorkerHello worker = PENSTOCK__WORKER_HELLO__INIT;
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    client.uuid = worker.uuid = 0x0123456789ABCDEFu;
+    client.bulk = worker.bulk = 1;
+    worker.name = "rack1-77";
+    welcome.bulk_bytes = 1048576;
+    begin("CLIENT_HELLO of one that knows chunks");
+    add_header(example(FRAME_CLIENT_HELLO), &client.base);
+    end("client_hello_bulk");
+    begin("WORKER_HELLO of one that knows chunks");
+    add_header(example(FRAME_WORKER_HELLO), &worker.base);
+    end("worker_hello_bulk");
+    begin("WELCOME: payloads of more than 1 MiB are to be announced");
+    add_header(example(FRAME_WELCOME), &welcome.base);
+    end("welcome_bulk");
+    begin("ATTACH: this connection is the bulk connection of that session");
+    struct envelope env = envelope_make(FRAME_ATTACH);
+    env.job.client = 0x0123456789ABCDEFu;
+    add_header(env, NULL);
+    end("attach");
+
+    Penstock__JobMeta meta = small_job();
+    Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[] = {&desc};
+    int64_t dims[] = {1, 3000000};
+    desc.name = "image";
+    desc.dtype = PEN_DTYPE_U8;
+    desc.dims = dims;
+    desc.n_dims = 2;
+    desc.bytes = 3000000;
+    desc.frame = 1;
+    meta.inputs = descs;
+    meta.n_inputs = 1;
+    begin("SUBMIT whose payload is announced: transfer 5, no raw frame follows");
+    env = example(FRAME_SUBMIT);
+    env.frames = 1;
+    env.transfer = 5;
+    add_header(env, &meta.base);
+    vector.canonical = false;
+    end("submit_announced");
+    struct job_id job = {0x0123456789ABCDEFu, 7};
+    begin("CREDIT: transfer 5 may go on up to byte 1048576 (sequence_id is the offset here)");
+    add_header(bulk_envelope(FRAME_CREDIT, job, 5, 1048576), NULL);
+    end("credit");
+    begin("CREDIT with a status: the rest of transfer 5 is not wanted");
+    env = bulk_envelope(FRAME_CREDIT, job, 5, 0);
+    env.status = PEN_ERR_CANCELLED;
+    add_header(env, NULL);
+    end("credit_declined");
+    begin("CHUNK: five bytes of transfer 5 from byte 262144 on (sequence_id is the offset here)");
+    add_header(bulk_envelope(FRAME_CHUNK, job, 5, 262144), NULL);
+    vector_add(&vector, bytes, sizeof bytes);
+    end("chunk");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -579,5 +639,6 @@ int main(int argc, char **argv)
     make_meta_too_large();
     make_newer_minor();
     make_tensor_faults();
+    make_bulk();
     return failures ? 1 : 0;
 }

@@ -1,0 +1,88 @@
+/*
+ * transfer.h - large payloads as credited chunks: transfers to and from sessions and workers (proto/README.md, "Large payloads").
+ *
+ * An announced job is not admitted before its last byte is here: until then it is an `in`, counted against --queue-bytes and freed with its
+ * session. Its memory is taken when its turn comes to be granted credit: TRANSFER_OPEN_PEER at a time per connection, TRANSFER_OPEN_MAX over all clients.
+ * What goes out shares the frames of its parcel; an `out` holds a reference to it.
+ * Threads: owner.
+ */
+#ifndef TRANSFER_H
+#define TRANSFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "bulk.h"
+#include "frame.h"
+#include "parcel.h"
+#include "port.h"
+#include "table.h"
+
+#define TRANSFER_OPEN_PEER 4u  /* transfers of one connection that get credit at the same time */
+#define TRANSFER_OPEN_MAX  64u /* of all clients together */
+#define TRANSFER_ANNOUNCED 64u /* jobs that one session may have announced */
+#define TRANSFER_REPLIES   4u  /* results on their way to one client; more wait until one is through */
+
+struct broker;
+struct session;
+struct worker;
+struct transfer_link;
+struct transfer_in;
+
+/* What a session or worker has of it. */
+struct transfer_end {
+    bool able;               /* its hello said so */
+    struct session *session; /* whose it is: one of the two */
+    struct worker *worker;
+    struct transfer_link *link; /* NULL: no transfer yet */
+};
+
+TAILQ_HEAD(transfer_links, transfer_link);
+TAILQ_HEAD(transfer_ins, transfer_in);
+
+struct transfer_hub {
+    struct table clients, workers; /* bulk connections by routing id */
+    struct transfer_links links;
+    struct transfer_ins waiting; /* announced jobs without credit, oldest first */
+    uint32_t open;               /* of clients, with credit */
+    uint64_t bytes;              /* announced by clients and not yet a job */
+};
+
+enum pen_status transfer_hub_init(struct transfer_hub *hub);
+void transfer_hub_fini(struct broker *broker);
+
+/* ATTACH and CHUNK, which come over connections that never say hello. */
+void transfer_message(struct broker *broker, struct port *port, struct message *message, const struct envelope *env);
+/* CREDIT, over the ordinary connection. */
+void transfer_credit(struct broker *broker, struct transfer_end *end, const struct envelope *env);
+
+/* A SUBMIT whose payload is announced: takes the message's header. Refuses, or asks for the payload when its turn comes. */
+void transfer_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                     struct message *message);
+/* It was cancelled while it came. True: there was one, it is answered. */
+bool transfer_cancel(struct broker *broker, struct session *session, struct job_id id);
+/* A RESULT whose payload is announced; the header is taken. False: it cannot be taken, *reterr says why; the job is to be answered so. */
+bool transfer_result(struct broker *broker, struct worker *worker, const struct envelope *env, const uint8_t *meta,
+                     zmq_msg_t *header, struct pen_error *reterr);
+/* The payload of that announcement is not wanted. */
+void transfer_decline(struct broker *broker, struct transfer_end *end, const struct envelope *env);
+
+/* The parcel's frames should go as chunks to this end. */
+bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel);
+/* So many are on their way to it already that another must wait. */
+bool transfer_busy(const struct transfer_end *end);
+/* Begins one and writes its number into `header`, which becomes a copy. False without memory. */
+bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
+                    zmq_msg_t *header);
+/* The job's answer is here, or it is not wanted: what was not sent of it stays. */
+void transfer_forget(struct transfer_end *end, struct job_id id);
+
+/* The peer's connection is lost, new, or no longer trusted: all its transfers end. It will begin them anew. */
+void transfer_reset(struct broker *broker, struct transfer_end *end);
+/* Replies are on their way to clients: a broker that drains waits for them. */
+bool transfer_replies_pending(const struct broker *broker);
+/* Transfers that do not move, announced jobs whose deadline has passed. */
+void transfer_tick(struct broker *broker);
+
+#endif

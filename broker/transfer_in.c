@@ -1,0 +1,307 @@
+#include "transfer_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "back.h"
+#include "front.h"
+#include "logline.h"
+#include "submit.h"
+
+static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
+                   const char *text)
+{
+    struct pen_error error = {.status = PEN_OK};
+    pen_error_set(&error, status, "%s", text);
+    answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+}
+
+/* ---- entries ---- */
+
+static struct transfer_in *in_find(const struct transfer_link *link, struct job_id id)
+{
+    struct transfer_in *in = NULL;
+    if (link)
+        TAILQ_FOREACH(in, &link->ins, in_link)
+        {
+            if (job_id_equal(in->env.job, id))
+                break;
+        }
+    return in;
+}
+
+/* Takes the header. A client's counts as waiting bytes from here on. */
+static struct transfer_in *in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
+                                  const struct bulk *run, zmq_msg_t *header)
+{
+    struct transfer_in *in = calloc(1, sizeof *in);
+    if (!in || message_add(&in->message, header) != PEN_OK) {
+        free(in);
+        return NULL;
+    }
+    in->link = link;
+    in->env = *env;
+    in->run = *run;
+    in->since_us = in->moved_us = broker->now_us;
+    TAILQ_INSERT_TAIL(&link->ins, in, in_link);
+    link->ins_count++;
+    if (link->end->session) {
+        TAILQ_INSERT_TAIL(&broker->transfers.waiting, in, in_waiting);
+        broker->queued_bytes += run->total;
+        broker->transfers.bytes += run->total;
+        quota_take(link->end->session->identity, run->total);
+    }
+    return in;
+}
+
+void transfer_in_free(struct broker *broker, struct transfer_in *in)
+{
+    struct transfer_link *link = in->link;
+    TAILQ_REMOVE(&link->ins, in, in_link);
+    link->ins_count--;
+    link->ins_open -= in->open;
+    if (link->end->session) {
+        broker->transfers.open -= in->open;
+        if (!in->open)
+            TAILQ_REMOVE(&broker->transfers.waiting, in, in_waiting);
+        broker->queued_bytes -= in->run.total;
+        broker->transfers.bytes -= in->run.total;
+        quota_give(link->end->session->identity, in->run.total);
+    }
+    message_fini(&in->message);
+    free(in);
+}
+
+static bool take_memory(struct transfer_in *in)
+{
+    for (uint32_t i = 0; i < in->run.count; i++) {
+        zmq_msg_t frame;
+        if (zmq_msg_init_size(&frame, in->run.sizes[i]) != 0 || message_add(&in->message, &frame) != PEN_OK)
+            return false;
+    }
+    return true;
+}
+
+/* ---- whose turn it is ---- */
+
+static void give_up(struct broker *broker, struct transfer_in *in, enum pen_status status, const char *text)
+{
+    struct transfer_link *link = in->link;
+    struct envelope env = in->env;
+    struct session *session = link->end->session;
+    if (!session)
+        transfer_decline(broker, link->end, &env);
+    transfer_in_free(broker, in);
+    if (session)
+        refuse(broker, session, &env, status, text);
+}
+
+static void open_one(struct broker *broker, struct transfer_in *in)
+{
+    struct transfer_link *link = in->link;
+    if (!take_memory(in)) {
+        give_up(broker, in, PEN_ERR_BUSY, "the broker has no memory for the job's payload; try again later");
+        return;
+    }
+    in->open = true;
+    if (link->end->session) {
+        TAILQ_REMOVE(&broker->transfers.waiting, in, in_waiting);
+        broker->transfers.open++;
+    }
+    if (link->ins_open++ == 0)
+        link->moved_us = broker->now_us;
+    bulk_grant(&in->run);
+    transfer_tell(broker, link->end, in->env.job, in->run.number, in->run.granted, PEN_OK);
+}
+
+static struct transfer_in *next_of_clients(struct broker *broker)
+{
+    struct transfer_in *in = NULL;
+    if (broker->transfers.open < TRANSFER_OPEN_MAX)
+        TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
+        {
+            if (in->link->ins_open < TRANSFER_OPEN_PEER)
+                break;
+        }
+    return in;
+}
+
+static struct transfer_in *next_of_worker(const struct transfer_end *end)
+{
+    struct transfer_in *in = NULL;
+    if (end->link && end->link->ins_open < TRANSFER_OPEN_PEER)
+        TAILQ_FOREACH(in, &end->link->ins, in_link)
+        {
+            if (!in->open)
+                break;
+        }
+    return in;
+}
+
+/* Each is looked for anew: telling one may find that its peer is gone, with all it has. */
+void transfer_in_open(struct broker *broker, struct transfer_end *end)
+{
+    struct transfer_in *in;
+    while ((in = end->session ? next_of_clients(broker) : next_of_worker(end)) != NULL)
+        open_one(broker, in);
+}
+
+/* ---- announcements ---- */
+
+static enum pen_status read_job(struct broker *broker, const struct envelope *env, const uint8_t *meta,
+                                struct bulk *ret_run, struct pen_error *reterr)
+{
+    meta_arena_reset(&broker->arena);
+    Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
+    if (!job)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+    return bulk_expect(ret_run, env->transfer, job->inputs, job->n_inputs, env->frames,
+                       (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr);
+}
+
+void transfer_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                     struct message *message)
+{
+    struct bulk run;
+    struct pen_error error = {.status = PEN_OK};
+    struct transfer_in *known = in_find(session->transfers.link, env->job);
+    if (known)
+        transfer_in_free(broker, known); /* begun anew */
+    enum pen_status status = message->count == 1
+                                 ? read_job(broker, env, meta, &run, &error)
+                                 : pen_error_set(&error, PEN_ERR_CORRUPT, "raw frames behind an announcement of them");
+    if (status == PEN_OK)
+        status = submit_room(broker, session, zmq_msg_size(&message->frames[0]) + run.total, &error);
+    struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &session->transfers) : NULL;
+    if (link && link->ins_count >= TRANSFER_ANNOUNCED)
+        status = pen_error_set(&error, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
+    if (status == PEN_OK && (!link || !in_new(broker, link, env, &run, &message->frames[0])))
+        status = pen_error_set(&error, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
+    if (status != PEN_OK)
+        answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+    else
+        transfer_in_open(broker, &session->transfers);
+}
+
+bool transfer_cancel(struct broker *broker, struct session *session, struct job_id id)
+{
+    struct transfer_in *in = in_find(session->transfers.link, id);
+    if (!in)
+        return false;
+    give_up(broker, in, PEN_ERR_CANCELLED, "the client cancelled the job");
+    transfer_in_open(broker, &session->transfers);
+    return true;
+}
+
+bool transfer_result(struct broker *broker, struct worker *worker, const struct envelope *env, const uint8_t *meta,
+                     zmq_msg_t *header, struct pen_error *reterr)
+{
+    struct bulk run;
+    meta_arena_reset(&broker->arena);
+    Penstock__ResultMeta *result =
+        meta_unpack(&broker->arena, &penstock__result_meta__descriptor, meta, env->meta_bytes);
+    enum pen_status status =
+        result
+            ? bulk_expect(&run, env->transfer, result->outputs, result->n_outputs, env->frames,
+                          (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr)
+            : pen_error_set(reterr, PEN_ERR_CORRUPT, "a result's meta is no ResultMeta (proto/job.proto)");
+    struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &worker->transfers) : NULL;
+    if (status == PEN_OK && (!link || !in_new(broker, link, env, &run, header)))
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
+    if (status == PEN_OK)
+        transfer_in_open(broker, &worker->transfers);
+    return status == PEN_OK;
+}
+
+void transfer_decline(struct broker *broker, struct transfer_end *end, const struct envelope *env)
+{
+    transfer_tell(broker, end, env->job, env->transfer, 0, PEN_ERR_CANCELLED);
+}
+
+/* ---- chunks ---- */
+
+/* What is left of the deadline; false: nothing is. */
+static bool age_deadline(const struct broker *broker, const struct transfer_in *in, struct envelope *env)
+{
+    uint64_t waited_us = broker->now_us - in->since_us;
+    if (env->deadline_us == 0)
+        return true;
+    if (env->deadline_us <= waited_us)
+        return false;
+    env->deadline_us -= waited_us;
+    return true;
+}
+
+/* All is here: the message goes where it would have gone if it had come in one piece. */
+static void complete(struct broker *broker, struct transfer_in *in)
+{
+    struct transfer_link *link = in->link;
+    struct session *session = link->end->session;
+    struct worker *worker = link->end->worker;
+    struct envelope env = in->env;
+    struct message message = in->message;
+    char id[JOB_ID_TEXT_BYTES];
+    log_event(LOG_DEBUG, "transfer_in", "job=%s bytes=%" PRIu64, job_id_text(env.job, id), in->run.total);
+    if (!age_deadline(broker, in, &env)) {
+        give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
+        return;
+    }
+    in->message = (struct message){.count = 0};
+    transfer_in_free(broker, in);
+    env.transfer = 0;
+    uint8_t *header = zmq_msg_data(&message.frames[0]);
+    bulk_number_write(header, 0);
+    if (session)
+        quota_uncheck(session->identity);
+    if (session)
+        front_submit(broker, session, &message, &env, header + header[5]); /* byte 5: where the meta begins */
+    else
+        back_result(broker, worker, &message);
+    message_fini(&message);
+}
+
+void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct message *message,
+                       const struct envelope *env)
+{
+    struct bulk_piece piece;
+    struct transfer_in *in = in_find(link, env->job);
+    if (!in || !in->open || in->run.number != env->transfer)
+        return; /* of a job that has ended meanwhile */
+    if (message->count != 2 || !bulk_accept(&in->run, env->offset, zmq_msg_size(&message->frames[1]), &piece)) {
+        transfer_upset(broker, link->end, "a chunk that is not the next one, or more than was granted");
+        return;
+    }
+    memcpy((uint8_t *)zmq_msg_data(&in->message.frames[1 + piece.frame]) + piece.at, zmq_msg_data(&message->frames[1]),
+           piece.bytes);
+    in->moved_us = broker->now_us;
+    if (!bulk_done(&in->run)) {
+        if (bulk_grant(&in->run))
+            transfer_tell(broker, link->end, in->env.job, in->run.number, in->run.granted, PEN_OK);
+        return;
+    }
+    struct transfer_end clients = {.session = link->end->session}, *end = clients.session ? &clients : link->end;
+    complete(broker, in);
+    transfer_in_open(broker, end);
+}
+
+static struct transfer_in *find_expired(const struct broker *broker, const struct transfer_end *end)
+{
+    struct transfer_in *in = NULL;
+    if (end->link)
+        TAILQ_FOREACH(in, &end->link->ins, in_link)
+        {
+            struct envelope env = in->env;
+            if (!age_deadline(broker, in, &env))
+                break;
+        }
+    return in;
+}
+
+void transfer_in_tick(struct broker *broker, struct transfer_end *end)
+{
+    struct transfer_in *in;
+    while (end->session && (in = find_expired(broker, end)) != NULL)
+        give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
+}

@@ -1,0 +1,58 @@
+/*
+ * transfer_internal.h - what transfer.c (connections, what goes out) and transfer_in.c (what comes in) share. Threads: owner.
+ */
+#ifndef TRANSFER_INTERNAL_H
+#define TRANSFER_INTERNAL_H
+
+#include "broker.h"
+#include "transfer.h"
+
+/* An announced payload. frames[0] of the message is the announcement, the others are there when it is open. */
+struct transfer_in {
+    TAILQ_ENTRY(transfer_in) in_link, in_waiting;
+    struct transfer_link *link;
+    struct envelope env;
+    struct bulk run;
+    struct message message;
+    uint64_t since_us, moved_us;
+    bool open; /* its memory is here and credit was given */
+};
+
+struct transfer_out {
+    TAILQ_ENTRY(transfer_out) in_link;
+    struct job_id id;
+    struct bulk run;
+    struct parcel *parcel; /* retained */
+};
+TAILQ_HEAD(transfer_outs, transfer_out);
+
+/* The bulk connection of a session or worker, and what moves over it. */
+struct transfer_link {
+    struct table_node by_peer;
+    TAILQ_ENTRY(transfer_link) in_hub;
+    struct transfer_end *end;
+    uint32_t peer;
+    bool attached;
+    struct transfer_ins ins;
+    struct transfer_outs outs;
+    uint32_t ins_count, ins_open, outs_count;
+    uint32_t numbers;  /* given to outs so far */
+    uint64_t moved_us; /* last chunk, credit, or begin of a first out */
+};
+
+struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end); /* made when there is none */
+/* CREDIT up to `until`, or with a status. */
+void transfer_tell(struct broker *broker, struct transfer_end *end, struct job_id id, uint32_t number, uint64_t until,
+                   enum pen_status status);
+/* Asks the peer to begin anew: nothing of its transfers can be trusted any more. */
+void transfer_upset(struct broker *broker, struct transfer_end *end, const char *reason);
+
+void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct message *message,
+                       const struct envelope *env);
+void transfer_in_free(struct broker *broker, struct transfer_in *in);
+/* Grants credit to those whose turn it is: among all clients, or of this worker. */
+void transfer_in_open(struct broker *broker, struct transfer_end *end);
+/* Ends announced jobs whose deadline has passed. */
+void transfer_in_tick(struct broker *broker, struct transfer_end *end);
+
+#endif

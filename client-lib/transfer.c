@@ -1,0 +1,260 @@
+#include "transfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "deadline.h"
+#include "finish.h"
+#include "job.pb-c.h"
+#include "result.h"
+
+#define META_ARENA_BYTES (512u * 1024u)
+
+struct upload {
+    struct upload *next;
+    struct pen_job *job; /* pending: it outlives this */
+    struct bulk run;
+};
+
+struct download {
+    struct download *next;
+    struct bulk run;
+    struct incoming in; /* header; frames as they fill */
+};
+
+/* ---- jobs --------------------------------------------------------------------------------------------------------------------------- */
+
+bool transfer_announce(struct pen_client *c, struct pen_job *job, struct envelope env)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < job->frames_count; i++) {
+        bytes += job->frames[i].bytes;
+    }
+    if (!c->session.bulk_bytes || bytes <= c->session.bulk_bytes) {
+        return false;
+    }
+    struct upload *upload = malloc(sizeof *upload);
+    if (!upload || link_attach(&c->link, c->session.uuid) != 0) {
+        free(upload);
+        return false;
+    }
+    uint32_t number = (uint32_t)job->env.job.sequence;
+    upload->job = job;
+    bulk_init(&upload->run, number ? number : 1);
+    for (size_t i = 0; i < job->frames_count; i++) {
+        bulk_add(&upload->run, job->frames[i].bytes);
+    }
+    env.frames = (uint8_t)job->frames_count;
+    env.transfer = upload->run.number;
+    if (link_send(&c->link, env, job->meta, job->meta_bytes) != 0) {
+        free(upload);
+        return false;
+    }
+    upload->next = c->transfers.uploads;
+    c->transfers.uploads = upload;
+    return true;
+}
+
+static void upload_remove(struct pen_client *c, const struct pen_job *job)
+{
+    for (struct upload **at = &c->transfers.uploads; *at; at = &(*at)->next) {
+        if ((*at)->job == job) {
+            struct upload *upload = *at;
+            *at = upload->next;
+            free(upload);
+            return;
+        }
+    }
+}
+
+static struct upload *upload_find(const struct pen_client *c, const struct envelope *env)
+{
+    struct upload *upload = c->transfers.uploads;
+    while (upload && (upload->run.number != env->transfer || upload->job->env.job.sequence != env->job.sequence)) {
+        upload = upload->next;
+    }
+    return upload;
+}
+
+void transfer_credit(struct pen_client *c, const struct envelope *env)
+{
+    struct bulk_piece piece;
+    struct upload *upload = upload_find(c, env);
+    if (!upload || !bulk_credited(&upload->run, env->offset)) {
+        return;
+    }
+    struct pen_job *job = upload->job;
+    uint64_t offset = upload->run.moved;
+    while (bulk_next(&upload->run, &piece)) {
+        struct envelope chunk =
+            bulk_envelope(FRAME_CHUNK, (struct job_id){c->session.uuid, job->env.job.sequence}, env->transfer, offset);
+        const unsigned char *from = (const unsigned char *)job->frames[piece.frame].data + piece.at;
+        if (link_send_chunk(&c->link, chunk, job->payload, from, piece.bytes) != 0) {
+            return; /* the broker misses it and asks for everything anew */
+        }
+        offset = upload->run.moved;
+    }
+    if (bulk_done(&upload->run)) {
+        upload_remove(c, job);
+    }
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------------ */
+
+static void tell_credit(struct pen_client *c, struct job_id id, uint32_t number, uint64_t until, enum pen_status status)
+{
+    struct envelope env = bulk_envelope(FRAME_CREDIT, id, number, until);
+    env.status = (uint8_t)status;
+    link_send(&c->link, env, NULL, 0);
+}
+
+static enum pen_status read_sizes(const struct pen_client *c, const struct incoming *in, struct bulk *ret_run,
+                                  struct pen_error *reterr)
+{
+    struct meta_arena arena;
+    meta_arena_init(&arena, META_ARENA_BYTES);
+    const Penstock__ResultMeta *meta =
+        meta_unpack(&arena, &penstock__result_meta__descriptor, in->meta, in->env.meta_bytes);
+    enum pen_status status = meta ? bulk_expect(ret_run, in->env.transfer, meta->outputs, meta->n_outputs,
+                                                in->env.frames, c->link.frame_bytes_max, 0, reterr)
+                                  : pen_error_set(reterr, PEN_ERR_CORRUPT, "the answer's description is malformed.");
+    meta_arena_fini(&arena);
+    return status;
+}
+
+static enum pen_status take_memory(struct download *download, struct pen_error *reterr)
+{
+    struct incoming *in = &download->in;
+    for (uint32_t i = 0; i < download->run.count; i++) {
+        if (zmq_msg_init_size(&in->frames[i], download->run.sizes[i]) != 0) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an answer of %llu bytes.",
+                                 (unsigned long long)download->run.total);
+        }
+        in->frames_count++;
+    }
+    return PEN_OK;
+}
+
+static void header_take(struct download *download, struct incoming *in)
+{
+    struct pen_error ignored = {.status = PEN_OK};
+    zmq_msg_init(&download->in.header);
+    zmq_msg_move(&download->in.header, &in->header);
+    bulk_number_write(zmq_msg_data(&download->in.header), 0);
+    /* Again, because a small message lives inside its zmq_msg_t. It was good before. */
+    envelope_decode(zmq_msg_data(&download->in.header), zmq_msg_size(&download->in.header), &download->in.env,
+                    &download->in.meta, &ignored);
+}
+
+static void download_free(struct download *download)
+{
+    incoming_fini(&download->in);
+    free(download);
+}
+
+static void download_remove(struct pen_client *c, uint64_t sequence)
+{
+    for (struct download **at = &c->transfers.downloads; *at; at = &(*at)->next) {
+        if ((*at)->in.env.job.sequence == sequence) {
+            struct download *download = *at;
+            *at = download->next;
+            download_free(download);
+            return;
+        }
+    }
+}
+
+void transfer_result(struct pen_client *c, struct incoming *in, uint64_t now_us)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    struct job_id id = in->env.job;
+    uint32_t number = in->env.transfer;
+    struct pen_job *job = id.client == c->session.uuid ? pending_find(&c->pending, id.sequence) : NULL;
+    if (!job) {
+        c->counters.results_duplicate++;
+        tell_credit(c, id, number, 0, PEN_ERR_CANCELLED);
+        return;
+    }
+    download_remove(c, id.sequence); /* announced again */
+    struct download *download = calloc(1, sizeof *download);
+    enum pen_status status =
+        download ? read_sizes(c, in, &download->run, &error) : pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory.");
+    if (status == PEN_OK) {
+        header_take(download, in);
+        status = take_memory(download, &error);
+    }
+    if (status == PEN_OK && link_attach(&c->link, c->session.uuid) != 0) {
+        status = pen_error_set(&error, PEN_ERR_IO, "cannot open a second connection to the broker.");
+    }
+    if (status != PEN_OK) {
+        if (download) {
+            download_free(download);
+        }
+        tell_credit(c, id, number, 0, PEN_ERR_CANCELLED);
+        finish_job(c, job, result_local(status, error.text), now_us);
+        return;
+    }
+    c->transfers.moved_us = c->transfers.downloads ? c->transfers.moved_us : now_us;
+    download->next = c->transfers.downloads;
+    c->transfers.downloads = download;
+    bulk_grant(&download->run);
+    tell_credit(c, id, number, download->run.granted, PEN_OK);
+}
+
+bool transfer_chunk(struct pen_client *c, const struct incoming *in, uint64_t now_us, struct incoming *ret_in)
+{
+    struct bulk_piece piece;
+    struct download **at = &c->transfers.downloads;
+    while (*at && ((*at)->run.number != in->env.transfer || (*at)->in.env.job.sequence != in->env.job.sequence)) {
+        at = &(*at)->next;
+    }
+    struct download *download = *at;
+    c->transfers.moved_us = now_us;
+    if (!download) {
+        return false; /* its job has ended */
+    }
+    const zmq_msg_t *chunk = &in->frames[0];
+    if (!bulk_accept(&download->run, in->env.offset, zmq_msg_size(chunk), &piece)) {
+        c->counters.messages_bad++;
+        c->session.drop_wanted = true;
+        return false;
+    }
+    memcpy((unsigned char *)zmq_msg_data(&download->in.frames[piece.frame]) + piece.at,
+           zmq_msg_data((zmq_msg_t *)(uintptr_t)chunk), piece.bytes);
+    if (!bulk_done(&download->run)) {
+        if (bulk_grant(&download->run)) {
+            tell_credit(c, in->env.job, in->env.transfer, download->run.granted, PEN_OK);
+        }
+        return false;
+    }
+    *at = download->next;
+    incoming_move(ret_in, &download->in);
+    download_free(download);
+    return true;
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------------------------------------- */
+
+void transfer_forget(struct pen_client *c, const struct pen_job *job)
+{
+    upload_remove(c, job);
+    if (c->transfers.downloads) {
+        download_remove(c, job->env.job.sequence);
+    }
+}
+
+void transfer_reset(struct pen_client *c)
+{
+    while (c->transfers.uploads) {
+        upload_remove(c, c->transfers.uploads->job);
+    }
+    while (c->transfers.downloads) {
+        download_remove(c, c->transfers.downloads->in.env.job.sequence);
+    }
+}
+
+uint64_t transfer_stall_us(const struct pen_client *c)
+{
+    return c->transfers.downloads ? c->transfers.moved_us + c->session.liveness_us : DEADLINE_NONE;
+}

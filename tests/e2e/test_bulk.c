@@ -1,0 +1,207 @@
+/*
+ * Payloads above --bulk-from through the whole path: in chunks both ways, shared by the cache and by equal jobs, with keys, and beside small ones. The
+ * model is an Identity whose first dimension is free: what comes back must be what went in.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/client.h>
+
+#include "folder.h"
+#include "onnx_file.h"
+#include "pool.h"
+
+#define ROW   1024u
+#define MIB   (1024u * 1024u)
+#define LARGE (6 * MIB)
+
+static char models[FOLDER_PATH_BYTES];
+static struct pool pool;
+static pen_client *client;
+static struct pen_error error;
+
+static void model_write(void)
+{
+    char path[FOLDER_PATH_BYTES + 64];
+    const char *config = "{\"platform\": \"onnx\", \"max_batch_size\": 0}\n";
+    folder_new(models);
+    snprintf(path, sizeof path, "%s/wide/1", models);
+    folder_make(path);
+    snprintf(path, sizeof path, "%s/wide/1/model.onnx", models);
+    onnx_write_identity(path);
+    snprintf(path, sizeof path, "%s/wide/config.json", models);
+    file_write(path, config, strlen(config));
+}
+
+static void begin_with(const char *const extra[])
+{
+    const char *const slots[] = {"--slots", "2", NULL};
+    struct pen_client_options options;
+    model_write();
+    pool_start(&pool, extra);
+    pool_add_worker(&pool, "reference", models, slots);
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = pool.clients;
+    options.connect_timeout_us = support_slow(10000) * 1000;
+    cr_assert_eq(pen_client_connect(&options, &client, &error), PEN_OK, "%s", error.text);
+}
+
+static void begin(void)
+{
+    begin_with((const char *const[]){"--log-level", "debug", NULL});
+}
+
+static void end(void)
+{
+    pen_client_free(client);
+    pool_stop(&pool);
+    folder_free(models);
+}
+
+/* `bytes` in whole rows, none like another job's of another seed. */
+static uint8_t *noise(size_t bytes, uint64_t seed)
+{
+    uint8_t *data = malloc(bytes);
+    cr_assert_not_null(data);
+    for (size_t i = 0; i < bytes; i += 8) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        memcpy(data + i, &seed, 8);
+    }
+    return data;
+}
+
+static struct pen_job_options job_of(struct pen_tensor *tensor, const uint8_t *data, size_t bytes)
+{
+    struct pen_job_options options;
+    *tensor = (struct pen_tensor){.name = "bytes", .dtype = PEN_DTYPE_U8, .rank = 2, .data = data, .bytes = bytes};
+    tensor->dims[0] = (int64_t)(bytes / ROW);
+    tensor->dims[1] = ROW;
+    pen_job_options_init(&options, sizeof options);
+    options.model = "wide";
+    options.inputs = tensor;
+    options.inputs_count = 1;
+    options.deadline_us = (uint64_t)support_slow(60000) * 1000;
+    return options;
+}
+
+static void expect_echo(const pen_result *result, const uint8_t *data, size_t bytes)
+{
+    cr_assert_eq(pen_result_status(result), PEN_OK, "%s", pen_result_error(result));
+    const struct pen_tensor *copy = pen_result_find(result, "copy");
+    cr_assert(copy && copy->bytes == bytes);
+    cr_assert(memcmp(copy->data, data, bytes) == 0, "%zu bytes came back changed", bytes);
+}
+
+static void run_echo(size_t bytes, uint64_t seed, unsigned flags, bool cached)
+{
+    struct pen_tensor tensor;
+    uint8_t *data = noise(bytes, seed);
+    struct pen_job_options options = job_of(&tensor, data, bytes);
+    pen_result *result = NULL;
+    options.flags = flags;
+    cr_assert_eq(pen_client_run(client, &options, &result, &error), PEN_OK, "%s", error.text);
+    expect_echo(result, data, bytes);
+    cr_expect_eq(pen_result_info(result)->cached, cached);
+    pen_result_free(result);
+    free(data);
+}
+
+static size_t logged(const char *event)
+{
+    size_t count = 0;
+    for (const char *at = process_err(pool.broker); (at = strstr(at, event)) != NULL; at += strlen(event))
+        count++;
+    return count;
+}
+
+Test(bulk, every_size_around_the_limits_comes_back_as_it_went, .init = begin, .fini = end)
+{
+    static const size_t sizes[] = {ROW,     MIB - ROW,         MIB,         MIB + ROW,      MIB + MIB / 4,
+                                   2 * MIB, 2 * MIB + 3 * ROW, 5 * MIB / 2, LARGE + 5 * ROW};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        run_echo(sizes[i], i + 1, PEN_JOB_NO_CACHE, false);
+    /* Above 1 MiB, which counts the header: into the broker from client and worker, out to both. */
+    cr_expect_eq(logged("evt=transfer_in "), 2 * 6);
+    cr_expect_eq(logged("evt=transfer_out "), 2 * 6);
+}
+
+static void begin_whole(void)
+{
+    begin_with((const char *const[]){"--log-level", "debug", "--bulk-from", "0", NULL});
+}
+
+Test(bulk, a_broker_without_it_gets_and_gives_whole_frames, .init = begin_whole, .fini = end)
+{
+    run_echo(LARGE, 1, PEN_JOB_NO_CACHE, false);
+    cr_expect_eq(logged("evt=transfer_"), 0);
+}
+
+static void begin_cached(void)
+{
+    begin_with((const char *const[]){"--log-level", "debug", "--cache", "memory:64MiB", NULL});
+}
+
+Test(bulk, equal_large_jobs_share_one_run_and_then_the_cache, .init = begin_cached, .fini = end)
+{
+    struct pen_tensor tensor;
+    uint8_t *data = noise(LARGE, 7);
+    struct pen_job_options options = job_of(&tensor, data, LARGE);
+    pen_job *jobs[3];
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(pen_client_submit(client, &options, &jobs[i], &error), PEN_OK, "%s", error.text);
+    for (int i = 0; i < 3; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_job_wait(jobs[i], (int64_t)options.deadline_us, &result, &error), PEN_OK, "%s", error.text);
+        expect_echo(result, data, LARGE);
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+    }
+    free(data);
+    cr_expect_eq(logged("evt=job_dispatched"), 1);
+    run_echo(LARGE, 7, 0, true);
+}
+
+Test(bulk, many_large_jobs_at_once_all_come_back, .init = begin, .fini = end)
+{
+    enum { COUNT = 24 };
+    struct pen_tensor tensor;
+    uint8_t *data[COUNT];
+    pen_job *jobs[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        data[i] = noise(2 * MIB + i * ROW, 100 + i);
+        struct pen_job_options options = job_of(&tensor, data[i], 2 * MIB + i * ROW);
+        cr_assert_eq(pen_client_submit(client, &options, &jobs[i], &error), PEN_OK, "%s", error.text);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_job_wait(jobs[i], support_slow(60000) * 1000, &result, &error), PEN_OK, "%s", error.text);
+        expect_echo(result, data[i], 2 * MIB + i * ROW);
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+        free(data[i]);
+    }
+}
+
+Test(bulk, a_large_job_may_be_cancelled_and_the_next_one_runs, .init = begin, .fini = end)
+{
+    struct pen_tensor tensor;
+    uint8_t *data = noise(16 * MIB, 9);
+    struct pen_job_options options = job_of(&tensor, data, 16 * MIB);
+    for (int i = 0; i < 8; i++) {
+        pen_job *job = NULL;
+        pen_result *result = NULL;
+        cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
+        for (int k = 0; k < i * 3; k++)
+            pen_job_poll(job); /* moves the transfer a little, further each time */
+        pen_job_cancel(job);
+        cr_assert_eq(pen_job_wait(job, (int64_t)options.deadline_us, &result, &error), PEN_OK, "%s", error.text);
+        enum pen_status status = pen_result_status(result);
+        cr_expect(status == PEN_ERR_CANCELLED || status == PEN_OK, "%s", pen_result_error(result));
+        pen_result_free(result);
+        pen_job_free(job);
+    }
+    free(data);
+    run_echo(LARGE, 10, PEN_JOB_NO_CACHE, false);
+}
