@@ -1,18 +1,23 @@
 #include "depot_entry.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "answer.h"
+#include "deadline.h"
 #include "journal.h"
 #include "depot_shared.h"
 #include "keyring.h"
 
+/*
+ * The wall clock as it was when it was first asked, and from then on the monotonic one: lifetimes are not shortened or lengthened by somebody who sets
+ * the clock. A journal that a later process reads is judged by the wall clock of then.
+ */
 static uint64_t wall_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    static uint64_t offset_us;
+    if (offset_us == 0)
+        offset_us = clock_unix_us() - clock_now_us();
+    return clock_now_us() + offset_us;
 }
 
 static bool expires_before(const void *a, const void *b)

@@ -13,7 +13,7 @@
 #include "digits.h"
 #include "folder.h"
 #include "pool.h"
-#include "torture.h"
+#include "torture_relay.h"
 
 #define WINDOW 64
 #define MIB    ((uint64_t)1 << 20)
@@ -30,8 +30,9 @@ static pen_client *client;
 static void begin(void)
 {
     digits_load(&digits);
-    /* A worker whose connection was cut is asked for a new hello at its next heartbeat: soon. */
-    pool_start(&pool, (const char *const[]){"--http", "none", "--heartbeat", "20ms", "--liveness", "10s", NULL});
+    /* A worker whose connection was cut is asked for a new hello at its next heartbeat: soon. The ring of explanations is soon full. */
+    pool_start(&pool, (const char *const[]){"--http", "none", "--explain-jobs", "64", "--heartbeat", "20ms",
+                                            "--liveness", "10s", NULL});
 }
 
 static void end(void)

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "penstock/client.h"
+#include "torture_relay.h"
 
 #define TORTURE_WORKERS    4u
 #define TORTURE_PATH_BYTES 512u
@@ -34,20 +35,6 @@ enum fault {
     FAULT_COUNT
 };
 const char *fault_name(enum fault fault); /* "worker_kill" */
-
-/* ---- torture_relay.c ---- */
-
-/* A TCP relay on loopback: one listening port per lane. Threads: any. */
-struct relay;
-struct relay *relay_new(void); /* NULL: no thread or no descriptors */
-void relay_free(struct relay *relay);
-/* Listens for connections that go on to 127.0.0.1:`port`; returns the lane, -1 on failure. Its own port: relay_port. */
-int relay_add(struct relay *relay, int port);
-int relay_port(const struct relay *relay, int lane);
-/* Until then nothing is passed on in that direction (1 = to the target, 2 = back, 3 = both); the connections stay. */
-void relay_cut(struct relay *relay, int lane, unsigned directions, uint64_t until_us);
-/* Ends all connections of the lane at once. */
-void relay_reset(struct relay *relay, int lane);
 
 /* ---- torture_pool.c ---- */
 

@@ -7,13 +7,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "deadline.h"
-#include "torture.h"
+#include "torture_relay.h"
 
 #define LANES_MAX  8u
 #define PAIRS_MAX  256u
