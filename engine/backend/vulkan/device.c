@@ -53,9 +53,10 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                             .storageBuffer8BitAccess = VK_TRUE,
                                             .shaderFloat16 = half_math,
                                             .vulkanMemoryModel = d->coopmat.kind != VK_COOPMAT_NONE};
+    /* f16 tensors of the graph are moved and cast in every precision. */
     VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                             .pNext = &v12,
-                                            .storageBuffer16BitAccess = d->f16};
+                                            .storageBuffer16BitAccess = d->info.f16_storage};
     /* Indices are checked before a run or in the shader; this bounds what a driver's own mistake could reach. */
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                           .pNext = &v11,
