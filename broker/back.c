@@ -137,11 +137,11 @@ static void hello(struct broker *broker, struct message *message, const struct e
 
 /* ---- results ---- */
 
-static void learn(struct dispatch *dispatch, const struct result_group *group)
+static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {
     bool first = dispatch->open == dispatch->count; /* one time for the whole batch */
     if (first && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
-        speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us);
+        speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us, broker->now_us);
         record_measured(dispatch, group->facts.compute_us);
     }
 }
@@ -181,7 +181,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
 {
     struct job *job = dispatch->slots[slot].job;
     transfer_forget(&worker->transfers, group->env.job);
-    learn(dispatch, group);
+    learn(broker, dispatch, group);
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
         worker->jobs_done++;

@@ -209,6 +209,7 @@ static bool gather_one(void *context, struct offer *offer)
     if (g->count == CANDIDATES_MAX || worker->state != WORKER_READY ||
         !match_capable(&g->lane->demand, offer->meta->backend, offer->precision, worker->tags))
         return false;
+    speed_fade(&offer->speed, g->broker->now_us);
     uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(g->lane, g->head, offer));
     struct match_candidate *candidate = &g->candidates[g->count];
     g->offers[g->count++] = offer;

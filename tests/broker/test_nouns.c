@@ -187,16 +187,65 @@ Test(speed, warm_times_serve_until_measured_then_the_mean)
     speed_seed(&speed, 1, 800);
     cr_assert_eq(speed_expect_us(&speed, 1), 800);
     cr_assert_eq(speed_expect_us(&speed, 8), 6400, "scaled up from one");
-    speed_learn(&speed, 1, 1600);
+    speed_learn(&speed, 1, 1600, 0);
     cr_assert_eq(speed_expect_us(&speed, 1), 1600, "the first measurement replaces the seed");
-    speed_learn(&speed, 1, 800);
+    speed_learn(&speed, 1, 800, 0);
     cr_assert_eq(speed_expect_us(&speed, 1), 1500, "weight 1/8");
     speed_seed(&speed, 1, 5);
     cr_assert_eq(speed_expect_us(&speed, 1), 1500, "a seed never replaces a measurement");
-    speed_learn(&speed, 8, 4000);
+    speed_learn(&speed, 8, 4000, 0);
     cr_assert_eq(speed_expect_us(&speed, 9), 4000);
-    speed_learn(&speed, 1000, UINT64_MAX);
+    speed_learn(&speed, 1000, UINT64_MAX, 0);
     cr_assert_eq(speed_expect_us(&speed, 64), UINT32_MAX);
+}
+
+Test(speed, a_stray_moves_the_mean_by_an_eighth_and_three_in_a_row_replace_it)
+{
+    struct speed speed = {.measured = 0};
+    for (int i = 0; i < 3; i++)
+        speed_learn(&speed, 1, 1000, 0);
+    speed_learn(&speed, 1, 500000, 0);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1125, "500 times the mean counts as twice");
+    speed_learn(&speed, 1, 1125, 0);
+    speed_learn(&speed, 1, 500000, 0);
+    speed_learn(&speed, 1, 500000, 0);
+    cr_assert_lt(speed_expect_us(&speed, 1), 1500, "two in a row are still strays");
+    speed_learn(&speed, 1, 500000, 0);
+    cr_assert_eq(speed_expect_us(&speed, 1), 500000, "the third is how it is now");
+    for (int i = 0; i < 3; i++)
+        speed_learn(&speed, 1, 1000, 0);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1000, "and back");
+}
+
+Test(speed, what_is_not_measured_again_fades_to_the_warm_up_time)
+{
+    struct speed speed = {.measured = 0};
+    speed_seed(&speed, 1, 1000);
+    speed_learn(&speed, 1, 9000, 5000000);
+    speed_fade(&speed, 5000000 + SPEED_FADE_US - 1);
+    cr_assert_eq(speed_expect_us(&speed, 1), 9000);
+    speed_fade(&speed, 5000000 + SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 5000);
+    speed_fade(&speed, 5000000 + SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 5000, "once for each period");
+    speed_learn(&speed, 1, 5000, 5000000 + SPEED_FADE_US);
+    speed_fade(&speed, 5000000 + 3 * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 2000);
+    speed_fade(&speed, 40 * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1000);
+    speed_learn(&speed, 1, 200, 40 * (uint64_t)SPEED_FADE_US);
+    speed_fade(&speed, 80 * (uint64_t)SPEED_FADE_US);
+    cr_assert_leq(speed_expect_us(&speed, 1), 1000, "quicker than its word does not fade");
+}
+
+Test(speed, without_a_warm_up_time_it_is_forgotten_in_the_end)
+{
+    struct speed speed = {.measured = 0};
+    speed_learn(&speed, 1, 9000, 0);
+    speed_fade(&speed, (SPEED_FADES - 1) * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 9000);
+    speed_fade(&speed, SPEED_FADES * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), SPEED_UNKNOWN_US);
 }
 
 Test(breaker, opens_after_failures_in_a_row_and_closes_only_by_proof)

@@ -71,6 +71,63 @@ Test(routing, who_proves_slower_than_its_word_falls_back)
     desk_free(desk);
 }
 
+/* Two alike; the first has a bad minute, and gets nothing while the second has time; minutes later it is trusted again. */
+Test(routing, a_worker_that_was_slow_for_a_while_is_tried_again)
+{
+    struct desk *desk = many(2, UINT32_MAX);
+    desk->options.liveness_us = 3600000000;
+    uint64_t sequence = 0;
+    cr_assert_eq(submit(desk, ++sequence, NULL)->peer, 1000);
+    desk_result_status(desk, 1000, (struct job_id){0xA, sequence}, PEN_OK, 2000000);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(submit(desk, ++sequence, NULL)->peer, 1001);
+        desk_result_status(desk, 1001, (struct job_id){0xA, sequence}, PEN_OK, 50001);
+    }
+    desk_wait(desk, 25 * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(submit(desk, ++sequence, NULL)->peer, 1000, "as at first");
+    desk_free(desk);
+}
+
+/* A GPU takes 4 ms for anything, a CPU 1 ms for a small network and 60 ms for a large one: measured, not declared. */
+Test(routing, small_models_go_to_the_processor_and_large_ones_to_the_gpu_because_that_was_measured)
+{
+    static const char *const backends[] = {"xnnpack", "vulkan"};
+    static const uint64_t took_us[2][2] = {{1000, 60000}, {4000, 5000}}; /* [worker][small, large] */
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct wire_model models[2] = {model, model};
+        models[0].name = "small";
+        models[1].name = "large";
+        models[0].backend = models[1].backend = backends[i];
+        models[0].warm_us = models[1].warm_us = 10000; /* no difference by their own word */
+        desk_worker(
+            desk, 1000 + i,
+            &(struct wire_worker){.uuid = 1 + i, .name = backends[i], .slots = 1, .models = models, .models_count = 2});
+    }
+    desk_client(desk, 1, 0xA);
+    uint64_t sequence = 0;
+    uint32_t last[2] = {0, 0};
+    for (int round = 0; round < 40; round++) {
+        for (int which = 0; which < 2; which++) {
+            struct job_id ids[2] = {{0xA, sequence + 1}, {0xA, sequence + 2}};
+            sequence += 2;
+            for (int j = 0; j < (round < 4 ? 2 : 1); j++) /* two at a time at first: both are measured */
+                desk_submit(desk, 1,
+                            &(struct wire_job){.id = ids[j], .model = which ? "large" : "small", .no_digest = true});
+            struct sent *sent;
+            while ((sent = desk_next(&desk->workers, FRAME_SUBMIT))) {
+                last[which] = sent->peer;
+                desk_wait(desk, took_us[sent->peer - 1000][which]);
+                desk_result_status(desk, sent->peer, sent_job(sent, 0), PEN_OK, took_us[sent->peer - 1000][which]);
+            }
+        }
+    }
+    cr_assert_eq(last[0], 1000, "the small one runs on the processor");
+    cr_assert_eq(last[1], 1001, "the large one on the GPU");
+    desk_free(desk);
+}
+
 Test(routing, a_worker_that_leaves_is_no_candidate)
 {
     struct desk *desk = many(20, UINT32_MAX);
