@@ -15,11 +15,11 @@ const struct backend_ops *backend_find(const char *name)
     return NULL;
 }
 
-static uint64_t now_us(void)
+uint64_t backend_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 bool cancel_wanted(const struct cancel *c)
@@ -30,5 +30,5 @@ bool cancel_wanted(const struct cancel *c)
     if (atomic_load_explicit(&c->stop, memory_order_relaxed) != 0) {
         return true;
     }
-    return c->deadline_us != UINT64_MAX && now_us() >= c->deadline_us;
+    return c->deadline_us != UINT64_MAX && backend_now_ns() / 1000u >= c->deadline_us;
 }

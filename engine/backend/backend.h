@@ -62,6 +62,7 @@ struct cancel {
     uint64_t deadline_us; /* absolute monotonic, UINT64_MAX = none */
 };
 bool cancel_wanted(const struct cancel *c); /* NULL: false */
+uint64_t backend_now_ns(void);              /* CLOCK_MONOTONIC */
 
 struct backend_ops {
     const char *name;

@@ -1,7 +1,6 @@
 #include "run/profile.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 struct profile {
     struct pen_profile_row *rows;
@@ -22,13 +21,6 @@ void profile_free(struct profile *p)
         free((void *)p->keys);
         free(p);
     }
-}
-
-uint64_t profile_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static struct pen_profile_row *row_find(struct profile *p, const void *key)

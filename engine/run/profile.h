@@ -1,5 +1,5 @@
 /*
- * profile.h - time per step of a run: a partition is one row (its backend's private matter inside), executor nodes one row each.
+ * profile.h - time per step of a run: the nodes of a partition and those of the executor one row each, and what is left of a partition one more.
  *
  * Threads: one-at-a-time.
  */
@@ -11,7 +11,6 @@
 struct profile;
 struct profile *profile_new(void);
 void profile_free(struct profile *p); /* NULL is fine */
-uint64_t profile_now_ns(void);
 /* Adds to the row keyed by `key` (a node's or partition's address). */
 void profile_add(struct profile *p, const void *key, const char *node, const char *op, const char *backend,
                  uint64_t macs, uint64_t ns);

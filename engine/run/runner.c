@@ -148,10 +148,10 @@ static enum pen_status node_run(struct runner *r, struct bucket *b, uint32_t nod
         return pen_error_set(r->context->error, PEN_ERR_NO_MEMORY, "node %s: the session's memory budget is spent",
                              n->name);
     }
-    uint64_t start = r->context->profile != NULL ? profile_now_ns() : 0;
+    uint64_t start = r->context->profile != NULL ? backend_now_ns() : 0;
     enum pen_status status = node_call(r, b, node, values, values + n->in_count + 1, wanted);
     if (r->context->profile != NULL) {
-        profile_add(r->context->profile, n, n->name, op_def(n->op)->name, "executor", 0, profile_now_ns() - start);
+        profile_add(r->context->profile, n, n->name, op_def(n->op)->name, "executor", 0, backend_now_ns() - start);
     }
     return status;
 }
@@ -191,7 +191,7 @@ static void step_timed(struct runner *r, const struct bucket *b, const struct bu
 static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucket_step *step)
 {
     const struct open_backend *backend = &r->program->placement->backends[step->placed->backend];
-    uint64_t start = r->context->profile != NULL ? profile_now_ns() : 0;
+    uint64_t start = r->context->profile != NULL ? backend_now_ns() : 0;
     enum pen_status status =
         backend->ops->exec_submit(step->exec, step->in, step->out, r->context->cancel, r->context->error);
     if (status == PEN_OK) {
@@ -199,7 +199,7 @@ static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucke
     }
     const struct partition *part = &step->placed->part;
     if (r->context->profile != NULL) {
-        step_timed(r, b, step, profile_now_ns() - start);
+        step_timed(r, b, step, backend_now_ns() - start);
     }
     if (status == PEN_OK && r->context->compare) {
         status = deviation_check(r->context, r->program, b, step);

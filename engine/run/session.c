@@ -8,7 +8,7 @@
 
 static uint64_t now_us(void)
 {
-    return profile_now_ns() / 1000u;
+    return backend_now_ns() / 1000u;
 }
 
 enum pen_status pen_session_new(struct pen_model *model, struct pen_session **ret_session, struct pen_error *reterr)

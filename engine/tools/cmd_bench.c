@@ -46,7 +46,7 @@ static const struct setting table[] = {
     {.name = "profile",
      .type = SETTING_FLAG,
      .offset = offsetof(struct bench_options, profile),
-     .help = "also print the time per step, on vulkan per node (its nodes run one after the other then)"},
+     .help = "also print the time per node (on vulkan they run one after the other then)"},
     {.name = NULL},
 };
 

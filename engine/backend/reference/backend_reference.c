@@ -15,7 +15,7 @@ struct backend {
 struct plan {
     const struct graph *g;
     struct partition part; /* copies, in one block behind the plan */
-    bool check_numerics;
+    struct backend_config config;
 };
 
 /* The processor's name as the kernel tells it, else "CPU". */
@@ -119,7 +119,7 @@ static enum pen_status plan_new(struct backend *backend, const struct graph *g, 
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a plan of %u nodes", part->node_count);
     }
     uint32_t *at = (uint32_t *)(p + 1);
-    *p = (struct plan){.g = g, .part = *part, .check_numerics = backend->config.check_numerics};
+    *p = (struct plan){.g = g, .part = *part, .config = backend->config};
     p->part.nodes = ids_copy(&at, part->nodes, part->node_count);
     p->part.in = ids_copy(&at, part->in, part->in_count);
     p->part.out = ids_copy(&at, part->out, part->out_count);
@@ -141,7 +141,7 @@ static uint64_t plan_bytes(const struct plan *plan)
 static enum pen_status exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
                                 struct pen_error *reterr)
 {
-    return reference_exec_new(plan->g, &plan->part, plan->check_numerics, env, ret_exec, reterr);
+    return reference_exec_new(plan->g, &plan->part, &plan->config, env, ret_exec, reterr);
 }
 
 /* Runs to the end: there is nothing left to wait for. */
@@ -167,4 +167,5 @@ const struct backend_ops backend_reference = {
     .exec_bytes = reference_exec_bytes,
     .exec_submit = reference_exec_run,
     .exec_wait = exec_wait,
+    .exec_times = reference_exec_times,
 };

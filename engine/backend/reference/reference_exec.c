@@ -20,6 +20,8 @@ struct step {
     kernel_fn fn;
     struct rt_value *in, *out;
     bool *wanted;
+    uint32_t index; /* of the node in its partition */
+    uint64_t ns;    /* of the last run, when it is profiled */
 };
 
 struct exec {
@@ -35,7 +37,7 @@ struct exec {
     uint8_t *arena;
     size_t arena_bytes;
     struct scratch scratch;
-    bool check_numerics;
+    bool check_numerics, profile;
 };
 
 /* While an exec is built: where each value of the graph comes from. */
@@ -166,7 +168,7 @@ static enum pen_status steps_make(struct builder *b, struct pen_error *reterr)
         uint32_t at = e->step_count++;
         struct step *s = &e->steps[at];
         *s = (struct step){
-            .n = n, .fn = kernel_find(n->op), .in = values, .out = values + n->in_count, .wanted = wanted};
+            .n = n, .fn = kernel_find(n->op), .in = values, .out = values + n->in_count, .wanted = wanted, .index = i};
         if (s->fn == NULL) {
             return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "node %s: no kernel for %s in this build", n->name,
                                  n->origin);
@@ -225,15 +227,17 @@ static enum pen_status arena_make(struct builder *b, struct pen_error *reterr)
     return PEN_OK;
 }
 
-enum pen_status reference_exec_new(const struct graph *g, const struct partition *part, bool check_numerics,
-                                   const struct shape_env *env, struct exec **ret_exec, struct pen_error *reterr)
+enum pen_status reference_exec_new(const struct graph *g, const struct partition *part,
+                                   const struct backend_config *config, const struct shape_env *env,
+                                   struct exec **ret_exec, struct pen_error *reterr)
 {
     struct builder b;
     struct exec *e = calloc(1, sizeof *e);
     if (e == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an exec");
     }
-    *e = (struct exec){.g = g, .part = part, .env = env, .check_numerics = check_numerics};
+    *e = (struct exec){
+        .g = g, .part = part, .env = env, .check_numerics = config->check_numerics, .profile = config->profile};
     scratch_init(&e->scratch, g->limits.arena_bytes);
     enum pen_status status = builder_init(&b, e);
     if (status != PEN_OK) {
@@ -313,7 +317,7 @@ enum pen_status reference_exec_run(struct exec *e, const struct buffer_view *in,
 {
     boundary_set(e, in, out);
     for (uint32_t i = 0; i < e->step_count; i++) {
-        const struct step *s = &e->steps[i];
+        struct step *s = &e->steps[i];
         struct kernel_call call = {.g = e->g,
                                    .n = s->n,
                                    .in = s->in,
@@ -326,7 +330,9 @@ enum pen_status reference_exec_run(struct exec *e, const struct buffer_view *in,
             return cancel_status(cancel, reterr);
         }
         scratch_reset(&e->scratch);
+        uint64_t begin = e->profile ? backend_now_ns() : 0;
         enum pen_status status = s->fn(&call);
+        s->ns = e->profile ? backend_now_ns() - begin : 0;
         if (status == PEN_OK && e->check_numerics) {
             status = numerics_check(s, reterr);
         }
@@ -335,4 +341,11 @@ enum pen_status reference_exec_run(struct exec *e, const struct buffer_view *in,
         }
     }
     return PEN_OK;
+}
+
+void reference_exec_times(const struct exec *e, void (*say)(void *context, uint32_t index, uint64_t ns), void *context)
+{
+    for (uint32_t i = 0; e->profile && i < e->step_count; i++) {
+        say(context, e->steps[i].index, e->steps[i].ns);
+    }
 }

@@ -124,4 +124,5 @@ const struct backend_ops backend_xnnpack = {
     .exec_bytes = xnn_exec_bytes,
     .exec_submit = xnn_exec_submit,
     .exec_wait = xnn_exec_wait,
+    .exec_times = xnn_exec_times,
 };

@@ -77,8 +77,9 @@ static enum pen_status shapes_check(struct build *b)
     return PEN_OK;
 }
 
-static enum pen_status step_build(struct exec *e, const struct packed_node *packed, struct pen_error *reterr)
+static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_error *reterr)
 {
+    const struct packed_node *packed = &e->plan->packed[index];
     const struct graph *g = e->plan->g;
     const struct node *n = &g->nodes[packed->node];
     if (n->dead || shape_env_folded(e->env, n)) {
@@ -91,6 +92,7 @@ static enum pen_status step_build(struct exec *e, const struct packed_node *pack
         return status;
     }
     s->n = n;
+    s->index = index;
     s->in = build_alloc(&b, ((size_t)n->in_count + n->out_count + 1) * sizeof *s->in);
     if (s->in == NULL) {
         return build_fail(&b, PEN_ERR_NO_MEMORY, "no memory");
@@ -229,7 +231,7 @@ static enum pen_status exec_make(struct exec *e, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for %u steps", part->node_count);
     }
     for (uint32_t i = 0; i < part->node_count; i++) {
-        enum pen_status status = step_build(e, &e->plan->packed[i], reterr);
+        enum pen_status status = step_build(e, i, reterr);
         if (status != PEN_OK) {
             return status;
         }
@@ -293,9 +295,18 @@ uint64_t xnn_exec_bytes(const struct exec *exec)
     return exec->bytes;
 }
 
+void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context)
+{
+    for (uint32_t i = 0; exec->plan->backend->config.profile && i < exec->step_count; i++) {
+        if (!exec->uses[i].aliased) {
+            say(context, exec->steps[i].index, exec->steps[i].ns);
+        }
+    }
+}
+
 static enum pen_status steps_run(struct exec *e, const struct cancel *cancel, struct run *r)
 {
-    bool numerics = e->plan->backend->config.check_numerics;
+    bool numerics = e->plan->backend->config.check_numerics, profile = e->plan->backend->config.profile;
     for (uint32_t i = 0; i < e->step_count; i++) {
         struct step *s = &e->steps[i];
         if (e->uses[i].aliased) {
@@ -306,7 +317,9 @@ static enum pen_status steps_run(struct exec *e, const struct cancel *cancel, st
             return pen_error_set(r->error, stopped ? PEN_ERR_CANCELLED : PEN_ERR_DEADLINE, "stopped before node %s: %s",
                                  s->n->name, stopped ? "the caller cancelled the run" : "its deadline passed");
         }
+        uint64_t begin = profile ? backend_now_ns() : 0;
         enum pen_status status = s->run(s, r);
+        s->ns = profile ? backend_now_ns() - begin : 0;
         if (status == PEN_OK && numerics) {
             status = check_numerics(e->env, s, r->error);
         }

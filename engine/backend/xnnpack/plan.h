@@ -48,6 +48,7 @@ uint64_t xnn_exec_bytes(const struct exec *exec);
 enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
                                 const struct cancel *cancel, struct pen_error *reterr);
 enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr);
+void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
 
 /* pools.c: a slot that runs takes a team of threads and puts it back, so that there are as many as slots that run at once, however many buckets they have. */
 enum pen_status pool_take(struct backend *b, struct team **ret_team); /* NULL when the backend has one thread */

@@ -55,10 +55,9 @@ struct pen_engine_options {
     uint32_t threads;             /* of one session; 0 = 1 */
     bool strict;         /* every node on `backend`, else loading fails with the list of nodes it cannot take */
     bool check_numerics; /* debug mode: NaN and infinity are found at the node that makes them */
-    bool
-        profile_nodes; /* debug mode: profiles have a row per node where the backend can measure it (vulkan); runs get slower */
-    bool
-        compare_reference; /* debug mode: every node of every backend runs on reference, too; the first that deviates ends the run, by name */
+    bool profile_nodes;  /* debug mode: profiles have a row per node; runs on vulkan get slower */
+    /* Debug mode: every node of every backend runs on reference, too; the first that deviates ends the run, by name. */
+    bool compare_reference;
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     bool optimise;         /* graph passes; pen_engine_options_init sets true */
     struct pen_vulkan_options vulkan; /* strings are borrowed until pen_engine_free */
