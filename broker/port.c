@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job_id.h"
+
 #define PEER_ID_BYTES 5u
 #define FRAMES_KEPT   256u /* room kept between messages */
 
@@ -143,10 +145,20 @@ static enum pen_status bind_error(const char *endpoint, struct pen_error *reterr
     return pen_error_set(reterr, PEN_ERR_IO, "cannot listen on %s: %s", endpoint, zmq_strerror(errno));
 }
 
+/*
+ * ROUTER numbers its peers upwards from rand(3), which begins alike in every process, and libzmq 4.3.4 ends the program when the number that is next
+ * has been set by a peer as its own identity. With a seed of our own nobody knows the numbers.
+ */
+static void unguessable_ids(void)
+{
+    srand((unsigned)random_u64());
+}
+
 enum pen_status port_open(struct port *port, void *context, const struct port_options *options,
                           struct pen_error *reterr)
 {
     *port = (struct port){.begin = router_begin, .part = router_part};
+    unguessable_ids();
     port->socket = zmq_socket(context, ZMQ_ROUTER);
     if (!port->socket)
         return pen_error_set(reterr, PEN_ERR_IO, "cannot make a socket: %s", zmq_strerror(errno));

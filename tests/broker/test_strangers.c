@@ -149,6 +149,42 @@ Test(strangers, peers_that_set_an_identity_are_not_heard, .timeout = 60)
     pool_stop(&pool);
 }
 
+/*
+ * libzmq ends a program whose ROUTER is about to give an id that a peer has set as its own; unseeded, the first one would be known to everybody. Who
+ * tries those that come next must hit nothing.
+ */
+Test(strangers, ids_that_come_next_cannot_be_foretold, .timeout = 60)
+{
+    enum { FORGED = 16, FIRST = 0x6B8B4567 }; /* rand() of a fresh process */
+    struct pool pool;
+    struct peer worker, client, forged[FORGED];
+    int none = 0;
+    pool_start(&pool, NULL);
+    for (uint32_t i = 0; i < FORGED; i++) {
+        uint32_t id = FIRST + i;
+        const uint8_t name[] = {0, (uint8_t)(id >> 24), (uint8_t)(id >> 16), (uint8_t)(id >> 8), (uint8_t)id};
+        forged[i].context = zmq_ctx_new();
+        forged[i].socket = zmq_socket(forged[i].context, ZMQ_DEALER);
+        zmq_setsockopt(forged[i].socket, ZMQ_LINGER, &none, sizeof none);
+        zmq_setsockopt(forged[i].socket, ZMQ_ROUTING_ID, name, sizeof name);
+        cr_assert_eq(zmq_connect(forged[i].socket, pool.clients), 0);
+        struct heard heard = {.count = 0};
+        uint8_t meta[WIRE_META_BYTES];
+        peer_send(&forged[i], envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, 0x100 + i, "", 0));
+        cr_assert(peer_expect(&forged[i], &heard, FRAME_WELCOME, 5000)); /* it is in */
+        heard_fini(&heard);
+    }
+    peer_worker(&worker, pool.workers_endpoint, &one);
+    peer_client(&client, pool.clients, 0xC);
+    job_is_answered(&client, &worker, (struct job_id){0xC, 1});
+    cr_assert(process_alive(pool.broker));
+    for (size_t i = 0; i < FORGED; i++)
+        peer_close(&forged[i]);
+    peer_close(&client);
+    peer_close(&worker);
+    pool_stop(&pool);
+}
+
 /* Without keys a session's uuid is all there is: who says hello with it is that client, come back on a new connection. */
 Test(strangers, hello_under_a_live_uuid_takes_the_session_over_and_each_job_is_answered_once, .timeout = 60)
 {
