@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""A large job beside small ones: p99 of 1 KiB jobs alone, beside jobs of 100 MB in chunks, and beside the same in whole frames.
+
+    bulk.py BUILD_DIR [--seconds 5] [--bytes 104857600] [--rate 200] [--repeats 3]
+
+Two workers of one slot each, a tag for each kind, an Identity as the model, cache off; the small jobs come at a fixed rate, the large ones one behind the
+other. alone / chunks / whole are measured in turn, `--repeats` times. The aim: beside chunks the p99 at most doubles. Standard library only.
+"""
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from overhead import ANY_PORT, option, start  # noqa: E402
+from shares import stop  # noqa: E402
+
+ROW = 1024
+
+
+def npy(path, rows):
+    head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, {ROW}), }}".encode()
+    head = head.ljust(117) + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+        for _ in range(0, rows, ROW):
+            file.write(os.urandom(ROW * min(ROW, rows)))
+        file.truncate(10 + len(head) + rows * ROW)
+    return path
+
+
+def model_folder(build, folder):
+    subprocess.run([build / "tests/bench_null_model", folder], check=True)
+    (folder / "null" / "config.json").write_text('{"platform": "onnx", "max_batch_size": 0}\n')
+    return folder
+
+
+def pool(stack, build, models, bulk_from):
+    """Address for clients."""
+    broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "none", "--http",
+                             "none", "--bulk-from", str(bulk_from)], "evt=listening")
+    stack.callback(stop, broker)
+    clients, workers = (re.search(rf"\b{name}=(\S+)", log).group(1) for name in ("clients", "workers"))
+    for tag in ("small", "large"):
+        worker, _ = start([], [build / "bin/penstock-worker", "--broker", workers, "--models", models, "--backend", "reference", "--slots", "1",
+                               "--threads", "1", "--tag", tag], "evt=welcome")
+        stack.callback(stop, worker)
+    return clients
+
+
+def load(build, clients, tag, file, seconds, *flags):
+    command = [build / "bin/penstock", "load", "--broker", clients, "--model", "null", "--input", f"bytes={file}", "--tag", tag, "--duration", seconds,
+               "--no-cache", "--json", "--deadline", "0", *flags]
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answer(process):
+    out, err = process.communicate(timeout=180)
+    if process.returncode != 0:
+        sys.exit(f"penstock load failed: {err}{out}")
+    return json.loads(out)
+
+
+def measure(build, clients, files, seconds, rate, beside):
+    """(p99 of the small ones, large jobs a second)"""
+    large = load(build, clients, "large", files["large"], seconds + 2, "--concurrency", 1) if beside else None
+    time.sleep(1)
+    p99 = answer(load(build, clients, "small", files["small"], seconds, "--rate", rate))["latency_us"]["p99"]
+    return p99, answer(large)["throughput_per_s"] if large else 0
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    build, seconds, size = Path(sys.argv[1]), option("--seconds", 5), option("--bytes", 100 << 20)
+    rate, repeats = option("--rate", 200), option("--repeats", 3)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        models = model_folder(build, folder / "models")
+        files = {"small": npy(folder / "small.npy", 1), "large": npy(folder / "large.npy", size // ROW)}
+        pools = {"chunks": pool(stack, build, models, 1 << 20), "whole": pool(stack, build, models, 0)}
+        cases = {"alone": ("chunks", False), "chunks": ("chunks", True), "whole": ("whole", True)}
+        found = {name: [] for name in cases}
+        for _ in range(repeats):
+            for name, (which, beside) in cases.items():
+                found[name].append(measure(build, pools[which], files, seconds, rate, beside))
+        for name, values in found.items():
+            ratios = [p99 / alone for (p99, _), (alone, _) in zip(values, found["alone"])]
+            print(f"bulk    1 KiB jobs at {rate}/s {name:6}: p99 {statistics.median(p for p, _ in values):6.0f} us, {statistics.median(ratios):5.2f}x alone "
+                  f"({min(ratios):.2f}-{max(ratios):.2f}); large ones {statistics.median(r for _, r in values) * size / 1e6:.0f} MB/s, n={repeats}")
+        print(f"        load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+
+
+if __name__ == "__main__":
+    main()
