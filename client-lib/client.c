@@ -99,6 +99,7 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     pthread_mutex_init(&c->lock, NULL);
     c->finished_fd = -1;
     c->finished_tail = &c->finished;
+    c->ordered_tail = &c->ordered;
     bool has_tenant = o->tenant && *o->tenant && strcmp(o->tenant, "default") != 0;
     c->endpoint = o->endpoint ? strndup(o->endpoint, ENDPOINTS_BYTES_MAX + 1) : NULL;
     c->name = text_copy(o->name ? o->name : "");

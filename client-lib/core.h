@@ -83,6 +83,7 @@ struct pen_client {
     uint64_t keeper_until_us; /* it sleeps until then */
     bool keeper_drives;       /* pen_client_fd() was asked for */
 
+    struct pen_job *ordered, **ordered_tail;   /* jobs with PEN_JOB_ORDERED that are not told yet, oldest first */
     struct pen_job *finished, **finished_tail; /* ended, callbacks to run */
     size_t finished_count;
     bool finished_any;

@@ -19,25 +19,57 @@ static void callback_queue(struct pen_client *client, struct pen_job *job)
     client->finished_count++;
 }
 
+void finish_expect(struct pen_client *client, struct pen_job *job)
+{
+    if (job->ordered) {
+        job->ordered_next = NULL;
+        *client->ordered_tail = job;
+        client->ordered_tail = &job->ordered_next;
+    }
+}
+
+/* Takes the pending reference over. */
+static void tell(struct pen_client *client, struct pen_job *job)
+{
+    job->ended = true;
+    if (job->abandoned) {
+        pen_result_free(job->result);
+        job->result = NULL;
+        job_release(job);
+    } else if (job->callback) {
+        callback_queue(client, job);
+    } else {
+        job_release(job);
+    }
+}
+
+/* As far as answers have come without a gap. */
+static void tell_ordered(struct pen_client *client)
+{
+    struct pen_job *job;
+    while ((job = client->ordered) != NULL && job->answered) {
+        client->ordered = job->ordered_next;
+        if (!client->ordered) {
+            client->ordered_tail = &client->ordered;
+        }
+        tell(client, job);
+    }
+}
+
 void finish_job(struct pen_client *client, struct pen_job *job, struct pen_result *result, uint64_t now_us)
 {
     transfer_forget(client, job);
     pending_remove(&client->pending, job);
     client->counters.jobs_ended++;
     result_round_trip(result, now_us - job->submitted_us);
-    job->ended = true;
     payload_drop(job->payload);
     job->payload = NULL;
-    if (job->abandoned) {
-        pen_result_free(result);
-        job_release(job);
-        return;
-    }
     job->result = result;
-    if (job->callback) {
-        callback_queue(client, job);
+    job->answered = true;
+    if (job->ordered) {
+        tell_ordered(client);
     } else {
-        job_release(job);
+        tell(client, job);
     }
 }
 

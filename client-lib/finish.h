@@ -8,6 +8,9 @@
 
 #include "core.h"
 
+/* A job that was just given its sequence: when it is an ordered one, its end waits for those before it. */
+void finish_expect(struct pen_client *client, struct pen_job *job);
+
 /* The job leaves `pending` with this result (given). Waiters are told by drive_changed(), the caller's next step. */
 void finish_job(struct pen_client *client, struct pen_job *job, struct pen_result *result, uint64_t now_us);
 

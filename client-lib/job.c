@@ -344,6 +344,7 @@ enum pen_status job_new(struct pen_client *client, const struct pen_job_options 
     job->submitted_us = clock_now_us();
     job->deadline_us = o->deadline_us ? deadline_at(job->submitted_us, o->deadline_us) : DEADLINE_NONE;
     job->callback = o->callback;
+    job->ordered = (o->flags & PEN_JOB_ORDERED) != 0;
     job->callback_arg = o->callback_arg;
     status = payload_fill(job, &r, o, borrow || (release && bytes >= BORROW_BYTES_MIN), release, release_arg);
     if (status != PEN_OK) {

@@ -33,6 +33,8 @@ struct pen_job {
     /* state */
     bool cancel;    /* wanted, not sent yet */
     bool cancelled; /* wanted at all */
+    bool ordered;   /* told in the order of submission */
+    bool answered;  /* its result is here, and is told when its turn comes */
     bool ended;
     bool taken;     /* its result was given away */
     bool abandoned; /* no handle: drop the result */
@@ -41,6 +43,7 @@ struct pen_job {
     struct pen_job *older, *newer; /* pending, by sequence */
     struct pen_job *bucket_next;   /* pending, by hash */
     struct pen_job *finished_next; /* ended, waiting for its callback */
+    struct pen_job *ordered_next;  /* ordered, not told yet, by sequence */
 
     size_t meta_bytes;
     uint8_t meta[]; /* packed JobMeta */

@@ -375,7 +375,7 @@ void session_flush(struct pen_client *c, uint64_t now_us)
 
 void session_cancel(struct pen_client *c, struct pen_job *job)
 {
-    if (job->ended || job->cancelled) {
+    if (job->answered || job->cancelled) {
         return;
     }
     job->cancelled = true;

@@ -56,6 +56,7 @@ static enum pen_status enqueue(struct pen_client *c, struct pen_job *job, struct
     if (status == PEN_OK) {
         job->env.job.client = c->session.uuid;
         pending_add(&c->pending, job);
+        finish_expect(c, job);
         c->counters.jobs_submitted++;
     }
     return status;

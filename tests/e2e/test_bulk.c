@@ -123,6 +123,9 @@ Test(bulk, every_size_around_the_limits_comes_back_as_it_went, .init = begin, .f
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         run_echo(sizes[i], i + 1, PEN_JOB_NO_CACHE, false);
     /* Above 1 MiB, which counts the header: into the broker from client and worker, out to both. */
+    uint64_t until_us = support_now_us() + (uint64_t)support_slow(10000) * 1000u;
+    while (logged("evt=transfer_out ") < 2 * 6 && support_now_us() < until_us)
+        support_sleep_ms(5); /* the last line is written when its last chunk has left */
     cr_expect_eq(logged("evt=transfer_in "), 2 * 6);
     cr_expect_eq(logged("evt=transfer_out "), 2 * 6);
 }
@@ -204,4 +207,62 @@ Test(bulk, a_large_job_may_be_cancelled_and_the_next_one_runs, .init = begin, .f
     }
     free(data);
     run_echo(LARGE, 10, PEN_JOB_NO_CACHE, false);
+}
+
+struct told {
+    size_t count;
+    size_t order[64];
+};
+
+static struct told told;
+
+static void on_end(pen_job *job, pen_result *result, void *arg)
+{
+    (void)job;
+    cr_expect_eq(pen_result_status(result), PEN_OK, "%s", pen_result_error(result));
+    told.order[told.count++] = (size_t)(uintptr_t)arg;
+    pen_result_free(result);
+}
+
+/* The small ones are answered long before the large one that was submitted first. */
+Test(bulk, ordered_jobs_are_told_as_they_were_submitted, .init = begin, .fini = end)
+{
+    enum { SMALL = 20 };
+    struct pen_tensor tensor;
+    uint8_t *data = noise(16 * MIB, 11);
+    for (size_t i = 0; i <= SMALL; i++) {
+        struct pen_job_options options = job_of(&tensor, data, i == 0 ? 16 * MIB : ROW);
+        options.flags = PEN_JOB_ORDERED | PEN_JOB_NO_CACHE;
+        options.callback = on_end;
+        options.callback_arg = (void *)(uintptr_t)i;
+        cr_assert_eq(pen_client_submit(client, &options, NULL, &error), PEN_OK, "%s", error.text);
+    }
+    run_echo(ROW, 12, PEN_JOB_NO_CACHE, false); /* one without the flag waits for nobody */
+    uint64_t until_us = support_now_us() + (uint64_t)support_slow(60000) * 1000u;
+    while (told.count <= SMALL && support_now_us() < until_us)
+        pen_client_dispatch(client, 100000);
+    cr_assert_eq(told.count, SMALL + 1u);
+    for (size_t i = 0; i <= SMALL; i++)
+        cr_expect_eq(told.order[i], i, "the end of job %zu was told as the %zuth", told.order[i], i);
+    free(data);
+}
+
+Test(bulk, an_ordered_job_given_up_does_not_hold_the_others, .init = begin, .fini = end)
+{
+    struct pen_tensor tensor;
+    uint8_t *data = noise(16 * MIB, 13);
+    struct pen_job_options options = job_of(&tensor, data, 16 * MIB);
+    pen_job *first = NULL, *second = NULL;
+    pen_result *result = NULL;
+    options.flags = PEN_JOB_ORDERED | PEN_JOB_NO_CACHE;
+    cr_assert_eq(pen_client_submit(client, &options, &first, &error), PEN_OK, "%s", error.text);
+    tensor.bytes = ROW;
+    tensor.dims[0] = 1;
+    cr_assert_eq(pen_client_submit(client, &options, &second, &error), PEN_OK, "%s", error.text);
+    pen_job_free(first);
+    cr_assert_eq(pen_job_wait(second, (int64_t)options.deadline_us, &result, &error), PEN_OK, "%s", error.text);
+    expect_echo(result, data, ROW);
+    pen_result_free(result);
+    pen_job_free(second);
+    free(data);
 }

@@ -132,6 +132,9 @@ enum pen_job_flag {
     PEN_JOB_EXPLAIN = 4,  /**< the result says why it ran where it did: pen_result_explanation() */
     PEN_JOB_TRACE = 8,    /**< the broker keeps the job's life for pen_client_trace() */
     PEN_JOB_LAYERS = 16,  /**< PEN_JOB_TRACE, and the worker measures its layers; implies PEN_JOB_NO_CACHE */
+    PEN_JOB_ORDERED =
+        64, /**< its end is told (wait, poll, callback) only after those of all earlier jobs of this client
+                               with this flag, whatever thread submitted them and however often the connection was lost */
     PEN_JOB_DETACHED = 32 /**< the job ends for this client when the broker has it on disk: PEN_OK without outputs. It
                                runs without us; its result is fetched by its id (pen_job_id()), from any session of the
                                tenant. Neither cached nor joined. UNSUPPORTED: the broker keeps no journal */
