@@ -9,6 +9,7 @@
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
+#include "expiry.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -329,10 +330,15 @@ static void probe_clients(struct broker *broker)
 static void expire_jobs(struct broker *broker)
 {
     struct job *job;
-    while ((job = heap_top(&broker->deadlines)) && job->deadline_us <= broker->now_us)
+    while ((job = heap_top(&broker->deadlines)) && job->deadline_us <= broker->now_us) {
+        if (expiry_delays(job)) {
+            expiry_delay(broker, job);
+            continue;
+        }
         answer_error(broker, job, PEN_ERR_DEADLINE,
                      job->state == JOB_DISPATCHED ? "the deadline passed while a worker was running the job"
                                                   : "the deadline passed before a worker was free for the job");
+    }
 }
 
 /* Redis did not answer in time: on without it. */

@@ -6,13 +6,13 @@
 
 #include "answer.h"
 #include "batch.h"
+#include "expiry.h"
 #include "cascade.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "warming.h"
 
-#define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
 #define CANDIDATES_MAX                                                                                                 \
     (2 * READY_LOOK) /* weighed for one batch: ready_look gives as many, or a few of each of many classes */
 #define MESSAGE_BYTES_MAX     (64u * 1024u * 1024u)
@@ -384,7 +384,7 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
 static enum pen_status header_frame(const struct broker *broker, const struct job *job, zmq_msg_t *ret_frame)
 {
     enum pen_status status = parcel_frame(job->request, 0, ret_frame);
-    if (status != PEN_OK || job->deadline_us == DEADLINE_NONE)
+    if (status != PEN_OK || job->deadline_us == DEADLINE_NONE || expiry_delays(job))
         return status;
     zmq_msg_t copy;
     size_t bytes = zmq_msg_size(ret_frame);

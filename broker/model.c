@@ -89,6 +89,8 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta, ui
     if (model->priority_default == 0)
         model->priority_default = model->priority_levels ? model->priority_levels : PRIORITY_MIDDLE;
     model->timeout_us = meta->default_timeout_us;
+    model->timeout_fixed = meta->timeout_fixed;
+    model->timeout_delays = meta->timeout_delays;
     model->rows_max = meta->max_batch_size;
     bool own_limit = meta->max_queue_size > 0 && meta->max_queue_size < limit_jobs;
     model->queue.limit_jobs = own_limit ? meta->max_queue_size : limit_jobs;

@@ -99,6 +99,7 @@ static enum pen_status make_request(const struct session *session, const struct 
     own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
     own.priority = admission->priority;
+    own.deadline_us = admission->model->timeout_fixed ? 0 : env->deadline_us;
     own.tenant_hash = session->tenant->number ? (uint32_t)frame_name_hash(session->tenant->name) : 0;
     own.meta_bytes = (uint32_t)(env->meta_bytes + patch.used);
     struct parcel *parcel = parcel_new(message->count);
@@ -121,10 +122,15 @@ fail:
     return PEN_ERR_NO_MEMORY;
 }
 
+/* From now; 0 = none. */
+static uint64_t allowed_us(const struct model *model, const struct envelope *env)
+{
+    return env->deadline_us && !model->timeout_fixed ? env->deadline_us : model->timeout_us;
+}
+
 static void set_deadline(struct broker *broker, struct job *job, const struct envelope *env)
 {
-    uint64_t remaining_us = env->deadline_us ? env->deadline_us : job->lane->model->timeout_us;
-    job->deadline_us = deadline_at(broker->now_us, remaining_us);
+    job->deadline_us = deadline_at(broker->now_us, allowed_us(job->lane->model, env));
     if (job->deadline_us != DEADLINE_NONE)
         heap_push(&broker->deadlines, job); /* without memory it is checked when the job's turn comes */
 }
@@ -264,8 +270,10 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
 static enum pen_status in_time(const struct broker *broker, const struct session *session, const struct envelope *env,
                                struct admission *admission, enum cache_answer answer, struct pen_error *reterr)
 {
-    uint64_t remaining_us = env->deadline_us ? env->deadline_us : admission->model->timeout_us;
-    if (!broker->options->refuse_late || answer == CACHE_ASKED || (env->flags & FRAME_FLAG_RESENT) ||
+    const struct model *model = admission->model;
+    uint64_t remaining_us = allowed_us(model, env);
+    bool delays = model->timeout_delays && (env->deadline_us == 0 || model->timeout_fixed);
+    if (!broker->options->refuse_late || delays || answer == CACHE_ASKED || (env->flags & FRAME_FLAG_RESENT) ||
         has_twin(broker, admission))
         return PEN_OK;
     return forecast_check(broker, session, admission, remaining_us, &admission->late_us, reterr);

@@ -73,6 +73,8 @@ struct config {
     uint32_t priority_levels, default_priority_level;
     uint32_t max_queue_size;
     uint64_t default_timeout_us;
+    bool timeout_delays;     /* timeout_action DELAY */
+    bool timeout_fixed;      /* allow_timeout_override false */
     uint32_t instance_count; /* 0 = not stated */
     enum config_kind instance_kind;
     enum config_policy policy;

@@ -48,21 +48,18 @@ static enum pen_status read_queue_size(const cJSON *value, const char *path, voi
 static enum pen_status read_timeout_action(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     uint32_t index = 0;
-    (void)target;
     enum pen_status status = json_choice(value, path, "REJECT|DELAY", &index, reterr);
-    if (status == PEN_OK && index == 1)
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%s DELAY is not supported: expired jobs are rejected", path);
+    if (status == PEN_OK)
+        ((struct config *)target)->timeout_delays = index == 1;
     return status;
 }
 
 static enum pen_status read_override(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     bool allow = true;
-    (void)target;
     enum pen_status status = json_bool(value, path, &allow, reterr);
-    if (status == PEN_OK && !allow)
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%s false is not supported: a job's own deadline counts",
-                             path);
+    if (status == PEN_OK)
+        ((struct config *)target)->timeout_fixed = !allow;
     return status;
 }
 

@@ -113,6 +113,8 @@ static void batching(struct hello *hello, const struct served *served, Penstock_
     offer->default_priority_level = config->default_priority_level;
     offer->max_queue_size = config->max_queue_size;
     offer->default_timeout_us = config->default_timeout_us;
+    offer->timeout_fixed = config->timeout_fixed;
+    offer->timeout_delays = config->timeout_delays;
 }
 
 static Penstock__TensorLink **links(struct hello *hello, const struct recipe *recipe, const struct recipe_link *from,

@@ -61,6 +61,8 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
     offer->max_queue_delay_us = model->delay_us;
     offer->max_queue_size = model->max_queue;
     offer->default_timeout_us = model->timeout_us;
+    offer->timeout_fixed = model->timeout_fixed;
+    offer->timeout_delays = model->timeout_delays;
     offer->cacheable = model->cacheable;
     offer->ready = !model->not_ready;
     offer->load_us = model->load_us;

@@ -26,6 +26,7 @@ struct wire_model {
     uint8_t digest; /* every byte of it */
     bool cacheable, not_ready;
     uint64_t load_us, memory_bytes;
+    bool timeout_fixed, timeout_delays;
     int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
 };
 

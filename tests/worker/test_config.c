@@ -143,10 +143,8 @@ Test(config, preprocess_and_labels_are_checked)
 
 Test(config, what_is_not_honoured_is_refused)
 {
-    refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"DELAY\"}}}", PEN_ERR_UNSUPPORTED,
-            "DELAY");
-    refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"allow_timeout_override\":false}}}", PEN_ERR_UNSUPPORTED,
-            "allow_timeout_override");
+    refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"LATER\"}}}", PEN_ERR_INVALID,
+            "timeout_action");
 }
 
 Test(config, deep_nesting_is_an_error_and_no_crash)
@@ -256,4 +254,20 @@ Test(config, ensembles_that_cannot_run_get_a_sentence)
             "must be a type such as TYPE_FP32");
     refuses("{\"input\":[{\"name\":\"a\",\"dims\":[1]}]}", PEN_ERR_INVALID, "needs name, data_type and dims");
     refuses("{\"ensemble_scheduling\":{\"steps\":[]}}", PEN_ERR_INVALID, "did you mean 'step'");
+}
+
+Test(config, what_a_timeout_does_is_read)
+{
+    struct config c;
+    struct pen_error error = {0};
+    cr_assert(parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"DELAY\","
+                    "\"allow_timeout_override\":false}}}",
+                    &c, &error) == PEN_OK,
+              "%s", error.text);
+    cr_expect(c.timeout_delays && c.timeout_fixed);
+    config_fini(&c);
+    cr_assert(parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"REJECT\"}}}", &c, &error) ==
+              PEN_OK);
+    cr_expect(!c.timeout_delays && !c.timeout_fixed);
+    config_fini(&c);
 }

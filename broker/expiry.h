@@ -1,0 +1,19 @@
+/*
+ * expiry.h - what the default timeout of a model with timeout_action DELAY does to a job that waited for it: it loses its turn, not its answer.
+ *
+ * A deadline of the job's own means that its client waits no longer: such a job ends. One that only outlived the model's default goes behind its client's
+ * other jobs of the same priority, without a deadline from then on.
+ * Threads: owner.
+ */
+#ifndef EXPIRY_H
+#define EXPIRY_H
+
+#include "broker.h"
+
+#define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
+
+/* Its deadline is its model's, and delays. */
+bool expiry_delays(const struct job *job);
+void expiry_delay(struct broker *broker, struct job *job);
+
+#endif
