@@ -51,9 +51,13 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
 
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
-    bool alone = job->isolated;
+    bool alone = job->isolated && !job->dispatch->company;
+    bool doubt = suspect && job->isolated && !alone && job->doubts < broker->options->max_attempts;
     record_attempt_lost(broker, job, job->dispatch);
-    job->deaths += suspect;
+    if (doubt)
+        job->doubts++; /* another broker's job may have done it: once more, and not without end */
+    else
+        job->deaths += suspect;
     job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its twin runs on */
@@ -303,20 +307,23 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
     decision->delay_us = index >= 0 ? offers[index]->meta->max_queue_delay_us : 0;
 }
 
-/* The first idle worker will do; while all are busy, the least busy one is kept free of other work. */
+/* The first idle worker will do, one that no other broker uses is better; while all are busy, the least busy one is kept free of other work. */
 static int choose_isolated(const struct broker *broker, struct offer *const *offers,
                            const struct match_candidate *candidates, size_t count)
 {
     size_t least = 0;
+    int shared = MATCH_WAIT;
     for (size_t i = 0; i < count; i++) {
-        if (candidates[i].credit)
+        if (candidates[i].credit && !worker_has_company(offers[i]->worker))
             return (int)i;
+        if (candidates[i].credit)
+            shared = (int)i;
         if (candidates[i].backlog_us < candidates[least].backlog_us)
             least = i;
     }
-    if (count > 0)
+    if (shared == MATCH_WAIT && count > 0)
         offers[least]->worker->reserved_pass = broker->pass;
-    return MATCH_WAIT;
+    return shared;
 }
 
 /* False: nothing of this lane can start now. */

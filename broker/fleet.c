@@ -280,7 +280,14 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
     bool more = worker->credit != 0 && (credit == 0 || credit > worker->credit);
     worker->credit = credit < CREDIT_MESSAGES ? credit : 0;
     worker->elsewhere_us = elsewhere_us < ELSEWHERE_US_MAX ? elsewhere_us : ELSEWHERE_US_MAX;
+    if (worker->isolated && worker_has_company(worker))
+        TAILQ_FIRST(&worker->dispatches)->company = true; /* it is the only one */
     return more;
+}
+
+bool worker_has_company(const struct worker *worker)
+{
+    return worker->credit != 0 || worker->elsewhere_us > 0;
 }
 
 /* When the first of its slots should be free. */
@@ -371,6 +378,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     worker->expect_us += dispatch->expect_us;
     worker->bytes += dispatch->bytes;
     worker->isolated |= dispatch->isolated;
+    dispatch->company = worker_has_company(worker);
 }
 
 void dispatch_free(struct dispatch *dispatch)

@@ -52,6 +52,7 @@ struct dispatch {
     uint32_t rows;
     bool computed;            /* at least one of its jobs was answered with a result */
     bool isolated;            /* its worker gets nothing beside it: a suspect's last chance */
+    bool company;             /* but another broker's jobs, by the worker's heartbeats */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };
@@ -122,6 +123,8 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
 
 /* What a worker of several brokers says of its other work: `credit` beyond CREDIT_MESSAGES counts as that, hours of work as one. True: it takes more now. */
 bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us);
+/* Other brokers have work there, or had a moment ago. */
+bool worker_has_company(const struct worker *worker);
 /* ret_when_us: where it has none now, when it is expected to have some by the time alone; UINT64_MAX = when it has answered something. */
 bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
                    uint64_t *ret_when_us);

@@ -58,14 +58,15 @@ struct job {
     uint8_t slot, hedge_slot; /* its places in the dispatch and its twin: below FRAME_MAX_GROUPS */
     uint8_t attempts;         /* dispatches that began */
     uint8_t deaths;           /* workers that were lost while they had it */
-    bool front : 1;           /* requeued after a worker's death: before all others */
-    bool alone : 1;           /* suspect: in a batch of its own */
-    bool isolated : 1;        /* its present run has the worker to itself */
-    bool any_version : 1;     /* another version will do when this one goes away */
-    bool explain : 1;         /* the reply is to say why */
-    bool unsent : 1;          /* done, but its client had too much unread */
-    bool noted : 1;           /* there is a note: jobs_note */
-    bool step : 1;            /* of a cascade: its end is told to that, not to its client */
+    uint8_t doubts;       /* of its last chances: deaths of workers that other brokers used, too, not among `deaths` */
+    bool front : 1;       /* requeued after a worker's death: before all others */
+    bool alone : 1;       /* suspect: in a batch of its own */
+    bool isolated : 1;    /* its present run has the worker to itself */
+    bool any_version : 1; /* another version will do when this one goes away */
+    bool explain : 1;     /* the reply is to say why */
+    bool unsent : 1;      /* done, but its client had too much unread */
+    bool noted : 1;       /* there is a note: jobs_note */
+    bool step : 1;        /* of a cascade: its end is told to that, not to its client */
 };
 TAILQ_HEAD(job_list, job);
 

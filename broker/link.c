@@ -1,6 +1,6 @@
 #include "link.h"
 
-static const uint32_t schedule_us[LINK_PROBES] = {0, 100, 300, 600, 1500, 4000, 13000, 40000, 121000};
+static const uint32_t schedule_us[LINK_PROBES] = {0, 100, 300, 600, 1500, 4000, 13000, 40000, 121000, 400000, 1200000};
 
 void link_init(struct link *link, uint32_t peer, int fd, uint64_t now_us)
 {

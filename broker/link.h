@@ -25,7 +25,7 @@ struct link {
     unsigned probe_step; /* next entry of the schedule; LINK_PROBES = none */
 };
 
-#define LINK_PROBES 9u
+#define LINK_PROBES 11u
 
 void link_init(struct link *link, uint32_t peer, int fd, uint64_t now_us);
 void link_sent(struct link *link, uint64_t bytes, uint64_t now_us);
@@ -37,7 +37,10 @@ void link_ponged(struct link *link);
 /* The peer has more than `cap_bytes` of ours unread. */
 bool link_full(const struct link *link, uint64_t cap_bytes);
 
-/* After a hint: PINGs at 0, 0.1, 0.3, 0.6, 1.5, 4, 13, 40 and 121 ms; the first alone missed 3 of 5 kills: libzmq tells before it has let go. */
+/*
+ * After a hint: PINGs at 0, 0.1, 0.3, 0.6, 1.5, 4, 13, 40, 121, 400 and 1200 ms. The first alone missed 3 of 5 kills, because libzmq tells of
+ * the end before it has let go, and on a busy machine its thread may be held up between the two (one kill of 200 outlasted 121 ms).
+ */
 void link_probe(struct link *link, uint64_t now_us);
 bool link_probing(const struct link *link);
 bool link_probe_due(struct link *link, uint64_t now_us); /* true: send a PING now */

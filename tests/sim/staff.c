@@ -178,10 +178,18 @@ static void take(struct sim *sim, struct sim_worker *worker, const struct packet
     }
 }
 
+/* Now and then another broker has work here, too. */
 void worker_beat(struct sim *sim, struct sim_worker *worker)
 {
-    if (worker->ready && !worker->frozen)
-        say(sim, worker, FRAME_HEARTBEAT, (struct job_id){0, 0});
+    uint8_t meta[64];
+    Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
+    if (!worker->ready || worker->frozen)
+        return;
+    if (sim_chance(sim, 15)) {
+        beat.credit = 1;
+        beat.elsewhere_us = sim_draw(sim, 20000);
+    }
+    net_say(sim, worker->conn, envelope_make(FRAME_HEARTBEAT), meta, penstock__heartbeat__pack(&beat, meta), 0);
 }
 
 /* Not begun: given up with CANCELLED. Running: the answer that is on its way comes all the same. */
