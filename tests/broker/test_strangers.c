@@ -23,7 +23,7 @@ static const struct wire_worker one = {.uuid = 5, .name = "one", .slots = 4, .mo
 #define QUICK_LIVENESS                                                                                                 \
     (const char *const[])                                                                                              \
     {                                                                                                                  \
-        "--heartbeat", "200ms", "--liveness", "600ms", NULL                                                            \
+        "--heartbeat", "1s", "--liveness", "3s", NULL                                                                  \
     }
 
 static size_t open_files(const struct process *process)
