@@ -133,8 +133,18 @@ uint32_t vk_flag_cell(struct vk_build *b)
 void vk_view(struct vk_build *b, uint32_t input)
 {
     uint32_t from = vk_in_cell(b, input);
-    if (b->status == PEN_OK && b->exec->cell_of[b->n->out[0]] == VK_CELL_NONE) {
-        b->exec->cell_of[b->n->out[0]] = from;
+    uint32_t *to = &b->exec->cell_of[b->n->out[0]];
+    if (b->status == PEN_OK && *to == VK_CELL_NONE) {
+        *to = from;
+    } else if (b->status == PEN_OK) { /* an output of the partition that is written where it leaves */
+        size_t bytes = 0;
+        struct vk_work *w = vk_dispatch(b, SHADER_COUNT);
+        w->kind = VK_WORK_COPY;
+        vk_bind(w, from, VK_READ);
+        vk_bind(w, *to, VK_WRITE);
+        if (shape_bytes(&vk_out(b, 0)->shape, vk_out(b, 0)->dtype, 0, &bytes) == PEN_OK) {
+            w->copy_bytes = (bytes + 3) / 4 * 4;
+        }
     }
 }
 

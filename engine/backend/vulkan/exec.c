@@ -126,6 +126,19 @@ static void move(struct vk_build *b, uint32_t value, uint32_t staging, bool up)
     }
 }
 
+/* May kernels work in the staging buffer itself? Where it lies in the device's memory and the element type is the same on both sides. */
+static bool direct(const struct exec *e, uint32_t value, const struct vk_buffer *staging)
+{
+    bool narrowed = e->env->facts[value].dtype == PEN_DTYPE_F32 && e->weights->device->f16;
+    return staging->local && !narrowed;
+}
+
+static uint32_t staging_cell(struct exec *e, const struct vk_buffer *staging, const struct vk_port *port)
+{
+    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = {staging->handle, port->offset, (port->bytes + 3) / 4 * 4}};
+    return vk_cell_add(e, &cell);
+}
+
 static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error *reterr)
 {
     const struct partition *part = &e->plan->part;
@@ -134,20 +147,41 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         .g = e->plan->g, .env = e->env, .n = &nobody, .index = UINT32_MAX, .exec = e, .reterr = reterr};
     for (uint32_t i = 0; i < (up ? part->in_count : part->out_count) && b.status == PEN_OK; i++) {
         const struct vk_port *port = up ? &e->in[i] : &e->out[i];
+        struct vk_buffer *staging = up ? &e->staging_in : &e->staging_out;
         uint32_t value = up ? part->in[i] : part->out[i];
-        if (port->known != NULL || port->bytes == 0) {
+        bool there = e->cell_of[value] != VK_CELL_NONE &&
+                     vk_cell_slice(e, e->cell_of[value]).buffer == staging->handle; /* nodes wrote it where it leaves */
+        if (port->known != NULL || port->bytes == 0 || there) {
             continue;
         }
-        struct vk_buffer *staging = up ? &e->staging_in : &e->staging_out;
-        struct vk_cell cell = {.kind = VK_CELL_FIXED,
-                               .slice = {staging->handle, port->offset, (port->bytes + 3) / 4 * 4}};
-        uint32_t c = vk_cell_add(e, &cell);
+        uint32_t c = staging_cell(e, staging, port);
         if (c == VK_CELL_NONE) {
             return PEN_ERR_NO_MEMORY;
         }
-        move(&b, value, c, up);
+        if (up && direct(e, value, staging)) {
+            e->cell_of[value] = c;
+        } else {
+            move(&b, value, c, up);
+        }
     }
     return b.status;
+}
+
+/* Outputs that nodes write straight into the staging buffer: known before the nodes are built. */
+static enum pen_status outputs_bind(struct exec *e)
+{
+    const struct partition *part = &e->plan->part;
+    for (uint32_t i = 0; i < part->out_count; i++) {
+        uint32_t value = part->out[i];
+        bool ours = e->out[i].known == NULL && e->out[i].bytes > 0 && e->cell_of[value] == VK_CELL_NONE;
+        if (ours && direct(e, value, &e->staging_out)) {
+            e->cell_of[value] = staging_cell(e, &e->staging_out, &e->out[i]);
+            if (e->cell_of[value] == VK_CELL_NONE) {
+                return PEN_ERR_NO_MEMORY;
+            }
+        }
+    }
+    return PEN_OK;
 }
 
 /* ---- nodes ---- */
@@ -244,6 +278,9 @@ enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
     }
     if (status == PEN_OK) {
         status = boundary_build(e, true, reterr);
+    }
+    if (status == PEN_OK) {
+        status = outputs_bind(e);
     }
     if (status == PEN_OK) {
         status = nodes_build(e, reterr);

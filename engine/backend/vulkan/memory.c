@@ -4,14 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Wishes of a kind, the best first; every device has a type for the last. */
-static const VkMemoryPropertyFlags wishes[3][2] = {
-    [VK_MEMORY_DEVICE] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0},
-    [VK_MEMORY_UPLOAD] = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
-                          VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT},
-    [VK_MEMORY_DOWNLOAD] = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
-                                VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
-                            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT},
+#define LOCAL  VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+#define MAPPED (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+
+/* Wishes of a kind, the best first; every device has a type for the last. Device and host share memory on integrated devices and through a window into a
+ * card's memory: then kernels read inputs where the host wrote them. What the host reads must be cached for it. */
+#define WISHES 3
+static const VkMemoryPropertyFlags wishes[3][WISHES] = {
+    [VK_MEMORY_DEVICE] = {LOCAL, 0, 0},
+    [VK_MEMORY_UPLOAD] = {MAPPED | LOCAL, MAPPED, MAPPED},
+    [VK_MEMORY_DOWNLOAD] = {MAPPED | CACHED | LOCAL, MAPPED | CACHED, MAPPED},
 };
 
 /* Of the types that have all wished flags the one in the largest heap: a small host-visible window into device memory is not for weights. */
@@ -32,18 +35,33 @@ static bool type_find(const struct vk_device *d, uint32_t allowed, VkMemoryPrope
     return best != UINT32_MAX;
 }
 
+/* Allocates by the best wish that the device grants: a window into its memory may be full. */
+static VkResult memory_take(struct vk_device *d, enum vk_memory_kind kind, const VkMemoryRequirements *need,
+                            struct vk_buffer *b)
+{
+    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = need->size};
+    VkResult result = VK_ERROR_FEATURE_NOT_PRESENT;
+    for (int i = 0; i < WISHES && result != VK_SUCCESS; i++) {
+        bool again = i > 0 && wishes[kind][i] == wishes[kind][i - 1];
+        if (!again && type_find(d, need->memoryTypeBits, wishes[kind][i], &info.memoryTypeIndex)) {
+            result = d->vk.AllocateMemory(d->handle, &info, NULL, &b->memory);
+        }
+    }
+    if (result == VK_SUCCESS) {
+        b->local = (d->memory.memoryTypes[info.memoryTypeIndex].propertyFlags & LOCAL) != 0;
+    }
+    return result;
+}
+
 static enum pen_status memory_bind(struct vk_device *d, enum vk_memory_kind kind, struct vk_buffer *b,
                                    struct pen_error *reterr)
 {
     VkMemoryRequirements need;
-    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
     d->vk.GetBufferMemoryRequirements(d->handle, b->handle, &need);
-    if (!type_find(d, need.memoryTypeBits, wishes[kind][0], &info.memoryTypeIndex) &&
-        !type_find(d, need.memoryTypeBits, wishes[kind][1], &info.memoryTypeIndex)) {
+    VkResult result = memory_take(d, kind, &need, b);
+    if (result == VK_ERROR_FEATURE_NOT_PRESENT) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: no memory type of the device fits a buffer");
     }
-    info.allocationSize = need.size;
-    VkResult result = d->vk.AllocateMemory(d->handle, &info, NULL, &b->memory);
     if (result == VK_SUCCESS) {
         result = d->vk.BindBufferMemory(d->handle, b->handle, b->memory, 0);
     }

@@ -19,6 +19,7 @@ struct vk_buffer {
     VkDeviceMemory memory;
     VkDeviceSize bytes;
     void *mapped; /* NULL for VK_MEMORY_DEVICE */
+    bool local;   /* it lies in the device's own memory: kernels may work in it */
 };
 
 /* A piece of a buffer. */

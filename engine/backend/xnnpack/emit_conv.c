@@ -336,7 +336,7 @@ static enum pen_status conv_build(struct build *b)
     }
     b->step->state = c;
     if (!filter_read(b->n, &weights->shape, &c->f) ||
-        !window_read(b->n, &x->shape, &build_out(b, 0)->shape, c->f.kernel, &c->w) ||
+        !window_read_exact(b->n, &x->shape, &build_out(b, 0)->shape, c->f.kernel, &c->w) ||
         c->w.channels != c->f.in * c->f.groups || build_out(b, 0)->shape.dim[x->shape.rank - 1] != (int64_t)c->f.out) {
         return build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
     }

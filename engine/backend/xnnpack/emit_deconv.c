@@ -101,7 +101,7 @@ static bool geometry(const struct node *n, const struct shape *x, const struct s
         return false;
     }
     int32_t first = x->rank - 4; /* one dim: its numbers are those of the width */
-    return window_read_any(n, x, y, weights->dim + 2, w) &&
+    return window_read(n, x, y, weights->dim + 2, w) &&
            dim_fit(n, w, 0, item_of(n, ATTR_output_padding, first), &c->pad_top, &c->pad_bottom, &d->extra_h) &&
            dim_fit(n, w, 1, item_of(n, ATTR_output_padding, first + 1), &c->pad_left, &c->pad_right, &d->extra_w);
 }

@@ -290,7 +290,7 @@ static bool image_of(const struct build *b, struct qproduct *q, struct dense_ima
         *ret = matrix_image(rows, q->f.in);
         return x->dim[x->rank - 1] == (int64_t)q->f.in && shape_elements(x) == (int64_t)(rows * q->f.in);
     }
-    if (!window_read(b->n, x, y, q->f.kernel, &q->w) || q->w.channels != q->f.in * q->f.groups) {
+    if (!window_read_exact(b->n, x, y, q->f.kernel, &q->w) || q->w.channels != q->f.in * q->f.groups) {
         return false;
     }
     *ret = conv_image(&q->w, &q->f);

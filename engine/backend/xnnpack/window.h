@@ -1,7 +1,6 @@
 /*
- * window.h - what convolutions and pools share: kernel, strides, dilations and padding of one or two spatial dims, and fused activations.
+ * xnnpack/window.h - windows as convolutions and pools here want them, and fused activations.
  *
- * One spatial dim becomes the second of two (height 1).
  * Threads: any (pure).
  */
 #ifndef XNNPACK_WINDOW_H
@@ -9,23 +8,11 @@
 
 #include "backend/xnnpack/emit.h"
 #include "backend/xnnpack/own.h"
+#include "backend/window.h"
 
-struct window {
-    size_t batch, channels; /* of the input */
-    size_t in[2], out[2];   /* height, width */
-    size_t kernel[2], stride[2], dilation[2], begin[2], end[2];
-};
-
-/* NHWC, rank 3 or 4, attributes of the right length, nothing zero or negative. kernel: input 1 has it when the attribute is missing (NULL for pools). */
-bool window_supports(const struct graph *g, const struct node *n, const struct value *weights, const char **ret_reason);
-/* From concrete shapes (NHWC). `kernel` [spatial] overrides the attribute. False when the output shape is not the one these numbers give. */
-bool window_read(const struct node *n, const struct shape *in, const struct shape *out, const int64_t *kernel,
-                 struct window *ret_window);
-
-/* As above without a check of the output's size: the caller does it. */
-bool window_read_any(const struct node *n, const struct shape *in, const struct shape *out, const int64_t *kernel,
-                     struct window *ret_window);
-
+/* window_read whose output is the one that these numbers give. */
+bool window_read_exact(const struct node *n, const struct shape *in, const struct shape *out, const int64_t *kernel,
+                       struct window *ret_window);
 /* Output rows and columns by which a window may run past the padded input (ceil mode) are allowed here. */
 bool window_read_pool(const struct node *n, const struct shape *in, const struct shape *out, struct window *ret_window);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/vulkan/loader.h"
+#include "backend/vulkan/plan.h"
 #include "device.h"
 #include "graph/infer.h"
 
@@ -274,4 +275,27 @@ Test(vulkan_backend, several_devices_share_the_work, .timeout = 110)
     config.vulkan.beside = (const char *const[]){"no such device"};
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_ERR_UNAVAILABLE);
     cr_assert_not_null(strstr(error.text, "no such device"), "%s", error.text);
+}
+
+/* Memory that device and host share: kernels work where the host writes and reads. Without it inputs and outputs are copied. */
+Test(vulkan_backend, nothing_is_copied_where_memory_is_shared)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    struct small s;
+    small_make(&s, b);
+    if (s.exec->staging_in.local && s.exec->staging_out.local) {
+        cr_assert_eq(s.exec->work_count, 1u, "%u works", s.exec->work_count);
+    }
+    small_right(&s);
+    small_right(&s);
+    small_free(&s);
+    for (uint32_t i = 0; i < b->device->memory.memoryTypeCount; i++) { /* a card whose memory the host does not see */
+        b->device->memory.memoryTypes[i].propertyFlags &= ~(VkMemoryPropertyFlags)VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    }
+    small_make(&s, b);
+    cr_assert_eq(s.exec->work_count, 3u, "%u works: a copy in, the product, a copy out", s.exec->work_count);
+    small_right(&s);
+    small_right(&s);
+    small_free(&s);
+    device_close(b);
 }

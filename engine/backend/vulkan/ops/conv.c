@@ -5,18 +5,18 @@
 
 static bool conv_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
-    struct vk_filter f;
+    struct filter f;
     if (!vk_all_f32(g, n)) {
         return vk_refuse(ret_reason, "only f32");
     }
-    if (!vk_window_supports(g, n, node_in(g, n, 1), ret_reason)) {
+    if (!window_supports(g, n, node_in(g, n, 1), ret_reason)) {
         return false;
     }
-    return vk_filter_read(n, &node_in(g, n, 1)->shape, &f) || vk_refuse(ret_reason, "weights do not fit the groups");
+    return filter_read(n, &node_in(g, n, 1)->shape, &f) || vk_refuse(ret_reason, "weights do not fit the groups");
 }
 
 /* Per group padded to fours, so that a four of biases is one load. */
-static void bias_pack(const struct vk_filter *f, const float *bias, float *packed)
+static void bias_pack(const struct filter *f, const float *bias, float *packed)
 {
     size_t groups = vk_filter_depthwise(f) ? 1 : f->groups, outs = f->out / groups, width = (outs + 3) / 4 * 4;
     for (size_t o = 0; o < f->out; o++) {
@@ -26,9 +26,9 @@ static void bias_pack(const struct vk_filter *f, const float *bias, float *packe
 
 static enum pen_status conv_pack(struct vk_pack *p)
 {
-    struct vk_filter f;
+    struct filter f;
     const struct value *w = node_in(p->g, p->n, 1), *bias = node_in(p->g, p->n, 2);
-    if (!vk_filter_read(p->n, &w->shape, &f)) {
+    if (!filter_read(p->n, &w->shape, &f)) {
         return PEN_OK;
     }
     if (w->data != NULL) {
@@ -49,7 +49,7 @@ static enum pen_status conv_pack(struct vk_pack *p)
 }
 
 /* A bias that is computed: its groups are padded by a repack of one row per group. */
-static uint32_t bias_cell(struct vk_build *b, const struct vk_filter *f)
+static uint32_t bias_cell(struct vk_build *b, const struct filter *f)
 {
     if (vk_in(b, 2) == NULL) {
         return VK_CELL_NONE;
@@ -58,16 +58,16 @@ static uint32_t bias_cell(struct vk_build *b, const struct vk_filter *f)
     if (cell != VK_CELL_NONE) {
         return cell;
     }
-    struct vk_filter row = {.groups = vk_filter_depthwise(f) ? 1 : f->groups,
-                            .out = f->out,
-                            .in = 1,
-                            .kernel_h = 1,
-                            .kernel_w = 1,
-                            .out_step = 1};
+    struct filter row = {.groups = vk_filter_depthwise(f) ? 1 : f->groups,
+                         .out = f->out,
+                         .in = 1,
+                         .kernel_h = 1,
+                         .kernel_w = 1,
+                         .out_step = 1};
     return vk_filter_repack(b, &row, vk_in_cell(b, 2), 1.0f);
 }
 
-static void depthwise(struct vk_build *b, const struct vk_window *w, uint32_t weights, uint32_t bias)
+static void depthwise(struct vk_build *b, const struct window *w, uint32_t weights, uint32_t bias)
 {
     struct vk_act act = vk_act_read(b->n);
     size_t rows = w->batch * w->out[0] * w->out[1], channels4 = (w->channels + 3) / 4;
@@ -91,11 +91,11 @@ static void depthwise(struct vk_build *b, const struct vk_window *w, uint32_t we
 static void conv_build(struct vk_build *b)
 {
     const struct fact *x = vk_in(b, 0), *weights = vk_in(b, 1), *bias = vk_in(b, 2), *y = vk_out(b, 0);
-    struct vk_filter f;
+    struct filter f;
     struct vk_product p = {.act = vk_act_read(b->n)};
-    if (!vk_filter_read(b->n, &weights->shape, &f) || !vk_window_read(b->n, &x->shape, &y->shape, f.kernel, &p.w) ||
-        !vk_window_exact(&p.w) || p.w.channels != f.in * f.groups ||
-        y->shape.dim[y->shape.rank - 1] != (int64_t)f.out || (bias != NULL && vk_elements(bias) != f.out)) {
+    if (!filter_read(b->n, &weights->shape, &f) || !window_read(b->n, &x->shape, &y->shape, f.kernel, &p.w) ||
+        !window_exact(&p.w) || p.w.channels != f.in * f.groups || y->shape.dim[y->shape.rank - 1] != (int64_t)f.out ||
+        (bias != NULL && vk_elements(bias) != f.out)) {
         vk_build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
         return;
     }

@@ -3,28 +3,28 @@
 
 /* ConvTranspose, NHWC, weights [in, out / groups, kh, kw]. The output's size decides the padding where the node leaves it open. */
 
-static struct vk_filter filter_of(const struct node *n, const struct shape *w)
+static struct filter filter_of(const struct node *n, const struct shape *w)
 {
     size_t groups = (size_t)node_int(n, ATTR_group, 1), two = w->rank == 4;
     size_t kh = two ? (size_t)w->dim[2] : 1, kw = (size_t)w->dim[w->rank - 1], outs = (size_t)w->dim[1];
-    struct vk_filter f = {.groups = groups,
-                          .out = outs * groups,
-                          .in = (size_t)w->dim[0] / (groups == 0 ? 1 : groups),
-                          .kernel_h = kh,
-                          .kernel_w = kw,
-                          .out_step = kh * kw,
-                          .in_step = outs * kh * kw,
-                          .h_step = kw,
-                          .w_step = 1};
+    struct filter f = {.groups = groups,
+                       .out = outs * groups,
+                       .in = (size_t)w->dim[0] / (groups == 0 ? 1 : groups),
+                       .kernel_h = kh,
+                       .kernel_w = kw,
+                       .out_step = kh * kw,
+                       .in_step = outs * kh * kw,
+                       .h_step = kw,
+                       .w_step = 1};
     f.kernel[0] = w->dim[2];
     f.kernel[1] = two ? w->dim[3] : 0;
     return f;
 }
 
 /* Output channel o of group g starts at g * group_in * outs * taps, which is not o * out_step: groups are packed one by one. */
-static void pack_groups(const struct vk_filter *f, const float *w, float *packed)
+static void pack_groups(const struct filter *f, const float *w, float *packed)
 {
-    struct vk_filter one = *f;
+    struct filter one = *f;
     one.groups = 1;
     one.out = f->out / f->groups;
     for (size_t g = 0; g < f->groups; g++) {
@@ -39,7 +39,7 @@ static bool deconv_supports(const struct graph *g, const struct node *n, const c
     if (!vk_all_f32(g, n)) {
         return vk_refuse(ret_reason, "only f32");
     }
-    if (!vk_window_supports(g, n, w, ret_reason)) {
+    if (!window_supports(g, n, w, ret_reason)) {
         return false;
     }
     bool constant = w->data != NULL || groups == 1; /* computed weights are repacked for one group */
@@ -50,7 +50,7 @@ static bool deconv_supports(const struct graph *g, const struct node *n, const c
 static enum pen_status deconv_pack(struct vk_pack *p)
 {
     const struct value *w = node_in(p->g, p->n, 1), *bias = node_in(p->g, p->n, 2);
-    struct vk_filter f = filter_of(p->n, &w->shape);
+    struct filter f = filter_of(p->n, &w->shape);
     size_t outs = f.out / f.groups, width = (outs + 3) / 4 * 4;
     if (w->data != NULL) {
         float *packed = vk_pack_floats(p, 0, f.groups * f.kernel_h * f.kernel_w * f.in * width);
@@ -74,7 +74,7 @@ static size_t item_of(const struct node *n, enum attr_key key, int32_t index)
 }
 
 /* Padding at the front of one dim: out = (in - 1) * stride + reach + output_padding - pads. */
-static size_t begin_of(const struct node *n, const struct vk_window *w, int at, size_t extra)
+static size_t begin_of(const struct node *n, const struct window *w, int at, size_t extra)
 {
     bool same = !node_text_is(n, ATTR_auto_pad, "NOTSET", true) && !node_text_is(n, ATTR_auto_pad, "VALID", false);
     if (!same && node_attr(n, ATTR_output_shape) == NULL) {
@@ -88,10 +88,10 @@ static size_t begin_of(const struct node *n, const struct vk_window *w, int at, 
 static void deconv_build(struct vk_build *b)
 {
     const struct shape *x = &vk_in(b, 0)->shape, *y = &vk_out(b, 0)->shape, *weights = &vk_in(b, 1)->shape;
-    struct vk_filter f = filter_of(b->n, weights);
+    struct filter f = filter_of(b->n, weights);
     struct vk_act act = vk_act_read(b->n);
-    struct vk_window w;
-    if (!vk_window_read(b->n, x, y, f.kernel, &w) || w.channels != f.in * f.groups ||
+    struct window w;
+    if (!window_read(b->n, x, y, f.kernel, &w) || w.channels != f.in * f.groups ||
         y->dim[y->rank - 1] != (int64_t)f.out || (vk_in(b, 2) != NULL && vk_elements(vk_in(b, 2)) != f.out)) {
         vk_build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
         return;

@@ -22,16 +22,16 @@ static struct sides sides_read(const struct node *n)
 }
 
 /* b as a filter of one group, one tap: k = "input channels", n = "outputs". */
-static struct vk_filter filter_of(const struct sides *s, const struct shape *b)
+static struct filter filter_of(const struct sides *s, const struct shape *b)
 {
     size_t rows = (size_t)b->dim[b->rank - 2], cols = (size_t)b->dim[b->rank - 1];
-    return (struct vk_filter){.groups = 1,
-                              .out = s->trans_b ? rows : cols,
-                              .in = s->trans_b ? cols : rows,
-                              .kernel_h = 1,
-                              .kernel_w = 1,
-                              .out_step = s->trans_b ? cols : 1,
-                              .in_step = s->trans_b ? 1 : cols};
+    return (struct filter){.groups = 1,
+                           .out = s->trans_b ? rows : cols,
+                           .in = s->trans_b ? cols : rows,
+                           .kernel_h = 1,
+                           .kernel_w = 1,
+                           .out_step = s->trans_b ? cols : 1,
+                           .in_step = s->trans_b ? 1 : cols};
 }
 
 static bool bias_like(const struct value *c, int64_t n)
@@ -59,7 +59,7 @@ static enum pen_status gemm_pack(struct vk_pack *p)
     if (b->data == NULL || b->shape.rank != 2) {
         return PEN_OK;
     }
-    struct vk_filter f = filter_of(&s, &b->shape);
+    struct filter f = filter_of(&s, &b->shape);
     float *packed = vk_pack_floats(p, 0, vk_filter_packed(&f));
     if (packed == NULL) {
         return PEN_ERR_NO_MEMORY;
@@ -109,7 +109,7 @@ static void gemm_build(struct vk_build *b)
 {
     struct sides s = sides_read(b->n);
     const struct shape *a = &vk_in(b, 0)->shape, *w = &vk_in(b, 1)->shape;
-    struct vk_filter f = filter_of(&s, w);
+    struct filter f = filter_of(&s, w);
     size_t m = (size_t)a->dim[s.trans_a], k = (size_t)a->dim[!s.trans_a];
     bool has_c = vk_in(b, 2) != NULL && s.beta != 0.0f;
     if (f.in != k || vk_elements(vk_out(b, 0)) != m * f.out) {
@@ -150,7 +150,7 @@ static bool matmul_supports(const struct graph *g, const struct node *n, const c
 static void matmul_one(struct vk_build *b, const struct shape *right)
 {
     struct sides s = sides_read(b->n);
-    struct vk_filter f = filter_of(&s, right);
+    struct filter f = filter_of(&s, right);
     size_t k = f.in, m = vk_elements(vk_in(b, 0)) / k;
     struct vk_product p = {.w = vk_matrix_window(m, k),
                            .groups = 1,

@@ -1,5 +1,5 @@
 #include "backend/vulkan/ops/ops.h"
-#include "backend/vulkan/ops/window.h"
+#include "backend/vulkan/ops/filter.h"
 
 /* MaxPool, AveragePool, LpPool, NHWC. */
 enum pool_kind { POOL_MAX = 0, POOL_AVERAGE = 1, POOL_AVERAGE_PADDED = 2, POOL_LP = 3 };
@@ -9,7 +9,7 @@ static bool pool_supports(const struct graph *g, const struct node *n, const cha
     if (!vk_all_f32(g, n)) { /* the indices of MaxPool are i64 */
         return vk_refuse(ret_reason, n->out_count > 1 ? "MaxPool with indices" : "only f32");
     }
-    return vk_window_supports(g, n, NULL, ret_reason);
+    return window_supports(g, n, NULL, ret_reason);
 }
 
 static enum pool_kind kind_of(const struct node *n)
@@ -25,10 +25,10 @@ static enum pool_kind kind_of(const struct node *n)
 
 static void pool_build(struct vk_build *b)
 {
-    struct vk_window w;
+    struct window w;
     struct vk_act act = vk_act_read(b->n);
     const struct shape *x = &vk_in(b, 0)->shape, *y = &vk_out(b, 0)->shape;
-    if (!vk_window_read(b->n, x, y, NULL, &w) || x->dim[x->rank - 1] != y->dim[y->rank - 1]) {
+    if (!window_read(b->n, x, y, NULL, &w) || x->dim[x->rank - 1] != y->dim[y->rank - 1]) {
         vk_build_fail(b, PEN_ERR_SHAPE, "input and output do not fit the window");
         return;
     }

@@ -1,12 +1,12 @@
 #include "backend/vulkan/ops/product.h"
 
-struct vk_window vk_matrix_window(size_t m, size_t k)
+struct window vk_matrix_window(size_t m, size_t k)
 {
-    return (struct vk_window){
+    return (struct window){
         .batch = 1, .channels = k, .in = {1, m}, .out = {1, m}, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
 }
 
-static bool point(const struct vk_window *w)
+static bool point(const struct window *w)
 {
     return w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->begin[0] == 0 &&
            w->begin[1] == 0 && w->in[0] == w->out[0] && w->in[1] == w->out[1];
@@ -22,7 +22,7 @@ struct launch {
 
 static struct vk_product_shape shape_of_product(const struct vk_product *p)
 {
-    const struct vk_window *w = &p->w;
+    const struct window *w = &p->w;
     return (struct vk_product_shape){.kind = point(w) && p->groups == 1 ? VK_PRODUCT_MATRIX : VK_PRODUCT_WINDOW,
                                      .rows = w->batch * w->out[0] * w->out[1],
                                      .outs = p->group_out,
@@ -32,7 +32,7 @@ static struct vk_product_shape shape_of_product(const struct vk_product *p)
 
 static void words_push(struct vk_work *work, const struct vk_product *p, const struct launch *l)
 {
-    const struct vk_window *w = &p->w;
+    const struct window *w = &p->w;
     const size_t words[] = {l->rows,
                             w->in[0],
                             w->in[1],

@@ -6,10 +6,10 @@
 #ifndef VULKAN_PRODUCT_H
 #define VULKAN_PRODUCT_H
 
-#include "backend/vulkan/ops/window.h"
+#include "backend/vulkan/ops/filter.h"
 
 struct vk_product {
-    struct vk_window w; /* a matrix of m rows: batch 1, height 1, width m */
+    struct window w; /* a matrix of m rows: batch 1, height 1, width m */
     size_t groups, group_in, group_out;
     uint32_t x, y, weights, bias; /* cells; bias VK_CELL_NONE = none. bias is [group][o padded to 4] */
     struct vk_act act;
@@ -19,6 +19,6 @@ void vk_product(struct vk_build *b, const struct vk_product *p);
 /* matmul.c: y = act(a b) for a batch of matrices; shapes of rank >= 2 of inputs 0 and 1. */
 void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct shape *right);
 /* A matrix of m rows of k. */
-struct vk_window vk_matrix_window(size_t m, size_t k);
+struct window vk_matrix_window(size_t m, size_t k);
 
 #endif

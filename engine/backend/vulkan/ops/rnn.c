@@ -88,7 +88,7 @@ static bool rnn_supports(const struct graph *g, const struct node *n, const char
 
 static bool matrix_pack(struct vk_pack *p, uint32_t slot, const float *w, size_t outs, size_t k)
 {
-    struct vk_filter f = {.groups = 1, .out = outs, .in = k, .kernel_h = 1, .kernel_w = 1, .out_step = k, .in_step = 1};
+    struct filter f = {.groups = 1, .out = outs, .in = k, .kernel_h = 1, .kernel_w = 1, .out_step = k, .in_step = 1};
     float *packed = vk_pack_floats(p, slot, vk_filter_packed(&f));
     if (packed != NULL) {
         vk_filter_pack(&f, w, 1.0f, packed);
