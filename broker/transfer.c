@@ -118,7 +118,8 @@ void transfer_tell(struct broker *broker, struct transfer_end *end, struct job_i
 bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel)
 {
     uint64_t from = (uint64_t)broker->options->bulk_from;
-    return end->able && from > 0 && parcel->count > 1 && parcel_bytes(parcel) > from &&
+    return end->able && from > 0 && parcel->count > 1 &&
+           parcel_bytes(parcel) - zmq_msg_size(&parcel->frames[0]) > from &&
            !(end->link && end->link->outs_count >= OUTS_MAX);
 }
 

@@ -122,7 +122,7 @@ Test(bulk, every_size_around_the_limits_comes_back_as_it_went, .init = begin, .f
                                    2 * MIB, 2 * MIB + 3 * ROW, 5 * MIB / 2, LARGE + 5 * ROW};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         run_echo(sizes[i], i + 1, PEN_JOB_NO_CACHE, false);
-    /* Above 1 MiB, which counts the header: into the broker from client and worker, out to both. */
+    /* Above 1 MiB: into the broker from client and worker, out to both. */
     uint64_t until_us = support_now_us() + (uint64_t)support_slow(10000) * 1000u;
     while (logged("evt=transfer_out ") < 2 * 6 && support_now_us() < until_us)
         support_sleep_ms(5); /* the last line is written when its last chunk has left */
