@@ -245,6 +245,7 @@ void depot_tick(struct broker *broker)
         return;
     depot->look_us = broker->now_us + LOOK_US;
     forget_old(broker);
+    depot_file_look(broker);
     if (!depot->shared)
         drop_gone(broker);
     depot_start(broker);

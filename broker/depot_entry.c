@@ -111,6 +111,8 @@ void entry_drop_request(struct entry *entry)
 void entry_free(struct depot *depot, struct entry *entry)
 {
     entry_drop_request(entry);
+    depot->live_bytes -= entry->record_bytes;
+    depot->unwritten -= entry->unwritten;
     table_remove(&depot->by_id, &entry->by_id);
     heap_remove(&depot->expiry, entry);
     TAILQ_REMOVE(&depot->lists[entry->state], entry, in_state);

@@ -37,11 +37,13 @@ struct entry {
     struct parcel *reply;      /* when it is done */
     enum pen_status status;
     uint32_t expiry_place;
-    uint64_t ticket;      /* of the record that is on its way; 0 = none */
-    uint64_t expires_us;  /* wall clock */
-    uint64_t since_us;    /* in this state */
-    uint64_t accepted_us; /* here */
-    uint32_t attempts;    /* times that it began */
+    uint64_t ticket;       /* of the record that is on its way; 0 = none */
+    uint64_t expires_us;   /* wall clock */
+    uint64_t since_us;     /* in this state */
+    uint64_t record_bytes; /* of its last record in the journal */
+    bool unwritten;        /* its result is not in the journal */
+    uint64_t accepted_us;  /* here */
+    uint32_t attempts;     /* times that it began */
 };
 TAILQ_HEAD(entry_list, entry);
 
@@ -55,8 +57,10 @@ struct depot {
     struct heap expiry;
     struct watches watches; /* clients that wait */
     uint64_t count, look_us;
-    uint64_t dealt;         /* the last ticket that the journal has dealt with */
-    uint64_t (*wall)(void); /* microseconds since 1970 */
+    uint64_t live_bytes, unwritten; /* of the journal: bytes that count; results to write again */
+    uint64_t compact_us;            /* it is not written anew before */
+    uint64_t dealt;                 /* the last ticket that the journal has dealt with */
+    uint64_t (*wall)(void);         /* microseconds since 1970 */
 };
 
 struct depot *depot_new(void); /* NULL without memory */
@@ -94,5 +98,7 @@ enum pen_status depot_keep(struct broker *broker, struct entry *entry, struct pe
 enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned type, struct pen_error *reterr);
 /* What the journal has done since the last look. */
 void depot_file_tick(struct broker *broker);
+void depot_file_look(struct broker *broker); /* once a second: a file that is mostly void is written anew */
+void depot_unwritten(struct depot *depot, struct entry *entry, bool unwritten);
 
 #endif

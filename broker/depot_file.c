@@ -15,6 +15,10 @@
 #include "journal.h"
 #include "logline.h"
 
+#define COMPACT_BYTES (1024u * 1024u) /* a smaller file is left alone */
+#define COMPACT_US    5000000u        /* from one compaction to the next */
+#define AGAIN_MAX     64u             /* results in one look */
+
 int depot_descriptor(const struct depot *depot)
 {
     return depot && depot->journal ? journal_descriptor(depot->journal) : -1;
@@ -25,6 +29,13 @@ enum pen_status depot_keep(struct broker *broker, struct entry *entry, struct pe
     entry->shared = false;
     entry_move(broker->depot, entry, ENTRY_ACCEPTING, broker->now_us); /* behind those with earlier tickets */
     return depot_record(broker->depot, entry, JOURNAL_ACCEPTED, reterr);
+}
+
+/* What the entry's last record takes of the file. */
+static void weigh(struct depot *depot, struct entry *entry, uint64_t bytes)
+{
+    depot->live_bytes += bytes - entry->record_bytes;
+    entry->record_bytes = bytes;
 }
 
 enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned type, struct pen_error *reterr)
@@ -41,6 +52,8 @@ enum pen_status depot_record(struct depot *depot, struct entry *entry, unsigned 
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a record of the journal");
     record.payload = payload;
     enum pen_status status = journal_append(depot->journal, &record, &entry->ticket, reterr);
+    if (status == PEN_OK)
+        weigh(depot, entry, type == JOURNAL_GONE ? 0 : JOURNAL_HEADER_BYTES + record.bytes);
     free(payload);
     return status;
 }
@@ -68,6 +81,55 @@ static void not_accepted(struct broker *broker, struct entry *entry)
     entry_free(broker->depot, entry);
 }
 
+/* Results of a batch that could not be written stay in memory; they are written later. */
+static void mark_unwritten(struct depot *depot, uint64_t first, uint64_t last)
+{
+    struct entry *entry;
+    TAILQ_FOREACH(entry, &depot->lists[ENTRY_DONE], in_state)
+    {
+        if (!entry->shared && entry->ticket >= first && entry->ticket <= last)
+            depot_unwritten(depot, entry, true);
+    }
+}
+
+void depot_unwritten(struct depot *depot, struct entry *entry, bool unwritten)
+{
+    depot->unwritten += (uint64_t)unwritten - (uint64_t)entry->unwritten;
+    entry->unwritten = unwritten;
+}
+
+static void write_again(struct depot *depot)
+{
+    struct entry *entry;
+    unsigned left = AGAIN_MAX;
+    if (depot->unwritten == 0)
+        return;
+    TAILQ_FOREACH(entry, &depot->lists[ENTRY_DONE], in_state)
+    {
+        if (!entry->unwritten)
+            continue;
+        if (left-- == 0 || depot_record(depot, entry, JOURNAL_DONE, NULL) != PEN_OK)
+            return;
+        depot_unwritten(depot, entry, false);
+    }
+}
+
+/* More than half of the file is void: it is written anew. */
+void depot_file_look(struct broker *broker)
+{
+    struct depot *depot = broker->depot;
+    uint64_t least = (uint64_t)broker->options->journal_bytes / 4;
+    if (!depot->journal)
+        return;
+    write_again(depot);
+    uint64_t size = journal_bytes(depot->journal);
+    least = least < COMPACT_BYTES ? least : COMPACT_BYTES;
+    if (size <= least || size <= 2 * depot->live_bytes || broker->now_us < depot->compact_us)
+        return;
+    depot->compact_us = broker->now_us + COMPACT_US;
+    journal_compact(depot->journal, depot->wall());
+}
+
 void depot_file_tick(struct broker *broker)
 {
     struct depot *depot = broker->depot;
@@ -75,7 +137,9 @@ void depot_file_tick(struct broker *broker)
     bool ok;
     while (depot->journal && journal_poll(depot->journal, &first, &last, &ok)) {
         struct entry *entry, *next;
-        depot->dealt = last; /* a result that could not be written stays in memory */
+        depot->dealt = last;
+        if (!ok)
+            mark_unwritten(depot, first, last);
         for (entry = TAILQ_FIRST(&depot->lists[ENTRY_ACCEPTING]); entry; entry = next) {
             next = TAILQ_NEXT(entry, in_state);
             if (entry->shared)
@@ -118,6 +182,7 @@ static void replay(struct broker *broker, const struct journal_record *record)
     entry->owner = owner;
     entry->request = done ? NULL : parcel;
     entry->reply = done ? parcel : NULL;
+    weigh(depot, entry, JOURNAL_HEADER_BYTES + record->bytes);
     entry->status = status < PEN_STATUS_COUNT ? (enum pen_status)status : PEN_ERR_INTERNAL;
     entry_move(depot, entry, done ? ENTRY_DONE : ENTRY_WAITING, broker->now_us);
 }
@@ -206,21 +271,6 @@ static enum pen_status write_anew(struct depot *depot, const char *path, uint64_
     return status;
 }
 
-/* The rename is durable when the folder is. */
-static void sync_folder(const char *path)
-{
-    char folder[512];
-    snprintf(folder, sizeof folder, "%.511s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        *(slash == folder ? slash + 1 : slash) = '\0';
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
 enum pen_status depot_open(struct broker *broker, const char *path, struct pen_error *reterr)
 {
     struct stat facts = {.st_size = 0};
@@ -248,6 +298,6 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
     enum pen_status status = write_anew(broker->depot, path, bytes_max, &size, reterr);
     if (status == PEN_OK)
         status = journal_open(path, size, bytes_max, &broker->depot->journal, reterr);
-    sync_folder(path);
+    journal_sync_folder(path);
     return status;
 }

@@ -92,6 +92,8 @@ void depot_settle(struct broker *broker, struct entry *entry, struct parcel *rep
         return; /* who waits is told when Redis has it: another broker's result may have come first */
     }
     if (depot_record(broker->depot, entry, JOURNAL_DONE, &error) != PEN_OK)
+        depot_unwritten(broker->depot, entry, true);
+    if (entry->unwritten)
         log_event(LOG_WARN, "result_not_in_journal", "reason=%s",
                   error.text); /* it is here until the broker ends, then the job runs again */
     entry_drop_request(entry);

@@ -45,8 +45,23 @@ struct journal_file {
     int (*write)(struct journal_file *file, const void *bytes, size_t size); /* all of it, at the end */
     int (*sync)(struct journal_file *file);
     int (*cut)(struct journal_file *file, uint64_t size);
+    int (*read)(struct journal_file *file, uint64_t at, void *bytes, size_t size); /* all of it */
+    /* Compaction: an empty file beside it; that one, synced, takes its place durably and is gone; or is given up. */
+    int (*fresh)(struct journal_file *file, struct journal_file **ret_fresh);
+    int (*replace)(struct journal_file *file, struct journal_file *fresh);
+    void (*abandon)(struct journal_file *file, struct journal_file *fresh);
     int fd;
+    const char *path; /* borrowed */
+    bool folder_due;  /* its name is not durable yet */
 };
+
+/* The bytes that stand before a record's payload. False without memory. */
+bool journal_header(uint8_t header[JOURNAL_HEADER_BYTES], const struct journal_record *record);
+/* What a header says, without a look at the payload: the record's whole size, or 0 when it is none. */
+uint64_t journal_peek(const uint8_t header[JOURNAL_HEADER_BYTES], struct journal_record *ret_record);
+
+/* Makes the names in the file's folder durable: 0 or an errno. */
+int journal_sync_folder(const char *path);
 
 /* A real file behind its `size` good bytes; the caller closes its descriptor. */
 enum pen_status journal_file_open(const char *path, uint64_t size, struct journal_file *ret_file,
@@ -67,9 +82,16 @@ enum pen_status journal_append(struct journal *journal, const struct journal_rec
 /* The next batch that was dealt with: tickets first..last; ok: they are durable. False: none. */
 bool journal_poll(struct journal *journal, uint64_t *ret_first, uint64_t *ret_last, bool *ret_ok);
 int journal_descriptor(const struct journal *journal); /* readable when journal_poll has something */
-uint64_t journal_bytes(const struct journal *journal);
+uint64_t journal_bytes(struct journal *journal);
 
-/* Writes and syncs what has gathered. True: there was something. */
+/*
+ * Writes the file anew without what does not count at `now_us` (wall clock): records that later ones have made void, of jobs that are gone or too old. In small
+ * steps between batches, so that appending goes on; the old file counts until the new one has taken its place. When that fails nothing has changed.
+ */
+void journal_compact(struct journal *journal, uint64_t now_us);
+bool journal_compacting(struct journal *journal);
+
+/* Writes and syncs what has gathered, and does a step of the compaction. True: there was something. */
 bool journal_work(struct journal *journal);
 
 #endif

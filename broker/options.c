@@ -80,7 +80,7 @@ static const struct setting table[] = {
     {"journal", SETTING_TEXT, AT(journal), "", NULL, 0, 0, NULL,
      "file for detached jobs: each is accepted when it is there and synced"},
     {"journal-bytes", SETTING_BYTES, AT(journal_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
-     "largest journal; it is written anew at the start, without what is too old"},
+     "largest journal; it is written anew, without what is void, when that is more than half"},
     {"detached", SETTING_TEXT, AT(detached), "auto", NULL, 0, 0, NULL,
      "where detached jobs are kept: redis://host:port/db, journal, none, or auto: the Redis of --cache if there is "
      "one, "

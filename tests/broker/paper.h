@@ -11,6 +11,8 @@ struct paper {
     struct journal_file file; /* first */
     uint8_t bytes[1 << 20];
     size_t written, synced, room;
+    struct paper *fresh; /* the one that is to take its place; NULL = none */
+    unsigned replaced;
     bool sync_fails;
 };
 

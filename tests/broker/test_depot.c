@@ -243,6 +243,62 @@ Test(depot, journal_has_a_cap)
     free(paper);
 }
 
+/* Many times its cap goes through the journal while the broker runs; a result that found the disk full is written later. */
+Test(depot, journal_is_written_anew_while_it_is_in_use)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk->options.journal_bytes = 16384;
+    desk->options.detached_ttl_us = 1000000000;
+    depot_clock(desk->broker.depot, desk->broker.clock);
+    add_worker(desk);
+    size_t largest = 0;
+    for (uint64_t i = 1; i <= 300; i++) {
+        uint64_t age_us = i % 100 == 0 ? 1000000001u : 10000u; /* now and then all are too old */
+        desk_client(desk, 1, 0xABC);
+        submit(desk, 1, 0xABC, i, FRAME_FLAG_DETACHED);
+        sync_now(desk);
+        cr_assert_eq(reply(desk, i), PEN_OK, "%lu", (unsigned long)i);
+        desk_result(desk, 901, (struct job_id){0xABC, i}, 0, 42);
+        sync_now(desk);
+        for (uint64_t aged = 0; aged < age_us; aged += 100000000u) {
+            desk_wait(desk, age_us < 100000000u ? age_us : 100000000u);
+            sync_now(desk);
+        }
+        for (int k = 0; k < 8; k++)
+            sync_now(desk);
+        add_worker(desk);
+        largest = paper->written > largest ? paper->written : largest;
+    }
+    cr_assert_gt(paper->replaced, 0u);
+    cr_assert_lt(largest, 70000u, "%zu: twice what 99 of the 300 jobs take", largest);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, result_that_found_the_disk_full_is_written_later)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    add_worker(desk);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    paper->sync_fails = true;
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+    sync_now(desk);
+    paper->sync_fails = false;
+    desk_wait(desk, 1100000);
+    sync_now(desk);
+    desk_free(desk);
+    desk = desk_on(paper);
+    desk_client(desk, 2, 0xDEF);
+    fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+    cr_assert_eq(reply(desk, 7), PEN_OK, "it did not run again");
+    desk_free(desk);
+    free(paper);
+}
+
 Test(depot, waits_for_a_worker_cancels_and_forgets)
 {
     struct paper *paper = paper_new();
