@@ -55,6 +55,13 @@ static void model_write(const char *folder)
     model_folder_make(folder, "digits", path, "{\"max_batch_size\": 8, \"output\": {\"labels\": [\"a\", \"b\"]}}");
 }
 
+static enum pen_status model_warm(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
+{
+    (void)context;
+    (void)began_us;
+    return warmup_run(served, 1, reterr);
+}
+
 static struct pen_engine *models_open(void)
 {
     char folder[FOLDER_PATH_BYTES];
@@ -68,8 +75,8 @@ static struct pen_engine *models_open(void)
     model_write(folder);
     check(pen_engine_new(&how, &engine, &error) == PEN_OK, &error, "engine");
     check(catalog_scan(folder, NULL, 0, &catalog, &error) == PEN_OK, &error, "scan");
-    check(catalog_load(&catalog, engine, NULL, &error) == PEN_OK && catalog.count == 1, &error, "load");
-    check(warmup_run(catalog.models[0], 1, &error) == PEN_OK, &error, "warm-up");
+    check(catalog_load(&catalog, engine, NULL, model_warm, NULL, &error) == PEN_OK && catalog.count == 1, &error,
+          "load");
     folder_free(folder);
     return engine;
 }
