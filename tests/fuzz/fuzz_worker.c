@@ -110,6 +110,7 @@ static void parts_open(struct pen_engine *engine)
                            .vitals = &vitals,
                            .orders = orders_new()};
     vitals = (struct vitals){.stats = &stats,
+                             .engine = engine,
                              .catalog = &catalog,
                              .handoff = serve.handoff,
                              .slots = &slot,
