@@ -10,6 +10,7 @@
 #include "job.pb-c.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "sequence.h"
 
 /* Field numbers of ResultMeta in proto/job.proto. */
 enum {
@@ -183,6 +184,8 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
         cascade_step_ended(broker, id, reply, status);
         return;
     }
+    struct sequence *sequence = job->sequenced ? sequence_of(broker, job) : NULL;
+    bool last = false, current = sequence && sequence_is_current(sequence, job, &last);
     if (session->depot) {
         record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
         retire(broker, job, status);
@@ -201,9 +204,11 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     if (!reply || (sent && job->id.sequence <= session->acked)) {
         session_remove(session, job);
         jobs_free(&broker->jobs, job);
-        return;
+    } else {
+        reply_keep(&broker->sessions, job, broker->now_us);
     }
-    reply_keep(&broker->sessions, job, broker->now_us);
+    if (sequence)
+        sequence_ended(broker, sequence, current, last, status);
 }
 
 /* ---- errors ---- */

@@ -10,6 +10,7 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "rebind.h"
+#include "sequence.h"
 #include "submit.h"
 
 #define RUNNING_MAX 16384u /* jobs of a hello that are looked at: what a worker of 64 slots may hold */
@@ -52,6 +53,8 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "single";
     dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
+    if (job->sequenced)
+        sequence_dispatched(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
     record_dispatch(broker, dispatch);
     return true;
@@ -311,6 +314,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     log_hello(worker);
     broker->schedule = true;
     submit_waiting(broker);
+    sequences_worker_updated(broker, worker);
     rebind_some(broker);
     cascade_look(broker);
 }
@@ -382,6 +386,7 @@ static void on_drain(struct broker *broker, struct worker *worker, struct messag
         return;
     worker->state = WORKER_DRAINING;
     log_event(LOG_INFO, "worker_draining", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
+    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "is draining");
 }
 
 /* What it still held was promised to be answered before; it goes back to the queue without blame. */
@@ -402,6 +407,7 @@ void back_drain(struct broker *broker, struct worker *worker)
     struct envelope env = envelope_make(FRAME_DRAIN);
     worker->state = WORKER_DRAINING;
     log_event(LOG_INFO, "worker_drain", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
+    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "is draining");
     broker_send_worker(broker, worker, &env, NULL, 0);
 }
 

@@ -15,6 +15,7 @@
 #include "metrics_record.h"
 #include "notify.h"
 #include "rebind.h"
+#include "sequence.h"
 #include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -40,7 +41,8 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->quarantine = quarantine_new();
     broker->errands = errands_new();
     broker->cascades = cascades_new();
-    if (!broker->cascades || !broker->metrics || !broker->quarantine || !broker->errands ||
+    broker->sequences = sequences_new();
+    if (!broker->cascades || !broker->sequences || !broker->metrics || !broker->quarantine || !broker->errands ||
         explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
         flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
@@ -83,6 +85,7 @@ void broker_fini(struct broker *broker)
     labels_fini(&broker->labels);
     errands_free(broker->errands);
     cascades_free(broker->cascades);
+    sequences_free(broker->sequences);
     meta_arena_fini(&broker->arena);
 }
 
@@ -189,6 +192,7 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
     transfer_reset(broker, &session->transfers);
     while (!TAILQ_EMPTY(&session->live))
         answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
+    sequences_session_gone(broker, session);
     session_free(&broker->sessions, session);
 }
 
@@ -201,6 +205,7 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
               worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us,
               link_probed_us(&worker->link, broker->now_us));
     worker->state = WORKER_DRAINING; /* no candidate any more */
+    sequences_worker_gone(broker, worker, PEN_ERR_WORKER_LOST, "was lost");
     broker_worker_leave(broker, worker, true);
 }
 
@@ -230,6 +235,7 @@ void broker_worker_leave(struct broker *broker, struct worker *worker, bool susp
         dispatch_free(dispatch);
     }
     transfer_reset(broker, &worker->transfers);
+    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "has gone");
     errand_worker_gone(broker, worker);
     fleet_leave(&broker->fleet, worker, broker->now_us);
     broker->schedule = true;
@@ -395,6 +401,7 @@ static bool lane_served(const struct lane *lane)
     TAILQ_FOREACH(offer, &lane->model->offers, in_model)
     {
         if (offer->worker->state == WORKER_READY &&
+            (lane->demand.worker == 0 || lane->demand.worker == offer->worker->uuid) &&
             match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags))
             return true;
     }
@@ -501,6 +508,7 @@ void broker_tick(struct broker *broker)
     if (broker->now_us >= broker->hedge_us)
         hedge_tick(broker);
     depot_tick(broker);
+    sequences_tick(broker);
     finish_drain(broker);
     if (broker->schedule)
         dispatch_all(broker);
@@ -514,7 +522,7 @@ uint64_t broker_next_us(const struct broker *broker)
         next = earlier(next, job->deadline_us);
     if (lookup)
         next = earlier(next, lookup->admitted_us + cache_deadline_us(broker->cache));
-    return earlier(next, broker->drain_end_us);
+    return earlier(earlier(next, sequences_next_us(broker)), broker->drain_end_us);
 }
 
 /* ---- drain ---- */

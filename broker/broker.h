@@ -41,6 +41,7 @@ struct ignored {
 };
 
 struct cascades;
+struct sequences;
 
 struct broker {
     const struct options *options;
@@ -65,6 +66,7 @@ struct broker {
     struct quarantine *quarantine;
     struct labels labels;        /* names for versions */
     struct errands *errands;     /* that workers carry out */
+    struct sequences *sequences; /* jobs that belong to the state that a worker keeps */
     struct cascades *cascades;   /* ensembles whose steps run apart */
     struct depot *depot;         /* detached jobs; NULL = none are taken */
     struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */

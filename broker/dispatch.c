@@ -11,6 +11,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "sequence.h"
 #include "warming.h"
 
 #define CANDIDATES_MAX                                                                                                 \
@@ -61,6 +62,8 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its twin runs on */
+    if (job->sequenced && sequence_requeue(broker, job, suspect))
+        return;
     job->dispatch = NULL;
     job->state = JOB_QUEUED;
     job->lane->model->running--;
@@ -141,6 +144,10 @@ void dispatch_detach(struct broker *broker, struct job *job)
         leave_queue(broker, job);
         next = succeed(broker, job);
         break;
+    case JOB_HELD:
+        sequence_unhold(broker, job);
+        leave_queue(broker, job);
+        break;
     case JOB_FOLLOWING:
         flight_leave(job->flight, job);
         leave_queue(broker, job);
@@ -210,6 +217,8 @@ static bool gather_one(void *context, struct offer *offer)
 {
     struct gathering *g = context;
     struct worker *worker = offer->worker;
+    if (g->lane->demand.worker && g->lane->demand.worker != worker->uuid)
+        return false;
     if (g->count == CANDIDATES_MAX || worker->state != WORKER_READY ||
         !match_capable(&g->lane->demand, offer->meta->backend, offer->precision, worker->tags))
         return false;
@@ -471,6 +480,9 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, worker, dispatch->slots[i].job, i + 1 == dispatch->count);
+    for (uint32_t i = 0; i < dispatch->count; i++)
+        if (dispatch->slots[i].job->sequenced)
+            sequence_dispatched(broker, dispatch->slots[i].job, worker);
     dispatch_send(dispatch, plan.offer, broker->now_us);
     record_dispatch(broker, dispatch);
     link_sent(&worker->link, dispatch->bytes, broker->now_us);

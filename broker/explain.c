@@ -287,6 +287,8 @@ static const char *why_waits(const struct writer *w, const struct job *job, cons
     uint64_t now_us = w->broker->now_us;
     if (job->state == JOB_LOOKUP)
         snprintf(text, SENTENCE_BYTES, "The result cache is being asked.");
+    else if (job->state == JOB_HELD)
+        snprintf(text, SENTENCE_BYTES, "The job before it in its sequence is under way.");
     else if (job->state == JOB_FOLLOWING)
         snprintf(text, SENTENCE_BYTES, "An identical job is under way and will answer this one too.");
     else if (d->capable == 0)
@@ -379,11 +381,9 @@ static Penstock__Explanation *fill(struct writer *w, const struct explained *e, 
 
 static Penstock__Explanation *explain_live(struct writer *w, struct job *job)
 {
-    static const char *const states[] = {[JOB_LOOKUP] = "lookup",
-                                         [JOB_QUEUED] = "queued",
-                                         [JOB_FOLLOWING] = "following",
-                                         [JOB_DISPATCHED] = "running",
-                                         [JOB_STEPS] = "running"};
+    static const char *const states[] = {
+        [JOB_LOOKUP] = "lookup",      [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following",
+        [JOB_DISPATCHED] = "running", [JOB_STEPS] = "running", [JOB_HELD] = "queued"};
     char text[SENTENCE_BYTES] = "";
     struct explained e;
     describe(w->broker, job, job->state == JOB_DISPATCHED ? job->dispatch : NULL, 0, &e);

@@ -7,7 +7,7 @@
 
 const char *job_state_name(enum job_state state)
 {
-    static const char *const names[] = {"lookup", "queued", "following", "dispatched", "steps", "done"};
+    static const char *const names[] = {"lookup", "queued", "held", "following", "dispatched", "steps", "done"};
     return names[state];
 }
 

@@ -20,6 +20,7 @@
 enum job_state {
     JOB_LOOKUP,     /* queued: Redis is being asked for an answer */
     JOB_QUEUED,     /* queued: in its lane */
+    JOB_HELD,       /* queued: the job before it in its sequence is under way */
     JOB_FOLLOWING,  /* queued: an identical job in flight answers for it */
     JOB_DISPATCHED, /* a worker has it */
     JOB_STEPS,      /* of an ensemble: its steps run as jobs of their own */
@@ -67,6 +68,7 @@ struct job {
     bool unsent : 1;      /* done, but its client had too much unread */
     bool noted : 1;       /* there is a note: jobs_note */
     bool step : 1;        /* of a cascade: its end is told to that, not to its client */
+    bool sequenced : 1;   /* of a sequence */
 };
 TAILQ_HEAD(job_list, job);
 

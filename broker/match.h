@@ -16,6 +16,7 @@
 struct demand {
     char backend[32];         /* empty = any */
     enum precision precision; /* the least it accepts */
+    uint64_t worker;          /* only this one, by its uuid; 0 = any */
     const char *tags;         /* each tag followed by '\n'; NULL or empty = none */
 };
 

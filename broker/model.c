@@ -91,6 +91,7 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta, ui
     model->timeout_us = meta->default_timeout_us;
     model->timeout_fixed = meta->timeout_fixed;
     model->timeout_delays = meta->timeout_delays;
+    model->sequence_idle_us = meta->sequence ? (meta->sequence->idle_us ? meta->sequence->idle_us : 1) : 0;
     model->rows_max = meta->max_batch_size;
     bool own_limit = meta->max_queue_size > 0 && meta->max_queue_size < limit_jobs;
     model->queue.limit_jobs = own_limit ? meta->max_queue_size : limit_jobs;

@@ -21,7 +21,7 @@ static uint64_t text_hash(const char *text)
 
 static bool same_demand(const struct demand *a, const struct demand *b)
 {
-    return a->precision == b->precision && strcmp(a->backend, b->backend) == 0 &&
+    return a->precision == b->precision && a->worker == b->worker && strcmp(a->backend, b->backend) == 0 &&
            strcmp(a->tags ? a->tags : "", b->tags ? b->tags : "") == 0;
 }
 
@@ -47,7 +47,7 @@ static struct lane *lane_new(struct queue *queue, struct model *model, const str
 
 static uint64_t lane_hash(const struct queue *queue, const struct demand *demand, uint64_t shape)
 {
-    return table_hash(&queue->lanes, shape ^ (uint64_t)demand->precision << 56,
+    return table_hash(&queue->lanes, shape ^ (uint64_t)demand->precision << 56 ^ demand->worker,
                       text_hash(demand->backend) ^ text_hash(demand->tags) * 3);
 }
 

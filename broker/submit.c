@@ -11,6 +11,7 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "patch.h"
+#include "sequence.h"
 #include "trace_spans.h"
 
 /* Field numbers of JobMeta in proto/job.proto. */
@@ -100,6 +101,7 @@ static enum pen_status make_request(const struct session *session, const struct 
     own.minor = FRAME_VERSION_MINOR;
     own.priority = admission->priority;
     own.deadline_us = admission->model->timeout_fixed ? 0 : env->deadline_us;
+    own.sequence_id = sequence_id_of(env, job);
     own.tenant_hash = session->tenant->number ? (uint32_t)frame_name_hash(session->tenant->name) : 0;
     own.meta_bytes = (uint32_t)(env->meta_bytes + patch.used);
     struct parcel *parcel = parcel_new(message->count);
@@ -158,7 +160,8 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->explain = admission->explain;
-    job->any_version = admission->any_version;
+    job->sequenced = sequence_id_of(env, meta) != 0;
+    job->any_version = admission->any_version && !job->sequenced;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
     job->lane->model->users++;
@@ -198,6 +201,10 @@ static void place(struct broker *broker, struct job *job, const struct admission
                   uint64_t question)
 {
     log_admitted(job);
+    if (job->sequenced) {
+        sequence_place(broker, job);
+        return;
+    }
     struct flight *flight = admission->shared ? flight_find(&broker->flights, &admission->key, job->lane) : NULL;
     if (flight) {
         job->state = JOB_FOLLOWING;
@@ -299,8 +306,15 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     ask.meta = *ret_meta;
     if (status == PEN_OK)
         status = submit_room(broker, session, message->bytes, reterr);
+    uint64_t version = *ret_meta ? (*ret_meta)->version : 0;
+    if (status == PEN_OK)
+        sequence_bind_version(broker, session, env, *ret_meta);
     if (status == PEN_OK)
         status = admit(&broker->models, &ask, admission, reterr);
+    if (*ret_meta)
+        (*ret_meta)->version = version; /* as the client said it: what was found is patched in */
+    if (status == PEN_OK)
+        status = sequence_admit(broker, session, env, *ret_meta, admission, reterr);
     if (status != PEN_OK)
         return status;
     if (in_quarantine(broker, session, env, admission, reterr))
@@ -349,6 +363,8 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     enum pen_status status = accept_job(broker, session, env, meta, message, &job_meta, &admission, &error);
     if (status == PEN_OK)
         return;
+    if (job_meta)
+        sequence_refused(broker, session, env, job_meta, error.text);
     if (may_wait(broker, env, &admission, status) &&
         lobby_keep(&broker->lobby, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes))
         return;

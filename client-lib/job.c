@@ -248,6 +248,10 @@ static void envelope_fill(struct pen_job *job, const struct pen_job_options *o)
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;
     job->env.flags = o->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS) ? FRAME_FLAG_NO_CACHE : 0;
+    if (o->sequence_id)
+        job->env.flags =
+            (uint16_t)(job->env.flags | (o->flags & PEN_JOB_SEQUENCE_START ? FRAME_FLAG_SEQUENCE_START : 0) |
+                       (o->flags & PEN_JOB_SEQUENCE_END ? FRAME_FLAG_SEQUENCE_END : 0));
     job->env.flags = (uint16_t)(job->env.flags | (o->detached                   ? FRAME_FLAG_FETCH
                                                   : o->flags & PEN_JOB_DETACHED ? FRAME_FLAG_DETACHED
                                                                                 : 0));

@@ -55,14 +55,16 @@ enum frame_type {
 };
 
 enum frame_flag {
-    FRAME_FLAG_PARTIAL = 1u << 0,       /* more results of this job follow (reserved) */
-    FRAME_FLAG_DIGEST_FIRST = 1u << 1,  /* payload withheld until the broker asks (reserved) */
-    FRAME_FLAG_NO_CACHE = 1u << 2,      /* neither read nor stored in the result cache, nor joined with a twin */
-    FRAME_FLAG_RESENT = 1u << 3,        /* the client repeats a job id it may have sent before */
-    FRAME_FLAG_DIGEST_SHA256 = 1u << 4, /* digest is SHA-256 cut to 16 bytes, not XXH3-128 */
-    FRAME_FLAG_DIGEST = 1u << 5,        /* digest field is filled */
-    FRAME_FLAG_DETACHED = 1u << 6,      /* SUBMIT: the answer says that the job is accepted; its result is fetched */
-    FRAME_FLAG_FETCH = 1u << 7,         /* SUBMIT without a model: the answer is that of the job JobMeta.detached */
+    FRAME_FLAG_PARTIAL = 1u << 0,         /* more results of this job follow (reserved) */
+    FRAME_FLAG_DIGEST_FIRST = 1u << 1,    /* payload withheld until the broker asks (reserved) */
+    FRAME_FLAG_NO_CACHE = 1u << 2,        /* neither read nor stored in the result cache, nor joined with a twin */
+    FRAME_FLAG_RESENT = 1u << 3,          /* the client repeats a job id it may have sent before */
+    FRAME_FLAG_DIGEST_SHA256 = 1u << 4,   /* digest is SHA-256 cut to 16 bytes, not XXH3-128 */
+    FRAME_FLAG_DIGEST = 1u << 5,          /* digest field is filled */
+    FRAME_FLAG_DETACHED = 1u << 6,        /* SUBMIT: the answer says that the job is accepted; its result is fetched */
+    FRAME_FLAG_SEQUENCE_START = 1u << 12, /* SUBMIT: the first job of its sequence */
+    FRAME_FLAG_SEQUENCE_END = 1u << 13,   /* SUBMIT: the last one */
+    FRAME_FLAG_FETCH = 1u << 7,           /* SUBMIT without a model: the answer is that of the job JobMeta.detached */
 };
 
 /* Precision class of a result or the least a job accepts. Order is by fidelity within a family; wire values. */

@@ -53,6 +53,7 @@ static const struct json_field top_fields[] = {
     {"instance_group", config_read_instances},
     {"version_policy", config_read_policy},
     {"ensemble_scheduling", config_read_ensemble},
+    {"sequence_batching", config_read_sequence},
     {"model_warmup", config_read_warmups},
     {"response_cache", config_read_cache},
     {"input", config_read_input},
@@ -72,6 +73,7 @@ void config_fini(struct config *config)
     config_labels_free(config);
     free(config->preprocess.text);
     recipe_free(config->recipe);
+    config_states_free(&config->sequence);
     for (size_t i = 0; i < config->warmups_count; i++)
         free(config->warmups[i].inputs);
     config_init(config);
@@ -93,7 +95,8 @@ static enum pen_status config_check(struct config *config, struct pen_error *ret
                              config->default_priority_level, config->priority_levels);
     if (config->labels_count && config->labels_file[0])
         return pen_error_set(reterr, PEN_ERR_INVALID, "output has both labels and labels_file: keep one");
-    return config_check_ensemble(config, reterr);
+    enum pen_status status = config_check_sequence(config, reterr);
+    return status == PEN_OK ? config_check_ensemble(config, reterr) : status;
 }
 
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
@@ -109,8 +112,7 @@ enum pen_status config_parse(const char *text, size_t bytes, struct config *conf
     return status == PEN_OK ? config_check(config, reterr) : status;
 }
 
-/* Gives *ret_text (free it), NUL-terminated. */
-static enum pen_status file_read(const char *path, size_t limit, char **ret_text, size_t *ret_bytes,
+enum pen_status config_file_read(const char *path, size_t limit, char **ret_text, size_t *ret_bytes,
                                  struct pen_error *reterr)
 {
     FILE *file = fopen(path, "rb");
@@ -139,7 +141,7 @@ static enum pen_status labels_load(const char *folder, struct config *config, st
     char path[4096], *text = NULL;
     size_t bytes = 0;
     snprintf(path, sizeof path, "%s/%s", folder, config->labels_file);
-    enum pen_status status = file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, reterr);
+    enum pen_status status = config_file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, reterr);
     if (status == PEN_OK)
         status = config_labels_parse(text, bytes, config, reterr);
     free(text);
@@ -152,7 +154,7 @@ enum pen_status config_load(const char *folder, struct config *config, struct pe
     struct pen_error inner = {0};
     size_t bytes = 0;
     snprintf(path, sizeof path, "%s/config.json", folder);
-    enum pen_status status = file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    enum pen_status status = config_file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
     if (status == PEN_ERR_NOT_FOUND)
         return PEN_OK;
     if (status == PEN_OK)
@@ -160,6 +162,8 @@ enum pen_status config_load(const char *folder, struct config *config, struct pe
     free(text);
     if (status == PEN_OK && config->labels_file[0])
         status = labels_load(folder, config, &inner);
+    if (status == PEN_OK)
+        status = config_states_load(folder, &config->sequence, &inner);
     if (status != PEN_OK)
         return pen_error_set(reterr, status, "%.256s: %.700s", path, inner.text);
     return PEN_OK;

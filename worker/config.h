@@ -27,6 +27,7 @@
 #define CONFIG_LABELS_MAX      32768u
 #define CONFIG_LABEL_BYTES_MAX 256u
 #define CONFIG_NAME_BYTES_MAX  255u
+#define CONFIG_STATES_MAX      16u
 
 enum config_kind { CONFIG_KIND_AUTO, CONFIG_KIND_CPU, CONFIG_KIND_GPU };
 enum config_policy { CONFIG_LATEST, CONFIG_ALL, CONFIG_SPECIFIC };
@@ -60,6 +61,24 @@ struct config_warmup {
     size_t inputs_count;
 };
 
+/* A tensor that the worker keeps between the jobs of a sequence: what `output` gives is what `input` gets next. */
+struct config_state {
+    char input[CONFIG_NAME_BYTES_MAX + 1], output[CONFIG_NAME_BYTES_MAX + 1];
+    struct pen_tensor tensor; /* data_type and dims without the batch, as declared; dims_given */
+    bool dims_given;
+    char file[CONFIG_NAME_BYTES_MAX + 1]; /* beside config.json: what a sequence begins with; "" = zeros */
+    char *initial;                        /* its bytes */
+    size_t initial_bytes;
+};
+
+struct config_sequence {
+    bool present;
+    uint64_t idle_us;
+    uint32_t max_sequences;
+    struct config_state *states; /* [CONFIG_STATES_MAX] */
+    size_t states_count;
+};
+
 struct config {
     bool present;            /* false: there is no file, all below is the default */
     bool ensemble;           /* platform says so */
@@ -85,6 +104,7 @@ struct config {
     size_t warmups_count;
     bool cache_enable;
     struct config_preprocess preprocess;
+    struct config_sequence sequence;
     char **labels;
     size_t labels_count;
     char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */

@@ -109,6 +109,9 @@ static enum pen_status step_check(const struct served *ensemble, const struct re
     if (model->config.recipe)
         return pen_error_set(reterr, PEN_ERR_INVALID, "step %u: '%.64s' is an ensemble itself; name its steps instead",
                              step->number, step->model);
+    if (model->states_count > 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "step %u: model '%.64s' keeps state, so it cannot be a step",
+                             step->number, step->model);
     if (ensemble->max_batch_size > model->max_batch_size)
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "step %u (model '%.64s') takes batches of at most %u, the ensemble says max_batch_size %u",

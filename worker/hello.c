@@ -199,6 +199,28 @@ static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, 
     steps_warm(hello, models, count, offer);
 }
 
+/* Without those that are kept here. */
+static size_t visible(const struct pen_tensor *tensors, size_t count, uint64_t hidden, struct pen_tensor *ret_tensors)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!(hidden & UINT64_C(1) << i))
+            ret_tensors[kept++] = tensors[i];
+    return kept;
+}
+
+static void sequence_fill(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
+{
+    Penstock__SequenceOffer *sequence = served->states_count > 0 ? take(hello, 1, sizeof *sequence) : NULL;
+    if (!sequence)
+        return;
+    penstock__sequence_offer__init(sequence);
+    sequence->idle_us = served->config.sequence.idle_us;
+    sequence->max_sequences = served->config.sequence.max_sequences;
+    sequence->state_bytes = served->states_bytes;
+    offer->sequence = sequence;
+}
+
 static void offer_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
                        Penstock__ModelOffer *offer)
 {
@@ -206,10 +228,12 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     penstock__model_offer__init(offer);
     offer->name = text(hello, served->name);
     offer->version = served->version;
-    offer->inputs = signature(hello, served->inputs, served->inputs_count, batched);
-    offer->n_inputs = served->inputs_count;
-    offer->outputs = signature(hello, served->outputs, served->outputs_count, batched);
-    offer->n_outputs = served->outputs_count;
+    struct pen_tensor tensors[SERVED_TENSORS_MAX];
+    offer->n_inputs = visible(served->inputs, served->inputs_count, served->hidden_inputs, tensors);
+    offer->inputs = signature(hello, tensors, offer->n_inputs, batched);
+    offer->n_outputs = visible(served->outputs, served->outputs_count, served->hidden_outputs, tensors);
+    offer->outputs = signature(hello, tensors, offer->n_outputs, batched);
+    sequence_fill(hello, served, offer);
     offer->backend = text(hello, facts->identity->backend);
     offer->device = text(hello, facts->identity->device);
     offer->precision = (uint32_t)facts->identity->precision;

@@ -32,6 +32,8 @@ static const struct setting table[] = {
      "recently used makes room; 0 = all are loaded"},
     {"queue-bytes", SETTING_BYTES, offsetof(struct options, queue_bytes), "0", "bytes", 0, INT64_MAX, NULL,
      "inputs held at a time; 0 = a quarter of the memory, at most 1 GiB"},
+    {"sequence-memory", SETTING_BYTES, offsetof(struct options, sequence_memory), "256MiB", "bytes", 0, INT64_MAX, NULL,
+     "state of open sequences; a new one beyond it goes to another worker or is told BUSY"},
     {"frame-limit", SETTING_BYTES, offsetof(struct options, frame_limit), "256MiB", "bytes", 65536, INT64_MAX, NULL,
      "largest frame accepted from the broker"},
     {"name", SETTING_TEXT, offsetof(struct options, name), NULL, NULL, 0, 0, NULL, "for people; default HOST-PID"},

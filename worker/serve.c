@@ -98,6 +98,8 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
     struct dispatch *dispatch = NULL;
     struct job *job = held_find(&link->held, message->env.job, &dispatch);
     int expected = JOB_WAITING;
+    if (message->env.sequence_id != 0) /* the sequence is over, too */
+        states_end(serve->states, message->env.job.client, message->env.sequence_id);
     if (!job)
         return; /* answered already, or never ours */
     if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_ANSWERED)) {
@@ -419,6 +421,7 @@ static int drain_check(struct serve *serve, uint64_t now_us)
 /* Does what is due. Returns -1 to go on, else the exit code. */
 static int tick(struct serve *serve, uint64_t now_us)
 {
+    states_sweep(serve->states, now_us);
     vitals_beat(serve->vitals, brokers_serving(serve->brokers), serve->draining, now_us);
     int level_change = signals_level();
     if (level_change)

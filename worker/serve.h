@@ -24,6 +24,7 @@ struct serve {
     struct vitals *vitals;
     struct spin spin;
     struct orders *orders;
+    struct states *states;
     struct update update;
 
     bool draining;                    /* asked to, by a signal or by the broker */

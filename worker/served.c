@@ -191,6 +191,78 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
     return served->config.preprocess.present ? pixels_join(served, reterr) : PEN_OK;
 }
 
+/* Declared dims may leave out the batch; what the model leaves open must be declared. */
+static enum pen_status state_tensor(const struct served *served, const struct config_state *config,
+                                    const struct pen_tensor *input, struct pen_tensor *ret, struct pen_error *reterr)
+{
+    char want[128];
+    uint32_t batch = served->max_batch_size > 0 ? 1 : 0;
+    uint64_t elements = 0;
+    *ret = *input;
+    if (batch)
+        ret->dims[0] = 1;
+    bool fits = !config->dims_given || config->tensor.rank + batch == input->rank;
+    for (uint32_t i = batch; fits && config->dims_given && i < input->rank; i++) {
+        int64_t dim = config->tensor.dims[i - batch];
+        fits = dim == input->dims[i] || input->dims[i] < 0;
+        ret->dims[i] = dim;
+    }
+    if (!fits || (config->tensor.dtype != PEN_DTYPE_NONE && config->tensor.dtype != input->dtype))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "state '%s' is declared unlike the model's input, %s %s",
+                             config->input, pen_dtype_name(input->dtype),
+                             pen_shape_text(input->dims, input->rank, want, sizeof want));
+    if (pen_tensor_elements(ret, &elements) != PEN_OK || pen_dtype_bytes(ret->dtype, elements, &ret->bytes) != 0 ||
+        ret->bytes > SERVED_STATE_BYTES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "state '%s' of the model is %s: name its dims, of at most %u bytes together, in "
+                             "sequence_batching.state",
+                             config->input, pen_shape_text(ret->dims, ret->rank, want, sizeof want),
+                             SERVED_STATE_BYTES_MAX);
+    if (config->initial && config->initial_bytes != ret->bytes)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "'%s' has %zu bytes, state '%s' has %zu", config->file,
+                             config->initial_bytes, config->input, ret->bytes);
+    ret->data = config->initial;
+    return PEN_OK;
+}
+
+static enum pen_status state_join(struct served *served, const struct config_state *config, struct served_state *state,
+                                  struct pen_error *reterr)
+{
+    int input = served_input(served, config->input), output = served_output(served, config->output);
+    if (input < 0 || output < 0 || input == served->pixels_input)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                             "sequence_batching.state names '%s' and '%s': the model needs an input and an output of "
+                             "those names, and the input takes no pictures",
+                             config->input, config->output);
+    const struct pen_tensor *in = &served->network_inputs[input], *out = &served->outputs[output];
+    if (in->dtype != out->dtype) /* the shape of a branch is known only when it has run: slot_answer.c */
+        return pen_error_set(reterr, PEN_ERR_INVALID, "state '%s' and '%s' differ in type", config->input,
+                             config->output);
+    state->input = (uint32_t)input;
+    state->output = (uint32_t)output;
+    served->hidden_inputs |= UINT64_C(1) << input;
+    served->hidden_outputs |= UINT64_C(1) << output;
+    return state_tensor(served, config, in, &state->tensor, reterr);
+}
+
+static enum pen_status states_join(struct served *served, struct pen_error *reterr)
+{
+    const struct config_sequence *config = &served->config.sequence;
+    if (!config->present)
+        return PEN_OK;
+    served->states = calloc(config->states_count, sizeof *served->states);
+    if (!served->states)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's states");
+    for (size_t i = 0; i < config->states_count; i++) {
+        enum pen_status status = state_join(served, &config->states[i], &served->states[i], reterr);
+        if (status != PEN_OK)
+            return status;
+        served->states_count++;
+        served->states_bytes += served->states[i].tensor.bytes;
+    }
+    return PEN_OK;
+}
+
 /* The model's content and every setting that changes what a caller gets for the same request. */
 static enum pen_status digest_build(const struct served *served, struct digest *ret_digest, struct pen_error *reterr)
 {
@@ -234,12 +306,15 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     if (status == PEN_OK)
         status = batch_decide(served, reterr);
     if (status == PEN_OK)
+        status = states_join(served, reterr);
+    if (status == PEN_OK)
         status = digest_build(served, &served->digest, reterr);
     if (status != PEN_OK) {
         served_free(served);
         return status;
     }
-    served->cacheable = served->config.cache_enable && !pen_model_stochastic(served->model);
+    served->cacheable =
+        served->config.cache_enable && !pen_model_stochastic(served->model) && served->states_count == 0;
     served->memory_bytes = pen_model_bytes(served->model);
     *ret_served = served;
     return PEN_OK;
@@ -283,6 +358,7 @@ void served_free(struct served *served)
     }
     free(served->placement);
     free(served->inputs);
+    free(served->states);
     free(served->path);
     config_fini(&served->config);
     free(served);

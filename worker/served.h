@@ -15,7 +15,8 @@
 #include "preprocess.h"
 #include "snap.h"
 
-#define SERVED_TENSORS_MAX 64u /* inputs, and outputs; the wire's own limit */
+#define SERVED_STATE_BYTES_MAX (256u * 1024u * 1024u) /* of one state tensor */
+#define SERVED_TENSORS_MAX     64u                    /* inputs, and outputs; the wire's own limit */
 
 /* What the bytes of a quantised output stand for: (q - zero_point) * scale. */
 struct labels_quant {
@@ -38,6 +39,12 @@ struct residence {
     uint64_t wanted_us; /* since when somebody asks for a cold one; 0 = nobody */
 };
 
+/* An input that is not sent but kept, and the output that it is taken from. */
+struct served_state {
+    uint32_t input, output;
+    struct pen_tensor tensor; /* concrete dims; data: what a sequence begins with, NULL = zeros; owned by the config */
+};
+
 struct served {
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t version;
@@ -48,9 +55,12 @@ struct served {
     size_t inputs_count;
     const struct pen_tensor *outputs; /* [outputs_count] */
     size_t outputs_count;
-    uint32_t max_batch_size; /* 0 = dims[0] is no batch: jobs run one by one */
-    bool strings;            /* an input is of STRING: its size is known only when it is there */
-    int pixels_input;        /* index of the input that is preprocessed, -1 = none */
+    uint32_t max_batch_size;     /* 0 = dims[0] is no batch: jobs run one by one */
+    bool strings;                /* an input is of STRING: its size is known only when it is there */
+    struct served_state *states; /* [states_count]; none: its jobs stand alone */
+    size_t states_count, states_bytes;
+    uint64_t hidden_inputs, hidden_outputs; /* bit i: of a state, so it does not travel */
+    int pixels_input;                       /* index of the input that is preprocessed, -1 = none */
     struct preprocess preprocess;
     int labels_output; /* first f32 output, else the first quantised one; -1 = none */
     struct labels_quant labels_quant;

@@ -218,8 +218,8 @@ static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
         int expected = JOB_WAITING;
         if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_RUNNING))
             continue; /* cancelled in the queue */
-        enum pen_status status =
-            task_open(slot->context.catalog, &slot->arena, dispatch, job, &slot->tasks[count], &error);
+        enum pen_status status = task_open(slot->context.catalog, slot->context.states, &slot->arena, dispatch, job,
+                                           &slot->tasks[count], &error);
         if (status == PEN_OK)
             count++;
         else

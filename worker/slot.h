@@ -11,12 +11,14 @@
 #include "catalog.h"
 #include "handoff.h"
 #include "outbox.h"
+#include "states.h"
 #include "stats.h"
 
 struct slot;
 
 /* What a slot works with. Borrowed for its life. */
 struct slot_context {
+    struct states *states; /* of sequences; NULL: models with state are not run */
     struct catalog *catalog;
     struct handoff *handoff;
     struct outbox *outbox;

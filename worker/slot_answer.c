@@ -124,6 +124,31 @@ static void log_run(const struct slot *slot, const struct batch *batch, const st
               task->traceparent);
 }
 
+/* Before the answer leaves: the next job of the sequence may come right behind it. False: the job was answered. */
+static bool state_keep(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
+                       const struct pen_tensor *outputs, size_t count)
+{
+    struct task *task = batch->tasks[index];
+    const struct served *served = batch->served;
+    char text[256];
+    for (size_t i = 0; i < served->states_count; i++) {
+        const struct served_state *state = &served->states[i];
+        struct pen_tensor given = {.bytes = SIZE_MAX};
+        if (state->output < count)
+            given = gather_cut(batch, index, first_row, &outputs[state->output]);
+        if (given.bytes != state->tensor.bytes) {
+            snprintf(text, sizeof text, "output '%.64s' is not as large as the state '%.64s' that it becomes",
+                     served->outputs[state->output].name, served->inputs[state->input].name);
+            slot_answer_error(slot, task->job, PEN_ERR_SHAPE, text);
+            return false;
+        }
+        state_put(task->state, i, given.data);
+    }
+    state_close(task->states, task->state, !(task->job->env.flags & FRAME_FLAG_SEQUENCE_END), clock_now_us());
+    task->state = NULL;
+    return true;
+}
+
 void slot_answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
                         const struct pen_tensor *outputs, size_t count, struct timing timing)
 {
@@ -142,6 +167,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
         labels_fill(slot, task, &scores, label_pointers, &meta);
     }
+    if (task->state && !state_keep(slot, batch, index, first_row, outputs, count))
+        return;
     size_t taken = gather_split(batch, index, first_row, outputs, count, views);
     enum pen_status status = reply_add(slot->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
                                        task->digested ? &task->digest : NULL, &meta, views, taken, &error);

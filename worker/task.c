@@ -1,6 +1,7 @@
 /* task.c - from a header frame and its tensor frames to checked inputs. */
 #include "task.h"
 
+#include "deadline.h"
 #include "job_meta.h"
 
 #include <inttypes.h>
@@ -58,7 +59,7 @@ static enum pen_status input_check(const struct served *served, const struct pen
 static enum pen_status missing_input(const struct served *served, uint64_t seen, struct pen_error *reterr)
 {
     for (size_t i = 0; i < served->inputs_count; i++)
-        if (!(seen & UINT64_C(1) << i))
+        if (!((seen | served->hidden_inputs) & UINT64_C(1) << i))
             return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "input '%s' of model '%s' is missing",
                                  served->inputs[i].name, served->name);
     return PEN_OK;
@@ -75,6 +76,9 @@ enum pen_status task_match_inputs(const struct served *served, const struct pen_
             return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%s' has no input '%s'%s%s", served->name,
                                  tensors[i].name, served->inputs_count == 1 ? "; its input is " : "",
                                  served->inputs_count == 1 ? served->inputs[0].name : "");
+        if (served->hidden_inputs & UINT64_C(1) << index)
+            return pen_error_set(reterr, PEN_ERR_INVALID, "input '%s' of model '%s' is state: it is kept, not sent",
+                                 tensors[i].name, served->name);
         enum pen_status status = input_check(served, &served->inputs[index], &tensors[i], &rows, reterr);
         if (status != PEN_OK)
             return status;
@@ -92,12 +96,12 @@ enum pen_status task_match_inputs(const struct served *served, const struct pen_
 static enum pen_status outputs_choose(struct task *task, const Penstock__JobMeta *meta, struct pen_error *reterr)
 {
     if (meta->n_outputs == 0) {
-        task->outputs = UINT64_MAX;
+        task->outputs = ~task->served->hidden_outputs;
         return PEN_OK;
     }
     for (size_t i = 0; i < meta->n_outputs; i++) {
         int index = served_output(task->served, meta->outputs[i]);
-        if (index < 0)
+        if (index < 0 || task->served->hidden_outputs & UINT64_C(1) << index)
             return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%s' has no output '%.255s'", task->served->name,
                                  meta->outputs[i]);
         task->outputs |= UINT64_C(1) << index;
@@ -174,8 +178,33 @@ static enum pen_status model_find(struct task *task, struct catalog *catalog, co
     return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "this worker has no model '%.255s'", meta->model);
 }
 
-enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
-                          struct job *job, struct task *ret_task, struct pen_error *reterr)
+/* Last of all checks: from here on a failure ends the sequence. */
+static enum pen_status state_take(struct task *task, struct states *states, struct pen_error *reterr)
+{
+    const struct served *served = task->served;
+    const struct envelope *env = &task->job->env;
+    if (served->states_count == 0)
+        return PEN_OK;
+    if (env->sequence_id == 0 || !states)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "model '%s' keeps state: its jobs belong to sequences",
+                             served->name);
+    if (task->rows != 1)
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "a job of a sequence has one row, this one has %u", task->rows);
+    enum pen_status status = states_open(states, served, env, clock_now_us(), &task->state, reterr);
+    if (status != PEN_OK)
+        return status;
+    task->states = states;
+    for (size_t i = 0; i < served->states_count; i++) {
+        struct pen_tensor *input = &task->inputs[served->states[i].input];
+        *input = served->states[i].tensor;
+        input->data = state_data(task->state, i);
+    }
+    return PEN_OK;
+}
+
+enum pen_status task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
+                          const struct dispatch *dispatch, struct job *job, struct task *ret_task,
+                          struct pen_error *reterr)
 {
     *ret_task = (struct task){.job = job};
     if (job->env.meta_bytes > FRAME_META_BYTES_MAX)
@@ -195,6 +224,8 @@ enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, con
         status = parameters_read(ret_task, meta, reterr);
     if (status == PEN_OK && ret_task->served->config.recipe)
         status = chain_new(catalog, ret_task->served, &ret_task->chain, reterr);
+    if (status == PEN_OK)
+        status = state_take(ret_task, states, reterr);
     if (status != PEN_OK)
         task_close(ret_task);
     return status;
@@ -202,6 +233,9 @@ enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, con
 
 void task_close(struct task *task)
 {
+    if (task->state) /* not kept: the job failed, and its sequence with it */
+        state_close(task->states, task->state, false, clock_now_us());
+    task->state = NULL;
     chain_free(task->served, task->chain);
     if (task->served)
         served_release(task->served);

@@ -8,6 +8,7 @@
 
 #include "catalog.h"
 #include "chain.h"
+#include "states.h"
 #include "inbox.h"
 #include "job.pb-c.h"
 #include "tensor_codec.h"
@@ -26,17 +27,20 @@ struct task {
     bool digested;
     struct digest digest; /* of the inputs that are about to run */
     bool taken;           /* part of a batch already */
-    struct chain *chain;  /* of an ensemble's job; owned */
-    struct task *whole;   /* a step of this ensemble's job; NULL = a job of its own */
-    size_t step;          /* which, in the recipe's order */
+    struct state *state;  /* of the sequence that the job belongs to; open */
+    struct states *states;
+    struct chain *chain; /* of an ensemble's job; owned */
+    struct task *whole;  /* a step of this ensemble's job; NULL = a job of its own */
+    size_t step;         /* which, in the recipe's order */
 };
 
 /*
  * Opens `job` of `dispatch`. On failure the status is the job's typed answer: NOT_FOUND (model, input, output), SHAPE, DTYPE, CORRUPT, TOO_LARGE,
  * INVALID; *ret_task is undefined then. A task that was opened is closed with task_close.
  */
-enum pen_status task_open(struct catalog *catalog, struct meta_arena *arena, const struct dispatch *dispatch,
-                          struct job *job, struct task *ret_task, struct pen_error *reterr);
+enum pen_status task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
+                          const struct dispatch *dispatch, struct job *job, struct task *ret_task,
+                          struct pen_error *reterr);
 
 void task_close(struct task *task);
 

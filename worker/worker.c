@@ -35,6 +35,7 @@ struct worker {
     struct stats stats;
     struct handoff *handoff;
     struct outbox *outbox;
+    struct states *states;
     struct inbox *inbox;
     struct slot **slots; /* [slots], filled as far as they exist */
     uint32_t slots_count;
@@ -168,6 +169,7 @@ static enum pen_status slots_open(struct worker *worker, struct pen_error *reter
     struct slot_context context = {.catalog = &worker->catalog,
                                    .handoff = worker->handoff,
                                    .outbox = worker->outbox,
+                                   .states = worker->states,
                                    .stats = &worker->stats,
                                    .identity = &worker->identity};
     worker->slots = calloc(worker->sizes.slots, sizeof *worker->slots);
@@ -206,9 +208,10 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
     worker->zmq = zmq_ctx_new();
     worker->handoff = handoff_new(spin_us(worker));
     worker->outbox = outbox_new();
+    worker->states = states_new((uint64_t)worker->options->sequence_memory);
     worker->inbox = inbox_new();
     worker->orders = orders_new();
-    if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->inbox || !worker->orders)
+    if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->states || !worker->inbox || !worker->orders)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptors for the message path");
     signals_wake(outbox_fd(worker->outbox));
     enum pen_status status = slots_open(worker, reterr);
@@ -234,6 +237,7 @@ static void parts_close(struct worker *worker)
     brokers_fini(&worker->brokers);
     inbox_free(worker->inbox);
     outbox_free(worker->outbox);
+    states_free(worker->states);
     handoff_free(worker->handoff);
     hello_free(worker->hello);
     if (worker->zmq)
@@ -312,6 +316,7 @@ static int serve(struct worker *worker)
         .brokers = &worker->brokers,
         .inbox = worker->inbox,
         .outbox = worker->outbox,
+        .states = worker->states,
         .handoff = worker->handoff,
         .stats = &worker->stats,
         .slots = worker->slots,

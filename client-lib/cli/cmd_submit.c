@@ -98,7 +98,7 @@ static void fail(struct run *run, const char *what, const struct pen_error *erro
     fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error->status), error->text);
 }
 
-static pen_job *start(struct run *run, const char *file)
+static pen_job *start(struct run *run, const char *file, bool first, bool last)
 {
     struct request request;
     struct inputs inputs = {.count = 0};
@@ -114,6 +114,7 @@ static pen_job *start(struct run *run, const char *file)
         request.options.inputs = inputs.tensors;
         request.options.inputs_count = inputs.count;
         request.options.flags |= run->options->detach ? PEN_JOB_DETACHED : 0u;
+        request.options.flags &= ~((first ? 0u : PEN_JOB_SEQUENCE_START) | (last ? 0u : PEN_JOB_SEQUENCE_END));
         request.options.detached_ttl_us = (uint64_t)run->options->detached_ttl_us;
         request.options.detached_secret = *run->options->secret ? run->options->secret : NULL;
         status = pen_client_submit(run->client, &request.options, &job, &error);
@@ -192,7 +193,7 @@ static void run_all(struct run *run, const char *const *files, size_t count)
     run->progress = count > 1 && isatty(STDERR_FILENO) && (run->jobs || !isatty(STDOUT_FILENO));
     for (size_t started = 0, ended = 0; ended < count;) {
         while (started < count && started - ended < AT_ONCE) {
-            jobs[started % AT_ONCE] = start(run, files[started]);
+            jobs[started % AT_ONCE] = start(run, files[started], started == 0, started + 1 == count);
             started++;
         }
         finish(run, jobs[ended % AT_ONCE], files[ended] ? files[ended] : run->model->name);

@@ -34,7 +34,7 @@ struct request_settings {
      .help = "give up on a job after this long; 0 = never"},                                                                     \
     {.name = "priority", .type = SETTING_INT, .offset = offsetof(opts, member.priority), .def = "0", .max = 255,                 \
      .help = "1 = most urgent; 0 = the model's default"},                                                                        \
-    {.name = "sequence", .type = SETTING_INT, .offset = offsetof(opts, member.sequence), .def = "0", .help = "sequence id for stateful models; 0 = none"}, \
+    {.name = "sequence", .type = SETTING_INT, .offset = offsetof(opts, member.sequence), .def = "0", .help = "of models that keep state: the files are the jobs of this sequence, in their order; 0 = none"}, \
     {.name = "no-cache", .type = SETTING_FLAG, .offset = offsetof(opts, member.no_cache), .def = "false",                        \
      .help = "neither read nor store cached results"},                                                                           \
     {.name = "explain", .type = SETTING_FLAG, .offset = offsetof(opts, member.explain), .def = "false",                         \

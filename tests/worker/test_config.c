@@ -271,3 +271,39 @@ Test(config, what_a_timeout_does_is_read)
     cr_expect(!c.timeout_delays && !c.timeout_fixed);
     config_fini(&c);
 }
+
+#define SEQUENCE(more, states) "{\"sequence_batching\":{" more "\"state\":[" states "]}}"
+#define KEPT(in, out, more)    "{\"input_name\":\"" in "\",\"output_name\":\"" out "\"" more "}"
+
+Test(config, state_of_sequences_is_read)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert(parse(SEQUENCE("\"max_sequence_idle_microseconds\":5000,\"oldest\":{\"max_candidate_sequences\":7},",
+                             KEPT("h", "hn",
+                                  ",\"data_type\":\"TYPE_FP32\",\"dims\":[2,1,128],\"initial_state\":[{\"data_"
+                                  "file\":\"h.bin\"}]") "," KEPT("c", "cn",
+                                                                  ",\"initial_state\":[{\"zero_data\":true}]")),
+                    &c, &error) == PEN_OK,
+              "%s", error.text);
+    const struct config_sequence *s = &c.sequence;
+    cr_assert(s->present && s->states_count == 2 && s->idle_us == 5000 && s->max_sequences == 7);
+    cr_expect(strcmp(s->states[0].input, "h") == 0 && strcmp(s->states[0].output, "hn") == 0);
+    cr_expect(s->states[0].dims_given && s->states[0].tensor.rank == 3 && s->states[0].tensor.dims[2] == 128);
+    cr_expect(strcmp(s->states[0].file, "h.bin") == 0 && !s->states[1].file[0] && !s->states[1].dims_given);
+    config_fini(&c);
+}
+
+Test(config, states_that_cannot_be_kept_get_a_sentence)
+{
+    refuses("{\"sequence_batching\":{}}", PEN_ERR_INVALID, "needs at least one state");
+    refuses(SEQUENCE("", "{\"input_name\":\"h\"}"), PEN_ERR_INVALID, "needs input_name and output_name");
+    refuses(SEQUENCE("", KEPT("h", "a", "") "," KEPT("h", "b", "")), PEN_ERR_INVALID, "is a state already");
+    refuses(SEQUENCE("", KEPT("h", "a", ",\"initial_state\":[{\"zero_data\":false}]")), PEN_ERR_INVALID,
+            "must be true or left out");
+    refuses(SEQUENCE("", KEPT("h", "a", ",\"initial_state\":[{\"data_file\":\"a/b\"}]")), PEN_ERR_INVALID,
+            "must be a file beside config.json");
+    refuses(SEQUENCE("\"direct\":{},", KEPT("h", "a", "")), PEN_ERR_INVALID, "unknown key 'direct'");
+    refuses(SEQUENCE("\"max_sequence_idle_microseconds\":1,", KEPT("h", "a", "")), PEN_ERR_INVALID,
+            "must be a whole number from 1000");
+}

@@ -135,6 +135,8 @@ enum pen_job_flag {
     PEN_JOB_ORDERED =
         64, /**< its end is told (wait, poll, callback) only after those of all earlier jobs of this client
                                with this flag, whatever thread submitted them and however often the connection was lost */
+    PEN_JOB_SEQUENCE_START = 128, /**< with sequence_id: the first job of the sequence; the model's state begins anew */
+    PEN_JOB_SEQUENCE_END = 256,   /**< with sequence_id: the last one; the worker then drops the state */
     PEN_JOB_DETACHED = 32 /**< the job ends for this client when the broker has it on disk: PEN_OK without outputs. It
                                runs without us; its result is fetched by its id (pen_job_id()), from any session of the
                                tenant. Neither cached nor joined. UNSUPPORTED: the broker keeps no journal */
@@ -162,10 +164,15 @@ struct pen_job_options {
     enum pen_precision precision; /**< class demanded */
     const char *backend;          /**< NULL = any */
     unsigned flags;               /**< enum pen_job_flag */
-    uint64_t sequence_id;         /**< stateful models; 0 = none */
-    const char *traceparent;      /**< W3C trace context, carried on to the worker; with the sampled flag the broker
+    uint64_t sequence_id;       /**< models that keep state between jobs: jobs of one id, a number of this client's own
+                                       choice, run one after the other in the order of their submission and on one
+                                       worker. A job that does not end with PEN_OK ends its sequence; so do the model's
+                                       idle time (TIMEOUT), and the loss (WORKER_LOST), drain or unloading (UNAVAILABLE)
+                                       of its worker. Jobs that come after that get that status until one begins anew.
+                                       0 = none */
+    const char *traceparent;    /**< W3C trace context, carried on to the worker; with the sampled flag the broker
                                        keeps the job's life; NULL = none */
-    void (*release)(void *arg);   /**< with PEN_JOB_BORROW: inputs are no longer used; called once, from any
+    void (*release)(void *arg); /**< with PEN_JOB_BORROW: inputs are no longer used; called once, from any
                                         thread; it must not call into this library */
     void *release_arg;
     pen_job_callback callback; /**< NULL: the future style */

@@ -1,0 +1,59 @@
+/*
+ * sequence.h - jobs that belong together because a worker keeps state between them: one worker, one after the other, in the order they came.
+ *
+ * A sequence is known by its client, its id and its model. It is bound to the worker that gets its first job. Whatever job of it does not end well ends
+ * it, for who goes on would go on from nobody knows where; so do silence, and the loss, drain or unloading of its worker. Its later jobs are told why.
+ * Threads: owner.
+ */
+#ifndef SEQUENCE_H
+#define SEQUENCE_H
+
+#include "admit.h"
+#include "broker.h"
+
+#define SEQUENCES_MAX         65536u
+#define SEQUENCES_PER_SESSION 4096u
+
+struct sequence;
+struct sequences;
+
+struct sequences *sequences_new(void);            /* NULL without memory */
+void sequences_free(struct sequences *sequences); /* NULL is fine */
+
+/* The id of the sequence that the job belongs to: the envelope's, or one made of JobMeta.sequence; 0 = none. */
+uint64_t sequence_id_of(const struct envelope *env, const Penstock__JobMeta *meta);
+
+/* Before a job is judged: one of an open sequence goes to the version that it began with. */
+void sequence_bind_version(const struct broker *broker, const struct session *session, const struct envelope *env,
+                           Penstock__JobMeta *meta);
+/* May this job be the next of its sequence? A first one opens it. Jobs without one, of models without state: OK. */
+enum pen_status sequence_admit(struct broker *broker, struct session *session, const struct envelope *env,
+                               const Penstock__JobMeta *meta, const struct admission *admission,
+                               struct pen_error *reterr);
+/* A job that was refused after all. */
+void sequence_refused(struct broker *broker, struct session *session, const struct envelope *env,
+                      const Penstock__JobMeta *meta, const char *text);
+
+/* The job (job->sequenced) is there: queued at once, or behind the one before it. */
+void sequence_place(struct broker *broker, struct job *job);
+/* It is out of its sequence's waiting list (JOB_HELD). */
+void sequence_unhold(struct broker *broker, struct job *job);
+void sequence_dispatched(struct broker *broker, struct job *job, const struct worker *worker);
+/* Its worker was lost or sends it back. True: it was answered, because the state that it needs is gone. */
+bool sequence_requeue(struct broker *broker, struct job *job, bool suspect);
+/* Before and after a job of a sequence is answered. */
+struct sequence *sequence_of(const struct broker *broker, const struct job *job); /* NULL: it is over */
+/* Is it the one under way, and (ret_last) the one that ends it? */
+bool sequence_is_current(const struct sequence *sequence, const struct job *job, bool *ret_last);
+void sequence_ended(struct broker *broker, struct sequence *sequence, bool current, bool last, enum pen_status status);
+
+/* The worker goes, or gets no more work; why: "was lost", "is draining". */
+void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why);
+/* Its list of models has changed. */
+void sequences_worker_updated(struct broker *broker, const struct worker *worker);
+void sequences_session_gone(struct broker *broker, const struct session *session);
+void sequences_tick(struct broker *broker);
+uint64_t sequences_next_us(const struct broker *broker);
+uint64_t sequences_open(const struct broker *broker);
+
+#endif
