@@ -220,6 +220,8 @@ void state_close(struct states *states, struct state *state, bool keep, uint64_t
 
 void states_end(struct states *states, uint64_t client, uint64_t id)
 {
+    if (!states)
+        return;
     pthread_mutex_lock(&states->lock);
     for (struct state **place = bucket_of(states, client, id); *place;) {
         struct state *state = *place;
@@ -236,6 +238,8 @@ void states_end(struct states *states, uint64_t client, uint64_t id)
 
 void states_sweep(struct states *states, uint64_t now_us)
 {
+    if (!states)
+        return;
     pthread_mutex_lock(&states->lock);
     if (now_us - states->swept_us >= SWEEP_US)
         sweep(states, now_us);

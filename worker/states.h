@@ -30,9 +30,9 @@ void state_put(struct state *state, size_t index, const void *data);
 /* Ends what states_open began. keep: false drops the sequence. */
 void state_close(struct states *states, struct state *state, bool keep, uint64_t now_us);
 
-/* The sequence is over: dropped now, or when its job ends. Unknown ones are fine. */
+/* The sequence is over: dropped now, or when its job ends. Unknown ones are fine, and so is NULL. */
 void states_end(struct states *states, uint64_t client, uint64_t id);
-/* Drops what nobody has asked for. Cheap: looks once a second. */
+/* Drops what nobody has asked for. Cheap: looks once a second. NULL is fine. */
 void states_sweep(struct states *states, uint64_t now_us);
 size_t states_count(struct states *states);
 

@@ -279,13 +279,13 @@ Test(config, state_of_sequences_is_read)
 {
     struct config c;
     struct pen_error error;
-    cr_assert(parse(SEQUENCE("\"max_sequence_idle_microseconds\":5000,\"oldest\":{\"max_candidate_sequences\":7},",
-                             KEPT("h", "hn",
-                                  ",\"data_type\":\"TYPE_FP32\",\"dims\":[2,1,128],\"initial_state\":[{\"data_"
-                                  "file\":\"h.bin\"}]") "," KEPT("c", "cn",
-                                                                  ",\"initial_state\":[{\"zero_data\":true}]")),
-                    &c, &error) == PEN_OK,
-              "%s", error.text);
+    cr_assert(
+        parse(SEQUENCE("\"max_sequence_idle_microseconds\":5000,\"oldest\":{\"max_candidate_sequences\":7},",
+                       KEPT("h", "hn",
+                            ",\"data_type\":\"TYPE_FP32\",\"dims\":[2,1,128],\"initial_state\":[{\"data_"
+                            "file\":\"h.bin\"}]") "," KEPT("c", "cn", ",\"initial_state\":[{\"zero_data\":true}]")),
+              &c, &error) == PEN_OK,
+        "%s", error.text);
     const struct config_sequence *s = &c.sequence;
     cr_assert(s->present && s->states_count == 2 && s->idle_us == 5000 && s->max_sequences == 7);
     cr_expect(strcmp(s->states[0].input, "h") == 0 && strcmp(s->states[0].output, "hn") == 0);
