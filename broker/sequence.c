@@ -160,8 +160,10 @@ void sequence_bind_version(const struct broker *broker, const struct session *se
     const struct sequence *s = id && !(env->flags & FRAME_FLAG_SEQUENCE_START)
                                    ? find(broker->sequences, session->uuid, id, meta->model)
                                    : NULL;
-    if (s && !s->ended)
-        meta->version = s->version;
+    if (!s || s->ended)
+        return;
+    meta->version = s->version;
+    meta->version_label = (char *)(uintptr_t) ""; /* it said which one when the sequence began */
 }
 
 static uint64_t count_of(const struct sequences *sequences, uint64_t client)
