@@ -184,7 +184,7 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
         cascade_step_ended(broker, id, reply, status);
         return;
     }
-    struct sequence *sequence = job->sequenced ? sequence_of(broker, job) : NULL;
+    struct sequence *sequence = job->lane->model->sequence_idle_us ? sequence_of(broker, job) : NULL;
     bool last = false, current = sequence && sequence_is_current(sequence, job, &last);
     if (session->depot) {
         record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);

@@ -53,7 +53,7 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "single";
     dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
-    if (job->sequenced)
+    if (job->lane->model->sequence_idle_us)
         sequence_dispatched(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
     record_dispatch(broker, dispatch);

@@ -62,7 +62,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its twin runs on */
-    if (job->sequenced && sequence_requeue(broker, job, suspect))
+    if (job->lane->model->sequence_idle_us && sequence_requeue(broker, job, suspect))
         return;
     job->dispatch = NULL;
     job->state = JOB_QUEUED;
@@ -481,7 +481,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, worker, dispatch->slots[i].job, i + 1 == dispatch->count);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        if (dispatch->slots[i].job->sequenced)
+        if (dispatch->slots[i].job->lane->model->sequence_idle_us)
             sequence_dispatched(broker, dispatch->slots[i].job, worker);
     dispatch_send(dispatch, plan.offer, broker->now_us);
     record_dispatch(broker, dispatch);

@@ -68,7 +68,6 @@ struct job {
     bool unsent : 1;      /* done, but its client had too much unread */
     bool noted : 1;       /* there is a note: jobs_note */
     bool step : 1;        /* of a cascade: its end is told to that, not to its client */
-    bool sequenced : 1;   /* of a sequence */
 };
 TAILQ_HEAD(job_list, job);
 

@@ -102,7 +102,8 @@ struct sequence *sequence_of(const struct broker *broker, const struct job *job)
     struct envelope env;
     const uint8_t *meta;
     zmq_msg_t *header = &job->request->frames[0];
-    if (!job->sequenced || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
+    if (job->lane->model->sequence_idle_us == 0 ||
+        envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
         return NULL;
     return find(broker->sequences, job->id.client, env.sequence_id, job->lane->model->name);
 }
@@ -411,7 +412,7 @@ void sequences_worker_updated(struct broker *broker, const struct worker *worker
     {
         bool there = false;
         for (size_t i = 0; s->worker == worker->uuid && i < worker->offers_count; i++)
-            there |= worker->offers[i]->model->version == s->version &&
+            there |= worker->offers[i]->model->sequence_idle_us && worker->offers[i]->model->version == s->version &&
                      strcmp(worker->offers[i]->model->name, s->model) == 0;
         if (s->worker == worker->uuid && !there)
             end(broker, s, PEN_ERR_UNAVAILABLE, text);

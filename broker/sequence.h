@@ -34,7 +34,7 @@ enum pen_status sequence_admit(struct broker *broker, struct session *session, c
 void sequence_refused(struct broker *broker, struct session *session, const struct envelope *env,
                       const Penstock__JobMeta *meta, const char *text);
 
-/* The job (job->sequenced) is there: queued at once, or behind the one before it. */
+/* The job (of a model with state) is there: queued at once, or behind the one before it. */
 void sequence_place(struct broker *broker, struct job *job);
 /* It is out of its sequence's waiting list (JOB_HELD). */
 void sequence_unhold(struct broker *broker, struct job *job);

@@ -160,8 +160,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->explain = admission->explain;
-    job->sequenced = sequence_id_of(env, meta) != 0;
-    job->any_version = admission->any_version && !job->sequenced;
+    job->any_version = admission->any_version && admission->model->sequence_idle_us == 0;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
     job->lane->model->users++;
@@ -201,7 +200,7 @@ static void place(struct broker *broker, struct job *job, const struct admission
                   uint64_t question)
 {
     log_admitted(job);
-    if (job->sequenced) {
+    if (job->lane->model->sequence_idle_us) {
         sequence_place(broker, job);
         return;
     }
