@@ -113,6 +113,17 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
     return PEN_OK;
 }
 
+/* A table of tuned kernels that cannot be used is no error: the device is used by its rules. */
+static void tuning_check(const struct pen_engine *engine)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(flags[i].name, "vulkan.tuned") == 0 &&
+            (strcmp(flags[i].value, "corrupt") == 0 || strcmp(flags[i].value, "foreign") == 0))
+            log_event(LOG_WARN, "tuning_ignored", "table=%s", flags[i].value);
+}
+
 static int models_load(struct worker *worker)
 {
     struct pen_error error = {0};
@@ -133,6 +144,7 @@ static int models_load(struct worker *worker)
                   pen_status_name(status), error.text);
         return WORKER_EXIT_USAGE;
     }
+    tuning_check(worker->engine);
     status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);

@@ -98,6 +98,9 @@ struct backend_ops {
         struct exec *exec, struct pen_error *reterr); /* CANCELLED or DEADLINE when cancel said so between layers */
     /* May be NULL. Where the config says profile: the times of the nodes (by their index in the partition) in the last run that was waited for. */
     void (*exec_times)(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
+    /* May be NULL: nothing to choose among. pen_engine_tune says what it does. Nothing else runs on the backend meanwhile. */
+    enum pen_status (*tune)(struct backend *backend, uint64_t class_us, pen_tune_row_function *say, void *context,
+                            bool *ret_stored, struct pen_error *reterr);
 };
 
 /* backend_table.c: built-in backends by falling priority; *ret_count of them. Explicit, generated from PENSTOCK_BACKENDS. */

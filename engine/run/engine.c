@@ -190,6 +190,18 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
     return PEN_OK;
 }
 
+enum pen_status pen_engine_tune(struct pen_engine *engine, uint64_t class_us, pen_tune_row_function *say, void *context,
+                                bool *ret_stored, struct pen_error *reterr)
+{
+    const struct open_backend *chosen = &engine->backends[0];
+    *ret_stored = false;
+    if (chosen->ops->tune == NULL) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the backend %s has no kernels to choose among",
+                             chosen->ops->name);
+    }
+    return chosen->ops->tune(chosen->self, class_us, say, context, ret_stored, reterr);
+}
+
 void pen_engine_free(struct pen_engine *engine)
 {
     if (engine == NULL) {

@@ -15,6 +15,7 @@ static const struct {
     {"info", cmd_info, "backends, devices, flags and self-tests of this host"},
     {"run", cmd_run, "run a model once: --model FILE --input name=file ... --output-dir DIR"},
     {"verify", cmd_verify, "run cases with expected outputs and compare: PATH..."},
+    {"tune", cmd_tune, "measures kernels on the products of models, and keeps the fastest: MODEL..."},
     {"bench", cmd_bench, "load, warm-up and run times of a model: --model FILE"},
 };
 

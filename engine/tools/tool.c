@@ -67,6 +67,22 @@ int tool_run(const struct tool_command *command, int argc, char **argv)
     return code;
 }
 
+/* A table of tuned kernels that cannot be used is no error, but a person may want to tune again. */
+static void tuning_warn(const struct pen_engine *engine)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(flags[i].name, "vulkan.tuned") == 0 &&
+            (strcmp(flags[i].value, "corrupt") == 0 || strcmp(flags[i].value, "foreign") == 0)) {
+            fprintf(stderr,
+                    "penstock-engine: the table of tuned kernels is %s and is ignored: run `penstock-engine tune` "
+                    "again\n",
+                    flags[i].value);
+        }
+    }
+}
+
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
 {
     struct pen_engine_options engine_options;
@@ -80,7 +96,11 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.check_numerics = options->check_numerics;
     engine_options.compare_reference = options->compare_reference;
     tool_vulkan(options, &engine_options.vulkan);
-    return pen_engine_new(&engine_options, ret_engine, &error) == PEN_OK ? 0 : tool_fail(&error);
+    if (pen_engine_new(&engine_options, ret_engine, &error) != PEN_OK) {
+        return tool_fail(&error);
+    }
+    tuning_warn(*ret_engine);
+    return 0;
 }
 
 uint64_t tool_now_us(void)

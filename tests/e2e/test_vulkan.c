@@ -156,3 +156,60 @@ Test(vulkan, cold_and_warm_starts_are_told_apart)
     snprintf(command, sizeof command, "rm -r %s", dir);
     cr_assert_eq(system(command), 0);
 }
+
+static int tune(const char *dir, const char *model, bool json, char **ret_out, char **ret_err)
+{
+    const char *const argv[] = {PENSTOCK_BIN "/penstock-engine",
+                                "tune",
+                                "--backend",
+                                "vulkan",
+                                "--vk-allow-software",
+                                "--vk-validate",
+                                "--class-time",
+                                "1ms",
+                                "--vk-cache-dir",
+                                dir,
+                                model,
+                                json ? "--json" : NULL,
+                                NULL};
+    return process_run(argv, 100000, ret_out, ret_err);
+}
+
+Test(vulkan, tuned_kernels_are_kept_and_a_broken_table_is_ignored_with_a_line)
+{
+    char dir[] = "/tmp/penstock-vulkan-e2e-XXXXXX", command[256], *out = NULL, *err = NULL;
+    const char *const digits = PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx";
+    device_needed();
+    cr_assert_not_null(mkdtemp(dir));
+    cr_assert_eq(tune("", digits, false, &out, &err), 0, "%s", err);
+    cr_assert_not_null(strstr(out, "not stored"), "%s", out);
+    cr_assert_not_null(strstr(err, "--vk-cache-dir"), "%s", err);
+    free(out);
+    free(err);
+    cr_assert_eq(tune(dir, digits, true, &out, &err), 0, "%s", err);
+    cr_assert_not_null(strstr(out, "\"stored\":true"), "%s", out);
+    cr_assert_not_null(strstr(out, "\"gemv\":"), "%s", out);
+    const char *const extra[] = {"--vk-allow-software", "--vk-cache-dir", dir, NULL};
+    size_t classes = 0;
+    for (const char *at = strstr(out, "\"chosen\""); at != NULL; at = strstr(at + 1, "\"chosen\"")) {
+        classes++;
+    }
+    free(out);
+    free(err);
+    snprintf(command, sizeof command, "%zu classes", classes);
+    cr_assert_gt(classes, 0);
+    says(extra, "vulkan.tuned", command);
+    snprintf(command, sizeof command, "for f in %s/tuning-*; do echo broken >\"$f\"; done", dir);
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(info(extra, &out, &err), 0);
+    cr_assert_not_null(strstr(err, "the table of tuned kernels is corrupt and is ignored"), "%s", err);
+    free(out);
+    free(err);
+    says(extra, "vulkan.tuned", "corrupt");
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    cr_assert_eq(system(command), 0);
+    const char *const nothing[] = {PENSTOCK_BIN "/penstock-engine", "tune", NULL};
+    cr_assert_eq(process_run(nothing, 60000, &out, &err), 2, "%s", err);
+    free(out);
+    free(err);
+}

@@ -9,6 +9,7 @@
 #include "backend/vulkan/debug.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/selftest.h"
+#include "backend/vulkan/tune.h"
 
 #define REASON_BYTES 256
 
@@ -53,6 +54,11 @@ static enum pen_status probe(const struct backend_config *config, struct backend
     }
     *ret_caps = c;
     return PEN_OK;
+}
+
+enum pen_precision vk_backend_precision(const struct backend *b)
+{
+    return b->config.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : b->config.precision;
 }
 
 static enum pen_status device_open(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)
@@ -106,6 +112,7 @@ static void backend_close(struct backend *b)
     pthread_mutex_destroy(&b->lock);
     free(b->wanted);
     free(b->cache_dir);
+    free(b->seen);
     free(b);
 }
 
@@ -126,6 +133,8 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
     k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
+    const struct vk_cache_key key = vk_cache_key_of(&d->info);
+    b->tuned = vk_tune_load(b->cache_dir, &key, vk_backend_precision(b), k->tuned);
     return PEN_OK;
 }
 
@@ -142,7 +151,10 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     if (status != PEN_OK) {
         return status;
     }
-    return vk_selftest(b, reterr);
+    status = vk_selftest(b, reterr);
+    b->seen =
+        status == PEN_OK ? calloc(VK_CLASSES, sizeof *b->seen) : NULL; /* the self-test's products are no model's */
+    return status;
 }
 
 static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
@@ -188,6 +200,19 @@ static void say_number(void (*say)(void *context, const char *name, const char *
     say(context, name, text);
 }
 
+/* "23 classes", or why there is no table. */
+static void tuned_say(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
+                      void *context)
+{
+    unsigned classes = 0;
+    char text[32];
+    for (size_t i = 0; i < VK_CLASSES; i++) {
+        classes += b->kernels.tuned[i] != VK_FAMILY_AUTO;
+    }
+    snprintf(text, sizeof text, "%u classes", classes);
+    say(context, "vulkan.tuned", strcmp(b->tuned, "hit") == 0 ? text : b->tuned);
+}
+
 static void describe(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
                      void *context)
 {
@@ -209,6 +234,7 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
     say(context, "vulkan.coopmat", coopmat);
     say(context, "vulkan.validation", b->instance->validate ? "on" : "off");
+    tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
     say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
     say_number(say, context, "vulkan.f16_storage", d->f16_storage);
@@ -312,6 +338,11 @@ struct backend *vk_backend_beside(struct backend *b, uint32_t index)
     return index < b->beside_count ? b->beside[index] : NULL;
 }
 
+const struct vk_kernels *vk_backend_kernels(const struct backend *b)
+{
+    return &b->kernels;
+}
+
 struct vk_functions *vk_backend_functions(struct backend *b)
 {
     return &b->device->vk;
@@ -345,4 +376,5 @@ const struct backend_ops backend_vulkan = {
     .exec_submit = vk_exec_submit,
     .exec_wait = vk_exec_wait,
     .exec_times = vk_exec_times,
+    .tune = vk_tune,
 };

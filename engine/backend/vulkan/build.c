@@ -1,4 +1,4 @@
-#include "backend/vulkan/plan.h"
+#include "backend/vulkan/tune.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,9 +28,18 @@ void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what)
     }
 }
 
-struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape)
+struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
+                                 const struct vk_window *window)
 {
-    return vk_choose(&b->exec->plan->backend->kernels, shape);
+    struct backend *backend = b->exec->plan->backend;
+    vk_seen_add(backend, shape, window);
+    return vk_choose(&backend->kernels, shape);
+}
+
+uint32_t vk_build_repeats(const struct vk_build *b)
+{
+    uint32_t repeats = b->exec->plan->backend->repeats;
+    return repeats > 0 ? repeats : 1;
 }
 
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b)

@@ -80,7 +80,12 @@ void vk_items(struct vk_work *w, size_t items);
 void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSUPPORTED beyond the device's limits */
 
 /* Device facts for choosing a kernel. */
-struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape);
+/* window: NULL for a batch of matrices. Notes the product for the tuner. */
+struct vk_window;
+struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
+                                 const struct vk_window *window);
+uint32_t vk_build_repeats(
+    const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */
 bool vk_build_f16(const struct vk_build *b);
 bool vk_build_apart(

@@ -63,7 +63,9 @@ static enum pen_status cache_open(struct vk_pipelines *p, struct pen_error *rete
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     struct vk_cache_key key = vk_cache_key_of(&d->info);
     const char *why = "off";
-    void *payload = p->cache_dir != NULL ? vk_cache_read(p->cache_dir, &key, &info.initialDataSize, &why) : NULL;
+    void *payload = p->cache_dir != NULL
+                        ? vk_cache_read(p->cache_dir, VK_CACHE_PIPELINES, &key, &info.initialDataSize, &why)
+                        : NULL;
     info.pInitialData = payload;
     p->cache_state = why;
     VkResult result = d->vk.CreatePipelineCache(d->handle, &info, NULL, &p->cache);
@@ -267,7 +269,7 @@ void vk_pipelines_save(struct vk_pipelines *p)
         void *payload = malloc(bytes);
         struct vk_cache_key key = vk_cache_key_of(&d->info);
         if (payload != NULL && d->vk.GetPipelineCacheData(d->handle, p->cache, &bytes, payload) == VK_SUCCESS &&
-            vk_cache_write(p->cache_dir, &key, payload, bytes)) {
+            vk_cache_write(p->cache_dir, VK_CACHE_PIPELINES, &key, payload, bytes)) {
             p->saved = p->count;
         }
         free(payload);

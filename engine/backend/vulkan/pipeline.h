@@ -39,7 +39,9 @@ const char *vk_pipelines_cache(const struct vk_pipelines *p);
 /* Writes the cache file now when pipelines were made since it was read or written. */
 void vk_pipelines_save(struct vk_pipelines *p);
 
-/* ---- pipeline_cache.c: the file. Corrupt, foreign and old ones are a miss, never an error. ---- */
+/* ---- pipeline_cache.c: files that belong to a device and its driver. Corrupt, foreign and old ones are a miss, never an error. ---- */
+
+enum vk_cache_kind { VK_CACHE_PIPELINES, VK_CACHE_TUNING };
 
 /* What a cache file belongs to. */
 struct vk_cache_key {
@@ -48,10 +50,13 @@ struct vk_cache_key {
     uint64_t info_hash; /* of the driver's build text: Mesa keeps its version number over builds */
 };
 struct vk_cache_key vk_cache_key_of(const struct vk_device_info *info);
-/* The payload of DIR's file for this key, to be freed; NULL = a miss, *ret_why says of what kind: "none", "corrupt", "foreign", "hit". */
-void *vk_cache_read(const char *dir, const struct vk_cache_key *key, size_t *ret_bytes, const char **ret_why);
+/* The payload of DIR's file of this kind for this key, to be freed; NULL = a miss, *ret_why says of what kind: "none", "corrupt", "foreign", "hit". */
+void *vk_cache_read(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, size_t *ret_bytes,
+                    const char **ret_why);
 /* Writes to a temporary name and renames; makes DIR when it is missing. False when that is not possible. */
-bool vk_cache_write(const char *dir, const struct vk_cache_key *key, const void *payload, size_t bytes);
-bool vk_cache_path(const char *dir, const struct vk_cache_key *key, char *path, size_t path_bytes);
+bool vk_cache_write(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, const void *payload,
+                    size_t bytes);
+bool vk_cache_path(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, char *path,
+                   size_t path_bytes);
 
 #endif

@@ -10,9 +10,14 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define CACHE_MAGIC   0x4B56504Eu /* "NPVK" */
-#define CACHE_VERSION 1u
-#define CACHE_MOST    ((size_t)256 << 20) /* a file beyond it is none of ours */
+static const struct {
+    const char *name;
+    uint32_t magic, version;
+    size_t most; /* a file beyond it is none of ours */
+} kinds[] = {
+    [VK_CACHE_PIPELINES] = {"pipelines", 0x4B56504Eu /* "NPVK" */, 1, (size_t)256 << 20},
+    [VK_CACHE_TUNING] = {"tuning", 0x5456504Eu /* "NPVT" */, 1, (size_t)1 << 16},
+};
 
 /* Before the driver's payload; drivers check little of what they are given, so all of it is checked here. */
 struct cache_header {
@@ -32,10 +37,11 @@ struct vk_cache_key vk_cache_key_of(const struct vk_device_info *info)
     return key;
 }
 
-bool vk_cache_path(const char *dir, const struct vk_cache_key *key, char *path, size_t path_bytes)
+bool vk_cache_path(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, char *path,
+                   size_t path_bytes)
 {
     uint64_t name = XXH3_64bits(key, sizeof *key);
-    int length = snprintf(path, path_bytes, "%s/pipelines-%016llx.bin", dir, (unsigned long long)name);
+    int length = snprintf(path, path_bytes, "%s/%s-%016llx.bin", dir, kinds[kind].name, (unsigned long long)name);
     return length > 0 && (size_t)length < path_bytes;
 }
 
@@ -53,19 +59,20 @@ static bool file_read(int fd, void *to, size_t bytes)
     return true;
 }
 
-static void *payload_read(int fd, const struct vk_cache_key *key, size_t *ret_bytes, const char **ret_why)
+static void *payload_read(int fd, enum vk_cache_kind kind, const struct vk_cache_key *key, size_t *ret_bytes,
+                          const char **ret_why)
 {
     struct cache_header h;
     struct stat st;
     *ret_why = "corrupt";
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !file_read(fd, &h, sizeof h) || h.magic != CACHE_MAGIC) {
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !file_read(fd, &h, sizeof h) || h.magic != kinds[kind].magic) {
         return NULL;
     }
-    if (h.version != CACHE_VERSION || memcmp(&h.key, key, sizeof *key) != 0) {
+    if (h.version != kinds[kind].version || memcmp(&h.key, key, sizeof *key) != 0) {
         *ret_why = "foreign";
         return NULL;
     }
-    if (h.bytes == 0 || h.bytes > CACHE_MOST || (uint64_t)st.st_size != sizeof h + h.bytes) {
+    if (h.bytes == 0 || h.bytes > kinds[kind].most || (uint64_t)st.st_size != sizeof h + h.bytes) {
         return NULL;
     }
     void *payload = malloc((size_t)h.bytes);
@@ -79,15 +86,16 @@ static void *payload_read(int fd, const struct vk_cache_key *key, size_t *ret_by
     return payload;
 }
 
-void *vk_cache_read(const char *dir, const struct vk_cache_key *key, size_t *ret_bytes, const char **ret_why)
+void *vk_cache_read(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, size_t *ret_bytes,
+                    const char **ret_why)
 {
     char path[4096];
     *ret_why = "none";
-    int fd = vk_cache_path(dir, key, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int fd = vk_cache_path(dir, kind, key, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0) {
         return NULL;
     }
-    void *payload = payload_read(fd, key, ret_bytes, ret_why);
+    void *payload = payload_read(fd, kind, key, ret_bytes, ret_why);
     close(fd);
     return payload;
 }
@@ -128,16 +136,18 @@ static bool file_write(int fd, const void *from, size_t bytes)
     return true;
 }
 
-bool vk_cache_write(const char *dir, const struct vk_cache_key *key, const void *payload, size_t bytes)
+bool vk_cache_write(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, const void *payload,
+                    size_t bytes)
 {
     char path[4096], temporary[4200];
     struct cache_header h;
-    if (bytes == 0 || bytes > CACHE_MOST || !folder_make(dir) || !vk_cache_path(dir, key, path, sizeof path)) {
+    if (bytes == 0 || bytes > kinds[kind].most || !folder_make(dir) ||
+        !vk_cache_path(dir, kind, key, path, sizeof path)) {
         return false;
     }
     memset(&h, 0, sizeof h);
-    h.magic = CACHE_MAGIC;
-    h.version = CACHE_VERSION;
+    h.magic = kinds[kind].magic;
+    h.version = kinds[kind].version;
     h.key = *key;
     h.bytes = bytes;
     h.hash = XXH3_64bits(payload, bytes);

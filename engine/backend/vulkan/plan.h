@@ -13,6 +13,8 @@
 
 #define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
 
+struct vk_seen;
+
 struct backend {
     struct backend_config config;
     struct vk_instance *instance;
@@ -20,6 +22,9 @@ struct backend {
     struct vk_device *device;                      /* current */
     char *wanted, *cache_dir;                      /* copies of options */
     struct vk_kernels kernels;                     /* which family runs which product */
+    const char *tuned;                             /* what reading the table of kernels gave: vk_tune_load */
+    struct vk_seen *seen;                          /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
+    uint32_t repeats;                              /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
     struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
     uint32_t beside_count;
@@ -180,6 +185,8 @@ enum pen_status vk_schedule(struct exec *e, struct pen_error *reterr);
 /* record.c: pipelines, descriptor sets, command buffers. */
 enum pen_status vk_record(struct exec *e, struct pen_error *reterr);
 
+/* backend.c: what it computes in, ANY being f32. */
+enum pen_precision vk_backend_precision(const struct backend *b);
 /* backend.c: the current device, opened anew after a loss. Gives a reference. */
 enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr);
 

@@ -171,6 +171,32 @@ const struct pen_profile_row *pen_session_profile_rows(struct pen_session *sessi
 /* Nodes that were compared with reference so far, all within their bound (options: compare_reference). */
 uint64_t pen_session_compared(const struct pen_session *session);
 
+/* ---- tuning ----------------------------------------------------------------------------------------------------------------------- */
+
+#define PEN_TUNE_FAMILIES 8
+
+/* One class of products: the times of the kernels that can run it, on the largest product of the class that a session has prepared. Texts are borrowed for the call. */
+struct pen_tune_row {
+    const char *products; /* "matrix rows 1 outs 513- depth 256-2047" */
+    const char *shape;    /* "1x1000x1280 in 1": rows, outputs, depth, groups */
+    const char *by_rule;  /* the family that is taken without a table */
+    const char *chosen;
+    struct {
+        const char *family;
+        double us; /* of one product */
+    } times[PEN_TUNE_FAMILIES];
+    size_t time_count;
+};
+typedef void pen_tune_row_function(void *context, const struct pen_tune_row *row);
+
+/*
+ * Measures the kernels that the chosen backend may choose among, on the products its sessions have prepared, at most class_us per class; keeps the fastest for this
+ * engine and, with a cache folder, on disk for those to come (*ret_stored). Plans made before keep their kernels. PEN_ERR_UNSUPPORTED when the backend has nothing
+ * to choose. Threads: one-at-a-time, while no session runs.
+ */
+enum pen_status pen_engine_tune(struct pen_engine *engine, uint64_t class_us, pen_tune_row_function *say, void *context,
+                                bool *ret_stored, struct pen_error *reterr);
+
 /* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
 
 struct pen_memory {

@@ -16,7 +16,7 @@ static void made(void)
     struct vk_device_info info = {.uuid = {1, 2, 3}, .driver = 13, .driver_version = 5, .driver_info = "Mesa 22"};
     cr_assert_not_null(mkdtemp(dir));
     key = vk_cache_key_of(&info);
-    cr_assert(vk_cache_path(dir, &key, path, sizeof path));
+    cr_assert(vk_cache_path(dir, VK_CACHE_PIPELINES, &key, path, sizeof path));
 }
 
 static void removed(void)
@@ -30,7 +30,7 @@ static void reads(const struct vk_cache_key *k, const char *want, const char *pa
 {
     size_t bytes = 0;
     const char *why = "";
-    char *got = vk_cache_read(dir, k, &bytes, &why);
+    char *got = vk_cache_read(dir, VK_CACHE_PIPELINES, k, &bytes, &why);
     cr_assert_str_eq(why, want);
     cr_assert_eq(got != NULL, payload != NULL);
     if (got != NULL) {
@@ -52,8 +52,8 @@ static void byte_set(long at, int value)
 Test(vulkan_cache, what_was_written_is_read_and_no_temporary_file_stays)
 {
     reads(&key, "none", NULL);
-    cr_assert(vk_cache_write(dir, &key, "first", 5));
-    cr_assert(vk_cache_write(dir, &key, "second", 6));
+    cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "first", 5));
+    cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "second", 6));
     reads(&key, "hit", "second");
     DIR *d = opendir(dir);
     int files = 0;
@@ -66,30 +66,30 @@ Test(vulkan_cache, what_was_written_is_read_and_no_temporary_file_stays)
 
 Test(vulkan_cache, every_corrupt_byte_is_a_miss)
 {
-    cr_assert(vk_cache_write(dir, &key, "payload", 7));
+    cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "payload", 7));
     FILE *f = fopen(path, "rb");
     fseek(f, 0, SEEK_END);
     long size = ftell(f);
     fclose(f);
     for (long at = 0; at < size; at++) {
-        cr_assert(vk_cache_write(dir, &key, "payload", 7));
+        cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "payload", 7));
         byte_set(at, 0xA5);
         size_t bytes = 0;
         const char *why = "";
-        void *got = vk_cache_read(dir, &key, &bytes, &why);
+        void *got = vk_cache_read(dir, VK_CACHE_PIPELINES, &key, &bytes, &why);
         cr_assert_null(got, "byte %ld", at);
     }
 }
 
 Test(vulkan_cache, cut_and_grown_files_are_a_miss)
 {
-    cr_assert(vk_cache_write(dir, &key, "payload", 7));
+    cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "payload", 7));
     for (long size = 0; size < 63; size += 3) {
-        cr_assert(vk_cache_write(dir, &key, "payload", 7));
+        cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "payload", 7));
         cr_assert_eq(truncate(path, size), 0);
         reads(&key, "corrupt", NULL);
     }
-    cr_assert(vk_cache_write(dir, &key, "payload", 7));
+    cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &key, "payload", 7));
     FILE *f = fopen(path, "ab");
     fputc('x', f);
     fclose(f);
@@ -101,8 +101,8 @@ Test(vulkan_cache, another_driver_s_file_is_foreign_even_under_our_name)
     struct vk_cache_key other = key;
     char from[4096];
     other.driver_version++;
-    cr_assert(vk_cache_write(dir, &other, "payload", 7));
-    cr_assert(vk_cache_path(dir, &other, from, sizeof from));
+    cr_assert(vk_cache_write(dir, VK_CACHE_PIPELINES, &other, "payload", 7));
+    cr_assert(vk_cache_path(dir, VK_CACHE_PIPELINES, &other, from, sizeof from));
     cr_assert_str_neq(from, path);
     cr_assert_eq(rename(from, path), 0);
     reads(&key, "foreign", NULL);
@@ -112,6 +112,6 @@ Test(vulkan_cache, links_and_folders_that_cannot_be_made_are_no_error)
 {
     cr_assert_eq(symlink("/etc/passwd", path), 0);
     reads(&key, "none", NULL);
-    cr_assert_not(vk_cache_write("/proc/none/such", &key, "x", 1));
-    cr_assert_not(vk_cache_write("", &key, "x", 1));
+    cr_assert_not(vk_cache_write("/proc/none/such", VK_CACHE_PIPELINES, &key, "x", 1));
+    cr_assert_not(vk_cache_write("", VK_CACHE_PIPELINES, &key, "x", 1));
 }

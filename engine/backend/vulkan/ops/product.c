@@ -149,6 +149,9 @@ void vk_product(struct vk_build *b, const struct vk_product *p)
                                                                        [VK_FAMILY_CM] = cooperative};
     const struct vk_product_shape shape = shape_of_product(p);
     struct launch l = {
-        .choice = vk_build_choose(b, &shape), .rows = shape.rows, .out4 = (p->group_out + 3) / 4, .to = p->y};
-    families[l.choice.family](b, p, &l);
+        .choice = vk_build_choose(b, &shape, &p->w), .rows = shape.rows, .out4 = (p->group_out + 3) / 4, .to = p->y};
+    for (uint32_t i = vk_build_repeats(b); i > 0; i--) {
+        struct launch again = l;
+        families[l.choice.family](b, p, &again);
+    }
 }

@@ -1,0 +1,170 @@
+#include "backend/vulkan/ops/window.h"
+#include "backend/vulkan/single.h"
+
+#include <stdlib.h>
+
+#include "graph/infer.h"
+
+void vk_single_fill(float *x, size_t count, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) / 16777216.0f - 0.5f;
+    }
+}
+
+static enum pen_status value_make(struct vk_single *s, const char *name, const struct shape *shape, uint32_t *ret_value)
+{
+    enum pen_status status = graph_value(s->g, name, ret_value);
+    if (status == PEN_OK) {
+        s->g->values[*ret_value].shape = *shape;
+        s->g->values[*ret_value].dtype = PEN_DTYPE_F32;
+        s->g->values[*ret_value].kind = VALUE_TENSOR;
+    }
+    return status;
+}
+
+static enum pen_status weights_make(struct vk_single *s, const struct shape *shape, uint32_t *ret_value)
+{
+    size_t bytes = 0;
+    enum pen_status status = shape_bytes(shape, PEN_DTYPE_F32, 0, &bytes);
+    float *w = status == PEN_OK ? malloc(bytes) : NULL;
+    if (status == PEN_OK && w == NULL) {
+        status = PEN_ERR_NO_MEMORY;
+    }
+    if (status == PEN_OK) {
+        vk_single_fill(w, bytes / sizeof *w, 11);
+        status = graph_constant(s->g, "w", PEN_DTYPE_F32, shape, w, bytes, true, ret_value);
+    }
+    free(w);
+    return status;
+}
+
+/* Facts and plan of the node. */
+static enum pen_status plan_make(struct backend *b, struct vk_single *s, uint32_t node, struct pen_error *reterr)
+{
+    const struct partition part = {&node, 1, s->in, s->in_count, &s->out, 1};
+    s->facts = calloc(s->g->value_count, sizeof *s->facts);
+    if (s->facts == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    for (uint32_t v = 0; v < s->g->value_count; v++) {
+        const struct value *value = &s->g->values[v];
+        s->facts[v] =
+            (struct fact){.dtype = PEN_DTYPE_F32, .shape = value->shape, .data = value->data, .bytes = value->bytes};
+    }
+    s->env = (struct shape_env){.g = s->g, .facts = s->facts};
+    return vk_plan_new(b, s->g, &part, &s->plan, reterr);
+}
+
+/* Two shapes in, one out; the second is a constant unless it is computed. Gives the node. */
+static enum pen_status node_make(struct vk_single *s, enum op op, const struct shape shapes[3], bool computed,
+                                 uint32_t *ret_node)
+{
+    uint32_t in[2] = {0};
+    enum pen_status status = graph_new(NULL, &s->g);
+    if (status == PEN_OK) {
+        status = value_make(s, "x", &shapes[0], &in[0]);
+    }
+    if (status == PEN_OK) {
+        status = computed ? value_make(s, "w", &shapes[1], &in[1]) : weights_make(s, &shapes[1], &in[1]);
+    }
+    if (status == PEN_OK) {
+        status = value_make(s, "y", &shapes[2], &s->out);
+    }
+    s->in[0] = in[0];
+    s->in[1] = in[1];
+    s->in_count = computed ? 2 : 1;
+    return status == PEN_OK ? graph_node(s->g, op, "measured", in, 2, &s->out, 1, ret_node) : status;
+}
+
+static enum pen_status finish(struct vk_single *s, enum pen_status status, struct pen_error *reterr)
+{
+    if (status != PEN_OK) {
+        vk_single_fini(s);
+        return status == PEN_ERR_NO_MEMORY ? pen_error_set(reterr, status, "no memory for a graph of one node")
+                                           : status;
+    }
+    return PEN_OK;
+}
+
+enum pen_status vk_single_product(struct backend *b, const struct vk_product_shape *shape, struct vk_single *ret_single,
+                                  struct pen_error *reterr)
+{
+    const int64_t m = (int64_t)shape->rows, k = (int64_t)shape->depth, n = (int64_t)shape->outs,
+                  g = (int64_t)shape->groups;
+    bool batch = shape->kind == VK_PRODUCT_BATCH;
+    const struct shape shapes[3] = {
+        batch ? shape_of(3, (int64_t[]){g, m, k}) : shape_of(2, (int64_t[]){m, k}),
+        batch ? shape_of(3, (int64_t[]){g, k, n}) : shape_of(2, (int64_t[]){k, n}),
+        batch ? shape_of(3, (int64_t[]){g, m, n}) : shape_of(2, (int64_t[]){m, n}),
+    };
+    uint32_t node = 0;
+    *ret_single = (struct vk_single){0};
+    enum pen_status status = node_make(ret_single, OP_MatMul, shapes, batch, &node);
+    if (status == PEN_OK) {
+        status = plan_make(b, ret_single, node, reterr);
+    }
+    return finish(ret_single, status, reterr);
+}
+
+static enum pen_status pair_set(struct graph *g, uint32_t node, enum attr_key key, const size_t pair[2])
+{
+    return graph_attr_ints(g, node, key, (int64_t[]){(int64_t)pair[0], (int64_t)pair[1]}, 2);
+}
+
+/* Padding behind: what makes this window's output size. */
+static int64_t pad_behind(const struct vk_window *w, int i)
+{
+    int64_t span = (int64_t)((w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1),
+            pad = span - (int64_t)(w->in[i] + w->begin[i]);
+    return pad > 0 ? pad : 0;
+}
+
+enum pen_status vk_single_conv(struct backend *b, const struct vk_window *w, size_t groups, size_t outs,
+                               struct vk_single *ret_single, struct pen_error *reterr)
+{
+    const int64_t n = (int64_t)w->batch;
+    const struct shape shapes[3] = {
+        shape_of(4, (int64_t[]){n, (int64_t)w->in[0], (int64_t)w->in[1], (int64_t)w->channels}),
+        shape_of(4, (int64_t[]){(int64_t)outs, (int64_t)w->kernel[0], (int64_t)w->kernel[1],
+                                (int64_t)(w->channels / groups)}),
+        shape_of(4, (int64_t[]){n, (int64_t)w->out[0], (int64_t)w->out[1], (int64_t)outs}),
+    };
+    const int64_t pads[4] = {(int64_t)w->begin[0], (int64_t)w->begin[1], pad_behind(w, 0), pad_behind(w, 1)};
+    uint32_t node = 0;
+    *ret_single = (struct vk_single){0};
+    enum pen_status status = node_make(ret_single, OP_Conv, shapes, false, &node);
+    struct graph *g = ret_single->g;
+    if (status == PEN_OK && (graph_attr_int(g, node, ATTR_layout, LAYOUT_NHWC) != PEN_OK ||
+                             graph_attr_int(g, node, ATTR_weight_layout, WEIGHT_OHWI) != PEN_OK ||
+                             graph_attr_int(g, node, ATTR_group, (int64_t)groups) != PEN_OK ||
+                             pair_set(g, node, ATTR_strides, w->stride) != PEN_OK ||
+                             pair_set(g, node, ATTR_dilations, w->dilation) != PEN_OK ||
+                             graph_attr_ints(g, node, ATTR_pads, pads, 4) != PEN_OK)) {
+        status = PEN_ERR_NO_MEMORY;
+    }
+    if (status == PEN_OK) {
+        status = plan_make(b, ret_single, node, reterr);
+    }
+    return finish(ret_single, status, reterr);
+}
+
+void vk_single_fini(struct vk_single *s)
+{
+    vk_plan_free(s->plan);
+    free(s->facts);
+    graph_free(s->g);
+    *s = (struct vk_single){0};
+}
+
+const float *vk_single_weights(const struct vk_single *s)
+{
+    return s->in_count == 1 ? s->g->values[s->in[1]].data : NULL;
+}
+
+size_t vk_single_bytes(const struct vk_single *s, uint32_t value)
+{
+    size_t bytes = 0;
+    return shape_bytes(&s->facts[value].shape, PEN_DTYPE_F32, 0, &bytes) == PEN_OK ? bytes : 0;
+}

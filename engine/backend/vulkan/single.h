@@ -1,0 +1,31 @@
+/*
+ * single.h - a graph of one node as a partition of its own: for self-tests and for the tuner.
+ *
+ * Threads: one-at-a-time.
+ */
+#ifndef VULKAN_SINGLE_H
+#define VULKAN_SINGLE_H
+
+#include "backend/vulkan/plan.h"
+
+struct vk_single {
+    struct graph *g;    /* owned */
+    struct fact *facts; /* [value_count] */
+    struct shape_env env;
+    uint32_t in[2], in_count, out;
+    struct plan *plan;
+};
+
+/* Gives a node of seeded numbers: a MatMul [rows, depth] x [depth, outs] or a batch of them (both sides computed), or a Conv, NHWC, that makes this window. */
+enum pen_status vk_single_product(struct backend *b, const struct vk_product_shape *shape, struct vk_single *ret_single,
+                                  struct pen_error *reterr);
+enum pen_status vk_single_conv(struct backend *b, const struct vk_window *w, size_t groups, size_t outs,
+                               struct vk_single *ret_single, struct pen_error *reterr);
+void vk_single_fini(struct vk_single *s);
+/* The constant side, as [depth, outs]. */
+const float *vk_single_weights(const struct vk_single *s);
+size_t vk_single_bytes(const struct vk_single *s, uint32_t value);
+/* Numbers within 0.5, the same for the same seed. */
+void vk_single_fill(float *x, size_t count, uint32_t seed);
+
+#endif

@@ -1,0 +1,235 @@
+#include "backend/vulkan/tune.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/vulkan/single.h"
+
+#define REPEATS      8u /* products of one run: its fixed part counts an eighth */
+#define ROUNDS_LEAST 3u /* the families take turns, so that a slower clock or a busy neighbour meets all of them */
+#define ROUNDS_MOST  50u
+#define WORTH        0.95 /* of the time of the rules' family: less gain is noise */
+
+void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct vk_window *window)
+{
+    uint64_t macs = (uint64_t)shape->rows * shape->outs * shape->depth * shape->groups;
+    pthread_mutex_lock(&b->lock);
+    struct vk_seen *seen = b->seen != NULL ? &b->seen[vk_class_of(shape)] : NULL;
+    if (seen != NULL && b->repeats == 0 && macs > seen->macs) {
+        seen->macs = macs;
+        seen->shape = *shape;
+        seen->window = window != NULL ? *window : (struct vk_window){0};
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct candidate {
+    enum vk_family family;
+    struct exec *exec;
+    uint64_t best_ns; /* of a run of REPEATS products */
+};
+
+struct measured {
+    struct vk_single single;
+    struct buffer_view in[2], out;
+    struct candidate candidates[VK_FAMILY_COUNT];
+    uint32_t count;
+};
+
+static enum pen_status view_make(const struct vk_single *s, uint32_t value, struct buffer_view *v)
+{
+    *v = (struct buffer_view){
+        .bytes = vk_single_bytes(s, value), .shape = s->facts[value].shape, .dtype = PEN_DTYPE_F32};
+    v->data = calloc(v->bytes / sizeof(float) + 16, sizeof(float));
+    if (v->data == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    vk_single_fill(v->data, v->bytes / sizeof(float), value);
+    return PEN_OK;
+}
+
+static enum pen_status once(struct measured *m, struct candidate *c, struct pen_error *reterr)
+{
+    uint64_t start = now_ns();
+    enum pen_status status = vk_exec_submit(c->exec, m->in, &m->out, NULL, reterr);
+    if (status == PEN_OK) {
+        status = vk_exec_wait(c->exec, reterr);
+    }
+    uint64_t took = now_ns() - start;
+    c->best_ns = status == PEN_OK && took < c->best_ns ? took : c->best_ns;
+    return status;
+}
+
+/* An exec per family that can run the shape; one that the device has no room for is left out. The first run compiles and does not count. */
+static enum pen_status candidates_make(struct backend *b, const struct vk_seen *seen, struct measured *m,
+                                       struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    const enum vk_family only = b->kernels.only;
+    b->repeats = REPEATS;
+    for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
+        struct candidate *c = &m->candidates[m->count];
+        struct pen_error why = {0};
+        if (!vk_family_fits(&b->kernels, (enum vk_family)f, &seen->shape)) {
+            continue;
+        }
+        b->kernels.only = (enum vk_family)f;
+        *c = (struct candidate){.family = (enum vk_family)f};
+        status = vk_exec_new(m->single.plan, &m->single.env, &c->exec, &why);
+        if (status == PEN_OK) {
+            m->count++;
+            status = once(m, c, reterr);
+            c->best_ns = UINT64_MAX;
+        } else if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_UNSUPPORTED || status == PEN_ERR_TOO_LARGE) {
+            status = PEN_OK;
+        } else {
+            status = pen_error_set(reterr, status, "%s", why.text);
+        }
+    }
+    b->kernels.only = only;
+    b->repeats = 0;
+    return status;
+}
+
+static enum pen_status turns(struct measured *m, uint64_t class_us, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    uint64_t start = now_ns();
+    for (uint32_t round = 0; round < ROUNDS_MOST && status == PEN_OK; round++) {
+        if (round >= ROUNDS_LEAST && now_ns() - start > class_us * 1000u) {
+            break;
+        }
+        for (uint32_t i = 0; i < m->count && status == PEN_OK; i++) {
+            status = once(m, &m->candidates[i], reterr);
+        }
+    }
+    return status;
+}
+
+static void measured_fini(struct measured *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        vk_exec_free(m->candidates[i].exec);
+    }
+    free(m->in[0].data);
+    free(m->in[1].data);
+    free(m->out.data);
+    vk_single_fini(&m->single);
+}
+
+static enum pen_status measured_init(struct backend *b, const struct vk_seen *seen, struct measured *m,
+                                     struct pen_error *reterr)
+{
+    bool window = seen->shape.kind == VK_PRODUCT_WINDOW;
+    enum pen_status status = window ? vk_single_conv(b, &seen->window, seen->shape.groups,
+                                                     seen->shape.outs * seen->shape.groups, &m->single, reterr)
+                                    : vk_single_product(b, &seen->shape, &m->single, reterr);
+    for (uint32_t i = 0; status == PEN_OK && i < m->single.in_count; i++) {
+        status = view_make(&m->single, m->single.in[i], &m->in[i]);
+    }
+    if (status == PEN_OK) {
+        status = view_make(&m->single, m->single.out, &m->out);
+    }
+    return status;
+}
+
+static const struct candidate *of_family(const struct measured *m, enum vk_family family)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (m->candidates[i].family == family) {
+            return &m->candidates[i];
+        }
+    }
+    return NULL;
+}
+
+/* The fastest, but the rules' own unless it is beaten clearly. NULL when nothing ran. */
+static const struct candidate *winner(const struct measured *m, enum vk_family by_rule)
+{
+    const struct candidate *best = NULL, *usual = of_family(m, by_rule);
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (best == NULL || m->candidates[i].best_ns < best->best_ns) {
+            best = &m->candidates[i];
+        }
+    }
+    bool clear = best != NULL && (usual == NULL || (double)best->best_ns < WORTH * (double)usual->best_ns);
+    return clear ? best : usual;
+}
+
+static void row_say(const struct vk_seen *seen, const struct measured *m, enum vk_family by_rule,
+                    const struct candidate *chosen, pen_tune_row_function *say, void *context)
+{
+    char class_text[96], shape_text[96];
+    struct pen_tune_row row = {.products = class_text,
+                               .shape = shape_text,
+                               .by_rule = vk_family_name(by_rule),
+                               .chosen = vk_family_name(chosen->family),
+                               .time_count = m->count};
+    vk_class_text(vk_class_of(&seen->shape), class_text, sizeof class_text);
+    snprintf(shape_text, sizeof shape_text, "%zux%zux%zu in %zu", seen->shape.rows, seen->shape.outs, seen->shape.depth,
+             seen->shape.groups);
+    for (uint32_t i = 0; i < m->count; i++) {
+        row.times[i].family = vk_family_name(m->candidates[i].family);
+        row.times[i].us = (double)m->candidates[i].best_ns / 1000.0 / REPEATS;
+    }
+    say(context, &row);
+}
+
+static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen, uint64_t class_us, uint8_t *tuned,
+                                  pen_tune_row_function *say, void *context, struct pen_error *reterr)
+{
+    struct measured m = {0};
+    struct vk_kernels rules = b->kernels;
+    memset(rules.tuned, VK_FAMILY_AUTO, sizeof rules.tuned);
+    rules.only = VK_FAMILY_AUTO;
+    const enum vk_family by_rule = vk_choose(&rules, &seen->shape).family;
+    enum pen_status status = measured_init(b, seen, &m, reterr);
+    if (status == PEN_OK) {
+        status = candidates_make(b, seen, &m, reterr);
+    }
+    if (status == PEN_OK) {
+        status = turns(&m, class_us, reterr);
+    }
+    const struct candidate *chosen = status == PEN_OK ? winner(&m, by_rule) : NULL;
+    if (chosen != NULL) {
+        *tuned = (uint8_t)chosen->family;
+        row_say(seen, &m, by_rule, chosen, say, context);
+    }
+    measured_fini(&m);
+    return status;
+}
+
+enum pen_status vk_tune(struct backend *b, uint64_t class_us, pen_tune_row_function *say, void *context,
+                        bool *ret_stored, struct pen_error *reterr)
+{
+    struct vk_seen *seen = malloc(VK_CLASSES * sizeof *seen);
+    enum pen_status status = PEN_OK;
+    if (seen == NULL || b->seen == NULL) {
+        free(seen);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory to tune");
+    }
+    pthread_mutex_lock(&b->lock);
+    memcpy(seen, b->seen, VK_CLASSES * sizeof *seen);
+    pthread_mutex_unlock(&b->lock);
+    for (uint32_t i = 0; i < VK_CLASSES && status == PEN_OK; i++) {
+        if (seen[i].macs > 0) {
+            status = class_tune(b, &seen[i], class_us, &b->kernels.tuned[i], say, context, reterr);
+        }
+    }
+    free(seen);
+    if (status == PEN_OK) {
+        const struct vk_cache_key key = vk_cache_key_of(&b->device->info);
+        *ret_stored = vk_tune_store(b->cache_dir, &key, vk_backend_precision(b), b->kernels.tuned);
+    }
+    return status;
+}
