@@ -68,6 +68,8 @@ static const struct setting table[] = {
      "folder that keeps compiled Vulkan pipelines between starts; none without it"},
     {"vk-kernels", SETTING_CHOICE, offsetof(struct options, vk_kernels), "auto", NULL, 0, 0,
      "auto|simple|tiled|gemv|split|cm", "family of Vulkan kernels; auto = by device and shape"},
+    {"vk-f16-range", SETTING_CHOICE, offsetof(struct options, vk_f16_range), "keep", NULL, 0, 0, "keep|refuse",
+     "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},
     {"vk-validate", SETTING_FLAG, offsetof(struct options, vk_validate), "false", NULL, 0, 0, NULL,
      "run Vulkan under the validation layer, its messages are errors: for debugging"},
     {"log-level", SETTING_CHOICE, offsetof(struct options, log_level), "auto", NULL, 0, 0, "auto|debug|info|warn|error",
@@ -144,6 +146,7 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .allow_software = options->vk_allow_software,
                                     .cache_dir = options->vk_cache_dir,
                                     .kernels = options->vk_kernels,
+                                    .f16_range = options->vk_f16_range,
                                     .validate = options->vk_validate};
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
     if (status != PEN_OK)

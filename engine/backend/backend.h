@@ -84,6 +84,8 @@ struct backend_ops {
                                 struct pen_error *reterr); /* keeps g (borrowed until plan_free); copies part */
     void (*plan_free)(struct plan *plan);
     uint64_t (*plan_bytes)(const struct plan *plan); /* packed weights */
+    /* May be NULL. What a person should know of the plan, a few words with layer names; nothing is written when there is nothing. */
+    void (*plan_note)(const struct plan *plan, char *text, size_t bytes);
     /* May be NULL (none). Bit i: the plan holds all it needs of the constant input i of part->nodes[index], so that neither it nor its execs read it again. */
     uint64_t (*plan_copied)(const struct plan *plan, uint32_t index);
     /* env: concrete shapes of every value, known data of folded ones; borrowed until exec_free. Nodes whose outputs are folded in env are skipped. */

@@ -313,4 +313,16 @@ void placement_text(const struct placement *p, char *text, size_t bytes)
     if (p->crossings > 0 && used < bytes) {
         snprintf(text + used, bytes - used, "; %" PRIu32 " crossing%s", p->crossings, p->crossings > 1 ? "s" : "");
     }
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        const struct placed *step = &p->steps[i];
+        const struct backend_ops *ops = step->backend < p->backend_count ? p->backends[step->backend].ops : NULL;
+        char note[400] = "";
+        if (ops != NULL && ops->plan_note != NULL && step->plan != NULL) {
+            ops->plan_note(step->plan, note, sizeof note);
+        }
+        used = strlen(text);
+        if (note[0] != '\0' && used < bytes) {
+            snprintf(text + used, bytes - used, "; %s", note);
+        }
+    }
 }

@@ -41,7 +41,7 @@ struct pen_model {
     struct variants *variants; /* NULL = no input decides shapes by its contents */
     struct pen_tensor *inputs, *outputs;
     size_t input_count, output_count;
-    char placement[512];
+    char placement[1024];
     _Atomic bool digest_known;
     uint8_t digest[16];
 };

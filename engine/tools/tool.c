@@ -31,6 +31,7 @@ void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *
                                               .allow_software = options->vk_allow_software,
                                               .cache_dir = options->vk_cache_dir,
                                               .kernels = options->vk_kernels,
+                                              .f16_range = options->vk_f16_range,
                                               .validate = options->vk_validate};
 }
 

@@ -17,7 +17,7 @@ struct tool_options {
     const char *precision;
     int64_t threads;
     bool json;
-    const char *vk_device, *vk_cache_dir, *vk_kernels;
+    const char *vk_device, *vk_cache_dir, *vk_kernels, *vk_f16_range;
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
     bool profile_nodes, check_numerics, compare_reference;
@@ -61,6 +61,12 @@ struct tool_options {
          .choices = "auto|simple|tiled|gemv|split|cm",                                                                 \
          .help = "family of Vulkan kernels for products, wherever it can run; auto = by device, shape and what was "   \
                  "tuned"},                                                                                             \
+        {.name = "vk-f16-range",                                                                                       \
+         .type = SETTING_CHOICE,                                                                                       \
+         .offset = offsetof(owner_, tool.vk_f16_range),                                                                \
+         .def = "keep",                                                                                                \
+         .choices = "keep|refuse",                                                                                     \
+         .help = "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},                       \
         {.name = "vk-validate",                                                                                        \
          .type = SETTING_FLAG,                                                                                         \
          .offset = offsetof(owner_, tool.vk_validate),                                                                 \

@@ -1,7 +1,6 @@
 #include "backend/vulkan/backend.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,29 +29,6 @@ static enum pen_status choose(struct vk_instance *in, const struct pen_vulkan_op
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", why);
     }
     *ret_info = infos[index];
-    return PEN_OK;
-}
-
-static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
-{
-    struct backend_caps c = {0};
-    struct vk_instance *in = NULL;
-    struct vk_device_info info;
-    struct pen_error why = {0};
-    enum pen_status status = vk_instance_new(false, &in, &why);
-    if (status == PEN_OK) {
-        status = choose(in, &config->vulkan, &info, &why);
-    }
-    vk_instance_free(in);
-    if (status != PEN_OK) {
-        snprintf(c.reason, sizeof c.reason, "%.*s", (int)sizeof c.reason - 1, why.text);
-    } else {
-        c.available = true;
-        c.precisions = vk_precisions(&info);
-        snprintf(c.device, sizeof c.device, "%.*s", (int)sizeof c.device - 1, info.name);
-        snprintf(c.library, sizeof c.library, "vulkan %.40s %.40s", info.driver_name, info.driver_info);
-    }
-    *ret_caps = c;
     return PEN_OK;
 }
 
@@ -130,6 +106,10 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_INVALID, "no family of Vulkan kernels is called '%s'",
                              b->config.vulkan.kernels);
     }
+    if (!vk_range_read(b->config.vulkan.f16_range, &b->range)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "weights beyond f16 are kept or refused, not '%s'",
+                             b->config.vulkan.f16_range);
+    }
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
     k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
@@ -180,7 +160,7 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     if (status == PEN_OK) {
         status = vk_several_open(b, &backend_vulkan, config, reterr);
     }
-    b->config.vulkan.kernels = NULL; /* borrowed; read above */
+    b->config.vulkan.kernels = b->config.vulkan.f16_range = NULL; /* borrowed; read above */
     b->config.vulkan.beside = NULL;
     b->config.vulkan.beside_count = 0;
     if (status != PEN_OK) {
@@ -188,6 +168,50 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
         return status;
     }
     *ret_backend = b;
+    return PEN_OK;
+}
+
+/* Without those of f16 that fail their self-test. */
+static uint32_t precisions_tested(const struct backend_config *config, uint32_t has)
+{
+    struct backend_config c = *config;
+    c.vulkan.cache_dir = NULL;
+    c.vulkan.beside_count = 0;
+    for (uint32_t p = PEN_PRECISION_F16_STORAGE; p <= PEN_PRECISION_F16_MATH; p++) {
+        struct backend *b = NULL;
+        c.precision = (enum pen_precision)p;
+        if ((has & 1u << p) != 0 && backend_open(&c, &b, NULL) != PEN_OK) {
+            has &= ~(1u << p);
+        }
+        backend_close(b);
+    }
+    return has;
+}
+
+static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
+{
+    struct backend_caps c = {0};
+    struct vk_instance *in = NULL;
+    struct vk_device_info info;
+    struct pen_error why = {0};
+    enum pen_status status = vk_instance_new(false, &in, &why);
+    if (status == PEN_OK) {
+        status = choose(in, &config->vulkan, &info, &why);
+    }
+    vk_instance_free(in);
+    if (status != PEN_OK) {
+        snprintf(c.reason, sizeof c.reason, "%.*s", (int)sizeof c.reason - 1, why.text);
+    } else {
+        c.available = true;
+        c.precisions = vk_precisions(&info);
+        if (config->precision ==
+            PEN_PRECISION_ANY) { /* asked what there is; a precision that is asked for is tested when it is opened */
+            c.precisions = precisions_tested(config, c.precisions);
+        }
+        snprintf(c.device, sizeof c.device, "%.*s", (int)sizeof c.device - 1, info.name);
+        snprintf(c.library, sizeof c.library, "vulkan %.40s %.40s", info.driver_name, info.driver_info);
+    }
+    *ret_caps = c;
     return PEN_OK;
 }
 
@@ -233,6 +257,7 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     say(context, "vulkan.class", vk_device_class_name(b->kernels.device));
     vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
     say(context, "vulkan.coopmat", coopmat);
+    say(context, "vulkan.f16_range", b->range == VK_RANGE_KEEP ? "keep" : "refuse");
     say(context, "vulkan.validation", b->instance->validate ? "on" : "off");
     tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
@@ -269,22 +294,10 @@ static bool any_empty(const struct graph *g, const struct node *n)
     return false;
 }
 
-/* A weight that f16 cannot hold: the node stays in f32, on another backend, or the model is refused where the placement is strict. */
-static bool beyond_f16(const struct graph *g, const struct node *n)
+/* A constant that f16 cannot hold, of a node that cannot keep it in f32: the node stays in f32 on another backend. Where such models are refused, the plan says so. */
+static bool beyond_f16(const struct backend *b, const struct graph *g, const struct node *n)
 {
-    for (uint32_t i = 0; i < n->in_count; i++) {
-        const struct value *v = node_in(g, n, i);
-        if (v == NULL || v->data == NULL || v->dtype != PEN_DTYPE_F32) {
-            continue;
-        }
-        for (size_t k = 0; k < v->bytes / sizeof(float); k++) {
-            float x = fabsf(((const float *)v->data)[k]);
-            if (isfinite(x) && x > 65504.0f) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return b->range == VK_RANGE_KEEP && !vk_range_keeps(g, n) && vk_range_outside(g, n);
 }
 
 static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
@@ -300,8 +313,8 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     if (any_empty(g, n)) {
         return vk_refuse(ret_reason, "an empty tensor");
     }
-    if (backend != NULL && backend->device->f16 && beyond_f16(g, n)) {
-        return vk_refuse(ret_reason, "weights beyond 65504, the largest f16");
+    if (backend != NULL && backend->device->f16 && beyond_f16(backend, g, n)) {
+        return vk_refuse(ret_reason, "weights outside of 5.96e-8 to 65504, the range of f16");
     }
     return op->supports(g, n, ret_reason);
 }
@@ -370,6 +383,7 @@ const struct backend_ops backend_vulkan = {
     .plan_new = vk_plan_new,
     .plan_free = vk_plan_free,
     .plan_bytes = vk_plan_bytes,
+    .plan_note = vk_plan_note,
     .exec_new = vk_exec_new,
     .exec_free = vk_exec_free,
     .exec_bytes = vk_exec_bytes,

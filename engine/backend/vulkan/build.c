@@ -29,11 +29,13 @@ void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what)
 }
 
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
-                                 const struct vk_window *window)
+                                 const struct window *window, bool wide_weights)
 {
     struct backend *backend = b->exec->plan->backend;
+    struct vk_kernels k = backend->kernels;
+    k.cm = k.cm && !wide_weights; /* the matrices are f16 */
     vk_seen_add(backend, shape, window);
-    return vk_choose(&backend->kernels, shape);
+    return vk_choose(&k, shape);
 }
 
 uint32_t vk_build_repeats(const struct vk_build *b)
@@ -107,8 +109,13 @@ uint32_t vk_out_cell(struct vk_build *b, uint32_t index)
 uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot)
 {
     const struct vk_packed *p = &b->exec->weights->packed[b->index][slot];
-    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = p->slice};
+    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = p->slice, .wide = p->wide};
     return p->there ? cell_new(b, &cell) : VK_CELL_NONE;
+}
+
+bool vk_cell_wide(const struct vk_build *b, uint32_t cell)
+{
+    return b->status == PEN_OK && cell != VK_CELL_NONE && b->exec->cells[cell].wide;
 }
 
 uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes)

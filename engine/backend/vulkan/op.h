@@ -26,10 +26,16 @@ struct vk_pack {
     const struct node *n;
     struct vk_weights *weights;
     uint32_t index; /* of the node in its partition */
+    bool outside;   /* it has weights that f16 cannot hold, and floats are stored so */
     struct pen_error *reterr;
 };
 /* Gives a host buffer of `count` zeros to fill; what is in it when pack returns is stored on the device as packed weight `slot`. NULL without memory. */
 float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count);
+
+/* Packed weight `slot` stays f32 whatever the storage: small ones, and those that f16 cannot hold. Its reader looks at vk_cell_wide. */
+void vk_pack_wide(struct vk_pack *p, uint32_t slot);
+/* The same when the node has weights that f16 cannot hold. */
+void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot);
 
 /* A node while its exec is made. Errors stick in `status`; the calls below do nothing after one. */
 struct vk_build {
@@ -60,6 +66,7 @@ uint32_t vk_in_cell(struct vk_build *b, uint32_t index);             /* uploads 
 uint32_t vk_out_cell(struct vk_build *b, uint32_t index);
 uint32_t vk_value_cell(struct vk_build *b, uint32_t value);
 uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot); /* VK_CELL_NONE when pack gave nothing there */
+bool vk_cell_wide(const struct vk_build *b, uint32_t cell); /* f32 though floats are stored as f16 */
 uint32_t vk_temp_cell(struct vk_build *b, size_t reals);    /* a temporary of so many floats, in the storage type */
 uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes); /* uploads a table made for these shapes */
 uint32_t vk_temp_f32(struct vk_build *b, size_t floats);                   /* always f32 */
@@ -81,9 +88,9 @@ void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSU
 
 /* Device facts for choosing a kernel. */
 /* window: NULL for a batch of matrices. Notes the product for the tuner. */
-struct vk_window;
+struct window;
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
-                                 const struct vk_window *window);
+                                 const struct window *window, bool wide_weights);
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */

@@ -1,5 +1,6 @@
 #include "backend/vulkan/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
     pthread_mutex_lock(&plan->lock);
     if (plan->weights == NULL || plan->weights->device != d) {
         struct vk_weights *w = NULL;
-        status = vk_weights_new(d, plan->g, &plan->part, &w, reterr);
+        status = vk_weights_new(d, plan->backend->range, plan->g, &plan->part, &w, reterr);
         if (status == PEN_OK) {
             vk_weights_release(plan->weights);
             plan->weights = w;
@@ -90,4 +91,13 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
     pthread_mutex_unlock(&plan->lock);
     vk_device_release(d);
     return status;
+}
+
+void vk_plan_note(const struct plan *plan, char *text, size_t bytes)
+{
+    char layers[320];
+    if (plan->weights != NULL && plan->weights->range.layers > 0) {
+        vk_range_text(&plan->weights->range, layers, sizeof layers);
+        snprintf(text, bytes, "f16 cannot hold weights of %s", layers);
+    }
 }

@@ -10,6 +10,7 @@
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/memory.h"
 #include "backend/vulkan/op.h"
+#include "backend/vulkan/range.h"
 
 #define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
 
@@ -19,12 +20,13 @@ struct backend {
     struct backend_config config;
     struct vk_instance *instance;
     pthread_mutex_t lock;
-    struct vk_device *device;                      /* current */
-    char *wanted, *cache_dir;                      /* copies of options */
-    struct vk_kernels kernels;                     /* which family runs which product */
-    const char *tuned;                             /* what reading the table of kernels gave: vk_tune_load */
-    struct vk_seen *seen;                          /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
-    uint32_t repeats;                              /* while the tuner measures; else 0 */
+    struct vk_device *device;   /* current */
+    char *wanted, *cache_dir;   /* copies of options */
+    struct vk_kernels kernels;  /* which family runs which product */
+    enum vk_range_policy range; /* weights that f16 cannot hold */
+    const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
+    struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
+    uint32_t repeats;           /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
     struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
     uint32_t beside_count;
@@ -36,6 +38,7 @@ struct vk_packed {
     bool there;
     struct vk_slice slice;
     float *host; /* while packing */
+    bool wide;   /* stays f32 whatever the storage */
     size_t count;
 };
 
@@ -45,6 +48,7 @@ struct vk_weights {
     struct vk_blocks blocks;
     struct vk_upload upload;
     struct vk_packed (*packed)[VK_PACKS_MAX]; /* [node_count of the partition] */
+    struct vk_range_note range;               /* layers with weights that f16 cannot hold */
     struct vk_slice *constants;               /* [value_count of the graph]; buffer NULL = not uploaded yet */
     pthread_mutex_t lock;                     /* guards constants and upload: execs are made by several slots */
 };
@@ -64,11 +68,12 @@ enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, cons
                             struct plan **ret_plan, struct pen_error *reterr);
 void vk_plan_free(struct plan *plan);
 uint64_t vk_plan_bytes(const struct plan *plan);
+void vk_plan_note(const struct plan *plan, char *text, size_t bytes);
 /* The weights on the backend's current device, made anew when that has changed. Gives a reference. */
 enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weights, struct pen_error *reterr);
 
-enum pen_status vk_weights_new(struct vk_device *d, const struct graph *g, const struct partition *part,
-                               struct vk_weights **ret_weights, struct pen_error *reterr);
+enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct graph *g,
+                               const struct partition *part, struct vk_weights **ret_weights, struct pen_error *reterr);
 void vk_weights_release(struct vk_weights *w); /* NULL is fine */
 /* A constant of the graph, or other host data when value is VALUE_NONE (then it goes into `own`). */
 enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,
@@ -102,6 +107,7 @@ struct vk_cell {
     uint32_t first, last;   /* levels, inclusive */
     uint32_t written, read; /* while levels are found: 1 + the last level that wrote, that read */
     bool used, leaves;      /* leaves: read after the last level */
+    bool wide;              /* f32 though floats are stored as f16 */
 };
 
 enum vk_work_kind { VK_WORK_DISPATCH, VK_WORK_COPY };

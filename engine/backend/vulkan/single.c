@@ -1,4 +1,4 @@
-#include "backend/vulkan/ops/window.h"
+#include "backend/window.h"
 #include "backend/vulkan/single.h"
 
 #include <stdlib.h>
@@ -114,14 +114,14 @@ static enum pen_status pair_set(struct graph *g, uint32_t node, enum attr_key ke
 }
 
 /* Padding behind: what makes this window's output size. */
-static int64_t pad_behind(const struct vk_window *w, int i)
+static int64_t pad_behind(const struct window *w, int i)
 {
     int64_t span = (int64_t)((w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1),
             pad = span - (int64_t)(w->in[i] + w->begin[i]);
     return pad > 0 ? pad : 0;
 }
 
-enum pen_status vk_single_conv(struct backend *b, const struct vk_window *w, size_t groups, size_t outs,
+enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t groups, size_t outs,
                                struct vk_single *ret_single, struct pen_error *reterr)
 {
     const int64_t n = (int64_t)w->batch;

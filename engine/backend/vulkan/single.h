@@ -19,7 +19,7 @@ struct vk_single {
 /* Gives a node of seeded numbers: a MatMul [rows, depth] x [depth, outs] or a batch of them (both sides computed), or a Conv, NHWC, that makes this window. */
 enum pen_status vk_single_product(struct backend *b, const struct vk_product_shape *shape, struct vk_single *ret_single,
                                   struct pen_error *reterr);
-enum pen_status vk_single_conv(struct backend *b, const struct vk_window *w, size_t groups, size_t outs,
+enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t groups, size_t outs,
                                struct vk_single *ret_single, struct pen_error *reterr);
 void vk_single_fini(struct vk_single *s);
 /* The constant side, as [depth, outs]. */

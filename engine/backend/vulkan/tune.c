@@ -13,7 +13,7 @@
 #define ROUNDS_MOST  50u
 #define WORTH        0.95 /* of the time of the rules' family: less gain is noise */
 
-void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct vk_window *window)
+void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct window *window)
 {
     uint64_t macs = (uint64_t)shape->rows * shape->outs * shape->depth * shape->groups;
     pthread_mutex_lock(&b->lock);
@@ -21,7 +21,7 @@ void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const 
     if (seen != NULL && b->repeats == 0 && macs > seen->macs) {
         seen->macs = macs;
         seen->shape = *shape;
-        seen->window = window != NULL ? *window : (struct vk_window){0};
+        seen->window = window != NULL ? *window : (struct window){0};
     }
     pthread_mutex_unlock(&b->lock);
 }
@@ -212,8 +212,11 @@ static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen,
 enum pen_status vk_tune(struct backend *b, uint64_t class_us, pen_tune_row_function *say, void *context,
                         bool *ret_stored, struct pen_error *reterr)
 {
-    struct vk_seen *seen = malloc(VK_CLASSES * sizeof *seen);
     enum pen_status status = PEN_OK;
+    if (b->beside_count > 0) { /* their execs take the devices in turn */
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "kernels are tuned on one Vulkan device at a time: name one");
+    }
+    struct vk_seen *seen = malloc(VK_CLASSES * sizeof *seen);
     if (seen == NULL || b->seen == NULL) {
         free(seen);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory to tune");

@@ -7,17 +7,17 @@
 #ifndef VULKAN_TUNE_H
 #define VULKAN_TUNE_H
 
-#include "backend/vulkan/ops/window.h"
+#include "backend/window.h"
 #include "backend/vulkan/plan.h"
 
 /* The largest product seen of a class. */
 struct vk_seen {
     uint64_t macs; /* 0: none */
     struct vk_product_shape shape;
-    struct vk_window window; /* not of a batch */
+    struct window window; /* not of a batch */
 };
 
-void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct vk_window *window);
+void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct window *window);
 
 /* At most class_us of runs per class. *ret_stored: the table was written; false without a cache folder. The new table is used from here on. */
 enum pen_status vk_tune(struct backend *b, uint64_t class_us, pen_tune_row_function *say, void *context,

@@ -19,6 +19,18 @@ float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count)
     return packed->host;
 }
 
+void vk_pack_wide(struct vk_pack *p, uint32_t slot)
+{
+    p->weights->packed[p->index][slot].wide = p->weights->device->f16;
+}
+
+void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot)
+{
+    if (p->outside) {
+        vk_pack_wide(p, slot);
+    }
+}
+
 /* In place: an f16 never overtakes the float it comes from. False when a finite value has no finite f16. */
 static bool to_f16(float *items, size_t count)
 {
@@ -46,6 +58,13 @@ static enum pen_status floats_upload(struct vk_weights *w, float *items, size_t 
     return status == PEN_OK ? vk_upload_add(&w->upload, ret_slice, items, bytes, reterr) : status;
 }
 
+static enum pen_status wide_upload(struct vk_weights *w, struct vk_packed *packed, struct pen_error *reterr)
+{
+    size_t bytes = packed->count * sizeof(float);
+    enum pen_status status = vk_blocks_take(w->device, &w->blocks, bytes, &packed->slice, reterr);
+    return status == PEN_OK ? vk_upload_add(&w->upload, &packed->slice, packed->host, bytes, reterr) : status;
+}
+
 static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, uint32_t node, uint32_t index,
                                  struct pen_error *reterr)
 {
@@ -57,11 +76,17 @@ static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, ui
                                                      n->name, op_def(n->op)->name);
     }
     struct vk_pack p = {.g = g, .n = n, .weights = w, .index = index, .reterr = reterr};
+    p.outside = w->device->f16 && vk_range_outside(g, n);
+    if (p.outside) {
+        vk_range_add(&w->range, n);
+    }
     enum pen_status status = op->pack(&p);
     for (uint32_t s = 0; s < VK_PACKS_MAX; s++) {
         struct vk_packed *packed = &w->packed[index][s];
         if (status == PEN_OK && packed->host != NULL) {
-            status = floats_upload(w, packed->host, packed->count, &w->blocks, n->name, &packed->slice, reterr);
+            status = packed->wide
+                         ? wide_upload(w, packed, reterr)
+                         : floats_upload(w, packed->host, packed->count, &w->blocks, n->name, &packed->slice, reterr);
         }
         free(packed->host);
         packed->host = NULL;
@@ -69,8 +94,19 @@ static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, ui
     return status;
 }
 
-enum pen_status vk_weights_new(struct vk_device *d, const struct graph *g, const struct partition *part,
-                               struct vk_weights **ret_weights, struct pen_error *reterr)
+static enum pen_status range_refuse(const struct vk_range_note *range, struct pen_error *reterr)
+{
+    char layers[320];
+    vk_range_text(range, layers, sizeof layers);
+    return pen_error_set(
+        reterr, PEN_ERR_UNSUPPORTED,
+        "vulkan: f16 cannot hold weights of %s: they are outside 5.96e-8 to 65504; use precision f32, or "
+        "keep such layers in f32 (--vk-f16-range keep)",
+        layers);
+}
+
+enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct graph *g,
+                               const struct partition *part, struct vk_weights **ret_weights, struct pen_error *reterr)
 {
     struct vk_weights *w = calloc(1, sizeof *w);
     if (w == NULL) {
@@ -86,6 +122,9 @@ enum pen_status vk_weights_new(struct vk_device *d, const struct graph *g, const
                                  : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for weights");
     for (uint32_t i = 0; status == PEN_OK && i < part->node_count; i++) {
         status = node_pack(w, g, part->nodes[i], i, reterr);
+    }
+    if (status == PEN_OK && w->range.layers > 0 && range == VK_RANGE_REFUSE) {
+        status = range_refuse(&w->range, reterr);
     }
     if (status == PEN_OK) {
         status = vk_upload_flush(&w->upload, reterr);

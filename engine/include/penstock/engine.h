@@ -46,7 +46,9 @@ struct pen_vulkan_options {
     const char *cache_dir; /* compiled pipelines are kept here between processes; NULL = nowhere */
     const char *
         kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
-    bool validate; /* debug: the Khronos validation layer; its messages are errors */
+    const char
+        *f16_range; /* weights that f16 cannot hold: "keep" their layers in f32, or "refuse" the model; NULL = keep */
+    bool validate;  /* debug: the Khronos validation layer; its messages are errors */
 };
 
 struct pen_engine_options {

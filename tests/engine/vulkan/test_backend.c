@@ -299,3 +299,22 @@ Test(vulkan_backend, nothing_is_copied_where_memory_is_shared)
     small_free(&s);
     device_close(b);
 }
+
+Test(vulkan_backend, what_is_offered_opens, .timeout = 120)
+{
+    struct backend_config config = device_config(PEN_PRECISION_ANY, "auto");
+    struct backend_caps caps;
+    device_close(device_open(PEN_PRECISION_F32, "auto")); /* skips without a device */
+    cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
+    cr_assert(caps.available && (caps.precisions & 1u << PEN_PRECISION_F32) != 0);
+    for (uint32_t p = PEN_PRECISION_F32; p <= PEN_PRECISION_INT8; p++) {
+        struct backend *b = NULL;
+        struct pen_error error = {0};
+        config.precision = (enum pen_precision)p;
+        bool opens = backend_vulkan.open(&config, &b, &error) == PEN_OK;
+        cr_assert_eq(opens, (caps.precisions & 1u << p) != 0, "precision %u: %s", p, error.text);
+        if (opens) {
+            device_close(b);
+        }
+    }
+}

@@ -37,6 +37,11 @@ static enum pen_status conv_pack(struct vk_pack *p)
             return PEN_ERR_NO_MEMORY;
         }
         vk_filter_pack(&f, w->data, 1.0f, packed);
+        if (vk_filter_depthwise(&f)) { /* few, so they stay exact */
+            vk_pack_wide(p, 0);
+        } else {
+            vk_pack_wide_if_outside(p, 0);
+        }
     }
     if (bias != NULL && bias->data != NULL && shape_elements(&bias->shape) == (int64_t)f.out) {
         float *packed = vk_pack_floats(p, 1, f.out + 4 * f.groups);
@@ -44,6 +49,7 @@ static enum pen_status conv_pack(struct vk_pack *p)
             return PEN_ERR_NO_MEMORY;
         }
         bias_pack(&f, bias->data, packed);
+        vk_pack_wide(p, 1);
     }
     return PEN_OK;
 }
@@ -79,6 +85,7 @@ static void depthwise(struct vk_build *b, const struct window *w, uint32_t weigh
     vk_spec_act(work, &act);
     vk_spec(work, bias != VK_CELL_NONE);
     vk_spec(work, w->channels % 4 == 0);
+    vk_spec(work, vk_cell_wide(b, weights) | (uint32_t)vk_cell_wide(b, bias) << 1);
     const size_t words[] = {rows,         w->in[0],       w->in[1],       w->channels,  channels4,
                             w->out[0],    w->out[1],      w->kernel[0],   w->kernel[1], w->stride[0],
                             w->stride[1], w->dilation[0], w->dilation[1], w->begin[0],  w->begin[1]};

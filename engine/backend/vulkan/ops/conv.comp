@@ -40,21 +40,21 @@ void main()
             }
             if (VEC4) {
                 for (uint c = 0; c < p.group_in; c += 4u) {
-                    vec4 w0 = vec4(w[wi]), w1 = vec4(w[wi + p.group_out4]), w2 = vec4(w[wi + 2u * p.group_out4]),
-                         w3 = vec4(w[wi + 3u * p.group_out4]);
+                    vec4 w0 = w_at(wi), w1 = w_at(wi + p.group_out4), w2 = w_at(wi + 2u * p.group_out4),
+                         w3 = w_at(wi + 3u * p.group_out4);
                     for (uint t = 0; t < TILE; t++) {
                         vec4 v = vec4(x4[(at[t] + c) / 4u]);
                         v = inside[t] ? v : vec4(0.0);
-                        sum[t] += (TIMES(v.x, w0) + TIMES(v.y, w1)) + (TIMES(v.z, w2) + TIMES(v.w, w3)); /* in pairs: half the rounding error */
+                        sum[t] += (weighted(v.x, w0) + weighted(v.y, w1)) + (weighted(v.z, w2) + weighted(v.w, w3)); /* in pairs: half the rounding error */
                     }
                     wi += 4u * p.group_out4;
                 }
             } else {
                 for (uint c = 0; c < p.group_in; c++) {
-                    vec4 w0 = vec4(w[wi]);
+                    vec4 w0 = w_at(wi);
                     for (uint t = 0; t < TILE; t++) {
                         float v = float(x[at[t] + c]);
-                        sum[t] += TIMES(inside[t] ? v : 0.0, w0);
+                        sum[t] += weighted(inside[t] ? v : 0.0, w0);
                     }
                     wi += p.group_out4;
                 }

@@ -11,12 +11,12 @@
 #define PITCH_W (SIDE + 8u)  /* [k][output] */
 #define PITCH_C (SIDE + 4u)
 
-layout(constant_id = 7) const uint SUBGROUP = 32;
-layout(local_size_x_id = 8) in; /* 4 SUBGROUP */
-layout(constant_id = 8) const uint INVOCATIONS = 128;
-layout(constant_id = 9) const uint CM = 16; /* rows, outputs and depth of a matrix: divide 32 */
-layout(constant_id = 10) const uint CN = 16;
-layout(constant_id = 11) const uint CK = 16;
+layout(constant_id = 8) const uint SUBGROUP = 32;
+layout(local_size_x_id = 9) in; /* 4 SUBGROUP */
+layout(constant_id = 9) const uint INVOCATIONS = 128;
+layout(constant_id = 10) const uint CM = 16; /* rows, outputs and depth of a matrix: divide 32 */
+layout(constant_id = 11) const uint CN = 16;
+layout(constant_id = 12) const uint CK = 16;
 
 shared float16_t a[SIDE * PITCH_A];
 shared float16_t b[DEPTH * PITCH_W];

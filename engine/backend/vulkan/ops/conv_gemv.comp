@@ -10,7 +10,7 @@
  */
 #define INVOCATIONS 128u /* every device has them */
 layout(local_size_x = 128) in;
-layout(constant_id = 7) const uint LANES = 8; /* a power of two, at most INVOCATIONS */
+layout(constant_id = 8) const uint LANES = 8; /* a power of two, at most INVOCATIONS */
 
 shared vec4 slices[INVOCATIONS];
 
@@ -44,18 +44,18 @@ void main()
     if (VEC4 && POINT) {
         for (uint k = 4u * slice; k < depth; k += 4u * count) {
             uint at = wi + k * p.group_out4;
-            vec4 w0 = vec4(w[at]), w1 = vec4(w[at + p.group_out4]), w2 = vec4(w[at + 2u * p.group_out4]),
-                 w3 = vec4(w[at + 3u * p.group_out4]);
+            vec4 w0 = w_at(at), w1 = w_at(at + p.group_out4), w2 = w_at(at + 2u * p.group_out4),
+                 w3 = w_at(at + 3u * p.group_out4);
             for (uint t = 0; t < TILE; t++) {
                 vec4 v = vec4(x4[(min(m0 + t, p.m - 1u) * p.in_c + g * p.group_in + k) / 4u]);
-                sum[t] += (TIMES(v.x, w0) + TIMES(v.y, w1)) + (TIMES(v.z, w2) + TIMES(v.w, w3));
+                sum[t] += (weighted(v.x, w0) + weighted(v.y, w1)) + (weighted(v.z, w2) + weighted(v.w, w3));
             }
         }
     } else {
         for (uint k = slice; k < depth; k += count) {
-            vec4 v = vec4(w[wi + k * p.group_out4]);
+            vec4 v = w_at(wi + k * p.group_out4);
             for (uint t = 0; t < TILE; t++) {
-                sum[t] += TIMES(taken(pixel[t], min(m0 + t, p.m - 1u), g, k), v);
+                sum[t] += weighted(taken(pixel[t], min(m0 + t, p.m - 1u), g, k), v);
             }
         }
     }

@@ -36,12 +36,12 @@ void main()
             rows[tx * pitch + ty + 16u * t] = there ? float(x[at]) : 0.0;
         }
         bool filled = k0 + ty < last && o4 < p.group_out4;
-        columns[ty * 16u + tx] = filled ? vec4(w[(g * depth + k0 + ty) * p.group_out4 + o4]) : vec4(0.0);
+        columns[ty * 16u + tx] = filled ? w_at((g * depth + k0 + ty) * p.group_out4 + o4) : vec4(0.0);
         barrier();
         [[unroll]] for (uint i = 0; i < DEPTH; i++) {
             vec4 v = columns[i * 16u + tx];
             for (uint t = 0; t < TILE; t++) {
-                sum[t] += TIMES(rows[i * pitch + ty + 16u * t], v);
+                sum[t] += weighted(rows[i * pitch + ty + 16u * t], v);
             }
         }
         barrier();

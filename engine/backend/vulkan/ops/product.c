@@ -70,6 +70,7 @@ static struct vk_work *product_dispatch(struct vk_build *b, const struct vk_prod
     vk_spec(work, p->group_in % 4 == 0 && p->w.channels % 4 == 0);
     vk_spec(work, point(&p->w));
     vk_spec(work, l->choice.tile);
+    vk_spec(work, vk_cell_wide(b, p->weights) | (uint32_t)vk_cell_wide(b, p->bias) << 1);
     words_push(work, p, l);
     return work;
 }
@@ -104,6 +105,7 @@ static void split(struct vk_build *b, const struct vk_product *p, struct launch 
     vk_bind(work, p->bias != VK_CELL_NONE ? p->bias : p->weights, VK_READ);
     vk_spec_act(work, &p->act);
     vk_spec(work, p->bias != VK_CELL_NONE);
+    vk_spec(work, vk_cell_wide(b, p->bias));
     const size_t words[] = {l->rows, p->groups, p->group_out, l->out4, l->choice.splits};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         vk_push(work, words[i]);
@@ -148,8 +150,10 @@ void vk_product(struct vk_build *b, const struct vk_product *p)
                                                                        [VK_FAMILY_SPLIT] = split,
                                                                        [VK_FAMILY_CM] = cooperative};
     const struct vk_product_shape shape = shape_of_product(p);
-    struct launch l = {
-        .choice = vk_build_choose(b, &shape, &p->w), .rows = shape.rows, .out4 = (p->group_out + 3) / 4, .to = p->y};
+    struct launch l = {.choice = vk_build_choose(b, &shape, &p->w, vk_cell_wide(b, p->weights)),
+                       .rows = shape.rows,
+                       .out4 = (p->group_out + 3) / 4,
+                       .to = p->y};
     for (uint32_t i = vk_build_repeats(b); i > 0; i--) {
         struct launch again = l;
         families[l.choice.family](b, p, &again);

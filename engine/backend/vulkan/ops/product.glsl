@@ -9,6 +9,7 @@ layout(constant_id = 3) const bool BIAS = false;
 layout(constant_id = 4) const bool VEC4 = false; /* channels of a group are a multiple of 4: x is read in fours */
 layout(constant_id = 5) const bool POINT = false; /* 1 x 1, stride 1, no padding: row m of x is a row */
 layout(constant_id = 6) const uint TILE = 4; /* rows of an invocation */
+layout(constant_id = 7) const uint WIDE = 0; /* f32 though floats are stored as f16: bit 0 w, bit 1 bias */
 
 #ifdef SPLIT
 layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
@@ -19,6 +20,10 @@ layout(std430, binding = 1) readonly buffer X { REAL x[]; };
 layout(std430, binding = 1) readonly buffer X4 { REAL4 x4[]; };
 layout(std430, binding = 2) readonly buffer W { REAL4 w[]; };
 layout(std430, binding = 3) readonly buffer Bias { REAL4 bias[]; };
+#ifdef STORAGE_F16
+layout(std430, binding = 2) readonly buffer W32 { vec4 w32[]; };
+layout(std430, binding = 3) readonly buffer Bias32 { vec4 bias32[]; };
+#endif
 
 layout(push_constant) uniform Push
 {
@@ -58,5 +63,27 @@ void row_store(uint m, uint g, uint o4, vec4 sum)
 
 vec4 bias_of(uint g, uint o4)
 {
-    return BIAS ? vec4(bias[g * p.group_out4 + o4]) : vec4(0.0);
+    uint i = g * p.group_out4 + o4;
+#ifdef STORAGE_F16
+    if (BIAS && (WIDE & 2u) != 0u) {
+        return bias32[i];
+    }
+#endif
+    return BIAS ? vec4(bias[i]) : vec4(0.0);
+}
+
+vec4 w_at(uint i)
+{
+#ifdef STORAGE_F16
+    if ((WIDE & 1u) != 0u) {
+        return w32[i];
+    }
+#endif
+    return vec4(w[i]);
+}
+
+/* An element of x times four weights: in f32 where these are. */
+vec4 weighted(float v, vec4 weights)
+{
+    return (WIDE & 1u) != 0u ? v * weights : TIMES(v, weights);
 }

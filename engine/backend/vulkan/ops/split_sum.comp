@@ -9,10 +9,14 @@ layout(constant_id = 0) const uint ACT = 0;
 layout(constant_id = 1) const float ACT_A = 0.0;
 layout(constant_id = 2) const float ACT_B = 0.0;
 layout(constant_id = 3) const bool BIAS = false;
+layout(constant_id = 4) const bool WIDE = false; /* the bias is f32 though floats are stored as f16 */
 
 layout(std430, binding = 0) writeonly buffer Y { REAL y[]; };
 layout(std430, binding = 1) readonly buffer Sums { vec4 sums[]; }; /* [piece][row][group][fours of outputs] */
 layout(std430, binding = 2) readonly buffer Bias { REAL4 bias[]; };
+#ifdef STORAGE_F16
+layout(std430, binding = 2) readonly buffer Bias32 { vec4 bias32[]; };
+#endif
 
 layout(push_constant) uniform Push
 {
@@ -31,7 +35,11 @@ void main()
         sum += sums[i * p.m * width + id];
     }
     if (BIAS) {
-        sum += vec4(bias[column]);
+#ifdef STORAGE_F16
+        sum += WIDE ? bias32[column] : vec4(bias[column]);
+#else
+        sum += bias[column];
+#endif
     }
     uint at = (m * p.groups + g) * p.group_out + o;
     for (uint j = 0; j < 4u && o + j < p.group_out; j++) {

@@ -1,0 +1,29 @@
+/*
+ * vulkan/range.h - weights that f16 cannot hold: beyond 65504 they become infinite, below 5.96e-8 (the smallest subnormal) they become zero.
+ *
+ * Threads: any (pure).
+ */
+#ifndef VULKAN_RANGE_H
+#define VULKAN_RANGE_H
+
+#include "graph/graph.h"
+
+enum vk_range_policy { VK_RANGE_KEEP, VK_RANGE_REFUSE };
+/* "keep" (NULL too) or "refuse"; false when it is neither. */
+bool vk_range_read(const char *name, enum vk_range_policy *ret_policy);
+
+/* A constant of the node is out of range. Small ones count only where they are multiplied: products and recurrent cells; an epsilon may well be 0. */
+bool vk_range_outside(const struct graph *g, const struct node *n);
+/* The node's kernel can keep its constants as f32. */
+bool vk_range_keeps(const struct graph *g, const struct node *n);
+
+/* The layers found, for people: the first names, and how many there are. */
+struct vk_range_note {
+    uint32_t layers, named;
+    char names[256];
+};
+void vk_range_add(struct vk_range_note *note, const struct node *n);
+/* "conv1, conv2 and 3 more" */
+void vk_range_text(const struct vk_range_note *note, char *text, size_t bytes);
+
+#endif
