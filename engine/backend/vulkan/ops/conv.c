@@ -24,6 +24,16 @@ static void bias_pack(const struct filter *f, const float *bias, float *packed)
     }
 }
 
+/* Depthwise filters and their biases are few: they stay exact, which keeps some digits of deep models. */
+static void wide_choose(struct vk_pack *p, const struct vk_filter *f, uint32_t slot)
+{
+    if (vk_filter_depthwise(f)) {
+        vk_pack_wide(p, slot);
+    } else {
+        vk_pack_wide_if_outside(p, slot);
+    }
+}
+
 static enum pen_status conv_pack(struct vk_pack *p)
 {
     struct filter f;
@@ -37,11 +47,7 @@ static enum pen_status conv_pack(struct vk_pack *p)
             return PEN_ERR_NO_MEMORY;
         }
         vk_filter_pack(&f, w->data, 1.0f, packed);
-        if (vk_filter_depthwise(&f)) { /* few, so they stay exact */
-            vk_pack_wide(p, 0);
-        } else {
-            vk_pack_wide_if_outside(p, 0);
-        }
+        wide_choose(p, &f, 0);
     }
     if (bias != NULL && bias->data != NULL && shape_elements(&bias->shape) == (int64_t)f.out) {
         float *packed = vk_pack_floats(p, 1, f.out + 4 * f.groups);
@@ -49,7 +55,7 @@ static enum pen_status conv_pack(struct vk_pack *p)
             return PEN_ERR_NO_MEMORY;
         }
         bias_pack(&f, bias->data, packed);
-        vk_pack_wide(p, 1);
+        wide_choose(p, &f, 1);
     }
     return PEN_OK;
 }

@@ -49,7 +49,7 @@ static enum pen_status bias_pack(struct vk_pack *p, const struct value *c, size_
     for (size_t i = 0; bias != NULL && i < n; i++) {
         bias[i] = beta * ((const float *)c->data)[shape_elements(&c->shape) == 1 ? 0 : i];
     }
-    vk_pack_wide(p, 1);
+    vk_pack_wide_if_outside(p, 1);
     return bias != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
 }
 
