@@ -25,7 +25,7 @@ static void bias_pack(const struct filter *f, const float *bias, float *packed)
 }
 
 /* Depthwise filters and their biases are few: they stay exact, which keeps some digits of deep models. */
-static void wide_choose(struct vk_pack *p, const struct vk_filter *f, uint32_t slot)
+static void wide_choose(struct vk_pack *p, const struct filter *f, uint32_t slot)
 {
     if (vk_filter_depthwise(f)) {
         vk_pack_wide(p, slot);
