@@ -226,7 +226,9 @@ enum pen_status sequence_admit(struct broker *broker, struct session *session, c
 {
     const struct model *model = admission->model;
     uint64_t id = sequence_id_of(env, meta), job = env->job.sequence;
-    if (id == 0 && model->sequence_idle_us == 0)
+    /* Before version 1.1 a sequence_id meant nothing: without the flags, which are younger, it still does for a model without state. */
+    if (model->sequence_idle_us == 0 &&
+        (id == 0 || !(env->flags & (FRAME_FLAG_SEQUENCE_START | FRAME_FLAG_SEQUENCE_END))))
         return PEN_OK;
     enum pen_status status = check_place(model, id, env, reterr);
     if (status == PEN_OK && session->depot)
