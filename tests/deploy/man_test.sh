@@ -24,7 +24,7 @@ for page in "$build"/man/*.1; do
     while read -r option; do
         grep -q -e "--\(\[no-\]\)\?$option\b" <<<"$text"
         tell $? "$name tells of --$option"
-    done < <("${program[@]}" --settings-markdown | sed -n 's/^| `--\(\[no-\]\)\?\([a-z-]*\).*/\2/p')
+    done < <("${program[@]}" --settings-markdown | sed -n 's/^| `--\(\[no-\]\)\?\([a-z0-9-]*\).*/\2/p')
 done
 for command in $("$build/bin/penstock" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
     tell "$([ -f "$build/man/penstock-$command.1" ]; echo $?)" "penstock-$command has a page"
