@@ -95,7 +95,7 @@ static void say(const char *name, bool to_workers, bool lifted)
 static struct sent *heard(struct side *side, enum frame_type type)
 {
     struct sent *sent = desk_next(side, type);
-    cr_assert_not_null(sent, "%s", frame_type_name(type));
+    cr_assert_not_null(sent, "%s", frame_type_name((uint8_t)type));
     const uint8_t *bytes = zmq_msg_data(&sent->frames[0]);
     cr_assert_eq(bytes[3], FRAME_VERSION_MINOR);
     cr_assert_eq(bytes[5], FRAME_ENVELOPE_BYTES);
