@@ -243,6 +243,10 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
     if (wanted && transfer_result(broker, worker, &group->env, group->meta, group->header, &error))
         return;
     transfer_decline(broker, &worker->transfers, &group->env);
+    if (wanted && error.status == PEN_ERR_NO_MEMORY) {
+        back_result_dropped(broker, worker, &group->env);
+        return;
+    }
     if (wanted) {
         bad_message(broker, error.text);
         group->env.status = (uint8_t)error.status;
@@ -251,6 +255,20 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
     group->env.frames = 0;
     group->env.transfer = 0;
     one_result(broker, worker, group);
+}
+
+void back_result_dropped(struct broker *broker, struct worker *worker, const struct envelope *env)
+{
+    char text[] = "the broker has no memory for the result; try again later";
+    uint8_t bytes[sizeof text + 16];
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    meta.error = text;
+    struct result_group group = {.env = *env, .meta = bytes};
+    group.env.status = PEN_ERR_BUSY;
+    group.env.meta_bytes = (uint32_t)penstock__result_meta__pack(&meta, bytes);
+    group.env.frames = 0;
+    group.env.transfer = 0;
+    one_result(broker, worker, &group);
 }
 
 void back_result(struct broker *broker, struct worker *worker, struct message *message)

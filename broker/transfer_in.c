@@ -91,11 +91,14 @@ static void give_up(struct broker *broker, struct transfer_in *in, enum pen_stat
     struct transfer_link *link = in->link;
     struct envelope env = in->env;
     struct session *session = link->end->session;
+    struct worker *worker = link->end->worker;
     if (!session)
         transfer_decline(broker, link->end, &env);
     transfer_in_free(broker, in);
     if (session)
         refuse(broker, session, &env, status, text);
+    else
+        back_result_dropped(broker, worker, &env); /* or its slot would be taken for good */
 }
 
 static void open_one(struct broker *broker, struct transfer_in *in)
