@@ -85,6 +85,11 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "replies_kept_bytes", "gauge", "Bytes of these replies.", s->kept_bytes);
     line_single(w, "replies_dropped_total", "counter", "Replies forgotten before their client could read them.",
                 s->dropped_unsent);
+    line_single(w, "detached_taken_total", "counter", "Detached jobs taken from Redis.", stats->detached_taken);
+    line_single(w, "detached_taken_over_total", "counter", "Of these, jobs that another broker had begun.",
+                stats->detached_again);
+    line_single(w, "detached_duplicates_total", "counter",
+                "Results of detached jobs that came second and were thrown away.", stats->detached_duplicates);
     line_single(w, "bulk_chunks_received_total", "counter", "Chunks of large payloads that came in.", stats->chunks_in);
     line_single(w, "bulk_chunks_sent_total", "counter", "Chunks of large payloads that went out.", stats->chunks_out);
     line_single(w, "jobs_coalesced_total", "counter", "Jobs that waited for an identical one instead of running.",

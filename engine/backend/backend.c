@@ -15,6 +15,11 @@ const struct backend_ops *backend_find(const char *name)
     return NULL;
 }
 
+bool backend_is_reference(const struct backend_ops *ops)
+{
+    return strcmp(ops->name, "reference") == 0;
+}
+
 uint64_t backend_now_ns(void)
 {
     struct timespec t;

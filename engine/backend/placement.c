@@ -112,7 +112,7 @@ static enum pen_status strict_check(const struct chooser *c, struct pen_error *r
         const struct node *n = &c->g->nodes[i];
         bool fine = n->dead || (c->later != NULL && c->later[i]) || c->classes[i] == 0 ||
                     c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 ||
-                    strcmp(c->p->backends[0].ops->name, "reference") == 0;
+                    backend_is_reference(c->p->backends[0].ops);
         if (fine) {
             continue;
         }

@@ -34,12 +34,6 @@ static bool step_static(const struct bucket *b, const struct placed *step)
     return true;
 }
 
-/* Strict placement: another backend's part may not become reference's; what was reference's all along stays. */
-static bool must_refuse(const struct bucket *b, const char *backend)
-{
-    return b->program->strict && strcmp(backend, "reference") != 0;
-}
-
 /* A step without an exec runs on reference kernels, which read what a plan may have copied. */
 static enum pen_status step_new(struct bucket *b, struct bucket_step *step, struct pen_error *reterr)
 {
@@ -47,8 +41,9 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
     const struct partition *part = &step->placed->part;
     enum pen_status status = PEN_ERR_UNSUPPORTED;
     if (step->placed->plan == NULL) {
-        return PEN_OK;
+        return PEN_OK; /* the executor's: there is no backend */
     }
+    const struct backend_ops *ops = p->backends[step->placed->backend].ops;
     if (b->program->watch) {
         status = constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr);
         if (status != PEN_OK) {
@@ -57,15 +52,14 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
         status = PEN_ERR_UNSUPPORTED;
     }
     if (step_static(b, step->placed)) {
-        status = p->backends[step->placed->backend].ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
+        status = ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
     }
-    const char *backend = p->backends[step->placed->backend].ops->name;
-    if (status == PEN_ERR_UNSUPPORTED && must_refuse(b, backend)) {
+    if (status == PEN_ERR_UNSUPPORTED && b->program->strict && !backend_is_reference(ops)) {
         const struct node *first = &b->program->g->nodes[part->nodes[0]];
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "backend %s cannot run the part that begins with node %s for these inputs; allow fallback "
                              "placement or choose another backend",
-                             backend, first->name ? first->name : "(no name)");
+                             ops->name, first->name ? first->name : "(no name)");
     }
     return status == PEN_ERR_UNSUPPORTED
                ? constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr)

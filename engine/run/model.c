@@ -49,7 +49,7 @@ struct source_options model_source_options(const struct pen_engine *e)
                                    .optimise = e->options.optimise,
                                    .promote = e->options.precision == PEN_PRECISION_F32 ||
                                               e->options.precision == PEN_PRECISION_F16_STORAGE,
-                                   .nhwc = strcmp(e->backends[0].ops->name, "reference") != 0};
+                                   .nhwc = !backend_is_reference(e->backends[0].ops)};
 }
 
 static enum pen_status load(struct pen_model *m, const char *path, struct pen_error *reterr)

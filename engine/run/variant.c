@@ -27,7 +27,7 @@ struct variants {
 
 enum pen_status variants_new(struct pen_model *model, struct variants **ret_variants, struct pen_error *reterr)
 {
-    bool reference = strcmp(model->engine->backends[0].ops->name, "reference") == 0;
+    bool reference = backend_is_reference(model->engine->backends[0].ops);
     if (reference || !specialise_possible(model->graph) ||
         model->source.bytes + model->graph->folded_bytes > VARIANT_MODEL_BYTES) {
         return PEN_OK;

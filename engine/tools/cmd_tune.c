@@ -16,17 +16,7 @@ struct tune_options {
 
 static const struct setting table[] = {
     TOOL_SETTINGS(struct tune_options),
-    {.name = "batch",
-     .type = SETTING_INT,
-     .offset = offsetof(struct tune_options, batch),
-     .def = "1",
-     .min = 1,
-     .max = 65536,
-     .help = "size of a dynamic first dimension"},
-    {.name = "shape",
-     .type = SETTING_LIST,
-     .offset = offsetof(struct tune_options, shapes),
-     .help = "shape of an input: name=1x224x224x3 (repeatable)"},
+    TOOL_SHAPE_SETTINGS(struct tune_options),
     {.name = "class-time",
      .type = SETTING_DURATION,
      .offset = offsetof(struct tune_options, class_us),

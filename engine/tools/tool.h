@@ -11,6 +11,20 @@
 
 enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_UNAVAILABLE = 3 };
 
+/* --batch and --shape, for owners with `batch` (int64_t) and `shapes` (struct setting_list). */
+#define TOOL_SHAPE_SETTINGS(owner_)                                                                                    \
+    {.name = "batch",                                                                                                  \
+     .type = SETTING_INT,                                                                                              \
+     .offset = offsetof(owner_, batch),                                                                                \
+     .def = "1",                                                                                                       \
+     .min = 1,                                                                                                         \
+     .max = 65536,                                                                                                     \
+     .help = "size of a dynamic first dimension"},                                                                     \
+    {                                                                                                                  \
+        .name = "shape", .type = SETTING_LIST, .offset = offsetof(owner_, shapes),                                     \
+        .help = "shape of an input: name=1x224x224x3 (repeatable)"                                                     \
+    }
+
 /* Options every subcommand has; first in each subcommand's options struct. */
 struct tool_options {
     const char *backend;

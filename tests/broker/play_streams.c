@@ -116,23 +116,6 @@ uint64_t play_runs(void)
 
 /* ---- the interface ---- */
 
-struct note *note_new(enum note_kind kind, struct job_id id)
-{
-    struct note *note = calloc(1, sizeof *note);
-    note->kind = kind;
-    note->id = id;
-    return note;
-}
-
-void note_free(struct note *note)
-{
-    if (!note)
-        return;
-    parcel_release(note->parcel);
-    free(note->list);
-    free(note);
-}
-
 enum pen_status streams_new(const struct streams_options *options, struct streams **ret_streams,
                             struct pen_error *reterr)
 {

@@ -200,6 +200,23 @@ Test(numbers, stages_of_a_job_are_those_of_the_clock)
     desk_free(desk);
 }
 
+Test(numbers, what_detached_jobs_and_chunks_were_is_told)
+{
+    struct desk *desk = desk_with_worker();
+    struct stats *stats = &desk->broker.stats;
+    stats->detached_taken = 31;
+    stats->detached_again = 32;
+    stats->detached_duplicates = 33;
+    stats->chunks_in = 34;
+    stats->chunks_out = 35;
+    cr_expect(has(desk, "penstock_detached_taken_total 31\n"));
+    cr_expect(has(desk, "penstock_detached_taken_over_total 32\n"));
+    cr_expect(has(desk, "penstock_detached_duplicates_total 33\n"));
+    cr_expect(has(desk, "penstock_bulk_chunks_received_total 34\n"));
+    cr_expect(has(desk, "penstock_bulk_chunks_sent_total 35\n"));
+    desk_free(desk);
+}
+
 Test(numbers, hits_followers_and_errors_have_their_own_reasons)
 {
     struct desk *desk = desk_with_worker();

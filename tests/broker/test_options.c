@@ -24,54 +24,56 @@ static enum pen_status load(struct options *options, struct pen_error *error, co
     return options_load(argc, (char **)(uintptr_t)argv, options, &outcome, &store, error);
 }
 
+static const char *const every_flag[] = {"x",
+                                         "--listen-clients=tcp://127.0.0.1:1",
+                                         "--listen-workers=ipc:///tmp/w",
+                                         "--http=127.0.0.1:9",
+                                         "--allow-remote",
+                                         "--cache=redis://h:5/2",
+                                         "--cache-ttl=7s",
+                                         "--cache-namespace=n",
+                                         "--cache-deadline=9ms",
+                                         "--cache-value-bytes=3KiB",
+                                         "--queue-limit=11",
+                                         "--queue-bytes=12KiB",
+                                         "--max-job-bytes=13KiB",
+                                         "--max-frame-bytes=128KiB",
+                                         "--bulk-from=14KiB",
+                                         "--peer-bytes=15KiB",
+                                         "--heartbeat=20ms",
+                                         "--liveness=50ms",
+                                         "--grace=18ms",
+                                         "--worker-wait=19ms",
+                                         "--replies-bytes=20KiB",
+                                         "--replies-age=21s",
+                                         "--max-attempts=5",
+                                         "--explain-jobs=6",
+                                         "--no-refuse-late",
+                                         "--tenant-weight=acme=3",
+                                         "--tenant-weight=lab=2",
+                                         "--drain-delay=22ms",
+                                         "--drain-timeout=23ms",
+                                         "--spin=24us",
+                                         "--digest=sha256",
+                                         "--log-level=warn",
+                                         "--log-format=json",
+                                         "--trace-sample=25",
+                                         "--trace-keep=26",
+                                         "--trace-slow=27ms",
+                                         "--trace-otlp=http://127.0.0.1:4318",
+                                         "--ready-fd=7",
+                                         "--journal=/tmp/j",
+                                         "--journal-bytes=28KiB",
+                                         "--detached=redis://k:6/3",
+                                         "--detached-lease=29s",
+                                         "--detached-bytes=30KiB",
+                                         "--detached-ttl=31s"};
+
 Test(options, every_flag_reaches_its_field)
 {
-    static const char *const argv[] = {"x",
-                                       "--listen-clients=tcp://127.0.0.1:1",
-                                       "--listen-workers=ipc:///tmp/w",
-                                       "--http=127.0.0.1:9",
-                                       "--allow-remote",
-                                       "--cache=redis://h:5/2",
-                                       "--cache-ttl=7s",
-                                       "--cache-namespace=n",
-                                       "--cache-deadline=9ms",
-                                       "--cache-value-bytes=3KiB",
-                                       "--queue-limit=11",
-                                       "--queue-bytes=12KiB",
-                                       "--max-job-bytes=13KiB",
-                                       "--max-frame-bytes=128KiB",
-                                       "--peer-bytes=15KiB",
-                                       "--heartbeat=20ms",
-                                       "--liveness=50ms",
-                                       "--grace=18ms",
-                                       "--worker-wait=19ms",
-                                       "--replies-bytes=20KiB",
-                                       "--replies-age=21s",
-                                       "--max-attempts=5",
-                                       "--explain-jobs=6",
-                                       "--no-refuse-late",
-                                       "--tenant-weight=acme=3",
-                                       "--tenant-weight=lab=2",
-                                       "--drain-delay=22ms",
-                                       "--drain-timeout=23ms",
-                                       "--spin=24us",
-                                       "--digest=sha256",
-                                       "--log-level=warn",
-                                       "--log-format=json",
-                                       "--trace-sample=25",
-                                       "--trace-keep=26",
-                                       "--trace-slow=27ms",
-                                       "--trace-otlp=http://127.0.0.1:4318",
-                                       "--ready-fd=7",
-                                       "--journal=/tmp/j",
-                                       "--journal-bytes=28KiB",
-                                       "--detached=redis://k:6/3",
-                                       "--detached-lease=29s",
-                                       "--detached-bytes=30KiB",
-                                       "--detached-ttl=31s"};
     struct options o;
     struct pen_error error = {.status = PEN_OK};
-    cr_assert_eq(load(&o, &error, argv, sizeof argv / sizeof argv[0]), PEN_OK, "%s", error.text);
+    cr_assert_eq(load(&o, &error, every_flag, sizeof every_flag / sizeof every_flag[0]), PEN_OK, "%s", error.text);
     cr_expect_str_eq(o.listen_clients, "tcp://127.0.0.1:1");
     cr_expect_str_eq(o.listen_workers, "ipc:///tmp/w");
     cr_expect_str_eq(o.http, "127.0.0.1:9");
@@ -87,6 +89,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.queue_bytes, 12 * 1024);
     cr_expect_eq(o.max_job_bytes, 13 * 1024);
     cr_expect_eq(o.max_frame_bytes, 128 * 1024);
+    cr_expect_eq(o.bulk_from, 14 * 1024);
     cr_expect_eq(o.peer_bytes, 15 * 1024);
     cr_expect_eq(o.heartbeat_us, 20000);
     cr_expect_eq(o.liveness_us, 50000);

@@ -22,24 +22,12 @@ static struct pool pool;
 static pen_client *client;
 static struct pen_error error;
 
-static void model_write(void)
-{
-    char path[FOLDER_PATH_BYTES + 64];
-    const char *config = "{\"platform\": \"onnx\", \"max_batch_size\": 0}\n";
-    folder_new(models);
-    snprintf(path, sizeof path, "%s/wide/1", models);
-    folder_make(path);
-    snprintf(path, sizeof path, "%s/wide/1/model.onnx", models);
-    onnx_write_identity(path);
-    snprintf(path, sizeof path, "%s/wide/config.json", models);
-    file_write(path, config, strlen(config));
-}
-
 static void begin_with(const char *const extra[])
 {
     const char *const slots[] = {"--slots", "2", NULL};
     struct pen_client_options options;
-    model_write();
+    folder_new(models);
+    onnx_identity_folder(models, "wide");
     pool_start(&pool, extra);
     pool_add_worker(&pool, "reference", models, slots);
     pen_client_options_init(&options, sizeof options);

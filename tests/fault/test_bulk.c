@@ -22,19 +22,6 @@ static uint8_t *data[JOBS];
 static pen_job *jobs[JOBS];
 static struct pen_error error;
 
-static void model_write(void)
-{
-    char path[FOLDER_PATH_BYTES + 64];
-    const char *config = "{\"platform\": \"onnx\", \"max_batch_size\": 0}\n";
-    folder_new(models);
-    snprintf(path, sizeof path, "%s/wide/1", models);
-    folder_make(path);
-    snprintf(path, sizeof path, "%s/wide/1/model.onnx", models);
-    onnx_write_identity(path);
-    snprintf(path, sizeof path, "%s/wide/config.json", models);
-    file_write(path, config, strlen(config));
-}
-
 static void connect_to(const char *endpoint)
 {
     struct pen_client_options options;
@@ -47,7 +34,8 @@ static void connect_to(const char *endpoint)
 
 static void begin(void)
 {
-    model_write();
+    folder_new(models);
+    onnx_identity_folder(models, "wide");
     pool_start(&pools[0], NULL);
     pool_add_worker(&pools[0], "reference", models, NULL);
     pool_add_worker(&pools[0], "reference", models, NULL);
@@ -176,7 +164,8 @@ Test(bulk_loss, a_killed_client_leaves_nothing, .init = begin, .fini = end)
 static void begin_two(void)
 {
     char both[2 * POOL_ENDPOINT_BYTES + 2], list[2 * POOL_ENDPOINT_BYTES + 2];
-    model_write();
+    folder_new(models);
+    onnx_identity_folder(models, "wide");
     for (int i = 0; i < 2; i++)
         pool_start(&pools[i], NULL);
     snprintf(both, sizeof both, "%s,%s", pools[0].workers_endpoint, pools[1].workers_endpoint);

@@ -120,3 +120,43 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
     pool_stop(&pool);
     folder_free(folder);
 }
+
+static int cancel_with(struct pool *pool, const char *id, const char *secret, char **ret_err)
+{
+    char *out = NULL;
+    int code = pool_cli(pool, "cancel", (const char *const[]){id, "--secret", secret, NULL}, &out, ret_err);
+    free(out);
+    return code;
+}
+
+/* The worker stands still, so that the job waits. */
+Test(detached, command_line_cancels_with_the_secret_and_no_other, .timeout = 120)
+{
+    struct pool pool;
+    char *out = NULL, *err = NULL;
+    folder_new(folder);
+    snprintf(journal, sizeof journal, "%s/journal", folder);
+    pool_start(&pool, (const char *const[]){"--journal", journal, "--http", "none", "--heartbeat", "1s", "--liveness",
+                                            "60s", NULL});
+    pool_add_worker(&pool, "xnnpack", NULL, NULL);
+    process_signal(pool.workers[0], SIGSTOP);
+    int code = pool_cli(&pool, "submit",
+                        (const char *const[]){"digits", PENSTOCK_SOURCE "/deploy/models/digits/samples/00_zero.png",
+                                              "--detach", "--secret", "mine", NULL},
+                        &out, &err);
+    cr_assert_eq(code, 0, "%s", err);
+    free(err);
+    char *id = strstr(out, "penstock fetch ");
+    cr_assert_not_null(id, "%s", out);
+    id += strlen("penstock fetch ");
+    id[strcspn(id, "\n")] = '\0';
+    cr_assert_eq(cancel_with(&pool, id, "theirs", &err), 1);
+    cr_assert_not_null(strstr(err, "DENIED"), "%s", err);
+    free(err);
+    cr_assert_eq(cancel_with(&pool, id, "mine", &err), 0, "%s", err);
+    free(err);
+    free(out);
+    process_signal(pool.workers[0], SIGCONT);
+    pool_stop(&pool);
+    folder_free(folder);
+}

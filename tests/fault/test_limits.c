@@ -164,14 +164,10 @@ static pen_job *submit_large(const uint8_t *bytes)
 
 static void wide_models(char models[FOLDER_PATH_BYTES])
 {
-    char file[FOLDER_PATH_BYTES + 16];
     folder_new(models);
     char *config = file_read(POOL_DIGITS_MODELS "/digits/config.json", &(size_t){0});
     model_folder_make(models, "digits", POOL_DIGITS_MODELS "/digits/1/model.onnx", config);
-    snprintf(file, sizeof file, "%s/wide.onnx", models);
-    onnx_write_identity(file);
-    model_folder_make(models, "wide", file, "{\"max_batch_size\": 0}");
-    unlink(file);
+    onnx_identity_folder(models, "wide");
     free(config);
 }
 

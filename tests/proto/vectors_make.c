@@ -8,109 +8,19 @@
 #include "bulk.h"
 #include "job.pb-c.h"
 #include "tensor_codec.h"
-#include "vector_text.h"
+#include "vectors_making.h"
 #include "vectors_metas.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *folder;
-static struct vector vector;
-static uint8_t payload[8192];
-static int failures;
-
-static void begin(const char *about)
-{
-    memset(&vector, 0, sizeof vector);
-    snprintf(vector.about, sizeof vector.about, "%s", about);
-    vector.canonical = true;
-}
-
-static void end(const char *name)
-{
-    char path[4096];
-    size_t bytes;
-    snprintf(path, sizeof path, "%s/%s.vec", folder, name);
-    FILE *out = open_memstream(&vector.expect, &bytes);
-    frames_print(&vector, out);
-    fclose(out);
-    if (access(path, F_OK) == 0)
-        printf("kept %s\n", path);
-    else if (vector_write(path, &vector) != 0)
-        failures++;
-    else
-        printf("wrote %s\n", path);
-    vector_fini(&vector);
-}
-
-/* An envelope with every field filled that the type uses. */
-static struct envelope example(enum frame_type type)
-{
-    struct envelope env = envelope_make(type);
-    if (type == FRAME_SUBMIT || type == FRAME_RESULT || type == FRAME_CANCEL || type == FRAME_ACK)
-        env.job = (struct job_id){0x0123456789ABCDEFu, 7};
-    if (type == FRAME_SUBMIT) {
-        env.flags = FRAME_FLAG_NO_CACHE | FRAME_FLAG_RESENT;
-        env.model_hash = frame_name_hash("digits");
-        env.tenant_hash = (uint32_t)frame_name_hash("lab");
-        env.sequence_id = 99;
-        env.deadline_us = 1500000;
-        env.priority = 3;
-        env.precision = PRECISION_F32;
-    }
-    return env;
-}
-
-static void add_header(struct envelope env, const ProtobufCMessage *meta)
-{
-    size_t meta_bytes = meta ? protobuf_c_message_get_packed_size(meta) : 0;
-    uint8_t *bytes = malloc(FRAME_ENVELOPE_BYTES + meta_bytes);
-    if (!bytes)
-        abort();
-    env.meta_bytes = (uint32_t)meta_bytes;
-    envelope_encode(&env, bytes);
-    if (meta)
-        protobuf_c_message_pack(meta, bytes + FRAME_ENVELOPE_BYTES);
-    vector_add(&vector, bytes, FRAME_ENVELOPE_BYTES + meta_bytes);
-    free(bytes);
-}
-
-/* One group: SUBMIT or RESULT with tensors. */
-static void add_group(struct envelope env, ProtobufCMessage *meta, const struct pen_tensor *tensors, size_t count)
-{
-    Penstock__TensorDesc descs[FRAME_MAX_TENSORS], *pointers[FRAME_MAX_TENSORS];
-    uint32_t order[FRAME_MAX_TENSORS];
-    size_t frames;
-    tensors_encode(tensors, count, descs, pointers, order, &frames);
-    if (env.type == FRAME_SUBMIT) {
-        ((Penstock__JobMeta *)meta)->n_inputs = count;
-        ((Penstock__JobMeta *)meta)->inputs = pointers;
-    } else {
-        ((Penstock__ResultMeta *)meta)->n_outputs = count;
-        ((Penstock__ResultMeta *)meta)->outputs = pointers;
-    }
-    env.frames = (uint8_t)frames;
-    add_header(env, meta);
-    for (size_t i = 0; i < frames; i++)
-        vector_add(&vector, tensors[order[i]].data, tensors[order[i]].bytes);
-}
-
-static Penstock__JobMeta small_job(void)
-{
-    Penstock__JobMeta meta = PENSTOCK__JOB_META__INIT;
-    meta.model = "digits";
-    return meta;
-}
-
-static const struct pen_tensor image = {"image", PEN_DTYPE_U8, 4, {1, 1, 4, 4}, payload, 16};
-
 static void make_submit_full(void)
 {
     static Penstock__Parameter list[4], *parameters[4];
     static char *outputs[] = {"scores", "mask"}, *tags[] = {"rack1", "gpu"};
-    static const struct pen_tensor tensors[] = {{"image", PEN_DTYPE_U8, 4, {1, 1, 4, 4}, payload, 16},
-                                                {"gain", PEN_DTYPE_F32, 0, {0}, payload + 16, 4},
+    static const struct pen_tensor tensors[] = {{"image", PEN_DTYPE_U8, 4, {1, 1, 4, 4}, making_payload, 16},
+                                                {"gain", PEN_DTYPE_F32, 0, {0}, making_payload + 16, 4},
                                                 {"boxes", PEN_DTYPE_F32, 2, {0, 4}, NULL, 0}};
     static char *const names[] = {"zoom", "labels", "mode", "flip"};
     for (size_t i = 0; i < 4; i++) {
@@ -126,7 +36,7 @@ static void make_submit_full(void)
     list[2].text = "fast";
     list[3].value_case = PENSTOCK__PARAMETER__VALUE_FLAG;
     list[3].flag = 1;
-    Penstock__JobMeta meta = small_job();
+    Penstock__JobMeta meta = making_job();
     meta.version = 3;
     meta.n_outputs = 2;
     meta.outputs = outputs;
@@ -138,41 +48,42 @@ static void make_submit_full(void)
     meta.n_tags = 2;
     meta.tags = tags;
     meta.sequence = "camera-4";
-    begin("SUBMIT with a value in every field; inputs, outputs and parameters stand in no order, as a client may send "
-          "them");
-    struct envelope env = example(FRAME_SUBMIT);
+    making_begin(
+        "SUBMIT with a value in every field; inputs, outputs and parameters stand in no order, as a client may send "
+        "them");
+    struct envelope env = making_example(FRAME_SUBMIT);
     env.flags |= FRAME_FLAG_DIGEST | FRAME_FLAG_DIGEST_SHA256;
     for (unsigned i = 0; i < 16; i++)
         env.digest.bytes[i] = (uint8_t)(0xA0 + i);
-    add_group(env, &meta.base, tensors, 3);
-    end("submit_full");
+    making_group(env, &meta.base, tensors, 3);
+    making_end("submit_full");
 }
 
 static void make_submits(void)
 {
-    static const struct pen_tensor raw[] = {{"a", PEN_DTYPE_U8, 1, {2049}, payload, 2049},
+    static const struct pen_tensor raw[] = {{"a", PEN_DTYPE_U8, 1, {2049}, making_payload, 2049},
                                             {"none", PEN_DTYPE_F32, 1, {0}, NULL, 0},
-                                            {"b", PEN_DTYPE_F32, 2, {2, 3}, payload + 3000, 24}};
-    Penstock__JobMeta meta = small_job();
-    begin("SUBMIT with one small tensor inline; its request digests of both kinds");
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    end("submit_inline");
+                                            {"b", PEN_DTYPE_F32, 2, {2, 3}, making_payload + 3000, 24}};
+    Penstock__JobMeta meta = making_job();
+    making_begin("SUBMIT with one small tensor inline; its request digests of both kinds");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_inline");
 
-    begin("SUBMIT above 2048 bytes: two raw frames, the empty tensor stays in the meta");
-    add_group(example(FRAME_SUBMIT), &meta.base, raw, 3);
-    end("submit_raw");
+    making_begin("SUBMIT above 2048 bytes: two raw frames, the empty tensor stays in the meta");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, raw, 3);
+    making_end("submit_raw");
 
-    struct pen_tensor edge = {"x", PEN_DTYPE_U8, 1, {2048}, payload, 2048};
-    begin("SUBMIT of exactly 2048 bytes: still inline");
-    add_group(example(FRAME_SUBMIT), &meta.base, &edge, 1);
-    end("submit_2048");
+    struct pen_tensor edge = {"x", PEN_DTYPE_U8, 1, {2048}, making_payload, 2048};
+    making_begin("SUBMIT of exactly 2048 bytes: still inline");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &edge, 1);
+    making_end("submit_2048");
 
-    begin("SUBMIT of the broker to a worker: two groups, the first raw, the second inline");
-    struct envelope env = example(FRAME_SUBMIT);
-    add_group(env, &meta.base, raw, 1);
+    making_begin("SUBMIT of the broker to a worker: two groups, the first raw, the second inline");
+    struct envelope env = making_example(FRAME_SUBMIT);
+    making_group(env, &meta.base, raw, 1);
     env.job.sequence = 8;
-    add_group(env, &meta.base, &image, 1);
-    end("submit_batch");
+    making_group(env, &meta.base, &making_image, 1);
+    making_end("submit_batch");
 }
 
 /* One tensor of each element type, three elements each. */
@@ -184,7 +95,7 @@ static void make_dtypes(void)
         enum pen_dtype dtype = (enum pen_dtype)i;
         struct pen_tensor *tensor = &tensors[i - 1];
         *tensor = (struct pen_tensor){
-            .name = pen_dtype_name(dtype), .dtype = dtype, .rank = 1, .dims = {3}, .data = payload + 16 * i};
+            .name = pen_dtype_name(dtype), .dtype = dtype, .rank = 1, .dims = {3}, .data = making_payload + 16 * i};
         if (dtype == PEN_DTYPE_STRING) {
             tensor->data = strings;
             tensor->bytes = sizeof strings;
@@ -195,10 +106,10 @@ static void make_dtypes(void)
             abort();
         }
     }
-    Penstock__JobMeta meta = small_job();
-    begin("SUBMIT with every element type");
-    add_group(example(FRAME_SUBMIT), &meta.base, tensors, PEN_DTYPE_COUNT - 1);
-    end("submit_dtypes");
+    Penstock__JobMeta meta = making_job();
+    making_begin("SUBMIT with every element type");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, tensors, PEN_DTYPE_COUNT - 1);
+    making_end("submit_dtypes");
 }
 
 static Penstock__ResultMeta full_result(void)
@@ -222,42 +133,42 @@ static Penstock__ResultMeta full_result(void)
     meta.retry_after_us = 105;
     meta.n_labels = 2;
     meta.labels = labels;
-    meta.model_digest = (ProtobufCBinaryData){16, payload};
+    meta.model_digest = (ProtobufCBinaryData){16, making_payload};
     meta.attempts = 1;
     return meta;
 }
 
 static void make_results(void)
 {
-    static const struct pen_tensor scores = {"scores", PEN_DTYPE_F32, 2, {1, 10}, payload, 40};
-    static const struct pen_tensor big = {"map", PEN_DTYPE_F16, 2, {33, 32}, payload, 2112};
+    static const struct pen_tensor scores = {"scores", PEN_DTYPE_F32, 2, {1, 10}, making_payload, 40};
+    static const struct pen_tensor big = {"map", PEN_DTYPE_F16, 2, {33, 32}, making_payload, 2112};
     Penstock__ResultMeta meta = full_result();
-    struct envelope env = example(FRAME_RESULT);
+    struct envelope env = making_example(FRAME_RESULT);
     env.precision = PRECISION_F32;
-    begin("RESULT, one job, inline");
-    add_group(env, &meta.base, &scores, 1);
-    end("result_inline");
+    making_begin("RESULT, one job, inline");
+    making_group(env, &meta.base, &scores, 1);
+    making_end("result_inline");
 
-    begin("RESULT of a worker for a batch of two, in one message, the second job failed");
+    making_begin("RESULT of a worker for a batch of two, in one message, the second job failed");
     env.flags = FRAME_FLAG_DIGEST;
     memset(env.digest.bytes, 0x5A, 16);
-    add_group(env, &meta.base, &big, 1);
+    making_group(env, &meta.base, &big, 1);
     Penstock__ResultMeta failed = PENSTOCK__RESULT_META__INIT;
     failed.error = "the deadline passed before the job started; give it more time or add workers";
     failed.model = "digits";
     env.status = PEN_ERR_DEADLINE;
     env.job.sequence = 8;
-    add_group(env, &failed.base, NULL, 0);
-    end("result_batch");
+    making_group(env, &failed.base, NULL, 0);
+    making_end("result_batch");
 
-    begin("RESULT of a broker whose queue is full");
+    making_begin("RESULT of a broker whose queue is full");
     Penstock__ResultMeta busy = PENSTOCK__RESULT_META__INIT;
     busy.error = "model 'digits' has 1000 jobs waiting, which is its limit; try again later";
     busy.retry_after_us = 20000;
-    env = example(FRAME_RESULT);
+    env = making_example(FRAME_RESULT);
     env.status = PEN_ERR_BUSY;
-    add_group(env, &busy.base, NULL, 0);
-    end("result_busy");
+    making_group(env, &busy.base, NULL, 0);
+    making_end("result_busy");
 }
 
 /* One explanation, in a reply and as an answer of its own. */
@@ -294,22 +205,22 @@ static void make_explained(void)
     explanation.total_us = 313;
     explanation.attempts = 1;
     explanation.status = PEN_ERR_CANCELLED;
-    Penstock__JobMeta meta = small_job();
+    Penstock__JobMeta meta = making_job();
     meta.explain = 1;
-    begin("SUBMIT that asks for its explanation");
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    end("submit_explain");
+    making_begin("SUBMIT that asks for its explanation");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_explain");
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     result.explanation = &explanation;
-    begin("RESULT with its explanation, a value in every field of it");
-    add_group(example(FRAME_RESULT), &result.base, NULL, 0);
-    end("result_explained");
+    making_begin("RESULT with its explanation, a value in every field of it");
+    making_group(making_example(FRAME_RESULT), &result.base, NULL, 0);
+    making_end("result_explained");
     Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
     reply.serial = 9;
     reply.explanation = &explanation;
-    begin("CONTROL_REPLY to the verb explain");
-    add_header(example(FRAME_CONTROL_REPLY), &reply.base);
-    end("control_reply_explain");
+    making_begin("CONTROL_REPLY to the verb explain");
+    making_header(making_example(FRAME_CONTROL_REPLY), &reply.base);
+    making_end("control_reply_explain");
 }
 
 /* What a traced job, its result and a changed level of the log add. */
@@ -320,42 +231,42 @@ static void make_traced(void)
     layer.op = "Conv";
     layer.backend = "xnnpack";
     layer.us = 412;
-    Penstock__JobMeta meta = small_job();
+    Penstock__JobMeta meta = making_job();
     meta.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     meta.submit_unix_us = 1700000000123456;
     meta.trace = 2;
-    begin("SUBMIT with a trace context that asks for the times of layers");
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    end("submit_traced");
+    making_begin("SUBMIT with a trace context that asks for the times of layers");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_traced");
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     result.worker_wait_us = 401;
     result.gather_us = 402;
     result.split_us = 403;
     result.n_layers = 1;
     result.layers = layers;
-    begin("RESULT with the worker's own times and a layer");
-    add_group(example(FRAME_RESULT), &result.base, NULL, 0);
-    end("result_traced");
+    making_begin("RESULT with the worker's own times and a layer");
+    making_group(making_example(FRAME_RESULT), &result.base, NULL, 0);
+    making_end("result_traced");
     Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
     beat.cpu_us = 501;
     beat.device_memory_bytes = 502;
     beat.device_memory_used_bytes = 503;
     beat.slots = 4;
     beat.models_warm = 5;
-    begin("HEARTBEAT of a worker: processor, memory, warm models");
-    add_header(example(FRAME_HEARTBEAT), &beat.base);
-    end("heartbeat_vitals");
+    making_begin("HEARTBEAT of a worker: processor, memory, warm models");
+    making_header(making_example(FRAME_HEARTBEAT), &beat.base);
+    making_end("heartbeat_vitals");
     Penstock__Heartbeat level = PENSTOCK__HEARTBEAT__INIT;
     level.log_level = "debug";
-    begin("HEARTBEAT of the broker that changes the level of the worker's log");
-    add_header(example(FRAME_HEARTBEAT), &level.base);
-    end("heartbeat_log_level");
+    making_begin("HEARTBEAT of the broker that changes the level of the worker's log");
+    making_header(making_example(FRAME_HEARTBEAT), &level.base);
+    making_end("heartbeat_log_level");
     Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
     reply.serial = 10;
     reply.text = "{\"traces\":[]}";
-    begin("CONTROL_REPLY to the verb trace");
-    add_header(example(FRAME_CONTROL_REPLY), &reply.base);
-    end("control_reply_trace");
+    making_begin("CONTROL_REPLY to the verb trace");
+    making_header(making_example(FRAME_CONTROL_REPLY), &reply.base);
+    making_end("control_reply_trace");
 }
 
 /* Models at run time: a label instead of a version, an order to a worker, what became of it, names of versions. */
@@ -364,26 +275,26 @@ static void make_orders(void)
     static Penstock__Outcome outcome = PENSTOCK__OUTCOME__INIT, *outcomes[] = {&outcome};
     static Penstock__VersionLabel label = PENSTOCK__VERSION_LABEL__INIT, *labels[] = {&label};
     static Penstock__ModelInfo info = PENSTOCK__MODEL_INFO__INIT, *infos[] = {&info};
-    Penstock__JobMeta meta = small_job();
+    Penstock__JobMeta meta = making_job();
     meta.version_label = "canary";
-    begin("SUBMIT for the version that carries a label");
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    end("submit_label");
+    making_begin("SUBMIT for the version that carries a label");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_label");
     Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;
     hello.name = "rack1-77";
     hello.uuid = 7;
     hello.slots = 1;
     hello.takes_orders = 1;
-    begin("WORKER_HELLO of a worker that takes orders");
-    add_header(example(FRAME_WORKER_HELLO), &hello.base);
-    end("worker_hello_orders");
+    making_begin("WORKER_HELLO of a worker that takes orders");
+    making_header(making_example(FRAME_WORKER_HELLO), &hello.base);
+    making_end("worker_hello_orders");
     Penstock__ControlRequest request = PENSTOCK__CONTROL_REQUEST__INIT;
     request.verb = "load";
     request.argument = "digits:3";
     request.serial = 9;
-    begin("CONTROL of the broker to a worker: an order");
-    add_header(example(FRAME_CONTROL), &request.base);
-    end("control_order");
+    making_begin("CONTROL of the broker to a worker: an order");
+    making_header(making_example(FRAME_CONTROL), &request.base);
+    making_end("control_order");
     Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
     reply.serial = 9;
     reply.n_outcomes = reply.n_models = 1;
@@ -397,9 +308,9 @@ static void make_orders(void)
     info.version_labels = labels;
     label.label = "canary";
     label.share_ppm = 50000;
-    begin("CONTROL_REPLY with outcomes of an order and labels of versions");
-    add_header(example(FRAME_CONTROL_REPLY), &reply.base);
-    end("control_reply_orders");
+    making_begin("CONTROL_REPLY with outcomes of an order and labels of versions");
+    making_header(making_example(FRAME_CONTROL_REPLY), &reply.base);
+    making_end("control_reply_orders");
 }
 
 static void make_plain_types(void)
@@ -409,156 +320,31 @@ static void make_plain_types(void)
         if (type == FRAME_SUBMIT || type == FRAME_RESULT)
             continue;
         const ProtobufCMessage *meta = example_meta((int)type);
-        struct envelope env = example((enum frame_type)type);
+        struct envelope env = making_example((enum frame_type)type);
         snprintf(name, sizeof name, "%s", frame_type_name((uint8_t)type));
         for (char *at = name; *at; at++)
             *at = (char)(*at >= 'A' && *at <= 'Z' ? *at + 32 : *at);
         snprintf(about, sizeof about, "%s%s", frame_type_name((uint8_t)type),
                  meta ? " with a value in every field" : ", which has no meta");
-        begin(about);
+        making_begin(about);
         if (type == FRAME_CONTROL_REPLY)
             env.status = PEN_ERR_NOT_FOUND;
-        add_header(env, meta);
-        end(name);
+        making_header(env, meta);
+        making_end(name);
     }
-    begin("HEARTBEAT of the broker: no meta");
-    add_header(example(FRAME_HEARTBEAT), NULL);
-    end("heartbeat_broker");
-    begin("WELCOME that refuses a peer of another major version");
+    making_begin("HEARTBEAT of the broker: no meta");
+    making_header(making_example(FRAME_HEARTBEAT), NULL);
+    making_end("heartbeat_broker");
+    making_begin("WELCOME that refuses a peer of another major version");
     Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
     welcome.error = "the peer speaks protocol 2.0 and this side 1.0";
-    struct envelope env = example(FRAME_WELCOME);
+    struct envelope env = making_example(FRAME_WELCOME);
     env.status = PEN_ERR_VERSION;
-    add_header(env, &welcome.base);
-    end("welcome_version");
+    making_header(env, &welcome.base);
+    making_end("welcome_version");
 }
 
 /* A SUBMIT whose header frame `change` may damage; canonical is off. */
-static void make_damaged(const char *name, const char *about, size_t at, uint8_t value)
-{
-    Penstock__JobMeta meta = small_job();
-    begin(about);
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    vector.canonical = false;
-    vector.frames[0].data[at] = value;
-    end(name);
-}
-
-static void make_envelope_faults(void)
-{
-    make_damaged("bad_magic", "The first byte is not 'P'", 0, 'Q');
-    make_damaged("wrong_major", "Major version 2: refused whatever follows", 2, 2);
-    make_damaged("unknown_type", "A type that version 1.0 does not have", 4, 200);
-    make_damaged("unknown_precision", "A precision class that version 1.0 does not have", 69, 100);
-    make_damaged("unknown_status", "A status that version 1.0 does not have", 70, 100);
-    make_damaged("envelope_too_long", "An envelope of 81 bytes, but version 1.0 has 80", 5, 81);
-    make_damaged("too_many_frames", "65 raw frames announced; the job id can still be read and answered", 71, 65);
-    make_damaged("reserved", "Bytes 76..79 are ignored by the reader", 76, 0xFF);
-    make_damaged("unknown_flags", "Flags without a meaning are ignored", 7, 0xFF);
-
-    Penstock__JobMeta meta = small_job();
-    begin("Cut inside the envelope");
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    vector.frames[0].bytes = 79;
-    vector.canonical = false;
-    end("truncated_envelope");
-    begin("Cut inside the meta");
-    add_group(example(FRAME_SUBMIT), &meta.base, &image, 1);
-    vector.frames[0].bytes--;
-    vector.canonical = false;
-    end("truncated_meta");
-    begin("SUBMIT without a job id");
-    struct envelope env = example(FRAME_SUBMIT);
-    env.job.sequence = 0;
-    add_group(env, &meta.base, &image, 1);
-    vector.canonical = false;
-    end("no_job_id");
-    begin("PING that announces a raw frame");
-    env = envelope_make(FRAME_PING);
-    env.frames = 1;
-    add_header(env, NULL);
-    vector.canonical = false;
-    end("ping_with_frame");
-}
-
-static void make_meta_too_large(void)
-{
-    static uint8_t bytes[FRAME_ENVELOPE_BYTES + FRAME_META_BYTES_MAX + 1];
-    struct envelope env = example(FRAME_SUBMIT);
-    env.meta_bytes = FRAME_META_BYTES_MAX + 1;
-    envelope_encode(&env, bytes);
-    begin("A meta of 65537 bytes: one too many for SUBMIT; the job id can still be read and answered");
-    vector_add(&vector, bytes, sizeof bytes);
-    vector.canonical = false;
-    end("meta_too_large");
-}
-
-/* A peer of version 1.9: an envelope of 96 bytes, a meta field and a status that this version does not have. */
-static void make_newer_minor(void)
-{
-    static const uint8_t unknown_field[] = {0xA2, 0x06, 3, 'n', 'e', 'w'}; /* field 100, text */
-    uint8_t bytes[512];
-    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
-    meta.error = "a failure that was invented later";
-    size_t meta_bytes = protobuf_c_message_pack(&meta.base, bytes + 96);
-    memcpy(bytes + 96 + meta_bytes, unknown_field, sizeof unknown_field);
-    meta_bytes += sizeof unknown_field;
-    struct envelope env = example(FRAME_RESULT);
-    env.minor = 9;
-    env.status = 100;
-    env.meta_bytes = (uint32_t)meta_bytes;
-    envelope_encode(&env, bytes);
-    bytes[5] = 96;
-    memset(bytes + 80, 0xEE, 16);
-    begin("Version 1.9: a longer envelope, an unknown status (reads as INTERNAL) and an unknown meta field (skipped)");
-    vector_add(&vector, bytes, 96 + meta_bytes);
-    vector.canonical = false;
-    end("newer_minor");
-    bytes[4] = 200;
-    begin("Version 1.9: an unknown message type is UNSUPPORTED, that is: skipped");
-    vector_add(&vector, bytes, 96 + meta_bytes);
-    vector.canonical = false;
-    end("newer_minor_type");
-}
-
-static void make_tensor_faults(void)
-{
-    static const struct pen_tensor raw[] = {{"a", PEN_DTYPE_U8, 1, {2049}, payload, 2049},
-                                            {"b", PEN_DTYPE_U8, 1, {3}, payload, 3}};
-    static const struct pen_tensor twins[] = {{"a", PEN_DTYPE_U8, 1, {1}, payload, 1},
-                                              {"a", PEN_DTYPE_U8, 1, {1}, payload, 1}};
-    static const struct pen_tensor misfit = {"a", PEN_DTYPE_F32, 1, {2}, payload, 7};
-    Penstock__JobMeta meta = small_job();
-    begin("The second raw frame is missing");
-    add_group(example(FRAME_SUBMIT), &meta.base, raw, 2);
-    free(vector.frames[--vector.frames_count].data);
-    vector.canonical = false;
-    end("raw_frame_missing");
-    begin("A raw frame is a byte shorter than its descriptor says");
-    add_group(example(FRAME_SUBMIT), &meta.base, raw, 2);
-    vector.frames[1].bytes--;
-    vector.canonical = false;
-    end("raw_frame_short");
-    begin("Two inputs of one name");
-    add_group(example(FRAME_SUBMIT), &meta.base, twins, 2);
-    vector.canonical = false;
-    end("twin_names");
-    begin("Seven bytes for two f32");
-    add_group(example(FRAME_SUBMIT), &meta.base, &misfit, 1);
-    vector.canonical = false;
-    end("wrong_byte_count");
-    begin("A meta that is no protobuf: field 1 claims more bytes than there are");
-    uint8_t bytes[FRAME_ENVELOPE_BYTES + 2];
-    struct envelope env = example(FRAME_SUBMIT);
-    env.meta_bytes = 2;
-    envelope_encode(&env, bytes);
-    bytes[80] = 0x0A;
-    bytes[81] = 0x7F;
-    vector_add(&vector, bytes, sizeof bytes);
-    vector.canonical = false;
-    end("meta_malformed");
-}
-
 /* Large payloads (version 1.1): who can, the announcement, the second connection, its chunks, their credit. */
 static void make_bulk(void)
 {
@@ -570,22 +356,22 @@ static void make_bulk(void)
     client.bulk = worker.bulk = 1;
     worker.name = "rack1-77";
     welcome.bulk_bytes = 1048576;
-    begin("CLIENT_HELLO of one that knows chunks");
-    add_header(example(FRAME_CLIENT_HELLO), &client.base);
-    end("client_hello_bulk");
-    begin("WORKER_HELLO of one that knows chunks");
-    add_header(example(FRAME_WORKER_HELLO), &worker.base);
-    end("worker_hello_bulk");
-    begin("WELCOME: payloads of more than 1 MiB are to be announced");
-    add_header(example(FRAME_WELCOME), &welcome.base);
-    end("welcome_bulk");
-    begin("ATTACH: this connection is the bulk connection of that session");
+    making_begin("CLIENT_HELLO of one that knows chunks");
+    making_header(making_example(FRAME_CLIENT_HELLO), &client.base);
+    making_end("client_hello_bulk");
+    making_begin("WORKER_HELLO of one that knows chunks");
+    making_header(making_example(FRAME_WORKER_HELLO), &worker.base);
+    making_end("worker_hello_bulk");
+    making_begin("WELCOME: payloads of more than 1 MiB are to be announced");
+    making_header(making_example(FRAME_WELCOME), &welcome.base);
+    making_end("welcome_bulk");
+    making_begin("ATTACH: this connection is the bulk connection of that session");
     struct envelope env = envelope_make(FRAME_ATTACH);
     env.job.client = 0x0123456789ABCDEFu;
-    add_header(env, NULL);
-    end("attach");
+    making_header(env, NULL);
+    making_end("attach");
 
-    Penstock__JobMeta meta = small_job();
+    Penstock__JobMeta meta = making_job();
     Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[] = {&desc};
     int64_t dims[] = {1, 3000000};
     desc.name = "image";
@@ -596,26 +382,26 @@ static void make_bulk(void)
     desc.frame = 1;
     meta.inputs = descs;
     meta.n_inputs = 1;
-    begin("SUBMIT whose payload is announced: transfer 5, no raw frame follows");
-    env = example(FRAME_SUBMIT);
+    making_begin("SUBMIT whose payload is announced: transfer 5, no raw frame follows");
+    env = making_example(FRAME_SUBMIT);
     env.frames = 1;
     env.transfer = 5;
-    add_header(env, &meta.base);
-    vector.canonical = false;
-    end("submit_announced");
+    making_header(env, &meta.base);
+    making.vector.canonical = false;
+    making_end("submit_announced");
     struct job_id job = {0x0123456789ABCDEFu, 7};
-    begin("CREDIT: transfer 5 may go on up to byte 1048576 (sequence_id is the offset here)");
-    add_header(bulk_envelope(FRAME_CREDIT, job, 5, 1048576), NULL);
-    end("credit");
-    begin("CREDIT with a status: the rest of transfer 5 is not wanted");
+    making_begin("CREDIT: transfer 5 may go on up to byte 1048576 (sequence_id is the offset here)");
+    making_header(bulk_envelope(FRAME_CREDIT, job, 5, 1048576), NULL);
+    making_end("credit");
+    making_begin("CREDIT with a status: the rest of transfer 5 is not wanted");
     env = bulk_envelope(FRAME_CREDIT, job, 5, 0);
     env.status = PEN_ERR_CANCELLED;
-    add_header(env, NULL);
-    end("credit_declined");
-    begin("CHUNK: five bytes of transfer 5 from byte 262144 on (sequence_id is the offset here)");
-    add_header(bulk_envelope(FRAME_CHUNK, job, 5, 262144), NULL);
-    vector_add(&vector, bytes, sizeof bytes);
-    end("chunk");
+    making_header(env, NULL);
+    making_end("credit_declined");
+    making_begin("CHUNK: five bytes of transfer 5 from byte 262144 on (sequence_id is the offset here)");
+    making_header(bulk_envelope(FRAME_CHUNK, job, 5, 262144), NULL);
+    vector_add(&making.vector, bytes, sizeof bytes);
+    making_end("chunk");
 }
 
 int main(int argc, char **argv)
@@ -624,9 +410,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: vectors_make FOLDER\n");
         return 2;
     }
-    folder = argv[1];
-    for (size_t i = 0; i < sizeof payload; i++)
-        payload[i] = (uint8_t)(i * 37 + i / 256);
+    making.folder = argv[1];
+    for (size_t i = 0; i < sizeof making_payload; i++)
+        making_payload[i] = (uint8_t)(i * 37 + i / 256);
     make_plain_types();
     make_submits();
     make_submit_full();
@@ -635,10 +421,7 @@ int main(int argc, char **argv)
     make_explained();
     make_orders();
     make_traced();
-    make_envelope_faults();
-    make_meta_too_large();
-    make_newer_minor();
-    make_tensor_faults();
+    vectors_faults_make();
     make_bulk();
-    return failures ? 1 : 0;
+    return making.failures ? 1 : 0;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "folder.h"
 #include "process.h"
@@ -196,6 +197,15 @@ void onnx_write_identity(const char *path)
         path,
         &(struct onnx_model){
             .nodes = &node, .nodes_count = 1, .inputs = &in, .inputs_count = 1, .outputs = &out, .outputs_count = 1});
+}
+
+void onnx_identity_folder(const char *models, const char *name)
+{
+    char file[FOLDER_PATH_BYTES + 32];
+    snprintf(file, sizeof file, "%s/identity.onnx", models);
+    onnx_write_identity(file);
+    model_folder_make(models, name, file, "{\"max_batch_size\": 0}");
+    unlink(file);
 }
 
 #define SLOW_CHANNELS   16

@@ -101,6 +101,40 @@ Test(vulkan, the_hello_names_the_device)
     cr_expect(strtoull(flag_of(hello, "vulkan.memory_bytes"), NULL, 10) > 1u << 20);
     cr_expect_str_eq(flag_of(hello, "selftest.vulkan.f32"), "ok");
     cr_expect_null(flag_of(hello, "vulkan.device.1"));
+    cr_expect_str_eq(flag_of(hello, "vulkan.f16_range"), "keep");
+}
+
+Test(vulkan, the_range_of_f16_is_the_options_to_say)
+{
+    cr_expect_str_eq(flag_of(serve("--vk-f16-range", "refuse"), "vulkan.f16_range"), "refuse");
+}
+
+Test(vulkan, a_broken_table_of_kernels_is_ignored_with_a_line)
+{
+    char cache[FOLDER_PATH_BYTES], command[FOLDER_PATH_BYTES + 64], *out = NULL, *err = NULL;
+    const char *const digits = PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx";
+    const char *const tune[] = {PENSTOCK_BIN "/penstock-engine",
+                                "tune",
+                                "--vk-allow-software",
+                                "--vk-device",
+                                "0",
+                                "--class-time",
+                                "0",
+                                "--vk-cache-dir",
+                                cache,
+                                digits,
+                                NULL};
+    if (!device_there())
+        cr_skip_test("no Vulkan device here");
+    folder_new(cache);
+    cr_assert_eq(process_run(tune, support_slow(60000), &out, &err), 0, "%s", err);
+    free(out);
+    free(err);
+    snprintf(command, sizeof command, "for f in %s/tuning-*; do echo broken >\"$f\"; done", cache);
+    cr_assert_eq(system(command), 0);
+    serve("--vk-cache-dir", cache);
+    cr_assert(play_logged(&play, "evt=tuning_ignored table=corrupt"), "%s", play_log(&play));
+    folder_free(cache);
 }
 
 /* The page of /metrics; its address is in the log. */

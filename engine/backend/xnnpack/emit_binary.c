@@ -104,7 +104,7 @@ static void tiled_task(void *context, size_t unit)
     }
 }
 
-/* Rows of few channels: b is written down several times over, so that one call serves many rows (PReLU of 16 channels: 1.3x the whole FaceMesh). */
+/* Rows of few channels: b is written down several times over, so that one call serves many rows (PReLU of 16 channels). */
 static void tiled_run(const struct each *e, const struct binary_job *j, struct run *r)
 {
     float tile[TILE];
