@@ -371,10 +371,14 @@ static void watch(struct serve *serve, uint64_t now_us)
         _exit(WORKER_EXIT_WEDGED);
 }
 
-/* Nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. */
+/*
+ * Nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. A broker that cannot be reached gets a moment to come
+ * back; then results are left, for whoever asked for them has to ask again in any case.
+ */
 static bool link_drained(const struct serve *serve, const struct link *link, uint64_t now_us)
 {
-    if (link->held.dispatches > 0 || link->unsent || link->transfers.departures)
+    bool gone = link->state != LINK_SERVING && now_us - serve->drain_us > BARRIER_WAIT_US;
+    if (link->held.dispatches > 0 || (!gone && (link->unsent || link->transfers.departures)))
         return false;
     bool read = link->drain_ping != 0 && link->pongs >= link->drain_ping;
     return read || link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
@@ -390,8 +394,13 @@ static bool all_drained(const struct serve *serve, uint64_t now_us)
 
 static void goodbye(const struct serve *serve)
 {
-    for (size_t i = 0; i < serve->brokers->count; i++)
-        link_send(&serve->brokers->links[i], FRAME_GOODBYE);
+    for (size_t i = 0; i < serve->brokers->count; i++) {
+        struct link *link = &serve->brokers->links[i];
+        if (link->unsent)
+            log_event(LOG_WARN, "results_left", "broker=%s bytes=%zu reason=\"it cannot be reached\"", link->endpoint,
+                      link->unsent_bytes);
+        link_send(link, FRAME_GOODBYE);
+    }
 }
 
 /* Returns -1 to go on, else the exit code. */

@@ -5,6 +5,7 @@
 #include "play_broker.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,4 +164,20 @@ Test(running, finished_result_waits_for_the_next_welcome)
     uint64_t before_us = clock_now_us();
     expect_result(9, PEN_OK, "");
     cr_expect(clock_now_us() - before_us < run_us, "it had run already");
+}
+
+/* A result that nobody takes any more does not hold the worker up until --drain-timeout. */
+Test(running, drain_leaves_results_for_a_broker_that_is_gone)
+{
+    uint64_t held[4] = {0};
+    start();
+    play_send_welcome(&play, PEN_OK, NULL, 20000, 60000, 0);
+    submit(9, 0);
+    uint64_t until_us = clock_now_us() + 2 * run_us + 500000;
+    do
+        cr_assert(hello_running(held, 4) == 1 && held[0] == 9, "%s", play_log(&play));
+    while (clock_now_us() < until_us);
+    kill(play.pid, SIGTERM);
+    cr_expect(play_exit_code(&play, PLAY_WAIT_MS) == 0, "%s", play_log(&play));
+    cr_expect(play_logged(&play, "evt=results_left"), "%s", play_log(&play));
 }
