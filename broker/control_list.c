@@ -1,0 +1,220 @@
+#include "control_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- models ---- */
+
+static void fill_sigs(struct control_answer *answer, const struct tensor_sig *from, size_t count, size_t *ret_count,
+                      Penstock__TensorSig ***ret_sigs)
+{
+    Penstock__TensorSig **pointers = control_room(answer, count * sizeof *pointers);
+    Penstock__TensorSig *sigs = control_room(answer, count * sizeof *sigs);
+    if (!pointers || !sigs)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        penstock__tensor_sig__init(&sigs[i]);
+        sigs[i].name = from[i].name;
+        sigs[i].dtype = from[i].dtype;
+        sigs[i].n_dims = from[i].rank;
+        sigs[i].dims = (int64_t *)(uintptr_t)from[i].dims;
+        sigs[i].batched = from[i].batched;
+        sigs[i].optional = from[i].optional;
+        pointers[i] = &sigs[i];
+    }
+    *ret_count = count;
+    *ret_sigs = pointers;
+}
+
+static void fill_offers(struct control_answer *answer, const struct model *model, Penstock__ModelInfo *info)
+{
+    Penstock__ModelOffer **offers = control_room(answer, model->offers_count * sizeof *offers);
+    char **names = control_room(answer, model->offers_count * sizeof *names);
+    const struct offer *offer;
+    if (!offers || !names)
+        return;
+    info->offers = offers;
+    info->worker_names = names;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        offers[info->n_offers++] = (Penstock__ModelOffer *)(uintptr_t)offer->meta;
+        names[info->n_worker_names++] = offer->worker->hello->name;
+    }
+}
+
+static void fill_labels(const struct broker *broker, struct control_answer *answer, const struct model *model,
+                        Penstock__ModelInfo *info)
+{
+    info->version_labels = control_room(answer, broker->labels.count * sizeof *info->version_labels);
+    for (uint32_t i = 0; info->version_labels && i < broker->labels.count; i++) {
+        const struct label *label = &broker->labels.list[i];
+        if (label->version != model->version || strcmp(label->model, model->name) != 0)
+            continue;
+        Penstock__VersionLabel *to = control_room(answer, sizeof *to);
+        if (!to)
+            return;
+        penstock__version_label__init(to);
+        to->label = control_text(answer, label->label);
+        to->share_ppm = label->share_ppm;
+        info->version_labels[info->n_version_labels++] = to;
+    }
+}
+
+static void fill_model(struct control_answer *answer, const struct model *model, Penstock__ModelInfo *info)
+{
+    penstock__model_info__init(info);
+    info->name = model->name;
+    info->version = model->version;
+    info->queued = model->queue.waiting;
+    info->running = model->running;
+    info->jobs_done = model->jobs_done;
+    info->jobs_failed = model->jobs_failed;
+    info->cache_hits = model->cache_hits;
+    fill_sigs(answer, model->signature->inputs, model->signature->inputs_count, &info->n_inputs, &info->inputs);
+    fill_sigs(answer, model->signature->outputs, model->signature->outputs_count, &info->n_outputs, &info->outputs);
+    fill_offers(answer, model, info);
+}
+
+/* argument: a model's name, or empty for all. */
+void control_models(struct broker *broker, struct control_answer *answer, const char *argument)
+{
+    size_t count = broker->models.count;
+    Penstock__ModelInfo **pointers = control_room(answer, count * sizeof *pointers);
+    Penstock__ModelInfo *infos = control_room(answer, count * sizeof *infos);
+    const struct model *model;
+    if (!pointers || !infos)
+        return;
+    answer->reply.models = pointers;
+    TAILQ_FOREACH(model, &broker->models.all, in_all)
+    {
+        size_t i = answer->reply.n_models;
+        if (*argument && strcmp(argument, model->name) != 0)
+            continue;
+        fill_model(answer, model, &infos[i]);
+        fill_labels(broker, answer, model, &infos[i]);
+        pointers[i] = &infos[i];
+        answer->reply.n_models++;
+    }
+    if (*argument && answer->reply.n_models == 0)
+        control_fail(answer, PEN_ERR_NOT_FOUND, "no worker offers a model of that name");
+}
+
+/* ---- workers ---- */
+
+static const char *state_text(const struct broker *broker, const struct worker *worker)
+{
+    if (worker->state == WORKER_DRAINING)
+        return "draining";
+    bool silent = broker->now_us - worker->link.heard_us > (uint64_t)broker->options->heartbeat_us * 3 / 2;
+    return silent || link_probing(&worker->link) ? "suspect" : "ready";
+}
+
+static void fill_worker(const struct broker *broker, struct control_answer *answer, const struct worker *worker,
+                        Penstock__WorkerInfo *info)
+{
+    const Penstock__WorkerHello *hello = worker->hello;
+    penstock__worker_info__init(info);
+    info->name = hello->name;
+    info->uuid = worker->uuid;
+    info->host = hello->host;
+    info->backend = hello->backend;
+    info->device = hello->device;
+    info->software = hello->software;
+    info->state = (char *)(uintptr_t)state_text(broker, worker);
+    info->slots = worker->slots;
+    info->threads = hello->threads;
+    info->jobs_running = worker->jobs;
+    info->jobs_done = worker->jobs_done;
+    info->jobs_failed = worker->jobs_failed;
+    info->rss_bytes = worker->beat.rss_bytes;
+    info->age_us = broker->now_us - worker->since_us;
+    info->last_seen_us = broker->now_us - worker->link.heard_us;
+    info->backlog_us = worker_backlog_us(worker, broker->now_us);
+    info->n_flags = hello->n_flags;
+    info->flags = hello->flags;
+    info->models = control_room(answer, worker->offers_count * sizeof *info->models);
+    for (size_t i = 0; info->models && i < worker->offers_count; i++) {
+        char text[300];
+        if (worker->offers[i]->sketch)
+            continue;
+        snprintf(text, sizeof text, "%.255s:%" PRIu64, worker->offers[i]->model->name,
+                 worker->offers[i]->model->version);
+        info->models[info->n_models++] = control_text(answer, text);
+    }
+}
+
+void control_workers(struct broker *broker, struct control_answer *answer, const char *argument)
+{
+    size_t count = broker->fleet.count;
+    Penstock__WorkerInfo **pointers = control_room(answer, count * sizeof *pointers);
+    Penstock__WorkerInfo *infos = control_room(answer, count * sizeof *infos);
+    const struct worker *worker;
+    if (!pointers || !infos)
+        return;
+    answer->reply.workers = pointers;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
+        size_t i = answer->reply.n_workers;
+        if (*argument && strcmp(argument, worker->hello->name) != 0)
+            continue;
+        fill_worker(broker, answer, worker, &infos[i]);
+        pointers[i] = &infos[i];
+        answer->reply.n_workers++;
+    }
+    if (*argument && answer->reply.n_workers == 0)
+        control_fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected");
+}
+
+/* ---- quarantine ---- */
+
+static void fill_quarantined(const struct broker *broker, struct control_answer *answer,
+                             const struct quarantined *entry, Penstock__QuarantinedJob *to)
+{
+    char id[JOB_ID_TEXT_BYTES];
+    penstock__quarantined_job__init(to);
+    to->job = control_text(answer, job_id_text(entry->id, id));
+    to->model = (char *)(uintptr_t)entry->model;
+    to->version = entry->version;
+    to->tenant = (char *)(uintptr_t)entry->tenant;
+    to->deaths = entry->deaths;
+    to->workers = control_room(answer, sizeof *to->workers);
+    if (to->workers) {
+        to->n_workers = 1;
+        to->workers[0] = (char *)(uintptr_t)entry->workers;
+    }
+    to->inputs = (char *)(uintptr_t)entry->inputs;
+    to->bytes = entry->bytes;
+    to->age_us = broker->now_us - entry->since_us;
+    to->refused = entry->refused;
+    if (entry->has_digest) {
+        to->digest.data = (uint8_t *)(uintptr_t)entry->digest.bytes;
+        to->digest.len = sizeof entry->digest.bytes;
+    }
+}
+
+/* argument: a job id, or empty for all. */
+void control_quarantine(struct broker *broker, struct control_answer *answer, const char *argument)
+{
+    const struct quarantine *quarantine = broker->quarantine;
+    struct job_id id = {0, 0};
+    Penstock__QuarantinedJob **pointers = control_room(answer, quarantine->count * sizeof *pointers);
+    Penstock__QuarantinedJob *jobs = control_room(answer, quarantine->count * sizeof *jobs);
+    if (*argument && job_id_parse(argument, &id) != 0) {
+        control_fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        return;
+    }
+    if (!pointers || !jobs)
+        return;
+    answer->reply.quarantine = pointers;
+    for (uint32_t i = 0; i < quarantine->count; i++) {
+        size_t at = answer->reply.n_quarantine;
+        if (*argument && !job_id_equal(quarantine->entries[i].id, id))
+            continue;
+        fill_quarantined(broker, answer, &quarantine->entries[i], &jobs[at]);
+        pointers[at] = &jobs[at];
+        answer->reply.n_quarantine++;
+    }
+    if (*argument && answer->reply.n_quarantine == 0)
+        control_fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is in quarantine");
+}
