@@ -1,4 +1,4 @@
-#include "depot_shared.h"
+#include "depot_shared_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "answer.h"
-#include "control_cancel.h"
-#include "depot_progress.h"
 #include "journal.h"
 #include "keyring.h"
 #include "logline.h"
@@ -19,18 +17,6 @@
 #define HOLD_US         2000000u /* what cannot be run here goes back after so long */
 #define ACCEPTING_BYTES (64u * 1024u * 1024u)
 #define MODELS_TOLD_MAX 256u
-#define ASK_AGAIN_US    5000000u
-#define ASK_AGAIN_MAX   256u
-
-struct shared {
-    struct streams *streams;
-    bool up;
-    char text[NOTE_TEXT_BYTES]; /* why not, or how durable it is */
-    uint32_t held, room_told;
-    bool models_changed;
-    uint64_t accepting_bytes;
-    uint64_t look_us, renew_us, lease_us;
-};
 
 /* ---- life ---- */
 
@@ -123,15 +109,6 @@ enum pen_status shared_accept(struct broker *broker, struct entry *entry, const 
     return PEN_OK;
 }
 
-static void refuse(struct broker *broker, struct job_id id, enum pen_status status, const char *text)
-{
-    struct session *client = session_find(&broker->sessions, id.client);
-    struct envelope env = envelope_make(FRAME_SUBMIT);
-    env.job = id;
-    if (client)
-        depot_refuse(broker, client, &env, status, text);
-}
-
 /* Nothing was said to Redis: the journal may have it instead. */
 static bool keep_instead(struct broker *broker, struct entry *entry)
 {
@@ -166,7 +143,7 @@ static void on_accept(struct broker *broker, struct entry *entry, const struct n
             answer_accepted(broker, client, entry->id);
     } else {
         const char *text = refusals[note->answer].text;
-        refuse(broker, entry->id, refusals[note->answer].status, text ? text : note->text);
+        shared_refuse(broker, entry->id, refusals[note->answer].status, text ? text : note->text);
     }
     entry_free(broker->depot, entry); /* whoever takes it makes another */
 }
@@ -267,119 +244,6 @@ static void on_done(struct broker *broker, struct entry *entry, const struct not
     let_go(broker, entry);
 }
 
-/* ---- what clients ask ---- */
-
-static void ask(struct broker *broker, struct watch *watch)
-{
-    struct watches *watches = &broker->depot->watches;
-    struct note *note = note_new(NOTE_FETCH, watch->wanted);
-    watch->look_us = broker->now_us;
-    TAILQ_REMOVE(&watches->all, watch, in_all);
-    TAILQ_INSERT_TAIL(&watches->all, watch, in_all);
-    if (!note)
-        return; /* again at a later look */
-    note->asker = watch->own;
-    snprintf(note->owner.tenant, sizeof note->owner.tenant, "%s", watch->tenant->name);
-    streams_send(broker->depot->shared->streams, note);
-}
-
-/* A bell may be lost with a connection: whoever waits long is asked for again, some at each look. */
-static void ask_again(struct broker *broker, uint64_t older_us, uint32_t most)
-{
-    struct watches *watches = &broker->depot->watches;
-    struct watch *watch;
-    while (most-- > 0 && (watch = TAILQ_FIRST(&watches->all)) != NULL) {
-        if (broker->now_us - watch->look_us < older_us)
-            return;
-        if (session_find(&broker->sessions, watch->own.client))
-            ask(broker, watch);
-        else
-            watch_free(watches, watch);
-    }
-}
-
-void shared_fetch(struct broker *broker, struct session *session, const struct envelope *env, struct job_id wanted,
-                  bool state)
-{
-    if (!broker->depot->shared->up) {
-        depot_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
-                     "Redis, which keeps the detached jobs, is gone; try again later");
-        return;
-    }
-    struct watch *watch = watch_new(&broker->depot->watches, env->job, wanted, session->tenant, state);
-    if (watch)
-        ask(broker, watch);
-    else
-        depot_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
-}
-
-static void on_fetch(struct broker *broker, struct note *note)
-{
-    struct watch *watch = watch_find(&broker->depot->watches, note->asker);
-    struct session *client = watch ? session_find(&broker->sessions, note->asker.client) : NULL;
-    bool gone = note->answer == ANSWER_DOWN || note->answer == ANSWER_UNKNOWN || note->answer == ANSWER_ERROR;
-    if (!watch)
-        return;
-    watch->known |= note->answer == ANSWER_PENDING;
-    if (client && !watch->state && watch->known && (gone || note->answer == ANSWER_PENDING))
-        return; /* it waits for its bell, or for Redis */
-    if (client && note->answer == ANSWER_PENDING)
-        answer_progress(
-            broker, client, note->asker,
-            &(struct progress){
-                .state = note->state, .attempts = note->attempts, .age_us = note->age_us, .left_us = note->ttl_us});
-    else if (client && note->answer == ANSWER_OK && watch->state)
-        answer_ended(broker, client, note->asker, note->parcel);
-    else if (client && note->answer == ANSWER_OK)
-        answer_stored(broker, client, note->asker, note->parcel);
-    else if (client && gone)
-        refuse(broker, note->asker, PEN_ERR_UNAVAILABLE,
-               "Redis, which keeps the detached jobs, is gone; try again later");
-    else if (client)
-        refuse(broker, note->asker, PEN_ERR_NOT_FOUND,
-               "no detached job of that id is here: it never came, or is too old");
-    watch_free(&broker->depot->watches, watch);
-}
-
-enum pen_status shared_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
-                              const struct owner *asker, bool *ret_later, struct pen_error *reterr)
-{
-    struct note *note = note_new(NOTE_CANCEL, id);
-    *ret_later = false;
-    if (!note || !(note->parcel = answer_parcel_error(id, PEN_ERR_CANCELLED, "the job was cancelled by its id"))) {
-        note_free(note);
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to cancel the job");
-    }
-    note->admin = !asker;
-    if (asker)
-        note->owner = *asker;
-    note->asker = (struct job_id){.client = session->uuid, .sequence = 0};
-    note->serial = serial;
-    *ret_later = true;
-    streams_send(broker->depot->shared->streams, note);
-    return PEN_OK;
-}
-
-static void on_cancel(struct broker *broker, const struct note *note)
-{
-    static const struct {
-        enum pen_status status;
-        const char *text;
-    } answers[] = {
-        [ANSWER_DOWN] = {PEN_ERR_UNAVAILABLE, "Redis, which keeps the detached jobs, is gone; try again later"},
-        [ANSWER_UNKNOWN] = {PEN_ERR_UNAVAILABLE, "Redis went before it answered; try again later"},
-        [ANSWER_OK] = {PEN_OK, ""},
-        [ANSWER_NONE] = {PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came"},
-        [ANSWER_ENDED] = {PEN_ERR_NOT_FOUND, "no job of that id is queued or running: it was answered, or never came"},
-        [ANSWER_DENIED] = {PEN_ERR_DENIED,
-                           "the job is not this key's; its secret or the role admin is needed to cancel it"},
-        [ANSWER_ERROR] = {PEN_ERR_INTERNAL, "Redis refused to cancel the job; its log says why"},
-    };
-    struct session *client = session_find(&broker->sessions, note->asker.client);
-    if (client)
-        control_reply(broker, client, note->serial, answers[note->answer].status, answers[note->answer].text);
-}
-
 /* ---- clockwork ---- */
 
 /* Reconnected: what could not be said is said, and what is held is renewed before anybody claims it. */
@@ -397,14 +261,12 @@ static void on_state(struct broker *broker, const struct note *note)
     shared->look_us = shared->renew_us = broker->now_us;
     shared->models_changed = true;
     if (note->up)
-        ask_again(broker, 0, broker->depot->watches.count);
+        shared_ask_all(broker);
 }
 
 static void on_bell(struct broker *broker, struct job_id id)
 {
-    struct watches *watches = &broker->depot->watches;
-    for (struct watch *watch = watch_first(watches, id); watch; watch = watch_next(watches, watch))
-        ask(broker, watch);
+    shared_ask_watchers(broker, id);
     on_lost(broker, id);
 }
 
@@ -419,10 +281,10 @@ static void on_note(struct broker *broker, struct note *note)
         on_done(broker, entry, note);
         break;
     case NOTE_FETCH:
-        on_fetch(broker, note);
+        shared_answer_fetch(broker, note);
         break;
     case NOTE_CANCEL:
-        on_cancel(broker, note);
+        shared_answer_cancel(broker, note);
         break;
     case NOTE_TAKEN:
         on_taken(broker, note);
@@ -542,7 +404,7 @@ static void look(struct broker *broker)
         if (entry->shared && shared->up && broker->now_us - entry->since_us >= LOOK_US)
             send_note(shared, NOTE_DONE, entry, entry->reply);
     }
-    ask_again(broker, ASK_AGAIN_US, ASK_AGAIN_MAX);
+    shared_ask_again(broker);
 }
 
 void shared_tick(struct broker *broker)
