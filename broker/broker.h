@@ -2,7 +2,8 @@
  * broker.h - the broker's state and its clockwork; front, back, dispatch, answer and control act on it.
  *
  * One thread owns everything in here. Time comes from a function pointer and messages leave through the two ports, so tests drive the whole
- * logic without sockets and without waiting.
+ * logic without sockets and without waiting. broker.c owns its beginning and end, what is sent, losses and the drain; clockwork.c what happens
+ * by time: deadlines, probes, heartbeats, grace, ages.
  * Threads: owner.
  */
 #ifndef BROKER_H
