@@ -5,6 +5,7 @@
 
 #include "answer.h"
 #include "cascade.h"
+#include "charge.h"
 #include "dispatch.h"
 #include "hedge.h"
 #include "logline.h"
@@ -39,7 +40,10 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
     if (!dispatch)
         return false;
-    lane_remove(job->lane, job);
+    dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
+    dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = speed_expect_us(&offer->speed, job->rows);
+    lane_remove(job->lane, job); /* it runs, whoever's turn it is */
+    lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].charge);
     queue_leave(&job->lane->model->queue, parcel_bytes(job->request));
     broker->queued_bytes -= parcel_bytes(job->request);
     job->state = JOB_DISPATCHED;
@@ -48,11 +52,9 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     job->hedge = NULL;
     job->isolated = false;
     job->lane->model->running++;
-    dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;
     dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "single";
-    dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
     if (job->lane->model->sequence_idle_us)
         sequence_dispatched(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
@@ -185,6 +187,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     struct job *job = dispatch->slots[slot].job;
     transfer_forget(&worker->transfers, group->env.job);
     learn(broker, dispatch, group);
+    charge_settle(broker, dispatch, slot, (enum pen_status)group->env.status, group->facts.compute_us);
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
         worker->jobs_done++;

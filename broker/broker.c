@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "cascade.h"
+#include "charge.h"
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
@@ -212,6 +213,7 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
 {
     struct job *job = dispatch->slots[slot].job;
     dispatch->slots[slot].job = NULL;
+    charge_lost(broker, dispatch, slot);
     if (!job)
         return;
     if (suspect)

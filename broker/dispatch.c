@@ -172,7 +172,8 @@ struct plan {
     struct offer *offer;
     uint32_t rows;
     const char *reason;
-    uint64_t expect_us, row_us; /* of the batch, and of one row in it */
+    uint64_t expect_us;          /* of the batch */
+    uint64_t row_us, own_row_us; /* of one row: where it is quickest, and there */
     struct decision decision;
 };
 
@@ -361,6 +362,7 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
     *ret_plan = (struct plan){
         .offer = offers[index], .rows = choice.rows, .reason = choice.reason, .expect_us = candidates[index].expect_us};
     ret_plan->row_us = least_row_us(lane, offers, candidates, count);
+    ret_plan->own_row_us = candidates[index].expect_us / plan_rows(lane, head, offers[index]);
     decide(lane, offers, candidates, count, index, &ret_plan->decision);
     return true;
 }
@@ -381,7 +383,9 @@ static bool fits(const struct job *job, const struct dispatch *dispatch, const s
 
 static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job, const struct plan *plan)
 {
-    lane_charge(job->lane, job, plan->row_us * job->rows);
+    struct dispatch_slot *slot = &dispatch->slots[dispatch->count];
+    *slot = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
+    lane_charge(job->lane, job, plan->row_us * job->rows, &slot->charge);
     lane_remove(job->lane, job);
     leave_queue(broker, job);
     job->state = JOB_DISPATCHED;
@@ -390,7 +394,6 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     job->hedge = NULL;
     job->attempts++;
     job->lane->model->running++;
-    dispatch->slots[dispatch->count] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->count++;
     dispatch->rows += job->rows;
     dispatch->bytes += parcel_bytes(job->request);
@@ -469,6 +472,8 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         return true;
     }
     dispatch->count = 0;
+    dispatch->row_us = plan.row_us;
+    dispatch->own_row_us = plan.own_row_us;
     add_job(broker, dispatch, lane_head(lane), &plan);
     while (lane_head(lane) && dispatch->count < most && fits(lane_head(lane), dispatch, &plan))
         add_job(broker, dispatch, lane_head(lane), &plan);

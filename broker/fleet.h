@@ -34,8 +34,10 @@ enum worker_state { WORKER_READY, WORKER_DRAINING };
 
 /* One message to a worker; it counts against the credit until each of its jobs was answered, wanted or not. */
 struct dispatch_slot {
-    struct job_id id; /* as the worker knows it */
-    struct job *job;  /* NULL: cancelled, expired, or the client has gone */
+    struct job_id id;     /* as the worker knows it */
+    struct job *job;      /* NULL: cancelled, expired, or the client has gone */
+    struct charge charge; /* of who began the run, until it is over */
+    uint32_t rows;        /* of its batch */
     bool answered;
 };
 
@@ -50,9 +52,11 @@ struct dispatch {
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */
     uint32_t rows;
-    bool computed;            /* at least one of its jobs was answered with a result */
-    bool isolated;            /* its worker gets nothing beside it: a suspect's last chance */
-    bool company;             /* but another broker's jobs, by the worker's heartbeats */
+    uint64_t row_us,
+        own_row_us; /* a row by the forecast: where it is quickest, which is what it costs, and on this worker */
+    bool computed;  /* at least one of its jobs was answered with a result */
+    bool isolated;  /* its worker gets nothing beside it: a suspect's last chance */
+    bool company;   /* but another broker's jobs, by the worker's heartbeats */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };

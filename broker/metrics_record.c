@@ -194,6 +194,12 @@ static void finish_life(struct broker *broker, struct model_tally *model, struct
     metrics_end(broker->metrics, model, series, life, keep);
 }
 
+/* A job's part of what its batch took. */
+static uint64_t own_compute_us(const struct job *job, const struct dispatch *dispatch, uint64_t compute_us)
+{
+    return dispatch && dispatch->rows > job->rows ? compute_us * job->rows / dispatch->rows : compute_us;
+}
+
 void record_end(struct broker *broker, const struct job *job, enum pen_status status, size_t reply_bytes,
                 const struct ending *ending)
 {
@@ -216,7 +222,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     tenant->jobs += !job->step; /* the whole counts */
     tenant->bytes_out += job->step ? 0 : reply_bytes;
     if (ending->how == FINISH_COMPUTED)
-        tenant->compute_us += life.compute_us;
+        tenant->compute_us += own_compute_us(job, ending->dispatch, life.compute_us);
     if (ending->how == FINISH_CACHED)
         record_model(broker, model)->cache_hits++;
     finish_life(broker, record_model(broker, model), ending->dispatch ? ending->dispatch->series : NULL, &life);

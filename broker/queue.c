@@ -220,11 +220,15 @@ void lane_remove(struct lane *lane, struct job *job)
     }
 }
 
-/* A job that comes back from a lost worker was charged when it first began. */
-void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us)
+/* One that is back from a lost worker is in no turn; what its first run was charged has been given back. */
+void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge)
 {
-    if (job->turn)
-        shares_charge(lane->queue->shares, job->turn->share, cost_us);
+    uint32_t weight;
+    uint64_t identity = identity_of(job->session, &weight);
+    struct shares *shares = lane->queue->shares;
+    struct share *share = job->turn ? job->turn->share : shares_entry(shares, identity, weight, job->priority);
+    if (share)
+        shares_charge(shares, share, cost_us, ret_charge);
 }
 
 static size_t collect(const struct heap *heap, bool (*wanted)(const struct job *job), struct job **jobs, size_t room)

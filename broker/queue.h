@@ -73,8 +73,8 @@ void queue_leave(struct queue *queue, size_t bytes);
 enum pen_status lane_push(struct lane *lane, struct job *job);
 struct job *lane_head(const struct lane *lane);
 void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
-/* The job, in this lane, starts and is expected to take so long: its client's next ones come later. */
-void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
+/* The job, in this lane, starts and is expected to take so long: its client's next ones come later. Without memory nobody is charged. */
+void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);
 /* Up to `room` jobs of the lane that are wanted, in no order. */
 size_t lane_collect(const struct lane *lane, bool (*wanted)(const struct job *job), struct job **ret_jobs, size_t room);
 /* Whose head goes first; neither is empty. */

@@ -76,14 +76,30 @@ static struct share *share_wake(struct shares *shares, uint64_t identity, uint8_
     return share;
 }
 
-static void share_settle(struct shares *shares, struct share *share)
+static void share_rest(struct shares *shares, struct share *share)
 {
     if (!TAILQ_EMPTY(&share->turns))
         return;
-    if (share->start < floor_of(shares, share->priority))
+    if (share->start < floor_of(shares, share->priority) && share->open == 0)
         share_free(shares, share);
     else
         TAILQ_INSERT_TAIL(&shares->idle, share, in_idle);
+}
+
+static uint32_t weight_of(uint32_t weight)
+{
+    return weight == 0 ? 1 : weight > SHARE_WEIGHT_MAX ? SHARE_WEIGHT_MAX : weight;
+}
+
+struct share *shares_entry(struct shares *shares, uint64_t identity, uint32_t weight, uint8_t priority)
+{
+    uint64_t hash = table_hash(&shares->by_identity, identity, priority);
+    struct share *share = share_find(shares, identity, priority, hash);
+    if (share || !(share = share_wake(shares, identity, priority)))
+        return share;
+    share->weight = weight_of(weight);
+    TAILQ_INSERT_TAIL(&shares->idle, share, in_idle);
+    return share;
 }
 
 static uint64_t place_hash(const struct shares *shares, const struct lane *lane, const struct share *share)
@@ -115,13 +131,13 @@ struct turn *shares_turn(struct shares *shares, struct lane *lane, uint64_t iden
     struct share *share = share_wake(shares, identity, priority);
     if (!share)
         return NULL;
-    share->weight = weight == 0 ? 1 : weight > SHARE_WEIGHT_MAX ? SHARE_WEIGHT_MAX : weight;
+    share->weight = weight_of(weight);
     struct turn *turn = turn_find(shares, lane, share);
     if (turn)
         return turn;
     turn = lane->spare_turn ? lane->spare_turn : calloc(1, sizeof *turn);
     if (!turn) {
-        share_settle(shares, share);
+        share_rest(shares, share);
         return NULL;
     }
     if (!lane->spare_turn)
@@ -142,7 +158,7 @@ void shares_turn_end(struct shares *shares, struct turn *turn)
     table_remove(&shares->by_place, &turn->by_place);
     TAILQ_REMOVE(&share->turns, turn, in_share);
     shares->waiting[share->priority]--;
-    share_settle(shares, share);
+    share_rest(shares, share);
     if (turn->lane->spare_turn) {
         line_fini(&turn->jobs);
         free(turn);
@@ -151,14 +167,38 @@ void shares_turn_end(struct shares *shares, struct turn *turn)
     }
 }
 
-void shares_charge(struct shares *shares, struct share *share, uint64_t cost_us)
+/* Where its turns stand in their lanes depends on its start. */
+static void share_move(struct share *share, uint64_t start)
 {
     struct turn *turn;
-    if (shares->now[share->priority] < share->start)
-        shares->now[share->priority] = share->start;
-    share->start += (cost_us ? cost_us : 1) * UNITS_PER_US / share->weight + 1;
+    share->start = start;
     TAILQ_FOREACH(turn, &share->turns, in_share)
     heap_update(&turn->lane->turns, turn);
+}
+
+void shares_charge(struct shares *shares, struct share *share, uint64_t cost_us, struct charge *ret_charge)
+{
+    uint64_t units = (cost_us ? cost_us : 1) * UNITS_PER_US / share->weight + 1;
+    if (shares->now[share->priority] < share->start)
+        shares->now[share->priority] = share->start;
+    share->open++;
+    share_move(share, share->start + units);
+    *ret_charge = (struct charge){.share = share, .units = units};
+}
+
+void shares_settle(struct shares *shares, struct charge *charge, double cost_us)
+{
+    struct share *share = charge->share;
+    if (!share)
+        return;
+    uint64_t units = cost_us > 0 ? (uint64_t)(cost_us * UNITS_PER_US / share->weight) + 1 : 0;
+    uint64_t start = share->start - charge->units + units, least = floor_of(shares, share->priority);
+    if (start < least && start < share->start)
+        start = share->start < least ? share->start : least;
+    share->open--;
+    charge->share = NULL;
+    if (start != share->start)
+        share_move(share, start);
 }
 
 /* A level in which nobody waits is over: whoever comes next finds everybody equal. */
@@ -167,7 +207,8 @@ void shares_sweep(struct shares *shares)
     struct share *share, *next;
     for (share = TAILQ_FIRST(&shares->idle); share; share = next) {
         next = TAILQ_NEXT(share, in_idle);
-        if (share->start >= floor_of(shares, share->priority) && shares->waiting[share->priority] > 0)
+        bool behind = share->start < floor_of(shares, share->priority);
+        if (share->open > 0 || (!behind && shares->waiting[share->priority] > 0))
             continue;
         TAILQ_REMOVE(&shares->idle, share, in_idle);
         share_free(shares, share);

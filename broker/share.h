@@ -5,7 +5,8 @@
  * divided by its weight. A newcomer starts at the level's virtual time and pays nothing for what a flood of others left behind. Who uses less than
  * its share may lag by SHARE_BURST_US, so that its few jobs pass ahead of those of a flood; more cannot be saved up. Identity: the tenant, or the session of a client without one.
  * Goyal, Vin, Cheng: Start-time Fair Queueing (1996). Here the start is given when a job is served, not when it arrives: a cancelled job costs
- * its client nothing.
+ * its client nothing. What a job costs is known when it has run: until then the forecast is charged, then the charge is settled by what was measured, so that
+ * clients of one level get equal time even where forecasts err. Each charge is settled once.
  * Threads: owner.
  */
 #ifndef SHARE_H
@@ -30,7 +31,14 @@ struct share {
     TAILQ_HEAD(turn_list, turn) turns; /* its jobs, lane by lane; empty: idle */
     uint64_t identity, start;
     uint32_t weight;
+    uint32_t open; /* charges that are not settled: it is kept for them */
     uint8_t priority;
+};
+
+/* What a run was charged so far. */
+struct charge {
+    struct share *share; /* NULL: nothing to settle */
+    uint64_t units;      /* of virtual time */
 };
 
 /* The jobs of one share in one lane. */
@@ -61,8 +69,15 @@ const struct turn *shares_find(const struct shares *shares, const struct lane *l
                                uint8_t priority);
 /* Its last job has left. */
 void shares_turn_end(struct shares *shares, struct turn *turn);
-/* A job of the share starts and is expected to take this long on one slot. Its turns move back in their lanes. */
-void shares_charge(struct shares *shares, struct share *share, uint64_t cost_us);
+/* The share of who has no turn now; found or made like that of a turn. NULL without memory. */
+struct share *shares_entry(struct shares *shares, uint64_t identity, uint32_t weight, uint8_t priority);
+/* A job of the share starts and is expected to take this long on one slot. Its turns move back in their lanes. The charge must be settled. */
+void shares_charge(struct shares *shares, struct share *share, uint64_t cost_us, struct charge *ret_charge);
+/*
+ * The run is over and took so long: what was charged is replaced by that; 0 = it did not run. Too high a charge is given back but for what would put the
+ * share more than SHARE_BURST_US behind its level. Nothing when the charge is settled.
+ */
+void shares_settle(struct shares *shares, struct charge *charge, double cost_us);
 /* Forgets idle shares that have nothing to remember any more. */
 void shares_sweep(struct shares *shares);
 

@@ -4,7 +4,9 @@
     shares.py BUILD_DIR [--seconds 8] [--clients 64] [--repeats 3]
 
 flood    p99 of a client that asks now and then (a fifth of what the worker can do), alone and beside one that keeps 256 jobs waiting, interleaved
-shares   compute seconds of each client (a tenant each, one of them "default"; eight jobs in flight) between two looks at /metrics; the largest over the least
+shares   what each client (a tenant each, one of them "default"; eight jobs in flight) got between two looks at /metrics, three times --seconds apart: time of the
+         worker, which is what is shared out (broker/README.md), the largest over the least; and jobs, comparable among clients of one model
+         --no-flood, --no-shares: only the other
 One worker with one slot and one thread each time, cache off. Standard library only.
 """
 import json
@@ -111,7 +113,8 @@ def shares(build, seconds, count):
         after = [tenant_figures(http, kind) for kind in kinds]
         spent, jobs = ({name: later[name] - earlier[name] for name in later} for earlier, later in zip(before, after))
         if len(spent) != count or min(jobs.values()) == 0:
-            sys.exit(f"only {len(spent)} of {count} clients were served")
+            idle = [f"c{i}" if i else "default" for i in range(count) if not jobs.get(f"c{i}" if i else "default")]
+            sys.exit(f"of {count} clients these were not served: {idle}")
         names = [f"c{i}" if i else "default" for i in range(count)]
         for m, model in enumerate(MODELS):
             own = [jobs[name] for name in names[m::len(MODELS)]]
@@ -128,8 +131,10 @@ def main():
     if not SHARED.is_dir():
         sys.exit(f"skipped: {SHARED} is not there")
     build, seconds = Path(sys.argv[1]), option("--seconds", 8)
-    flood(build, seconds, option("--repeats", 3))
-    shares(build, seconds, option("--clients", 64))
+    if "--no-flood" not in sys.argv:
+        flood(build, seconds, option("--repeats", 3))
+    if "--no-shares" not in sys.argv:
+        shares(build, 3 * seconds, option("--clients", 64))
 
 
 if __name__ == "__main__":

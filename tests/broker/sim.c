@@ -67,10 +67,15 @@ static size_t model_of(const struct sim *sim, const struct sent *sent)
     abort();
 }
 
+static uint64_t took_us_of(const struct sim *sim, const struct sim_worker *worker, const struct sim_message *message)
+{
+    uint64_t took_us = sim->models[message->model].warm_us * worker->factor * message->count;
+    return sim->stretch ? took_us * sim->stretch(message->jobs[0]) : took_us;
+}
+
 static void begin(struct sim *sim, struct sim_worker *worker)
 {
-    const struct sim_message *message = &worker->queue[worker->first];
-    uint64_t took_us = sim->models[message->model].warm_us * worker->factor * message->count;
+    uint64_t took_us = took_us_of(sim, worker, &worker->queue[worker->first]);
     worker->end_us = sim_now_us(sim) + took_us;
     worker->busy_us += took_us;
 }
@@ -96,7 +101,7 @@ static void deliver(struct sim *sim)
 static void finish(struct sim *sim, struct sim_worker *worker)
 {
     struct sim_message message = worker->queue[worker->first];
-    uint64_t took_us = sim->models[message.model].warm_us * worker->factor * message.count;
+    uint64_t took_us = took_us_of(sim, worker, &message);
     worker->first = (worker->first + 1) % SIM_MESSAGES_MAX;
     if (--worker->count > 0)
         begin(sim, worker);

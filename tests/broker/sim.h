@@ -34,6 +34,7 @@ struct sim {
     struct sim_worker workers[SIM_WORKERS_MAX];
     size_t workers_count;
     uint64_t step_us;
+    uint64_t (*stretch)(struct job_id id); /* how many times as long as its model says a job takes; NULL = once */
     void (*answered)(struct sim *sim, struct job_id id, void *arg); /* a result reached its client */
     void *arg;
 };

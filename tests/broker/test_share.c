@@ -150,6 +150,108 @@ Test(share, sixty_four_clients_of_four_models_get_equal_time)
     free(c);
 }
 
+/* What a job takes may depend on its data: a forecast per model cannot know. */
+static uint64_t four_times_for_the_second(struct job_id id)
+{
+    return id.client == 0x101 ? 4 : 1;
+}
+
+Test(share, who_takes_longer_than_forecast_pays_for_it)
+{
+    static const uint64_t exec_us[] = {500};
+    struct crowd *c = malloc(sizeof *c);
+    crowd_init(c, exec_us, 1, 2, 4, NULL);
+    c->sim.stretch = four_times_for_the_second;
+    sim_worker(&c->sim, 1);
+    for (size_t i = 0; i < 2; i++)
+        sim_hello(&c->sim, (uint32_t)i + 1, 0x100 + i, "");
+    crowd_run(c, 0, 2, 4000000);
+    cr_assert_float_eq((double)c->done[0] / (double)c->done[1], 4.0, 0.1, "%lu and %lu jobs", (unsigned long)c->done[0],
+                       (unsigned long)c->done[1]);
+    sim_fini(&c->sim);
+    free(c);
+}
+
+/* The machine stands still for ten seconds in the middle of somebody's job. */
+static uint64_t one_stands_still(struct job_id id)
+{
+    return id.client == 0x101 && id.sequence == 100 ? 20000 : 1;
+}
+
+Test(share, a_stray_sets_its_client_back_by_no_more_than_may_be_saved_up)
+{
+    static const uint64_t exec_us[] = {500};
+    struct crowd *c = malloc(sizeof *c);
+    crowd_init(c, exec_us, 1, 2, 4, NULL);
+    c->sim.stretch = one_stands_still;
+    sim_worker(&c->sim, 1);
+    for (size_t i = 0; i < 2; i++)
+        sim_hello(&c->sim, (uint32_t)i + 1, 0x100 + i, "");
+    crowd_run(c, 0, 2, 12000000);
+    double behind_us = ((double)c->done[0] - (double)c->done[1]) * 500;
+    cr_assert_geq(c->done[1], 1000);
+    cr_assert_leq(behind_us, 1.05 * SHARE_BURST_US);
+    cr_assert_geq(behind_us, 0.9 * SHARE_BURST_US, "it pays something");
+    sim_fini(&c->sim);
+    free(c);
+}
+
+/* ---- what a run is charged, and what it cost --------------------------------------------------------------------------------------- */
+
+#define UNITS 1024u /* of virtual time in a microsecond, at weight 1 */
+
+Test(share, a_charge_is_settled_once_by_what_was_measured)
+{
+    struct shares shares;
+    struct charge charge, kept;
+    cr_assert_eq(shares_init(&shares), PEN_OK);
+    struct share *share = shares_entry(&shares, 7, 4, 1);
+    cr_assert_eq(share, shares_entry(&shares, 7, 4, 1));
+    shares_charge(&shares, share, 1000, &charge);
+    cr_assert_eq(share->start, 1000 * UNITS / 4 + 1);
+    kept = charge;
+    shares_settle(&shares, &charge, 3000);
+    cr_assert_eq(share->start, 3000 * UNITS / 4 + 1);
+    shares_settle(&shares, &charge, 9000);
+    cr_assert_eq(share->start, 3000 * UNITS / 4 + 1, "nothing is left to settle");
+    cr_assert_eq(share->open, 0);
+    cr_assert_not_null(kept.share);
+    shares_charge(&shares, share, 1000, &charge);
+    shares_settle(&shares, &charge, 0);
+    cr_assert_eq(share->start, 3000 * UNITS / 4 + 1, "what did not run costs nothing");
+    shares_fini(&shares);
+}
+
+Test(share, too_high_a_forecast_is_made_up_for_within_what_may_be_saved_up)
+{
+    struct shares shares;
+    struct charge charge, other;
+    cr_assert_eq(shares_init(&shares), PEN_OK);
+    struct share *one = shares_entry(&shares, 1, 1, 1), *two = shares_entry(&shares, 2, 1, 1);
+    shares_charge(&shares, one, 10000000, &charge);
+    for (int i = 0; i < 1000; i++) {
+        shares_charge(&shares, two, 10000, &other);
+        shares_settle(&shares, &other, 10000);
+    }
+    shares_settle(&shares, &charge, 1000);
+    cr_assert_eq(one->start, shares.now[1] - (uint64_t)SHARE_BURST_US * UNITS);
+    shares_fini(&shares);
+}
+
+Test(share, a_share_outlives_its_turns_until_its_runs_are_settled)
+{
+    struct shares shares;
+    struct charge charge;
+    cr_assert_eq(shares_init(&shares), PEN_OK);
+    shares_charge(&shares, shares_entry(&shares, 1, 1, 1), 10000, &charge);
+    shares_sweep(&shares);
+    cr_assert_eq(shares.by_identity.count, 1);
+    shares_settle(&shares, &charge, 10000);
+    shares_sweep(&shares);
+    cr_assert_eq(shares.by_identity.count, 0);
+    shares_fini(&shares);
+}
+
 Test(share, weights_divide_the_time)
 {
     static const struct setting_list weights = {.items = {"gold=3", "lead=1"}, .count = 2};

@@ -271,4 +271,5 @@ void check_all(struct sim *sim)
     check_worker(sim, worker);
     check_models(sim);
     check_idle(sim);
+    fair_check(sim);
 }

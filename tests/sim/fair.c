@@ -3,7 +3,8 @@
  *
  * Start-time fair queueing promises |service_i / weight_i - service_j / weight_j| <= lead at the start + cost of one job / its weight. The
  * service is counted here from what was charged, not read from the broker's virtual times; those serve once, as the lead that two clients
- * have when the second of them begins to wait. Linked with --wrap around the three functions through which clients come, are served and go.
+ * have when the second of them begins to wait. A job counts by the forecast until its run is over, then by what was measured; each run is settled once. Linked with
+ * --wrap around the functions through which clients come, are served, pay and go.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #define SHARES_MAX 64u
 #define PAIRS_MAX  1024u
+#define OPEN_MAX   4096u
 
 struct served {
     const struct share *share;
@@ -25,21 +27,33 @@ struct pair {
     double from[2]; /* virtual start less what had been served: what the service since then is added to */
 };
 
+/* A run that is charged by the forecast. */
+struct open_charge {
+    const struct charge *charge; /* in its dispatch */
+    struct served *served;
+    double units;
+};
+
 static struct {
     struct sim *sim;
     struct served served[SHARES_MAX];
     struct pair pairs[PAIRS_MAX];
-    uint32_t served_count, pairs_count;
+    struct open_charge open[OPEN_MAX];
+    uint32_t served_count, pairs_count, open_count;
 } ledger;
 
 void fair_begin(struct sim *sim)
 {
     ledger.sim = sim;
-    ledger.served_count = ledger.pairs_count = 0;
+    ledger.served_count = ledger.pairs_count = ledger.open_count = 0;
 }
 
 static bool in_use(const struct served *served)
 {
+    for (uint32_t i = 0; i < ledger.open_count; i++) {
+        if (ledger.open[i].served == served)
+            return true;
+    }
     for (uint32_t i = 0; i < ledger.pairs_count; i++) {
         if (ledger.pairs[i].served[0] == served || ledger.pairs[i].served[1] == served)
             return true;
@@ -129,20 +143,99 @@ static void check_pair(const struct pair *pair, size_t who)
                  had - others);
 }
 
-void __real_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
-void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us);
+/* ---- what runs cost: charged when they begin, settled once when they are over ---- */
 
-void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us)
+static struct open_charge *open_find(const struct charge *charge)
 {
-    if (job->turn) {
-        struct served *served = served_of(job->turn->share);
-        for (uint32_t i = 0; i < ledger.pairs_count; i++) {
-            const struct pair *pair = &ledger.pairs[i];
-            if (pair->lane == lane && (pair->served[0] == served || pair->served[1] == served))
-                check_pair(pair, pair->served[1] == served);
-        }
-        served->units += (double)(cost_us ? cost_us : 1) * 1024.0 / job->turn->share->weight;
-        served->charges++;
+    for (uint32_t i = 0; i < ledger.open_count; i++) {
+        if (ledger.open[i].charge == charge)
+            return &ledger.open[i];
     }
-    __real_lane_charge(lane, job, cost_us);
+    return NULL;
+}
+
+static void check_turn(const struct lane *lane, const struct job *job)
+{
+    const struct served *served = served_of(job->turn->share);
+    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
+        const struct pair *pair = &ledger.pairs[i];
+        if (pair->lane == lane && (pair->served[0] == served || pair->served[1] == served))
+            check_pair(pair, pair->served[1] == served);
+    }
+}
+
+void __real_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);
+void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);
+
+void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge)
+{
+    if (job->turn)
+        check_turn(lane, job);
+    __real_lane_charge(lane, job, cost_us, ret_charge);
+    if (ledger.open_count == OPEN_MAX || !ret_charge->share || open_find(ret_charge)) /* there is memory here */
+        abort();
+    double units = (double)(cost_us ? cost_us : 1) * 1024.0 / ret_charge->share->weight;
+    struct served *served = served_of(ret_charge->share);
+    served->units += units;
+    served->charges++;
+    ledger.open[ledger.open_count++] = (struct open_charge){.charge = ret_charge, .served = served, .units = units};
+}
+
+/* The broker lets nobody fall further behind its level than what may be saved up: what is forgotten then is a new lead of the others. */
+static void forget(struct served *served, const struct shares *shares, const struct share *share, double units)
+{
+    double least = (double)shares->now[share->priority] - (double)SHARE_BURST_US * 1024.0;
+    if ((double)share->start > least + 2)
+        sim_fail(ledger.sim, "a client that was charged too much by %.0f units of virtual time did not get them back",
+                 units);
+    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
+        struct pair *pair = &ledger.pairs[i];
+        if (pair->served[0] == served || pair->served[1] == served)
+            pair->from[pair->served[1] == served] += units;
+    }
+}
+
+void __real_shares_settle(struct shares *shares, struct charge *charge, double cost_us);
+void __wrap_shares_settle(struct shares *shares, struct charge *charge, double cost_us);
+
+void __wrap_shares_settle(struct shares *shares, struct charge *charge, double cost_us)
+{
+    const struct share *share = charge->share;
+    struct open_charge *open = open_find(charge);
+    double before = share ? (double)share->start : 0;
+    __real_shares_settle(shares, charge, cost_us);
+    if (!share && !open)
+        return; /* a twin, or settled before */
+    if (!share || !open || charge->share) {
+        sim_fail(ledger.sim, "a run's cost is settled more than once, or not at all");
+        return;
+    }
+    double change = cost_us * 1024.0 / share->weight - open->units, moved = (double)share->start - before;
+    open->served->units += change;
+    open->served->charges++;
+    if (moved > change + 2)
+        forget(open->served, shares, share, moved - change);
+    *open = ledger.open[--ledger.open_count];
+    ledger.sim->counts.fair_settled++;
+}
+
+void fair_check(struct sim *sim)
+{
+    const struct worker *worker;
+    const struct dispatch *dispatch;
+    uint32_t open = 0;
+    TAILQ_FOREACH(worker, &sim->broker.fleet.all, in_fleet)
+    {
+        TAILQ_FOREACH(dispatch, &worker->dispatches, in_worker)
+        {
+            for (uint32_t i = 0; i < dispatch->count; i++) {
+                const struct dispatch_slot *slot = &dispatch->slots[i];
+                open += slot->charge.share != NULL;
+                if (slot->answered && slot->charge.share)
+                    sim_fail(sim, "an answered run is not settled");
+            }
+        }
+    }
+    if (open != ledger.open_count)
+        sim_fail(sim, "%u runs are charged, %u of them are under way", ledger.open_count, open);
 }

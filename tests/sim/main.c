@@ -62,6 +62,7 @@ static void report_counts(const struct sim_counts *c)
         {"kept_out", c->refused},
         {"replies_dropped", c->dropped},
         {"fair_checks", c->fair_checks},
+        {"fair_settled", c->fair_settled},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -73,7 +74,7 @@ static bool lively(const struct sim_counts *c)
 {
     bool usual = c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced &&
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
-                 c->fair_checks;
+                 c->fair_checks && c->fair_settled;
     bool rare = c->hedges_won && c->quarantined && c->refused;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }

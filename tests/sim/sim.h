@@ -96,7 +96,7 @@ struct sim_worker {
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
-        fair_checks;
+        fair_checks, fair_settled;
 };
 
 struct sim {
@@ -176,6 +176,7 @@ void check_all(struct sim *sim);
 
 /* ---- fair.c ---- */
 void fair_begin(struct sim *sim); /* forgets what was seen of a broker before */
+void fair_check(struct sim *sim); /* what is charged and not settled is under way */
 
 /* ---- schedule.c ---- */
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */

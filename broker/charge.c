@@ -1,0 +1,25 @@
+#include "charge.h"
+
+static uint64_t counted_us(const struct dispatch *dispatch, enum pen_status status, uint64_t compute_us)
+{
+    uint64_t times_us = CHARGE_STRAY * dispatch->expect_us, more_us = dispatch->expect_us + SHARE_BURST_US;
+    uint64_t most_us = times_us > more_us ? times_us : more_us;
+    if (compute_us == 0 && status == PEN_OK)
+        return 1; /* less than the clock tells */
+    return compute_us < most_us ? compute_us : most_us;
+}
+
+void charge_settle(struct broker *broker, struct dispatch *dispatch, uint32_t slot, enum pen_status status,
+                   uint64_t compute_us)
+{
+    struct dispatch_slot *own = &dispatch->slots[slot];
+    double part = dispatch->rows ? (double)own->rows / dispatch->rows : 1;
+    double quickest = dispatch->own_row_us ? (double)dispatch->row_us / (double)dispatch->own_row_us : 1;
+    shares_settle(&broker->models.shares, &own->charge,
+                  (double)counted_us(dispatch, status, compute_us) * part * quickest);
+}
+
+void charge_lost(struct broker *broker, struct dispatch *dispatch, uint32_t slot)
+{
+    shares_settle(&broker->models.shares, &dispatch->slots[slot].charge, 0);
+}
