@@ -14,6 +14,7 @@
 #include "depot.h"
 #include "front.h"
 #include "logline.h"
+#include "large_block.h"
 #include "metrics_post.h"
 #include "notify.h"
 
@@ -22,6 +23,7 @@
 #define SLOW_LOOK_US   1000u           /* signals, HTTP, keys while the broker is too busy to sleep */
 #define LOSS_LOOK_US   250u            /* monitors: what a lost worker held is waited for */
 #define KEYS_LOOK_US   1000000u
+#define BLOCKS_LOOK_US 500000u
 #define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
 
@@ -44,7 +46,7 @@ struct loop {
     struct message message;
     int signals;
     unsigned signals_seen;
-    uint64_t spin_us, last_us, looked_us, losses_us, keys_us;
+    uint64_t spin_us, last_us, looked_us, losses_us, keys_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
     bool worked;                      /* since memory was trimmed */
 };
@@ -138,6 +140,15 @@ static void look_at_keys(struct loop *loop)
     }
 }
 
+/* Large frames that have gone leave their memory for the next ones, for as long as an idle broker keeps any. */
+static void look_at_blocks(struct loop *loop)
+{
+    if (loop->broker->now_us - loop->blocks_us < BLOCKS_LOOK_US)
+        return;
+    loop->blocks_us = loop->broker->now_us;
+    large_block_trim(loop->broker->now_us, IDLE_TRIM_US);
+}
+
 static void look_for_losses(struct loop *loop)
 {
     loop->losses_us = loop->broker->now_us;
@@ -155,6 +166,7 @@ static void look_aside(struct loop *loop)
         loop->alive_us = loop->looked_us + loop->alive_step_us;
     }
     look_at_keys(loop);
+    look_at_blocks(loop);
     if (loop->broker->post) {
         post_beat(loop->broker->post, loop->broker->now_us);
         post_serve(loop->broker->post, loop->broker);
@@ -224,6 +236,7 @@ static enum pen_status sleep_until_event(struct loop *loop)
                       loop->fds[WATCH_SIGNALS].revents || loop->fds[WATCH_HTTP].revents))
         look_aside(loop);
     look_at_journal(loop);
+    look_at_blocks(loop);
     trim(loop);
     return PEN_OK;
 }

@@ -15,16 +15,19 @@
 #include "deadline.h"
 #include "depot.h"
 #include "http.h"
+#include "large_block.h"
 #include "logline.h"
 #include "loop.h"
 #include "notify.h"
 #include "otlp.h"
+#include "urgency.h"
 #include "version.h"
 #include "zap.h"
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
-#define LINGER_MS 2000 /* the last replies get so long to leave */
+#define BLOCKS_KEPT_BYTES (512u * 1024u * 1024u) /* of large frames, for two seconds */
+#define LINGER_MS         2000                   /* the last replies get so long to leave */
 
 /* glibc would map and unmap every large payload: +47 % jobs/s at 600 KiB without that. One arena: one thread allocates much. */
 static void set_malloc(void)
@@ -32,6 +35,7 @@ static void set_malloc(void)
     mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the largest that glibc takes */
     mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
     mallopt(M_ARENA_MAX, 2);
+    large_block_keep(BLOCKS_KEPT_BYTES);
 }
 
 /* One descriptor per connection: as many as the system grants. */
@@ -224,6 +228,7 @@ int main(int argc, char **argv)
     }
     log_setup("broker", options.log_level, strcmp(options.log_format, "json") == 0);
     int signals = block_signals(), code = EXIT_FAILED;
+    urgency_ask((uint64_t)options.wake_slice_us); /* before libzmq's threads start: they inherit it */
     void *context = signals >= 0 ? zmq_ctx_new() : NULL;
     if (context) {
         zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 64);

@@ -107,6 +107,10 @@ static const struct setting table[] = {
      "after that: how long jobs may take to finish"},
     {"spin", SETTING_DURATION, AT(spin_us), "50us", "us", 0, 10 * MS, NULL,
      "busy wait after the last message, on more than one CPU; 0 = off"},
+    {"wake-slice", SETTING_DURATION, AT(wake_slice_us), "100us", "us", 0, 100000, NULL,
+     "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those "
+     "that "
+     "compute (Linux 6.12 on); 0 = the kernel's own"},
     {"digest", SETTING_CHOICE, AT(digest_text), "xxh3", NULL, 0, 0, "xxh3|sha256",
      "request digest asked of clients; sha256 where they do not trust each other"},
     {"log-level", SETTING_CHOICE, AT(log_level_text), "info", NULL, 0, 0, "debug|info|warn|error",

@@ -9,6 +9,7 @@
 #include "front.h"
 #include "logline.h"
 #include "submit.h"
+#include "urgency.h"
 
 static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
                    const char *text)
@@ -78,7 +79,7 @@ static bool take_memory(struct transfer_in *in)
 {
     for (uint32_t i = 0; i < in->run.count; i++) {
         zmq_msg_t frame;
-        if (zmq_msg_init_size(&frame, in->run.sizes[i]) != 0 || message_add(&in->message, &frame) != PEN_OK)
+        if (parcel_frame_new(&frame, in->run.sizes[i]) != 0 || message_add(&in->message, &frame) != PEN_OK)
             return false;
     }
     return true;
@@ -278,6 +279,7 @@ void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct
     }
     memcpy((uint8_t *)zmq_msg_data(&in->message.frames[1 + piece.frame]) + piece.at, zmq_msg_data(&message->frames[1]),
            piece.bytes);
+    urgency_make_way();
     in->moved_us = broker->now_us;
     if (!bulk_done(&in->run)) {
         if (bulk_grant(&in->run))

@@ -5,6 +5,7 @@
 #include "deadline.h"
 #include "result.h"
 #include "session.h"
+#include "urgency.h"
 
 #define TURN_MESSAGES     64u    /* handled before the timers are looked at again */
 #define KEEPER_BUSY_US    20000u /* its pause while jobs are under way */
@@ -320,6 +321,7 @@ static void keeper_turn(struct pen_client *c)
 static void *keeper_main(void *arg)
 {
     struct pen_client *c = arg;
+    urgency_ask(URGENCY_SLICE_US);
     pthread_mutex_lock(&c->lock);
     while (!c->closing) {
         if (c->keeper_drives) {

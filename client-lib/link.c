@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "urgency.h"
+
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
 {
     memset(link, 0, sizeof *link);
@@ -89,9 +91,19 @@ static void monitor_open(struct link *link)
     }
 }
 
+/* libzmq's threads start with the first socket and inherit what the caller asks for just then: the caller's own slices stay as they are. */
+static void *socket_first(void *context)
+{
+    uint64_t former_us = urgency_slice_us();
+    urgency_ask(URGENCY_SLICE_US);
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    urgency_ask(former_us);
+    return socket;
+}
+
 enum pen_status link_open(struct link *link, const char *endpoint, struct pen_error *reterr)
 {
-    link->socket = zmq_socket(link->context, ZMQ_DEALER);
+    link->socket = socket_first(link->context);
     if (!link->socket) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s.", zmq_strerror(errno));
     }

@@ -49,6 +49,9 @@ static const struct setting table[] = {
      "end the process when a run goes on this long past its deadline (or start, without one); 0 = off"},
     {"spin", SETTING_DURATION, offsetof(struct options, spin_us), "50us", "us", 0, 1000000, NULL,
      "busy wait before sleeping, where there is more than one processor; 0 = off"},
+    {"wake-slice", SETTING_DURATION, offsetof(struct options, wake_slice_us), "100us", "us", 0, 100000, NULL,
+     "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those that "
+     "compute (Linux 6.12 on); 0 = the kernel's own"},
     {"watch", SETTING_DURATION, offsetof(struct options, watch_us), "0", "us", 0, 3600000000, NULL,
      "look at the folder of models this often: load what is new, unload what has gone; 0 = only at start"},
     {"metrics", SETTING_TEXT, offsetof(struct options, metrics), "none", NULL, 0, 0, NULL,

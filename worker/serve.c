@@ -3,6 +3,7 @@
 
 #include "control.pb-c.h"
 #include "deadline.h"
+#include "large_block.h"
 #include "notify.h"
 #include "signals.h"
 #include "tensor_codec.h"
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BLOCKS_IDLE_US      2000000u /* memory of large frames that nobody has used for so long goes back */
 #define RECEIVE_BURST       256u     /* messages before results get their turn */
 #define CHUNK_BURST         4u       /* chunks, which are copied, before small messages get theirs again */
 #define BARRIER_WAIT_US     1000000u /* a broker that does not answer PING */
@@ -445,6 +447,10 @@ static int tick(struct serve *serve, uint64_t now_us)
         if (brokers_beat_due(serve->brokers, &serve->brokers->links[i], now_us))
             beat(serve, &serve->brokers->links[i], now_us);
     watch(serve, now_us);
+    if (now_us - serve->blocks_us >= BLOCKS_IDLE_US / 4) {
+        serve->blocks_us = now_us;
+        large_block_trim(now_us, BLOCKS_IDLE_US);
+    }
     if (!serve->draining) {
         update_tick(&serve->update, serve->brokers, now_us);
         tell_outcomes(serve, now_us);

@@ -30,6 +30,7 @@ struct serve {
     bool draining;                    /* asked to, by a signal or by the broker */
     bool drained;                     /* goodbye is said */
     uint64_t drain_us;                /* when it began */
+    uint64_t blocks_us;               /* when memory of large frames was looked at */
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that this loop turns, and how often */
 };
 

@@ -28,6 +28,7 @@ struct labels_quant {
 struct seat {
     struct pen_session *session;
     struct snap snap;
+    uint64_t took_us; /* of its last run */
 };
 
 /* What is known of a model's stay in memory (residence.h). Guarded by the catalog's lock: cold; the rest is the watch's alone once slots serve. */

@@ -3,6 +3,7 @@
 
 #include "deadline.h"
 #include "logline.h"
+#include "urgency.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -10,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_BYTES (16u * 1024u * 1024u) /* metas of one dispatch, unpacked */
+#define SHORT_RUN_US    1000u                 /* beyond it a run makes way for threads that wake */
+#define SHORT_RUN_BYTES (1024u * 1024u)       /* beyond it copying and hashing are long */
+#define ARENA_BYTES     (16u * 1024u * 1024u) /* metas of one dispatch, unpacked */
 
 /* ---- running a batch --------------------------------------------------------------------------------------------------------------- */
 
@@ -32,6 +35,15 @@ static void running_set(struct slot *slot, const struct batch *batch, uint64_t n
     if (batch)
         pen_stop_arm(slot->stop, slot->deadline_us);
     pthread_mutex_unlock(&slot->lock);
+}
+
+/* A slot that waits should wake at once; one with long work ahead has no claim on others' time. */
+static void urgent_set(struct slot *slot, bool urgent)
+{
+    uint64_t slice_us = urgent ? slot->context.wake_slice_us : 0;
+    if (slice_us != slot->slice_us)
+        urgency_ask(slice_us);
+    slot->slice_us = slice_us;
 }
 
 static bool batch_wanted(const struct batch *batch)
@@ -166,6 +178,8 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     slot_batch_prune(slot, batch, start_us);
     if (batch->count == 0)
         return true;
+    if (seat_of(slot, batch)->took_us > SHORT_RUN_US)
+        urgent_set(slot, false);
     running_set(slot, batch, start_us);
     bool measured = wants_layers(batch);
     slot->gather_us = 0;
@@ -175,6 +189,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
         batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
     uint64_t end_us = clock_now_us();
     running_set(slot, NULL, end_us);
+    seat_of(slot, batch)->took_us = end_us - start_us;
     if (measured)
         layers_end(seat_of(slot, batch)->session, &slot->arena, &slot->layers);
     atomic_fetch_add(&slot->context.stats->compute_us, end_us - start_us);
@@ -268,8 +283,13 @@ static void *slot_main(void *argument)
     char name[16];
     snprintf(name, sizeof name, "slot-%u", slot->number);
     pthread_setname_np(pthread_self(), name);
-    while ((dispatch = handoff_take(slot->context.handoff)))
+    urgent_set(slot, true);
+    while ((dispatch = handoff_take(slot->context.handoff))) {
+        if (dispatch->bytes > SHORT_RUN_BYTES)
+            urgent_set(slot, false);
         slot_run(slot, dispatch);
+        urgent_set(slot, true);
+    }
     return NULL;
 }
 

@@ -24,6 +24,7 @@ struct slot_context {
     struct outbox *outbox;
     struct stats *stats;
     const struct identity *identity;
+    uint64_t wake_slice_us; /* of a slot that waits or has little to do; 0: the kernel's own */
 };
 
 /* `number`: its seat at every model of the catalog. */

@@ -29,6 +29,7 @@ struct slot {
     struct task steps[GATHER_TASKS_MAX]; /* the same jobs, as tasks of the step in hand of an ensemble */
     struct label_text labels[TASK_LABELS_MAX];
     struct layers layers;      /* of the last run, when a job of it asked */
+    uint64_t slice_us;         /* asked of the kernel */
     uint64_t gather_us;        /* of the run in hand */
     struct reply *reply;       /* the message under construction */
     struct dispatch *dispatch; /* being worked on */

@@ -3,6 +3,7 @@
 #include "job.pb-c.h"
 #include "link.h"
 #include "tensor_codec.h"
+#include "urgency.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -89,7 +90,7 @@ static bool connect_bulk(struct link *link)
 static bool take_memory(struct dispatch *dispatch, const struct arriving *arriving)
 {
     for (uint32_t i = 0; i < arriving->run.count; i++)
-        if (zmq_msg_init_size(&dispatch->frames[arriving->job->first_frame + i], arriving->run.sizes[i]) != 0) {
+        if (frame_new(&dispatch->frames[arriving->job->first_frame + i], arriving->run.sizes[i]) != 0) {
             zmq_msg_init(&dispatch->frames[arriving->job->first_frame + i]);
             return false;
         }
@@ -177,6 +178,7 @@ enum pen_status transfer_chunk(struct link *link, const struct message *message,
         return PEN_ERR_INVALID;
     zmq_msg_t *frame = &arrival->dispatch->frames[job->job->first_frame + piece.frame];
     memcpy((uint8_t *)zmq_msg_data(frame) + piece.at, zmq_msg_data(&message->frames[1]), piece.bytes);
+    urgency_make_way();
     link->transfers.moved_us = now_us;
     if (bulk_done(&job->run))
         *ret_complete = arrived(link, arrival, job);

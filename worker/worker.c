@@ -3,12 +3,14 @@
 
 #include "deadline.h"
 #include "job_id.h"
+#include "large_block.h"
 #include "notify.h"
 #include "quota.h"
 #include "http.h"
 #include "residence.h"
 #include "serve.h"
 #include "signals.h"
+#include "urgency.h"
 #include "version.h"
 #include "warmup.h"
 #include "watch.h"
@@ -19,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define BLOCKS_KEPT_BYTES (256u * 1024u * 1024u) /* of large frames, for two seconds */
 
 #define QUEUE_BYTES_MAX   (UINT64_C(1) << 30)
 #define GOODBYE_LINGER_MS 500
@@ -178,7 +182,8 @@ static uint64_t spin_us(const struct worker *worker)
 
 static enum pen_status slots_open(struct worker *worker, struct pen_error *reterr)
 {
-    struct slot_context context = {.catalog = &worker->catalog,
+    struct slot_context context = {.wake_slice_us = (uint64_t)worker->options->wake_slice_us,
+                                   .catalog = &worker->catalog,
                                    .handoff = worker->handoff,
                                    .outbox = worker->outbox,
                                    .states = worker->states,
@@ -353,6 +358,7 @@ static int serve(struct worker *worker)
     }
     state.update.watch = worker->watch;
     state.orders = worker->orders;
+    urgency_ask((uint64_t)worker->options->wake_slice_us); /* this thread, and those of libzmq, which start now */
     status = brokers_connect(&worker->brokers, clock_now_us(), &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
@@ -383,8 +389,9 @@ static int life(struct worker *worker)
 /* Payloads of a few hundred KiB come and go: keep them on the heap instead of mapping and unmapping each. */
 static void malloc_tune(void)
 {
-    mallopt(M_MMAP_THRESHOLD, 64 << 20);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the largest that glibc takes: beyond it the call does nothing */
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    large_block_keep(BLOCKS_KEPT_BYTES);
 }
 
 int worker_run(const struct options *options, uint64_t start_us)

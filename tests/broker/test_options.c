@@ -54,6 +54,7 @@ static const char *const every_flag[] = {"x",
                                          "--drain-delay=22ms",
                                          "--drain-timeout=23ms",
                                          "--spin=24us",
+                                         "--wake-slice=240us",
                                          "--digest=sha256",
                                          "--log-level=warn",
                                          "--log-format=json",
@@ -105,6 +106,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.drain_delay_us, 22000);
     cr_expect_eq(o.drain_timeout_us, 23000);
     cr_expect_eq(o.spin_us, 24);
+    cr_expect_eq(o.wake_slice_us, 240);
     cr_expect_eq(o.digest, DIGEST_SHA256);
     cr_expect_eq(o.log_level, LOG_WARN);
     cr_expect_str_eq(o.log_format, "json");

@@ -1,0 +1,28 @@
+/*
+ * large_block.h - memory for large frames: in huge pages, and kept for a while for the next one.
+ *
+ * malloc maps a block above 32 MiB anew each time, so that every one of its pages is faulted in and zeroed (40 % of a 100 MB job's processor time, tests/bench/bulk.py).
+ * A program that handles many says how many bytes may be kept; those that nobody has asked for go back by large_block_trim().
+ *
+ * Threads: any (a lock inside; ZeroMQ frees on its I/O thread).
+ */
+#ifndef LARGE_BLOCK_H
+#define LARGE_BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LARGE_BLOCK_BYTES (8u * 1024u * 1024u) /* from here on; below it malloc reuses what it has */
+#define LARGE_BLOCK_KEPT  16u                  /* blocks kept at most */
+
+/* `bytes` writable bytes, which hold anything, aligned to a page; *ret_hint goes to large_block_give. NULL without memory. */
+void *large_block_take(size_t bytes, void **ret_hint);
+void large_block_give(void *data, void *hint); /* fits zmq_msg_init_data() */
+
+/* How many bytes of freed blocks this process keeps; 0, the default: none. */
+void large_block_keep(size_t bytes);
+
+/* Gives back what was not used for `idle_us`. Returns the bytes that are kept still. */
+size_t large_block_trim(uint64_t now_us, uint64_t idle_us);
+
+#endif

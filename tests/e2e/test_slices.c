@@ -1,0 +1,99 @@
+/* --wake-slice: which threads of a pool ask for short slices of processor time, as the kernel tells it. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <penstock/client.h>
+
+#include "folder.h"
+#include "onnx_file.h"
+#include "pool.h"
+
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+static uint64_t slice_us(pid_t thread)
+{
+    struct attributes attributes = {.size = sizeof attributes};
+    return syscall(SYS_sched_getattr, thread, &attributes, sizeof attributes, 0) == 0 ? attributes.runtime_ns / 1000
+                                                                                      : 0;
+}
+
+/* The slice of the process's thread of that name; 0 when there is none. */
+static uint64_t slice_by_name(pid_t pid, const char *wanted)
+{
+    char path[64], name[32];
+    uint64_t found_us = 0;
+    struct dirent *entry;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    cr_assert_not_null(folder);
+    while ((entry = readdir(folder))) {
+        char file[64 + 256 + 8];
+        snprintf(file, sizeof file, "%s/%s/comm", path, entry->d_name);
+        FILE *comm = *entry->d_name == '.' ? NULL : fopen(file, "r");
+        if (comm && fgets(name, sizeof name, comm) && strncmp(name, wanted, strlen(wanted)) == 0)
+            found_us = slice_us((pid_t)atoi(entry->d_name));
+        if (comm)
+            fclose(comm);
+    }
+    closedir(folder);
+    return found_us;
+}
+
+static void expect_slices(const char *asked, uint64_t broker_us, uint64_t worker_us)
+{
+    char models[FOLDER_PATH_BYTES];
+    struct pool pool;
+    folder_new(models);
+    onnx_identity_folder(models, "wide");
+    pool_start(&pool, (const char *const[]){"--wake-slice", asked, NULL});
+    size_t number = pool_add_worker(&pool, "reference", models, (const char *const[]){"--wake-slice", asked, NULL});
+    pid_t broker = process_pid(pool.broker), worker = process_pid(pool.workers[number]);
+    cr_expect_eq(slice_us(broker), broker_us, "the broker's loop");
+    cr_expect_eq(slice_by_name(broker, "ZMQbg/IO"), broker_us, "its connections");
+    cr_expect_eq(slice_us(worker), worker_us, "the worker's network thread");
+    cr_expect_eq(slice_by_name(worker, "ZMQbg/IO"), worker_us, "its connections");
+    cr_expect_eq(slice_by_name(worker, "slot-0"), worker_us, "a slot that waits");
+    pool_stop(&pool);
+    folder_free(models);
+}
+
+Test(slices, threads_that_pass_messages_on_ask_for_what_the_setting_says)
+{
+    uint64_t own_us = slice_us(0);
+    if (own_us == 0)
+        cr_skip_test("this kernel does not tell slices: Linux 6.12 does");
+    expect_slices("100us", 100, 100);
+    expect_slices("1500us", 1500, 1500);
+    expect_slices("0", own_us, own_us);
+}
+
+/* The caller's own threads are the caller's business. */
+Test(slices, a_client_leaves_its_callers_thread_as_it_was)
+{
+    uint64_t own_us = slice_us(0);
+    struct pen_client_options options;
+    struct pool pool;
+    pen_client *client = NULL;
+    if (own_us == 0)
+        cr_skip_test("this kernel does not tell slices: Linux 6.12 does");
+    pool_start(&pool, NULL);
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = pool.clients;
+    cr_assert_eq(pen_client_connect(&options, &client, NULL), PEN_OK);
+    cr_expect_eq(slice_us(0), own_us);
+    cr_expect_eq(slice_by_name(getpid(), "ZMQbg/IO"), 100, "the library's connections");
+    pen_client_free(client);
+    pool_stop(&pool);
+}
