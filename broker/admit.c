@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cascade_models.h"
 #include "fleet.h"
 #include "label.h"
 
@@ -127,16 +128,20 @@ static uint8_t effective_priority(const struct model *model, uint8_t wanted)
  * Shared only where sameness is known: the client's digest is of the kind that was asked for, all workers hold the same content, and nothing in
  * the job reaches beyond the key (tags name workers, sequences have state).
  */
-static void read_key(const struct admit_request *request, struct admission *admission)
+static void read_key(const struct models *models, const struct admit_request *request, struct admission *admission)
 {
     const struct envelope *env = request->env;
     const struct model *model = admission->model;
+    struct digest content = model->digest;
     bool sha = env->flags & FRAME_FLAG_DIGEST_SHA256;
-    admission->shared = (env->flags & FRAME_FLAG_DIGEST) && !(env->flags & FRAME_FLAG_NO_CACHE) &&
-                        sha == (request->digest == DIGEST_SHA256) && model->cacheable && !model->digest_mixed &&
-                        !admission->demand.tags && env->sequence_id == 0 && !*request->meta->sequence;
+    bool spread = model->script && !cascade_offered(model, &admission->demand);
+    bool same =
+        spread ? cascade_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
+    admission->shared = same && (env->flags & FRAME_FLAG_DIGEST) && !(env->flags & FRAME_FLAG_NO_CACHE) &&
+                        sha == (request->digest == DIGEST_SHA256) && !admission->demand.tags && env->sequence_id == 0 &&
+                        !*request->meta->sequence;
     admission->key = (struct cache_key){
-        .request = env->digest, .model = model->digest, .tenant = request->tenant->number, .precision = env->precision};
+        .request = env->digest, .model = content, .tenant = request->tenant->number, .precision = env->precision};
 }
 
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
@@ -168,6 +173,6 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     a->priority = effective_priority(a->model, request->env->priority);
     a->explain = meta->explain;
     a->any_version = meta->version == 0 && !*meta->version_label;
-    read_key(request, a);
+    read_key(models, request, a);
     return PEN_OK;
 }

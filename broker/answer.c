@@ -164,6 +164,8 @@ static void retire(struct broker *broker, struct job *job, enum pen_status statu
     broker->live--;
     if (!job->step)
         quota_give(job->session->identity, parcel_bytes(job->request));
+    if (job->state == JOB_STEPS)
+        cascade_release(broker, job);
     parcel_release(job->request);
     job->request = NULL;
     job->lane = NULL;
@@ -178,6 +180,7 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     if (job->step) {
         struct job_id id = job->id;
         record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+        cascade_step_leaves(broker, job, ending);
         retire(broker, job, status);
         session_remove(session, job);
         jobs_free(&broker->jobs, job);
@@ -196,8 +199,7 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     }
     bool sent = reply && send_parcel(broker, session, reply);
     record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
-    explain_end(broker, job, status, ending->dispatch, ending->group ? ending->group->facts.compute_us : 0,
-                ending->text);
+    explain_end(broker, job, status, ending);
     retire(broker, job, status);
     job->reply = reply;
     job->unsent = !sent;
@@ -259,7 +261,7 @@ void answer_lane_unserved(struct broker *broker, struct lane *lane)
     struct job *job;
     char text[256] = "";
     if (lane->model->script)
-        cascade_missing(broker, lane->model, &lane->demand, text, sizeof text);
+        cascade_missing(&broker->models, lane->model, &lane->demand, text, sizeof text);
     lane->users++; /* outlive the loop */
     while ((job = lane_head(lane)) != NULL)
         answer_error(broker, job, PEN_ERR_UNAVAILABLE,
@@ -278,6 +280,17 @@ static void run_patch(const struct broker *broker, const struct job *job, const 
     patch_number(ret_patch, RESULT_TOTAL_US, broker->now_us - job->admitted_us);
     patch_number(ret_patch, RESULT_BATCH_SIZE, dispatch->count);
     patch_text(ret_patch, RESULT_BATCH_REASON, dispatch->reason);
+    patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
+}
+
+/* Of an ensemble whose steps ran as jobs of their own: whatever was not spent with workers was spent waiting. */
+static void whole_patch(const struct broker *broker, const struct job *job, const struct result_group *group,
+                        struct patch *ret_patch)
+{
+    uint64_t total_us = broker->now_us - job->admitted_us, worker_us = group->facts.worker_us;
+    *ret_patch = (struct patch){.used = 0};
+    patch_number(ret_patch, RESULT_QUEUE_US, total_us > worker_us ? total_us - worker_us : 0);
+    patch_number(ret_patch, RESULT_TOTAL_US, total_us);
     patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
 }
 
@@ -319,7 +332,10 @@ static struct parcel *reply_parcel(struct broker *broker, const struct job *job,
     env.major = FRAME_VERSION_MAJOR;
     env.minor = FRAME_VERSION_MINOR;
     env.job = job->id;
-    run_patch(broker, job, dispatch, &patch);
+    if (dispatch)
+        run_patch(broker, job, dispatch, &patch);
+    else
+        whole_patch(broker, job, group, &patch);
     uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us, RESULT_EXPLANATION,
                                                  &patch.more_bytes)
                                 : NULL;
@@ -387,15 +403,14 @@ static void store(struct broker *broker, const struct cache_key *key, const char
         cache_put(broker->cache, key, tenant, &value, broker->now_us);
 }
 
+/* good: the worker ran what the client's digest says, on the content that the key says. */
 static void settle_flight(struct broker *broker, struct job *job, struct dispatch *dispatch,
-                          const struct result_group *group, struct parcel *raws)
+                          const struct result_group *group, struct parcel *raws, bool good)
 {
     struct flight *flight = job->flight;
     struct cache_key key = flight->key;
     const char *tenant = job->session->tenant->name;
-    bool good = proved(flight, dispatch, group), ok = group->env.status == PEN_OK;
-    if (!good && ok)
-        log_unproved(broker, job, flight);
+    bool ok = group->env.status == PEN_OK;
     struct parcel *reply = reply_parcel(broker, job, dispatch, group, raws);
     settle_followers(broker, flight, dispatch, group, raws, good && ok);
     flight_free(&broker->flights, flight);
@@ -417,7 +432,10 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
         return;
     }
     if (job->flight) {
-        settle_flight(broker, job, dispatch, group, raws);
+        bool good = proved(job->flight, dispatch, group);
+        if (!good && group->env.status == PEN_OK)
+            log_unproved(broker, job, job->flight);
+        settle_flight(broker, job, dispatch, group, raws, good);
     } else {
         deliver(broker, job, reply_parcel(broker, job, dispatch, group, raws), (enum pen_status)group->env.status,
                 &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
@@ -425,11 +443,30 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
     parcel_release(raws);
 }
 
-void answer_whole(struct broker *broker, struct job *job, struct parcel *reply)
+void answer_apart(struct broker *broker, struct job *job)
 {
-    struct ending ending = {.how = FINISH_COMPUTED};
-    dispatch_detach(broker, job);
-    deliver(broker, job, reply, PEN_OK, &ending);
+    struct flight *flight = job->flight;
+    if (!flight || flight->leader != job)
+        return;
+    settle_followers(broker, flight, NULL, NULL, NULL, false);
+    flight_free(&broker->flights, flight);
+}
+
+void answer_whole(struct broker *broker, struct job *job, struct parcel *whole, bool good)
+{
+    struct result_group group = {.header = &whole->frames[0]};
+    if (envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, NULL) !=
+            PEN_OK ||
+        !result_read(group.meta, group.env.meta_bytes, &group.facts)) { /* our own; it can */
+        answer_apart(broker, job);
+        answer_error(broker, job, PEN_ERR_INTERNAL, "the result of the ensemble cannot be read");
+    } else if (job->flight) {
+        settle_flight(broker, job, NULL, &group, whole, good);
+    } else {
+        deliver(broker, job, reply_parcel(broker, job, NULL, &group, whole), PEN_OK,
+                &(struct ending){.how = FINISH_COMPUTED, .group = &group});
+    }
+    parcel_release(whole);
 }
 
 /* ---- hits ---- */

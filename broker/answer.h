@@ -34,8 +34,13 @@ bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint3
                    const struct result_group *group);
 /* The worker's answer, for the job and its followers; stored in the cache when its digest proves right. */
 void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group);
-/* All steps of an ensemble's job are done (JOB_STEPS). Takes the reply. */
-void answer_whole(struct broker *broker, struct job *job, struct parcel *reply);
+/*
+ * All steps of an ensemble's job are done (JOB_STEPS): `whole` is the result as one worker would have sent it. proved: it is what the key of the job's
+ * flight says, so followers get it and the cache keeps it. Takes the parcel.
+ */
+void answer_whole(struct broker *broker, struct job *job, struct parcel *whole, bool proved);
+/* The job will end with an error that is its own affair: whoever followed it runs by itself. */
+void answer_apart(struct broker *broker, struct job *job);
 /* An error that the broker finds; followers of a lost job share its fate, others take the job's place. */
 void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text);
 

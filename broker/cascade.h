@@ -4,15 +4,18 @@
  * A step is a job in its client's session under an id of ours: it waits, runs, is retried and cancelled like any other. Steps that need nothing from each
  * other run at the same time. What they give is kept until the whole is answered, frames shared and not copied; a step that fails ends the whole and is
  * named. Where some worker has all models the job goes there instead and none of this happens.
+ * Identical jobs join such a run, and its result is cached, under the digest that a worker with all of its models would have: the broker computes the request's digest itself
+ * (nobody else has seen the whole request) and compares the contents that ran. A run whose own job goes is left to the first that joined.
  * Threads: owner.
  */
 #ifndef CASCADE_H
 #define CASCADE_H
 
 #include "broker.h"
-#include "script.h"
+#include "cascade_models.h"
 
 struct cascades;
+struct ending;
 struct cascades *cascades_new(void);           /* NULL without memory */
 void cascades_free(struct cascades *cascades); /* no job is live any more; NULL is fine */
 
@@ -24,17 +27,25 @@ bool cascade_begin(struct broker *broker, struct job *job);
 /* Workers have come or gone: waiting jobs of ensembles may begin now. */
 void cascade_look(struct broker *broker);
 
-/* The whole ends early: its steps are cancelled. */
+/* The whole (JOB_STEPS) ends early: its steps are cancelled. Nothing when they have ended. */
 void cascade_cancel(struct broker *broker, struct job *job);
+/* The whole ends early, and a twin of it, out of all lists, takes over what runs. */
+void cascade_pass(struct broker *broker, struct job *from, struct job *to);
+/* The whole is as urgent as that. */
+void cascade_raise(struct broker *broker, struct job *job, uint8_t priority);
+/* The job (JOB_STEPS) has been answered. */
+void cascade_release(struct broker *broker, struct job *job);
+
+/* A step ends, and its record is there still. */
+void cascade_step_leaves(struct broker *broker, const struct job *job, const struct ending *ending);
 /* A step has ended and its record is gone. Takes the reply (NULL: there was no memory for it). */
 void cascade_step_ended(struct broker *broker, struct job_id id, struct parcel *reply, enum pen_status status);
+/* The job that it is a step of. */
+const struct job *cascade_whole(const struct broker *broker, const struct job *step);
 
-/* Are all steps served by somebody who may be given work? A model without steps: false. */
-bool cascade_served(const struct broker *broker, const struct model *model);
-/* "step 2 needs model 'x', which no worker offers"; "" when nothing is missing. */
-const char *cascade_missing(const struct broker *broker, const struct model *model, const struct demand *demand,
-                            char *text, size_t bytes);
 /* Where its steps are, in a sentence; the job is in JOB_STEPS. */
 const char *cascade_text(const struct job *job, char *text, size_t bytes);
+/* The same as figures, room for SCRIPT_STEPS_MAX; returns their number. */
+size_t cascade_explain(const struct broker *broker, const struct job *job, struct explained_step *ret_steps);
 
 #endif

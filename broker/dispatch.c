@@ -42,7 +42,7 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
         "the job was running on %u workers when they were lost, the limit (--max-attempts); it may be what ends them%s",
         job->deaths, alone ? ", and is in quarantine: `penstock quarantine show` tells more" : "");
     if (alone) {
-        quarantine_add(broker->quarantine, job, broker->now_us);
+        quarantine_add(broker->quarantine, job->step ? cascade_whole(broker, job) : job, job, broker->now_us);
         broker->stats.quarantined++;
         log_event(LOG_WARN, "job_quarantined", "job=%s model=%s tenant=%s deaths=%u", job_id_text(job->id, id),
                   job->lane->model->name, job->session->tenant->name, job->deaths);
@@ -156,8 +156,12 @@ void dispatch_detach(struct broker *broker, struct job *job)
         detach_dispatched(broker, job);
         break;
     case JOB_STEPS:
-        cascade_cancel(broker, job);
-        next = succeed(broker, job);
+        next = job->cascade ? succeed(broker, job) : NULL;
+        if (next)
+            cascade_pass(broker, job, next);
+        else
+            cascade_cancel(broker, job);
+        next = NULL;
         break;
     case JOB_DONE:
         break;

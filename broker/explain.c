@@ -10,10 +10,11 @@
 #include "broker.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "metrics_record.h"
 
 #define SENTENCE_BYTES 400u
 #define ERROR_BYTES    160u
-#define NAME_BYTES     40u
+#define NAME_BYTES     EXPLAIN_NAME_BYTES
 
 struct explained {
     struct job_id id;
@@ -27,6 +28,8 @@ struct explained {
     uint8_t status, priority, attempts;
     bool cached, followed, alone;
     struct decision decision;
+    struct explained_step *steps; /* of an ensemble that ran in steps; ours in the ring, borrowed elsewhere */
+    size_t steps_count;
 };
 
 /* ---- what was weighed -------------------------------------------------------------------------------------------------------------- */
@@ -92,6 +95,8 @@ enum pen_status explain_init(struct explain_ring *ring, size_t capacity)
 
 void explain_fini(struct explain_ring *ring)
 {
+    for (size_t i = 0; ring->entries && i < ring->capacity; i++)
+        free(ring->entries[i].steps);
     free(ring->entries);
     ring->entries = NULL;
 }
@@ -123,6 +128,10 @@ static void describe(struct broker *broker, const struct job *job, const struct 
     e->compute_us = compute_us;
     e->total_us = e->queue_us = broker->now_us - job->admitted_us;
     e->decision.count = e->decision.capable = 0;
+    e->steps = NULL;
+    e->steps_count = 0;
+    if (job->state == JOB_STEPS && !dispatch)
+        e->reason = "steps";
     if (!dispatch)
         return;
     copy_text(e->worker, sizeof e->worker, dispatch->worker->hello->name);
@@ -139,23 +148,35 @@ static void describe(struct broker *broker, const struct job *job, const struct 
 static struct explained *next_entry(struct explain_ring *ring)
 {
     struct explained *e = &ring->entries[ring->next];
+    free(e->steps);
+    e->steps = NULL;
     ring->next = ring->next + 1 < ring->capacity ? ring->next + 1 : 0;
     return e;
 }
 
-void explain_end(struct broker *broker, const struct job *job, enum pen_status status, const struct dispatch *dispatch,
-                 uint64_t compute_us, const char *text)
+/* Without memory the explanation goes without them. */
+static void keep_steps(const struct broker *broker, const struct job *job, struct explained *e)
+{
+    struct explained_step steps[SCRIPT_STEPS_MAX];
+    size_t count = job->state == JOB_STEPS ? cascade_explain(broker, job, steps) : 0;
+    e->steps = count ? malloc(count * sizeof *steps) : NULL;
+    e->steps_count = e->steps ? count : 0;
+    if (e->steps)
+        memcpy(e->steps, steps, count * sizeof *steps);
+}
+
+void explain_end(struct broker *broker, const struct job *job, enum pen_status status, const struct ending *ending)
 {
     if (broker->explain.capacity == 0)
         return;
     struct explained *e = next_entry(&broker->explain);
-    describe(broker, job, dispatch, compute_us, e);
+    describe(broker, job, ending->dispatch, ending->group ? ending->group->facts.compute_us : 0, e);
+    keep_steps(broker, job, e);
     e->status = (uint8_t)status;
-    e->cached = status == PEN_OK && !dispatch && job->attempts == 0;
-    if (status == PEN_OK && !dispatch && job->attempts > 0)
-        e->reason = "steps";
-    if (text)
-        copy_text(e->error, sizeof e->error, text);
+    e->cached = ending->how == FINISH_CACHED;
+    e->followed = ending->how == FINISH_COALESCED;
+    if (ending->text)
+        copy_text(e->error, sizeof e->error, ending->text);
 }
 
 void explain_short(struct broker *broker, const struct session *session, struct job_id id, const char *model,
@@ -253,7 +274,7 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
 {
     const struct decision *d = &e->decision;
     text[0] = '\0';
-    if (!e->jobs)
+    if (!e->jobs && !e->followed)
         return text;
     if (e->followed)
         snprintf(text, SENTENCE_BYTES, "An identical job was under way: this one got its result.");
@@ -376,6 +397,7 @@ static Penstock__Explanation *fill(struct writer *w, const struct explained *e, 
     to->total_us = e->total_us;
     to->attempts = e->attempts;
     to->status = e->status;
+    w->failed |= !explain_steps_write(e->steps, e->steps_count, w->allocator, to);
     return w->failed ? NULL : to;
 }
 
@@ -385,10 +407,13 @@ static Penstock__Explanation *explain_live(struct writer *w, struct job *job)
         [JOB_LOOKUP] = "lookup",      [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following",
         [JOB_DISPATCHED] = "running", [JOB_STEPS] = "running", [JOB_HELD] = "queued"};
     char text[SENTENCE_BYTES] = "";
+    struct explained_step steps[SCRIPT_STEPS_MAX];
     struct explained e;
     describe(w->broker, job, job->state == JOB_DISPATCHED ? job->dispatch : NULL, 0, &e);
     e.status = PEN_OK;
     if (job->state == JOB_STEPS) {
+        e.steps = steps;
+        e.steps_count = cascade_explain(w->broker, job, steps);
         cascade_text(job, text, sizeof text);
     } else if (job->state != JOB_DISPATCHED) {
         dispatch_weigh(w->broker, job->lane, &e.decision);
@@ -430,12 +455,18 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
                         uint64_t compute_us, uint32_t field, size_t *ret_bytes)
 {
     struct explained e;
+    struct explained_step steps[SCRIPT_STEPS_MAX];
     struct meta_arena arena;
     uint8_t *packed = NULL;
     meta_arena_init(&arena, 256u * 1024u);
     struct writer w = {.broker = broker, .allocator = &arena.allocator};
     describe(broker, job, dispatch, compute_us, &e);
     e.status = PEN_OK;
+    e.followed = job->state == JOB_FOLLOWING;
+    if (job->state == JOB_STEPS) {
+        e.steps = steps;
+        e.steps_count = cascade_explain(broker, job, steps);
+    }
     const Penstock__Explanation *said = fill(&w, &e, "done", "");
     size_t bytes = said ? penstock__explanation__get_packed_size(said) : 0;
     if (said && (packed = malloc(bytes + 20))) {

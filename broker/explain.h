@@ -17,10 +17,12 @@
 #include "match.h"
 #include "penstock/status.h"
 
-#define DECISION_KEPT 4u /* candidates that are remembered: the chosen one and the best others */
+#define EXPLAIN_NAME_BYTES 40u
+#define DECISION_KEPT      4u /* candidates that are remembered: the chosen one and the best others */
 
 struct broker;
 struct dispatch;
+struct ending;
 struct job;
 struct offer;
 struct result_group;
@@ -46,6 +48,28 @@ struct decision {
 void decision_fill(struct decision *decision, struct offer *const *offers, const struct match_candidate *candidates,
                    size_t count, int chosen);
 
+/* ---- steps of an ensemble that no worker has whole (explain_steps.c) ---- */
+
+enum explained_state { EXPLAINED_WAITS, EXPLAINED_RUNS, EXPLAINED_DONE, EXPLAINED_FAILED, EXPLAINED_STOPPED };
+
+/* EXPLAINED_RUNS without a worker: it is queued. */
+struct explained_step {
+    uint32_t number, batch_jobs;
+    enum explained_state state;
+    uint8_t attempts;
+    char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], backend[16];
+    uint64_t version, queue_us, compute_us, total_us;
+    const char *reason; /* static */
+};
+
+void explain_step_init(struct explained_step *step, uint32_t number, const char *model);
+/* What is known of it from its job; dispatch: NULL where none runs it. */
+void explain_step_job(struct explained_step *step, const struct job *job, const struct dispatch *dispatch,
+                      uint64_t now_us);
+/* Appends them to the message; false without memory. */
+bool explain_steps_write(const struct explained_step *steps, size_t count, ProtobufCAllocator *allocator,
+                         Penstock__Explanation *to);
+
 struct explained; /* one ended job */
 
 struct explain_ring {
@@ -56,9 +80,8 @@ struct explain_ring {
 enum pen_status explain_init(struct explain_ring *ring, size_t capacity); /* 0: nothing is kept */
 void explain_fini(struct explain_ring *ring);
 
-/* A job ends; before it lets go of its lane. dispatch: what ran it, or NULL; compute_us: as the worker says; text: of an error, or NULL. */
-void explain_end(struct broker *broker, const struct job *job, enum pen_status status, const struct dispatch *dispatch,
-                 uint64_t compute_us, const char *text);
+/* A job ends; before it lets go of its lane. */
+void explain_end(struct broker *broker, const struct job *job, enum pen_status status, const struct ending *ending);
 /* A SUBMIT ended without becoming a job: refused with a text, or (text NULL) answered from the cache. */
 void explain_short(struct broker *broker, const struct session *session, struct job_id id, const char *model,
                    enum pen_status status, const char *text);

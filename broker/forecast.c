@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "cascade_models.h"
 #include "warming.h"
 
 #define LOOK_MAX 64u /* workers looked at; more of a kind would not change the picture */
@@ -9,6 +10,7 @@
 /* What the capable workers of a model can do. */
 struct capacity {
     uint64_t first_us;       /* when the quickest of them would be done with one row */
+    uint64_t run_us;         /* of that, what the row itself takes */
     uint64_t rows_per_s;     /* of all of them, in their largest batches */
     uint32_t looked, offers; /* known ones, and all */
 };
@@ -19,21 +21,26 @@ static void add_offer(const struct broker *broker, const struct offer *offer, st
     uint64_t load_us = offer->cold ? warming_us(offer, broker->now_us) : 0;
     uint32_t rows = offer->rows_max ? offer->rows_max : 1;
     uint64_t row_us = speed_expect_us(&offer->speed, rows) / rows;
-    uint64_t done_us = load_us + worker_free_us(offer->worker, broker->now_us) + speed_expect_us(&offer->speed, 1);
+    uint64_t run_us = speed_expect_us(&offer->speed, 1);
+    uint64_t done_us = load_us + worker_free_us(offer->worker, broker->now_us) + run_us;
     capacity->rows_per_s += offer->cold ? 0 : 1000000u * (uint64_t)offer->worker->slots / (row_us ? row_us : 1);
-    capacity->first_us = done_us < capacity->first_us ? done_us : capacity->first_us;
     capacity->looked++;
+    if (done_us >= capacity->first_us)
+        return;
+    capacity->first_us = done_us;
+    capacity->run_us = run_us;
 }
 
 /* False: one of them is not known well enough. */
-static bool measure(const struct broker *broker, const struct admission *admission, struct capacity *ret_capacity)
+static bool measure(const struct broker *broker, const struct model *model, const struct demand *demand,
+                    struct capacity *ret_capacity)
 {
     const struct offer *offer;
     *ret_capacity = (struct capacity){.first_us = UINT64_MAX};
-    TAILQ_FOREACH(offer, &admission->model->offers, in_model)
+    TAILQ_FOREACH(offer, &model->offers, in_model)
     {
         if (offer->worker->state != WORKER_READY ||
-            !match_capable(&admission->demand, offer->meta->backend, offer->precision, offer->worker->tags))
+            !match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags))
             continue;
         if (!(offer->speed.seeded | offer->speed.measured))
             return false;
@@ -47,19 +54,67 @@ static bool measure(const struct broker *broker, const struct admission *admissi
     return true;
 }
 
+static uint64_t wait_us(const struct capacity *capacity, uint64_t rows_ahead)
+{
+    return capacity->rows_per_s ? rows_ahead * 1000000u / capacity->rows_per_s : 0;
+}
+
+/* ---- an ensemble that no worker has whole ---- */
+
+/* What a step will look like is not known before the ones in front of it have run: whatever waits for its model goes before it. */
+static uint64_t ahead_of_step(const struct broker *broker, const struct session *session, const struct model *model,
+                              const struct admission_place *place)
+{
+    const struct lane *lane;
+    uint64_t rows = 0;
+    TAILQ_FOREACH(lane, &broker->models.active, in_active)
+    {
+        struct admission_place there = *place;
+        there.demand = &lane->demand;
+        there.shape = lane->shape;
+        if (lane->model == model)
+            rows += queue_ahead(&model->queue, session, &there);
+    }
+    return rows;
+}
+
+/* Along the longest way through the steps: each begins when what it takes is there and its model's workers are free for it. */
+static uint64_t steps_us(const struct broker *broker, const struct session *session, const struct admission *admission,
+                         const struct admission_place *place)
+{
+    const struct script *script = admission->model->script;
+    uint64_t there_us[SCRIPT_TENSORS_MAX] = {0}, done_us = 0;
+    for (size_t i = 0; i < script_steps(script); i++) {
+        const struct script_step *step = &script->steps[i];
+        const struct model *model = cascade_step_model(&broker->models, &broker->labels, step);
+        struct capacity capacity;
+        if (!model || !measure(broker, model, &admission->demand, &capacity))
+            return 0;
+        uint64_t begin_us =
+            capacity.first_us - capacity.run_us + wait_us(&capacity, ahead_of_step(broker, session, model, place));
+        for (size_t j = 0; j < step->inputs_count; j++)
+            begin_us = there_us[step->inputs[j].tensor] > begin_us ? there_us[step->inputs[j].tensor] : begin_us;
+        for (size_t j = 0; j < step->outputs_count; j++)
+            there_us[step->outputs[j].tensor] = begin_us + capacity.run_us;
+        done_us = begin_us + capacity.run_us > done_us ? begin_us + capacity.run_us : done_us;
+    }
+    return done_us;
+}
+
 uint64_t forecast_us(const struct broker *broker, const struct session *session, const struct admission *admission,
                      uint64_t remaining_us)
 {
+    const struct model *model = admission->model;
     const struct admission_place place = {.demand = &admission->demand,
                                           .shape = admission->shape,
                                           .deadline_us = broker->now_us + remaining_us,
                                           .priority = admission->priority};
     struct capacity capacity;
-    if (!measure(broker, admission, &capacity))
+    if (model->script && !cascade_offered(model, &admission->demand))
+        return steps_us(broker, session, admission, &place);
+    if (!measure(broker, model, &admission->demand, &capacity))
         return 0;
-    uint64_t ahead = queue_ahead(&admission->model->queue, session, &place);
-    uint64_t wait_us = capacity.rows_per_s ? ahead * 1000000u / capacity.rows_per_s : 0;
-    return capacity.first_us + wait_us;
+    return capacity.first_us + wait_us(&capacity, queue_ahead(&model->queue, session, &place));
 }
 
 enum pen_status forecast_check(const struct broker *broker, const struct session *session,

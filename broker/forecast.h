@@ -3,7 +3,7 @@
  *
  * The quickest of the first workers to be free, plus what goes before the job at the rate of all its workers: its own client's waiting jobs, and of every
  * other client one for each of those (clients take turns), but never more than there are. Batches count at their best. It errs towards too
- * early: what is admitted may still expire.
+ * early: what is admitted may still expire. For an ensemble that no worker has whole it is the longest way through its steps.
  * Threads: owner.
  */
 #ifndef FORECAST_H

@@ -88,7 +88,7 @@ static void remove_at(struct quarantine *quarantine, uint32_t index)
             (quarantine->count - index) * sizeof quarantine->entries[0]);
 }
 
-void quarantine_add(struct quarantine *quarantine, const struct job *job, uint64_t now_us)
+void quarantine_add(struct quarantine *quarantine, const struct job *job, const struct job *suspect, uint64_t now_us)
 {
     if (quarantine->count == QUARANTINE_MAX)
         remove_at(quarantine, 0);
@@ -97,10 +97,10 @@ void quarantine_add(struct quarantine *quarantine, const struct job *job, uint64
                                   .version = job->lane->model->version,
                                   .since_us = now_us,
                                   .bytes = parcel_bytes(job->request),
-                                  .deaths = job->deaths};
+                                  .deaths = suspect->deaths};
     snprintf(entry->tenant, sizeof entry->tenant, "%s", job->session->tenant->name);
     snprintf(entry->model, sizeof entry->model, "%s", job->lane->model->name);
-    fill_workers(quarantine, job->id, entry->workers);
+    fill_workers(quarantine, suspect->id, entry->workers);
     fill_inputs(job->request, entry->inputs);
     fill_digest(job->request, entry);
     quarantine->admitted++;

@@ -49,8 +49,8 @@ void quarantine_free(struct quarantine *quarantine);
 
 /* The job was on a worker that is lost. */
 void quarantine_trace(struct quarantine *quarantine, struct job_id id, const char *worker);
-/* Puts a live job in; it is the caller who answers it. */
-void quarantine_add(struct quarantine *quarantine, const struct job *job, uint64_t now_us);
+/* Puts a live job in; it is the caller who answers it. suspect: what was lost with workers, the job itself or a step of it. */
+void quarantine_add(struct quarantine *quarantine, const struct job *job, const struct job *suspect, uint64_t now_us);
 
 /* The entry that keeps a job of this content out; age_us 0 = none does. Counts the refusal. */
 const struct quarantined *quarantine_refuses(struct quarantine *quarantine, const struct model *model,

@@ -1,6 +1,5 @@
 #include "script.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +35,7 @@ static Penstock__ModelOffer *copy_source(const Penstock__ModelOffer *offer)
     part.n_inputs = offer->n_inputs;
     part.outputs = offer->outputs;
     part.n_outputs = offer->n_outputs;
+    part.cacheable = offer->cacheable;
     size_t bytes = penstock__model_offer__get_packed_size(&part);
     uint8_t *packed = malloc(bytes ? bytes : 1);
     if (!packed)
@@ -162,4 +162,40 @@ enum pen_status script_new(const Penstock__ModelOffer *offer, struct script **re
     }
     *ret_script = script;
     return PEN_OK;
+}
+
+/* ---- its content -------------------------------------------------------------------------------------------------------------------- */
+
+bool script_cacheable(const struct script *script)
+{
+    return script->source->cacheable;
+}
+
+static void links_digest(struct digest_stream *stream, const struct script *script, const struct script_link *links,
+                         size_t count)
+{
+    digest_update_u64(stream, count);
+    for (size_t i = 0; i < count; i++) {
+        digest_update_text(stream, links[i].port);
+        digest_update_text(stream, script->tensors[links[i].tensor]);
+    }
+}
+
+bool script_digest(const struct script *script, const struct digest *steps, struct digest *ret_digest)
+{
+    struct digest_stream *stream = digest_new(DIGEST_SHA256);
+    if (!stream)
+        return false;
+    digest_update_text(stream, "penstock-ensemble-1");
+    for (size_t i = 0; i < script_steps(script); i++) {
+        digest_update(stream, steps[i].bytes, sizeof steps[i].bytes);
+        links_digest(stream, script, script->steps[i].inputs, script->steps[i].inputs_count);
+        links_digest(stream, script, script->steps[i].outputs, script->steps[i].outputs_count);
+    }
+    digest_update_u64(stream, script->outputs_count);
+    for (size_t i = 0; i < script->outputs_count; i++)
+        digest_update_text(stream, script->tensors[script->outputs[i]]);
+    *ret_digest = digest_final(stream);
+    digest_free(stream);
+    return true;
 }

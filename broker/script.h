@@ -6,9 +6,11 @@
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "digest.h"
 #include "penstock/status.h"
 #include "worker.pb-c.h"
 
@@ -49,5 +51,12 @@ enum pen_status script_new(const Penstock__ModelOffer *offer, struct script **re
 struct script *script_retain(struct script *script);
 void script_release(struct script *script); /* NULL is fine */
 size_t script_steps(const struct script *script);
+
+/*
+ * The content of the whole, from the contents of its steps' models in their order: what a worker that has them all says of it, byte for byte, so that both
+ * share results. False without memory.
+ */
+bool script_digest(const struct script *script, const struct digest *steps, struct digest *ret_digest);
+bool script_cacheable(const struct script *script); /* by its own word: response_cache */
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "admit.h"
 #include "answer.h"
+#include "cascade.h"
 #include "depot.h"
 #include "dispatch.h"
 #include "forecast.h"
@@ -188,6 +189,8 @@ static void log_admitted(const struct job *job)
 /* The leader is as urgent as its most urgent follower. */
 static void raise_leader(struct broker *broker, struct job *leader, uint8_t priority)
 {
+    if (leader->state == JOB_STEPS && leader->priority > priority)
+        cascade_raise(broker, leader, priority);
     if (leader->state != JOB_QUEUED || leader->priority <= priority)
         return;
     lane_remove(leader->lane, leader);

@@ -28,14 +28,38 @@ static void candidates_fill(struct pen_candidate *to, const Penstock__Explanatio
     }
 }
 
+static void steps_fill(struct pen_explained_step *to, const Penstock__Explanation *from)
+{
+    for (size_t i = 0; i < from->n_steps; i++) {
+        const Penstock__ExplainedStep *one = from->steps[i];
+        to[i] = (struct pen_explained_step){
+            .number = one->number,
+            .model = one->model,
+            .version = one->version,
+            .state = one->state,
+            .worker = one->worker,
+            .backend = one->backend,
+            .batch_reason = one->batch_reason,
+            .batch_jobs = one->batch_jobs,
+            .attempts = one->attempts,
+            .queue_us = one->queue_us,
+            .compute_us = one->compute_us,
+            .total_us = one->total_us,
+        };
+    }
+}
+
 struct pen_explanation *explanation_new(const Penstock__Explanation *from)
 {
-    struct pen_explanation *to = malloc(sizeof *to + from->n_candidates * sizeof *to->candidates);
+    struct pen_explanation *to =
+        malloc(sizeof *to + from->n_candidates * sizeof *to->candidates + from->n_steps * sizeof *to->steps);
     if (!to) {
         return NULL;
     }
     struct pen_candidate *candidates = (struct pen_candidate *)(void *)(to + 1);
+    struct pen_explained_step *steps = (struct pen_explained_step *)(void *)(candidates + from->n_candidates);
     candidates_fill(candidates, from);
+    steps_fill(steps, from);
     *to = (struct pen_explanation){
         .job = from->job,
         .model = from->model,
@@ -59,6 +83,8 @@ struct pen_explanation *explanation_new(const Penstock__Explanation *from)
         .compute_us = from->compute_us,
         .total_us = from->total_us,
         .attempts = from->attempts,
+        .steps_count = from->n_steps,
+        .steps = steps,
         .status = from->status < PEN_STATUS_COUNT ? (enum pen_status)from->status : PEN_ERR_INTERNAL,
     };
     return to;

@@ -19,7 +19,9 @@ static const struct settings_program program = {
     .after = "JSON: {job, model, version, state, status, tenant, priority, worker, backend, why_worker, why_batch, "
              "why_not,\n"
              "batch_reason, batch_jobs, batch_rows, queue_us, expect_us, compute_us, total_us, attempts, capable,\n"
-             "candidates: [{worker, backend, backlog_us, expect_us, transfer_us, credit, chosen}]}\n\n" EXIT_CODES_TEXT,
+             "candidates: [{worker, backend, backlog_us, expect_us, transfer_us, credit, chosen}],\n"
+             "steps: [{number, model, version, state, worker, backend, batch_reason, batch_jobs, attempts, queue_us,\n"
+             "compute_us, total_us}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 

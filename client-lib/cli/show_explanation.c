@@ -12,6 +12,18 @@ static void sentence(const char *head, const char *text)
     }
 }
 
+static void show_step(const struct pen_explained_step *s)
+{
+    char queue[AMOUNT_BYTES], compute[AMOUNT_BYTES], total[AMOUNT_BYTES];
+    printf("    step %u (%s:%" PRIu64 ") %s", s->number, s->model, s->version, s->state);
+    if (*s->worker) {
+        printf(" on %s, %u jobs in the batch (%s), attempt %u: queue %s, compute %s, total %s", s->worker,
+               s->batch_jobs, s->batch_reason, s->attempts, amount_us(s->queue_us, queue),
+               amount_us(s->compute_us, compute), amount_us(s->total_us, total));
+    }
+    printf("\n");
+}
+
 void show_explanation(const struct pen_explanation *e)
 {
     char queue[AMOUNT_BYTES], expect[AMOUNT_BYTES], compute[AMOUNT_BYTES], total[AMOUNT_BYTES];
@@ -26,6 +38,9 @@ void show_explanation(const struct pen_explanation *e)
         printf("    %c %s %s: backlog %" PRIu64 " us, run %" PRIu64 " us, transfer %" PRIu64 " us%s\n",
                c->chosen ? '*' : ' ', c->worker, c->backend, c->backlog_us, c->expect_us, c->transfer_us,
                c->credit ? "" : ", no credit");
+    }
+    for (size_t i = 0; i < e->steps_count; i++) {
+        show_step(&e->steps[i]);
     }
     if (e->batch_jobs) {
         printf("  %u jobs, %u rows in the batch (%s); attempt %u; queue %s, expected %s, compute %s, total %s\n",
@@ -46,6 +61,27 @@ static void candidates_json(cJSON *array, const struct pen_explanation *e)
         cJSON_AddNumberToObject(one, "transfer_us", (double)c->transfer_us);
         cJSON_AddBoolToObject(one, "credit", c->credit);
         cJSON_AddBoolToObject(one, "chosen", c->chosen);
+        cJSON_AddItemToArray(array, one);
+    }
+}
+
+static void steps_json(cJSON *array, const struct pen_explanation *e)
+{
+    for (size_t i = 0; i < e->steps_count; i++) {
+        const struct pen_explained_step *s = &e->steps[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddNumberToObject(one, "number", s->number);
+        cJSON_AddStringToObject(one, "model", s->model);
+        cJSON_AddNumberToObject(one, "version", (double)s->version);
+        cJSON_AddStringToObject(one, "state", s->state);
+        cJSON_AddStringToObject(one, "worker", s->worker);
+        cJSON_AddStringToObject(one, "backend", s->backend);
+        cJSON_AddStringToObject(one, "batch_reason", s->batch_reason);
+        cJSON_AddNumberToObject(one, "batch_jobs", s->batch_jobs);
+        cJSON_AddNumberToObject(one, "attempts", s->attempts);
+        cJSON_AddNumberToObject(one, "queue_us", (double)s->queue_us);
+        cJSON_AddNumberToObject(one, "compute_us", (double)s->compute_us);
+        cJSON_AddNumberToObject(one, "total_us", (double)s->total_us);
         cJSON_AddItemToArray(array, one);
     }
 }
@@ -80,5 +116,6 @@ cJSON *show_explanation_json(const struct pen_explanation *e)
         cJSON_AddNumberToObject(json, numbers[k].key, (double)numbers[k].number);
     }
     candidates_json(cJSON_AddArrayToObject(json, "candidates"), e);
+    steps_json(cJSON_AddArrayToObject(json, "steps"), e);
     return json;
 }

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job_meta.h"
 #include "penstock/dtype.h"
 
 #define MODELS_MAX 64
+#define STEPS_MAX  8
 
 static char *text(const char *value)
 {
@@ -31,6 +33,12 @@ struct offer_parts {
     int64_t in_dims[2], out_dims[2];
     uint32_t preferred[1];
     uint8_t digest[16];
+    struct step_parts {
+        Penstock__EnsembleStep step;
+        Penstock__TensorLink in, out, *ins[1], *outs[1];
+    } step[STEPS_MAX];
+    Penstock__EnsembleStep *steps[STEPS_MAX];
+    Penstock__SequenceOffer sequence;
 };
 
 static void fill_sig(Penstock__TensorSig *sig, const char *name, int64_t dims[2], int64_t elements, bool batched)
@@ -43,6 +51,33 @@ static void fill_sig(Penstock__TensorSig *sig, const char *name, int64_t dims[2]
     sig->n_dims = 2;
     sig->dims = dims;
     sig->batched = batched;
+}
+
+static void fill_link(Penstock__TensorLink *link, const char *port, const char *tensor)
+{
+    penstock__tensor_link__init(link);
+    link->port = text(port);
+    link->tensor = text(tensor);
+}
+
+static void fill_steps(struct offer_parts *parts, const struct wire_model *model)
+{
+    for (size_t i = 0; i < model->steps_count; i++) {
+        struct step_parts *to = &parts->step[i];
+        penstock__ensemble_step__init(&to->step);
+        fill_link(&to->in, "x", model->steps[i].takes);
+        fill_link(&to->out, "y", model->steps[i].gives);
+        to->ins[0] = &to->in;
+        to->outs[0] = &to->out;
+        to->step.number = (uint32_t)i + 1;
+        to->step.model = text(model->steps[i].model);
+        to->step.inputs = to->ins;
+        to->step.outputs = to->outs;
+        to->step.n_inputs = to->step.n_outputs = 1;
+        parts->steps[i] = &to->step;
+    }
+    parts->offer.steps = parts->steps;
+    parts->offer.n_steps = model->steps_count;
 }
 
 static void fill_offer(struct offer_parts *parts, const struct wire_model *model)
@@ -73,6 +108,12 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
     offer->n_inputs = offer->n_outputs = 1;
     offer->inputs = parts->ins;
     offer->outputs = parts->outs;
+    fill_steps(parts, model);
+    if (model->sequence_idle_us) {
+        penstock__sequence_offer__init(&parts->sequence);
+        parts->sequence.idle_us = model->sequence_idle_us;
+        offer->sequence = &parts->sequence;
+    }
     if (model->warm_us) {
         penstock__warm_time__init(&parts->warm);
         parts->warm.batch = 1;
@@ -181,6 +222,23 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     return penstock__job_meta__pack(&request, meta);
 }
 
+/* As a client computes it. */
+static struct digest true_digest(const struct wire_job *job)
+{
+    uint8_t packed[WIRE_META_BYTES];
+    size_t raw_bytes, bytes = wire_job(packed, job, &raw_bytes);
+    struct meta_arena arena;
+    struct pen_tensor tensors[1];
+    struct digest digest;
+    meta_arena_init(&arena, WIRE_META_BYTES * 4);
+    Penstock__JobMeta *meta = meta_unpack(&arena, &penstock__job_meta__descriptor, packed, bytes);
+    if (raw_bytes || !meta || tensors_decode(meta->inputs, 1, NULL, 0, "input", tensors, NULL) != PEN_OK ||
+        job_meta_digest(DIGEST_XXH3, meta, tensors, &arena, &digest) != PEN_OK)
+        abort();
+    meta_arena_fini(&arena);
+    return digest;
+}
+
 struct envelope wire_job_envelope(const struct wire_job *job)
 {
     struct envelope env = envelope_make(FRAME_SUBMIT);
@@ -190,7 +248,13 @@ struct envelope wire_job_envelope(const struct wire_job *job)
     env.deadline_us = job->deadline_us;
     env.frames = job->raw;
     env.model_hash = frame_name_hash(job->model);
-    if (!job->no_digest) {
+    env.sequence_id = job->sequence;
+    env.flags |=
+        (job->sequence_start ? FRAME_FLAG_SEQUENCE_START : 0) | (job->sequence_end ? FRAME_FLAG_SEQUENCE_END : 0);
+    if (job->true_digest) {
+        env.flags |= FRAME_FLAG_DIGEST;
+        env.digest = true_digest(job);
+    } else if (!job->no_digest) {
         env.flags |= FRAME_FLAG_DIGEST;
         memset(env.digest.bytes, job->digest ? job->digest : job->fill + 1, sizeof env.digest.bytes);
     }

@@ -15,6 +15,11 @@
 
 #define WIRE_META_BYTES (64u * 1024u)
 
+/* A step of an ensemble: the model's x is that tensor of the ensemble, its y this one. */
+struct wire_step {
+    const char *model, *takes, *gives;
+};
+
 struct wire_model {
     const char *name; /* input "x" u8 [dims...], output "y" u8 */
     uint64_t version;
@@ -28,6 +33,9 @@ struct wire_model {
     uint64_t load_us, memory_bytes;
     bool timeout_fixed, timeout_delays;
     int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
+    const struct wire_step *steps;
+    size_t steps_count;
+    uint64_t sequence_idle_us; /* it keeps state between the jobs of a sequence */
 };
 
 struct wire_worker {
@@ -57,7 +65,10 @@ struct wire_job {
     uint8_t priority;
     uint64_t deadline_us;
     bool no_digest, no_cache;
-    uint8_t digest; /* every byte of it; 0 = `fill` + 1 */
+    uint8_t digest;   /* every byte of it; 0 = `fill` + 1 */
+    bool true_digest; /* the one that its bytes have */
+    uint64_t sequence;
+    bool sequence_start, sequence_end;
     bool explain;
     const char *version_label;
     bool raw; /* the payload in a raw frame instead of the meta */

@@ -374,12 +374,25 @@ Test(ensembles, steps_run_on_the_workers_that_have_them)
     add_worker("two", (const char *const[]){"revert", "mnist", NULL}, NULL);
     cr_assert(pen_job_wait(early, (int64_t)support_slow(30000) * 1000, &first, &error) == PEN_OK);
     expect_golden(first, &golden);
-    pen_result *explained = run(client, "reader", &picture, PEN_JOB_EXPLAIN);
+    pen_result *explained = run(client, "reader", &picture, PEN_JOB_EXPLAIN | PEN_JOB_NO_CACHE);
     expect_golden(explained, &golden);
     cr_expect_str_eq(pen_result_info(explained)->batch_reason, "steps");
     const struct pen_explanation *why = pen_result_explanation(explained);
-    cr_expect(why && strstr(why->why_not, "its steps run as jobs") && strstr(why->why_not, "step 1 (mnist) is done"),
-              "%s", why ? why->why_not : "none");
+    cr_assert(why && why->steps_count == 3, "%s", why ? why->why_worker : "none");
+    cr_expect(strstr(why->why_worker, "its steps ran as jobs"), "%s", why->why_worker);
+    for (size_t i = 0; i < 3; i++) {
+        char name[128];
+        cr_expect_str_eq(why->steps[i].state, "done");
+        cr_assert(process_log_value(pool.workers[strcmp(why->steps[i].model, "invert") != 0], "evt=ready", "worker",
+                                    name, sizeof name));
+        cr_expect_str_eq(why->steps[i].worker, name);
+    }
+    pen_result *kept = run(client, "reader", &picture, 0), *cached = run(client, "reader", &picture, 0);
+    expect_golden(cached, &golden);
+    cr_expect(pen_result_info(cached)->cached, "the whole is cached");
+    cr_expect(!pen_result_info(kept)->cached);
+    pen_result_free(kept);
+    pen_result_free(cached);
     pen_result_free(explained);
     pen_result_free(first);
     pen_job_free(early);

@@ -301,6 +301,22 @@ struct pen_candidate {
     bool chosen;
 };
 
+/** A step of an ensemble that no worker had whole, so that its steps ran as jobs of their own. */
+struct pen_explained_step {
+    uint32_t number; /**< place in config.json, from 1 */
+    const char *model;
+    uint64_t version;
+    const char *state; /**< "waits" (for other steps), "queued", "running", "done", "failed", "stopped" */
+    const char *worker;
+    const char *backend;
+    const char *batch_reason;
+    uint32_t batch_jobs;
+    uint32_t attempts;
+    uint64_t queue_us; /**< its inputs were there -> dispatched */
+    uint64_t compute_us;
+    uint64_t total_us; /**< its inputs were there -> its result came */
+};
+
 /** Why a job ran where and with whom it did, why it waits, or why it was refused. Sentences are "" where they do not apply. */
 struct pen_explanation {
     const char *job;
@@ -326,6 +342,8 @@ struct pen_explanation {
     uint64_t total_us;
     uint32_t attempts;
     enum pen_status status; /**< of a job that has ended */
+    size_t steps_count;
+    const struct pen_explained_step *steps;
 };
 
 /** The explanation that came with the result (PEN_JOB_EXPLAIN); NULL without one: not asked for, failed, or answered from the
