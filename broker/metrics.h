@@ -106,8 +106,6 @@ const struct job_life *life_find(const struct job_life *rows, uint32_t count, st
 #define METRICS_RATE_S 15.0
 
 struct metrics {
-    struct model_tally models[METRICS_MODELS_MAX + 1];
-    struct series_tally series[METRICS_SERIES_MAX + 1];
     struct tenant_tally tenants[METRICS_TENANTS_MAX + 1];
     uint32_t models_count, series_count, tenants_count; /* row 0 included */
     struct lives recent, errors, slow;                  /* slow: in no order */
@@ -115,6 +113,8 @@ struct metrics {
     int64_t unix_offset_us; /* broker's clock + this = microseconds since 1970; looked up once a second */
     uint64_t slow_floor_us; /* faster ones are no candidates */
     uint64_t beat_us;
+    struct model_tally models[METRICS_MODELS_MAX + 1]; /* nothing beyond the counts is ever written or read */
+    struct series_tally series[METRICS_SERIES_MAX + 1];
 };
 
 struct metrics *metrics_new(

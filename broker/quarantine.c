@@ -12,7 +12,12 @@
 
 struct quarantine *quarantine_new(void)
 {
-    return calloc(1, sizeof(struct quarantine));
+    struct quarantine *quarantine = malloc(sizeof *quarantine); /* 300 KB: what is not used stays untouched */
+    if (!quarantine)
+        return NULL;
+    quarantine->count = quarantine->traces_next = 0;
+    quarantine->admitted = quarantine->refused = quarantine->kicked = 0;
+    return quarantine;
 }
 
 void quarantine_free(struct quarantine *quarantine)
@@ -37,8 +42,9 @@ static void append(char *text, const char *separator, const char *more)
 
 static void fill_workers(const struct quarantine *quarantine, struct job_id id, char *text)
 {
-    for (uint32_t i = 0; i < QUARANTINE_TRACE; i++) {
-        const struct trace *trace = &quarantine->traces[(quarantine->traces_next + i) % QUARANTINE_TRACE];
+    uint32_t kept = quarantine->traces_next < QUARANTINE_TRACE ? quarantine->traces_next : QUARANTINE_TRACE;
+    for (uint32_t i = kept; i > 0; i--) {
+        const struct trace *trace = &quarantine->traces[(quarantine->traces_next - i) % QUARANTINE_TRACE];
         if (job_id_equal(trace->id, id))
             append(text, ", ", trace->worker);
     }

@@ -1,4 +1,6 @@
 /* The invariants of the broker's state. Each job is in exactly one place, and every sum is the sum of its parts. */
+#include <string.h>
+
 #include "sim.h"
 
 #define BAD(...)                                                                                                       \
@@ -7,134 +9,143 @@
         return;                                                                                                        \
     } while (0)
 
-static uint32_t count_in(const struct job_list *list, const struct job *wanted)
-{
-    uint32_t count = 0;
-    const struct job *job;
-    TAILQ_FOREACH(job, list, in_group)
-    count += job == wanted;
-    return count;
-}
+/* What one walk over the live jobs finds; the places where they must be are counted against it. */
+#define CENSUS_MODELS 16u
 
-static bool worker_lives(const struct broker *broker, const struct worker *wanted)
+struct sums {
+    const struct model *model;
+    uint64_t waiting, running, bytes, users;
+};
+
+struct census {
+    uint32_t queued, lookups, followers, dispatched, hedged, deadlines;
+    struct sums models[CENSUS_MODELS];
+    uint32_t models_count;
+};
+
+static struct sums *sums_of(struct census *census, const struct model *model)
 {
-    const struct worker *worker;
-    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
-    {
-        if (worker == wanted)
-            return true;
+    for (uint32_t i = 0; i < census->models_count; i++) {
+        if (census->models[i].model == model)
+            return &census->models[i];
     }
-    return false;
+    struct sums *sums = &census->models[census->models_count < CENSUS_MODELS - 1 ? census->models_count++ : 0];
+    *sums = (struct sums){.model = model};
+    return sums;
 }
 
-static void check_follower(struct sim *sim, const struct job *job)
+static void check_followers(struct sim *sim, const struct flight *flight, struct census *census)
 {
-    const struct flight *flight = job->flight;
-    if (!flight || count_in(&flight->followers, job) != 1)
-        BAD("a follower is not in its flight once");
-    if (flight->leader == job || flight->leader->flight != flight)
-        BAD("a flight's leader is not its leader");
+    const struct job *job;
+    uint32_t count = 0;
+    TAILQ_FOREACH(job, &flight->followers, in_group)
+    {
+        if (job->flight != flight || job->state != JOB_FOLLOWING)
+            BAD("a flight has a follower that is %s", job_state_name((enum job_state)job->state));
+        count++;
+    }
+    if (count != flight->followers_count)
+        BAD("a flight has %u followers and counts %u", count, flight->followers_count);
     if (flight->leader->state == JOB_FOLLOWING || flight->leader->state == JOB_DONE)
         BAD("a flight's leader is %s", job_state_name((enum job_state)flight->leader->state));
+    census->followers += count;
 }
 
-static bool lane_holds(const struct lane *lane, const struct job *job)
+/*
+ * A job of a list or heap that says it is queued, and as many of them as there are queued jobs: each is in exactly one place, for a job has one
+ * link and one place of each kind.
+ */
+static bool queued_in(const struct job *job, const struct lane *lane)
 {
-    if (heap_holds(&lane->front, job))
-        return true;
-    for (size_t i = 0; i < lane->turns.count; i++) {
-        const struct line *jobs = &((const struct turn *)lane->turns.items[i])->jobs;
-        if (heap_holds(&jobs->rest, job) || count_in(&jobs->run, job) == 1)
-            return true;
-    }
-    return false;
+    return job->state == JOB_QUEUED && job->lane == lane;
 }
 
-static uint64_t rows_of(const struct heap *jobs)
+static void check_lane(struct sim *sim, const struct lane *lane, uint32_t *queued)
 {
     uint64_t rows = 0;
-    for (size_t i = 0; i < jobs->count; i++)
-        rows += ((const struct job *)jobs->items[i])->rows;
-    return rows;
-}
-
-static uint64_t rows_of_line(const struct line *jobs, size_t *ret_count)
-{
-    const struct job *job;
-    uint64_t rows = rows_of(&jobs->rest);
-    *ret_count = jobs->rest.count;
-    TAILQ_FOREACH(job, &jobs->run, in_group)
-    {
-        rows += job->rows;
-        (*ret_count)++;
-    }
-    return rows;
-}
-
-static void check_lane(struct sim *sim, const struct lane *lane)
-{
-    uint64_t rows = rows_of(&lane->front);
     size_t count = lane->front.count;
+    bool ours = true;
+    for (size_t i = 0; i < lane->front.count; i++) {
+        const struct job *job = lane->front.items[i];
+        rows += job->rows;
+        ours &= queued_in(job, lane);
+    }
     for (size_t i = 0; i < lane->turns.count; i++) {
         const struct turn *turn = lane->turns.items[i];
-        size_t own;
-        rows += rows_of_line(&turn->jobs, &own);
+        const struct job *job;
+        size_t own = turn->jobs.rest.count;
+        for (size_t k = 0; k < turn->jobs.rest.count; k++) {
+            job = turn->jobs.rest.items[k];
+            rows += job->rows;
+            ours &= queued_in(job, lane) && job->turn == turn;
+        }
+        TAILQ_FOREACH(job, &turn->jobs.run, in_group)
+        {
+            rows += job->rows;
+            ours &= queued_in(job, lane) && job->turn == turn;
+            own++;
+        }
         if (turn->lane != lane || own == 0 || own != turn->jobs.count)
             BAD("a lane has an empty turn, one that miscounts, or one of another lane");
         count += own;
     }
+    if (!ours)
+        BAD("a lane of model %s holds a job that is elsewhere", lane->model->name);
     if (rows != lane->rows || count != lane->count || count == 0 || lane->users < count)
         BAD("a lane of %zu jobs, %lu rows counts %zu, %lu and %u users", count, (unsigned long)rows, lane->count,
             (unsigned long)lane->rows, lane->users);
+    *queued += (uint32_t)count;
 }
 
-static void check_live(struct sim *sim, const struct job *job)
+/* Of one job, and its entry in the census. */
+static void check_live(struct sim *sim, const struct job *job, struct census *census)
 {
     const struct broker *broker = &sim->broker;
-    bool in_lane = lane_holds(job->lane, job), asked = count_in(&broker->lookups, job) == 1;
-    if (jobs_find(&broker->jobs, job->id) != job)
-        BAD("a live job is not found by its id");
-    if (in_lane != (job->state == JOB_QUEUED) || asked != (job->state == JOB_LOOKUP))
-        BAD("a job that is %s is in the lane: %d, in the lookups: %d", job_state_name((enum job_state)job->state),
-            in_lane, asked);
-    if ((job->dispatch != NULL) != (job->state == JOB_DISPATCHED))
-        BAD("a job that is %s and its dispatch disagree", job_state_name((enum job_state)job->state));
-    if (job->dispatch && (job->slot >= job->dispatch->count || job->dispatch->slots[job->slot].job != job ||
-                          job->dispatch->slots[job->slot].answered || !worker_lives(broker, job->dispatch->worker)))
-        BAD("a dispatched job is not in an unanswered slot of a living worker");
-    if (job->state == JOB_DISPATCHED && job->hedge &&
-        (job->hedge->slots[job->hedge_slot].job != job || job->hedge->slots[job->hedge_slot].answered ||
-         !worker_lives(broker, job->hedge->worker) || job->hedge->worker == job->dispatch->worker))
-        BAD("a twin is not in an unanswered slot of another living worker");
-    if (job->deaths > broker->options->max_attempts)
-        BAD("a job survived %u deaths of workers", job->deaths);
-    if (job->state == JOB_FOLLOWING)
-        check_follower(sim, job);
-    else if (job->flight && job->flight->leader != job)
-        BAD("a job that follows nobody is in a flight that it does not lead");
-    if ((job->deadline_us != DEADLINE_NONE) != heap_holds(&broker->deadlines, job))
-        BAD("a job's deadline and the heap of deadlines disagree");
+    struct sums *sums = sums_of(census, job->lane->model);
+    bool dispatched = job->state == JOB_DISPATCHED;
     if (!job->request)
         BAD("a live job without a request");
+    sums->users++;
+    sums->running += dispatched;
+    sums->waiting += !dispatched;
+    sums->bytes += dispatched ? 0 : parcel_bytes(job->request);
+    census->queued += job->state == JOB_QUEUED;
+    census->lookups += job->state == JOB_LOOKUP;
+    census->followers -= job->state == JOB_FOLLOWING;
+    census->dispatched += dispatched;
+    census->hedged += dispatched && job->hedge;
+    census->deadlines += job->deadline_us != DEADLINE_NONE;
+    if (jobs_find(&broker->jobs, job->id) != job)
+        BAD("a live job is not found by its id");
+    if ((job->dispatch != NULL) != dispatched)
+        BAD("a job that is %s and its dispatch disagree", job_state_name((enum job_state)job->state));
+    if (dispatched && (job->slot >= job->dispatch->count || job->dispatch->slots[job->slot].job != job ||
+                       job->dispatch->slots[job->slot].answered))
+        BAD("a dispatched job is not in an unanswered slot");
+    if (dispatched && job->hedge &&
+        (job->hedge->slots[job->hedge_slot].job != job || job->hedge->slots[job->hedge_slot].answered ||
+         job->hedge->worker == job->dispatch->worker))
+        BAD("a twin is not in an unanswered slot of another worker");
+    if (job->deaths > broker->options->max_attempts)
+        BAD("a job survived %u deaths of workers", job->deaths);
+    if (job->flight && job->flight->leader == job)
+        check_followers(sim, job->flight, census);
+    else if ((job->flight != NULL) != (job->state == JOB_FOLLOWING))
+        BAD("a job that is %s and its flight disagree", job_state_name((enum job_state)job->state));
+    if ((job->deadline_us != DEADLINE_NONE) != heap_holds(&broker->deadlines, job))
+        BAD("a job's deadline and the heap of deadlines disagree");
 }
 
-static void check_sessions(struct sim *sim)
+static void check_kept(struct sim *sim)
 {
-    const struct broker *broker = &sim->broker;
+    const struct sessions *sessions = &sim->broker.sessions;
     const struct session *session;
-    uint64_t live = 0, kept = 0, kept_bytes = 0, sessions = 0;
-    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    uint64_t kept = 0, kept_bytes = 0;
+    TAILQ_FOREACH(session, &sessions->all, in_all)
     {
         const struct job *job;
-        uint32_t own = 0, unsent = 0;
+        uint32_t unsent = 0;
         uint64_t sequence = 0;
-        TAILQ_FOREACH(job, &session->live, in_session)
-        {
-            own++;
-            if (job->session != session || job->state == JOB_DONE)
-                BAD("a done or foreign job among the live ones");
-            check_live(sim, job);
-        }
         TAILQ_FOREACH(job, &session->kept, in_session)
         {
             if (job->state != JOB_DONE || !job->reply || job->lane || job->id.sequence <= sequence)
@@ -144,24 +155,73 @@ static void check_sessions(struct sim *sim)
             unsent += job->unsent;
             kept_bytes += parcel_bytes(job->reply) + sizeof *job;
         }
-        if (own != session->live_count || unsent != session->unsent)
-            BAD("a session counts %u live jobs and has %u; %u unsent and has %u", session->live_count, own,
-                session->unsent, unsent);
+        if (unsent != session->unsent)
+            BAD("a session counts %u unsent replies and has %u", session->unsent, unsent);
+    }
+    if (kept != sessions->kept_count || kept_bytes != sessions->kept_bytes)
+        BAD("kept replies: %lu of %lu bytes, counted %lu of %lu", (unsigned long)kept, (unsigned long)kept_bytes,
+            (unsigned long)sessions->kept_count, (unsigned long)sessions->kept_bytes);
+}
+
+static void check_sessions(struct sim *sim, struct census *census)
+{
+    const struct broker *broker = &sim->broker;
+    const struct session *session;
+    uint64_t live = 0, sessions = 0, unsent = 0;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    {
+        const struct job *job;
+        uint32_t own = 0;
+        TAILQ_FOREACH(job, &session->live, in_session)
+        {
+            own++;
+            if (job->session != session || job->state == JOB_DONE)
+                BAD("a done or foreign job among the live ones");
+            check_live(sim, job, census);
+        }
+        if (own != session->live_count)
+            BAD("a session counts %u live jobs and has %u", session->live_count, own);
         live += own;
         sessions++;
+        unsent += session->unsent;
     }
     if (live != broker->live || sessions != broker->sessions.count)
         BAD("%lu jobs live, %lu counted; %lu sessions, %u counted", (unsigned long)live, (unsigned long)broker->live,
             (unsigned long)sessions, broker->sessions.count);
-    if (kept != broker->sessions.kept_count || kept_bytes != broker->sessions.kept_bytes)
-        BAD("kept replies: %lu of %lu bytes, counted %lu of %lu", (unsigned long)kept, (unsigned long)kept_bytes,
-            (unsigned long)broker->sessions.kept_count, (unsigned long)broker->sessions.kept_bytes);
-    if (live + kept != broker->jobs.by_id.count)
-        BAD("the table of jobs has %zu, sessions have %lu", broker->jobs.by_id.count, (unsigned long)(live + kept));
+    if (live + broker->sessions.kept_count != broker->jobs.by_id.count)
+        BAD("the table of jobs has %zu, sessions have %lu", broker->jobs.by_id.count,
+            (unsigned long)(live + broker->sessions.kept_count));
+    /* Kept replies only change together with these figures; looked at anyway now and then, should that not be so. */
+    struct kept_seen now = {broker, broker->sessions.kept_count, broker->sessions.kept_bytes, unsent, sessions};
+    if (memcmp(&now, &sim->kept_seen, sizeof now) != 0 || sim->checks % 8 == 0)
+        check_kept(sim);
+    sim->kept_seen = now;
+}
+
+static void check_places(struct sim *sim, const struct census *census)
+{
+    const struct broker *broker = &sim->broker;
+    const struct lane *lane;
+    const struct job *job;
+    uint32_t queued = 0, lookups = 0;
+    TAILQ_FOREACH(lane, &broker->models.active, in_active)
+    check_lane(sim, lane, &queued);
+    TAILQ_FOREACH(job, &broker->lookups, in_group)
+    {
+        if (job->state != JOB_LOOKUP)
+            BAD("a job that is %s is among the lookups", job_state_name((enum job_state)job->state));
+        lookups++;
+    }
+    if (queued != census->queued || lookups != census->lookups || census->followers != 0 ||
+        broker->deadlines.count != census->deadlines)
+        BAD("%u jobs are queued, lanes have %u; %u ask Redis, listed %u; followers are off by %d; %u deadlines, %zu in "
+            "the heap",
+            census->queued, queued, census->lookups, lookups, (int)census->followers, census->deadlines,
+            broker->deadlines.count);
 }
 
 /* Credits: what a worker owes is what its dispatches say. */
-static void check_worker(struct sim *sim, const struct worker *worker)
+static void check_worker(struct sim *sim, const struct worker *worker, struct census *found)
 {
     const struct dispatch *dispatch;
     uint32_t messages = 0, jobs = 0;
@@ -176,6 +236,8 @@ static void check_worker(struct sim *sim, const struct worker *worker)
             if (job && (job->state != JOB_DISPATCHED || !(job->dispatch == dispatch && job->slot == i) ==
                                                             !(job->hedge == dispatch && job->hedge_slot == i)))
                 BAD("a slot holds a job that is elsewhere");
+            found->dispatched += job && job->dispatch == dispatch;
+            found->hedged += job && job->dispatch != dispatch;
         }
         if (open != dispatch->open || open == 0 || dispatch->worker != worker)
             BAD("a dispatch has %u open slots and counts %u", open, dispatch->open);
@@ -194,51 +256,23 @@ static void check_worker(struct sim *sim, const struct worker *worker)
         BAD("worker %s holds %u jobs", worker->hello->name, jobs);
 }
 
-struct sums {
-    uint64_t waiting, running, bytes, users;
-};
-
-/* What the model counts, from the jobs themselves. */
-static struct sums sums_of(const struct broker *broker, const struct model *model)
-{
-    const struct session *session;
-    const struct job *job;
-    struct sums sums = {0};
-    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
-    {
-        TAILQ_FOREACH(job, &session->live, in_session)
-        {
-            if (job->lane->model != model)
-                continue;
-            sums.users++;
-            sums.running += job->state == JOB_DISPATCHED;
-            sums.waiting += job->state != JOB_DISPATCHED;
-            sums.bytes += job->state == JOB_DISPATCHED ? 0 : parcel_bytes(job->request);
-        }
-    }
-    return sums;
-}
-
-static void check_models(struct sim *sim)
+static void check_models(struct sim *sim, struct census *census)
 {
     const struct broker *broker = &sim->broker;
     const struct model *model;
-    const struct lane *lane;
     uint64_t bytes = 0;
     TAILQ_FOREACH(model, &broker->models.all, in_all)
     {
-        struct sums sums = sums_of(broker, model);
-        if (sums.running != model->running || sums.waiting != model->queue.waiting || sums.users != model->users ||
-            sums.bytes != model->queue.bytes)
+        const struct sums *sums = sums_of(census, model);
+        if (sums->running != model->running || sums->waiting != model->queue.waiting || sums->users != model->users ||
+            sums->bytes != model->queue.bytes)
             BAD("model %s: %lu running, %lu waiting, %lu users; counted %lu, %lu, %u", model->name,
-                (unsigned long)sums.running, (unsigned long)sums.waiting, (unsigned long)sums.users,
+                (unsigned long)sums->running, (unsigned long)sums->waiting, (unsigned long)sums->users,
                 (unsigned long)model->running, (unsigned long)model->queue.waiting, model->users);
-        bytes += sums.bytes;
+        bytes += sums->bytes;
     }
     if (bytes != broker->queued_bytes)
         BAD("%lu bytes wait, %lu counted", (unsigned long)bytes, (unsigned long)broker->queued_bytes);
-    TAILQ_FOREACH(lane, &broker->models.active, in_active)
-    check_lane(sim, lane);
 }
 
 /* Work is not left lying: when nothing can change any more by itself, no job waits while all who could run it are idle. */
@@ -263,13 +297,27 @@ static void check_idle(struct sim *sim)
     }
 }
 
-void check_all(struct sim *sim)
+static void check_workers(struct sim *sim, const struct census *census)
 {
     const struct worker *worker;
-    check_sessions(sim);
+    struct census found = {.dispatched = 0};
     TAILQ_FOREACH(worker, &sim->broker.fleet.all, in_fleet)
-    check_worker(sim, worker);
-    check_models(sim);
+    check_worker(sim, worker, &found);
+    if (found.dispatched != census->dispatched || found.hedged != census->hedged)
+        BAD("%u jobs are dispatched and %u have twins; living workers have %u and %u", census->dispatched,
+            census->hedged, found.dispatched, found.hedged);
+}
+
+void check_all(struct sim *sim)
+{
+    struct census census = {.models_count = 0};
+    sim->checks++;
+    check_sessions(sim, &census);
+    if (sim->failure[0])
+        return; /* what is wrong there makes the rest unreadable */
+    check_places(sim, &census);
+    check_workers(sim, &census);
+    check_models(sim, &census);
     check_idle(sim);
     fair_check(sim);
 }

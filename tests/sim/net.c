@@ -4,6 +4,7 @@
 #include "back.h"
 #include "front.h"
 #include "sim.h"
+#include "wire_reader.h"
 
 static struct virtual_port *port_of(struct port *port)
 {
@@ -75,13 +76,23 @@ static bool virtual_begin(struct port *port, uint32_t peer)
     return true;
 }
 
-/* The one output byte: what tells whether a client got its own answer. */
+/* The data of the field with that number; empty = there is none. */
+static struct wire_reader field_of(struct wire_reader reader, uint64_t number)
+{
+    struct wire_field field;
+    while (wire_next(&reader, &field)) {
+        if (field.number == number && field.data)
+            return (struct wire_reader){field.data, field.data + field.bytes};
+    }
+    return (struct wire_reader){NULL, NULL};
+}
+
+/* The one output byte, ResultMeta.outputs[0].data: what tells whether a client got its own answer. */
 static uint8_t read_value(const struct envelope *env, const uint8_t *meta)
 {
-    Penstock__ResultMeta *result = penstock__result_meta__unpack(NULL, env->meta_bytes, meta);
-    uint8_t value = result && result->n_outputs && result->outputs[0]->data.len ? result->outputs[0]->data.data[0] : 0;
-    penstock__result_meta__free_unpacked(result, NULL);
-    return value;
+    struct wire_reader output = field_of((struct wire_reader){meta, meta + env->meta_bytes}, 1);
+    struct wire_reader data = field_of(output, 6);
+    return data.at == data.end ? 0 : data.at[0];
 }
 
 static void read_header(struct virtual_port *own, zmq_msg_t *frame)

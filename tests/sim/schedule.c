@@ -278,7 +278,8 @@ static void heal(struct sim *sim)
         worker->kind = 0;
         if (worker->draining)
             worker_kill(sim, worker);
-        worker_connect(sim, worker); /* as a silent connection is, in time, by its own end */
+        if (!worker->conn || worker->conn->state != CONN_OPEN || sim_chance(sim, 30))
+            worker_connect(sim, worker); /* as a silent connection is, in time, by its own end */
     }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
         if (!sim->clients[i].conn || sim->clients[i].conn->state != CONN_OPEN)
@@ -294,11 +295,20 @@ static uint32_t unanswered(const struct sim *sim)
     return count;
 }
 
+/* A turn of the broker's loop takes what is there: replies first. */
+static bool some_arrive(struct sim *sim)
+{
+    uint32_t count = 1 + sim_draw(sim, 6), arrived = 0;
+    while (arrived < count && (net_deliver_up(sim, &sim->workers_port) || net_deliver_up(sim, &sim->clients_port)))
+        arrived++;
+    return arrived > 0;
+}
+
 static void flow(struct sim *sim)
 {
     bool moved = true;
     while (moved && !sim->failure[0]) {
-        moved = net_deliver_up(sim, &sim->workers_port) || net_deliver_up(sim, &sim->clients_port);
+        moved = some_arrive(sim);
         for (uint32_t i = 0; i < SIM_CLIENTS; i++)
             moved |= client_read(sim, &sim->clients[i]);
         for (uint32_t i = 0; i < SIM_WORKERS; i++) {
@@ -348,7 +358,7 @@ static void settle(struct sim *sim)
         broker_tick(&sim->broker);
         while (net_tell_end(sim, &sim->workers_port) || net_tell_end(sim, &sim->clients_port))
             ;
-        if (unanswered(sim) == 0 && sim->broker.live == 0 && sim->broker.lobby.count == 0 && turn > 4)
+        if (unanswered(sim) == 0 && sim->broker.live == 0 && sim->broker.lobby.count == 0 && turn > 1)
             break;
     }
     check_empty(sim);

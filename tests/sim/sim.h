@@ -88,15 +88,21 @@ struct sim_worker {
     struct conn *conn;
     bool ready, frozen, draining;
     uint32_t slots, kind; /* which models it offers */
-    struct job_id held[SIM_HELD];
-    struct digest digests[SIM_HELD];
     uint32_t held_count;
+    struct job_id held[SIM_HELD]; /* from here on only what held_count says is good */
+    struct digest digests[SIM_HELD];
 };
 
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
         fair_checks, fair_settled;
+};
+
+/* What check.c saw of the kept replies when it last looked at each of them. */
+struct kept_seen {
+    const struct broker *broker;
+    uint64_t count, bytes, unsent, sessions;
 };
 
 struct sim {
@@ -116,6 +122,8 @@ struct sim {
     bool trace;
     uint64_t trail; /* digest of all that was sent and done: equal for equal seeds */
     struct sim_counts counts;
+    uint64_t checks; /* of the whole state */
+    struct kept_seen kept_seen;
     char failure[SIM_REPORT_TEXT]; /* "" = none */
 };
 

@@ -34,7 +34,10 @@ static const struct wire_model offers[] = {
 
 void worker_begin(struct sim *sim, struct sim_worker *worker)
 {
-    *worker = (struct sim_worker){.uuid = ++sim->next_uuid, .slots = 1 + sim_draw(sim, 2), .kind = sim_draw(sim, 3)};
+    memset(worker, 0, offsetof(struct sim_worker, held));
+    worker->uuid = ++sim->next_uuid;
+    worker->slots = 1 + sim_draw(sim, 2);
+    worker->kind = sim_draw(sim, 3);
     snprintf(worker->name, sizeof worker->name, "w%u", (unsigned)(worker->uuid & 0xFFFF));
 }
 
