@@ -46,8 +46,9 @@ struct loop {
     struct message message;
     int signals;
     unsigned signals_seen;
-    uint64_t spin_us, last_us, looked_us, losses_us, keys_us, blocks_us;
+    uint64_t spin_us, last_us, busy_us, looked_us, losses_us, keys_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
+    uint64_t admitted;                /* jobs, so far */
     bool worked;                      /* since memory was trimmed */
 };
 
@@ -188,6 +189,10 @@ static unsigned turn(struct loop *loop)
         look_for_losses(loop);
     if (count) {
         loop->last_us = broker->now_us;
+    }
+    if (broker->live > 0 || broker->stats.jobs_admitted != loop->admitted) { /* heartbeats are no work */
+        loop->admitted = broker->stats.jobs_admitted;
+        loop->busy_us = broker->now_us;
         loop->worked = true;
     }
     if (broker->schedule || broker->now_us >= broker_next_us(broker)) {
@@ -215,7 +220,7 @@ static void look_at_journal(struct loop *loop)
 
 static void trim(struct loop *loop)
 {
-    if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->last_us < IDLE_TRIM_US)
+    if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US)
         return;
     malloc_trim(0);
     loop->worked = false;

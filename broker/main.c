@@ -2,7 +2,6 @@
  * main.c - penstock-broker: options, sockets, the loop, and an orderly end. Exit codes: --help.
  */
 #include <errno.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +14,9 @@
 #include "deadline.h"
 #include "depot.h"
 #include "http.h"
-#include "large_block.h"
 #include "logline.h"
 #include "loop.h"
+#include "memory.h"
 #include "notify.h"
 #include "otlp.h"
 #include "urgency.h"
@@ -26,17 +25,7 @@
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
-#define BLOCKS_KEPT_BYTES (512u * 1024u * 1024u) /* of large frames, for two seconds */
-#define LINGER_MS         2000                   /* the last replies get so long to leave */
-
-/* glibc would map and unmap every large payload: +47 % jobs/s at 600 KiB without that. One arena: one thread allocates much. */
-static void set_malloc(void)
-{
-    mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the largest that glibc takes */
-    mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
-    mallopt(M_ARENA_MAX, 2);
-    large_block_keep(BLOCKS_KEPT_BYTES);
-}
+#define LINGER_MS 2000 /* the last replies get so long to leave */
 
 /* One descriptor per connection: as many as the system grants. */
 static void raise_descriptors(void)
@@ -126,6 +115,7 @@ static void announce(const struct broker *broker, const char *http)
 
 static int serve(struct broker *broker, const char *http, int signals)
 {
+    memory_settle();
     announce(broker, http);
     enum pen_status status = loop_run(broker, signals);
     int linger_ms = status == PEN_OK ? LINGER_MS : 0;
@@ -218,7 +208,7 @@ int main(int argc, char **argv)
     struct settings_store *store = NULL;
     enum settings_outcome outcome = SETTINGS_RUN;
     struct pen_error error = {.status = PEN_OK};
-    set_malloc();
+    memory_tune();
     raise_descriptors();
     if (options_load(argc, argv, &options, &outcome, &store, &error) != PEN_OK)
         return fail(EXIT_USAGE, &error);

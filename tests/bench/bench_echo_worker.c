@@ -1,9 +1,11 @@
 /*
- * bench_echo_worker proxy|broker ENDPOINT - a worker without an engine: answers every job of model "null" with its input. Prints `ready`.
+ * bench_echo_worker proxy|broker ENDPOINT [BYTES] - a worker without an engine: answers every job of model "null" with its input, or with BYTES of its own.
+ * Prints `ready`.
  *
  * Behind zmq_proxy it skips hello and heartbeats; unpacking the job and packing the result are the same work in both.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +29,8 @@ struct worker {
     uint8_t client[ID_MAX]; /* behind the proxy: routing id of the message in hand */
     size_t client_bytes;
     uint64_t heartbeat_at_us, jobs_done;
+    uint8_t *own; /* [own_bytes], the answer to every job; NULL: its input */
+    size_t own_bytes;
 };
 
 /* The tensors of a "null" offer: uint8 [N, 1024] in and out; declared free, for payloads of any size. */
@@ -77,6 +81,43 @@ static void hello_send(struct worker *w)
     wire_send(w->socket, &env, &hello.base, 0);
 }
 
+static void release_nothing(void *data, void *hint)
+{
+    (void)data;
+    (void)hint;
+}
+
+/* The worker's own bytes as the only output. */
+static void answer_own(struct worker *w, const struct envelope *job, int more)
+{
+    Penstock__ResultMeta out = PENSTOCK__RESULT_META__INIT;
+    Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[] = {&desc};
+    int64_t dims[] = {1, (int64_t)w->own_bytes};
+    struct envelope env = envelope_make(FRAME_RESULT);
+    zmq_msg_t raw;
+    desc.name = "copy";
+    desc.dtype = PEN_DTYPE_U8;
+    desc.dims = dims;
+    desc.n_dims = 2;
+    desc.bytes = w->own_bytes;
+    desc.frame = 1;
+    out.outputs = descs;
+    out.n_outputs = 1;
+    out.model = "null";
+    out.version = 1;
+    out.backend = "reference";
+    out.precision = PRECISION_F32;
+    out.batch_size = 1;
+    env.job = job->job;
+    env.frames = 1;
+    wire_send(w->socket, &env, &out.base, 1);
+    zmq_msg_init_data(&raw, w->own, w->own_bytes, release_nothing, NULL);
+    if (zmq_msg_send(&raw, w->socket, more ? ZMQ_SNDMORE : 0) < 0) {
+        wire_die("echo worker: send: %s", zmq_strerror(zmq_errno()));
+    }
+    w->jobs_done++;
+}
+
 /* The job's inputs go back as "copy". `raw` is the raw frame in hand when the tensor does not ride in the meta. */
 static void answer(struct worker *w, const struct envelope *job, const uint8_t *meta, zmq_msg_t *raw, int more)
 {
@@ -124,7 +165,11 @@ static void serve(struct worker *w, zmq_msg_t *header)
             zmq_msg_recv(&raw, w->socket, 0);
         }
         more = wire_more(w->socket);
-        answer(w, &env, meta, &raw, more);
+        if (w->own) {
+            answer_own(w, &env, more);
+        } else {
+            answer(w, &env, meta, &raw, more);
+        }
         zmq_msg_close(&raw);
         if (more) {
             zmq_msg_recv(header, w->socket, 0);
@@ -187,8 +232,8 @@ static void loop(struct worker *w)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3 || (strcmp(argv[1], "proxy") != 0 && strcmp(argv[1], "broker") != 0)) {
-        wire_die("usage: bench_echo_worker proxy|broker ENDPOINT");
+    if (argc < 3 || argc > 4 || (strcmp(argv[1], "proxy") != 0 && strcmp(argv[1], "broker") != 0)) {
+        wire_die("usage: bench_echo_worker proxy|broker ENDPOINT [BYTES]");
     }
     const int timeout_ms = 100;
     struct worker w = {.through_proxy = strcmp(argv[1], "proxy") == 0};
@@ -196,6 +241,11 @@ int main(int argc, char **argv)
     w.socket = wire_dealer(context, argv[2]);
     zmq_setsockopt(w.socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
     meta_arena_init(&w.arena, ARENA_BYTES);
+    w.own_bytes = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+    w.own = w.own_bytes > 0 ? calloc(1, w.own_bytes) : NULL;
+    if (w.own_bytes > 0 && (!w.own || w.own_bytes <= FRAME_INLINE_BYTES)) {
+        wire_die("bench_echo_worker: BYTES must be above %u and fit into memory", (unsigned)FRAME_INLINE_BYTES);
+    }
     if (w.through_proxy) {
         printf("ready\n");
         fflush(stdout);

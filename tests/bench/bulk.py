@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A large job beside small ones: p99 of 1 KiB jobs alone, beside jobs of 100 MB in chunks, and beside the same in whole frames.
+"""A large job beside small ones: p99 of 1 KiB jobs alone, beside jobs of 100 MB in chunks, and beside the same in whole frames; and beside a control.
 
     bulk.py BUILD_DIR [--seconds 5] [--bytes 104857600] [--rate 200] [--repeats 3]
 
 Two workers of one slot each, a tag for each kind, an Identity as the model, cache off; the small jobs come at a fixed rate, the large ones one behind the
-other. alone / chunks / whole are measured in turn, `--repeats` times. The aim: beside chunks the p99 at most doubles. Standard library only.
+other. The control is one process per processor that does nothing but copy 100 MB in memory: what the machine's scheduler makes of any such neighbour. alone / chunks /
+whole / copies are measured in turn, `--repeats` times. The aim: beside chunks the p99 at most doubles. Standard library only.
 """
 import json
 import os
@@ -67,11 +68,21 @@ def answer(process):
     return json.loads(out)
 
 
+COPIES = "import sys, time; a = bytes(100 << 20); b = bytearray(a); end = time.time() + float(sys.argv[1])\nwhile time.time() < end: b[:] = a"
+
+
+def copies(seconds):
+    return [subprocess.Popen([sys.executable, "-c", COPIES, str(seconds)]) for _ in range(os.cpu_count())]
+
+
 def measure(build, clients, files, seconds, rate, beside):
     """(p99 of the small ones, large jobs a second)"""
-    large = load(build, clients, "large", files["large"], seconds + 2, "--concurrency", 1) if beside else None
+    large = load(build, clients, "large", files["large"], seconds + 2, "--concurrency", 1) if beside == "jobs" else None
+    control = copies(seconds + 2) if beside == "copies" else []
     time.sleep(1)
     p99 = answer(load(build, clients, "small", files["small"], seconds, "--rate", rate))["latency_us"]["p99"]
+    for process in control:
+        process.wait()
     return p99, answer(large)["throughput_per_s"] if large else 0
 
 
@@ -85,15 +96,20 @@ def main():
         models = model_folder(build, folder / "models")
         files = {"small": npy(folder / "small.npy", 1), "large": npy(folder / "large.npy", size // ROW)}
         pools = {"chunks": pool(stack, build, models, 1 << 20), "whole": pool(stack, build, models, 0)}
-        cases = {"alone": ("chunks", False), "chunks": ("chunks", True), "whole": ("whole", True)}
+        cases = {"alone": ("chunks", None), "chunks": ("chunks", "jobs"), "whole": ("whole", "jobs"), "copies": ("chunks", "copies")}
         found = {name: [] for name in cases}
         for _ in range(repeats):
             for name, (which, beside) in cases.items():
                 found[name].append(measure(build, pools[which], files, seconds, rate, beside))
+        beside_alone = {}
         for name, values in found.items():
             ratios = [p99 / alone for (p99, _), (alone, _) in zip(values, found["alone"])]
+            beside_alone[name] = statistics.median(ratios)
             print(f"bulk    1 KiB jobs at {rate}/s {name:6}: p99 {statistics.median(p for p, _ in values):6.0f} us, {statistics.median(ratios):5.2f}x alone "
                   f"({min(ratios):.2f}-{max(ratios):.2f}); large ones {statistics.median(r for _, r in values) * size / 1e6:.0f} MB/s, n={repeats}")
+        ratio, control = beside_alone["chunks"], beside_alone["copies"]
+        print(f"        beside 100 MB jobs in chunks: {ratio:.2f}x, target 2.00: {'met' if ratio <= 2 else 'missed'}; "
+              f"{ratio / control:.2f} of what copying in memory alone costs ({control:.2f}x)")
         print(f"        load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
 
 

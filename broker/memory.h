@@ -1,0 +1,14 @@
+/*
+ * memory.h - how this process asks the system for memory, and what it gives back.
+ * Threads: owner.
+ */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+/* Before anything else is allocated. */
+void memory_tune(void);
+
+/* The start is over: pages of programs and libraries that only it needed are let go; what is needed again comes back from the page cache. */
+void memory_settle(void);
+
+#endif
