@@ -44,7 +44,7 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = speed_expect_us(&offer->speed, job->rows);
     lane_remove(job->lane, job); /* it runs, whoever's turn it is */
     lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].charge);
-    queue_leave(&job->lane->model->queue, parcel_bytes(job->request));
+    queue_leave(&job->lane->model->queue, job->priority, parcel_bytes(job->request));
     broker->queued_bytes -= parcel_bytes(job->request);
     job->state = JOB_DISPATCHED;
     job->dispatch = dispatch;

@@ -144,7 +144,7 @@ static struct cascade *cascade_new(struct job *job)
 /* From those that wait to those that run. */
 static void take(struct broker *broker, struct cascade *cascade, struct job *job)
 {
-    queue_leave(&job->lane->model->queue, parcel_bytes(job->request));
+    queue_leave(&job->lane->model->queue, job->priority, parcel_bytes(job->request));
     broker->queued_bytes -= parcel_bytes(job->request);
     job->lane->model->running++;
     job->state = JOB_STEPS;
@@ -210,8 +210,7 @@ void cascade_run_again(struct broker *broker, struct cascade *cascade)
     cascade_release(broker, job);
     job->state = JOB_QUEUED;
     job->front = true;
-    job->lane->model->queue.waiting++; /* beyond the limit if need be: it was admitted once */
-    job->lane->model->queue.bytes += parcel_bytes(job->request);
+    queue_add(&job->lane->model->queue, job->priority, parcel_bytes(job->request)); /* it was admitted once */
     broker->queued_bytes += parcel_bytes(job->request);
     dispatch_queue(broker, job);
 }

@@ -41,8 +41,7 @@ static struct job *step_job(struct broker *broker, struct cascade *cascade, size
     job->arrival = cascade->job->arrival;
     job->deadline_us = cascade->job->deadline_us; /* it is the whole that expires */
     model->users++;
-    model->queue.waiting++;
-    model->queue.bytes += parcel_bytes(request);
+    queue_add(&model->queue, job->priority, parcel_bytes(request));
     broker->queued_bytes += parcel_bytes(request);
     broker->live++;
     session_add(cascade->job->session, job);

@@ -55,9 +55,8 @@ static void expire_jobs(struct broker *broker)
             expiry_delay(broker, job);
             continue;
         }
-        answer_error(broker, job, PEN_ERR_DEADLINE,
-                     job->state == JOB_DISPATCHED ? "the deadline passed while a worker was running the job"
-                                                  : "the deadline passed before a worker was free for the job");
+        char text[EXPIRY_TEXT_BYTES];
+        answer_error(broker, job, PEN_ERR_DEADLINE, expiry_text(job, text));
     }
 }
 

@@ -67,8 +67,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->dispatch = NULL;
     job->state = JOB_QUEUED;
     job->lane->model->running--;
-    job->lane->model->queue.waiting++; /* beyond the limit if need be: it was admitted once */
-    job->lane->model->queue.bytes += parcel_bytes(job->request);
+    queue_add(&job->lane->model->queue, job->priority, parcel_bytes(job->request)); /* it was admitted once */
     broker->queued_bytes += parcel_bytes(job->request);
     job->front = true;
     if (suspect && job->deaths >= broker->options->max_attempts) {
@@ -83,7 +82,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 
 static void leave_queue(struct broker *broker, struct job *job)
 {
-    queue_leave(&job->lane->model->queue, parcel_bytes(job->request));
+    queue_leave(&job->lane->model->queue, job->priority, parcel_bytes(job->request));
     broker->queued_bytes -= parcel_bytes(job->request);
 }
 

@@ -1,17 +1,43 @@
 #include "expiry.h"
 
+#include <stdio.h>
+
 #include "dispatch.h"
 
-/* The envelope that was kept says nothing of a default. */
-bool expiry_delays(const struct job *job)
+/* Under which it was admitted: a leader may have become more urgent since. */
+static const struct policy *policy_for(const struct job *job)
 {
-    if (!job->lane->model->timeout_delays)
-        return false;
+    const uint8_t *header = zmq_msg_data(&job->request->frames[0]);
+    return policy_of(&job->lane->model->queue.policies, header[ENVELOPE_PRIORITY_AT]);
+}
+
+/* The envelope that was kept says nothing of a default. */
+static bool has_own_deadline(const struct job *job)
+{
     const uint8_t *header = zmq_msg_data(&job->request->frames[0]);
     uint8_t any = 0;
     for (unsigned i = 0; i < 8; i++)
         any |= header[ENVELOPE_DEADLINE_AT + i];
-    return any == 0;
+    return any != 0;
+}
+
+const char *expiry_text(const struct job *job, char text[EXPIRY_TEXT_BYTES])
+{
+    char whose[96] = "deadline";
+    const struct policy *policy = policy_for(job);
+    if (!has_own_deadline(job) && policy->level)
+        snprintf(whose, sizeof whose, "default timeout of priority level %u (priority_queue_policy)", policy->level);
+    else if (!has_own_deadline(job) && policy->timeout_us)
+        snprintf(whose, sizeof whose, "default timeout of the model (default_queue_policy)");
+    snprintf(text, EXPIRY_TEXT_BYTES, "the %s passed %s", whose,
+             job->state == JOB_DISPATCHED ? "while a worker was running the job"
+                                          : "before a worker was free for the job");
+    return text;
+}
+
+bool expiry_delays(const struct job *job)
+{
+    return policy_for(job)->timeout_delays && !has_own_deadline(job);
 }
 
 void expiry_delay(struct broker *broker, struct job *job)

@@ -11,7 +11,12 @@
 #include "broker.h"
 
 #define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
+#define ENVELOPE_PRIORITY_AT 68u
 
+#define EXPIRY_TEXT_BYTES 192u
+
+/* Whose deadline has passed, and what the job was doing meanwhile. */
+const char *expiry_text(const struct job *job, char text[EXPIRY_TEXT_BYTES]);
 /* Its deadline is its model's, and delays. */
 bool expiry_delays(const struct job *job);
 void expiry_delay(struct broker *broker, struct job *job);

@@ -81,20 +81,15 @@ void model_free(struct models *models, struct model *model)
 }
 
 /* The newest offer's word counts: rules are read from the same files on all workers. */
-static void take_rules(struct model *model, const Penstock__ModelOffer *meta, uint64_t limit_jobs)
+static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
 {
     uint32_t priority = meta->default_priority_level;
     model->priority_levels = (uint8_t)(meta->priority_levels > 255 ? 255 : meta->priority_levels);
     model->priority_default = (uint8_t)(priority > 255 ? 255 : priority);
     if (model->priority_default == 0)
         model->priority_default = model->priority_levels ? model->priority_levels : PRIORITY_MIDDLE;
-    model->timeout_us = meta->default_timeout_us;
-    model->timeout_fixed = meta->timeout_fixed;
-    model->timeout_delays = meta->timeout_delays;
     model->sequence_idle_us = meta->sequence ? (meta->sequence->idle_us ? meta->sequence->idle_us : 1) : 0;
     model->rows_max = meta->max_batch_size;
-    bool own_limit = meta->max_queue_size > 0 && meta->max_queue_size < limit_jobs;
-    model->queue.limit_jobs = own_limit ? meta->max_queue_size : limit_jobs;
 }
 
 enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
@@ -113,8 +108,13 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
     if (status != PEN_OK)
         return status;
     struct script *script = NULL;
-    if (meta->n_steps > 0 && (status = script_new(meta, &script, reterr)) != PEN_OK) {
+    struct policies policies = {.count = 0};
+    status = policies_read(meta, &policies, reterr);
+    if (status == PEN_OK && meta->n_steps > 0)
+        status = script_new(meta, &script, reterr);
+    if (status != PEN_OK) {
         signature_free(signature);
+        policies_fini(&policies);
         return status;
     }
     struct model *model = model_find(models, meta->name, meta->version);
@@ -123,6 +123,7 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
     if (!model) {
         signature_free(signature);
         script_release(script);
+        policies_fini(&policies);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "model '%s' is one more than the %u that a broker keeps",
                              meta->name, MODELS_MAX);
     }
@@ -130,7 +131,9 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
     model->signature = signature;
     script_release(model->script);
     model->script = script;
-    take_rules(model, meta, models->limit_jobs);
+    policies_fini(&model->queue.policies);
+    model->queue.policies = policies;
+    take_rules(model, meta);
     *ret_model = model;
     return PEN_OK;
 }

@@ -54,9 +54,6 @@ struct model {
     uint8_t priority_default, priority_levels;
     uint32_t rows_max;
     uint64_t sequence_idle_us; /* its jobs belong to sequences, which end after so long without one; 0 = they do not */
-    uint64_t timeout_us;       /* for jobs without a deadline; 0 = none */
-    bool timeout_fixed;        /* and for those with one */
-    bool timeout_delays;       /* it does not end a job that waits, but puts it behind: expiry.h */
     struct queue queue;
     struct script *script; /* the steps of an ensemble, as told last; NULL = it has none */
     uint32_t sketches;     /* offers of the steps alone */

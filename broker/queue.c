@@ -1,5 +1,6 @@
 #include "queue.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,21 +108,56 @@ void queue_fini(struct queue *queue)
 {
     if (queue->idle)
         lane_free(queue->idle);
+    policies_fini(&queue->policies);
     table_fini(&queue->lanes);
 }
 
-enum pen_status queue_enter(struct queue *queue, size_t bytes)
+/* Jobs of one level, or of all without a policy of their own. */
+static uint64_t waiting_under(const struct queue *queue, const struct policy *policy)
 {
+    uint64_t waiting = queue->waiting;
+    if (policy->level)
+        return queue->at_level[policy->level];
+    for (uint32_t i = 0; i < queue->policies.count; i++)
+        waiting -= queue->at_level[queue->policies.levels[i].level];
+    return waiting;
+}
+
+enum pen_status queue_enter(struct queue *queue, const char *model, uint8_t priority, size_t bytes,
+                            struct pen_error *reterr)
+{
+    const struct policy *policy = policy_of(&queue->policies, priority);
+    uint64_t under = policy->limit_jobs ? waiting_under(queue, policy) : 0;
     if (queue->waiting >= queue->limit_jobs)
-        return PEN_ERR_BUSY;
-    queue->waiting++;
-    queue->bytes += bytes;
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
+                             " (--queue-limit); try again later",
+                             queue->waiting, model, queue->limit_jobs);
+    if (policy->limit_jobs && under >= policy->limit_jobs && policy->level)
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%" PRIu64 " jobs of priority level %u are waiting for model '%s', the limit is %" PRIu64
+                             " (priority_queue_policy, max_queue_size); try again later or at another level",
+                             under, policy->level, model, policy->limit_jobs);
+    if (policy->limit_jobs && under >= policy->limit_jobs)
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
+                             " (max_queue_size of its config.json); try again later",
+                             under, model, policy->limit_jobs);
+    queue_add(queue, priority, bytes);
     return PEN_OK;
 }
 
-void queue_leave(struct queue *queue, size_t bytes)
+void queue_add(struct queue *queue, uint8_t priority, size_t bytes)
+{
+    queue->waiting++;
+    queue->at_level[priority]++;
+    queue->bytes += bytes;
+}
+
+void queue_leave(struct queue *queue, uint8_t priority, size_t bytes)
 {
     queue->waiting--;
+    queue->at_level[priority]--;
     queue->bytes -= bytes;
 }
 

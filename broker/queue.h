@@ -14,6 +14,7 @@
 #include "heap.h"
 #include "job.h"
 #include "match.h"
+#include "policy.h"
 #include "share.h"
 #include "table.h"
 
@@ -49,9 +50,11 @@ struct queue {
     struct lane_list *active; /* borrowed: the broker's */
     struct shares *shares;    /* borrowed, too */
     struct lane *idle;        /* the last one nobody uses stays for the next job */
-    uint64_t limit_jobs;
-    uint64_t waiting; /* lookup, queued and following */
-    uint64_t bytes;   /* of their requests */
+    uint64_t limit_jobs;      /* the broker's own */
+    struct policies policies;
+    uint64_t waiting;       /* lookup, queued and following */
+    uint32_t at_level[256]; /* the same by priority */
+    uint64_t bytes;         /* of their requests */
 };
 
 enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs);
@@ -66,9 +69,11 @@ void lane_release(struct lane *lane);
  */
 uint64_t queue_ahead(const struct queue *queue, const struct session *session, const struct admission_place *place);
 
-/* PEN_ERR_BUSY when the model has its limit of waiting jobs. */
-enum pen_status queue_enter(struct queue *queue, size_t bytes);
-void queue_leave(struct queue *queue, size_t bytes);
+/* PEN_ERR_BUSY when the model, or what the job's policy is for, has its limit of waiting jobs; the text names the model. */
+enum pen_status queue_enter(struct queue *queue, const char *model, uint8_t priority, size_t bytes,
+                            struct pen_error *reterr);
+void queue_add(struct queue *queue, uint8_t priority, size_t bytes); /* beyond the limit if need be */
+void queue_leave(struct queue *queue, uint8_t priority, size_t bytes);
 
 enum pen_status lane_push(struct lane *lane, struct job *job);
 struct job *lane_head(const struct lane *lane);

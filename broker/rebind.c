@@ -93,8 +93,7 @@ static bool rebind(struct broker *broker, struct job *job)
     job->request = request;
     job->rows = admission.rows;
     to->users++;
-    to->queue.waiting++; /* beyond the limit if need be: it was admitted once */
-    to->queue.bytes += parcel_bytes(request);
+    queue_add(&to->queue, job->priority, parcel_bytes(request)); /* it was admitted once */
     broker->queued_bytes += parcel_bytes(request);
     dispatch_queue(broker, job);
     return true;

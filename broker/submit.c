@@ -101,7 +101,8 @@ static enum pen_status make_request(const struct session *session, const struct 
     own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
     own.priority = admission->priority;
-    own.deadline_us = admission->model->timeout_fixed ? 0 : env->deadline_us;
+    own.deadline_us =
+        policy_of(&admission->model->queue.policies, admission->priority)->timeout_fixed ? 0 : env->deadline_us;
     own.sequence_id = sequence_id_of(env, job);
     own.tenant_hash = session->tenant->number ? (uint32_t)frame_name_hash(session->tenant->name) : 0;
     own.meta_bytes = (uint32_t)(env->meta_bytes + patch.used);
@@ -125,15 +126,10 @@ fail:
     return PEN_ERR_NO_MEMORY;
 }
 
-/* From now; 0 = none. */
-static uint64_t allowed_us(const struct model *model, const struct envelope *env)
-{
-    return env->deadline_us && !model->timeout_fixed ? env->deadline_us : model->timeout_us;
-}
-
 static void set_deadline(struct broker *broker, struct job *job, const struct envelope *env)
 {
-    job->deadline_us = deadline_at(broker->now_us, allowed_us(job->lane->model, env));
+    job->deadline_us = deadline_at(
+        broker->now_us, policy_allowed_us(&job->lane->model->queue.policies, job->priority, env->deadline_us));
     if (job->deadline_us != DEADLINE_NONE)
         heap_push(&broker->deadlines, job); /* without memory it is checked when the job's turn comes */
 }
@@ -143,17 +139,14 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
                                 struct parcel *request, struct job **ret_job, struct pen_error *reterr)
 {
     struct queue *queue = &admission->model->queue;
-    if (queue_enter(queue, parcel_bytes(request)) != PEN_OK)
-        return pen_error_set(reterr, PEN_ERR_BUSY,
-                             "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
-                             " (--queue-limit); try again later",
-                             queue->waiting, admission->model->name, queue->limit_jobs);
+    if (queue_enter(queue, admission->model->name, admission->priority, parcel_bytes(request), reterr) != PEN_OK)
+        return PEN_ERR_BUSY;
     struct lane *lane = queue_lane(queue, admission->model, &admission->demand, admission->shape);
     struct job *job = lane ? jobs_new(&broker->jobs, env->job) : NULL;
     if (!job) {
         if (lane)
             lane_release(lane);
-        queue_leave(queue, parcel_bytes(request));
+        queue_leave(queue, admission->priority, parcel_bytes(request));
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another job; try again later");
     }
     job->lane = lane;
@@ -193,7 +186,11 @@ static void raise_leader(struct broker *broker, struct job *leader, uint8_t prio
         cascade_raise(broker, leader, priority);
     if (leader->state != JOB_QUEUED || leader->priority <= priority)
         return;
+    struct queue *queue = &leader->lane->model->queue;
+    size_t bytes = parcel_bytes(leader->request);
     lane_remove(leader->lane, leader);
+    queue_leave(queue, leader->priority, bytes);
+    queue_add(queue, priority, bytes);
     leader->priority = priority;
     dispatch_queue(broker, leader);
 }
@@ -279,9 +276,9 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
 static enum pen_status in_time(const struct broker *broker, const struct session *session, const struct envelope *env,
                                struct admission *admission, enum cache_answer answer, struct pen_error *reterr)
 {
-    const struct model *model = admission->model;
-    uint64_t remaining_us = allowed_us(model, env);
-    bool delays = model->timeout_delays && (env->deadline_us == 0 || model->timeout_fixed);
+    const struct policies *policies = &admission->model->queue.policies;
+    uint64_t remaining_us = policy_allowed_us(policies, admission->priority, env->deadline_us);
+    bool delays = policy_delays(policies, admission->priority, env->deadline_us);
     if (!broker->options->refuse_late || delays || answer == CACHE_ASKED || (env->flags & FRAME_FLAG_RESENT) ||
         has_twin(broker, admission))
         return PEN_OK;

@@ -72,6 +72,7 @@ void config_fini(struct config *config)
 {
     config_labels_free(config);
     free(config->preprocess.text);
+    free(config->level_policies);
     recipe_free(config->recipe);
     config_states_free(&config->sequence);
     for (size_t i = 0; i < config->warmups_count; i++)
@@ -93,6 +94,11 @@ static enum pen_status config_check(struct config *config, struct pen_error *ret
     if (config->default_priority_level > config->priority_levels)
         return pen_error_set(reterr, PEN_ERR_INVALID, "default_priority_level %u is above priority_levels %u",
                              config->default_priority_level, config->priority_levels);
+    for (size_t i = 0; i < config->level_policies_count; i++)
+        if (config->level_policies[i].level > config->priority_levels)
+            return pen_error_set(reterr, PEN_ERR_INVALID,
+                                 "priority_queue_policy has level %u, above priority_levels %u",
+                                 config->level_policies[i].level, config->priority_levels);
     if (config->labels_count && config->labels_file[0])
         return pen_error_set(reterr, PEN_ERR_INVALID, "output has both labels and labels_file: keep one");
     enum pen_status status = config_check_sequence(config, reterr);

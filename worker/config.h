@@ -20,6 +20,7 @@
 #define CONFIG_FILE_BYTES_MAX  (4u * 1024u * 1024u)
 #define CONFIG_BATCH_MAX       1024u
 #define CONFIG_PREFERRED_MAX   16u
+#define CONFIG_LEVELS_MAX      255u
 #define CONFIG_WARMUPS_MAX     16u
 #define CONFIG_WARM_INPUTS_MAX 16u
 #define CONFIG_VERSIONS_MAX    32u
@@ -79,6 +80,15 @@ struct config_sequence {
     size_t states_count;
 };
 
+/* What waiting does to jobs: dynamic_batching.default_queue_policy, or one of priority_queue_policy. */
+struct config_queue_policy {
+    uint32_t level; /* of priority_queue_policy */
+    uint32_t max_queue_size;
+    uint64_t default_timeout_us;
+    bool timeout_delays; /* timeout_action DELAY */
+    bool timeout_fixed;  /* allow_timeout_override false */
+};
+
 struct config {
     bool present;            /* false: there is no file, all below is the default */
     bool ensemble;           /* platform says so */
@@ -90,10 +100,9 @@ struct config {
     size_t preferred_count;
     uint64_t max_queue_delay_us;
     uint32_t priority_levels, default_priority_level;
-    uint32_t max_queue_size;
-    uint64_t default_timeout_us;
-    bool timeout_delays;     /* timeout_action DELAY */
-    bool timeout_fixed;      /* allow_timeout_override false */
+    struct config_queue_policy queue_policy;    /* default_queue_policy */
+    struct config_queue_policy *level_policies; /* [CONFIG_LEVELS_MAX], or NULL: priority_queue_policy */
+    size_t level_policies_count;
     uint32_t instance_count; /* 0 = not stated */
     enum config_kind instance_kind;
     enum config_policy policy;

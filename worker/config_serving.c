@@ -2,6 +2,9 @@
 #include "config_internal.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define TIME_US_MAX 86400000000u /* a day: longer queue times are a slip of the unit */
 
@@ -37,29 +40,33 @@ static enum pen_status read_default_level(const cJSON *value, const char *path, 
 
 static enum pen_status read_timeout(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    return json_u64(value, path, 0, TIME_US_MAX, &((struct config *)target)->default_timeout_us, reterr);
+    struct config_queue_policy *policy = target;
+    return json_u64(value, path, 0, TIME_US_MAX, &policy->default_timeout_us, reterr);
 }
 
 static enum pen_status read_queue_size(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    return json_u32(value, path, 0, 100000000, &((struct config *)target)->max_queue_size, reterr);
+    struct config_queue_policy *policy = target;
+    return json_u32(value, path, 0, 100000000, &policy->max_queue_size, reterr);
 }
 
 static enum pen_status read_timeout_action(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
+    struct config_queue_policy *policy = target;
     uint32_t index = 0;
     enum pen_status status = json_choice(value, path, "REJECT|DELAY", &index, reterr);
     if (status == PEN_OK)
-        ((struct config *)target)->timeout_delays = index == 1;
+        policy->timeout_delays = index == 1;
     return status;
 }
 
 static enum pen_status read_override(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
+    struct config_queue_policy *policy = target;
     bool allow = true;
     enum pen_status status = json_bool(value, path, &allow, reterr);
     if (status == PEN_OK)
-        ((struct config *)target)->timeout_fixed = !allow;
+        policy->timeout_fixed = !allow;
     return status;
 }
 
@@ -73,7 +80,55 @@ static const struct json_field queue_policy_fields[] = {
 
 static enum pen_status read_queue_policy(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    return json_object(value, path, queue_policy_fields, target, reterr);
+    return json_object(value, path, queue_policy_fields, &((struct config *)target)->queue_policy, reterr);
+}
+
+/* A key of the map: 1..CONFIG_LEVELS_MAX, written without a sign or leading zeros, so that no level stands twice. 0: it is none. */
+static uint32_t level_of(const char *key)
+{
+    uint32_t level = 0;
+    if (key[0] < '1' || key[0] > '9' || strlen(key) > 3)
+        return 0;
+    for (; *key; key++) {
+        if (*key < '0' || *key > '9')
+            return 0;
+        level = 10 * level + (uint32_t)(*key - '0');
+    }
+    return level <= CONFIG_LEVELS_MAX ? level : 0;
+}
+
+static bool has_level(const struct config *config, uint32_t level)
+{
+    for (size_t i = 0; i < config->level_policies_count; i++) {
+        if (config->level_policies[i].level == level)
+            return true;
+    }
+    return false;
+}
+
+/* A map of level -> policy; that there are so many levels is checked when all is read. */
+static enum pen_status read_level_policies(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    struct config *config = target;
+    if (!cJSON_IsObject(value))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be an object of priority levels, {\"1\": {...}}", path);
+    config->level_policies = calloc(CONFIG_LEVELS_MAX, sizeof *config->level_policies);
+    if (!config->level_policies)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %s", path);
+    for (const cJSON *item = value->child; item; item = item->next) {
+        char below[JSON_PATH_BYTES];
+        uint32_t level = level_of(item->string);
+        if (level == 0 || has_level(config, level))
+            return pen_error_set(reterr, PEN_ERR_INVALID, "%s: '%.16s' %s", path, item->string,
+                                 level ? "stands twice" : "is no priority level from 1 to 255");
+        snprintf(below, sizeof below, "%s.%s", path, item->string);
+        struct config_queue_policy *policy = &config->level_policies[config->level_policies_count++];
+        policy->level = level;
+        enum pen_status status = json_object(item, below, queue_policy_fields, policy, reterr);
+        if (status != PEN_OK)
+            return status;
+    }
+    return PEN_OK;
 }
 
 static const struct json_field batching_fields[] = {
@@ -82,6 +137,7 @@ static const struct json_field batching_fields[] = {
     {"priority_levels", read_levels},
     {"default_priority_level", read_default_level},
     {"default_queue_policy", read_queue_policy},
+    {"priority_queue_policy", read_level_policies},
     {NULL, NULL},
 };
 

@@ -100,6 +100,26 @@ static void labels(struct hello *hello, const struct served *served, Penstock__M
     offer->n_labels = served->config.labels_count;
 }
 
+static void level_policies(struct hello *hello, const struct config *config, Penstock__ModelOffer *offer)
+{
+    size_t count = config->level_policies_count;
+    Penstock__QueuePolicy **list = take(hello, count, sizeof *list), *policies = take(hello, count, sizeof *policies);
+    if (!list || !policies)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct config_queue_policy *from = &config->level_policies[i];
+        penstock__queue_policy__init(&policies[i]);
+        policies[i].level = from->level;
+        policies[i].default_timeout_us = from->default_timeout_us;
+        policies[i].timeout_fixed = from->timeout_fixed;
+        policies[i].timeout_delays = from->timeout_delays;
+        policies[i].max_queue_size = from->max_queue_size;
+        list[i] = &policies[i];
+    }
+    offer->priority_queue_policy = list;
+    offer->n_priority_queue_policy = count;
+}
+
 static void batching(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
 {
     const struct config *config = &served->config;
@@ -111,10 +131,11 @@ static void batching(struct hello *hello, const struct served *served, Penstock_
     offer->max_queue_delay_us = config->max_queue_delay_us;
     offer->priority_levels = config->priority_levels;
     offer->default_priority_level = config->default_priority_level;
-    offer->max_queue_size = config->max_queue_size;
-    offer->default_timeout_us = config->default_timeout_us;
-    offer->timeout_fixed = config->timeout_fixed;
-    offer->timeout_delays = config->timeout_delays;
+    offer->max_queue_size = config->queue_policy.max_queue_size;
+    offer->default_timeout_us = config->queue_policy.default_timeout_us;
+    offer->timeout_fixed = config->queue_policy.timeout_fixed;
+    offer->timeout_delays = config->queue_policy.timeout_delays;
+    level_policies(hello, config, offer);
 }
 
 static Penstock__TensorLink **links(struct hello *hello, const struct recipe *recipe, const struct recipe_link *from,

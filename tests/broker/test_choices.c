@@ -188,11 +188,11 @@ Test(queue, limit_is_busy)
     TAILQ_INIT(&active);
     cr_assert_eq(shares_init(&shares), PEN_OK);
     cr_assert_eq(queue_init(&queue, &active, &shares, 2), PEN_OK);
-    cr_assert_eq(queue_enter(&queue, 10), PEN_OK);
-    cr_assert_eq(queue_enter(&queue, 10), PEN_OK);
-    cr_assert_eq(queue_enter(&queue, 10), PEN_ERR_BUSY);
-    queue_leave(&queue, 10);
-    cr_assert_eq(queue_enter(&queue, 10), PEN_OK);
+    cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_OK);
+    cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_OK);
+    cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_ERR_BUSY);
+    queue_leave(&queue, 1, 10);
+    cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_OK);
     cr_assert_eq(queue.bytes, 20);
     queue_fini(&queue);
     shares_fini(&shares);

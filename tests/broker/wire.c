@@ -6,8 +6,9 @@
 #include "job_meta.h"
 #include "penstock/dtype.h"
 
-#define MODELS_MAX 64
-#define STEPS_MAX  8
+#define MODELS_MAX   64
+#define STEPS_MAX    8
+#define POLICIES_MAX 4
 
 static char *text(const char *value)
 {
@@ -32,6 +33,7 @@ struct offer_parts {
     Penstock__WarmTime warm, *warms[1];
     int64_t in_dims[2], out_dims[2];
     uint32_t preferred[1];
+    Penstock__QueuePolicy policy[POLICIES_MAX], *policies[POLICIES_MAX];
     uint8_t digest[16];
     struct step_parts {
         Penstock__EnsembleStep step;
@@ -121,6 +123,19 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
         parts->warms[0] = &parts->warm;
         offer->n_warm = 1;
         offer->warm = parts->warms;
+    }
+    offer->priority_levels = model->priority_levels;
+    offer->default_priority_level = model->priority_default;
+    offer->n_priority_queue_policy = model->policies_count;
+    offer->priority_queue_policy = parts->policies;
+    for (size_t i = 0; i < model->policies_count && i < POLICIES_MAX; i++) {
+        const struct wire_policy *from = &model->policies[i];
+        penstock__queue_policy__init(parts->policies[i] = &parts->policy[i]);
+        parts->policy[i].level = from->level;
+        parts->policy[i].max_queue_size = from->max_queue;
+        parts->policy[i].default_timeout_us = from->timeout_us;
+        parts->policy[i].timeout_fixed = from->fixed;
+        parts->policy[i].timeout_delays = from->delays;
     }
     if (model->preferred) {
         parts->preferred[0] = model->preferred;

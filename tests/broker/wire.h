@@ -32,10 +32,20 @@ struct wire_model {
     bool cacheable, not_ready;
     uint64_t load_us, memory_bytes;
     bool timeout_fixed, timeout_delays;
+    uint32_t priority_levels, priority_default;
+    const struct wire_policy *policies; /* for levels of their own */
+    size_t policies_count;
     int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
     const struct wire_step *steps;
     size_t steps_count;
     uint64_t sequence_idle_us; /* it keeps state between the jobs of a sequence */
+};
+
+/* Of priority_queue_policy. */
+struct wire_policy {
+    uint32_t level, max_queue;
+    uint64_t timeout_us;
+    bool fixed, delays;
 };
 
 struct wire_worker {

@@ -271,6 +271,15 @@ static void check_models(struct sim *sim, struct census *census)
                 (unsigned long)model->running, (unsigned long)model->queue.waiting, model->users);
         bytes += sums->bytes;
     }
+    TAILQ_FOREACH(model, &broker->models.all, in_all)
+    {
+        uint64_t waiting = 0;
+        for (size_t i = 0; i < 256; i++)
+            waiting += model->queue.at_level[i];
+        if (waiting != model->queue.waiting)
+            BAD("model %s: %lu wait, %lu by level", model->name, (unsigned long)model->queue.waiting,
+                (unsigned long)waiting);
+    }
     if (bytes != broker->queued_bytes)
         BAD("%lu bytes wait, %lu counted", (unsigned long)bytes, (unsigned long)broker->queued_bytes);
 }

@@ -48,7 +48,7 @@ Test(config, every_key_is_read)
     cr_expect(c.present && c.batch_given && c.max_batch_size == 16);
     cr_expect(c.preferred_count == 2 && c.preferred[0] == 4 && c.preferred[1] == 8);
     cr_expect(c.max_queue_delay_us == 500 && c.priority_levels == 3 && c.default_priority_level == 2);
-    cr_expect(c.default_timeout_us == 7000 && c.max_queue_size == 99);
+    cr_expect(c.queue_policy.default_timeout_us == 7000 && c.queue_policy.max_queue_size == 99);
     cr_expect(c.instance_count == 2 && c.instance_kind == CONFIG_KIND_CPU);
     cr_expect(c.policy == CONFIG_SPECIFIC && c.policy_count == 2 && c.policy_versions[1] == 3);
     cr_expect(c.warmups_count == 2 && c.warmups[0].inputs_count == 1 && c.warmups[0].inputs[0].rank == 3);
@@ -264,12 +264,45 @@ Test(config, what_a_timeout_does_is_read)
                     "\"allow_timeout_override\":false}}}",
                     &c, &error) == PEN_OK,
               "%s", error.text);
-    cr_expect(c.timeout_delays && c.timeout_fixed);
+    cr_expect(c.queue_policy.timeout_delays && c.queue_policy.timeout_fixed);
     config_fini(&c);
     cr_assert(parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"REJECT\"}}}", &c, &error) ==
               PEN_OK);
-    cr_expect(!c.timeout_delays && !c.timeout_fixed);
+    cr_expect(!c.queue_policy.timeout_delays && !c.queue_policy.timeout_fixed);
     config_fini(&c);
+}
+
+#define LEVELS(map) "{\"dynamic_batching\":{\"priority_levels\":3,\"priority_queue_policy\":" map "}}"
+
+Test(config, levels_may_have_queue_policies_of_their_own)
+{
+    struct config c;
+    struct pen_error error = {0};
+    cr_assert(parse(LEVELS("{\"1\":{\"max_queue_size\":4,\"default_timeout_microseconds\":5000},"
+                           "\"3\":{\"timeout_action\":\"DELAY\",\"allow_timeout_override\":false}}"),
+                    &c, &error) == PEN_OK,
+              "%s", error.text);
+    cr_assert(c.level_policies_count == 2);
+    const struct config_queue_policy *one = &c.level_policies[0], *three = &c.level_policies[1];
+    cr_expect(one->level == 1 && one->max_queue_size == 4 && one->default_timeout_us == 5000);
+    cr_expect(!one->timeout_delays && !one->timeout_fixed);
+    cr_expect(three->level == 3 && three->max_queue_size == 0 && three->default_timeout_us == 0);
+    cr_expect(three->timeout_delays && three->timeout_fixed);
+    config_fini(&c);
+}
+
+Test(config, a_queue_policy_for_no_level_is_refused)
+{
+    refuses(LEVELS("[]"), PEN_ERR_INVALID, "must be an object of priority levels");
+    refuses(LEVELS("{\"0\":{}}"), PEN_ERR_INVALID, "'0' is no priority level");
+    refuses(LEVELS("{\"256\":{}}"), PEN_ERR_INVALID, "'256' is no priority level");
+    refuses(LEVELS("{\"+1\":{}}"), PEN_ERR_INVALID, "'+1' is no priority level");
+    refuses(LEVELS("{\"1x\":{}}"), PEN_ERR_INVALID, "'1x' is no priority level");
+    refuses(LEVELS("{\"1\":{},\"1\":{}}"), PEN_ERR_INVALID, "'1' stands twice");
+    refuses(LEVELS("{\"4\":{}}"), PEN_ERR_INVALID, "level 4, above priority_levels 3");
+    refuses(LEVELS("{\"1\":{\"max_queue\":1}}"), PEN_ERR_INVALID, "did you mean 'max_queue_size'");
+    refuses(LEVELS("{\"1\":{\"timeout_action\":\"LATER\"}}"), PEN_ERR_INVALID,
+            "priority_queue_policy.1.timeout_action");
 }
 
 #define SEQUENCE(more, states) "{\"sequence_batching\":{" more "\"state\":[" states "]}}"

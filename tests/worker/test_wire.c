@@ -15,7 +15,9 @@ static struct play_message message;
 static const char config_text[] =
     "{\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_batching\":{\"preferred_batch_size\":[4,8],"
     "\"max_queue_delay_microseconds\":500,\"priority_levels\":3,\"default_priority_level\":2,\"default_queue_policy\":{"
-    "\"default_timeout_microseconds\":7000,\"max_queue_size\":99}},\"model_warmup\":[{\"batch_size\":2}],"
+    "\"default_timeout_microseconds\":7000,\"max_queue_size\":99},\"priority_queue_policy\":{\"3\":{\"timeout_action\":"
+    "\"DELAY\",\"allow_timeout_override\":false,\"default_timeout_microseconds\":8000,\"max_queue_size\":5}}},\"model_"
+    "warmup\":[{\"batch_size\":2}],"
     "\"input\":{\"preprocess\":{\"input\":\"image\",\"layout\":\"NCHW\",\"scale\":[0.00392156862745098]}},"
     "\"output\":{\"labels\":[\"zero\",\"one\",\"two\",\"three\",\"four\",\"five\",\"six\",\"seven\",\"eight\",\"nine\"]"
     "}}";
@@ -100,6 +102,10 @@ Test(wire, hello_offers_the_model_with_all_that_matters)
     cr_expect(strstr(offer->preprocess, "\"layout\":\"NCHW\"") != NULL, "%s", offer->preprocess);
     cr_expect(offer->priority_levels == 3 && offer->default_priority_level == 2 && offer->max_queue_size == 99);
     cr_expect(offer->default_timeout_us == 7000);
+    cr_assert(offer->n_priority_queue_policy == 1);
+    const Penstock__QueuePolicy *policy = offer->priority_queue_policy[0];
+    cr_expect(policy->level == 3 && policy->max_queue_size == 5 && policy->default_timeout_us == 8000);
+    cr_expect(policy->timeout_delays && policy->timeout_fixed);
     cr_assert(offer->n_warm == 5);
     const uint32_t batches[] = {1, 2, 4, 8, 16};
     for (size_t i = 0; i < 5; i++)
