@@ -374,6 +374,10 @@ static void on_heartbeat(struct broker *broker, struct worker *worker, struct me
     record_heartbeat(broker, worker, beat);
     note_slow(broker, worker);
     broker->schedule |= worker_shared(worker, beat->credit, beat->elsewhere_us);
+    struct job_id alone = {0};
+    if (beat->alone)
+        alone = (struct job_id){.client = beat->alone->client, .sequence = beat->alone->sequence};
+    broker->schedule |= worker_alone(worker, alone, beat->paused);
 }
 
 static void on_ping(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,

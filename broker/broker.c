@@ -205,7 +205,7 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
               link_probed_us(&worker->link, broker->now_us));
     worker->state = WORKER_DRAINING; /* no candidate any more */
     sequences_worker_gone(broker, worker, PEN_ERR_WORKER_LOST, "was lost");
-    broker_worker_leave(broker, worker, true);
+    broker_worker_leave(broker, worker, !worker->paused); /* paused: it had begun none of them */
 }
 
 static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,

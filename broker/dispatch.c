@@ -16,6 +16,7 @@
 
 #define CANDIDATES_MAX                                                                                                 \
     (2 * READY_LOOK) /* weighed for one batch: ready_look gives as many, or a few of each of many classes */
+#define DOUBTS_TOLD           4u
 #define MESSAGE_BYTES_MAX     (64u * 1024u * 1024u)
 #define TRANSFER_BYTES_PER_US 1000u /* loopback and 10 Gbit/s alike, within a factor of two */
 
@@ -50,10 +51,17 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
     answer_error(broker, job, PEN_ERR_WORKER_LOST, text);
 }
 
+/* A worker that tells when it runs a job alone may be ended by other brokers' jobs more often: each of those is found out by a few deaths. */
+static uint32_t doubts_max(const struct broker *broker, const struct worker *worker)
+{
+    uint32_t most = (uint32_t)broker->options->max_attempts * (worker->hello->runs_alone ? DOUBTS_TOLD : 1u);
+    return most < UINT8_MAX ? most : UINT8_MAX;
+}
+
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
     bool alone = job->isolated && !job->dispatch->company;
-    bool doubt = suspect && job->isolated && !alone && job->doubts < broker->options->max_attempts;
+    bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
     record_attempt_lost(broker, job, job->dispatch);
     if (doubt)
         job->doubts++; /* another broker's job may have done it: once more, and not without end */
@@ -202,7 +210,7 @@ static bool has_credit(const struct broker *broker, const struct worker *worker,
     if (worker->reserved_pass == broker->pass)
         return false;
     if (must_isolate(broker, head))
-        return worker->messages == 0;
+        return worker->messages == 0 && !worker->paused;
     return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), ret_when_us);
 }
 
@@ -320,7 +328,10 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
     decision->delay_us = index >= 0 ? offers[index]->meta->max_queue_delay_us : 0;
 }
 
-/* The first idle worker will do, one that no other broker uses is better; while all are busy, the least busy one is kept free of other work. */
+/*
+ * The first idle worker will do; one that no other broker uses is better, then one that can be asked to run it alone. While all are busy, the least
+ * busy one is kept free of other work.
+ */
 static int choose_isolated(const struct broker *broker, struct offer *const *offers,
                            const struct match_candidate *candidates, size_t count)
 {
@@ -329,7 +340,7 @@ static int choose_isolated(const struct broker *broker, struct offer *const *off
     for (size_t i = 0; i < count; i++) {
         if (candidates[i].credit && !worker_has_company(offers[i]->worker))
             return (int)i;
-        if (candidates[i].credit)
+        if (candidates[i].credit && (shared == MATCH_WAIT || offers[i]->worker->hello->runs_alone))
             shared = (int)i;
         if (candidates[i].backlog_us < candidates[least].backlog_us)
             least = i;
@@ -402,11 +413,13 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     dispatch->bytes += parcel_bytes(job->request);
 }
 
-/* The header is shared with the kept request, but for jobs with a deadline: what remains of it is written into a copy. */
-static enum pen_status header_frame(const struct broker *broker, const struct job *job, zmq_msg_t *ret_frame)
+/* The header is shared with the kept request, but for what belongs to this run: the remaining deadline and ALONE are written into a copy. */
+static enum pen_status header_frame(const struct broker *broker, const struct job *job, bool alone,
+                                    zmq_msg_t *ret_frame)
 {
     enum pen_status status = parcel_frame(job->request, 0, ret_frame);
-    if (status != PEN_OK || job->deadline_us == DEADLINE_NONE || expiry_delays(job))
+    bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job);
+    if (status != PEN_OK || !(timed || alone))
         return status;
     zmq_msg_t copy;
     size_t bytes = zmq_msg_size(ret_frame);
@@ -415,19 +428,21 @@ static enum pen_status header_frame(const struct broker *broker, const struct jo
     uint8_t *to = zmq_msg_data(&copy);
     memcpy(to, zmq_msg_data(ret_frame), bytes);
     uint64_t left_us = deadline_remaining(broker->now_us, job->deadline_us);
-    for (unsigned i = 0; i < 8; i++)
+    for (unsigned i = 0; timed && i < 8; i++)
         to[ENVELOPE_DEADLINE_AT + i] = (uint8_t)(left_us >> (8 * i));
+    if (alone)
+        to[ENVELOPE_FLAGS_AT + 1] |= FRAME_FLAG_ALONE >> 8;
     zmq_msg_move(ret_frame, &copy);
     zmq_msg_close(&copy);
     return PEN_OK;
 }
 
 /* A large payload is only announced: the worker asks for it when it wants it. */
-static void send_job(struct broker *broker, struct worker *worker, const struct job *job, bool last)
+static void send_job(struct broker *broker, struct worker *worker, const struct job *job, bool alone, bool last)
 {
     uint32_t count = job->request->count;
     zmq_msg_t frame;
-    header_frame(broker, job, &frame);
+    header_frame(broker, job, alone && worker->hello->runs_alone, &frame);
     if (transfer_wanted(broker, &worker->transfers, job->request) &&
         transfer_begin(broker, &worker->transfers, job->id, job->request, &frame))
         count = 1;
@@ -487,7 +502,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     learn_company(lane, dispatch);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        send_job(broker, worker, dispatch->slots[i].job, i + 1 == dispatch->count);
+        send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated, i + 1 == dispatch->count);
     for (uint32_t i = 0; i < dispatch->count; i++)
         if (dispatch->slots[i].job->lane->model->sequence_idle_us)
             sequence_dispatched(broker, dispatch->slots[i].job, worker);
@@ -513,7 +528,7 @@ bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer)
     dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "hedge";
     dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
-    send_job(broker, offer->worker, job, true);
+    send_job(broker, offer->worker, job, false, true);
     job->hedge = dispatch;
     job->hedge_slot = 0;
     job->attempts++;

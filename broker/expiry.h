@@ -12,6 +12,7 @@
 
 #define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
 #define ENVELOPE_PRIORITY_AT 68u
+#define ENVELOPE_FLAGS_AT    6u
 
 #define EXPIRY_TEXT_BYTES 192u
 

@@ -280,9 +280,19 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
     bool more = worker->credit != 0 && (credit == 0 || credit > worker->credit);
     worker->credit = credit < CREDIT_MESSAGES ? credit : 0;
     worker->elsewhere_us = elsewhere_us < ELSEWHERE_US_MAX ? elsewhere_us : ELSEWHERE_US_MAX;
-    if (worker->isolated && worker_has_company(worker))
+    if (worker->isolated && worker_has_company(worker) && !worker->hello->runs_alone)
         TAILQ_FIRST(&worker->dispatches)->company = true; /* it is the only one */
     return more;
+}
+
+bool worker_alone(struct worker *worker, struct job_id alone, bool paused)
+{
+    bool again = worker->paused && !paused;
+    worker->paused = paused;
+    struct dispatch *dispatch = worker->isolated ? TAILQ_FIRST(&worker->dispatches) : NULL; /* it is the only one */
+    if (dispatch && worker->hello->runs_alone && job_id_equal(dispatch->slots[0].id, alone))
+        dispatch->company = false;
+    return again;
 }
 
 bool worker_has_company(const struct worker *worker)
@@ -308,7 +318,7 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
 {
     *ret_when_us = UINT64_MAX;
     uint32_t messages = (worker->credit ? worker->credit : CREDIT_MESSAGES) * worker->slots;
-    if (worker->state != WORKER_READY || worker->isolated)
+    if (worker->state != WORKER_READY || worker->isolated || worker->paused)
         return false;
     if (worker->messages > 0 && worker->bytes + bytes > CREDIT_BYTES)
         return false;
@@ -378,7 +388,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     worker->expect_us += dispatch->expect_us;
     worker->bytes += dispatch->bytes;
     worker->isolated |= dispatch->isolated;
-    dispatch->company = worker_has_company(worker);
+    dispatch->company = worker->hello->runs_alone || worker_has_company(worker); /* until it says that it is alone */
 }
 
 void dispatch_free(struct dispatch *dispatch)

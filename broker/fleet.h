@@ -56,7 +56,7 @@ struct dispatch {
         own_row_us; /* a row by the forecast: where it is quickest, which is what it costs, and on this worker */
     bool computed;  /* at least one of its jobs was answered with a result */
     bool isolated;  /* its worker gets nothing beside it: a suspect's last chance */
-    bool company;   /* but another broker's jobs, by the worker's heartbeats */
+    bool company;   /* but another broker's jobs, as far as is known (worker_shared, worker_alone) */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };
@@ -82,6 +82,7 @@ struct worker {
     size_t bytes;
     uint64_t jobs_done, jobs_failed;
     bool isolated;             /* it runs a suspect that must be alone */
+    bool paused;               /* nothing of ours has begun: it runs another broker's suspect alone */
     struct identity *identity; /* NULL: nobody is asked for a key */
     struct transfer_end transfers;
     bool slow;              /* its oldest run lasts far longer than expected */
@@ -127,6 +128,11 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
 
 /* What a worker of several brokers says of its other work: `credit` beyond CREDIT_MESSAGES counts as that, hours of work as one. True: it takes more now. */
 bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us);
+/*
+ * What a worker that honours FRAME_FLAG_ALONE says: the job that it runs alone now, {0} = none, and whether it does that for another broker. True: it
+ * takes work again.
+ */
+bool worker_alone(struct worker *worker, struct job_id alone, bool paused);
 /* Other brokers have work there, or had a moment ago. */
 bool worker_has_company(const struct worker *worker);
 /* ret_when_us: where it has none now, when it is expected to have some by the time alone; UINT64_MAX = when it has answered something. */

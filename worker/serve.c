@@ -92,7 +92,7 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
         dispatch_refuse(serve, link, dispatch, status, error.text);
         return;
     }
-    handoff_push(serve->handoff, dispatch);
+    alone_push(&serve->alone, serve->handoff, dispatch);
 }
 
 static void on_cancel(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -118,7 +118,8 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
     link_reply(link, reply);
     dispatch = transfer_cancel(link, job);
     if (dispatch)
-        handoff_push(serve->handoff, dispatch); /* its other jobs are here; a slot passes over answered ones */
+        alone_push(&serve->alone, serve->handoff,
+                   dispatch); /* its other jobs are here; a slot passes over answered ones */
 }
 
 static void on_chunk(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -130,7 +131,7 @@ static void on_chunk(struct serve *serve, struct link *link, struct message *mes
         if (link_connect(link, now_us, &error) != PEN_OK)
             log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
     } else if (complete) {
-        handoff_push(serve->handoff, complete);
+        alone_push(&serve->alone, serve->handoff, complete);
     }
 }
 
@@ -342,17 +343,12 @@ static bool send_some(struct serve *serve)
         next = reply->next;
         link_reply(link, reply);
         if (finished) {
+            alone_finished(&serve->alone, finished);
             held_remove(&link->held, finished);
             dispatch_free(finished);
         }
     }
     return any;
-}
-
-bool serve_turn(struct serve *serve, uint64_t now_us)
-{
-    bool any = send_some(serve);
-    return receive_some(serve, now_us) || any;
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------------------------- */
@@ -361,7 +357,26 @@ static void beat(struct serve *serve, struct link *link, uint64_t now_us)
 {
     Penstock__Heartbeat message;
     vitals_fill(serve->vitals, now_us, &message);
+    alone_fill(&serve->alone, link, &message);
     brokers_beat(serve->brokers, link, &message, now_us);
+}
+
+static void alone_turn(struct serve *serve, uint64_t now_us)
+{
+    if (!alone_step(&serve->alone, serve->handoff, serve->brokers, now_us))
+        return;
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        if (serve->brokers->links[i].state == LINK_SERVING)
+            beat(serve, &serve->brokers->links[i], now_us);
+    alone_told(&serve->alone, serve->brokers, now_us);
+}
+
+bool serve_turn(struct serve *serve, uint64_t now_us)
+{
+    bool any = send_some(serve);
+    any |= receive_some(serve, now_us);
+    alone_turn(serve, now_us);
+    return any;
 }
 
 /* Ends the process: a slot that hangs in a kernel cannot be joined, and its neighbours' jobs are better run elsewhere. */

@@ -6,6 +6,7 @@
 #ifndef SERVE_H
 #define SERVE_H
 
+#include "alone.h"
 #include "brokers.h"
 #include "spin.h"
 #include "update.h"
@@ -26,6 +27,7 @@ struct serve {
     struct orders *orders;
     struct states *states;
     struct update update;
+    struct alone alone;
 
     bool draining;                    /* asked to, by a signal or by the broker */
     bool drained;                     /* goodbye is said */

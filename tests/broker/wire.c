@@ -159,6 +159,7 @@ size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
     hello.tags = tags;
     hello.n_tags = worker->tag != NULL;
     hello.takes_orders = worker->takes_orders;
+    hello.runs_alone = worker->runs_alone;
     hello.budget_bytes = worker->budget_bytes;
     for (size_t i = 0; i < worker->models_count; i++) {
         fill_offer(&parts[i], &worker->models[i]);
@@ -275,6 +276,7 @@ struct envelope wire_job_envelope(const struct wire_job *job)
     }
     if (job->no_cache)
         env.flags |= FRAME_FLAG_NO_CACHE;
+    env.flags |= job->flags;
     return env;
 }
 

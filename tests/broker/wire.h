@@ -53,7 +53,7 @@ struct wire_worker {
     const char *name;
     uint32_t slots;
     const char *tag; /* NULL = none */
-    bool takes_orders;
+    bool takes_orders, runs_alone;
     uint64_t budget_bytes;
     const struct wire_model *models;
     size_t models_count;
@@ -81,7 +81,8 @@ struct wire_job {
     bool sequence_start, sequence_end;
     bool explain;
     const char *version_label;
-    bool raw; /* the payload in a raw frame instead of the meta */
+    uint16_t flags; /* more of them */
+    bool raw;       /* the payload in a raw frame instead of the meta */
 };
 
 /* Each packs into `meta` of WIRE_META_BYTES and returns the size. */

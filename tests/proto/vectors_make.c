@@ -423,5 +423,6 @@ int main(int argc, char **argv)
     make_traced();
     vectors_faults_make();
     make_bulk();
+    vectors_later_make();
     return making.failures ? 1 : 0;
 }

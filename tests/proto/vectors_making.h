@@ -30,5 +30,7 @@ Penstock__JobMeta making_job(void);
 
 /* vectors_faults.c: what a reader must refuse, and what it must pass over. */
 void vectors_faults_make(void);
+/* vectors_later.c: what was added behind version 1.1. */
+void vectors_later_make(void);
 
 #endif

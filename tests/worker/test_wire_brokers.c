@@ -52,9 +52,10 @@ static void start(void)
     play_serve(&second, &message);
 }
 
-static void submit(struct play *to, uint64_t sequence)
+static void submit_flags(struct play *to, uint64_t sequence, uint16_t flags)
 {
     struct play_job one = {.sequence = sequence,
+                           .flags = flags,
                            .model = "slow",
                            .input = {.name = "x",
                                      .dtype = PEN_DTYPE_F32,
@@ -65,15 +66,20 @@ static void submit(struct play *to, uint64_t sequence)
     play_submit(to, &one, 1);
 }
 
-/* Passes over heartbeats until one grants `credit`, and has work elsewhere or none as wanted. */
-static void wait_credit(struct play *play, uint32_t credit, bool elsewhere)
+static void submit(struct play *to, uint64_t sequence)
+{
+    submit_flags(to, sequence, 0);
+}
+
+/* Passes over heartbeats until one grants `credit`, and has work elsewhere (1), none (0), or either (-1). */
+static void wait_credit(struct play *play, uint32_t credit, int elsewhere)
 {
     for (;;) {
         play_expect(play, FRAME_HEARTBEAT, &message);
         meta_arena_reset(&play->arena);
         const Penstock__Heartbeat *beat =
             meta_unpack(&play->arena, &penstock__heartbeat__descriptor, message.meta, message.env.meta_bytes);
-        if (beat && beat->credit == credit && (beat->elsewhere_us > 0) == elsewhere)
+        if (beat && beat->credit == credit && (elsewhere < 0 || (beat->elsewhere_us > 0) == elsewhere))
             return;
     }
 }
@@ -102,13 +108,13 @@ Test(brokers, each_gets_the_answers_to_its_own_jobs)
 Test(brokers, work_for_one_is_told_to_the_other)
 {
     start();
-    wait_credit(&second, 2, false);
+    wait_credit(&second, 2, 0);
     for (uint64_t i = 1; i <= 6; i++) /* some are done and measured while others wait */
         submit(&first, i);
-    wait_credit(&second, 1, true);
+    wait_credit(&second, 1, 1);
     for (uint64_t i = 1; i <= 6; i++)
         expect_ok(&first, i);
-    wait_credit(&second, 2, false);
+    wait_credit(&second, 2, 0);
 }
 
 Test(brokers, one_that_never_answers_does_not_hinder_the_other)
@@ -171,7 +177,7 @@ Test(brokers, drain_says_goodbye_to_all_and_finishes_all_jobs)
     struct seen seen[] = {{.play = &first}, {.play = &second}};
     start();
     wait_credit(&first, 2, false); /* a signal before the welcome is read would end it at once */
-    wait_credit(&second, 2, false);
+    wait_credit(&second, 2, 0);
     submit(&first, 1);
     submit(&second, 2);
     kill(first.pid, SIGTERM);
@@ -201,4 +207,78 @@ Test(brokers, the_same_one_under_two_names_is_noticed)
     cr_expect(again->n_models == 1);
     submit(&first, 1);
     expect_ok(&first, 1);
+}
+
+/* Passes over heartbeats until one says that: job 0 is none. Then the PING comes. */
+static void wait_alone(struct play *play, uint64_t job, bool paused)
+{
+    for (;;) {
+        play_expect(play, FRAME_HEARTBEAT, &message);
+        meta_arena_reset(&play->arena);
+        const Penstock__Heartbeat *beat =
+            meta_unpack(&play->arena, &penstock__heartbeat__descriptor, message.meta, message.env.meta_bytes);
+        cr_assert_not_null(beat);
+        if ((beat->alone ? beat->alone->sequence : 0) == job && beat->paused == paused)
+            break;
+    }
+    play_expect(play, FRAME_PING, &message);
+}
+
+/* And each is known to have been heard. */
+static void start_both(void)
+{
+    start();
+    wait_credit(&first, 2, 0);
+    wait_credit(&second, 2, 0);
+}
+
+Test(brokers, suspect_runs_when_the_slot_is_empty_and_all_know_and_others_wait)
+{
+    start_both();
+    submit(&second, 101);
+    wait_credit(&first, 1, -1); /* it is there */
+    submit_flags(&first, 1, FRAME_FLAG_ALONE);
+    expect_ok(&second, 101); /* what came before it is finished */
+    wait_alone(&second, 0, true);
+    wait_alone(&first, 1, false);
+    submit(&second, 102);
+    submit(&first, 2);
+    play_send_type(&second, FRAME_PONG);
+    play_send_type(&first, FRAME_PONG);
+    expect_ok(&first, 1);
+    wait_alone(&first, 0, false);
+    play_send_type(&first, FRAME_PONG);
+    wait_alone(&second, 0, false);
+    play_send_type(&second, FRAME_PONG);
+    expect_ok(&second, 102);
+    expect_ok(&first, 2);
+}
+
+Test(brokers, suspects_of_both_run_one_after_the_other)
+{
+    start_both();
+    submit_flags(&first, 1, FRAME_FLAG_ALONE);
+    for (int turn = 0; turn < 2; turn++) {
+        struct play *own = turn == 0 ? &first : &second, *other = turn == 0 ? &second : &first;
+        uint64_t job = turn == 0 ? 1 : 101;
+        wait_alone(own, job, false);
+        wait_alone(other, 0, true);
+        if (turn == 0)
+            submit_flags(&second, 101, FRAME_FLAG_ALONE);
+        play_send_type(own, FRAME_PONG);
+        play_send_type(other, FRAME_PONG);
+        expect_ok(own, job);
+        wait_alone(own, 0, false);
+        wait_alone(other, 0, false);
+        play_send_type(own, FRAME_PONG);
+        play_send_type(other, FRAME_PONG);
+    }
+}
+
+Test(brokers, suspect_of_a_broker_that_does_not_answer_runs_all_the_same)
+{
+    start_both();
+    submit_flags(&first, 1, FRAME_FLAG_ALONE);
+    wait_alone(&first, 1, false);
+    expect_ok(&first, 1); /* no PONG was sent */
 }

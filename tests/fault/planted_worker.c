@@ -1,0 +1,43 @@
+/*
+ * planted_worker.c - a worker that jobs can harm: an input that begins with KILL ends the process in its run, one that begins with HANG stops the
+ * slot's thread before the run, outside of anything that the engine could time.
+ *
+ * Linked with --wrap=gather_inputs,--wrap=task_open into a program of its own. Nothing of it is in the worker that is built for users.
+ */
+#include "gather.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum pen_status __real_gather_inputs(struct pen_session *session, const struct batch *batch, struct pen_error *reterr);
+enum pen_status __wrap_gather_inputs(struct pen_session *session, const struct batch *batch, struct pen_error *reterr);
+enum pen_status __real_task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
+                                 const struct dispatch *dispatch, struct job *job, struct task *ret_task,
+                                 struct pen_error *reterr);
+enum pen_status __wrap_task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
+                                 const struct dispatch *dispatch, struct job *job, struct task *ret_task,
+                                 struct pen_error *reterr);
+
+static bool begins(const struct task *task, const char word[5])
+{
+    return task->inputs[0].bytes >= 4 && memcmp(task->inputs[0].data, word, 4) == 0;
+}
+
+enum pen_status __wrap_gather_inputs(struct pen_session *session, const struct batch *batch, struct pen_error *reterr)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (begins(batch->tasks[i], "KILL"))
+            kill(getpid(), SIGKILL);
+    return __real_gather_inputs(session, batch, reterr);
+}
+
+enum pen_status __wrap_task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
+                                 const struct dispatch *dispatch, struct job *job, struct task *ret_task,
+                                 struct pen_error *reterr)
+{
+    enum pen_status status = __real_task_open(catalog, states, arena, dispatch, job, ret_task, reterr);
+    while (status == PEN_OK && begins(ret_task, "HANG"))
+        pause();
+    return status;
+}

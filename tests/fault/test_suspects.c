@@ -1,0 +1,136 @@
+/* Two brokers share workers, and one of their many jobs ends every worker that runs it: only that one is found guilty, all others are answered. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger.h"
+#include "pool.h"
+
+#define JOBS    20000 /* per broker; most of them are never needed */
+#define STEP    100
+#define WINDOW  24
+#define WORKERS 3
+
+static struct pool pools[2];
+static struct digits digits;
+static pen_client *clients[2];
+static struct ledger *ledgers[2];
+
+static void begin(void)
+{
+    char both[2 * POOL_ENDPOINT_BYTES + 2];
+    digits_load(&digits);
+    for (int i = 0; i < 2; i++)
+        pool_start(&pools[i], NULL);
+    snprintf(both, sizeof both, "%s,%s", pools[0].workers_endpoint, pools[1].workers_endpoint);
+    const char *const argv[] = {PENSTOCK_PLANTED_WORKER,
+                                "--models",
+                                POOL_DIGITS_MODELS,
+                                "--backend",
+                                "reference",
+                                "--slots",
+                                "2",
+                                "--threads",
+                                "1",
+                                "--broker",
+                                both,
+                                "--supervise",
+                                NULL};
+    for (size_t i = 0; i < WORKERS; i++)
+        pools[0].workers[pools[0].workers_count++] = process_start(argv, NULL);
+    for (int i = 0; i < 2; i++) {
+        clients[i] = digits_client(pools[i].clients);
+        ledgers[i] = ledger_new(clients[i], &digits, JOBS);
+    }
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++) {
+        ledger_free(ledgers[i]);
+        pen_client_free(clients[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pool_stop(&pools[i]);
+    digits_free(&digits);
+}
+
+TestSuite(suspects, .init = begin, .fini = end);
+
+static pen_job *poison(int at, uint8_t number)
+{
+    uint8_t pixels[DIGITS_PIXELS] = "KILL";
+    struct pen_error error = {0};
+    struct pen_job_options options;
+    pen_job *job = NULL;
+    pixels[5] = number;
+    struct pen_tensor tensor = digits_tensor(&digits, 0);
+    tensor.data = pixels;
+    digits_job(&tensor, &options);
+    options.flags = PEN_JOB_NO_CACHE;
+    cr_assert_eq(pen_client_submit(clients[at], &options, &job, &error), PEN_OK, "%s", error.text);
+    return job;
+}
+
+/* Innocent jobs at both brokers until that one is answered; its sentence is freed by the caller. */
+static pen_result *load_until(pen_job *job)
+{
+    pen_result *result = NULL;
+    for (size_t jobs = STEP; jobs <= JOBS; jobs += STEP) {
+        for (int i = 0; i < 2; i++)
+            ledger_submit(ledgers[i], ledger_sums(ledgers[i]).submitted + STEP, WINDOW);
+        if (pen_job_wait(job, 0, &result, NULL) == PEN_OK)
+            return result;
+    }
+    cr_assert_fail("the poisonous job was not answered while %d others were", 2 * JOBS);
+    return NULL;
+}
+
+static size_t quarantined(int at)
+{
+    char *out = NULL;
+    size_t lines = 0;
+    cr_assert_eq(pool_cli(&pools[at], "quarantine", (const char *const[]){"list", NULL}, &out, NULL), 0);
+    for (const char *line = out; (line = strstr(line, "digits")); line++)
+        lines++;
+    free(out);
+    return lines;
+}
+
+static void settled(void)
+{
+    for (int i = 0; i < 2; i++) {
+        ledger_settle(ledgers[i], 30000);
+        ledger_check(ledgers[i]);
+    }
+}
+
+Test(suspects, only_the_poisonous_job_of_two_brokers_is_found_guilty)
+{
+    pen_job *job = poison(1, 0);
+    pen_result *result = load_until(job);
+    cr_expect_eq(pen_result_status(result), PEN_ERR_WORKER_LOST, "%s", pen_result_error(result));
+    cr_expect_not_null(strstr(pen_result_error(result), "quarantine"), "%s", pen_result_error(result));
+    settled();
+    cr_expect_eq(quarantined(0), 0, "nothing at the broker that never had it");
+    cr_expect_eq(quarantined(1), 1);
+    pen_result_free(result);
+    pen_job_free(job);
+}
+
+Test(suspects, several_poisonous_jobs_at_both_brokers_blame_nobody_else)
+{
+    pen_job *jobs[4];
+    for (uint8_t i = 0; i < 4; i++)
+        jobs[i] = poison(i % 2, i);
+    for (int i = 0; i < 4; i++) {
+        pen_result *result = load_until(jobs[i]);
+        cr_expect_eq(pen_result_status(result), PEN_ERR_WORKER_LOST, "%s", pen_result_error(result));
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+    }
+    settled();
+    cr_expect_eq(quarantined(0), 2);
+    cr_expect_eq(quarantined(1), 2);
+}

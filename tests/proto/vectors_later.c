@@ -1,0 +1,99 @@
+/* vectors_later.c - what was added behind version 1.1: detached jobs, and suspects that run alone. */
+#include "vectors_making.h"
+
+#include "worker.pb-c.h"
+
+static void make_detached(void)
+{
+    static uint8_t lock[] = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7,
+                             0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf};
+    struct envelope env = making_example(FRAME_SUBMIT);
+    Penstock__JobMeta meta = making_job();
+    meta.detached_ttl_us = 600000000;
+    meta.detached_lock = (ProtobufCBinaryData){.len = sizeof lock, .data = lock};
+    env.flags |= FRAME_FLAG_DETACHED;
+    making_begin(
+        "SUBMIT of a detached job that is kept for ten minutes, with the digest of a secret that may cancel it");
+    making_group(env, &meta.base, &making_image, 1);
+    making_end("submit_detached");
+
+    Penstock__JobMeta fetch = PENSTOCK__JOB_META__INIT;
+    fetch.detached = "0123456789abcdef-6";
+    env = making_example(FRAME_SUBMIT);
+    env.flags = FRAME_FLAG_FETCH;
+    env.model_hash = 0;
+    making_begin("SUBMIT that fetches a detached job's result");
+    making_group(env, &fetch.base, NULL, 0);
+    making_end("submit_fetch");
+    fetch.detached_state = true;
+    making_begin("SUBMIT that asks how a detached job stands, without its result");
+    making_group(env, &fetch.base, NULL, 0);
+    making_end("submit_fetch_state");
+
+    Penstock__DetachedState state = PENSTOCK__DETACHED_STATE__INIT;
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    state.state = "done";
+    state.status = PEN_ERR_WORKER_LOST;
+    state.attempts = 2;
+    state.age_us = 601;
+    state.left_us = 602;
+    result.detached = &state;
+    making_begin("RESULT that tells how a detached job stands");
+    making_group(making_example(FRAME_RESULT), &result.base, NULL, 0);
+    making_end("result_detached");
+}
+
+static void make_alone(void)
+{
+    struct envelope env = making_example(FRAME_SUBMIT);
+    Penstock__JobMeta meta = making_job();
+    Penstock__RunningJob job = PENSTOCK__RUNNING_JOB__INIT;
+    Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
+    Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;
+    env.flags |= FRAME_FLAG_ALONE;
+    making_begin("SUBMIT to a worker: a suspect, beside which nothing else may run");
+    making_group(env, &meta.base, &making_image, 1);
+    making_end("submit_alone");
+    hello.uuid = 0xFEDCBA9876543210u;
+    hello.slots = 1;
+    hello.runs_alone = true;
+    making_begin("WORKER_HELLO of one that honours that");
+    making_header(making_example(FRAME_WORKER_HELLO), &hello.base);
+    making_end("worker_hello_alone");
+    job.client = 0x0123456789ABCDEFu;
+    job.sequence = 7;
+    beat.alone = &job;
+    making_begin("HEARTBEAT to the suspect's broker: it is about to run, and nothing else does");
+    making_header(making_example(FRAME_HEARTBEAT), &beat.base);
+    making_end("heartbeat_alone");
+    beat.alone = NULL;
+    beat.paused = true;
+    making_begin("HEARTBEAT to the other brokers: nothing of theirs has begun, nor does for now");
+    making_header(making_example(FRAME_HEARTBEAT), &beat.base);
+    making_end("heartbeat_paused");
+}
+
+static void make_timeouts(void)
+{
+    Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
+    Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
+    offer.name = "digits";
+    offer.version = 3;
+    offer.default_timeout_us = 20000;
+    offer.timeout_fixed = true;
+    offer.timeout_delays = true;
+    offer.load_us = 603;
+    update.models = offers;
+    update.n_models = 1;
+    making_begin(
+        "WORKER_UPDATE with a model whose default timeout is every job's and delays, and which is not in memory");
+    making_header(making_example(FRAME_WORKER_UPDATE), &update.base);
+    making_end("worker_update_timeouts");
+}
+
+void vectors_later_make(void)
+{
+    make_timeouts();
+    make_detached();
+    make_alone();
+}
