@@ -98,6 +98,11 @@ struct backend_ops {
                                    const struct cancel *cancel, struct pen_error *reterr);
     enum pen_status (*exec_wait)(
         struct exec *exec, struct pen_error *reterr); /* CANCELLED or DEADLINE when cancel said so between layers */
+    /* May be NULL: 1. Runs of the exec that may be submitted before the first of them is waited for; waits come in the order of the submits. The inputs of a run are
+     * read by its exec_submit, its outputs are written by its exec_wait. Another submit is PEN_ERR_BUSY. */
+    uint32_t (*exec_window)(const struct exec *exec);
+    /* May be NULL: true. Works on the oldest run for at most so long; false: exec_wait would still have to wait for it. */
+    bool (*exec_done)(struct exec *exec, uint64_t timeout_ns);
     /* May be NULL. Where the config says profile: the times of the nodes (by their index in the partition) in the last run that was waited for. */
     void (*exec_times)(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
     /* May be NULL: nothing to choose among. pen_engine_tune says what it does. Nothing else runs on the backend meanwhile. */

@@ -221,6 +221,43 @@ static enum pen_status views_make(struct bucket *b)
     return PEN_OK;
 }
 
+static bool listed(const uint32_t *ids, uint32_t count, uint32_t v)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < count && !found; i++) {
+        found = ids[i] == v;
+    }
+    return found;
+}
+
+/* Is the value needed when the first step has read it? The inputs of a later run would have taken its place by then. */
+static bool read_later(const struct bucket *b, uint32_t v)
+{
+    const struct placement *p = b->program->placement;
+    bool later = listed(b->program->g->outputs, b->program->g->output_count, v);
+    for (uint32_t s = 1; s < p->step_count && !later; s++) {
+        later = listed(p->steps[s].part.in, p->steps[s].part.in_count, v);
+    }
+    return later;
+}
+
+/* More than one run may be on its way where the first step takes several at a time and nothing after it reads an input. */
+static uint32_t window_find(const struct bucket *b)
+{
+    const struct program *program = b->program;
+    const struct placement *p = program->placement;
+    if (b->interpretive || program->watch || p->step_count == 0 || b->steps[0].exec == NULL) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < program->g->input_count; i++) {
+        if (read_later(b, program->g->inputs[i])) {
+            return 1;
+        }
+    }
+    const struct backend_ops *ops = p->backends[b->steps[0].placed->backend].ops;
+    return ops->exec_window != NULL ? ops->exec_window(b->steps[0].exec) : 1;
+}
+
 static void values_fill(struct bucket *b)
 {
     const struct graph *g = b->program->g;
@@ -286,6 +323,7 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
     if (status != PEN_OK) {
         goto fail;
     }
+    b->window = window_find(b);
     *ret_bucket = b;
     return PEN_OK;
 fail:

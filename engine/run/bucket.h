@@ -26,6 +26,7 @@ struct bucket {
     size_t arena_bytes;
     struct bucket_step *steps; /* [step_count of the placement]; NULL when interpretive */
     bool interpretive;         /* shapes are not resolvable even now: every node runs on its own */
+    uint32_t window;           /* runs that may have begun before the first is finished: runner_begin */
 };
 
 /* limit: cap of the arena. PEN_ERR_SHAPE and the like name the node that does not fit these shapes. */

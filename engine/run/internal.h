@@ -54,6 +54,25 @@ struct session_variant {
     uint64_t used;
 };
 
+/* What runs some inputs: a graph with its runner and the bucket of their shapes. */
+struct chosen {
+    const struct graph *g;
+    struct runner *runner;
+    struct bucket *bucket;
+};
+
+#define SESSION_FLIGHTS                                                                                                \
+    4 /* runs of a session on their way: any backend's window. A bucket or variant in use is never the oldest of so few. */
+_Static_assert(SESSION_FLIGHTS <= SESSION_VARIANTS && SESSION_FLIGHTS < RUNNER_BUCKETS,
+               "what runs is not dropped for what begins");
+
+/* A run between submit and await. */
+struct flight {
+    struct chosen ran;
+    const struct pen_stop *stop;
+    bool begun; /* the device has it; else await runs it */
+};
+
 struct pen_session {
     struct pen_model *model;
     struct run_context context;
@@ -66,6 +85,8 @@ struct pen_session {
     uint32_t *order;            /* [input_count] graph input -> caller's tensor */
     struct rt_value *values;    /* [input_count] scratch of run_bound */
     struct profile *profile;
+    struct flight flights[SESSION_FLIGHTS]; /* a ring */
+    uint32_t flight_first, flight_count;
 };
 
 struct pen_stop {
@@ -79,14 +100,20 @@ struct source_options model_source_options(const struct pen_engine *engine);
  * session_variants.c: what runs these inputs (one value per graph input; session->shapes holds their shapes): the general program's bucket, or that of the
  * variant their values ask for. Inputs are copied in.
  */
-struct chosen {
-    const struct graph *g;
-    struct runner *runner;
-    struct bucket *bucket;
-};
 enum pen_status session_choose(struct pen_session *s, const struct rt_value *in, struct chosen *ret_chosen,
                                struct pen_error *reterr);
 void session_variants_fini(struct pen_session *s);
+
+/* session.c: what runs the inputs in the bound buffers; a run's context; the sentences and outputs of one that ended so. */
+enum pen_status session_bound_choose(struct pen_session *s, struct chosen *ret_chosen, struct pen_error *reterr);
+void session_context_set(struct pen_session *s, const struct pen_stop *stop, struct pen_error *reterr);
+enum pen_status session_conclude(struct pen_session *s, const struct chosen *ran, const struct pen_stop *stop,
+                                 enum pen_status status, const struct pen_tensor **ret_outputs, size_t *ret_count,
+                                 struct pen_error *reterr);
+/* session_flights.c: PEN_ERR_BUSY while runs are on their way, for calls that would come between them. */
+enum pen_status session_idle(const struct pen_session *s, struct pen_error *reterr);
+/* May the bound buffers be written? Not before a run that has not read its inputs. */
+enum pen_status session_free_inputs(const struct pen_session *s, struct pen_error *reterr);
 
 struct engine_counters {
     atomic_uint_least64_t models, sessions, weights_bytes, arena_bytes, buckets;

@@ -188,19 +188,20 @@ static void step_timed(struct runner *r, const struct bucket *b, const struct bu
                 ns > t.told_ns ? ns - t.told_ns : 0);
 }
 
-static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucket_step *step)
+static const struct backend_ops *ops_of(const struct runner *r, const struct bucket_step *step)
 {
-    const struct open_backend *backend = &r->program->placement->backends[step->placed->backend];
-    uint64_t start = r->context->profile != NULL ? backend_now_ns() : 0;
-    enum pen_status status =
-        backend->ops->exec_submit(step->exec, step->in, step->out, r->context->cancel, r->context->error);
-    if (status == PEN_OK) {
-        status = backend->ops->exec_wait(step->exec, r->context->error);
-    }
+    return r->program->placement->backends[step->placed->backend].ops;
+}
+
+static enum pen_status exec_begin(struct runner *r, struct bucket_step *step)
+{
+    return ops_of(r, step)->exec_submit(step->exec, step->in, step->out, r->context->cancel, r->context->error);
+}
+
+static enum pen_status exec_finish(struct runner *r, struct bucket *b, struct bucket_step *step)
+{
+    enum pen_status status = ops_of(r, step)->exec_wait(step->exec, r->context->error);
     const struct partition *part = &step->placed->part;
-    if (r->context->profile != NULL) {
-        step_timed(r, b, step, backend_now_ns() - start);
-    }
     if (status == PEN_OK && r->context->compare) {
         status = deviation_check(r->context, r->program, b, step);
     }
@@ -211,19 +212,35 @@ static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucke
     return status;
 }
 
-enum pen_status runner_run(struct runner *r, struct bucket *b)
+static enum pen_status exec_run(struct runner *r, struct bucket *b, struct bucket_step *step)
+{
+    uint64_t start = r->context->profile != NULL ? backend_now_ns() : 0;
+    enum pen_status status = exec_begin(r, step);
+    if (status == PEN_OK) {
+        status = exec_finish(r, b, step);
+    }
+    if (r->context->profile != NULL) {
+        step_timed(r, b, step, backend_now_ns() - start);
+    }
+    return status;
+}
+
+static enum pen_status interpretive_run(struct runner *r, struct bucket *b)
+{
+    const struct graph *g = r->program->g;
+    enum pen_status status = PEN_OK;
+    for (uint32_t n = 0; status == PEN_OK && n < g->node_count; n++) {
+        if (!g->nodes[n].dead && !shape_env_folded(b->env, &g->nodes[n])) {
+            status = node_run(r, b, n);
+        }
+    }
+    return status;
+}
+
+static enum pen_status steps_run(struct runner *r, struct bucket *b, uint32_t first)
 {
     enum pen_status status = PEN_OK;
-    if (b->interpretive) {
-        const struct graph *g = r->program->g;
-        for (uint32_t n = 0; status == PEN_OK && n < g->node_count; n++) {
-            if (!g->nodes[n].dead && !shape_env_folded(b->env, &g->nodes[n])) {
-                status = node_run(r, b, n);
-            }
-        }
-        return status;
-    }
-    for (uint32_t s = 0; status == PEN_OK && s < r->program->placement->step_count; s++) {
+    for (uint32_t s = first; status == PEN_OK && s < r->program->placement->step_count; s++) {
         struct bucket_step *step = &b->steps[s];
         if (step->exec != NULL) {
             status = exec_run(r, b, step);
@@ -237,6 +254,28 @@ enum pen_status runner_run(struct runner *r, struct bucket *b)
         }
     }
     return status;
+}
+
+enum pen_status runner_run(struct runner *r, struct bucket *b)
+{
+    return b->interpretive ? interpretive_run(r, b) : steps_run(r, b, 0);
+}
+
+enum pen_status runner_begin(struct runner *r, struct bucket *b)
+{
+    return exec_begin(r, &b->steps[0]);
+}
+
+bool runner_done(struct runner *r, struct bucket *b, uint64_t timeout_ns)
+{
+    const struct backend_ops *ops = ops_of(r, &b->steps[0]);
+    return ops->exec_done == NULL || ops->exec_done(b->steps[0].exec, timeout_ns);
+}
+
+enum pen_status runner_finish(struct runner *r, struct bucket *b)
+{
+    enum pen_status status = exec_finish(r, b, &b->steps[0]);
+    return status == PEN_OK ? steps_run(r, b, 1) : status;
 }
 
 /* A subgraph whose shapes keep changing is run without a plan: values come from the run's arena. */

@@ -47,6 +47,11 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
                               struct pen_error *reterr);
 /* Runs a bucket whose input values are set (planned ones: their memory is filled). Outputs are then in values[g->outputs[i]]. */
 enum pen_status runner_run(struct runner *r, struct bucket *b);
+/* The same in two parts, for buckets with a window beyond 1: begin reads the inputs and returns while the device computes, finish waits and runs the other steps.
+ * Runs of a bucket are finished in the order in which they began; so many may be between the two as its window says. */
+enum pen_status runner_begin(struct runner *r, struct bucket *b);
+bool runner_done(struct runner *r, struct bucket *b, uint64_t timeout_ns); /* false: finish would wait for the device */
+enum pen_status runner_finish(struct runner *r, struct bucket *b);
 /* For subgraphs: copies `in` (g->input_count) in, runs, points `out` (g->output_count) at the results: valid until this runner runs again, or the run ends. */
 enum pen_status runner_call(struct runner *r, const struct rt_value *in, struct rt_value *out);
 

@@ -121,7 +121,10 @@ static enum pen_status inputs_match(struct pen_session *s, const struct pen_tens
 enum pen_status pen_session_bind(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  struct pen_error *reterr)
 {
-    enum pen_status status = inputs_match(session, inputs, count, reterr);
+    enum pen_status status = session_free_inputs(session, reterr);
+    if (status == PEN_OK) {
+        status = inputs_match(session, inputs, count, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }
@@ -188,24 +191,35 @@ static enum pen_status output_export(struct pen_session *s, const struct chosen 
     return shape_bytes(&v->shape, v->dtype, 0, &t->bytes);
 }
 
-/* Inputs lie in the general program's bucket; their contents may ask for another. */
-static enum pen_status bound_choose(struct pen_session *s, struct chosen *ret_chosen, struct pen_error *reterr)
+enum pen_status session_bound_choose(struct pen_session *s, struct chosen *ret_chosen, struct pen_error *reterr)
 {
     const struct graph *g = s->model->graph;
-    for (uint32_t i = 0; i < g->input_count; i++) {
+    if (s->bound == NULL) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "bind inputs before running the session");
+    }
+    *ret_chosen = (struct chosen){.g = g, .runner = s->runner, .bucket = s->bound};
+    if (s->model->variants == NULL) {
+        return PEN_OK;
+    }
+    for (uint32_t i = 0; i < g->input_count;
+         i++) { /* they lie in the general program's bucket and may ask for another */
         s->values[i] = s->bound->values[g->inputs[i]];
     }
     return session_choose(s, s->values, ret_chosen, reterr);
 }
 
-static enum pen_status chosen_run(struct pen_session *session, const struct chosen *ran, const struct pen_stop *stop,
-                                  const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
+void session_context_set(struct pen_session *s, const struct pen_stop *stop, struct pen_error *reterr)
 {
-    session->context.cancel = stop != NULL ? &stop->cancel : NULL;
-    session->context.turns = 0;
-    session->context.error = reterr;
-    session->context.profile = session->profile;
-    enum pen_status status = runner_run(ran->runner, ran->bucket);
+    s->context.cancel = stop != NULL ? &stop->cancel : NULL;
+    s->context.turns = 0;
+    s->context.error = reterr;
+    s->context.profile = s->profile;
+}
+
+enum pen_status session_conclude(struct pen_session *s, const struct chosen *ran, const struct pen_stop *stop,
+                                 enum pen_status status, const struct pen_tensor **ret_outputs, size_t *ret_count,
+                                 struct pen_error *reterr)
+{
     if (status == PEN_ERR_CANCELLED && stop != NULL && atomic_load(&stop->cancel.stop) == 0) {
         status = PEN_ERR_DEADLINE;
     }
@@ -214,26 +228,34 @@ static enum pen_status chosen_run(struct pen_session *session, const struct chos
                              status == PEN_ERR_DEADLINE ? "the deadline passed while the model ran"
                                                         : "the run was cancelled");
     }
-    for (size_t i = 0; status == PEN_OK && i < session->model->output_count; i++) {
-        status = output_export(session, ran, i, reterr);
+    for (size_t i = 0; status == PEN_OK && i < s->model->output_count; i++) {
+        status = output_export(s, ran, i, reterr);
     }
     if (status != PEN_OK && reterr != NULL && reterr->text[0] == '\0') {
         return pen_error_set(reterr, status, "the run failed (%s)", pen_status_name(status));
     }
-    *ret_outputs = session->outputs;
-    *ret_count = session->model->output_count;
+    *ret_outputs = s->outputs;
+    *ret_count = s->model->output_count;
     return status;
+}
+
+static enum pen_status chosen_run(struct pen_session *session, const struct chosen *ran, const struct pen_stop *stop,
+                                  const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
+{
+    session_context_set(session, stop, reterr);
+    enum pen_status status = runner_run(ran->runner, ran->bucket);
+    return session_conclude(session, ran, stop, status, ret_outputs, ret_count, reterr);
 }
 
 enum pen_status pen_session_run_bound(struct pen_session *session, const struct pen_stop *stop,
                                       const struct pen_tensor **ret_outputs, size_t *ret_count,
                                       struct pen_error *reterr)
 {
-    if (session->bound == NULL) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "bind inputs before running the session");
+    struct chosen ran;
+    enum pen_status status = session_idle(session, reterr);
+    if (status == PEN_OK) {
+        status = session_bound_choose(session, &ran, reterr);
     }
-    struct chosen ran = {.g = session->model->graph, .runner = session->runner, .bucket = session->bound};
-    enum pen_status status = session->model->variants != NULL ? bound_choose(session, &ran, reterr) : PEN_OK;
     return status == PEN_OK ? chosen_run(session, &ran, stop, ret_outputs, ret_count, reterr) : status;
 }
 
@@ -267,7 +289,10 @@ enum pen_status pen_session_run(struct pen_session *session, const struct pen_te
                                 const struct pen_stop *stop, const struct pen_tensor **ret_outputs, size_t *ret_count,
                                 struct pen_error *reterr)
 {
-    enum pen_status status = pen_session_bind(session, inputs, count, reterr);
+    enum pen_status status = session_idle(session, reterr);
+    if (status == PEN_OK) {
+        status = pen_session_bind(session, inputs, count, reterr);
+    }
     if (status == PEN_OK) {
         status = inputs_copy(session, inputs, reterr);
     }
@@ -281,7 +306,10 @@ enum pen_status pen_session_warm(struct pen_session *session, const struct pen_t
                                  uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
 {
     uint64_t start = now_us();
-    enum pen_status status = pen_session_bind(session, inputs, count, reterr);
+    enum pen_status status = session_idle(session, reterr);
+    if (status == PEN_OK) {
+        status = pen_session_bind(session, inputs, count, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }

@@ -10,6 +10,9 @@ enum pen_status session_run_values(struct pen_session *session, const struct rt_
         return pen_error_set(reterr, PEN_ERR_INVALID, "the model takes %u inputs and gives %u outputs", g->input_count,
                              g->output_count);
     }
+    if (session_idle(session, reterr) != PEN_OK) {
+        return PEN_ERR_BUSY;
+    }
     for (uint32_t i = 0; i < g->input_count; i++) {
         session->shapes[i] =
             in[i].kind == VALUE_TENSOR && in[i].dtype != PEN_DTYPE_NONE ? in[i].shape : shape_unknown();

@@ -32,7 +32,8 @@ void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *
                                               .cache_dir = options->vk_cache_dir,
                                               .kernels = options->vk_kernels,
                                               .f16_range = options->vk_f16_range,
-                                              .validate = options->vk_validate};
+                                              .validate = options->vk_validate,
+                                              .in_flight = (uint32_t)options->in_flight};
 }
 
 static int command_run(const struct tool_command *c, const char *name, const char *const *paths, size_t count)

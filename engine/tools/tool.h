@@ -35,6 +35,7 @@ struct tool_options {
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
     bool profile_nodes, check_numerics, compare_reference;
+    int64_t in_flight; /* runs of a session on a device at once; 0 = the engine's choice */
 };
 #define TOOL_SETTINGS(owner_)                                                                                          \
     {.name = "backend",                                                                                                \

@@ -341,6 +341,11 @@ uint64_t vk_backend_losses(const struct backend *b)
     return atomic_load(&b->losses);
 }
 
+unsigned vk_backend_in_flight_most(const struct backend *b)
+{
+    return atomic_load(&b->device->in_flight_most);
+}
+
 unsigned vk_backend_messages(const struct backend *b)
 {
     return atomic_load(&b->instance->messages);
@@ -389,6 +394,8 @@ const struct backend_ops backend_vulkan = {
     .exec_bytes = vk_exec_bytes,
     .exec_submit = vk_exec_submit,
     .exec_wait = vk_exec_wait,
+    .exec_window = vk_exec_window,
+    .exec_done = vk_exec_done,
     .exec_times = vk_exec_times,
     .tune = vk_tune,
 };

@@ -14,6 +14,7 @@ struct vk_kernels;
 uint64_t vk_backend_pipelines(const struct backend *b);               /* made since the device was opened */
 uint64_t vk_backend_bytes(const struct backend *b);                   /* of device memory allocated now */
 uint64_t vk_backend_losses(const struct backend *b);                  /* devices lost and opened again */
+unsigned vk_backend_in_flight_most(const struct backend *b);          /* runs on its current device at once, so far */
 unsigned vk_backend_messages(const struct backend *b);                /* of the validation layer */
 struct backend *vk_backend_beside(struct backend *b, uint32_t index); /* on a further device; NULL beyond the last */
 const struct vk_kernels *vk_backend_kernels(const struct backend *b); /* what chooses among families */

@@ -65,7 +65,7 @@ void vk_exec_times(const struct exec *e, void (*say)(void *context, uint32_t ind
 {
     struct vk_device *d = e->weights != NULL ? e->weights->device : NULL;
     uint32_t used = e->work_count + e->chunk_count;
-    if (d == NULL || e->queries == VK_NULL_HANDLE || e->next < e->chunk_count ||
+    if (d == NULL || e->queries == VK_NULL_HANDLE || e->runs[0].next < e->chunk_count ||
         d->vk.GetQueryPoolResults(d->handle, e->queries, 0, used, used * sizeof *e->stamps, e->stamps,
                                   sizeof *e->stamps, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS) {
         return; /* stopped before its end, or lost */

@@ -33,7 +33,8 @@ struct vk_device {
     enum shader_form form;
     struct vk_coopmat coopmat; /* switched on; NONE unless the precision wants it */
     atomic_bool lost;
-    atomic_uint_least64_t bytes; /* of device memory allocated now */
+    atomic_uint_least64_t bytes;           /* of device memory allocated now */
+    atomic_uint in_flight, in_flight_most; /* runs of all execs */
     struct vk_pipelines *pipelines;
 };
 

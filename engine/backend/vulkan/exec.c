@@ -4,6 +4,9 @@
 #include <string.h>
 
 #define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
+#define WINDOW     2   /* runs in flight unless the options say otherwise: one computes, the next waits behind it */
+#define RING_MOST                                                                                                      \
+    ((size_t)32 << 20) /* bytes of an exec's inputs and of its outputs: beyond it there are fewer regions, but one */
 
 uint32_t vk_cell_root(const struct exec *e, uint32_t cell)
 {
@@ -50,10 +53,21 @@ struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell)
 {
     const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
     if (c->kind == VK_CELL_FIXED) {
-        return c->slice;
+        struct vk_slice s = c->slice;
+        s.offset += s.buffer == e->staging_in.handle    ? e->region * e->stride_in
+                    : s.buffer == e->staging_out.handle ? e->region * e->stride_out
+                                                        : 0;
+        return s;
     }
     VkDeviceSize bytes = (c->bytes + 3) / 4 * 4;
     return (struct vk_slice){e->arena.handle, c->offset, bytes == 0 ? 4 : bytes};
+}
+
+bool vk_cell_staged(const struct exec *e, uint32_t cell)
+{
+    const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
+    return c->kind == VK_CELL_FIXED &&
+           (c->slice.buffer == e->staging_in.handle || c->slice.buffer == e->staging_out.handle);
 }
 
 /* ---- the boundary ---- */
@@ -78,15 +92,30 @@ static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, co
     return PEN_OK;
 }
 
+/* How many runs may be in flight: as many regions as the ring's memory allows. What debug modes look at is there once. */
+static uint32_t window_choose(const struct exec *e)
+{
+    const struct backend_config *c = &e->plan->backend->config;
+    const uint64_t largest = e->weights->device->max_allocation;
+    uint32_t window = c->vulkan.in_flight == 0 ? WINDOW : c->vulkan.in_flight;
+    window = window > VK_WINDOW_MAX ? VK_WINDOW_MAX : window;
+    while (window > 1 && (e->stride_in > RING_MOST / window || e->stride_out > RING_MOST / window ||
+                          e->stride_in > largest / window || e->stride_out > largest / window)) {
+        window--;
+    }
+    return c->profile || c->check_numerics ? 1 : window;
+}
+
 static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
 {
     const struct partition *part = &e->plan->part;
     struct vk_device *d = e->weights->device;
-    size_t in = 0, out = 0;
-    enum pen_status status = ports_lay(e, e->in, part->in, part->in_count, 0, &in, reterr);
+    enum pen_status status = ports_lay(e, e->in, part->in, part->in_count, 0, &e->stride_in, reterr);
     if (status == PEN_OK) {
-        status = ports_lay(e, e->out, part->out, part->out_count, PORT_ALIGN, &out, reterr);
+        status = ports_lay(e, e->out, part->out, part->out_count, PORT_ALIGN, &e->stride_out, reterr);
     }
+    e->window = status == PEN_OK ? window_choose(e) : 1;
+    const size_t in = e->window * e->stride_in, out = e->window * e->stride_out;
     if (status == PEN_OK) {
         status = vk_buffer_new(d, VK_MEMORY_UPLOAD, in, "inputs", &e->staging_in, reterr);
     }
@@ -308,6 +337,7 @@ void vk_exec_wipe(struct exec *e)
         if (e->semaphore != VK_NULL_HANDLE && e->value > 0) {
             vk_wait(d, e->semaphore, e->value, UINT64_MAX, NULL);
         }
+        atomic_fetch_sub(&d->in_flight, e->in_flight);
         d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
         d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
         vk_debug_fini(e);
@@ -325,7 +355,9 @@ void vk_exec_wipe(struct exec *e)
     free(e->works);
     free(e->in);
     free(e->out);
-    free(e->commands);
+    for (uint32_t i = 0; i < VK_WINDOW_MAX; i++) {
+        free((void *)e->runs[i].commands);
+    }
     vk_weights_release(e->weights);
     *e = (struct exec){.plan = e->plan, .env = e->env};
 }

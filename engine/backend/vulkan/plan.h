@@ -13,6 +13,7 @@
 #include "backend/vulkan/range.h"
 
 #define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
+#define VK_WINDOW_MAX 3  /* runs of one exec that may be on the device at once */
 
 struct vk_seen;
 
@@ -136,6 +137,17 @@ struct vk_port {
 #define VK_FLAG_BYTES                                                                                                  \
     64 /* at the start of the download buffer: word 0 = 1 + node, word 1 = detail; written by kernels that check indices */
 
+/* One run's place in an exec: its regions of the staging buffers, its command buffers, and what became of it. */
+struct vk_run {
+    VkCommandBuffer *commands; /* [chunk_count]: bounded work per submit */
+    uint32_t next;             /* chunk to be submitted next */
+    uint64_t last;             /* the semaphore's value behind its latest chunk; 0 = none was submitted */
+    bool stopped;              /* a cancel was seen: what is left of it is not submitted */
+    const struct buffer_view *out;
+    const struct cancel *cancel;
+    struct pen_error error; /* why it failed before anybody waited for it; PEN_OK = it did not */
+};
+
 struct exec {
     struct plan *plan;
     const struct shape_env *env;
@@ -149,10 +161,14 @@ struct exec {
     struct vk_work *works;
     uint32_t work_count, work_room;
     struct vk_port *in, *out;
-    struct vk_buffer arena, staging_in, staging_out;
-    struct vk_blocks constants; /* known only for this bucket */
+    struct vk_buffer arena;                   /* of all runs: the queue keeps them in order */
+    struct vk_buffer staging_in, staging_out; /* [window] regions */
+    size_t stride_in, stride_out;             /* bytes of a region */
+    struct vk_blocks constants;               /* known only for this bucket */
     VkCommandPool pool;
-    VkCommandBuffer *commands; /* [chunk_count]: bounded work per submit */
+    struct vk_run runs[VK_WINDOW_MAX]; /* a ring: [oldest] is waited for next */
+    uint32_t window, oldest, in_flight;
+    uint32_t region; /* while recording: of which run */
     uint32_t chunk_count, level_count;
     VkDescriptorPool descriptors;
     VkQueryPool queries; /* debug.c: NULL unless times are taken */
@@ -161,10 +177,7 @@ struct exec {
     struct vk_buffer numerics; /* debug.c: what was found at each node; no handle unless it is looked for */
     uint32_t numerics_cell;
     VkSemaphore semaphore;
-    uint64_t value; /* the last one submitted */
-    uint32_t next;  /* chunk to be submitted next */
-    const struct buffer_view *out_views;
-    const struct cancel *cancel;
+    uint64_t value, done; /* of the semaphore: the last one submitted, the last one seen */
     uint32_t flag_cell;
     uint64_t bytes;
 };
@@ -176,6 +189,8 @@ uint64_t vk_exec_bytes(const struct exec *exec);
 enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
                                const struct cancel *cancel, struct pen_error *reterr);
 enum pen_status vk_exec_wait(struct exec *exec, struct pen_error *reterr);
+uint32_t vk_exec_window(const struct exec *exec);
+bool vk_exec_done(struct exec *exec, uint64_t timeout_ns);
 
 /* Everything device-side of an exec; again after a loss. */
 enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr);
@@ -184,7 +199,8 @@ void vk_exec_wipe(struct exec *e);
 uint32_t vk_cell_root(const struct exec *e, uint32_t cell);
 uint32_t vk_cell_add(struct exec *e, const struct vk_cell *cell); /* VK_CELL_NONE without memory */
 struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell);
-struct vk_work *vk_work_add(struct exec *e); /* NULL without memory */
+bool vk_cell_staged(const struct exec *e, uint32_t cell); /* in a staging buffer: another place for each run */
+struct vk_work *vk_work_add(struct exec *e);              /* NULL without memory */
 
 /* schedule.c: levels from the hazards between works, works sorted by level, cells placed in the arena. */
 enum pen_status vk_schedule(struct exec *e, struct pen_error *reterr);

@@ -12,9 +12,9 @@ static enum pen_status pools_make(struct exec *e, struct pen_error *reterr)
     for (uint32_t i = 0; i < e->work_count; i++) {
         bindings += e->works[i].key.bindings;
     }
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, bindings + 1};
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, e->window * bindings + 1};
     VkDescriptorPoolCreateInfo sets = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-                                       .maxSets = e->work_count + 1,
+                                       .maxSets = e->window * e->work_count + 1,
                                        .poolSizeCount = 1,
                                        .pPoolSizes = &size};
     VkCommandPoolCreateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -55,6 +55,17 @@ static enum pen_status set_make(struct exec *e, const struct vk_work *w, const s
     return PEN_OK;
 }
 
+/* The first run's set serves the others unless the work reads or writes the boundary, which lies elsewhere for each. */
+static enum pen_status set_get(struct exec *e, const struct vk_work *w, const struct vk_pipeline *pipeline,
+                               VkDescriptorSet *set, struct pen_error *reterr)
+{
+    bool staged = false;
+    for (uint32_t i = 0; i < w->key.bindings; i++) {
+        staged = staged || vk_cell_staged(e, w->cells[i]);
+    }
+    return e->region == 0 || staged ? set_make(e, w, pipeline, set, reterr) : PEN_OK;
+}
+
 static void copy_record(struct exec *e, const struct vk_work *w, VkCommandBuffer commands)
 {
     struct vk_slice from = vk_cell_slice(e, w->cells[0]), to = vk_cell_slice(e, w->cells[1]);
@@ -62,25 +73,24 @@ static void copy_record(struct exec *e, const struct vk_work *w, VkCommandBuffer
     e->weights->device->vk.CmdCopyBuffer(commands, from.buffer, to.buffer, 1, &copy);
 }
 
-static enum pen_status work_record(struct exec *e, const struct vk_work *w, VkCommandBuffer commands,
-                                   struct pen_error *reterr)
+static enum pen_status work_record(struct exec *e, const struct vk_work *w, VkDescriptorSet *set,
+                                   VkCommandBuffer commands, struct pen_error *reterr)
 {
     struct vk_device *d = e->weights->device;
     struct vk_pipeline pipeline;
-    VkDescriptorSet set = VK_NULL_HANDLE;
     if (w->kind == VK_WORK_COPY) {
         copy_record(e, w, commands);
         return PEN_OK;
     }
     enum pen_status status = vk_pipelines_get(d->pipelines, &w->key, &pipeline, reterr);
     if (status == PEN_OK) {
-        status = set_make(e, w, &pipeline, &set, reterr);
+        status = set_get(e, w, &pipeline, set, reterr);
     }
     if (status != PEN_OK) {
         return status;
     }
     d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
-    d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, NULL);
+    d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, set, 0, NULL);
     if (w->push_words > 0) {
         d->vk.CmdPushConstants(commands, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, w->push_words * 4, w->push);
     }
@@ -102,26 +112,35 @@ static void barrier(struct exec *e, VkCommandBuffer commands, bool to_host)
                                               &memory, 0, NULL, 0, NULL);
 }
 
-/* Works from `first` on into one command buffer, whole levels, until it is full. *ret_next = the first that is not in it. */
-static enum pen_status chunk_record(struct exec *e, VkCommandBuffer commands, uint32_t first, uint32_t *ret_next,
+/* While command buffers are recorded. */
+struct recording {
+    struct exec *e;
+    VkDescriptorSet *sets; /* [work_count] of the latest region */
+    uint32_t chunk;
+};
+
+/* Works from `first` on into one command buffer, whole levels, until it is full. *ret_next = the first that is not in it. The first barrier keeps the run before in
+ * the queue off the activations. */
+static enum pen_status chunk_record(struct recording *r, VkCommandBuffer commands, uint32_t first, uint32_t *ret_next,
                                     struct pen_error *reterr)
 {
+    struct exec *e = r->e;
     struct vk_device *d = e->weights->device;
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkResult result = d->vk.BeginCommandBuffer(commands, &begin);
     enum pen_status status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkBeginCommandBuffer", reterr);
     uint32_t i = first;
-    vk_debug_begin(e, commands, e->chunk_count, first);
+    vk_debug_begin(e, commands, r->chunk, first);
     while (status == PEN_OK && i < e->work_count) {
-        bool starts = i > 0 && e->works[i].level != e->works[i - 1].level;
+        bool starts = i == 0 ? e->window > 1 : e->works[i].level != e->works[i - 1].level;
         if (starts && i - first >= WORKS_PER_SUBMIT) {
             break;
         }
         if (starts || (i > first && e->queries != VK_NULL_HANDLE)) {
             barrier(e, commands, false);
         }
-        status = work_record(e, &e->works[i], commands, reterr);
-        vk_debug_stamp(e, commands, e->chunk_count, i++);
+        status = work_record(e, &e->works[i], &r->sets[i], commands, reterr);
+        vk_debug_stamp(e, commands, r->chunk, i++);
     }
     if (status == PEN_OK && i == e->work_count) {
         barrier(e, commands, true);
@@ -134,27 +153,45 @@ static enum pen_status chunk_record(struct exec *e, VkCommandBuffer commands, ui
     return status;
 }
 
-enum pen_status vk_record(struct exec *e, struct pen_error *reterr)
+/* All command buffers of the run that works in region e->region. */
+static enum pen_status run_record(struct recording *r, struct pen_error *reterr)
 {
+    struct exec *e = r->e;
     struct vk_device *d = e->weights->device;
-    enum pen_status status = pools_make(e, reterr);
-    if (status == PEN_OK) {
-        status = vk_debug_times_new(e, reterr);
+    VkCommandBuffer *commands = calloc(e->work_count / WORKS_PER_SUBMIT + 1, sizeof *commands);
+    enum pen_status status = PEN_OK;
+    if (commands == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for command buffers");
     }
-    uint32_t room = e->work_count / WORKS_PER_SUBMIT + 1;
-    e->commands = calloc(room, sizeof *e->commands);
-    if (status == PEN_OK && e->commands == NULL) {
-        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for command buffers");
-    }
-    for (uint32_t i = 0; status == PEN_OK && (i < e->work_count || e->chunk_count == 0);) {
+    e->runs[e->region].commands = commands;
+    r->chunk = 0;
+    for (uint32_t i = 0; status == PEN_OK && (i < e->work_count || r->chunk == 0); r->chunk++) {
         VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                             .commandPool = e->pool,
                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                             .commandBufferCount = 1};
-        VkResult result = d->vk.AllocateCommandBuffers(d->handle, &info, &e->commands[e->chunk_count]);
-        status = result == VK_SUCCESS ? chunk_record(e, e->commands[e->chunk_count], i, &i, reterr)
+        VkResult result = d->vk.AllocateCommandBuffers(d->handle, &info, &commands[r->chunk]);
+        status = result == VK_SUCCESS ? chunk_record(r, commands[r->chunk], i, &i, reterr)
                                       : vk_fail(result, "vkAllocateCommandBuffers", reterr);
-        e->chunk_count++;
     }
+    e->chunk_count = r->chunk;
+    return status;
+}
+
+enum pen_status vk_record(struct exec *e, struct pen_error *reterr)
+{
+    struct recording r = {.e = e, .sets = calloc((size_t)e->work_count + 1, sizeof *r.sets)};
+    enum pen_status status = pools_make(e, reterr);
+    if (status == PEN_OK) {
+        status = vk_debug_times_new(e, reterr);
+    }
+    if (status == PEN_OK && r.sets == NULL) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for descriptor sets");
+    }
+    for (; status == PEN_OK && e->region < e->window; e->region++) {
+        status = run_record(&r, reterr);
+    }
+    e->region = 0;
+    free((void *)r.sets);
     return status;
 }

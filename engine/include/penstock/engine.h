@@ -48,7 +48,9 @@ struct pen_vulkan_options {
         kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
     const char
         *f16_range; /* weights that f16 cannot hold: "keep" their layers in f32, or "refuse" the model; NULL = keep */
-    bool validate;  /* debug: the Khronos validation layer; its messages are errors */
+    uint32_t
+        in_flight; /* runs of one session on the device at once, at most 3; 0 = 2. Each has its own staging memory */
+    bool validate; /* debug: the Khronos validation layer; its messages are errors */
 };
 
 struct pen_engine_options {
@@ -160,6 +162,21 @@ enum pen_status pen_session_run_bound(struct pen_session *session, const struct 
 enum pen_status pen_session_run(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                 const struct pen_stop *stop, const struct pen_tensor **ret_outputs, size_t *ret_count,
                                 struct pen_error *reterr);
+
+/*
+ * Several runs on their way: bind, write inputs, submit; then the next; await gives them back in order. While the device computes one, the inputs of the next are
+ * copied to it and its kernels wait in the queue behind. Where the backend computes on the CPU a run begins when it is awaited, and the window is 1.
+ *
+ * pen_session_window: for the bound shapes, runs that may be submitted before the first is awaited. PEN_ERR_BUSY from submit, or from bind before a run that has not
+ * begun: await first, then try again (inputs that were written stay). Runs that fail do so at their await; PEN_ERR_DEVICE_LOST is then every run's that was on
+ * the device. `stop` is borrowed until the run has been awaited. While runs are on their way only these calls, bind and input are allowed: others are PEN_ERR_BUSY.
+ */
+uint32_t pen_session_window(const struct pen_session *session);
+uint32_t pen_session_in_flight(const struct pen_session *session); /* submitted and not awaited */
+enum pen_status pen_session_submit(struct pen_session *session, const struct pen_stop *stop, struct pen_error *reterr);
+/* The oldest run's outcome, as from pen_session_run_bound. PEN_ERR_TIMEOUT: it is still on its way; UINT64_MAX = wait as long as it takes. */
+enum pen_status pen_session_await(struct pen_session *session, uint64_t timeout_us,
+                                  const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr);
 
 /* Per-node times of the last runs when profiling is on. */
 struct pen_profile_row {

@@ -254,13 +254,33 @@ Test(tools, bench_prints_its_keys)
                                    "2", "--backend", "reference"));
     cJSON *json = json_of(&p);
     expect_keys(json, ARGS("model", "backend", "device", "library", "precision", "threads", "batch", "load_ms",
-                           "warmup_ms", "first_run_ms", "runs", "median_ms", "p10_ms", "p90_ms", "min_ms",
-                           "peak_rss_bytes", "placement", "inputs"));
+                           "warmup_ms", "first_run_ms", "in_flight", "runs", "runs_per_s", "median_ms", "p10_ms",
+                           "p90_ms", "min_ms", "peak_rss_bytes", "placement", "inputs"));
     cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "runs")), 7);
     cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "batch")), 4);
     cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "threads")), 2);
     cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(json, "backend")), "reference");
     cr_assert_gt(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "peak_rss_bytes")), 1e6);
+    cJSON_Delete(json);
+}
+
+/* On a device as many as are asked for; a CPU takes one at a time and says so. */
+Test(tools, bench_keeps_runs_in_flight, .timeout = 60)
+{
+    struct printed cpu =
+        engine(ARGS("bench", "--model", DIGITS, "--runs", "5", "--backend", "reference", "--in-flight", "3"));
+    cr_assert_eq(cpu.status, 0, "%s", cpu.err);
+    cr_assert_not_null(strstr(cpu.out, "with 1 on their way at a time: the backend takes no more"), "%s", cpu.out);
+    cr_assert_eq(engine(ARGS("bench", "--model", DIGITS, "--in-flight", "4")).status, 2);
+    struct printed device = engine(ARGS("bench", "--model", DIGITS, "--runs", "20", "--json", "--backend", "vulkan",
+                                        "--vk-allow-software", "--in-flight", "3"));
+    if (device.status == 1 || device.status == 3) {
+        cr_skip_test("no Vulkan device: %s", device.err);
+    }
+    cJSON *json = json_of(&device);
+    cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "in_flight")), 3);
+    cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "runs")), 20);
+    cr_assert_gt(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "runs_per_s")), 0);
     cJSON_Delete(json);
 }
 
