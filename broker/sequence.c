@@ -377,6 +377,11 @@ void sequence_ended(struct broker *broker, struct sequence *sequence, bool curre
     }
     if (!current)
         return;
+    const struct worker *worker = fleet_by_uuid(&broker->fleet, sequence->worker);
+    if (!last && sequence->worker && (!worker || worker->state != WORKER_READY)) { /* it went while the first job ran */
+        end(broker, sequence, PEN_ERR_UNAVAILABLE, "the worker that keeps its state gets no more work");
+        return;
+    }
     struct job *next = TAILQ_FIRST(&sequence->waiting);
     if (last) {
         end(broker, sequence, PEN_ERR_NOT_FOUND, "its last job was done");

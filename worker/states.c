@@ -12,6 +12,7 @@
 struct state {
     struct state *next; /* in its bucket */
     uint64_t client, id;
+    uint64_t first; /* number of the job that began it */
     struct digest model;
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t used_us, idle_us;
@@ -130,6 +131,7 @@ static enum pen_status make(struct states *states, const struct served *served, 
         return pen_error_set(reterr, PEN_ERR_BUSY, "this worker has no memory for another sequence");
     state->client = env->job.client;
     state->id = env->sequence_id;
+    state->first = env->job.sequence;
     state->model = served->digest;
     state->idle_us = served->config.sequence.idle_us;
     state->bytes = served->states_bytes;
@@ -161,6 +163,9 @@ static enum pen_status take(struct states *states, const struct served *served, 
                             struct state **ret_state, struct pen_error *reterr)
 {
     struct state **place = find(states, served, env);
+    if (place && env->job.sequence < (*place)->first)
+        return pen_error_set(reterr, PEN_ERR_CANCELLED, "sequence %" PRIu64 " was begun anew by a later job",
+                             env->sequence_id);
     if (place && (env->flags & FRAME_FLAG_SEQUENCE_START || !digest_equal((*place)->model, served->digest))) {
         forget(states, place);
         place = NULL;

@@ -18,7 +18,8 @@ struct states *states_new(uint64_t bytes_max); /* NULL without memory */
 void states_free(struct states *states);       /* NULL is fine */
 
 /*
- * The state for the job of `env` (sequence_id is not 0): made anew with FRAME_FLAG_SEQUENCE_START. NOT_FOUND: no such sequence is open here; BUSY: no
+ * The state for the job of `env` (sequence_id is not 0): made anew with FRAME_FLAG_SEQUENCE_START. CANCELLED: a job with a higher number, which came by
+ * another slot, has begun the sequence anew, and that one's state is not this one's. NOT_FOUND: no such sequence is open here; BUSY: no
  * room for another one, which another worker may have; INVALID: a job of it still runs.
  */
 enum pen_status states_open(struct states *states, const struct served *served, const struct envelope *env,

@@ -294,15 +294,20 @@ static void check_idle(struct sim *sim)
     TAILQ_FOREACH(lane, &broker->models.active, in_active)
     {
         const struct offer *offer;
-        bool idle = false, busy = false;
+        bool idle = false, busy = false, there = lane->demand.worker == 0;
         TAILQ_FOREACH(offer, &lane->model->offers, in_model)
         {
+            if (lane->demand.worker && lane->demand.worker != offer->worker->uuid)
+                continue;
+            there |= offer->worker->state == WORKER_READY;
             idle |= offer->worker->state == WORKER_READY && offer->worker->messages == 0 &&
                     match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags);
             busy |= offer->worker->messages > 0;
         }
         if (idle && !busy && lane->wake_us == UINT64_MAX)
             BAD("jobs of model %s wait though every worker is idle", lane->model->name);
+        if (!there)
+            BAD("jobs of model %s wait for a state on a worker that gets no more work", lane->model->name);
     }
 }
 

@@ -1,7 +1,9 @@
 /*
  * broker_sim - runs schedules of the simulated pool (sim.h) until one fails.
  *
- * usage: broker_sim [--schedules N] [--seed N] [--one] [--trace]     --one: just the schedule of that seed, as a failure prints it
+ * usage: broker_sim [--schedules N] [--seed N] [--one] [--trace] [--seeds FILE]
+ *
+ * --one: just the schedule of that seed, as a failure prints it. --seeds: before all others those of a file, a number at the begin of each line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 struct arguments {
     uint64_t schedules, seed;
     bool one, trace;
+    const char *seeds;
 };
 
 static bool read_arguments(int argc, char **argv, struct arguments *ret)
@@ -26,6 +29,8 @@ static bool read_arguments(int argc, char **argv, struct arguments *ret)
             ret->trace = true;
         else if (strcmp(argv[i], "--schedules") == 0 && i + 1 < argc)
             ret->schedules = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc)
+            ret->seeds = argv[++i];
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             ret->seed = strtoull(argv[++i], NULL, 0);
         else
@@ -62,6 +67,9 @@ static void report_counts(const struct sim_counts *c)
         {"kept_out", c->refused},
         {"replies_dropped", c->dropped},
         {"fair_checks", c->fair_checks},
+        {"chained", c->chained},
+        {"chains_broken", c->chains_broken},
+        {"models_changed", c->updates},
         {"fair_settled", c->fair_settled},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -74,7 +82,7 @@ static bool lively(const struct sim_counts *c)
 {
     bool usual = c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced &&
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
-                 c->fair_checks && c->fair_settled;
+                 c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates;
     bool rare = c->hedges_won && c->quarantined && c->refused;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }
@@ -91,6 +99,34 @@ static bool replays(struct sim *sim, const struct options *options, uint64_t see
     return sim->trail == trail;
 }
 
+static bool run_one(struct sim *sim, const struct options *options, uint64_t seed)
+{
+    if (sim_run(sim, options, seed))
+        return true;
+    printf("seed %" PRIu64 " failed in step %u: %s\nagain: broker_sim --one --seed %" PRIu64 " --trace\n", seed,
+           sim->step, sim->failure, seed);
+    return false;
+}
+
+/* Seeds that found something once: what they draw may have changed since, but they cost next to nothing. */
+static bool run_file(struct sim *sim, const struct options *options, const char *path)
+{
+    char line[256];
+    uint64_t seed;
+    bool good = true;
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        printf("cannot read %s\n", path);
+        return false;
+    }
+    while (good && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%" SCNu64, &seed) == 1)
+            good = run_one(sim, options, seed);
+    }
+    fclose(file);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     static struct sim sim;
@@ -101,7 +137,7 @@ int main(int argc, char **argv)
     struct pen_error error = {.status = PEN_OK};
     char *name[] = {argv[0], NULL};
     if (!read_arguments(argc, argv, &arguments)) {
-        fprintf(stderr, "usage: broker_sim [--schedules N] [--seed N] [--one] [--trace]\n");
+        fprintf(stderr, "usage: broker_sim [--schedules N] [--seed N] [--one] [--trace] [--seeds FILE]\n");
         return 2;
     }
     if (options_load(1, name, &options, &outcome, &store, &error) != PEN_OK) {
@@ -111,14 +147,10 @@ int main(int argc, char **argv)
     log_setup("sim", arguments.trace ? LOG_DEBUG : LOG_ERROR, false);
     sim.trace = arguments.trace;
     uint64_t count = arguments.one ? 1 : arguments.schedules;
-    int failed = 0;
+    int failed = arguments.seeds && !run_file(&sim, &options, arguments.seeds);
     for (uint64_t i = 0; i < count && !failed; i++) {
         uint64_t seed = arguments.one ? arguments.seed : arguments.seed * 1000003u + i;
-        if (!sim_run(&sim, &options, seed)) {
-            printf("seed %" PRIu64 " failed in step %u: %s\nagain: broker_sim --one --seed %" PRIu64 " --trace\n", seed,
-                   sim.step, sim.failure, seed);
-            failed = 1;
-        }
+        failed = !run_one(&sim, &options, seed);
     }
     report_counts(&sim.counts);
     if (!failed && !lively(&sim.counts)) {

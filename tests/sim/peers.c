@@ -55,7 +55,13 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
                             .no_digest = kind % 5 == 0,
                             .no_cache = kind % 17 == 0,
                             .raw = kind % 4 == 0};
+    if (job->chain) {
+        wire.model = "state";
+        wire.backend = NULL;
+    }
     struct envelope env = wire_job_envelope(&wire);
+    env.sequence_id = job->chain;
+    env.flags |= (job->first ? FRAME_FLAG_SEQUENCE_START : 0u) | (job->last ? FRAME_FLAG_SEQUENCE_END : 0u);
     size_t bytes = wire_job(meta, &wire, &raw_bytes);
     if (job->sends > 0)
         env.flags |= FRAME_FLAG_RESENT;
@@ -70,6 +76,8 @@ void client_submit(struct sim *sim, struct sim_client *client)
     struct sim_job *job = &client->jobs[client->jobs_count++];
     *job = (struct sim_job){.sequence = client->jobs_count,
                             .fill = sim_fill((struct job_id){client->uuid, client->jobs_count})};
+    if (sim->has.chains && sim_chance(sim, 30))
+        chain_submit(sim, client, job);
     sim->counts.jobs++;
     if (client->ready)
         send_job(sim, client, job);
@@ -154,10 +162,12 @@ static void answered(struct sim *sim, struct sim_client *client, const struct pa
     if (++job->results > job->sends)
         sim_fail(sim, "job %016lx-%lu was sent %u times and answered %u times", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->sends, job->results);
-    if (env->status == PEN_OK && packet->value != job->fill)
+    if (env->status == PEN_OK && packet->value != job->fill && chain_sound(client, job))
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->fill, packet->value);
     job->status = (enum pen_status)env->status;
+    if (job->chain && job->status != PEN_OK)
+        chain_broken(sim, client, job);
     sim->counts.answers++;
 }
 

@@ -179,7 +179,7 @@ static void some_worker(struct sim *sim)
 static void some_worker_trouble(struct sim *sim)
 {
     struct sim_worker *worker = &sim->workers[sim_draw(sim, SIM_WORKERS)];
-    switch (sim_draw(sim, 8)) {
+    switch (sim_draw(sim, 10)) {
     case 0:
         worker_kill(sim, worker);
         sim->counts.kills++;
@@ -205,6 +205,10 @@ static void some_worker_trouble(struct sim *sim)
         break;
     case 6:
         worker_lie(sim, worker);
+        break;
+    case 7:
+    case 8:
+        worker_change(sim, worker);
         break;
     default:
         worker_connect(sim, worker);
@@ -275,6 +279,8 @@ static void heal(struct sim *sim)
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
         struct sim_worker *worker = &sim->workers[i];
         worker->frozen = false;
+        if (worker->kind == 2)
+            worker_change(sim, worker);
         worker->kind = 0;
         if (worker->draining)
             worker_kill(sim, worker);
@@ -383,6 +389,7 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options.worker_wait_us = sim_chance(sim, 50) ? 200000 : 2000000;
     sim->options.restart_wait_us = sim_chance(sim, 50) ? 0 : 500000;
     sim->options.queue_limit = sim_chance(sim, 20) ? 6 : 1000;
+    sim->has.chains = sim_chance(sim, 40);
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
 }
 

@@ -67,14 +67,40 @@ struct virtual_port {
 
 struct sim_job {
     uint64_t sequence;
-    uint8_t fill;
+    uint8_t fill;  /* the right answer */
+    uint8_t chain; /* number of its sequence of jobs, from 1; 0 = none */
+    bool first, last;
     uint32_t sends, results;
     bool cancelled;
     enum pen_status status;
 };
 
+#define SIM_CHAINS 2u  /* of a client, at a time */
+#define SIM_STATES 64u /* on a worker */
+
+struct sim_chain {
+    bool open;
+    uint8_t length;
+};
+
+/* What a worker keeps of a sequence: how many of its jobs it has run. */
+struct sim_state {
+    uint64_t client, id, first; /* first: the job that began it */
+    uint8_t runs;
+    bool ending; /* dropped as soon as its job is done */
+};
+
+/* A job that a worker holds. */
+struct sim_held {
+    struct job_id id;
+    struct digest digest;
+    uint64_t chain;
+    bool first, last;
+};
+
 struct sim_client {
     uint64_t uuid;
+    struct sim_chain chains[SIM_CHAINS];
     struct conn *conn; /* NULL: not connected */
     bool ready;        /* welcomed */
     struct sim_job jobs[SIM_JOBS];
@@ -88,15 +114,15 @@ struct sim_worker {
     struct conn *conn;
     bool ready, frozen, draining;
     uint32_t slots, kind; /* which models it offers */
-    uint32_t held_count;
-    struct job_id held[SIM_HELD]; /* from here on only what held_count says is good */
-    struct digest digests[SIM_HELD];
+    uint32_t held_count, states_count;
+    struct sim_held held[SIM_HELD]; /* from here on only what the counts say is good */
+    struct sim_state states[SIM_STATES];
 };
 
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
-        fair_checks, fair_settled;
+        fair_checks, fair_settled, chained, chains_broken, updates;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -105,7 +131,13 @@ struct kept_seen {
     uint64_t count, bytes, unsent, sessions;
 };
 
+/* What this world has, beside what is always there. */
+struct sim_extras {
+    bool chains;
+};
+
 struct sim {
+    struct sim_extras has;
     uint64_t seed, state; /* of the generator */
     uint64_t clock_us;
     struct options options;
@@ -172,12 +204,32 @@ uint32_t client_unanswered(const struct sim_client *client);
 void worker_begin(struct sim *sim, struct sim_worker *worker);
 void worker_connect(struct sim *sim, struct sim_worker *worker);
 void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bool honest);
+void worker_change(struct sim *sim, struct sim_worker *worker); /* models are loaded or unloaded */
 void worker_kill(struct sim *sim, struct sim_worker *worker);
 void worker_say_drain(struct sim *sim, struct sim_worker *worker);
 void worker_goodbye(struct sim *sim, struct sim_worker *worker);
 bool worker_read(struct sim *sim, struct sim_worker *worker);
 void worker_beat(struct sim *sim, struct sim_worker *worker);
 void worker_lie(struct sim *sim, struct sim_worker *worker); /* a result of a job that it never had */
+
+/* ---- chain.c: jobs of sequences, whose right answer is 100 + how many came before it ---- */
+/* Makes the job one of a sequence. */
+void chain_submit(struct sim *sim, struct sim_client *client, struct sim_job *job);
+/* A client's job of a sequence did not end well: it begins the next one anew. */
+void chain_broken(struct sim *sim, struct sim_client *client, const struct sim_job *job);
+/*
+ * Whether all jobs before it in its sequence ended well, as far as the client knows. After the loss of its session it sends again what it has no
+ * answer to, so the broker may see a sequence without a job in its middle that ended badly: what comes of it then is void.
+ */
+bool chain_sound(const struct sim_client *client, const struct sim_job *job);
+/* The worker was given the job: the state that it needs must be here. */
+void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_held *held);
+/* It has run, and *ret_value is the right answer: the state moves on. NOT_FOUND: it was dropped meanwhile, or begun anew. */
+enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value);
+/* A job of it failed here. */
+void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain);
+/* The broker says that the sequence is over; a job of it that has begun goes on with its state. */
+void chain_over(struct sim *sim, struct sim_worker *worker, uint64_t client, uint64_t chain);
 
 /* ---- check.c ---- */
 void check_all(struct sim *sim);

@@ -30,6 +30,14 @@ static const struct wire_model offers[] = {
      .digest = 3,
      .cacheable = true,
      .timeout_us = 300000},
+    {.name = "state",
+     .version = 1,
+     .backend = "xnnpack",
+     .precision = PRECISION_F32,
+     .warm_us = 500,
+     .digest = 4,
+     .max_batch = 4,
+     .sequence_idle_us = 300000},
 };
 
 void worker_begin(struct sim *sim, struct sim_worker *worker)
@@ -48,17 +56,28 @@ static void say(struct sim *sim, struct sim_worker *worker, enum frame_type type
     net_say(sim, worker->conn, env, NULL, 0, 0);
 }
 
-/* kind 0 and 1 offer everything, kind 2 all but the last. */
+/* kind 0 and 1 offer everything, kind 2 the first two. The model with state is there only where somebody asks for it. */
+static size_t offers_of(const struct sim *sim, const struct sim_worker *worker)
+{
+    return worker->kind == 2 ? 2 : sim->has.chains ? 4 : 3;
+}
+
 static void hello(struct sim *sim, struct sim_worker *worker)
 {
     uint8_t meta[4096];
+    struct job_id running[64];
+    uint32_t count = worker->held_count < 64 ? worker->held_count : 64;
+    for (uint32_t i = 0; i < count; i++)
+        running[i] = worker->held[i].id;
     struct wire_worker wire = {.uuid = worker->uuid,
                                .name = worker->name,
                                .slots = worker->slots,
                                .models = offers,
-                               .models_count = worker->kind == 2 ? 2 : 3,
-                               .running = worker->held,
-                               .running_count = worker->held_count < 64 ? worker->held_count : 64};
+                               .models_count = worker->kind == 2 ? 2
+                                               : sim->has.chains ? 4
+                                                                 : 3,
+                               .running = running,
+                               .running_count = count};
     worker->ready = false;
     net_say(sim, worker->conn, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &wire), 0);
 }
@@ -79,7 +98,7 @@ static bool poisonous(struct job_id id)
 static bool holds_poison(const struct sim_worker *worker)
 {
     for (uint32_t i = 0; i < worker->held_count; i++) {
-        if (poisonous(worker->held[i]))
+        if (poisonous(worker->held[i].id))
             return true;
     }
     return false;
@@ -89,7 +108,6 @@ static void drop(struct sim_worker *worker, uint32_t index)
 {
     worker->held_count--;
     worker->held[index] = worker->held[worker->held_count];
-    worker->digests[index] = worker->digests[worker->held_count];
 }
 
 /* Runs take what nobody could forecast: fairness has something to settle. */
@@ -126,12 +144,18 @@ void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bo
     }
     for (uint32_t n = 0; n < most && n < 16 && worker->held_count > 0; n++) {
         uint32_t index = sim_draw(sim, worker->held_count);
-        struct digest digest = worker->digests[index];
+        const struct sim_held held = worker->held[index];
+        struct digest digest = held.digest;
         enum pen_status status = !honest && sim_chance(sim, 12) ? bad[sim_draw(sim, 4)] : PEN_OK;
         if (!honest && sim_chance(sim, 5))
             digest.bytes[3] ^= 1;
-        bytes += put_result(headers + bytes, worker->held[index], digest, status, sim_fill(worker->held[index]));
         drop(worker, index);
+        uint8_t value = sim_fill(held.id);
+        if (held.chain && status != PEN_OK)
+            chain_drop(worker, held.id.client, held.chain);
+        else if (held.chain)
+            status = chain_run(sim, worker, &held, &value);
+        bytes += put_result(headers + bytes, held.id, digest, status, value);
     }
     net_say_groups(sim, worker->conn, headers, bytes);
 }
@@ -164,6 +188,18 @@ void worker_kill(struct sim *sim, struct sim_worker *worker)
     worker_begin(sim, worker);
 }
 
+/* Models come and go: what was held of one that goes is run all the same, and its states stay until the broker drops them. */
+void worker_change(struct sim *sim, struct sim_worker *worker)
+{
+    uint8_t meta[4096];
+    if (!worker->ready || worker->frozen)
+        return;
+    worker->kind = worker->kind == 2 ? 0 : 2;
+    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_UPDATE), meta,
+            wire_worker_update(meta, offers, offers_of(sim, worker)), 0);
+    sim->counts.updates++;
+}
+
 void worker_say_drain(struct sim *sim, struct sim_worker *worker)
 {
     worker->draining = true;
@@ -184,8 +220,15 @@ static void take(struct sim *sim, struct sim_worker *worker, const struct packet
             sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
             return;
         }
-        worker->held[worker->held_count] = packet->envs[i].job;
-        worker->digests[worker->held_count++] = packet->envs[i].digest;
+        const struct envelope *env = &packet->envs[i];
+        struct sim_held *held = &worker->held[worker->held_count++];
+        *held = (struct sim_held){.id = env->job,
+                                  .digest = env->digest,
+                                  .chain = env->sequence_id,
+                                  .first = env->flags & FRAME_FLAG_SEQUENCE_START,
+                                  .last = env->flags & FRAME_FLAG_SEQUENCE_END};
+        if (held->chain)
+            chain_taken(sim, worker, held);
     }
 }
 
@@ -204,13 +247,16 @@ void worker_beat(struct sim *sim, struct sim_worker *worker)
 }
 
 /* Not begun: given up with CANCELLED. Running: the answer that is on its way comes all the same. */
-static void cancel(struct sim *sim, struct sim_worker *worker, struct job_id id)
+static void cancel(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
 {
     uint8_t header[700];
+    const struct job_id id = env->job;
+    if (env->sequence_id)
+        chain_over(sim, worker, id.client, env->sequence_id);
     for (uint32_t i = 0; i < worker->held_count; i++) {
-        if (!job_id_equal(worker->held[i], id) || sim_chance(sim, 40))
+        if (!job_id_equal(worker->held[i].id, id) || sim_chance(sim, 40))
             continue;
-        net_say_groups(sim, worker->conn, header, put_result(header, id, worker->digests[i], PEN_ERR_CANCELLED, 0));
+        net_say_groups(sim, worker->conn, header, put_result(header, id, worker->held[i].digest, PEN_ERR_CANCELLED, 0));
         drop(worker, i);
         return;
     }
@@ -238,7 +284,7 @@ bool worker_read(struct sim *sim, struct sim_worker *worker)
         take(sim, worker, packet);
         break;
     case FRAME_CANCEL:
-        cancel(sim, worker, env->job);
+        cancel(sim, worker, env);
         break;
     case FRAME_PING:
         say(sim, worker, FRAME_PONG, (struct job_id){0, 0});
