@@ -1,43 +1,78 @@
 #include "batch.h"
 
-static struct batch_choice take(uint64_t rows, uint32_t rows_max, const char *reason)
+static struct batch_choice take(uint32_t rows, const char *reason)
 {
-    uint32_t most = rows > rows_max ? rows_max : (uint32_t)rows;
-    return (struct batch_choice){.rows = most ? most : 1, .reason = reason, .wake_us = UINT64_MAX};
+    return (struct batch_choice){.rows = rows ? rows : 1, .reason = reason, .wake_us = UINT64_MAX};
 }
 
-/* The largest preferred size that is already there; 0 = none. */
+static uint32_t least(uint64_t rows, uint32_t most)
+{
+    return rows < most ? (uint32_t)rows : most;
+}
+
+/* What is there goes, but for what would make it slower. */
+static struct batch_choice take_waiting(const struct batch_rules *rules, const struct batch_facts *facts,
+                                        const char *reason)
+{
+    uint32_t waiting = least(facts->rows_waiting, rules->rows_max);
+    uint32_t best = speed_best(rules->speed, waiting);
+    return take(best, best < waiting ? "best" : reason);
+}
+
+/* The largest preferred size that is already there and pays; 0 = none. */
 static uint32_t preferred_rows(const struct batch_rules *rules, uint64_t waiting)
 {
     uint32_t best = 0;
     for (size_t i = 0; i < rules->preferred_count; i++) {
         uint32_t rows = rules->preferred[i];
-        if (rows <= waiting && rows <= rules->rows_max && rows > best)
+        if (rows <= waiting && rows <= rules->rows_max && rows > best && speed_best(rules->speed, rows) > 1)
             best = rows;
     }
     return best;
 }
 
+/* When it closes by time, with why; *ret_close_us is when it does. */
+static const char *close_time(const struct batch_rules *rules, const struct batch_facts *facts, uint64_t *ret_close_us)
+{
+    uint64_t expect_us = speed_expect_us(rules->speed, least(facts->rows_waiting + 1, rules->rows_max));
+    uint64_t start_us = facts->deadline_us > expect_us ? facts->deadline_us - expect_us : 0;
+    *ret_close_us = facts->oldest_us + rules->delay_us;
+    if (facts->deadline_us == UINT64_MAX || start_us >= *ret_close_us)
+        return "delay";
+    *ret_close_us = start_us;
+    return "deadline";
+}
+
 struct batch_choice batch_close(const struct batch_rules *rules, const struct batch_facts *facts)
 {
+    uint64_t close_us;
     if (rules->rows_max <= 1)
-        return take(1, 1, "single");
-    if (facts->rows_waiting >= rules->rows_max)
-        return take(rules->rows_max, rules->rows_max, "full");
+        return take(1, "single");
+    uint32_t target = speed_target(rules->speed, rules->rows_max);
+    if (target == 1)
+        return take(1, "unpaid");
     uint32_t preferred = preferred_rows(rules, facts->rows_waiting);
-    if (preferred)
-        return take(preferred, rules->rows_max, "full");
+    if (facts->rows_waiting < rules->rows_max && preferred)
+        return take(preferred, "full");
+    if (facts->rows_waiting >= target)
+        return take(target, target == rules->rows_max ? "full" : "best");
     /* A caller that waits for each answer before it asks again has no company: 500 us of delay would be lost on every job. */
     if (rules->delay_us == 0 || facts->lonely >= BATCH_LONELY)
-        return take(facts->rows_waiting, rules->rows_max, "idle");
-    uint64_t close_us = facts->oldest_us + rules->delay_us;
+        return take_waiting(rules, facts, "idle");
+    const char *reason = close_time(rules, facts, &close_us);
     if (facts->now_us >= close_us)
-        return take(facts->rows_waiting, rules->rows_max, "delay");
-    if (facts->deadline_us != UINT64_MAX) {
-        uint64_t start_us = facts->deadline_us > facts->expect_us ? facts->deadline_us - facts->expect_us : 0;
-        if (facts->now_us >= start_us)
-            return take(facts->rows_waiting, rules->rows_max, "deadline");
-        close_us = start_us < close_us ? start_us : close_us;
-    }
+        return take_waiting(rules, facts, reason);
     return (struct batch_choice){.rows = 0, .reason = "", .wake_us = close_us};
+}
+
+bool batch_may_explore(const struct batch_rules *rules, const struct batch_facts *facts)
+{
+    uint64_t left_us = facts->deadline_us > facts->now_us ? facts->deadline_us - facts->now_us : 0;
+    uint32_t rows = least(facts->rows_waiting, rules->rows_max);
+    return rows > 1 && speed_expect_us(rules->speed, rows) <= left_us / BATCH_SLACK;
+}
+
+bool batch_wait_paid(const struct speed *speed, uint32_t jobs, uint64_t waited_us)
+{
+    return jobs > 1 && (uint64_t)(jobs - 1) * speed_expect_us(speed, 1) > jobs * waited_us;
 }

@@ -188,12 +188,18 @@ struct plan {
     struct decision decision;
 };
 
+/* Rows of the batches that suit this offer best. */
+static uint32_t target_rows(const struct job *head, const struct offer *offer)
+{
+    uint32_t target = head->alone ? 1 : speed_target(&offer->speed, offer->rows_max);
+    return target > head->rows ? target : head->rows;
+}
+
 /* Rows that this offer could take of the lane now. */
 static uint32_t plan_rows(const struct lane *lane, const struct job *head, const struct offer *offer)
 {
-    uint32_t most = offer->rows_max ? offer->rows_max : 1;
-    uint64_t rows = head->alone || most == 1 ? head->rows : lane->rows;
-    return rows > most ? most : (uint32_t)rows;
+    uint32_t most = target_rows(head, offer);
+    return lane->rows < most ? (uint32_t)lane->rows : most;
 }
 
 /* A suspect's last chance: on a worker that has nothing else, so that nobody is blamed for somebody else's deed. */
@@ -202,16 +208,18 @@ static bool must_isolate(const struct broker *broker, const struct job *head)
     return head->deaths > 0 && head->deaths + 1 >= broker->options->max_attempts;
 }
 
-/* Room for the head on this worker. */
-static bool has_credit(const struct broker *broker, const struct worker *worker, const struct job *head,
-                       uint64_t expect_us, uint64_t *ret_when_us)
+/* Room for the head on this worker. A batch that may still grow goes as late as the slot allows. */
+static bool has_credit(const struct broker *broker, const struct lane *lane, const struct job *head,
+                       const struct offer *offer, uint64_t expect_us, uint64_t *ret_when_us)
 {
+    const struct worker *worker = offer->worker;
+    bool grows = lane->rows < target_rows(head, offer);
     *ret_when_us = UINT64_MAX;
     if (worker->reserved_pass == broker->pass)
         return false;
     if (must_isolate(broker, head))
         return worker->messages == 0 && !worker->paused;
-    return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), ret_when_us);
+    return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), grows, ret_when_us);
 }
 
 /* What is weighed for one batch. */
@@ -246,7 +254,7 @@ static bool gather_one(void *context, struct offer *offer)
     if (offer->cold)
         candidate->load_us = warming_us(offer, g->broker->now_us);
     candidate->credit = offer->cold ? warming_possible(offer, g->broker->now_us, &candidate->credit_us)
-                                    : has_credit(g->broker, worker, g->head, expect_us, &candidate->credit_us);
+                                    : has_credit(g->broker, g->lane, g->head, offer, expect_us, &candidate->credit_us);
     return true;
 }
 
@@ -260,13 +268,14 @@ static size_t gather(const struct broker *broker, const struct lane *lane, struc
 }
 
 static struct batch_choice close_batch(struct broker *broker, const struct lane *lane, const struct job *head,
-                                       const struct offer *offer)
+                                       struct offer *offer)
 {
     struct batch_rules rules = {
         .rows_max = head->alone ? 1 : offer->rows_max,
         .preferred = offer->meta->preferred_batch_size,
         .preferred_count = offer->meta->n_preferred_batch_size,
         .delay_us = offer->meta->max_queue_delay_us,
+        .speed = &offer->speed,
     };
     struct batch_facts facts = {
         .now_us = broker->now_us,
@@ -274,9 +283,12 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
         .oldest_us = head->admitted_us,
         .deadline_us = head->deadline_us,
         .lonely = lane->lonely,
-        .expect_us = speed_expect_us(&offer->speed, (uint32_t)lane->rows + 1),
     };
-    return batch_close(&rules, &facts);
+    struct batch_choice choice = batch_close(&rules, &facts);
+    uint32_t most = lane->rows < rules.rows_max ? (uint32_t)lane->rows : rules.rows_max, other = 0;
+    if (choice.rows > 0 && batch_may_explore(&rules, &facts))
+        other = speed_explore(&offer->speed, most, broker->now_us);
+    return other ? (struct batch_choice){.rows = other, .reason = "explore", .wake_us = UINT64_MAX} : choice;
 }
 
 /* A worker may be given its next message shortly before it is done with the last. */
@@ -453,10 +465,13 @@ static void send_job(struct broker *broker, struct worker *worker, const struct 
     }
 }
 
-/* Company that comes once makes the lane wait again. */
-static void learn_company(struct lane *lane, const struct dispatch *dispatch)
+/* Company that was worth waiting for makes the lane wait again. Only what filled up may have waited for less than the whole delay. */
+static void learn_company(const struct broker *broker, struct lane *lane, const struct dispatch *dispatch,
+                          const struct offer *offer)
 {
-    if (dispatch->count > 1)
+    uint64_t delay_us = offer->meta->max_queue_delay_us, age_us = broker->now_us - dispatch->slots[0].job->admitted_us;
+    bool filled = strcmp(dispatch->reason, "full") == 0;
+    if (batch_wait_paid(&offer->speed, dispatch->count, filled && age_us < delay_us ? age_us : delay_us))
         lane->lonely = 0;
     else if (strcmp(dispatch->reason, "delay") == 0)
         lane->lonely++;
@@ -499,7 +514,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     dispatch->reason = plan.reason;
     dispatch->isolated = dispatch->slots[0].job->isolated = must_isolate(broker, dispatch->slots[0].job);
     dispatch->decision = plan.decision;
-    learn_company(lane, dispatch);
+    learn_company(broker, lane, dispatch, plan.offer);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated, i + 1 == dispatch->count);

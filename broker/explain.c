@@ -288,6 +288,17 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
     else if (strcmp(e->reason, "idle") == 0)
         snprintf(text, SENTENCE_BYTES,
                  "A slot was free and nothing was gained by waiting: all %u rows there were went.", e->rows);
+    else if (strcmp(e->reason, "best") == 0)
+        snprintf(text, SENTENCE_BYTES,
+                 "%u rows were waiting: by what was measured there, %u at once give the most rows per second.",
+                 d->rows_waiting, e->rows);
+    else if (strcmp(e->reason, "unpaid") == 0)
+        snprintf(text, SENTENCE_BYTES,
+                 "Batches do not pay there: by what was measured, a row in company takes as long as one alone.");
+    else if (strcmp(e->reason, "explore") == 0)
+        snprintf(text, SENTENCE_BYTES,
+                 "%u rows were waiting, and how long %u at once take there was not known or long ago: it was measured.",
+                 d->rows_waiting, e->rows);
     else if (strcmp(e->reason, "delay") == 0)
         snprintf(text, SENTENCE_BYTES, "The oldest job had waited for company for %" PRIu64 " us, the model's limit.",
                  d->delay_us);

@@ -313,7 +313,13 @@ static uint64_t first_end_us(const struct worker *worker)
     return first_us;
 }
 
-bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
+/* How long before its slot is free a message is sent; of short work half of it is enough, for a batch that grows meanwhile is worth more. */
+static uint64_t ahead_us(uint64_t expect_us, bool grows)
+{
+    return grows && expect_us / 2 < PREFETCH_US ? expect_us / 2 : PREFETCH_US;
+}
+
+bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes, bool grows,
                    uint64_t *ret_when_us)
 {
     *ret_when_us = UINT64_MAX;
@@ -325,14 +331,14 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
     if (worker->messages < worker->slots)
         return true;
     uint64_t per_slot_us = (uint64_t)CREDIT_US / CREDIT_MESSAGES * messages;
-    if (worker->jobs < CREDIT_JOBS * worker->slots && worker->expect_us + expect_us <= per_slot_us)
+    if (!grows && worker->jobs < CREDIT_JOBS * worker->slots && worker->expect_us + expect_us <= per_slot_us)
         return true;
     if (worker->messages >= messages)
         return false;
-    uint64_t end_us = first_end_us(worker);
-    if (end_us <= now_us + PREFETCH_US)
+    uint64_t end_us = first_end_us(worker), early_us = ahead_us(expect_us, grows);
+    if (end_us <= now_us + early_us)
         return true;
-    *ret_when_us = end_us - PREFETCH_US;
+    *ret_when_us = end_us - early_us;
     return false;
 }
 

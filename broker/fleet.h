@@ -135,8 +135,11 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
 bool worker_alone(struct worker *worker, struct job_id alone, bool paused);
 /* Other brokers have work there, or had a moment ago. */
 bool worker_has_company(const struct worker *worker);
-/* ret_when_us: where it has none now, when it is expected to have some by the time alone; UINT64_MAX = when it has answered something. */
-bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes,
+/*
+ * grows: of a batch that more jobs may join until the slot needs it. ret_when_us: where it has none now, when it is expected to have some by the time
+ * alone; UINT64_MAX = when it has answered something.
+ */
+bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes, bool grows,
                    uint64_t *ret_when_us);
 /* How long until its first slot should be free; 0 = one is. */
 uint64_t worker_free_us(const struct worker *worker, uint64_t now_us);

@@ -19,7 +19,7 @@ struct capacity {
 static void add_offer(const struct broker *broker, const struct offer *offer, struct capacity *capacity)
 {
     uint64_t load_us = offer->cold ? warming_us(offer, broker->now_us) : 0;
-    uint32_t rows = offer->rows_max ? offer->rows_max : 1;
+    uint32_t rows = speed_target(&offer->speed, offer->rows_max);
     uint64_t row_us = speed_expect_us(&offer->speed, rows) / rows;
     uint64_t run_us = speed_expect_us(&offer->speed, 1);
     uint64_t done_us = load_us + worker_free_us(offer->worker, broker->now_us) + run_us;
@@ -42,7 +42,7 @@ static bool measure(const struct broker *broker, const struct model *model, cons
         if (offer->worker->state != WORKER_READY ||
             !match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags))
             continue;
-        if (!(offer->speed.seeded | offer->speed.measured))
+        if (!speed_known(&offer->speed))
             return false;
         if (ret_capacity->looked < LOOK_MAX)
             add_offer(broker, offer, ret_capacity);

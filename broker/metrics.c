@@ -20,7 +20,8 @@ const char *finish_name(enum finish how)
 
 const char *close_reason_name(enum close_reason reason)
 {
-    static const char *const names[CLOSE_REASONS] = {"single", "full", "idle", "delay", "deadline"};
+    static const char *const names[CLOSE_REASONS] = {"single", "full",   "idle",    "delay", "deadline",
+                                                     "best",   "unpaid", "explore", "hedge"};
     return names[reason];
 }
 

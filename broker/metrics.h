@@ -29,7 +29,18 @@
 enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED };
 const char *finish_name(enum finish how);
 
-enum close_reason { CLOSE_SINGLE, CLOSE_FULL, CLOSE_IDLE, CLOSE_DELAY, CLOSE_DEADLINE, CLOSE_REASONS };
+enum close_reason {
+    CLOSE_SINGLE,
+    CLOSE_FULL,
+    CLOSE_IDLE,
+    CLOSE_DELAY,
+    CLOSE_DEADLINE,
+    CLOSE_BEST,
+    CLOSE_UNPAID,
+    CLOSE_EXPLORE,
+    CLOSE_HEDGE,
+    CLOSE_REASONS
+};
 const char *close_reason_name(enum close_reason reason);
 
 struct model_tally {

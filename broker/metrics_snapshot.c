@@ -72,7 +72,7 @@ static void fill_offers(const struct broker *broker, const struct worker *worker
                                    .model = offer->model->row,
                                    .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
                                    .precision = offer->precision,
-                                   .busy = !worker_credit(worker, broker->now_us, expect_us, 0, &when_us)};
+                                   .busy = !worker_credit(worker, broker->now_us, expect_us, 0, false, &when_us)};
     }
 }
 

@@ -1,36 +1,67 @@
 /*
- * speed.h - how long one worker takes for a batch of one model: warm-up times until measured, then a running mean per batch size.
+ * speed.h - how long one worker takes for a batch of one model, by its rows: warm-up times until measured, then a running mean per size.
  *
- * Batch sizes fall into classes 1, 2-3, 4-7, ... 64. Execution times of one model on one device hardly vary (Clockwork), so a mean with
- * weight 1/8 for the newest is a good forecast. A stray (more than four times the mean, or less than a quarter) counts as twice or half of it; the
- * third in a row is no stray but a change, and replaces it. What is not measured again fades: every SPEED_FADE_US half of what it is above the warm-up
- * time is forgotten, so that a worker that was slow for a while is tried again; without a warm-up time it is forgotten after SPEED_FADES of them.
+ * Each size that was warmed or has run is a point of its own, up to SPEED_POINTS; between two points a line, beyond the last one in proportion. Execution
+ * times of one model on one device hardly vary (Clockwork), so a mean with weight 1/8 for the newest is a good forecast. A stray (more than four times the
+ * mean or the warm-up time, or less than a quarter) counts as twice or half of it; the third in a row is no stray but a change, and replaces it. What is not measured again
+ * fades: every SPEED_FADE_US half of what it is above the warm-up time (without one: above the line between its neighbours) is forgotten, so that what was
+ * slow for a while is tried again; without either it is forgotten after SPEED_FADES of them.
+ *
+ * Which size gives the most rows per second follows from the points. A size that does not look best is tried again now and then (speed_explore), for at
+ * most a share of 1 / SPEED_EXPLORE of the time: what was measured in a bad moment is not held against it for ever.
  * Threads: one-at-a-time.
  */
 #ifndef SPEED_H
 #define SPEED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define SPEED_CLASSES    7u
+#define SPEED_POINTS     16u
+#define SPEED_SEEDS      12u    /* of them at most from warm-up times */
 #define SPEED_UNKNOWN_US 10000u /* nothing known: two messages a slot, no more */
 #define SPEED_STRAY      4u
 #define SPEED_STRAYS     3u
 #define SPEED_FADE_US    30000000u
 #define SPEED_FADES      20u
+#define SPEED_MESSAGE_US 10u /* of a batch beside its execution: one message there and one back, whatever its rows */
+#define SPEED_TIE        16u /* sizes whose rows cost 1/16 more or less are as good */
+#define SPEED_STALE_US   3000000u /* after so long a time is worth another look */
+#define SPEED_EXPLORE    64u
 
-struct speed {
-    uint32_t us[SPEED_CLASSES];      /* for the whole batch */
-    uint32_t seed_us[SPEED_CLASSES]; /* the warm-up time; 0 = none */
-    uint32_t at_ms[SPEED_CLASSES];   /* of the last measurement, or of the last fading; wraps */
-    uint8_t strays[SPEED_CLASSES];   /* in a row */
-    uint8_t seeded, measured;        /* bit per class */
+struct speed_point {
+    uint32_t us;      /* for the whole batch */
+    uint32_t seed_us; /* the warm-up time; 0 = none */
+    uint32_t at_ms;   /* of the last measurement; wraps */
+    uint16_t rows;
+    uint8_t strays; /* in a row */
+    uint8_t fades;  /* since the last measurement */
+    bool measured;
 };
 
-void speed_seed(struct speed *speed, uint32_t batch, uint64_t us); /* a warm time of the hello */
+struct speed {
+    struct speed_point points[SPEED_POINTS]; /* by rows, ascending */
+    uint64_t explore_us;                     /* not before this time; 0 = not asked yet */
+    uint16_t count;
+    uint16_t best; /* speed_best of all points */
+};
+
+void speed_seed(struct speed *speed, uint32_t rows, uint64_t us); /* a warm time of the hello */
 /* A measurement; the first replaces the seed. */
-void speed_learn(struct speed *speed, uint32_t batch, uint64_t us, uint64_t now_us);
+void speed_learn(struct speed *speed, uint32_t rows, uint64_t us, uint64_t now_us);
 void speed_fade(struct speed *speed, uint64_t now_us); /* cheap when nothing is due: before a forecast */
-uint64_t speed_expect_us(const struct speed *speed, uint32_t batch);
+bool speed_known(const struct speed *speed);           /* anything at all */
+uint64_t speed_expect_us(const struct speed *speed, uint32_t rows);
+
+/*
+ * The rows, at most `most`, that a batch should have: 1 where no size makes a row cheaper, else the largest of those that make it about as cheap as can be.
+ * Weighed are the warmed sizes and `most` itself: what ran once by chance at another size is too little to choose by. A size beyond all points has not
+ * been tried yet and counts as better than all of them.
+ */
+uint32_t speed_best(const struct speed *speed, uint32_t most);
+/* The same for `most` of all sizes that the worker takes, from what was last computed: for who asks often. */
+uint32_t speed_target(const struct speed *speed, uint32_t most);
+/* A size of at most `most` rows whose time should be looked at again now, 0 = none. The caller runs it: its time is booked. */
+uint32_t speed_explore(struct speed *speed, uint32_t most, uint64_t now_us);
 
 #endif

@@ -1,17 +1,19 @@
 /* The pure decisions: when a batch closes, who runs it, what serves whom, and in which order jobs leave. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "batch.h"
 #include "job.h"
 #include "match.h"
 #include "queue.h"
 
+static const struct speed unknown = {.count = 0};
 static const struct batch_facts now_1000 = {
-    .now_us = 1000, .rows_waiting = 3, .oldest_us = 900, .deadline_us = UINT64_MAX, .expect_us = 50};
+    .now_us = 1000, .rows_waiting = 3, .oldest_us = 900, .deadline_us = UINT64_MAX};
 
 Test(batch, models_without_a_batch_dimension_go_one_by_one)
 {
-    struct batch_rules rules = {.rows_max = 0};
+    struct batch_rules rules = {.rows_max = 0, .speed = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 1);
     cr_assert_str_eq(choice.reason, "single");
@@ -19,7 +21,7 @@ Test(batch, models_without_a_batch_dimension_go_one_by_one)
 
 Test(batch, without_a_delay_an_idle_slot_takes_what_is_there)
 {
-    struct batch_rules rules = {.rows_max = 8};
+    struct batch_rules rules = {.rows_max = 8, .speed = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 3);
     cr_assert_str_eq(choice.reason, "idle");
@@ -28,19 +30,24 @@ Test(batch, without_a_delay_an_idle_slot_takes_what_is_there)
 Test(batch, closes_when_full_or_at_a_preferred_size)
 {
     uint32_t preferred[] = {2, 4};
-    struct batch_rules rules = {.rows_max = 3, .delay_us = 500};
+    struct batch_rules rules = {.rows_max = 3, .delay_us = 500, .speed = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 3);
     cr_assert_str_eq(choice.reason, "full");
-    rules = (struct batch_rules){.rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 2};
+    rules = (struct batch_rules){
+        .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 2, .speed = &unknown};
     choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 2, "the largest preferred size that is there");
     cr_assert_str_eq(choice.reason, "full");
+    struct batch_facts many = now_1000;
+    many.rows_waiting = 20;
+    cr_assert_eq(batch_close(&rules, &many).rows, 8,
+                 "never more than the model takes, and all of that when it is there");
 }
 
 Test(batch, waits_for_company_until_the_delay_has_passed)
 {
-    struct batch_rules rules = {.rows_max = 8, .delay_us = 500};
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .speed = &unknown};
     struct batch_facts facts = now_1000;
     struct batch_choice choice = batch_close(&rules, &facts);
     cr_assert_eq(choice.rows, 0);
@@ -53,7 +60,7 @@ Test(batch, waits_for_company_until_the_delay_has_passed)
 
 Test(batch, after_waiting_in_vain_it_does_not_wait)
 {
-    struct batch_rules rules = {.rows_max = 8, .delay_us = 500};
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .speed = &unknown};
     struct batch_facts facts = now_1000;
     facts.lonely = BATCH_LONELY - 1;
     cr_assert_eq(batch_close(&rules, &facts).rows, 0);
@@ -61,17 +68,162 @@ Test(batch, after_waiting_in_vain_it_does_not_wait)
     cr_assert_str_eq(batch_close(&rules, &facts).reason, "idle");
 }
 
+static struct speed speed_of(const uint32_t *rows, const uint64_t *us, size_t count)
+{
+    struct speed speed = {.count = 0};
+    for (size_t i = 0; i < count; i++)
+        speed_seed(&speed, rows[i], us[i]);
+    return speed;
+}
+
+Test(batch, waiting_was_in_vain_when_less_was_saved_than_waited)
+{
+    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 2000}, 2);
+    cr_assert_not(batch_wait_paid(&speed, 1, 0), "alone");
+    cr_assert(batch_wait_paid(&speed, 2, 499));
+    cr_assert_not(batch_wait_paid(&speed, 2, 500), "one run of 1 ms saved, twice half of it waited");
+    cr_assert(batch_wait_paid(&speed, 8, 800));
+}
+
 Test(batch, a_deadline_closes_it_earlier)
 {
-    struct batch_rules rules = {.rows_max = 8, .delay_us = 500};
+    struct speed speed = speed_of((uint32_t[]){1, 3, 8}, (uint64_t[]){30, 40, 90}, 3);
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .speed = &speed};
     struct batch_facts facts = now_1000;
     facts.deadline_us = 1250;
     struct batch_choice choice = batch_close(&rules, &facts);
     cr_assert_eq(choice.rows, 0);
-    cr_assert_eq(choice.wake_us, 1200, "deadline minus execution");
+    cr_assert_eq(choice.wake_us, 1200, "deadline minus execution with one row more");
     facts.now_us = 1200;
     choice = batch_close(&rules, &facts);
+    cr_assert_eq(choice.rows, 3);
     cr_assert_str_eq(choice.reason, "deadline");
+    facts.deadline_us = 5000;
+    facts.now_us = 1000;
+    cr_assert_eq(batch_close(&rules, &facts).wake_us, 1400, "a late one does not make it later than the delay");
+}
+
+/* What a row costs, by what was measured, decides; made-up times of every kind. */
+struct kind {
+    const char *name;
+    uint64_t us[6]; /* of 1, 2, 4, 8, 16, 32 rows */
+    uint32_t waiting, rows;
+    const char *reason;
+};
+
+static const struct kind kinds[] = {
+    {"a GPU's: one row takes as long as all", {900, 900, 910, 920, 950, 1000}, 100, 32, "full"},
+    {"a GPU's, few are there", {900, 900, 910, 920, 950, 1000}, 5, 5, "idle"},
+    {"dense layers on a CPU", {114, 133, 134, 167, 199, 266}, 100, 32, "full"},
+    {"convolutions: all rows cost the same", {300, 600, 1200, 2400, 4800, 9600}, 100, 1, "unpaid"},
+    {"beyond the cache", {300, 620, 1300, 2900, 7000, 18000}, 100, 1, "unpaid"},
+    {"as much as one more message", {2000, 3980, 7950, 15900, 31700, 63400}, 100, 1, "unpaid"},
+    {"best in the middle", {300, 400, 600, 1000, 3000, 9000}, 100, 8, "best"},
+    {"best in the middle, fewer are there", {300, 400, 600, 1000, 3000, 9000}, 6, 6, "idle"},
+    {"two are worse than one, many are better", {300, 800, 900, 1000, 1100, 1200}, 100, 32, "full"},
+    {"two are worse than one, two are there", {300, 800, 900, 1000, 1100, 1200}, 2, 1, "best"},
+    {"tiny: the message is what it costs", {2, 4, 8, 16, 32, 64}, 100, 32, "full"},
+};
+
+Test(batch, has_the_size_with_the_most_rows_per_second)
+{
+    static const uint32_t sizes[] = {1, 2, 4, 8, 16, 32};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct speed speed = speed_of(sizes, kinds[i].us, 6);
+        struct batch_rules rules = {.rows_max = 32, .speed = &speed};
+        struct batch_facts facts = now_1000;
+        facts.rows_waiting = kinds[i].waiting;
+        struct batch_choice choice = batch_close(&rules, &facts);
+        cr_assert_eq(choice.rows, kinds[i].rows, "%s: %u rows", kinds[i].name, choice.rows);
+        cr_assert_str_eq(choice.reason, kinds[i].reason, "%s: %s", kinds[i].name, choice.reason);
+    }
+}
+
+Test(batch, never_gives_fewer_rows_per_second_than_one_by_one)
+{
+    uint64_t state = 42;
+    static const uint32_t sizes[] = {1, 2, 4, 8, 16, 32};
+    for (int round = 0; round < 2000; round++) {
+        uint64_t us[6];
+        for (size_t i = 0; i < 6; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            us[i] = 1 + (state >> 40) % 10000;
+        }
+        struct speed speed = speed_of(sizes, us, 6);
+        for (uint32_t waiting = 1; waiting <= 33; waiting++) {
+            struct batch_rules rules = {.rows_max = 32, .speed = &speed};
+            struct batch_facts facts = now_1000;
+            facts.rows_waiting = waiting;
+            uint32_t rows = batch_close(&rules, &facts).rows;
+            uint64_t took_us = speed_expect_us(&speed, rows) + SPEED_MESSAGE_US;
+            cr_assert_leq(rows, waiting);
+            cr_assert_leq(took_us, rows * (us[0] + SPEED_MESSAGE_US), "%u of %u waiting", rows, waiting);
+        }
+    }
+}
+
+Test(batch, does_not_wait_for_company_that_does_not_pay)
+{
+    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 8000}, 2);
+    uint32_t preferred[] = {2};
+    struct batch_rules rules = {
+        .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 1, .speed = &speed};
+    struct batch_choice choice = batch_close(&rules, &now_1000);
+    cr_assert_eq(choice.rows, 1);
+    cr_assert_str_eq(choice.reason, "unpaid", "not even to a preferred size");
+}
+
+Test(batch, what_nobody_has_tried_is_tried)
+{
+    struct speed speed = speed_of((uint32_t[]){1}, (uint64_t[]){1000}, 1);
+    struct batch_rules rules = {.rows_max = 8, .speed = &speed};
+    cr_assert_eq(batch_close(&rules, &now_1000).rows, 3);
+    speed_learn(&speed, 3, 3500, 1000);
+    cr_assert_eq(batch_close(&rules, &now_1000).rows, 1, "and not again");
+    struct batch_facts more = now_1000;
+    more.rows_waiting = 9;
+    cr_assert_eq(batch_close(&rules, &more).rows, 8, "but more of them");
+    speed_learn(&speed, 8, 9000, 1000);
+    cr_assert_str_eq(batch_close(&rules, &more).reason, "unpaid");
+}
+
+/* A worker that was disturbed while it warmed up: eight rows seem slow and are not. */
+Test(batch, what_was_measured_in_a_bad_moment_is_tried_again_within_bounds)
+{
+    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 9000}, 2);
+    struct batch_rules rules = {.rows_max = 8, .speed = &speed};
+    uint64_t spent_us = 0, now_us = 1000000, tries = 0, paid_at_us = 0;
+    while (now_us < 60000000) {
+        struct batch_facts facts = {.now_us = now_us, .rows_waiting = 20, .deadline_us = UINT64_MAX};
+        cr_assert(batch_may_explore(&rules, &facts));
+        struct batch_choice choice = batch_close(&rules, &facts);
+        uint32_t other = speed_explore(&speed, 8, now_us), rows = other ? other : choice.rows;
+        uint64_t us = rows == 1 ? 1000 : 2000 + 100 * rows;
+        if (other) {
+            cr_assert_neq(other, choice.rows);
+            tries++;
+            spent_us += us;
+        }
+        if (strcmp(choice.reason, "full") == 0 && !paid_at_us)
+            paid_at_us = now_us;
+        now_us += us;
+        speed_learn(&speed, rows, us, now_us);
+    }
+    cr_assert_geq(tries, 2);
+    cr_assert_lt(spent_us, 59000000 / SPEED_EXPLORE);
+    cr_assert(paid_at_us > 0 && paid_at_us < 10000000, "found after %lu us", (unsigned long)paid_at_us);
+}
+
+Test(batch, urgent_jobs_are_no_guinea_pigs)
+{
+    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 2000}, 2);
+    struct batch_rules rules = {.rows_max = 8, .speed = &speed};
+    struct batch_facts facts = {.now_us = 1000, .rows_waiting = 8, .deadline_us = 1000 + BATCH_SLACK * 2000 - 1};
+    cr_assert_not(batch_may_explore(&rules, &facts));
+    facts.deadline_us++;
+    cr_assert(batch_may_explore(&rules, &facts));
+    facts.rows_waiting = 1;
+    cr_assert_not(batch_may_explore(&rules, &facts), "nothing to choose from");
 }
 
 Test(match, least_expected_completion_wins)

@@ -121,6 +121,36 @@ Test(explain, a_full_batch_and_a_busy_quick_worker_are_named)
     desk_free(desk);
 }
 
+Test(explain, what_was_measured_of_batches_is_a_reason)
+{
+    static const struct {
+        uint64_t us[3]; /* of 1, 2, 4 rows */
+        const char *reason, *text;
+    } cases[] = {
+        {{5000, 10000, 20000}, "unpaid", "Batches do not pay there"},
+        {{5000, 6000, 20000}, "best", "2 rows were waiting: by what was measured there, 2 at once"},
+        {{5000, 8000, 10000}, "full", "4 rows were waiting: a full or preferred size"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct desk *desk = desk_new();
+        desk_open(desk);
+        desk_client(desk, 1, 0xABC);
+        desk_worker(
+            desk, 901,
+            &(struct wire_worker){.uuid = 78, .name = "steady", .slots = 1, .models = &slow, .models_count = 1});
+        struct offer *offer = desk->broker.fleet.all.tqh_first->offers[0];
+        for (uint32_t k = 0; k < 3; k++)
+            speed_seed(&offer->speed, 1u << k, cases[i].us[k]);
+        for (uint64_t job = 1; job <= 4; job++)
+            submit(desk, job);
+        Penstock__ControlReply *reply = explained(desk, 1);
+        cr_expect_str_eq(reply->explanation->batch_reason, cases[i].reason);
+        HAS(reply->explanation->why_batch, cases[i].text);
+        penstock__control_reply__free_unpacked(reply, NULL);
+        desk_free(desk);
+    }
+}
+
 Test(explain, waiting_jobs_say_what_they_wait_for)
 {
     struct desk *desk = open_desk(8);

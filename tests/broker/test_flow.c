@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "batch.h"
 #include "desk.h"
 
 static const struct wire_model models[] = {
@@ -126,14 +127,118 @@ Test(flow, a_lonely_caller_does_not_wait_for_company_for_ever)
         cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT) == 1, i == 5, "job %lu", (unsigned long)i);
         desk_wait(desk, 3000);
         cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
-        desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
+        desk_result_status(desk, 901, (struct job_id){0xA, i}, PEN_OK, 50000);
     }
     for (uint64_t i = 11; i <= 14; i++)
-        submit(desk, "batchy", i, (struct wire_job){.fill = 1}); /* two run alone, two find each other */
-    desk_result(desk, 901, (struct job_id){0xA, 11}, 0, 1);
+        submit(desk, "batchy", i, (struct wire_job){.fill = 1}); /* one runs alone, three find each other */
+    desk_result_status(desk, 901, (struct job_id){0xA, 11}, PEN_OK, 50000);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2);
     submit(desk, "batchy", 15, (struct wire_job){.fill = 1});
-    desk_result(desk, 901, (struct job_id){0xA, 12}, 0, 1);
-    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 3, "15 waits for company again");
+    for (uint64_t i = 12; i <= 14; i++)
+        desk_result_status(desk, 901, (struct job_id){0xA, i}, PEN_OK, 60000);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2, "15 waits for company again");
+    desk_free(desk);
+}
+
+/* Company that comes now and then while the delay is longer than what it saves: waiting would cost more than it gives. */
+Test(flow, company_that_saves_less_than_it_waits_is_not_waited_for)
+{
+    struct desk *desk = ready_desk(1);
+    for (uint64_t i = 1; i <= SPEED_STRAYS + BATCH_LONELY; i++) { /* until it is known how quick one is, and then */
+        submit(desk, "batchy", 10 * i, (struct wire_job){.fill = 1});
+        submit(desk, "batchy", 10 * i + 1, (struct wire_job){.fill = 1});
+        cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0);
+        desk_wait(desk, 3000);
+        cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 2);
+        desk_result_status(desk, 901, (struct job_id){0xA, 10 * i}, PEN_OK, 30);
+        desk_result_status(desk, 901, (struct job_id){0xA, 10 * i + 1}, PEN_OK, 30);
+        speed_learn(&(*desk->broker.fleet.all.tqh_first->offers[2]).speed, 1, 20, desk->broker.now_us);
+    }
+    submit(desk, "batchy", 500, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 1);
+    desk_free(desk);
+}
+
+/* A batch that may still grow goes as late as the slot allows: half of its time before the running one ends. */
+Test(flow, a_batch_grows_until_its_slot_is_nearly_free)
+{
+    struct desk *desk = desk_new();
+    const struct wire_model model = {.name = "net",
+                                     .version = 1,
+                                     .backend = "xnnpack",
+                                     .precision = PRECISION_F32,
+                                     .digest = 7,
+                                     .max_batch = 8,
+                                     .warm_us = 400,
+                                     .dim = -1};
+    desk_open(desk);
+    desk_worker(desk, 901,
+                &(struct wire_worker){.uuid = 1, .name = "one", .slots = 1, .models = &model, .models_count = 1});
+    desk_client(desk, 1, 0xA);
+    speed_seed(&desk->broker.fleet.all.tqh_first->offers[0]->speed, 8, 400);
+    submit(desk, "net", 1, (struct wire_job){.fill = 1});
+    cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 1, "the slot was idle");
+    for (uint64_t i = 2; i <= 4; i++)
+        submit(desk, "net", i, (struct wire_job){.fill = 1});
+    desk_wait(desk, 199);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0, "400 us from now it will still be early enough");
+    submit(desk, "net", 5, (struct wire_job){.fill = 1});
+    desk_wait(desk, 1);
+    cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 4);
+    for (uint64_t i = 6; i <= 12; i++)
+        submit(desk, "net", i, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0);
+    submit(desk, "net", 13, (struct wire_job){.fill = 1});
+    cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 8, "full: nothing is gained by waiting");
+    desk_free(desk);
+}
+
+/* The broker learns that company costs what it saves, stops, says so, and finds out when that has changed. */
+Test(flow, batches_that_do_not_pay_are_given_up_until_they_do)
+{
+    struct desk *desk = desk_new();
+    const struct wire_model model = {.name = "net",
+                                     .version = 1,
+                                     .backend = "xnnpack",
+                                     .precision = PRECISION_F32,
+                                     .digest = 7,
+                                     .max_batch = 8,
+                                     .warm_us = 10000,
+                                     .dim = -1};
+    uint64_t next = 1, rows = 0, batches = 0, full = 0;
+    unsigned one_by_one = 0, tried = 0;
+    desk_open(desk);
+    desk_worker(desk, 901,
+                &(struct wire_worker){.uuid = 1, .name = "one", .slots = 1, .models = &model, .models_count = 1});
+    desk_client(desk, 1, 0xA);
+    speed_seed(&desk->broker.fleet.all.tqh_first->offers[0]->speed, 8, 25000); /* a promise that is not kept */
+    for (uint64_t round = 0; round < 2500 && full < 30; round++) {
+        while (desk->broker.live < 20)
+            submit(desk, "net", next++, (struct wire_job){.fill = 1});
+        struct sent *out = desk_next(&desk->workers, FRAME_SUBMIT);
+        cr_assert_not_null(out);
+        size_t last_rows = sent_groups(out);
+        bool kept = round > 700; /* another tenant of that machine has gone */
+        uint64_t us = kept ? 7000 + 3000 * last_rows : 10000 * last_rows;
+        desk_wait(desk, us);
+        for (size_t i = 0; i < last_rows; i++)
+            desk_result_status(desk, 901, sent_job(out, i), PEN_OK, us);
+        for (size_t i = 0; i < last_rows; i++) {
+            Penstock__ResultMeta *result = sent_result(desk_next(&desk->clients, FRAME_RESULT));
+            one_by_one += strcmp(result->batch_reason, "unpaid") == 0;
+            tried += strcmp(result->batch_reason, "explore") == 0;
+            penstock__result_meta__free_unpacked(result, NULL);
+        }
+        full += kept && last_rows == 8;
+        if (round > 50 && round <= 700) {
+            rows += last_rows;
+            batches++;
+        }
+    }
+    cr_assert_lt(rows, batches + batches / 5, "%lu rows in %lu batches", (unsigned long)rows, (unsigned long)batches);
+    cr_assert_gt(one_by_one, 600);
+    cr_assert(tried > 0 && tried < 100, "%u", tried);
+    cr_assert_eq(full, 30, "it pays now");
     desk_free(desk);
 }
 
@@ -171,9 +276,12 @@ Test(flow, faster_worker_is_chosen_by_what_was_measured)
                 &(struct wire_worker){.uuid = 2, .name = "two", .slots = 1, .models = &quick, .models_count = 1});
     submit(desk, "slow", 1, (struct wire_job){.fill = 1});
     cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, 902);
-    desk_result_status(desk, 902, (struct job_id){0xA, 1}, PEN_OK, 200000); /* it was too optimistic */
-    submit(desk, "slow", 2, (struct wire_job){.fill = 1});
-    cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, 901);
+    for (uint64_t i = 1; i <= SPEED_STRAYS; i++) {
+        desk_result_status(desk, 902, (struct job_id){0xA, i}, PEN_OK, 200000); /* it was too optimistic */
+        submit(desk, "slow", i + 1, (struct wire_job){.fill = 1});
+        cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, i < SPEED_STRAYS ? 902 : 901,
+                     "one time may be a stray");
+    }
     desk_free(desk);
 }
 

@@ -182,7 +182,7 @@ Test(link, probes_come_soon_and_then_ever_later)
 
 Test(speed, warm_times_serve_until_measured_then_the_mean)
 {
-    struct speed speed = {.measured = 0};
+    struct speed speed = {.count = 0};
     cr_assert_eq(speed_expect_us(&speed, 1), SPEED_UNKNOWN_US);
     speed_seed(&speed, 1, 800);
     cr_assert_eq(speed_expect_us(&speed, 1), 800);
@@ -194,14 +194,52 @@ Test(speed, warm_times_serve_until_measured_then_the_mean)
     speed_seed(&speed, 1, 5);
     cr_assert_eq(speed_expect_us(&speed, 1), 1500, "a seed never replaces a measurement");
     speed_learn(&speed, 8, 4000, 0);
-    cr_assert_eq(speed_expect_us(&speed, 9), 4000);
+    cr_assert_eq(speed_expect_us(&speed, 8), 4000);
+    cr_assert_eq(speed_expect_us(&speed, 16), 8000, "scaled up from the largest");
     speed_learn(&speed, 1000, UINT64_MAX, 0);
-    cr_assert_eq(speed_expect_us(&speed, 64), UINT32_MAX);
+    cr_assert_eq(speed_expect_us(&speed, 1000), UINT32_MAX);
+}
+
+Test(speed, between_two_sizes_lies_a_line)
+{
+    struct speed speed = {.count = 0};
+    speed_seed(&speed, 8, 1500);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1500, "never too optimistic");
+    speed_seed(&speed, 1, 100);
+    cr_assert_eq(speed_expect_us(&speed, 2), 300);
+    cr_assert_eq(speed_expect_us(&speed, 7), 1300);
+    speed_learn(&speed, 3, 900, 0);
+    cr_assert_eq(speed_expect_us(&speed, 3), 900, "each size that ran has its own time");
+    cr_assert_eq(speed_expect_us(&speed, 2), 500);
+    cr_assert_eq(speed_expect_us(&speed, 4), 1020);
+}
+
+Test(speed, of_too_many_sizes_the_one_not_seen_for_longest_goes_and_never_a_warmed_one)
+{
+    struct speed speed = {.count = 0};
+    for (uint32_t rows = 1; rows <= 2 * SPEED_SEEDS; rows++)
+        speed_seed(&speed, rows * 10, rows * 1000);
+    cr_assert_eq(speed.count, SPEED_SEEDS);
+    for (uint32_t rows = 1; rows <= 40; rows++)
+        speed_learn(&speed, rows * 10 + 1, rows * 1000 + 500, rows * 1000);
+    cr_assert_eq(speed.count, SPEED_POINTS);
+    for (uint32_t rows = 1; rows <= SPEED_SEEDS; rows++)
+        cr_assert_eq(speed_expect_us(&speed, rows * 10), rows * 1000);
+    for (uint32_t rows = 40; rows > 36; rows--)
+        cr_assert_eq(speed_expect_us(&speed, rows * 10 + 1), rows * 1000 + 500, "%u", rows);
+}
+
+Test(speed, a_first_measurement_far_from_the_warm_up_time_is_a_stray)
+{
+    struct speed speed = {.count = 0};
+    speed_seed(&speed, 1, 1000);
+    speed_learn(&speed, 1, 80000, 0);
+    cr_assert_eq(speed_expect_us(&speed, 1), 2000);
 }
 
 Test(speed, a_stray_moves_the_mean_by_an_eighth_and_three_in_a_row_replace_it)
 {
-    struct speed speed = {.measured = 0};
+    struct speed speed = {.count = 0};
     for (int i = 0; i < 3; i++)
         speed_learn(&speed, 1, 1000, 0);
     speed_learn(&speed, 1, 500000, 0);
@@ -219,18 +257,18 @@ Test(speed, a_stray_moves_the_mean_by_an_eighth_and_three_in_a_row_replace_it)
 
 Test(speed, what_is_not_measured_again_fades_to_the_warm_up_time)
 {
-    struct speed speed = {.measured = 0};
+    struct speed speed = {.count = 0};
     speed_seed(&speed, 1, 1000);
-    speed_learn(&speed, 1, 9000, 5000000);
+    speed_learn(&speed, 1, 3000, 5000000);
     speed_fade(&speed, 5000000 + SPEED_FADE_US - 1);
-    cr_assert_eq(speed_expect_us(&speed, 1), 9000);
+    cr_assert_eq(speed_expect_us(&speed, 1), 3000);
     speed_fade(&speed, 5000000 + SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 5000);
-    speed_fade(&speed, 5000000 + SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 5000, "once for each period");
-    speed_learn(&speed, 1, 5000, 5000000 + SPEED_FADE_US);
-    speed_fade(&speed, 5000000 + 3 * (uint64_t)SPEED_FADE_US);
     cr_assert_eq(speed_expect_us(&speed, 1), 2000);
+    speed_fade(&speed, 5000000 + SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 2000, "once for each period");
+    speed_learn(&speed, 1, 2000, 5000000 + SPEED_FADE_US);
+    speed_fade(&speed, 5000000 + 3 * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 1), 1250);
     speed_fade(&speed, 40 * (uint64_t)SPEED_FADE_US);
     cr_assert_eq(speed_expect_us(&speed, 1), 1000);
     speed_learn(&speed, 1, 200, 40 * (uint64_t)SPEED_FADE_US);
@@ -240,12 +278,24 @@ Test(speed, what_is_not_measured_again_fades_to_the_warm_up_time)
 
 Test(speed, without_a_warm_up_time_it_is_forgotten_in_the_end)
 {
-    struct speed speed = {.measured = 0};
+    struct speed speed = {.count = 0};
     speed_learn(&speed, 1, 9000, 0);
     speed_fade(&speed, (SPEED_FADES - 1) * (uint64_t)SPEED_FADE_US);
     cr_assert_eq(speed_expect_us(&speed, 1), 9000);
     speed_fade(&speed, SPEED_FADES * (uint64_t)SPEED_FADE_US);
     cr_assert_eq(speed_expect_us(&speed, 1), SPEED_UNKNOWN_US);
+}
+
+Test(speed, without_a_warm_up_time_it_fades_to_what_its_neighbours_say)
+{
+    struct speed speed = {.count = 0};
+    speed_seed(&speed, 1, 1000);
+    speed_seed(&speed, 5, 5000);
+    speed_learn(&speed, 3, 9000, 0);
+    speed_fade(&speed, SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 3), 6000);
+    speed_fade(&speed, 30 * (uint64_t)SPEED_FADE_US);
+    cr_assert_eq(speed_expect_us(&speed, 3), 3000);
 }
 
 Test(breaker, opens_after_failures_in_a_row_and_closes_only_by_proof)
