@@ -10,27 +10,42 @@
 #define TEXT_BYTES     256u
 #define PARAMETERS_MAX 64u
 
+/* Sameness is known and wanted: the client's digest is of the kind that was asked for. */
+static bool may_share(const struct admit_request *request)
+{
+    const struct envelope *env = request->env;
+    bool sha = env->flags & FRAME_FLAG_DIGEST_SHA256;
+    return (env->flags & FRAME_FLAG_DIGEST) && !(env->flags & FRAME_FLAG_NO_CACHE) &&
+           sha == (request->digest == DIGEST_SHA256);
+}
+
 /* By number, by label, or as labels share out those that name neither. */
-static enum pen_status resolve(const struct models *models, struct labels *labels, const Penstock__JobMeta *meta,
+static enum pen_status resolve(const struct models *models, const struct admit_request *request,
                                struct model **ret_model, struct pen_error *reterr)
 {
+    const Penstock__JobMeta *meta = request->meta;
+    struct labels *labels = request->labels;
     uint64_t version = meta->version;
     if (*meta->version_label && version != 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the job names both a version and a label; name one of them");
-    if (*meta->version_label && (!labels || (version = label_version(labels, meta->model, meta->version_label)) == 0))
+    if (*meta->version_label &&
+        (!labels || (version = label_version(labels, models, meta->model, meta->version_label)) == 0))
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no version of model '%.255s' carries the label '%.64s'",
                              meta->model, meta->version_label);
-    *ret_model =
-        version == 0 && labels ? label_choose(labels, models, meta->model) : model_find(models, meta->model, version);
+    if (version == 0 && labels)
+        *ret_model = label_choose(labels, models, meta->model, may_share(request) ? &request->env->digest : NULL);
+    else
+        *ret_model = model_find(models, meta->model, version);
     return PEN_OK;
 }
 
-static enum pen_status find_model(const struct models *models, struct labels *labels, const Penstock__JobMeta *meta,
+static enum pen_status find_model(const struct models *models, const struct admit_request *request,
                                   struct model **ret_model, struct pen_error *reterr)
 {
+    const Penstock__JobMeta *meta = request->meta;
     char text[TEXT_BYTES];
     struct model *model = NULL;
-    enum pen_status status = resolve(models, labels, meta, &model, reterr);
+    enum pen_status status = resolve(models, request, &model, reterr);
     if (status != PEN_OK)
         return status;
     if (model) {
@@ -124,22 +139,17 @@ static uint8_t effective_priority(const struct model *model, uint8_t wanted)
     return model->priority_levels && priority > model->priority_levels ? model->priority_levels : priority;
 }
 
-/*
- * Shared only where sameness is known: the client's digest is of the kind that was asked for, all workers hold the same content, and nothing in
- * the job reaches beyond the key (tags name workers, sequences have state).
- */
+/* Shared only where sameness is known: all workers hold the same content, too, and nothing in the job reaches beyond the key (tags name workers, sequences have state). */
 static void read_key(const struct models *models, const struct admit_request *request, struct admission *admission)
 {
     const struct envelope *env = request->env;
     const struct model *model = admission->model;
     struct digest content = model->digest;
-    bool sha = env->flags & FRAME_FLAG_DIGEST_SHA256;
     bool spread = model->script && !cascade_offered(model, &admission->demand);
     bool same =
         spread ? cascade_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
-    admission->shared = same && (env->flags & FRAME_FLAG_DIGEST) && !(env->flags & FRAME_FLAG_NO_CACHE) &&
-                        sha == (request->digest == DIGEST_SHA256) && !admission->demand.tags && env->sequence_id == 0 &&
-                        !*request->meta->sequence;
+    admission->shared =
+        same && may_share(request) && !admission->demand.tags && env->sequence_id == 0 && !*request->meta->sequence;
     admission->key = (struct cache_key){
         .request = env->digest, .model = content, .tenant = request->tenant->number, .precision = env->precision};
 }
@@ -155,7 +165,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     if (meta->n_inputs > FRAME_MAX_TENSORS)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu inputs; at most %u are allowed",
                              meta->n_inputs, FRAME_MAX_TENSORS);
-    enum pen_status status = find_model(models, request->labels, meta, &a->model, reterr);
+    enum pen_status status = find_model(models, request, &a->model, reterr);
     if (status == PEN_OK)
         status = read_demand(request, a, reterr);
     if (status == PEN_OK)

@@ -19,7 +19,7 @@ bool cascade_offered(const struct model *model, const struct demand *demand)
 const struct model *cascade_step_model(const struct models *models, const struct labels *labels,
                                        const struct script_step *step)
 {
-    uint64_t stable = labels && step->version == 0 ? label_version(labels, step->model, "stable") : 0;
+    uint64_t stable = labels && step->version == 0 ? label_version(labels, models, step->model, "stable") : 0;
     const struct model *model = stable ? model_find(models, step->model, stable) : NULL;
     return model && model->offers_count > 0 ? model : model_find(models, step->model, step->version);
 }

@@ -43,20 +43,22 @@ static void fill_offers(struct control_answer *answer, const struct model *model
     }
 }
 
-static void fill_labels(const struct broker *broker, struct control_answer *answer, const struct model *model,
+/* Those that count, by whomever they were set. */
+static void fill_labels(struct broker *broker, struct control_answer *answer, const struct model *model,
                         Penstock__ModelInfo *info)
 {
-    info->version_labels = control_room(answer, broker->labels.count * sizeof *info->version_labels);
-    for (uint32_t i = 0; info->version_labels && i < broker->labels.count; i++) {
-        const struct label *label = &broker->labels.list[i];
-        if (label->version != model->version || strcmp(label->model, model->name) != 0)
+    struct label_choice choices[LABEL_CHOICES_MAX];
+    size_t count = label_choices(&broker->labels, &broker->models, model->name, choices);
+    info->version_labels = control_room(answer, count * sizeof *info->version_labels);
+    for (size_t i = 0; info->version_labels && i < count; i++) {
+        if (choices[i].model != model)
             continue;
         Penstock__VersionLabel *to = control_room(answer, sizeof *to);
         if (!to)
             return;
         penstock__version_label__init(to);
-        to->label = control_text(answer, label->label);
-        to->share_ppm = label->share_ppm;
+        to->label = control_text(answer, choices[i].label);
+        to->share_ppm = choices[i].share_ppm;
         info->version_labels[info->n_version_labels++] = to;
     }
 }

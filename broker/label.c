@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frame.h"
 #include "model.h"
 
 void labels_fini(struct labels *labels)
@@ -79,11 +80,51 @@ enum pen_status label_set(struct labels *labels, const char *argument, struct pe
     return PEN_OK;
 }
 
-uint64_t label_version(const struct labels *labels, const char *model, const char *label)
+/* ---- those of config.json ---------------------------------------------------------------------------------------------------------- */
+
+void offered_labels_fini(struct offered_labels *labels)
 {
-    const struct label *one = find(labels, model, label);
-    return one ? one->version : 0;
+    free(labels->list);
+    *labels = (struct offered_labels){.count = 0};
 }
+
+static bool is_label(const char *text)
+{
+    size_t length = strlen(text);
+    size_t good = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return length > 0 && length <= LABEL_BYTES_MAX && good == length;
+}
+
+enum pen_status offered_labels_read(const Penstock__ModelOffer *meta, struct offered_labels *ret_labels,
+                                    struct pen_error *reterr)
+{
+    size_t count = meta->n_version_labels;
+    *ret_labels = (struct offered_labels){.count = 0};
+    if (count == 0)
+        return PEN_OK;
+    if (count > LABELS_OFFERED_MAX)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a version of model '%s' has %zu labels; %u are allowed",
+                             meta->name, count, LABELS_OFFERED_MAX);
+    struct offered_label *list = calloc(count, sizeof *list);
+    if (!list)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the labels of model '%s'", meta->name);
+    for (size_t i = 0; i < count; i++) {
+        const Penstock__OfferedLabel *from = meta->version_labels[i];
+        if (!is_label(from->label) || from->share_ppm > LABEL_SHARE_FULL) {
+            free(list);
+            return pen_error_set(reterr, PEN_ERR_INVALID,
+                                 "model '%s' has the label '%.64s' with a share of %u; labels are 1 to 64 of "
+                                 "[A-Za-z0-9._-], shares up to %u millionths",
+                                 meta->name, from->label, from->share_ppm, LABEL_SHARE_FULL);
+        }
+        memcpy(list[i].label, from->label, strlen(from->label) + 1);
+        list[i].share_ppm = from->share_ppm;
+    }
+    *ret_labels = (struct offered_labels){.list = list, .count = count};
+    return PEN_OK;
+}
+
+/* ---- what counts ------------------------------------------------------------------------------------------------------------------- */
 
 static struct model *served(const struct models *models, const struct label *label)
 {
@@ -91,25 +132,104 @@ static struct model *served(const struct models *models, const struct label *lab
     return model && model->offers_count > 0 ? model : NULL;
 }
 
-struct model *label_choose(struct labels *labels, const struct models *models, const char *model)
+static struct label_choice *choice_find(struct label_choice *choices, size_t count, const char *label)
 {
-    struct model *stable = NULL, *chosen = NULL;
-    for (uint32_t i = 0; i < labels->count; i++) {
-        struct label *label = &labels->list[i];
-        if (strcmp(label->model, model) != 0)
-            continue;
-        struct model *own = served(models, label);
-        if (own && strcmp(label->label, "stable") == 0)
-            stable = own;
-        if (!own || label->share_ppm == 0)
-            continue;
-        label->owed_ppm += label->share_ppm;
-        if (!chosen && label->owed_ppm >= LABEL_SHARE_FULL) {
-            label->owed_ppm -= LABEL_SHARE_FULL;
-            chosen = own;
-        }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(choices[i].label, label) == 0)
+            return &choices[i];
     }
+    return NULL;
+}
+
+/* The labels of one version's configs; the highest version keeps what several claim. */
+static size_t add_offered(struct model *model, struct label_choice *choices, size_t orders, size_t count)
+{
+    for (size_t i = 0; i < model->labels.count; i++) {
+        struct offered_label *own = &model->labels.list[i];
+        struct label_choice *other = choice_find(choices, count, own->label);
+        if (other && (other < choices + orders || other->model->version > model->version))
+            continue;
+        if (!other && count == LABEL_CHOICES_MAX)
+            return count;
+        *(other ? other : &choices[count++]) = (struct label_choice){
+            .label = own->label, .model = model, .share_ppm = own->share_ppm, .owed_ppm = &own->owed_ppm};
+    }
+    return count;
+}
+
+size_t label_choices(const struct labels *labels, const struct models *models, const char *model,
+                     struct label_choice ret_choices[LABEL_CHOICES_MAX])
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < labels->count && count < LABEL_CHOICES_MAX; i++) {
+        struct label *label = &labels->list[i];
+        struct model *own = strcmp(label->model, model) == 0 ? served(models, label) : NULL;
+        if (own)
+            ret_choices[count++] = (struct label_choice){
+                .label = label->label, .model = own, .share_ppm = label->share_ppm, .owed_ppm = &label->owed_ppm};
+    }
+    size_t orders = count;
+    uint64_t hash = table_hash(&models->by_name, frame_name_hash(model), 0);
+    struct table_node *node = table_first(&models->by_name, hash);
+    for (; node; node = table_next(&models->by_name, node)) {
+        struct model *own = table_entry(node, struct model, by_name);
+        if (own->labels.count > 0 && own->offers_count > 0 && strcmp(own->name, model) == 0)
+            count = add_offered(own, ret_choices, orders, count);
+    }
+    return count;
+}
+
+uint64_t label_version(const struct labels *labels, const struct models *models, const char *model, const char *label)
+{
+    struct label_choice choices[LABEL_CHOICES_MAX];
+    const struct label_choice *choice = choice_find(choices, label_choices(labels, models, model, choices), label);
+    const struct label *order = choice ? NULL : find(labels, model, label);
+    return choice ? choice->model->version : order ? order->version : 0;
+}
+
+/* A number below LABEL_SHARE_FULL, the same for the same question to the same model. */
+static uint32_t place_of(const struct digest *digest, const char *model)
+{
+    uint64_t z = frame_name_hash(model);
+    for (unsigned i = 0; i < 8; i++)
+        z ^= (uint64_t)digest->bytes[i] << (8 * i);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u; /* SplitMix64's mixer (Steele, Lea, Flood 2014) */
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)((z ^ (z >> 31)) % LABEL_SHARE_FULL);
+}
+
+static struct model *by_digest(const struct label_choice *choices, size_t count, uint32_t place)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        end += choices[i].share_ppm;
+        if (place < end)
+            return choices[i].model;
+    }
+    return NULL;
+}
+
+static struct model *by_turn(const struct label_choice *choices, size_t count)
+{
+    struct model *chosen = NULL;
+    for (size_t i = 0; i < count; i++) {
+        *choices[i].owed_ppm += choices[i].share_ppm;
+        if (chosen || *choices[i].owed_ppm < LABEL_SHARE_FULL)
+            continue;
+        *choices[i].owed_ppm -= LABEL_SHARE_FULL;
+        chosen = choices[i].model;
+    }
+    return chosen;
+}
+
+struct model *label_choose(const struct labels *labels, const struct models *models, const char *model,
+                           const struct digest *sticky)
+{
+    struct label_choice choices[LABEL_CHOICES_MAX];
+    size_t count = label_choices(labels, models, model, choices);
+    struct model *chosen = sticky ? by_digest(choices, count, place_of(sticky, model)) : by_turn(choices, count);
+    const struct label_choice *stable = choice_find(choices, count, "stable");
     if (chosen || stable)
-        return chosen ? chosen : stable;
+        return chosen ? chosen : stable->model;
     return model_find(models, model, 0);
 }

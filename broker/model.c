@@ -76,6 +76,7 @@ void model_free(struct models *models, struct model *model)
     queue_fini(&model->queue);
     signature_free(model->signature);
     script_release(model->script);
+    offered_labels_fini(&model->labels);
     free(model->name);
     free(model);
 }
@@ -109,12 +110,16 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
         return status;
     struct script *script = NULL;
     struct policies policies = {.count = 0};
+    struct offered_labels labels = {.count = 0};
     status = policies_read(meta, &policies, reterr);
+    if (status == PEN_OK)
+        status = offered_labels_read(meta, &labels, reterr);
     if (status == PEN_OK && meta->n_steps > 0)
         status = script_new(meta, &script, reterr);
     if (status != PEN_OK) {
         signature_free(signature);
         policies_fini(&policies);
+        offered_labels_fini(&labels);
         return status;
     }
     struct model *model = model_find(models, meta->name, meta->version);
@@ -124,6 +129,7 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
         signature_free(signature);
         script_release(script);
         policies_fini(&policies);
+        offered_labels_fini(&labels);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "model '%s' is one more than the %u that a broker keeps",
                              meta->name, MODELS_MAX);
     }
@@ -133,6 +139,8 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
     model->script = script;
     policies_fini(&model->queue.policies);
     model->queue.policies = policies;
+    offered_labels_fini(&model->labels);
+    model->labels = labels;
     take_rules(model, meta);
     *ret_model = model;
     return PEN_OK;

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "digest.h"
+#include "label.h"
 #include "queue.h"
 #include "ready.h"
 #include "script.h"
@@ -54,6 +55,7 @@ struct model {
     uint8_t priority_default, priority_levels;
     uint32_t rows_max;
     uint64_t sequence_idle_us; /* its jobs belong to sequences, which end after so long without one; 0 = they do not */
+    struct offered_labels labels; /* by config.json */
     struct queue queue;
     struct script *script; /* the steps of an ensemble, as told last; NULL = it has none */
     uint32_t sketches;     /* offers of the steps alone */

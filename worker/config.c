@@ -52,6 +52,7 @@ static const struct json_field top_fields[] = {
     {"dynamic_batching", config_read_batching},
     {"instance_group", config_read_instances},
     {"version_policy", config_read_policy},
+    {"version_labels", config_read_version_labels},
     {"ensemble_scheduling", config_read_ensemble},
     {"sequence_batching", config_read_sequence},
     {"model_warmup", config_read_warmups},
@@ -73,6 +74,7 @@ void config_fini(struct config *config)
     config_labels_free(config);
     free(config->preprocess.text);
     free(config->level_policies);
+    free(config->version_labels);
     recipe_free(config->recipe);
     config_states_free(&config->sequence);
     for (size_t i = 0; i < config->warmups_count; i++)

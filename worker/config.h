@@ -89,6 +89,16 @@ struct config_queue_policy {
     bool timeout_fixed;  /* allow_timeout_override false */
 };
 
+#define CONFIG_VERSION_LABELS_MAX      16u
+#define CONFIG_VERSION_LABEL_BYTES_MAX 64u
+
+/* A name for a version. */
+struct config_version_label {
+    char label[CONFIG_VERSION_LABEL_BYTES_MAX + 1];
+    uint64_t version;
+    uint32_t share_ppm;
+};
+
 struct config {
     bool present;            /* false: there is no file, all below is the default */
     bool ensemble;           /* platform says so */
@@ -109,6 +119,8 @@ struct config {
     uint32_t policy_latest; /* CONFIG_LATEST: how many */
     uint64_t policy_versions[CONFIG_VERSIONS_MAX];
     size_t policy_count;
+    struct config_version_label *version_labels; /* [CONFIG_VERSION_LABELS_MAX], or NULL */
+    size_t version_labels_count;
     struct config_warmup warmups[CONFIG_WARMUPS_MAX];
     size_t warmups_count;
     bool cache_enable;

@@ -13,6 +13,8 @@ typedef enum pen_status config_reader(const cJSON *value, const char *path, void
 
 /* config_serving.c */
 config_reader config_read_batching, config_read_instances, config_read_policy, config_read_cache;
+/* config_versions.c */
+config_reader config_read_version_labels;
 /* config_input.c */
 config_reader config_read_warmups, config_read_input;
 /* config_ensemble.c */

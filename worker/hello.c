@@ -120,6 +120,24 @@ static void level_policies(struct hello *hello, const struct config *config, Pen
     offer->n_priority_queue_policy = count;
 }
 
+/* Those that name this version. */
+static void version_labels(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
+{
+    size_t count = served->config.version_labels_count;
+    Penstock__OfferedLabel **list = take(hello, count, sizeof *list), *labels = take(hello, count, sizeof *labels);
+    offer->version_labels = list;
+    for (size_t i = 0; list && labels && i < count; i++) {
+        const struct config_version_label *from = &served->config.version_labels[i];
+        if (from->version != served->version)
+            continue;
+        Penstock__OfferedLabel *label = list[offer->n_version_labels] = &labels[offer->n_version_labels];
+        penstock__offered_label__init(label);
+        label->label = text(hello, from->label);
+        label->share_ppm = from->share_ppm;
+        offer->n_version_labels++;
+    }
+}
+
 static void batching(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
 {
     const struct config *config = &served->config;
@@ -260,6 +278,7 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->precision = (uint32_t)facts->identity->precision;
     offer->preprocess = text(hello, served->config.preprocess.text);
     batching(hello, served, offer);
+    version_labels(hello, served, offer);
     if (served->config.recipe) {
         ensemble_fill(hello, facts, served, offer);
         return;

@@ -126,6 +126,145 @@ Test(versions, wrong_labels_are_refused)
     desk_free(desk);
 }
 
+/* ---- labels of config.json ---------------------------------------------------------------------------------------------------------- */
+
+static struct desk *open_labelled(const char *first, const char *second, uint32_t share_ppm)
+{
+    struct desk *desk = desk_new();
+    struct wire_model both[] = {one, two};
+    both[0].version_label = first;
+    both[1].version_label = second;
+    both[1].share_ppm = share_ppm;
+    desk->options.refuse_late = false;
+    desk->clients.forget = desk->workers.forget = true;
+    desk_open(desk);
+    desk_worker(desk, 900,
+                &(struct wire_worker){.uuid = 7, .name = "w", .slots = 1, .models = both, .models_count = 2});
+    desk_client(desk, 1, 0xA);
+    next_job = 0;
+    return desk;
+}
+
+Test(versions, labels_of_config_json_count)
+{
+    enum pen_status status;
+    struct desk *desk = open_labelled("stable", "canary", 0);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 1, "stable, though 2 is higher");
+    cr_expect_eq(goes_to(desk, 0, "canary", &status), 2);
+    while (desk_next(&desk->clients, FRAME_RESULT))
+        ;
+    cr_expect_eq(goes_to(desk, 0, "beta", &status), 0);
+    cr_expect_eq(status, PEN_ERR_NOT_FOUND);
+    Penstock__ControlReply *reply = ask(desk, "models", "net", PEN_OK);
+    for (size_t i = 0; i < reply->n_models; i++) {
+        const Penstock__ModelInfo *info = reply->models[i];
+        cr_assert_eq(info->n_version_labels, 1);
+        cr_expect_str_eq(info->version_labels[0]->label, info->version == 1 ? "stable" : "canary");
+    }
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
+Test(versions, an_order_has_precedence_over_config_json_while_its_version_is_served)
+{
+    enum pen_status status;
+    struct desk *desk = open_labelled("stable", "canary", 1000000);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 2, "all to the canary");
+    label(desk, "net canary 1 0", PEN_OK);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 1, "the order's canary has no share");
+    cr_expect_eq(goes_to(desk, 0, "canary", &status), 1);
+    label(desk, "net stable 2", PEN_OK);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 2);
+    label(desk, "net stable 9", PEN_OK);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 1, "nobody serves 9: the config's stable counts");
+    label(desk, "net stable 0", PEN_OK);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 1, "taken back");
+    label(desk, "net canary 0", PEN_OK);
+    cr_expect_eq(goes_to(desk, 0, NULL, &status), 2, "and the config's canary is back");
+    desk_free(desk);
+}
+
+Test(versions, what_two_versions_claim_the_higher_has)
+{
+    enum pen_status status;
+    struct desk *desk = open_labelled("canary", "canary", 0);
+    cr_expect_eq(goes_to(desk, 0, "canary", &status), 2);
+    desk_free(desk);
+}
+
+/* Which version a job with this request digest goes to. */
+static uint64_t goes_by(struct desk *desk, uint64_t number)
+{
+    struct wire_job job = job_of(0, NULL);
+    job.no_digest = false;
+    job.digest_number = number;
+    desk_submit(desk, 1, &job);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(sent);
+    uint64_t version = version_sent(sent);
+    desk_result_status(desk, 900, job.id, PEN_OK, 50000); /* its digest is not proved: nothing is cached */
+    while (desk_next(&desk->clients, FRAME_RESULT))
+        ;
+    return version;
+}
+
+#define QUESTIONS 2000u
+
+Test(versions, a_share_gets_its_part_of_the_questions_and_each_question_one_version)
+{
+    static uint8_t first[QUESTIONS];
+    struct desk *desk = open_labelled("stable", "canary", 100000);
+    uint32_t canary = 0, more = 0;
+    for (uint32_t i = 0; i < QUESTIONS; i++)
+        canary += (first[i] = (uint8_t)goes_by(desk, i + 1)) == 2;
+    printf("canary=%u of %u at 10%%\n", canary, QUESTIONS);
+    cr_expect(canary > 160 && canary < 240, "%u: 200 and three standard deviations of 13", canary);
+    for (uint32_t i = 0; i < QUESTIONS; i++)
+        cr_assert_eq(goes_by(desk, i + 1), first[i], "question %u", i);
+    label(desk, "net canary 2 200000", PEN_OK);
+    for (uint32_t i = 0; i < QUESTIONS; i++) {
+        uint64_t version = goes_by(desk, i + 1);
+        more += version == 2;
+        cr_assert(version == 2 || first[i] == 1, "who was in the canary stays there");
+    }
+    cr_expect(more > 346 && more < 454, "%u: 400 and three standard deviations of 18", more);
+    desk_free(desk);
+}
+
+Test(versions, without_a_digest_the_share_is_exact)
+{
+    enum pen_status status;
+    uint32_t canary = 0;
+    struct desk *desk = open_labelled("stable", "canary", 35000);
+    for (uint32_t i = 0; i < 2000; i++) {
+        canary += goes_to(desk, 0, NULL, &status) == 2;
+        while (desk_next(&desk->clients, FRAME_RESULT))
+            ;
+    }
+    cr_expect_eq(canary, 70);
+    desk_free(desk);
+}
+
+Test(versions, a_worker_with_a_label_that_is_none_is_refused)
+{
+    static const char *const bad[] = {"", "two words",
+                                      "0123456789012345678901234567890123456789012345678901234567890123x", "ok"};
+    for (size_t i = 0; i < 4; i++) {
+        uint8_t meta[WIRE_META_BYTES];
+        struct desk *desk = desk_new();
+        struct wire_model own = one;
+        own.version_label = bad[i];
+        own.share_ppm = i == 3 ? 1000001 : 0;
+        desk_open(desk);
+        const struct wire_worker worker = {.uuid = 7, .name = "w", .slots = 1, .models = &own, .models_count = 1};
+        desk_say_worker(desk, 900, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &worker));
+        struct sent *sent = desk_next(&desk->workers, FRAME_WELCOME);
+        cr_assert_not_null(sent);
+        cr_expect_eq(sent->env.status, PEN_ERR_INVALID);
+        desk_free(desk);
+    }
+}
+
 Test(versions, models_show_their_labels)
 {
     struct desk *desk = open_desk();

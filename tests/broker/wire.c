@@ -33,6 +33,7 @@ struct offer_parts {
     Penstock__WarmTime warm, *warms[1];
     int64_t in_dims[2], out_dims[2];
     uint32_t preferred[1];
+    Penstock__OfferedLabel label, *labels[1];
     Penstock__QueuePolicy policy[POLICIES_MAX], *policies[POLICIES_MAX];
     uint8_t digest[16];
     struct step_parts {
@@ -123,6 +124,13 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
         parts->warms[0] = &parts->warm;
         offer->n_warm = 1;
         offer->warm = parts->warms;
+    }
+    if (model->version_label) {
+        penstock__offered_label__init(parts->labels[0] = &parts->label);
+        parts->label.label = text(model->version_label);
+        parts->label.share_ppm = model->share_ppm;
+        offer->n_version_labels = 1;
+        offer->version_labels = parts->labels;
     }
     offer->priority_levels = model->priority_levels;
     offer->default_priority_level = model->priority_default;
@@ -273,6 +281,8 @@ struct envelope wire_job_envelope(const struct wire_job *job)
     } else if (!job->no_digest) {
         env.flags |= FRAME_FLAG_DIGEST;
         memset(env.digest.bytes, job->digest ? job->digest : job->fill + 1, sizeof env.digest.bytes);
+        if (job->digest_number)
+            memcpy(env.digest.bytes, &job->digest_number, sizeof job->digest_number);
     }
     if (job->no_cache)
         env.flags |= FRAME_FLAG_NO_CACHE;

@@ -33,6 +33,8 @@ struct wire_model {
     uint64_t load_us, memory_bytes;
     bool timeout_fixed, timeout_delays;
     uint32_t priority_levels, priority_default;
+    const char *version_label; /* of config.json; NULL = none */
+    uint32_t share_ppm;
     const struct wire_policy *policies; /* for levels of their own */
     size_t policies_count;
     int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
@@ -75,8 +77,9 @@ struct wire_job {
     uint8_t priority;
     uint64_t deadline_us;
     bool no_digest, no_cache;
-    uint8_t digest;   /* every byte of it; 0 = `fill` + 1 */
-    bool true_digest; /* the one that its bytes have */
+    uint8_t digest;         /* every byte of it; 0 = `fill` + 1 */
+    uint64_t digest_number; /* its first bytes instead; 0 = none */
+    bool true_digest;       /* the one that its bytes have */
     uint64_t sequence;
     bool sequence_start, sequence_end;
     bool explain;

@@ -272,6 +272,36 @@ Test(config, what_a_timeout_does_is_read)
     config_fini(&c);
 }
 
+#define LABELS(map) "{\"version_labels\":" map "}"
+
+Test(config, labels_of_versions_are_read)
+{
+    struct config c;
+    struct pen_error error = {0};
+    cr_assert(parse(LABELS("{\"stable\":1,\"canary\":{\"version\":2,\"share\":0.05}}"), &c, &error) == PEN_OK, "%s",
+              error.text);
+    cr_assert(c.version_labels_count == 2);
+    cr_expect(strcmp(c.version_labels[0].label, "stable") == 0 && c.version_labels[0].version == 1 &&
+              c.version_labels[0].share_ppm == 0);
+    cr_expect(strcmp(c.version_labels[1].label, "canary") == 0 && c.version_labels[1].version == 2 &&
+              c.version_labels[1].share_ppm == 50000);
+    config_fini(&c);
+}
+
+Test(config, labels_that_are_none_are_refused)
+{
+    refuses(LABELS("[]"), PEN_ERR_INVALID, "must be an object of labels");
+    refuses(LABELS("{\"a b\":1}"), PEN_ERR_INVALID, "'a b' is no label");
+    refuses(LABELS("{\"\":1}"), PEN_ERR_INVALID, "is no label");
+    refuses(LABELS("{\"a\":1,\"a\":2}"), PEN_ERR_INVALID, "'a' stands twice");
+    refuses(LABELS("{\"a\":0}"), PEN_ERR_INVALID, "version_labels.a");
+    refuses(LABELS("{\"a\":{\"share\":0.5}}"), PEN_ERR_INVALID, "version_labels.a needs version");
+    refuses(LABELS("{\"a\":{\"version\":1,\"share\":1.5}}"), PEN_ERR_INVALID, "must be a number from 0 to 1");
+    refuses(LABELS("{\"a\":{\"version\":1,\"shares\":0.5}}"), PEN_ERR_INVALID, "did you mean 'share'");
+    refuses(LABELS("{\"a\":{\"version\":1,\"share\":0.6},\"b\":{\"version\":2,\"share\":0.6}}"), PEN_ERR_INVALID,
+            "share out more than all jobs");
+}
+
 #define LEVELS(map) "{\"dynamic_batching\":{\"priority_levels\":3,\"priority_queue_policy\":" map "}}"
 
 Test(config, levels_may_have_queue_policies_of_their_own)

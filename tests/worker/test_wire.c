@@ -13,7 +13,8 @@ static struct play play;
 static struct play_message message;
 /* A config of its own: the one of deploy/ is for users and may change. */
 static const char config_text[] =
-    "{\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_batching\":{\"preferred_batch_size\":[4,8],"
+    "{\"platform\":\"onnx\",\"version_labels\":{\"stable\":{\"version\":1,\"share\":0.25},\"canary\":2},"
+    "\"max_batch_size\":16,\"dynamic_batching\":{\"preferred_batch_size\":[4,8],"
     "\"max_queue_delay_microseconds\":500,\"priority_levels\":3,\"default_priority_level\":2,\"default_queue_policy\":{"
     "\"default_timeout_microseconds\":7000,\"max_queue_size\":99},\"priority_queue_policy\":{\"3\":{\"timeout_action\":"
     "\"DELAY\",\"allow_timeout_override\":false,\"default_timeout_microseconds\":8000,\"max_queue_size\":5}}},\"model_"
@@ -102,6 +103,8 @@ Test(wire, hello_offers_the_model_with_all_that_matters)
     cr_expect(strstr(offer->preprocess, "\"layout\":\"NCHW\"") != NULL, "%s", offer->preprocess);
     cr_expect(offer->priority_levels == 3 && offer->default_priority_level == 2 && offer->max_queue_size == 99);
     cr_expect(offer->default_timeout_us == 7000);
+    cr_assert(offer->n_version_labels == 1, "the other one is of a version that is not this one");
+    cr_expect(strcmp(offer->version_labels[0]->label, "stable") == 0 && offer->version_labels[0]->share_ppm == 250000);
     cr_assert(offer->n_priority_queue_policy == 1);
     const Penstock__QueuePolicy *policy = offer->priority_queue_policy[0];
     cr_expect(policy->level == 3 && policy->max_queue_size == 5 && policy->default_timeout_us == 8000);
