@@ -1,9 +1,11 @@
 /*
- * bench_echo_worker proxy|broker ENDPOINT [BYTES] - a worker without an engine: answers every job of model "null" with its input, or with BYTES of its own.
+ * bench_echo_worker proxy|broker ENDPOINT [BYTES [SERVICE_US]] - a worker without an engine: answers every job of model "null" with its input, or with BYTES
+ * (not 0) of its own; one after the other, each SERVICE_US after the one before or after it came. It sleeps meanwhile: several of them need no processor.
  * Prints `ready`.
  *
  * Behind zmq_proxy it skips hello and heartbeats; unpacking the job and packing the result are the same work in both.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,9 @@ struct worker {
     uint64_t heartbeat_at_us, jobs_done;
     uint8_t *own; /* [own_bytes], the answer to every job; NULL: its input */
     size_t own_bytes;
+    uint64_t service_us;
+    uint64_t done_us; /* when the last job was done, by the plan: a late wake-up is made up for */
+    bool waited;      /* the job in hand had come before that */
 };
 
 /* The tensors of a "null" offer: uint8 [N, 1024] in and out; declared free, for payloads of any size. */
@@ -49,9 +54,9 @@ static void hello_send(struct worker *w)
     in.dtype = out.dtype = PEN_DTYPE_U8;
     in.dims = out.dims = dims;
     in.n_dims = out.n_dims = 2;
-    in.batched = out.batched = 1;
+    in.batched = out.batched = w->service_us == 0;
     warm.batch = 1;
-    warm.cold_us = warm.warm_us = 1;
+    warm.cold_us = warm.warm_us = w->service_us ? w->service_us : 1;
     offer.name = "null";
     offer.version = 1;
     offer.digest = (ProtobufCBinaryData){.len = sizeof digest, .data = digest};
@@ -62,7 +67,7 @@ static void hello_send(struct worker *w)
     offer.backend = "reference";
     offer.precision = PRECISION_F32;
     offer.placement = "echo";
-    offer.max_batch_size = 64;
+    offer.max_batch_size = w->service_us ? 0 : 64;
     offer.warm = warms;
     offer.n_warm = 1;
     offer.ready = 1;
@@ -108,6 +113,7 @@ static void answer_own(struct worker *w, const struct envelope *job, int more)
     out.backend = "reference";
     out.precision = PRECISION_F32;
     out.batch_size = 1;
+    out.compute_us = w->service_us;
     env.job = job->job;
     env.frames = 1;
     wire_send(w->socket, &env, &out.base, 1);
@@ -134,6 +140,7 @@ static void answer(struct worker *w, const struct envelope *job, const uint8_t *
     out.backend = "reference";
     out.precision = PRECISION_F32;
     out.batch_size = 1;
+    out.compute_us = w->service_us;
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = job->job;
     env.frames = job->frames;
@@ -143,6 +150,18 @@ static void answer(struct worker *w, const struct envelope *job, const uint8_t *
     }
     meta_arena_reset(&w->arena);
     w->jobs_done++;
+}
+
+/* Until the job in hand would be done. */
+static void work(struct worker *w)
+{
+    uint64_t now_us = clock_now_us();
+    if (w->service_us == 0)
+        return;
+    w->done_us = (w->waited ? w->done_us : now_us) + w->service_us;
+    if (w->done_us > now_us)
+        usleep((useconds_t)(w->done_us - now_us));
+    w->waited = true; /* the next of this message */
 }
 
 /* All groups of a SUBMIT, the first header being in `header`. Answers go out as one message of as many groups. */
@@ -165,6 +184,7 @@ static void serve(struct worker *w, zmq_msg_t *header)
             zmq_msg_recv(&raw, w->socket, 0);
         }
         more = wire_more(w->socket);
+        work(w);
         if (w->own) {
             answer_own(w, &env, more);
         } else {
@@ -214,7 +234,8 @@ static void loop(struct worker *w)
     zmq_msg_t message;
     zmq_msg_init(&message);
     for (;;) {
-        if (zmq_msg_recv(&message, w->socket, 0) < 0) { /* RCVTIMEO: time for a heartbeat */
+        w->waited = zmq_msg_recv(&message, w->socket, ZMQ_DONTWAIT) >= 0;
+        if (!w->waited && zmq_msg_recv(&message, w->socket, 0) < 0) { /* RCVTIMEO: time for a heartbeat */
             heartbeat_send(w);
             continue;
         }
@@ -224,7 +245,7 @@ static void loop(struct worker *w)
             zmq_msg_recv(&message, w->socket, 0);
         }
         handle(w, &message);
-        if (w->jobs_done % 64 == 0) {
+        if (w->jobs_done % 64 == 0 || w->service_us) {
             heartbeat_send(w);
         }
     }
@@ -232,8 +253,8 @@ static void loop(struct worker *w)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || argc > 4 || (strcmp(argv[1], "proxy") != 0 && strcmp(argv[1], "broker") != 0)) {
-        wire_die("usage: bench_echo_worker proxy|broker ENDPOINT [BYTES]");
+    if (argc < 3 || argc > 5 || (strcmp(argv[1], "proxy") != 0 && strcmp(argv[1], "broker") != 0)) {
+        wire_die("usage: bench_echo_worker proxy|broker ENDPOINT [BYTES [SERVICE_US]]");
     }
     const int timeout_ms = 100;
     struct worker w = {.through_proxy = strcmp(argv[1], "proxy") == 0};
@@ -242,6 +263,7 @@ int main(int argc, char **argv)
     zmq_setsockopt(w.socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
     meta_arena_init(&w.arena, ARENA_BYTES);
     w.own_bytes = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+    w.service_us = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     w.own = w.own_bytes > 0 ? calloc(1, w.own_bytes) : NULL;
     if (w.own_bytes > 0 && (!w.own || w.own_bytes <= FRAME_INLINE_BYTES)) {
         wire_die("bench_echo_worker: BYTES must be above %u and fit into memory", (unsigned)FRAME_INLINE_BYTES);

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Unlike workers in one pool, real processes: one takes five times as long as the other.
+
+    unlike.py BUILD_DIR [--seconds 6] [--repeats 3] [--fast-us 4000] [--times 5]
+
+together  throughput of both (closed loop, 32 in flight) over the sum of what each does alone in the same pool; asked for: 0.95
+p99       open loop at half of what the fast worker can do, from eight clients with rates of their own, so that arrivals come close together and far apart: the
+          client's p99 with both workers over that with the fast one alone; asked for: not above 1
+Each repeat measures every case once; ratios are of one repeat, the median is printed and the range beside it. The workers are bench_echo_worker with a service
+time: they sleep, so that what they do does not depend on how many processors there are, and what is measured is where the broker sends the jobs.
+Exit code 1 when a figure is missed. Standard library only.
+"""
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from overhead import ANY_PORT, option, start  # noqa: E402
+
+OWN_BYTES = 16384  # of an answer
+CLIENTS = 8
+SETTLE_S = 1
+INPUT = tempfile.NamedTemporaryFile(suffix=".npy")  # uint8 [1, 64]
+
+
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def pool(stack, build, services_us):
+    """Address for clients of a broker with a worker for each service time."""
+    broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "none", "--http", "none"],
+                        "evt=listening")
+    stack.callback(stop, broker)
+    clients, workers = (re.search(rf"\b{name}=(tcp://\S+)", log).group(1) for name in ("clients", "workers"))
+    for service_us in services_us:
+        worker, _ = start([], [build / "tests/bench_echo_worker", "broker", workers, OWN_BYTES, service_us], "ready")
+        stack.callback(stop, worker)
+    return clients
+
+
+def load(build, clients, seconds, *flags):
+    command = [build / "bin/penstock", "load", "--broker", clients, "--model", "null", "--input", f"bytes={INPUT.name}", "--duration", seconds, "--no-cache", "--json",
+               "--deadline", 0, *flags]
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answer(process):
+    out, err = process.communicate(timeout=120)
+    if process.returncode != 0:
+        sys.exit(f"penstock load failed: {err}{out}")
+    return json.loads(out)
+
+
+def throughput(build, seconds, services_us):
+    with ExitStack() as stack:
+        clients = pool(stack, build, services_us)
+        answer(load(build, clients, SETTLE_S, "--concurrency", 32))
+        return answer(load(build, clients, seconds, "--concurrency", 32))["throughput_per_s"]
+
+
+def p99(build, seconds, services_us, rate):
+    """Of all clients: the p99 of each, weighted by its jobs. Rates that have no common measure shift against each other all the time."""
+    with ExitStack() as stack:
+        clients = pool(stack, build, services_us)
+        answer(load(build, clients, SETTLE_S, "--concurrency", 4))
+        parts = [1 + 0.07 * (i * 1.618 % 1) for i in range(CLIENTS)]
+        running = [load(build, clients, seconds, "--rate", round(rate * part / sum(parts), 3)) for part in parts]
+        results = [answer(process) for process in running]
+        jobs = [result["throughput_per_s"] for result in results]
+        return sum(result["latency_us"]["p99"] * n for result, n in zip(results, jobs)) / sum(jobs)
+
+
+def told(values):
+    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f}, n={len(values)})"
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    build, seconds, repeats = Path(sys.argv[1]), option("--seconds", 6), option("--repeats", 3)
+    fast_us = option("--fast-us", 4000)
+    slow_us = fast_us * option("--times", 5)
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 64), }".ljust(117) + "\n"
+    INPUT.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(64))
+    INPUT.flush()
+    together, ratios, lines = [], [], []
+    for _ in range(repeats):
+        fast, slow, both = (throughput(build, seconds, services) for services in ([fast_us], [slow_us], [fast_us, slow_us]))
+        together.append(both / (fast + slow))
+        alone, beside = (p99(build, seconds, services, fast / 2) for services in ([fast_us], [fast_us, slow_us]))
+        ratios.append(beside / alone)
+        lines.append(f"repeat    {fast:.1f} + {slow:.1f} alone, {both:.1f} jobs/s together; p99 at {fast / 2:.0f}/s: {alone:.0f} us alone, {beside:.0f} us "
+                     f"with both")
+    print("\n".join(lines))
+    print(f"together  {told(together)} of the sum of {fast_us} us and {slow_us} us workers")
+    print(f"p99       {told(ratios)} of the fast one's alone, at half of its load")
+    sys.exit(statistics.median(together) < 0.95 or statistics.median(ratios) > 1)
+
+
+if __name__ == "__main__":
+    main()
