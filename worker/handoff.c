@@ -13,7 +13,7 @@ struct handoff {
     struct dispatch *first, *last;
     unsigned sleepers;
     bool closed;
-    atomic_size_t length;
+    atomic_size_t length, taken;
     struct spin spin; /* only one slot spins at a time */
     atomic_flag spinning;
 };
@@ -86,6 +86,7 @@ struct dispatch *handoff_take(struct handoff *handoff)
         if (!handoff->first)
             handoff->last = NULL;
         atomic_fetch_sub_explicit(&handoff->length, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&handoff->taken, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&handoff->lock);
     return dispatch;
@@ -102,4 +103,9 @@ void handoff_close(struct handoff *handoff)
 size_t handoff_length(struct handoff *handoff)
 {
     return atomic_load_explicit(&handoff->length, memory_order_relaxed);
+}
+
+size_t handoff_taken(struct handoff *handoff)
+{
+    return atomic_load_explicit(&handoff->taken, memory_order_relaxed);
 }

@@ -23,5 +23,6 @@ void handoff_push(struct handoff *handoff, struct dispatch *dispatch); /* borrow
 struct dispatch *handoff_take(struct handoff *handoff);                /* waits; NULL when closed */
 void handoff_close(struct handoff *handoff);                           /* every take returns NULL from now on */
 size_t handoff_length(struct handoff *handoff);
+size_t handoff_taken(struct handoff *handoff); /* ever, modulo the size of the counter */
 
 #endif

@@ -95,6 +95,33 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
     alone_push(&serve->alone, serve->handoff, dispatch);
 }
 
+/* A job that has not started gets its answer here. Its dispatch goes on when that was all that it waited for: a slot passes over answered jobs. */
+static void job_end(struct serve *serve, struct link *link, struct dispatch *dispatch, struct job *job,
+                    enum pen_status status, const char *text, uint64_t now_us)
+{
+    struct reply *reply = reply_new(1, 1);
+    if (reply) {
+        reply_add_error(reply, &job->env, serve->identity, status, text, now_us - dispatch->received_us);
+        link_reply(link, reply);
+    }
+    dispatch = transfer_cancel(link, job);
+    if (dispatch)
+        alone_push(&serve->alone, serve->handoff, dispatch);
+}
+
+/* Chunks that come after the deadline are of no use: their memory is better used by others. */
+static void transfers_expire(struct serve *serve, struct link *link, uint64_t now_us)
+{
+    struct dispatch *dispatch;
+    struct job *job;
+    while ((job = transfer_late(link, now_us, &dispatch))) {
+        atomic_store(&job->state, JOB_ANSWERED); /* no slot knows it yet */
+        atomic_fetch_add(&serve->stats->jobs_failed, 1);
+        job_end(serve, link, dispatch, job, PEN_ERR_DEADLINE, "the deadline passed before all of the payload had come",
+                now_us);
+    }
+}
+
 static void on_cancel(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct dispatch *dispatch = NULL;
@@ -109,17 +136,8 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
             slot_cancel(serve->slots[i], job);
         return;
     }
-    struct reply *reply = reply_new(1, 1);
-    if (!reply)
-        return;
     atomic_fetch_add(&serve->stats->jobs_cancelled, 1);
-    reply_add_error(reply, &job->env, serve->identity, PEN_ERR_CANCELLED, "the job was cancelled before it started",
-                    now_us - dispatch->received_us);
-    link_reply(link, reply);
-    dispatch = transfer_cancel(link, job);
-    if (dispatch)
-        alone_push(&serve->alone, serve->handoff,
-                   dispatch); /* its other jobs are here; a slot passes over answered ones */
+    job_end(serve, link, dispatch, job, PEN_ERR_CANCELLED, "the job was cancelled before it started", now_us);
 }
 
 static void on_chunk(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -379,12 +397,14 @@ bool serve_turn(struct serve *serve, uint64_t now_us)
     return any;
 }
 
-/* Ends the process: a slot that hangs in a kernel cannot be joined, and its neighbours' jobs are better run elsewhere. */
+/* Ends the process: a slot that hangs cannot be joined, and its neighbours' jobs are better run elsewhere. */
 static void watch(struct serve *serve, uint64_t now_us)
 {
-    if (brokers_held_dispatches(serve->brokers) == 0 || serve->options->watchdog_us == 0)
+    uint64_t limit_us = (uint64_t)serve->options->watchdog_us;
+    if (brokers_held_dispatches(serve->brokers) == 0 || limit_us == 0)
         return;
-    if (watchdog_check(serve->slots, serve->slots_count, (uint64_t)serve->options->watchdog_us, now_us) > 0)
+    if (watchdog_check(serve->slots, serve->slots_count, limit_us, now_us) > 0 ||
+        watchdog_idle(&serve->watchdog, serve->slots, serve->slots_count, serve->handoff, limit_us, now_us))
         _exit(WORKER_EXIT_WEDGED);
 }
 
@@ -461,6 +481,8 @@ static int tick(struct serve *serve, uint64_t now_us)
     for (size_t i = 0; i < serve->brokers->count; i++)
         if (brokers_beat_due(serve->brokers, &serve->brokers->links[i], now_us))
             beat(serve, &serve->brokers->links[i], now_us);
+    for (size_t i = 0; i < serve->brokers->count; i++)
+        transfers_expire(serve, &serve->brokers->links[i], now_us);
     watch(serve, now_us);
     if (now_us - serve->blocks_us >= BLOCKS_IDLE_US / 4) {
         serve->blocks_us = now_us;
@@ -480,6 +502,10 @@ static int tick(struct serve *serve, uint64_t now_us)
 static long poll_ms(const struct serve *serve, uint64_t now_us)
 {
     uint64_t next_us = brokers_next_us(serve->brokers);
+    for (size_t i = 0; i < serve->brokers->count; i++) {
+        uint64_t late_us = transfer_late_us(&serve->brokers->links[i]);
+        next_us = late_us < next_us ? late_us : next_us;
+    }
     if (serve->alive_us < next_us)
         next_us = serve->alive_us;
     if (brokers_held_dispatches(serve->brokers) > 0 && next_us > now_us + WATCHDOG_STEP_US)

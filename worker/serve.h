@@ -11,6 +11,7 @@
 #include "spin.h"
 #include "update.h"
 #include "vitals.h"
+#include "watchdog.h"
 
 struct serve {
     struct brokers *brokers;
@@ -28,6 +29,7 @@ struct serve {
     struct states *states;
     struct update update;
     struct alone alone;
+    struct watchdog watchdog;
 
     bool draining;                    /* asked to, by a signal or by the broker */
     bool drained;                     /* goodbye is said */

@@ -30,7 +30,7 @@ static void running_set(struct slot *slot, const struct batch *batch, uint64_t n
 {
     pthread_mutex_lock(&slot->lock);
     slot->running = batch;
-    slot->started_us = now_us;
+    slot->started_us = slot->step_us = now_us;
     slot->deadline_us = batch ? batch_deadline(batch) : DEADLINE_NONE;
     if (batch)
         pen_stop_arm(slot->stop, slot->deadline_us);
@@ -251,10 +251,20 @@ static void reply_push(struct slot *slot, struct dispatch *finished)
     slot->reply = NULL;
 }
 
+static void in_hand_set(struct slot *slot, const struct dispatch *dispatch)
+{
+    uint64_t now_us = clock_now_us();
+    pthread_mutex_lock(&slot->lock);
+    slot->in_hand = dispatch;
+    slot->step_us = now_us;
+    pthread_mutex_unlock(&slot->lock);
+}
+
 void slot_run(struct slot *slot, struct dispatch *dispatch)
 {
     struct batch batch;
     size_t done = 0;
+    in_hand_set(slot, dispatch);
     slot->dispatch = dispatch;
     slot->layers = (struct layers){.count = 0};
     meta_arena_reset(&slot->arena);
@@ -273,6 +283,7 @@ void slot_run(struct slot *slot, struct dispatch *dispatch)
     }
     for (size_t i = 0; i < count; i++)
         task_close(&slot->tasks[i]);
+    in_hand_set(slot, NULL);
     reply_push(slot, dispatch); /* the dispatch may be gone from here on */
 }
 
@@ -365,6 +376,9 @@ void slot_running(struct slot *slot, struct slot_running *ret_running)
         ret_running->deadline_us = slot->deadline_us;
         ret_running->job = slot->running->tasks[0]->job->env.job;
         snprintf(ret_running->model, sizeof ret_running->model, "%.63s", slot->running->served->name);
+    } else if (slot->in_hand) {
+        ret_running->outside_us = slot->step_us;
+        ret_running->job = slot->in_hand->jobs[0].env.job;
     }
     pthread_mutex_unlock(&slot->lock);
 }

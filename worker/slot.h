@@ -41,10 +41,11 @@ void slot_free(struct slot *slot); /* NULL is fine */
 void slot_cancel(struct slot *slot, struct job *job);
 
 struct slot_running {
-    bool busy;
+    bool busy;           /* in a run */
+    uint64_t outside_us; /* else, with a dispatch: when it last came a step further; 0 = it has none */
     uint64_t started_us;
     uint64_t deadline_us; /* latest of the batch, DEADLINE_NONE when one has none */
-    struct job_id job;    /* first of the batch */
+    struct job_id job;    /* first of the batch, or of the dispatch */
     char model[64];
 };
 void slot_running(struct slot *slot, struct slot_running *ret_running);

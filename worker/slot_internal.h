@@ -23,6 +23,8 @@ struct slot {
     pthread_mutex_t lock; /* guards what other threads look at: */
     const struct batch *running;
     uint64_t started_us, deadline_us;
+    const struct dispatch *in_hand; /* between runs, too */
+    uint64_t step_us;               /* when it was taken, or a run of it began or ended */
 
     struct meta_arena arena;
     struct task tasks[GATHER_TASKS_MAX];

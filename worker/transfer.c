@@ -1,5 +1,6 @@
 #include "transfer.h"
 
+#include "deadline.h"
 #include "job.pb-c.h"
 #include "link.h"
 #include "tensor_codec.h"
@@ -191,7 +192,37 @@ struct dispatch *transfer_cancel(struct link *link, const struct job *job)
 {
     struct arriving *arriving;
     struct arrival *arrival = job->env.transfer != 0 ? arrival_find(link, &job->env, &arriving) : NULL;
-    return arrival ? arrived(link, arrival, arriving) : NULL;
+    if (!arrival)
+        return NULL;
+    for (uint32_t i = 0; i < arriving->run.count; i++) {
+        zmq_msg_t *frame = &arrival->dispatch->frames[job->first_frame + i];
+        zmq_msg_close(frame);
+        zmq_msg_init(frame);
+    }
+    arrival->dispatch->bytes -= (size_t)arriving->run.total; /* transfer_measure added it */
+    link->held.bytes -= (size_t)arriving->run.total;
+    return arrived(link, arrival, arriving);
+}
+
+struct job *transfer_late(const struct link *link, uint64_t now_us, struct dispatch **ret_dispatch)
+{
+    for (const struct arrival *arrival = link->transfers.arrivals; arrival; arrival = arrival->next)
+        for (size_t i = 0; i < arrival->count; i++)
+            if (arrival->jobs[i].awaited && arrival->jobs[i].job->deadline_us <= now_us) {
+                *ret_dispatch = arrival->dispatch;
+                return arrival->jobs[i].job;
+            }
+    return NULL;
+}
+
+uint64_t transfer_late_us(const struct link *link)
+{
+    uint64_t first_us = DEADLINE_NONE;
+    for (const struct arrival *arrival = link->transfers.arrivals; arrival; arrival = arrival->next)
+        for (size_t i = 0; i < arrival->count; i++)
+            if (arrival->jobs[i].awaited && arrival->jobs[i].job->deadline_us < first_us)
+                first_us = arrival->jobs[i].job->deadline_us;
+    return first_us;
 }
 
 bool transfer_stalled(const struct link *link, uint64_t now_us)

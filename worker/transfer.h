@@ -36,8 +36,11 @@ enum pen_status transfer_ask(struct link *link, struct dispatch *dispatch, uint6
 /* A CHUNK: a dispatch that is complete now, else NULL. INVALID: out of order, the connection is to be made anew. */
 enum pen_status transfer_chunk(struct link *link, const struct message *message, uint64_t now_us,
                                struct dispatch **ret_complete);
-/* The job is not wanted: its bytes are not waited for. Gives its dispatch when nothing more is awaited. */
+/* The job is not wanted: its bytes are not waited for, their memory is freed. Gives its dispatch when nothing more is awaited. */
 struct dispatch *transfer_cancel(struct link *link, const struct job *job);
+/* A job whose deadline passed before all of its bytes came, NULL when there is none. */
+struct job *transfer_late(const struct link *link, uint64_t now_us, struct dispatch **ret_dispatch);
+uint64_t transfer_late_us(const struct link *link); /* when there may be one; DEADLINE_NONE */
 
 /* Announces the groups of the reply that are large and gives what is left of it, NULL when nothing is. */
 struct reply *transfer_depart(struct link *link, struct reply *reply);

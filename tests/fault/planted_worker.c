@@ -1,10 +1,11 @@
 /*
  * planted_worker.c - a worker that jobs can harm: an input that begins with KILL ends the process in its run, one that begins with HANG stops the
- * slot's thread before the run, outside of anything that the engine could time.
+ * slot's thread before the run, outside of anything that the engine could time, and one that begins with LAST is answered and then the thread takes no more.
  *
- * Linked with --wrap=gather_inputs,--wrap=task_open into a program of its own. Nothing of it is in the worker that is built for users.
+ * Linked with --wrap=gather_inputs,--wrap=task_open,--wrap=handoff_take into a program of its own. Nothing of it is in the worker that is built for users.
  */
 #include "gather.h"
+#include "handoff.h"
 
 #include <signal.h>
 #include <string.h>
@@ -18,6 +19,11 @@ enum pen_status __real_task_open(struct catalog *catalog, struct states *states,
 enum pen_status __wrap_task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
                                  const struct dispatch *dispatch, struct job *job, struct task *ret_task,
                                  struct pen_error *reterr);
+
+struct dispatch *__real_handoff_take(struct handoff *handoff);
+struct dispatch *__wrap_handoff_take(struct handoff *handoff);
+
+static _Thread_local bool last;
 
 static bool begins(const struct task *task, const char word[5])
 {
@@ -39,5 +45,13 @@ enum pen_status __wrap_task_open(struct catalog *catalog, struct states *states,
     enum pen_status status = __real_task_open(catalog, states, arena, dispatch, job, ret_task, reterr);
     while (status == PEN_OK && begins(ret_task, "HANG"))
         pause();
+    last |= status == PEN_OK && begins(ret_task, "LAST");
     return status;
+}
+
+struct dispatch *__wrap_handoff_take(struct handoff *handoff)
+{
+    while (last)
+        pause();
+    return __real_handoff_take(handoff);
 }

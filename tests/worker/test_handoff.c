@@ -163,4 +163,30 @@ Test(watchdog, counts_from_the_deadline_or_the_start)
     cr_expect(watchdog_hard_us(&running, 100) == DEADLINE_NONE);
     running.busy = false;
     cr_expect(watchdog_hard_us(&running, 100) == DEADLINE_NONE);
+    running.outside_us = 2000;
+    cr_expect(watchdog_hard_us(&running, 100) == 2100, "in a dispatch, outside of a run");
+}
+
+Test(watchdog, idle_slot_that_does_not_take_what_waits_is_wedged_after_the_limit)
+{
+    struct pen_error error = {0};
+    struct watchdog watchdog = {0};
+    struct slot *slot = NULL;
+    struct dispatch waiting[2] = {0};
+    struct handoff *queue = handoff_new(0);
+    const struct slot_context context = {.handoff = queue};
+    cr_assert(queue && slot_new(&context, 0, &slot, &error) == PEN_OK); /* its thread was never started */
+    cr_expect_not(watchdog_idle(&watchdog, &slot, 1, queue, 100, 1000), "nothing waits");
+    handoff_push(queue, &waiting[0]);
+    handoff_push(queue, &waiting[1]);
+    cr_expect_not(watchdog_idle(&watchdog, &slot, 1, queue, 100, 5000), "the first look");
+    cr_expect_not(watchdog_idle(&watchdog, &slot, 1, queue, 100, 5099));
+    handoff_take(queue);
+    cr_expect_not(watchdog_idle(&watchdog, &slot, 1, queue, 100, 5200), "one was taken");
+    cr_expect_not(watchdog_idle(&watchdog, &slot, 1, queue, 100, 5299));
+    cr_expect(watchdog_idle(&watchdog, &slot, 1, queue, 100, 5300));
+    handoff_take(queue);
+    cr_expect_not(watchdog_idle(&watchdog, &slot, 1, queue, 100, 9000));
+    slot_free(slot);
+    handoff_free(queue);
 }
