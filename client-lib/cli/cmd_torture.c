@@ -13,7 +13,7 @@
 
 struct options {
     const char *broker, *bin, *write_model;
-    int64_t duration_us, seed, window, interval_us, settle_us;
+    int64_t duration_us, seed, window, large_every, interval_us, settle_us;
     bool json, redis, keep_logs;
 };
 
@@ -29,10 +29,12 @@ static const struct setting settings[] = {
      .help = "after the last fault: a job without an answer by then is lost"},
     {.name = "window", .type = SETTING_INT, .offset = offsetof(struct options, window), .def = "64", .unit = "jobs", .min = 1, .max = 4000,
      .help = "jobs under way"},
+    {.name = "large-every", .type = SETTING_INT, .offset = offsetof(struct options, large_every), .def = "500", .unit = "jobs", .min = 0, .max = 1000000000,
+     .help = "one job of so many has a payload of 2 MiB, which travels as chunks; 0 = none"},
     {.name = "broker", .type = SETTING_TEXT, .offset = offsetof(struct options, broker), .def = "",
-     .help = "a pool on 127.0.0.1 that serves the model twice (--write-model): its clients' connection is cut, its programs are left alone"},
+     .help = "a pool on 127.0.0.1 that serves the models twice and wide (--write-model): its clients' connection is cut, its programs are left alone"},
     {.name = "write-model", .type = SETTING_TEXT, .offset = offsetof(struct options, write_model), .def = "",
-     .help = "only write DIR/models/twice, which a given pool's workers are to serve"},
+     .help = "only write DIR/models/twice and wide, which a given pool's workers are to serve"},
     {.name = "bin", .type = SETTING_TEXT, .offset = offsetof(struct options, bin), .def = "",
      .help = "folder of penstock-broker and penstock-worker; default: beside this program, then PATH"},
     {.name = "redis", .type = SETTING_FLAG, .offset = offsetof(struct options, redis), .def = "false",
@@ -52,15 +54,16 @@ static const struct settings_program program = {
         "of "
         "kills, stops, drains,\ncut connections and Redis faults strike. A ledger holds every accepted job against its "
         "answers: none may be lost, none answered twice.",
-    .after = "JSON: {accepted, answered, answered_twice, wrong, lost, errors_by_type, duplicates_executed, "
-             "recovery_ms: {FAULT: {p50, "
-             "p99, max, n}},\nfaults_by_kind, faults: [KIND of each in order], seed, duration_s, verdict}. A recovery "
-             "ends when all jobs that were "
-             "under way at the "
-             "fault have their answers; it counts when no other fault struck meanwhile.\n\nExit codes: 0 nothing lost, "
-             "nothing answered twice or wrongly; 1 otherwise; "
-             "2 wrong usage; "
-             "3 the pool did not start.",
+    .after =
+        "JSON: {accepted, accepted_large, answered, answered_twice, wrong, lost, errors_by_type, duplicates_executed, "
+        "recovery_ms: {FAULT: {p50, "
+        "p99, max, n}},\nfaults_by_kind, faults: [KIND of each in order], seed, duration_s, verdict}. A recovery "
+        "ends when all jobs that were "
+        "under way at the "
+        "fault have their answers; it counts when no other fault struck meanwhile.\n\nExit codes: 0 nothing lost, "
+        "nothing answered twice or wrongly; 1 otherwise; "
+        "2 wrong usage; "
+        "3 the pool did not start.",
     .table = settings,
 };
 
@@ -89,6 +92,7 @@ static int report_json(const struct options *o, struct torture_ledger *ledger, c
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddNumberToObject(json, "accepted", (double)ledger->accepted);
+    cJSON_AddNumberToObject(json, "accepted_large", (double)ledger->large);
     cJSON_AddNumberToObject(json, "answered", (double)ledger->answered);
     cJSON_AddNumberToObject(json, "answered_twice", (double)ledger->twice);
     cJSON_AddNumberToObject(json, "wrong", (double)ledger->wrong);
@@ -117,9 +121,10 @@ static int report_json(const struct options *o, struct torture_ledger *ledger, c
 
 static void report_text(struct torture_ledger *ledger, const struct torture_plan *plan)
 {
-    printf("accepted %" PRIu64 "  answered %" PRIu64 "  lost %" PRIu64 "  answered twice %" PRIu64 "  wrong %" PRIu64
-           "  executed again %" PRIu64 "\n",
-           ledger->accepted, ledger->answered, ledger_lost(ledger), ledger->twice, ledger->wrong, ledger->duplicates);
+    printf("accepted %" PRIu64 " (%" PRIu64 " large)  answered %" PRIu64 "  lost %" PRIu64 "  answered twice %" PRIu64
+           "  wrong %" PRIu64 "  executed again %" PRIu64 "\n",
+           ledger->accepted, ledger->large, ledger->answered, ledger_lost(ledger), ledger->twice, ledger->wrong,
+           ledger->duplicates);
     for (int i = 0; i < PEN_STATUS_COUNT; i++) {
         if (ledger->errors[i]) {
             printf("  %-12s %" PRIu64 " (%s)\n", pen_status_name((enum pen_status)i), ledger->errors[i],
@@ -195,7 +200,7 @@ static int torture(const struct options *o)
     int code = EXIT_NO_POOL;
     plan_init(&plan, (uint64_t)o->seed);
     bool ready = *o->broker ? open_given(o, &pool, &error) : torture_pool_start(&pool, &error);
-    if (ready && ledger_open(&ledger, pool.clients, (uint64_t)o->window, &error)) {
+    if (ready && ledger_open(&ledger, pool.clients, (uint64_t)o->window, (uint64_t)o->large_every, &error)) {
         strike(o, &pool, &plan, &ledger);
         code = good(&ledger) ? EXIT_OK : EXIT_JOB_FAILED;
         if (o->json) {

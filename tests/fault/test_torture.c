@@ -66,10 +66,12 @@ static void check_recoveries(const cJSON *recoveries, const char *text)
 Test(torture, good_pool_loses_nothing_and_the_report_says_what_befell_it, .timeout = 480)
 {
     int code;
-    cJSON *json = torture((const char *const[]){"--duration", "17s", "--seed", "7", "--redis", NULL}, &code);
+    cJSON *json = torture(
+        (const char *const[]){"--duration", "17s", "--seed", "7", "--redis", "--large-every", "50", NULL}, &code);
     char *text = cJSON_Print(json);
     cr_assert_eq(code, 0, "%s", text);
     cr_assert_gt(number(json, "accepted"), 100);
+    cr_assert_gt(number(json, "accepted_large"), 0, "%s", text);
     cr_assert_eq(number(json, "accepted"), number(json, "answered"));
     cr_assert_eq(number(json, "lost") + number(json, "answered_twice") + number(json, "wrong"), 0);
     cr_assert_geq(number(json, "duplicates_executed"), 0);
@@ -101,9 +103,11 @@ Test(torture, same_seed_draws_the_same_faults, .timeout = 240)
     const char *const seeds[] = {"3", "3", "4"};
     for (int i = 0; i < 3; i++) {
         int code;
-        report[i] =
-            torture((const char *const[]){"--duration", "6s", "--window", "8", "--seed", seeds[i], NULL}, &code);
+        report[i] = torture(
+            (const char *const[]){"--duration", "6s", "--window", "8", "--large-every", "0", "--seed", seeds[i], NULL},
+            &code);
         cr_assert_eq(code, 0);
+        cr_assert_eq(number(report[i], "accepted_large"), 0);
         faults[i] = cJSON_GetObjectItem(report[i], "faults");
     }
     cr_assert(same_beginning(faults[0], faults[1]));

@@ -21,6 +21,8 @@
 #define ENDPOINT_BYTES     96u
 #define MODEL_NAME         "twice"
 #define MODEL_ELEMENTS     16u
+#define LARGE_NAME         "wide"
+#define LARGE_ELEMENTS     524288u /* 2 MiB: twice what travels as one message */
 
 enum fault {
     FAULT_WORKER_KILL,
@@ -71,8 +73,10 @@ struct wound { /* a fault, and the jobs that were under way when it struck */
 
 struct torture_ledger {
     pen_client *client;
-    struct torture_entry *open; /* jobs that were not answered yet; doubly linked */
-    uint8_t *answers;           /* how often job i was answered, up to 255 */
+    struct torture_entry *open;  /* jobs that were not answered yet; doubly linked */
+    uint8_t *answers;            /* how often job i was answered, up to 255 */
+    uint64_t large_every, large; /* one job of so many is large; those accepted */
+    float *values;               /* [LARGE_ELEMENTS], of the job that is being made */
     uint64_t accepted, capacity, under_way, window, answered, twice, wrong, duplicates;
     uint64_t errors[PEN_STATUS_COUNT];
     char last_error[256];
@@ -83,7 +87,9 @@ struct torture_ledger {
     bool closed; /* no new jobs */
 };
 
-bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t window, struct pen_error *reterr);
+/* large_every: one job of so many has a payload of 2 MiB; 0 = none. */
+bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t window, uint64_t large_every,
+                 struct pen_error *reterr);
 void ledger_close(struct torture_ledger *ledger);
 /* Keeps the window full and handles answers for that long. */
 void ledger_run(struct torture_ledger *ledger, uint64_t until_us);

@@ -34,10 +34,12 @@ static void entry_free(struct torture_entry *entry)
     free(entry);
 }
 
-bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t window, struct pen_error *reterr)
+bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t window, uint64_t large_every,
+                 struct pen_error *reterr)
 {
     struct pen_client_options options;
-    *ledger = (struct torture_ledger){.window = window, .capacity = FIRST_JOBS};
+    *ledger = (struct torture_ledger){.window = window, .capacity = FIRST_JOBS, .large_every = large_every};
+    ledger->values = malloc(LARGE_ELEMENTS * sizeof(float));
     ledger->answers = calloc(FIRST_JOBS, 1);
     pen_client_options_init(&options, sizeof options);
     options.endpoint = endpoint;
@@ -45,7 +47,7 @@ bool ledger_open(struct torture_ledger *ledger, const char *endpoint, uint64_t w
     options.connect_timeout_us = 10000000;
     options.unreachable_us = 0; /* a job waits for as long as it takes: what is never answered is lost */
     options.grace_us = 60000000;
-    if (!ledger->answers) {
+    if (!ledger->answers || !ledger->values) {
         pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the ledger.");
         return false;
     }
@@ -59,6 +61,7 @@ void ledger_close(struct torture_ledger *ledger)
         entry_free(ledger->open);
     }
     free(ledger->answers);
+    free(ledger->values);
     for (size_t i = 0; i < FAULT_COUNT; i++) {
         free(ledger->recoveries_us[i]);
     }
@@ -125,24 +128,28 @@ double ledger_recovery_ms(struct torture_ledger *ledger, enum fault fault, doubl
 
 /* ---- the load ---- */
 
-static void fill(float values[MODEL_ELEMENTS], uint64_t index)
+static bool is_large(const struct torture_ledger *ledger, uint64_t index)
 {
-    for (unsigned i = 0; i < MODEL_ELEMENTS; i++) {
-        values[i] = (float)((index >> i / 2 * 3 & 0xFFFF) + i);
-    }
+    return ledger->large_every > 0 && index % ledger->large_every == ledger->large_every - 1;
 }
 
-static bool right(const pen_result *result, uint64_t index)
+/* Whole numbers below 2^17: twice of them is exact, too. */
+static float value(uint64_t index, unsigned element)
 {
-    float wanted[MODEL_ELEMENTS], got[MODEL_ELEMENTS];
+    return (float)((index >> element / 2 % 8 * 3 & 0xFFFF) + element % 65536);
+}
+
+static bool right(const struct torture_ledger *ledger, const pen_result *result, uint64_t index)
+{
+    unsigned elements = is_large(ledger, index) ? LARGE_ELEMENTS : MODEL_ELEMENTS;
     const struct pen_tensor *y = pen_result_find(result, "y");
-    if (!y || y->bytes != sizeof got) {
+    if (!y || y->bytes != elements * sizeof(float)) {
         return false;
     }
-    fill(wanted, index);
-    memcpy(got, y->data, sizeof got);
-    for (unsigned i = 0; i < MODEL_ELEMENTS; i++) {
-        if (got[i] < 2 * wanted[i] || got[i] > 2 * wanted[i]) { /* whole numbers below 2^17: exact */
+    for (unsigned i = 0; i < elements; i++) {
+        float got, wanted = 2 * value(index, i);
+        memcpy(&got, (const uint8_t *)y->data + i * sizeof got, sizeof got);
+        if (got < wanted || got > wanted) {
             return false;
         }
     }
@@ -169,7 +176,7 @@ static void on_answer(pen_job *job, pen_result *result, void *arg)
     } else {
         uint32_t attempts = pen_result_info(result)->attempts;
         ledger->duplicates += attempts > 1 ? attempts - 1 : 0;
-        ledger->wrong += !right(result, entry->index);
+        ledger->wrong += !right(ledger, result, entry->index);
     }
     pen_result_free(result);
     entry_free(entry);
@@ -192,19 +199,22 @@ static bool grow(struct torture_ledger *ledger)
 
 static bool submit(struct torture_ledger *ledger)
 {
-    float values[MODEL_ELEMENTS];
-    struct pen_tensor x = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, MODEL_ELEMENTS}};
+    bool large = is_large(ledger, ledger->accepted);
+    unsigned elements = large ? LARGE_ELEMENTS : MODEL_ELEMENTS;
+    struct pen_tensor x = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, elements}};
     struct pen_job_options options;
     struct torture_entry *entry = grow(ledger) ? malloc(sizeof *entry) : NULL;
     if (!entry) {
         return false;
     }
     *entry = (struct torture_entry){.ledger = ledger, .index = ledger->accepted};
-    fill(values, ledger->accepted);
-    x.data = values;
-    x.bytes = sizeof values;
+    for (unsigned i = 0; i < elements; i++) {
+        ledger->values[i] = value(ledger->accepted, i);
+    }
+    x.data = ledger->values;
+    x.bytes = elements * sizeof(float);
     pen_job_options_init(&options, sizeof options);
-    options.model = MODEL_NAME;
+    options.model = large ? LARGE_NAME : MODEL_NAME;
     options.inputs = &x;
     options.inputs_count = 1;
     options.callback = on_answer;
@@ -215,6 +225,7 @@ static bool submit(struct torture_ledger *ledger)
     }
     entry_open(entry);
     ledger->accepted++;
+    ledger->large += large;
     ledger->under_way++;
     return true;
 }
