@@ -15,6 +15,8 @@
 struct sequence {
     struct table_node by_key;
     TAILQ_ENTRY(sequence) in_all;
+    struct session *session; /* ends them before it goes */
+    uint32_t tenant;
     uint64_t client, id;
     char *model;
     uint64_t version;
@@ -32,9 +34,10 @@ TAILQ_HEAD(sequence_list, sequence);
 
 struct sequences {
     struct table by_key;
-    struct sequence_list all;
-    struct heap due; /* those that nobody works on */
+    struct sequence_list all, ended; /* open ones; those that are told why, oldest first */
+    struct heap due;                 /* those that nobody works on */
     uint64_t count, open;
+    uint32_t by_tenant[TENANTS_MAX]; /* open */
 };
 
 static bool due_before(const void *a, const void *b)
@@ -50,27 +53,46 @@ struct sequences *sequences_new(void)
         return NULL;
     }
     TAILQ_INIT(&sequences->all);
+    TAILQ_INIT(&sequences->ended);
     heap_init(&sequences->due, due_before, offsetof(struct sequence, due_place));
     return sequences;
+}
+
+static void close_count(struct sequences *sequences, const struct sequence *sequence)
+{
+    sequences->open--;
+    sequence->session->sequences--;
+    sequences->by_tenant[sequence->tenant]--;
 }
 
 static void forget(struct sequences *sequences, struct sequence *sequence)
 {
     heap_remove(&sequences->due, sequence);
     table_remove(&sequences->by_key, &sequence->by_key);
-    TAILQ_REMOVE(&sequences->all, sequence, in_all);
+    if (!sequence->ended)
+        close_count(sequences, sequence);
+    TAILQ_REMOVE(sequence->ended ? &sequences->ended : &sequences->all, sequence, in_all);
     sequences->count--;
-    sequences->open -= !sequence->ended;
     free(sequence->model);
     free(sequence);
+}
+
+static void list_free(struct sequence_list *list)
+{
+    struct sequence *s;
+    while ((s = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, s, in_all);
+        free(s->model);
+        free(s);
+    }
 }
 
 void sequences_free(struct sequences *sequences)
 {
     if (!sequences)
         return;
-    while (!TAILQ_EMPTY(&sequences->all))
-        forget(sequences, TAILQ_FIRST(&sequences->all));
+    list_free(&sequences->all); /* their sessions have gone */
+    list_free(&sequences->ended);
     heap_fini(&sequences->due);
     table_fini(&sequences->by_key);
     free(sequences);
@@ -137,7 +159,9 @@ static void end(struct broker *broker, struct sequence *sequence, enum pen_statu
         return;
     sequence->ended = true;
     sequence->status = status;
-    broker->sequences->open--;
+    close_count(broker->sequences, sequence);
+    TAILQ_REMOVE(&broker->sequences->all, sequence, in_all);
+    TAILQ_INSERT_TAIL(&broker->sequences->ended, sequence, in_all);
     snprintf(sequence->reason, sizeof sequence->reason, "sequence %" PRIu64 " has ended: %.140s", sequence->id, why);
     log_event(LOG_INFO, "sequence_ended", "client=%016" PRIx64 " sequence=%" PRIu64 " model=%s status=%s reason=%s",
               sequence->client, sequence->id, sequence->model, pen_status_name(status), why);
@@ -167,28 +191,37 @@ void sequence_bind_version(const struct broker *broker, const struct session *se
     meta->version_label = (char *)(uintptr_t) ""; /* it said which one when the sequence began */
 }
 
-static uint64_t count_of(const struct sequences *sequences, uint64_t client)
+static enum pen_status check_room(struct sequences *sequences, const struct session *session, struct pen_error *reterr)
 {
-    uint64_t count = 0;
-    const struct sequence *s;
-    TAILQ_FOREACH(s, &sequences->all, in_all)
-    count += s->client == client;
-    return count;
+    uint32_t tenant = session->tenant->number;
+    if (session->sequences >= SEQUENCES_PER_SESSION)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "this client has %u sequences open, the limit; end some",
+                             SEQUENCES_PER_SESSION);
+    if (tenant != 0 && sequences->by_tenant[tenant] >= SEQUENCES_PER_TENANT)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "tenant '%s' has %u sequences open, the limit; end some",
+                             session->tenant->name, SEQUENCES_PER_TENANT);
+    if (sequences->open >= SEQUENCES_MAX)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%u sequences are open, the broker's limit; try again later",
+                             SEQUENCES_MAX);
+    if (sequences->count >= SEQUENCES_MAX)
+        forget(sequences, TAILQ_FIRST(&sequences->ended));
+    return PEN_OK;
 }
 
-static enum pen_status begin(struct broker *broker, const struct session *session, uint64_t id,
-                             const struct model *model, uint64_t job, struct pen_error *reterr)
+static enum pen_status begin(struct broker *broker, struct session *session, uint64_t id, const struct model *model,
+                             uint64_t job, struct pen_error *reterr)
 {
     struct sequences *sequences = broker->sequences;
-    if (sequences->count >= SEQUENCES_MAX ||
-        (sequences->count >= SEQUENCES_PER_SESSION && count_of(sequences, session->uuid) >= SEQUENCES_PER_SESSION))
-        return pen_error_set(reterr, PEN_ERR_BUSY, "too many sequences are open: %u for a client, %u for the broker",
-                             SEQUENCES_PER_SESSION, SEQUENCES_MAX);
+    enum pen_status status = check_room(sequences, session, reterr);
+    if (status != PEN_OK)
+        return status;
     struct sequence *s = calloc(1, sizeof *s);
     if (!s || !(s->model = strdup(model->name))) {
         free(s);
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another sequence; try again later");
     }
+    s->session = session;
+    s->tenant = session->tenant->number;
     s->client = session->uuid;
     s->id = id;
     s->version = model->version;
@@ -199,6 +232,8 @@ static enum pen_status begin(struct broker *broker, const struct session *sessio
     TAILQ_INSERT_TAIL(&sequences->all, s, in_all);
     sequences->count++;
     sequences->open++;
+    session->sequences++;
+    sequences->by_tenant[s->tenant]++;
     due_set(broker, s, s->idle_us);
     return PEN_OK;
 }
@@ -398,44 +433,56 @@ void sequence_ended(struct broker *broker, struct sequence *sequence, bool curre
 
 void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why)
 {
-    struct sequence *s;
+    struct sequence *s, *next;
     char text[REASON_BYTES];
     snprintf(text, sizeof text, "worker %.80s, which kept its state, %s", worker->hello->name, why);
-    TAILQ_FOREACH(s, &broker->sequences->all, in_all)
-    {
+    for (s = TAILQ_FIRST(&broker->sequences->all); s; s = next) {
+        next = TAILQ_NEXT(s, in_all);
         /* The first job of one may run again: nothing is lost with its worker. */
         if (s->worker == worker->uuid && !(s->current && s->current->state == JOB_DISPATCHED && is_first(s->current)))
             end(broker, s, status, text);
     }
 }
 
+static bool offers(const struct worker *worker, const struct sequence *s)
+{
+    bool there = false;
+    for (size_t i = 0; i < worker->offers_count; i++)
+        there |= worker->offers[i]->model->sequence_idle_us && worker->offers[i]->model->version == s->version &&
+                 strcmp(worker->offers[i]->model->name, s->model) == 0;
+    return there;
+}
+
 void sequences_worker_updated(struct broker *broker, const struct worker *worker)
 {
-    struct sequence *s;
+    struct sequence *s, *next;
     char text[REASON_BYTES];
     snprintf(text, sizeof text, "worker %.80s, which kept its state, does not serve the model any more",
              worker->hello->name);
-    TAILQ_FOREACH(s, &broker->sequences->all, in_all)
-    {
-        bool there = false;
-        for (size_t i = 0; s->worker == worker->uuid && i < worker->offers_count; i++)
-            there |= worker->offers[i]->model->sequence_idle_us && worker->offers[i]->model->version == s->version &&
-                     strcmp(worker->offers[i]->model->name, s->model) == 0;
-        if (s->worker == worker->uuid && !there)
+    for (s = TAILQ_FIRST(&broker->sequences->all); s; s = next) {
+        next = TAILQ_NEXT(s, in_all);
+        if (s->worker == worker->uuid && !offers(worker, s))
             end(broker, s, PEN_ERR_UNAVAILABLE, text);
+    }
+}
+
+static void forget_all(struct broker *broker, struct sequence_list *list, const struct session *session)
+{
+    struct sequence *s, *next;
+    for (s = TAILQ_FIRST(list); s; s = next) {
+        next = TAILQ_NEXT(s, in_all);
+        if (s->session != session)
+            continue;
+        end(broker, s, PEN_ERR_CANCELLED, "its client is gone");
+        forget(broker->sequences, s);
     }
 }
 
 void sequences_session_gone(struct broker *broker, const struct session *session)
 {
-    struct sequence *s, *next;
-    for (s = TAILQ_FIRST(&broker->sequences->all); s; s = next) {
-        next = TAILQ_NEXT(s, in_all);
-        if (s->client != session->uuid)
-            continue;
-        end(broker, s, PEN_ERR_CANCELLED, "its client is gone");
-        forget(broker->sequences, s);
-    }
+    if (session->sequences > 0)
+        forget_all(broker, &broker->sequences->all, session);
+    forget_all(broker, &broker->sequences->ended, session);
 }
 
 void sequences_tick(struct broker *broker)

@@ -2,7 +2,8 @@
  * sequence.h - jobs that belong together because a worker keeps state between them: one worker, one after the other, in the order they came.
  *
  * A sequence is known by its client, its id and its model. It is bound to the worker that gets its first job. Whatever job of it does not end well ends
- * it, for who goes on would go on from nobody knows where; so do silence, and the loss, drain or unloading of its worker. Its later jobs are told why.
+ * it, for who goes on would go on from nobody knows where; so do silence, and the loss, drain or unloading of its worker. Its later jobs are told why,
+ * for ten minutes, or until the room is needed for open ones.
  * Threads: owner.
  */
 #ifndef SEQUENCE_H
@@ -13,6 +14,7 @@
 
 #define SEQUENCES_MAX         65536u
 #define SEQUENCES_PER_SESSION 4096u
+#define SEQUENCES_PER_TENANT  16384u /* but for the default one, which nobody has to himself */
 
 struct sequence;
 struct sequences;

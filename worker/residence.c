@@ -6,7 +6,8 @@
 
 #include <inttypes.h>
 
-#define STEP_US 1000u /* what is on its way out is looked at so often */
+#define STEP_US          1000u   /* what is on its way out is looked at so often */
+#define SEQUENCE_STEP_US 100000u /* ... and so often whether sequences have ended */
 
 static bool resident(const struct served *served)
 {
@@ -43,6 +44,8 @@ static struct served *least_recent(const struct catalog *catalog, uint64_t now_u
         uint64_t until_us = stays_until_us(served);
         if (!resident(served))
             continue;
+        if (served->residence.sequences > 0 && until_us < now_us + SEQUENCE_STEP_US)
+            until_us = now_us + SEQUENCE_STEP_US;
         if (until_us > now_us)
             *ret_when_us = until_us < *ret_when_us ? until_us : *ret_when_us;
         else if (!victim || last_used_us(served) < last_used_us(victim))

@@ -4,7 +4,7 @@
  * A cold model is described and offered like any other, with the time that loading it takes; a broker that wants it says so (CONTROL "warm"). One that
  * leaves is offered as cold first and freed when no job for it can be on its way (retired.h), so that none ever loses its model. Against
  * thrashing: what was loaded on demand stays RESIDENCE_STAY times as long as its loading took, so that of a worker between too many models at most a fifth of the
- * time goes into loading.
+ * time goes into loading. A model with open sequences stays until they have ended, or were silent for too long.
  *
  * Threads: owner - the watch's thread; the catalog's lock guards what slots see.
  */

@@ -94,7 +94,8 @@ static bool asked_lately(const struct retired_list *list, const struct retired *
 {
     uint64_t used_us = atomic_load(&retired->served->used_us);
     uint64_t last_us = used_us > retired->since_us ? used_us : retired->since_us;
-    return now_us < last_us + list->quiet_us && now_us < retired->since_us + LINGER_MAX;
+    bool asked = now_us < last_us + list->quiet_us || retired->served->residence.sequences > 0;
+    return asked && now_us < retired->since_us + LINGER_MAX;
 }
 
 static void log_gone(const char *event, const char *name, uint64_t version)

@@ -38,6 +38,7 @@ struct residence {
     uint64_t load_us;   /* what loading and warming took the last time */
     uint64_t loaded_us; /* when it came in on demand; 0 = it was there from the first */
     uint64_t wanted_us; /* since when somebody asks for a cold one; 0 = nobody */
+    uint32_t sequences; /* open ones of a model that keeps state, when the watch last looked */
 };
 
 /* An input that is not sent but kept, and the output that it is taken from. */

@@ -258,3 +258,11 @@ size_t states_count(struct states *states)
     pthread_mutex_unlock(&states->lock);
     return count;
 }
+
+uint32_t states_of(struct states *states, const struct served *served)
+{
+    pthread_mutex_lock(&states->lock);
+    size_t count = count_of(states, served);
+    pthread_mutex_unlock(&states->lock);
+    return (uint32_t)count;
+}

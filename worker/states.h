@@ -36,5 +36,6 @@ void states_end(struct states *states, uint64_t client, uint64_t id);
 /* Drops what nobody has asked for. Cheap: looks once a second. NULL is fine. */
 void states_sweep(struct states *states, uint64_t now_us);
 size_t states_count(struct states *states);
+uint32_t states_of(struct states *states, const struct served *served); /* open ones of that model */
 
 #endif

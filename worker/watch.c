@@ -410,6 +410,14 @@ static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
     return retired_us;
 }
 
+static void note_sequences(const struct watch *watch)
+{
+    const struct catalog *catalog = watch->context.catalog;
+    for (size_t i = 0; i < catalog->count; i++)
+        if (catalog->models[i]->states_count > 0)
+            catalog->models[i]->residence.sequences = states_of(watch->context.states, catalog->models[i]);
+}
+
 static void *watch_main(void *argument)
 {
     struct watch *watch = argument;
@@ -422,6 +430,7 @@ static void *watch_main(void *argument)
         uint64_t step_us = step_after_us(watch, now_us);
         pause_for(watch, step_us < wait_us ? step_us : wait_us);
         orders_run(watch);
+        note_sequences(watch);
         bool changed = retired_steps(&watch->retired, atomic_load(&watch->settled));
         changed |= room_step(watch);
         if (clock_now_us() >= look_us && !stopping(watch)) {

@@ -17,6 +17,7 @@
 #include "hello.h"
 #include "orders.h"
 #include "outbox.h"
+#include "states.h"
 
 struct watch;
 
@@ -28,6 +29,7 @@ struct watch_context {
     struct hello_facts facts;
     struct outbox *outbox; /* woken when a hello is posted, or an order done */
     struct orders *orders; /* borrowed */
+    struct states *states; /* borrowed, too: models with open sequences stay */
 };
 
 enum pen_status watch_new(const struct watch_context *context, struct watch **ret_watch, struct pen_error *reterr);

@@ -287,7 +287,8 @@ static enum pen_status watch_open(struct worker *worker, struct pen_error *reter
                                           .options = worker->options,
                                           .facts = worker->facts,
                                           .outbox = worker->outbox,
-                                          .orders = worker->orders};
+                                          .orders = worker->orders,
+                                          .states = worker->states};
     return watch_new(&context, &worker->watch, reterr);
 }
 

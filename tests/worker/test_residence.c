@@ -101,3 +101,15 @@ Test(residence, a_model_that_a_slot_holds_is_not_cooled)
     cr_expect(residence_cool(&catalog, &models[0]));
     cr_expect(models[0].residence.cold);
 }
+
+Test(residence, a_model_with_open_sequences_stays)
+{
+    struct served *victim;
+    uint64_t when_us;
+    models[0].residence.sequences = 1;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(victim, &models[1], "the next one goes");
+    models[1].residence.sequences = models[2].residence.sequences = 3;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
+    cr_expect(when_us > NOW && when_us < NOW + 1000000, "and is looked at again soon");
+}
