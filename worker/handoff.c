@@ -69,6 +69,18 @@ static void spin_for_work(struct handoff *handoff)
     atomic_flag_clear_explicit(&handoff->spinning, memory_order_release);
 }
 
+/* Under the lock; something is there. */
+static struct dispatch *first_take(struct handoff *handoff)
+{
+    struct dispatch *dispatch = handoff->first;
+    handoff->first = dispatch->queue_next;
+    if (!handoff->first)
+        handoff->last = NULL;
+    atomic_fetch_sub_explicit(&handoff->length, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&handoff->taken, 1, memory_order_relaxed);
+    return dispatch;
+}
+
 struct dispatch *handoff_take(struct handoff *handoff)
 {
     struct dispatch *dispatch = NULL;
@@ -80,14 +92,20 @@ struct dispatch *handoff_take(struct handoff *handoff)
         pthread_cond_wait(&handoff->filled, &handoff->lock);
         handoff->sleepers--;
     }
-    if (!handoff->closed) {
-        dispatch = handoff->first;
-        handoff->first = dispatch->queue_next;
-        if (!handoff->first)
-            handoff->last = NULL;
-        atomic_fetch_sub_explicit(&handoff->length, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&handoff->taken, 1, memory_order_relaxed);
-    }
+    if (!handoff->closed)
+        dispatch = first_take(handoff);
+    pthread_mutex_unlock(&handoff->lock);
+    return dispatch;
+}
+
+struct dispatch *handoff_poll(struct handoff *handoff)
+{
+    struct dispatch *dispatch = NULL;
+    if (atomic_load_explicit(&handoff->length, memory_order_acquire) == 0)
+        return NULL;
+    pthread_mutex_lock(&handoff->lock);
+    if (!handoff->closed && handoff->first && atomic_load(&handoff->length) > handoff->sleepers)
+        dispatch = first_take(handoff);
     pthread_mutex_unlock(&handoff->lock);
     return dispatch;
 }

@@ -21,7 +21,9 @@ void handoff_free(struct handoff *handoff); /* NULL is fine; what is still queue
 
 void handoff_push(struct handoff *handoff, struct dispatch *dispatch); /* borrows until a slot has finished with it */
 struct dispatch *handoff_take(struct handoff *handoff);                /* waits; NULL when closed */
-void handoff_close(struct handoff *handoff);                           /* every take returns NULL from now on */
+/* Never waits: NULL when nothing is there but what sleeping slots were woken for. */
+struct dispatch *handoff_poll(struct handoff *handoff);
+void handoff_close(struct handoff *handoff); /* every take returns NULL from now on */
 size_t handoff_length(struct handoff *handoff);
 size_t handoff_taken(struct handoff *handoff); /* ever, modulo the size of the counter */
 

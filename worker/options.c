@@ -50,7 +50,8 @@ static const struct setting table[] = {
     {"spin", SETTING_DURATION, offsetof(struct options, spin_us), "50us", "us", 0, 1000000, NULL,
      "busy wait before sleeping, where there is more than one processor; 0 = off"},
     {"wake-slice", SETTING_DURATION, offsetof(struct options, wake_slice_us), "100us", "us", 0, 100000, NULL,
-     "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those that "
+     "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those "
+     "that "
      "compute (Linux 6.12 on); 0 = the kernel's own"},
     {"watch", SETTING_DURATION, offsetof(struct options, watch_us), "0", "us", 0, 3600000000, NULL,
      "look at the folder of models this often: load what is new, unload what has gone; 0 = only at start"},
@@ -73,6 +74,8 @@ static const struct setting table[] = {
      "auto|simple|tiled|gemv|split|cm", "family of Vulkan kernels; auto = by device and shape"},
     {"vk-f16-range", SETTING_CHOICE, offsetof(struct options, vk_f16_range), "keep", NULL, 0, 0, "keep|refuse",
      "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},
+    {"vk-in-flight", SETTING_INT, offsetof(struct options, vk_in_flight), "2", "runs", 1, 3, NULL,
+     "batches of a slot on a Vulkan device at a time: the next one's inputs are copied while one computes"},
     {"vk-validate", SETTING_FLAG, offsetof(struct options, vk_validate), "false", NULL, 0, 0, NULL,
      "run Vulkan under the validation layer, its messages are errors: for debugging"},
     {"log-level", SETTING_CHOICE, offsetof(struct options, log_level), "auto", NULL, 0, 0, "auto|debug|info|warn|error",
@@ -150,7 +153,8 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .cache_dir = options->vk_cache_dir,
                                     .kernels = options->vk_kernels,
                                     .f16_range = options->vk_f16_range,
-                                    .validate = options->vk_validate};
+                                    .validate = options->vk_validate,
+                                    .in_flight = (uint32_t)options->vk_in_flight};
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
     if (status != PEN_OK)
         return status;

@@ -1,4 +1,4 @@
-/* slot.c - open, compose, gather, run, split, answer. */
+/* slot.c - open, compose, gather, run, split, answer. A device has the next dispatch while it computes one: slot_flight.c. */
 #include "slot_internal.h"
 
 #include "deadline.h"
@@ -26,14 +26,14 @@ static uint64_t batch_deadline(const struct batch *batch)
     return latest;
 }
 
-static void running_set(struct slot *slot, const struct batch *batch, uint64_t now_us)
+void slot_running_set(struct slot *slot, struct work *work, const struct batch *batch, uint64_t now_us)
 {
     pthread_mutex_lock(&slot->lock);
-    slot->running = batch;
-    slot->started_us = slot->step_us = now_us;
-    slot->deadline_us = batch ? batch_deadline(batch) : DEADLINE_NONE;
+    work->running = batch;
+    work->started_us = slot->step_us = now_us;
+    work->deadline_us = batch ? batch_deadline(batch) : DEADLINE_NONE;
     if (batch)
-        pen_stop_arm(slot->stop, slot->deadline_us);
+        pen_stop_arm(work->stop, work->deadline_us);
     pthread_mutex_unlock(&slot->lock);
 }
 
@@ -73,16 +73,16 @@ void slot_batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us)
     batch->count = kept;
 }
 
-static struct seat *seat_of(const struct slot *slot, const struct batch *batch)
+struct seat *slot_seat(const struct slot *slot, const struct batch *batch)
 {
     return &batch->served->seats[slot->number];
 }
 
 /* Counts what had to be prepared while jobs waited; a warmed size among it means that the engine has dropped it. */
-static void prepared_count(struct slot *slot, const struct batch *batch, uint64_t before, uint64_t shape)
+void slot_prepared_count(struct slot *slot, const struct batch *batch, uint64_t before, uint64_t shape)
 {
     const struct served *served = batch->served;
-    uint64_t prepared = pen_session_prepared(seat_of(slot, batch)->session) - before;
+    uint64_t prepared = pen_session_prepared(slot_seat(slot, batch)->session) - before;
     if (prepared == 0)
         return;
     bool lost = snap_warmed(served->warm, served->warm_count, shape, batch->bound);
@@ -95,13 +95,13 @@ static void prepared_count(struct slot *slot, const struct batch *batch, uint64_
 static enum pen_status bound_run(struct slot *slot, const struct batch *batch, uint64_t shape,
                                  const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
 {
-    struct pen_session *session = seat_of(slot, batch)->session;
+    struct pen_session *session = slot_seat(slot, batch)->session;
     uint64_t before = pen_session_prepared(session);
     uint64_t start_us = clock_now_us();
     enum pen_status status = gather_inputs(session, batch, reterr);
-    slot->gather_us += clock_now_us() - start_us;
-    prepared_count(slot, batch, before, shape);
-    return status == PEN_OK ? pen_session_run_bound(session, slot->stop, ret_outputs, ret_count, reterr) : status;
+    slot->work->gather_us += clock_now_us() - start_us;
+    slot_prepared_count(slot, batch, before, shape);
+    return status == PEN_OK ? pen_session_run_bound(session, slot->work->stop, ret_outputs, ret_count, reterr) : status;
 }
 
 /* At a size that is ready, where there is one; a model whose outputs cannot be cut then runs at its own sizes from now on. */
@@ -110,10 +110,10 @@ static enum pen_status engine_run(struct slot *slot, struct batch *batch, const 
 {
     struct pen_tensor shapes[SERVED_TENSORS_MAX];
     const struct served *served = batch->served;
-    struct seat *seat = seat_of(slot, batch);
+    struct seat *seat = slot_seat(slot, batch);
     if (served->strings) /* the size of texts is known only when they are there: no buffer to bind */
-        return pen_session_run(seat->session, batch->tasks[0]->inputs, served->inputs_count, slot->stop, ret_outputs,
-                               ret_count, reterr);
+        return pen_session_run(seat->session, batch->tasks[0]->inputs, served->inputs_count, slot->work->stop,
+                               ret_outputs, ret_count, reterr);
     gather_shapes(batch, shapes);
     uint64_t shape = snap_shape(shapes, served->inputs_count, served->max_batch_size > 0);
     if (served->max_batch_size > 0)
@@ -130,7 +130,7 @@ static enum pen_status engine_run(struct slot *slot, struct batch *batch, const 
     return bound_run(slot, batch, shape, ret_outputs, ret_count, reterr);
 }
 
-static void answer_failure(struct slot *slot, const struct batch *batch, enum pen_status status, const char *text)
+void slot_batch_fail(struct slot *slot, const struct batch *batch, enum pen_status status, const char *text)
 {
     uint64_t now_us = clock_now_us();
     for (size_t i = 0; i < batch->count; i++) {
@@ -144,8 +144,8 @@ static void answer_failure(struct slot *slot, const struct batch *batch, enum pe
     }
 }
 
-static void answer_batch(struct slot *slot, const struct batch *batch, const struct pen_tensor *outputs, size_t count,
-                         struct timing timing)
+void slot_batch_answer(struct slot *slot, const struct batch *batch, const struct pen_tensor *outputs, size_t count,
+                       struct timing timing)
 {
     uint32_t row = 0;
     for (size_t i = 0; i < batch->count; i++) {
@@ -160,7 +160,7 @@ static void answer_batch(struct slot *slot, const struct batch *batch, const str
     }
 }
 
-static bool wants_layers(const struct batch *batch)
+bool slot_wants_layers(const struct batch *batch)
 {
     bool wanted = false;
     for (size_t i = 0; i < batch->count; i++)
@@ -178,34 +178,34 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     slot_batch_prune(slot, batch, start_us);
     if (batch->count == 0)
         return true;
-    if (seat_of(slot, batch)->took_us > SHORT_RUN_US)
+    if (slot_seat(slot, batch)->took_us > SHORT_RUN_US)
         urgent_set(slot, false);
-    running_set(slot, batch, start_us);
-    bool measured = wants_layers(batch);
-    slot->gather_us = 0;
+    slot_running_set(slot, slot->work, batch, start_us);
+    bool measured = slot_wants_layers(batch);
+    slot->work->gather_us = 0;
     if (measured)
-        layers_begin(seat_of(slot, batch)->session);
+        layers_begin(slot_seat(slot, batch)->session);
     enum pen_status status =
         batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
     uint64_t end_us = clock_now_us();
-    running_set(slot, NULL, end_us);
-    seat_of(slot, batch)->took_us = end_us - start_us;
+    slot_running_set(slot, slot->work, NULL, end_us);
+    slot_seat(slot, batch)->took_us = end_us - start_us;
     if (measured)
-        layers_end(seat_of(slot, batch)->session, &slot->arena, &slot->layers);
+        layers_end(slot_seat(slot, batch)->session, &slot->work->arena, &slot->work->layers);
     atomic_fetch_add(&slot->context.stats->compute_us, end_us - start_us);
     atomic_fetch_add(&slot->context.stats->batches, 1);
     if (status == PEN_OK && gather_can_split(batch, outputs, count)) {
-        answer_batch(slot, batch, outputs, count,
-                     (struct timing){.wait_us = slot_worker_us(slot, start_us),
-                                     .gather_us = slot->gather_us,
-                                     .compute_us = end_us - start_us,
-                                     .end_us = end_us});
+        slot_batch_answer(slot, batch, outputs, count,
+                          (struct timing){.wait_us = slot_worker_us(slot, start_us),
+                                          .gather_us = slot->work->gather_us,
+                                          .compute_us = end_us - start_us,
+                                          .end_us = end_us});
         return true;
     }
     bool stopped = status == PEN_ERR_CANCELLED || status == PEN_ERR_DEADLINE;
     if (batch->count > 1 && !stopped)
         return false;
-    answer_failure(slot, batch, status, error.text);
+    slot_batch_fail(slot, batch, status, error.text);
     return true;
 }
 
@@ -233,8 +233,8 @@ static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
         int expected = JOB_WAITING;
         if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_RUNNING))
             continue; /* cancelled in the queue */
-        enum pen_status status = task_open(slot->context.catalog, slot->context.states, &slot->arena, dispatch, job,
-                                           &slot->tasks[count], &error);
+        enum pen_status status = task_open(slot->context.catalog, slot->context.states, &slot->work->arena, dispatch,
+                                           job, &slot->work->tasks[count], &error);
         if (status == PEN_OK)
             count++;
         else
@@ -243,48 +243,94 @@ static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
     return count;
 }
 
-static void reply_push(struct slot *slot, struct dispatch *finished)
+static void reply_push(struct slot *slot, struct work *work, struct dispatch *finished)
 {
-    slot->reply->link = slot->dispatch->link;
-    slot->reply->finished = finished;
-    outbox_push(slot->context.outbox, slot->reply);
-    slot->reply = NULL;
+    work->reply->link = work->dispatch->link;
+    work->reply->finished = finished;
+    outbox_push(slot->context.outbox, work->reply);
+    work->reply = NULL;
 }
 
-static void in_hand_set(struct slot *slot, const struct dispatch *dispatch)
+static void in_hand_set(struct slot *slot, struct work *work, const struct dispatch *dispatch)
 {
     uint64_t now_us = clock_now_us();
     pthread_mutex_lock(&slot->lock);
-    slot->in_hand = dispatch;
+    work->in_hand = dispatch;
     slot->step_us = now_us;
     pthread_mutex_unlock(&slot->lock);
 }
 
-void slot_run(struct slot *slot, struct dispatch *dispatch)
+void slot_work_close(struct slot *slot, struct work *work)
+{
+    for (size_t i = 0; i < work->count; i++)
+        task_close(&work->tasks[i]);
+    work->count = 0;
+    in_hand_set(slot, work, NULL);
+    reply_push(slot, work, work->dispatch); /* the dispatch may be gone from here on */
+    work->dispatch = NULL;
+}
+
+static struct work *work_open(struct slot *slot, struct dispatch *dispatch)
+{
+    struct work *work = &slot->works[0];
+    while (work->dispatch)
+        work++;
+    slot->work = work;
+    in_hand_set(slot, work, dispatch);
+    work->dispatch = dispatch;
+    work->layers = (struct layers){.count = 0};
+    meta_arena_reset(&work->arena);
+    slot_reply_open(slot, dispatch->jobs_count);
+    work->count = tasks_open(slot, dispatch);
+    return work;
+}
+
+/* Batches one after the other, `batch` first. */
+static void work_run(struct slot *slot, struct work *work, struct batch *batch)
+{
+    size_t done = 0;
+    slot->work = work;
+    do {
+        if (done > 0) { /* what is ready does not wait for the rest */
+            reply_push(slot, work, NULL);
+            slot_reply_open(slot, work->count - done);
+        }
+        done += batch->count;
+        if (batch->served->config.recipe)
+            slot_chain_run(slot, batch);
+        else
+            slot_batch_run(slot, batch);
+    } while (gather_compose(work->tasks, work->count, batch));
+}
+
+/* The dispatch is on the device when this returns, or it is answered. */
+static void dispatch_begin(struct slot *slot, struct dispatch *dispatch)
 {
     struct batch batch;
-    size_t done = 0;
-    in_hand_set(slot, dispatch);
-    slot->dispatch = dispatch;
-    slot->layers = (struct layers){.count = 0};
-    meta_arena_reset(&slot->arena);
-    slot_reply_open(slot, dispatch->jobs_count);
-    size_t count = tasks_open(slot, dispatch);
-    while (gather_compose(slot->tasks, count, &batch)) {
-        if (done > 0) { /* what is ready does not wait for the rest */
-            reply_push(slot, NULL);
-            slot_reply_open(slot, count - done);
-        }
-        done += batch.count;
-        if (batch.served->config.recipe)
-            slot_chain_run(slot, &batch);
-        else
-            slot_batch_run(slot, &batch);
-    }
-    for (size_t i = 0; i < count; i++)
-        task_close(&slot->tasks[i]);
-    in_hand_set(slot, NULL);
-    reply_push(slot, dispatch); /* the dispatch may be gone from here on */
+    struct work *work = work_open(slot, dispatch);
+    bool any = gather_compose(work->tasks, work->count, &batch);
+    if (any && batch.count == work->count && slot_flight_begin(slot, &batch))
+        return;
+    while (any && slot->flying > 0) /* sessions run one thing or the other */
+        slot_flight_land(slot, true);
+    if (any)
+        work_run(slot, work, &batch);
+    slot_work_close(slot, work);
+}
+
+void slot_run(struct slot *slot, struct dispatch *dispatch)
+{
+    dispatch_begin(slot, dispatch);
+    while (slot->flying > 0)
+        slot_flight_land(slot, true);
+}
+
+/* What to begin with; waits for it when nothing flies. */
+static struct dispatch *dispatch_next(struct slot *slot)
+{
+    if (slot->flying == 0)
+        return handoff_take(slot->context.handoff);
+    return slot_flight_room(slot) ? handoff_poll(slot->context.handoff) : NULL;
 }
 
 static void *slot_main(void *argument)
@@ -295,10 +341,14 @@ static void *slot_main(void *argument)
     snprintf(name, sizeof name, "slot-%u", slot->number);
     pthread_setname_np(pthread_self(), name);
     urgent_set(slot, true);
-    while ((dispatch = handoff_take(slot->context.handoff))) {
+    while ((dispatch = dispatch_next(slot)) || slot->flying > 0) {
+        if (!dispatch) {
+            slot_flight_land(slot, !slot_flight_room(slot));
+            continue;
+        }
         if (dispatch->bytes > SHORT_RUN_BYTES)
             urgent_set(slot, false);
-        slot_run(slot, dispatch);
+        dispatch_begin(slot, dispatch);
         urgent_set(slot, true);
     }
     return NULL;
@@ -310,17 +360,22 @@ enum pen_status slot_new(const struct slot_context *context, uint32_t number, st
                          struct pen_error *reterr)
 {
     struct slot *slot = calloc(1, sizeof *slot);
-    struct pen_stop *stop = slot ? pen_stop_new() : NULL;
-    if (!stop) {
-        free(slot);
+    bool whole = slot != NULL;
+    if (slot) {
+        slot->context = *context;
+        slot->number = number;
+        slot->work = &slot->works[0];
+        pthread_mutex_init(&slot->lock, NULL);
+    }
+    for (size_t i = 0; slot && i < SLOT_WORKS; i++) {
+        meta_arena_init(&slot->works[i].arena, ARENA_BYTES);
+        slot->works[i].stop = pen_stop_new();
+        whole &= slot->works[i].stop != NULL;
+    }
+    if (!whole) {
+        slot_free(slot);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for slot %u", number);
     }
-    slot->context = *context;
-    slot->number = number;
-    slot->stop = stop;
-    slot->deadline_us = DEADLINE_NONE;
-    pthread_mutex_init(&slot->lock, NULL);
-    meta_arena_init(&slot->arena, ARENA_BYTES);
     *ret_slot = slot;
     return PEN_OK;
 }
@@ -350,10 +405,12 @@ void slot_free(struct slot *slot)
 {
     if (!slot)
         return;
-    pen_stop_free(slot->stop);
-    meta_arena_fini(&slot->arena);
+    for (size_t i = 0; i < SLOT_WORKS; i++) {
+        pen_stop_free(slot->works[i].stop);
+        meta_arena_fini(&slot->works[i].arena);
+        reply_free(slot->works[i].reply);
+    }
     pthread_mutex_destroy(&slot->lock);
-    reply_free(slot->reply);
     free(slot);
 }
 
@@ -361,24 +418,33 @@ void slot_cancel(struct slot *slot, struct job *job)
 {
     atomic_store(&job->cancelled, true);
     pthread_mutex_lock(&slot->lock);
-    if (slot->running && !batch_wanted(slot->running))
-        pen_stop_now(slot->stop);
+    for (size_t i = 0; i < SLOT_WORKS; i++)
+        if (slot->works[i].running && !batch_wanted(slot->works[i].running))
+            pen_stop_now(slot->works[i].stop);
     pthread_mutex_unlock(&slot->lock);
 }
 
+/* Of several the oldest: the others wait behind it. */
 void slot_running(struct slot *slot, struct slot_running *ret_running)
 {
+    const struct work *oldest = NULL;
+    const struct dispatch *in_hand = NULL;
     *ret_running = (struct slot_running){0};
     pthread_mutex_lock(&slot->lock);
-    if (slot->running) {
+    for (const struct work *w = slot->works; w < slot->works + SLOT_WORKS; w++) {
+        in_hand = w->in_hand ? w->in_hand : in_hand;
+        if (w->running && (!oldest || w->started_us < oldest->started_us))
+            oldest = w;
+    }
+    if (oldest) {
         ret_running->busy = true;
-        ret_running->started_us = slot->started_us;
-        ret_running->deadline_us = slot->deadline_us;
-        ret_running->job = slot->running->tasks[0]->job->env.job;
-        snprintf(ret_running->model, sizeof ret_running->model, "%.63s", slot->running->served->name);
-    } else if (slot->in_hand) {
+        ret_running->started_us = oldest->started_us;
+        ret_running->deadline_us = oldest->deadline_us;
+        ret_running->job = oldest->running->tasks[0]->job->env.job;
+        snprintf(ret_running->model, sizeof ret_running->model, "%.63s", oldest->running->served->name);
+    } else if (in_hand) {
         ret_running->outside_us = slot->step_us;
-        ret_running->job = slot->in_hand->jobs[0].env.job;
+        ret_running->job = in_hand->jobs[0].env.job;
     }
     pthread_mutex_unlock(&slot->lock);
 }

@@ -20,14 +20,14 @@ static void die_without_memory(void)
 void slot_reply_open(struct slot *slot, size_t jobs)
 {
     size_t most = atomic_load(&slot->context.catalog->outputs_most);
-    slot->reply = reply_new(jobs, jobs * (1 + most));
-    if (!slot->reply)
+    slot->work->reply = reply_new(jobs, jobs * (1 + most));
+    if (!slot->work->reply)
         die_without_memory();
 }
 
 uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us)
 {
-    return now_us - slot->dispatch->received_us;
+    return now_us - slot->work->dispatch->received_us;
 }
 
 void slot_answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text)
@@ -42,7 +42,7 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
                      : status == PEN_ERR_DEADLINE ? &stats->jobs_expired
                                                   : &stats->jobs_failed,
                      1);
-    if (reply_add_error(slot->reply, &job->env, slot->context.identity, status, text,
+    if (reply_add_error(slot->work->reply, &job->env, slot->context.identity, status, text,
                         slot_worker_us(slot, clock_now_us())) != PEN_OK)
         die_without_memory();
 }
@@ -160,8 +160,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     int labels = batch->served->labels_output;
     meta_fill(slot, batch, timing, &meta);
     if (task->layers) {
-        meta.layers = slot->layers.rows;
-        meta.n_layers = slot->layers.count;
+        meta.layers = slot->work->layers.rows;
+        meta.n_layers = slot->work->layers.count;
     }
     if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
@@ -170,7 +170,7 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     if (task->state && !state_keep(slot, batch, index, first_row, outputs, count))
         return;
     size_t taken = gather_split(batch, index, first_row, outputs, count, views);
-    enum pen_status status = reply_add(slot->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
+    enum pen_status status = reply_add(slot->work->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
                                        task->digested ? &task->digest : NULL, &meta, views, taken, &error);
     if (status != PEN_OK) {
         slot_answer_error(slot, task->job, status, error.text);

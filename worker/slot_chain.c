@@ -11,7 +11,7 @@ static bool answered(const struct task *task)
 static struct pen_tensor *inputs_room(struct slot *slot, size_t count)
 {
     size_t bytes = (count ? count : 1) * sizeof(struct pen_tensor);
-    return slot->arena.allocator.alloc(slot->arena.allocator.allocator_data, bytes);
+    return slot->work->arena.allocator.alloc(slot->work->arena.allocator.allocator_data, bytes);
 }
 
 /* The job as a task of step `index`: its inputs are checked anew, against the step's model. False: it was answered. */

@@ -89,6 +89,21 @@ Test(handoff, order_is_kept_for_one_taker)
     handoff_free(handoff);
 }
 
+Test(handoff, a_poll_never_waits)
+{
+    struct dispatch some[2] = {{.bytes = 1}, {.bytes = 2}};
+    handoff = handoff_new(0);
+    cr_expect_null(handoff_poll(handoff));
+    handoff_push(handoff, &some[0]);
+    handoff_push(handoff, &some[1]);
+    cr_expect(handoff_poll(handoff) == &some[0]);
+    cr_expect(handoff_take(handoff) == &some[1]);
+    handoff_push(handoff, &some[0]);
+    handoff_close(handoff);
+    cr_expect_null(handoff_poll(handoff), "closed");
+    handoff_free(handoff);
+}
+
 Test(outbox, oldest_comes_first)
 {
     outbox = outbox_new();

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +36,29 @@ static void model_write(void)
             .nodes = nodes, .nodes_count = 3, .inputs = &in, .inputs_count = 1, .outputs = &out, .outputs_count = 1});
     model_folder_make(root, "curve", file, config);
 }
+
+/* y = table[x]: an index beyond 3 fails the run. */
+static void lookup_write(void)
+{
+    static const float table[4] = {10.0f, 11.0f, 12.0f, 13.0f};
+    char file[FOLDER_PATH_BYTES + 16];
+    const struct onnx_node node = {.op = "Gather", .inputs = {"table", "x"}, .outputs = {"y"}};
+    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_I64, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value out = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value weight = {.name = "table", .dtype = PEN_DTYPE_F32, .dims = {4}, .rank = 1, .data = table};
+    snprintf(file, sizeof file, "%s/file", root);
+    onnx_write(file, &(struct onnx_model){.nodes = &node,
+                                          .nodes_count = 1,
+                                          .inputs = &in,
+                                          .inputs_count = 1,
+                                          .outputs = &out,
+                                          .outputs_count = 1,
+                                          .weights = &weight,
+                                          .weights_count = 1});
+    model_folder_make(root, "lookup", file, "{\"max_batch_size\":4}");
+}
+
+static void (*write_model)(void) = model_write;
 
 static bool device_there(void)
 {
@@ -69,7 +93,7 @@ static Penstock__WorkerHello *serve(const char *a, const char *b)
                                      "0",        a,    b,           NULL};
     if (!device_there())
         cr_skip_test("no Vulkan device here");
-    model_write();
+    write_model();
     play_start(&play, arguments);
     Penstock__WorkerHello *hello = play_serve(&play, &message);
     cr_assert(hello->n_models == 1, "%s", play_log(&play));
@@ -165,6 +189,87 @@ static long metric(const char *page, const char *name)
     const char *at = strstr(page, line);
     cr_assert(at && sscanf(at + strlen(line), "%ld", &value) == 1, "no %s in\n%s", name, page);
     return value;
+}
+
+#define BURST 48
+
+/* Each dispatch with rows of its own. */
+static void burst_check(void)
+{
+    struct play_result results[BURST];
+    float x[BURST][2];
+    for (uint64_t i = 0; i < BURST; i++) {
+        x[i][0] = (float)i / BURST;
+        x[i][1] = 0.5f;
+        struct play_job job = {
+            .sequence = 1 + i,
+            .model = "curve",
+            .version = 1,
+            .input = {
+                .name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, 2}, .data = x[i], .bytes = sizeof x[i]}};
+        play_submit(&play, &job, 1);
+    }
+    play_results(&play, results, BURST);
+    for (size_t i = 0; i < BURST; i++) {
+        const float *of = x[results[i].env.job.sequence - 1];
+        float a = expf(expf(of[0])), b = expf(expf(of[1]));
+        cr_assert_eq(results[i].env.status, PEN_OK, "%s", results[i].error);
+        cr_assert_float_eq(results[i].scores[0], tanhf(a / (a + b)), 1e-4f, "job %zu", i);
+    }
+}
+
+/* A slot gives the device the next dispatch while it computes one: so many as it is told. */
+Test(vulkan, a_slot_has_several_dispatches_on_the_device)
+{
+    static char page[65536];
+    Penstock__WorkerHello *hello = serve("--vk-in-flight", "3");
+    cr_expect_eq(hello->n_models, 1u);
+    burst_check();
+    page_read(page, sizeof page);
+    cr_expect(metric(page, "runs_ahead_total") > 0, "%s", page);
+    cr_expect(metric(page, "batches_total") == BURST, "%s", page);
+}
+
+/* A batch that fails on the device, others before and behind it: its jobs run again alone, and only the one to blame fails. */
+Test(vulkan, a_bad_job_fails_alone_among_runs_in_flight)
+{
+    enum { DISPATCHES = 12, JOBS = 3 };
+    struct play_result results[DISPATCHES * JOBS];
+    int64_t x[DISPATCHES * JOBS][2];
+    struct play_job jobs[JOBS];
+    write_model = lookup_write;
+    Penstock__WorkerHello *hello = serve("--vk-in-flight", "3");
+    cr_expect_eq(hello->n_models, 1u);
+    for (int i = 0; i < DISPATCHES * JOBS; i++) {
+        x[i][0] = i % 4;
+        x[i][1] = i % 6 == 4 ? 77 : 3; /* the second job of every other dispatch */
+        jobs[i % JOBS] = (struct play_job){
+            .sequence = 1 + (uint64_t)i,
+            .model = "lookup",
+            .version = 1,
+            .input = {
+                .name = "x", .dtype = PEN_DTYPE_I64, .rank = 2, .dims = {1, 2}, .data = x[i], .bytes = sizeof x[i]}};
+        if (i % JOBS == JOBS - 1)
+            play_submit(&play, jobs, JOBS);
+    }
+    play_results(&play, results, DISPATCHES * JOBS);
+    for (int i = 0; i < DISPATCHES * JOBS; i++) {
+        int64_t k = (int64_t)results[i].env.job.sequence - 1;
+        bool bad = k % 6 == 4;
+        cr_assert_eq(results[i].env.status, bad ? PEN_ERR_INVALID : PEN_OK, "job %d: %s", (int)k, results[i].error);
+        cr_assert(bad ? strstr(results[i].error, "77") != NULL : results[i].scores[0] == 10.0f + (float)(k % 4),
+                  "job %d: %s %g", (int)k, results[i].error, (double)results[i].scores[0]);
+    }
+}
+
+Test(vulkan, one_in_flight_is_one_at_a_time)
+{
+    static char page[65536];
+    Penstock__WorkerHello *hello = serve("--vk-in-flight", "1");
+    cr_expect_eq(hello->n_models, 1u);
+    burst_check();
+    page_read(page, sizeof page);
+    cr_expect(metric(page, "runs_ahead_total") == 0, "%s", page);
 }
 
 /* Two slots, each on a device of its own; every size that is declared, several times. */

@@ -1,0 +1,170 @@
+/*
+ * slot_flight.c - dispatches that a device has, the next one's inputs written while it computes the one before.
+ *
+ * A dispatch flies when all its jobs make one batch of a plain model whose session takes several runs; the others wait until nothing flies. They end in the
+ * order in which they began.
+ */
+#include "slot_internal.h"
+
+#include "deadline.h"
+
+#define LOOK_US_MIN   100u  /* a slot that has room looks for more work so often, ... */
+#define LOOK_US_MAX   5000u /* ... at least so often, ... */
+#define LOOKS_PER_RUN 8u    /* ... and several times in a run: the next should be there before it ends */
+
+static bool may_fly(const struct slot *slot, const struct batch *batch)
+{
+    const struct served *served = batch->served;
+    return !served->config.recipe && !served->strings && served->states_count == 0 && !slot_wants_layers(batch) &&
+           pen_session_window(slot_seat(slot, batch)->session) > 1;
+}
+
+/* Writes the inputs and submits; sessions that are full, or busy with another shape, are waited for. */
+static enum pen_status submit(struct slot *slot, struct work *work, const struct batch *batch)
+{
+    struct pen_session *session = slot_seat(slot, batch)->session;
+    for (;;) {
+        enum pen_status status = gather_inputs(session, batch, NULL);
+        work->gathered_us = clock_now_us();
+        if (status == PEN_OK)
+            status = pen_session_submit(session, work->stop, NULL);
+        if (status != PEN_ERR_BUSY || slot->flying == 0)
+            return status;
+        slot_flight_land(slot, true);
+        slot->work = work;
+    }
+}
+
+bool slot_flight_begin(struct slot *slot, struct batch *batch)
+{
+    struct pen_tensor shapes[SERVED_TENSORS_MAX];
+    const struct served *served = batch->served;
+    struct work *work = slot->work;
+    if (!may_fly(slot, batch))
+        return false;
+    work->begun_us = clock_now_us();
+    slot_batch_prune(slot, batch, work->begun_us);
+    if (batch->count == 0)
+        return false;
+    struct seat *seat = slot_seat(slot, batch);
+    uint64_t before = pen_session_prepared(seat->session);
+    gather_shapes(batch, shapes);
+    uint64_t shape = snap_shape(shapes, served->inputs_count, served->max_batch_size > 0);
+    if (served->max_batch_size > 0)
+        batch->bound = snap_rows(&seat->snap, served->warm, served->warm_count, shape, batch->rows);
+    work->batch = *batch;
+    slot_running_set(slot, work, &work->batch, work->begun_us);
+    enum pen_status status = submit(slot, work, &work->batch);
+    slot_prepared_count(slot, &work->batch, before, shape);
+    if (status != PEN_OK) { /* run as others are it says why, or goes on without those that are to blame */
+        slot_running_set(slot, work, NULL, work->begun_us);
+        batch->bound = batch->rows;
+        return false;
+    }
+    if (slot->flying > 0)
+        atomic_fetch_add(&slot->context.stats->runs_ahead, 1);
+    slot->flights[slot->flying++] = work;
+    return true;
+}
+
+bool slot_flight_room(const struct slot *slot)
+{
+    if (slot->flying == 0)
+        return true;
+    const struct work *newest = slot->flights[slot->flying - 1];
+    return slot->again == 0 && slot->flying < SLOT_WORKS &&
+           slot->flying < pen_session_window(slot_seat(slot, &newest->batch)->session);
+}
+
+/* What failed as a whole, or has outputs that cannot be cut: as if it had never flown. */
+static void again_run(struct slot *slot)
+{
+    for (size_t i = 0; i < SLOT_WORKS && slot->again > 0; i++) {
+        struct work *work = &slot->works[i];
+        if (!work->again)
+            continue;
+        work->again = false;
+        slot->again--;
+        slot->work = work;
+        work->batch.bound = work->batch.rows;
+        slot_batch_run(slot, &work->batch);
+        slot_work_close(slot, work);
+    }
+}
+
+/* The device was its own from the end of the run before. */
+static struct timing timing_of(const struct slot *slot, const struct work *work, uint64_t end_us)
+{
+    uint64_t start_us = work->begun_us > slot->landed_us ? work->begun_us : slot->landed_us;
+    return (struct timing){.wait_us = slot_worker_us(slot, start_us),
+                           .gather_us = work->gathered_us > start_us ? work->gathered_us - start_us : 0,
+                           .compute_us = end_us - start_us,
+                           .end_us = end_us};
+}
+
+static uint64_t look_us(const struct seat *seat)
+{
+    uint64_t us = seat->took_us / LOOKS_PER_RUN;
+    return us < LOOK_US_MIN ? LOOK_US_MIN : us > LOOK_US_MAX ? LOOK_US_MAX : us;
+}
+
+/* Answers, or keeps it for later. */
+static void outcome(struct slot *slot, struct work *work, enum pen_status status, const char *why,
+                    const struct pen_tensor *outputs, size_t count, struct timing timing)
+{
+    const struct batch *batch = &work->batch;
+    bool stopped = status == PEN_ERR_CANCELLED || status == PEN_ERR_DEADLINE;
+    bool cut = status == PEN_OK && gather_can_split(batch, outputs, count);
+    if (cut && batch->bound > batch->rows)
+        atomic_fetch_add(&slot->context.stats->rows_filled, batch->bound - batch->rows);
+    if (cut) {
+        slot_batch_answer(slot, batch, outputs, count, timing);
+    } else if (status != PEN_OK && (stopped || batch->count == 1)) {
+        slot_batch_fail(slot, batch, status, why);
+    } else {
+        if (status == PEN_OK && batch->bound > batch->rows)
+            snap_exact(&slot_seat(slot, batch)->snap); /* from now on at its own sizes */
+        work->again = true;
+        slot->again++;
+        return;
+    }
+    slot_work_close(slot, work);
+}
+
+/* Takes the first out. The next has the device from now on: until now its time was another's. */
+static void flight_leave(struct slot *slot, uint64_t now_us)
+{
+    pthread_mutex_lock(&slot->lock);
+    slot->flying--;
+    for (size_t i = 0; i < slot->flying; i++)
+        slot->flights[i] = slot->flights[i + 1];
+    if (slot->flying > 0)
+        slot->flights[0]->started_us = now_us;
+    pthread_mutex_unlock(&slot->lock);
+}
+
+bool slot_flight_land(struct slot *slot, bool wait)
+{
+    struct work *work = slot->flights[0];
+    struct seat *seat = slot_seat(slot, &work->batch);
+    const struct pen_tensor *outputs = NULL;
+    size_t count = 0;
+    struct pen_error error = {0};
+    enum pen_status status =
+        pen_session_await(seat->session, wait ? UINT64_MAX : look_us(seat), &outputs, &count, &error);
+    if (status == PEN_ERR_TIMEOUT)
+        return false;
+    uint64_t end_us = clock_now_us();
+    slot->work = work;
+    flight_leave(slot, end_us);
+    slot_running_set(slot, work, NULL, end_us);
+    struct timing timing = timing_of(slot, work, end_us);
+    slot->landed_us = end_us;
+    seat->took_us = timing.compute_us;
+    atomic_fetch_add(&slot->context.stats->compute_us, timing.compute_us);
+    atomic_fetch_add(&slot->context.stats->batches, 1);
+    outcome(slot, work, status, error.text, outputs, count, timing);
+    if (slot->flying == 0)
+        again_run(slot);
+    return true;
+}
