@@ -10,6 +10,7 @@
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
+#include "early.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -153,6 +154,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.detached = broker->depot != NULL;
     welcome.grace_us = (uint64_t)options->grace_us;
     welcome.bulk_bytes = (uint64_t)options->bulk_from;
+    welcome.digest_first_bytes = early_from(broker);
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
 }
 

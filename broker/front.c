@@ -307,8 +307,10 @@ void front_lookup(struct broker *broker, uint64_t question, bool hit, const stru
         if (job->lookup == question)
             break;
     }
-    if (!job)
-        return; /* given up, cancelled or expired meanwhile */
+    if (!job) { /* given up, cancelled or expired meanwhile; or its payload is not here yet */
+        transfer_answered(broker, question, hit, value);
+        return;
+    }
     if (hit && cache_serves(value, &job->lane->demand)) {
         answer_job_hit(broker, job, value);
         return;

@@ -14,6 +14,7 @@
 #include "depot.h"
 #include "front.h"
 #include "logline.h"
+#include "memory.h"
 #include "large_block.h"
 #include "metrics_post.h"
 #include "notify.h"
@@ -23,6 +24,7 @@
 #define SLOW_LOOK_US   1000u           /* signals, HTTP, keys while the broker is too busy to sleep */
 #define LOSS_LOOK_US   250u            /* monitors: what a lost worker held is waited for */
 #define KEYS_LOOK_US   1000000u
+#define MANY_JOBS      10000u /* since the last quiet time: then more is given back */
 #define BLOCKS_LOOK_US 500000u
 #define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
@@ -48,6 +50,7 @@ struct loop {
     unsigned signals_seen;
     uint64_t spin_us, last_us, busy_us, looked_us, losses_us, keys_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
+    uint64_t admitted_trimmed;        /* the same, when memory was trimmed */
     uint64_t admitted;                /* jobs, so far */
     bool worked;                      /* since memory was trimmed */
 };
@@ -222,7 +225,11 @@ static void trim(struct loop *loop)
 {
     if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US)
         return;
-    malloc_trim(0);
+    if (loop->admitted - loop->admitted_trimmed >= MANY_JOBS)
+        memory_settle(); /* what a burst has touched and quiet times do not need */
+    else
+        malloc_trim(0);
+    loop->admitted_trimmed = loop->admitted;
     loop->worked = false;
 }
 

@@ -8,7 +8,7 @@
 /* Before anything else is allocated. */
 void memory_tune(void);
 
-/* The start is over: pages of programs and libraries that only it needed are let go; what is needed again comes back from the page cache. */
+/* The start, or a burst of jobs, is over: free memory and pages of code that only it needed are let go; what is needed again comes back from the page cache. */
 void memory_settle(void);
 
 #endif

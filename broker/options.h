@@ -34,7 +34,7 @@ struct options {
     bool refuse_late;
     struct setting_list tenant_weights;
     int64_t drain_delay_us, drain_timeout_us;
-    int64_t spin_us, wake_slice_us;
+    int64_t spin_us, wake_slice_us, digest_first;
     const char *digest_text;
     const char *log_level_text, *log_format;
     int64_t ready_fd;

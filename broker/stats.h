@@ -9,6 +9,7 @@
 #include "loss.h"
 
 struct stats {
+    uint64_t early_hits; /* answered before their payload was sent */
     uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
         jobs_coalesced;
     uint64_t results_duplicate; /* late or repeated results, ignored */

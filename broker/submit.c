@@ -100,7 +100,7 @@ static enum pen_status make_request(const struct session *session, const struct 
         return PEN_ERR_TOO_LARGE;
     own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
-    own.flags &= (uint16_t)~FRAME_FLAG_ALONE; /* the broker's own word to its workers */
+    own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST); /* the broker's own word to its workers */
     own.priority = admission->priority;
     own.deadline_us =
         policy_of(&admission->model->queue.policies, admission->priority)->timeout_fixed ? 0 : env->deadline_us;

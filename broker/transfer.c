@@ -13,6 +13,7 @@ enum pen_status transfer_hub_init(struct transfer_hub *hub)
 {
     TAILQ_INIT(&hub->links);
     TAILQ_INIT(&hub->waiting);
+    hub->asked_until_us = UINT64_MAX;
     return table_init(&hub->clients) == PEN_OK && table_init(&hub->workers) == PEN_OK ? PEN_OK : PEN_ERR_NO_MEMORY;
 }
 

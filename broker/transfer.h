@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "bulk.h"
+#include "cache.h"
 #include "frame.h"
 #include "parcel.h"
 #include "port.h"
@@ -47,6 +48,7 @@ struct transfer_hub {
     struct transfer_ins waiting; /* announced jobs without credit, oldest first */
     uint32_t open;               /* of clients, with credit */
     uint64_t bytes;              /* announced by clients and not yet a job */
+    uint64_t asked_until_us;     /* when the first question to Redis is given up; UINT64_MAX = none */
 };
 
 enum pen_status transfer_hub_init(struct transfer_hub *hub);
@@ -84,5 +86,8 @@ void transfer_reset(struct broker *broker, struct transfer_end *end);
 bool transfer_replies_pending(const struct broker *broker);
 /* Transfers that do not move, announced jobs whose deadline has passed. */
 void transfer_tick(struct broker *broker);
+/* Redis has answered, or its time is over, for jobs whose payload waits for it (early.h). */
+void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
+void transfer_asked_tick(struct broker *broker);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "back.h"
+#include "early.h"
 #include "front.h"
 #include "logline.h"
 #include "submit.h"
@@ -126,7 +127,7 @@ static struct transfer_in *next_of_clients(struct broker *broker)
     if (broker->transfers.open < TRANSFER_OPEN_MAX)
         TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
         {
-            if (in->link->ins_open < TRANSFER_OPEN_PEER)
+            if (in->question == 0 && in->link->ins_open < TRANSFER_OPEN_PEER)
                 break;
         }
     return in;
@@ -165,6 +166,55 @@ static enum pen_status read_job(struct broker *broker, const struct envelope *en
                        (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr);
 }
 
+/* Its turn comes when Redis has answered, or has had its time. */
+static void wait_for_redis(struct broker *broker, struct transfer_in *in, uint64_t question)
+{
+    uint64_t until_us = broker->now_us + cache_deadline_us(broker->cache);
+    in->question = question;
+    if (until_us < broker->transfers.asked_until_us)
+        broker->transfers.asked_until_us = until_us;
+}
+
+void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
+{
+    struct transfer_in *in;
+    TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
+    {
+        if (in->question == question)
+            break;
+    }
+    if (!in)
+        return;
+    struct session *session = in->link->end->session;
+    const uint8_t *header = zmq_msg_data(&in->message.frames[0]);
+    in->question = 0;
+    if (hit && early_answer(broker, session, &in->env, header + header[5], &in->run, value))
+        transfer_in_free(broker, in);
+    transfer_in_open(broker, &session->transfers);
+}
+
+void transfer_asked_tick(struct broker *broker)
+{
+    uint64_t wait_us = cache_deadline_us(broker->cache), next_us = UINT64_MAX;
+    struct session *any = NULL;
+    struct transfer_in *in;
+    TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
+    {
+        if (in->question == 0)
+            continue;
+        if (broker->now_us < in->since_us + wait_us) {
+            next_us = in->since_us + wait_us < next_us ? in->since_us + wait_us : next_us;
+            continue;
+        }
+        in->question = 0;
+        any = in->link->end->session;
+        cache_give_up(broker->cache, broker->now_us);
+    }
+    broker->transfers.asked_until_us = next_us;
+    if (any)
+        transfer_in_open(broker, &any->transfers);
+}
+
 void transfer_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
                      struct message *message)
 {
@@ -178,6 +228,11 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
                                  : pen_error_set(&error, PEN_ERR_CORRUPT, "raw frames behind an announcement of them");
     if (status == PEN_OK)
         status = submit_room(broker, session, zmq_msg_size(&message->frames[0]) + run.total, &error);
+    uint64_t question = 0;
+    enum cache_answer known_by_digest =
+        status == PEN_OK ? early_look(broker, session, env, meta, &run, &question) : CACHE_MISS;
+    if (known_by_digest == CACHE_HIT)
+        return;
     struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &session->transfers) : NULL;
     if (link && link->ins_count >= TRANSFER_ANNOUNCED)
         status = pen_error_set(&error, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
@@ -185,6 +240,8 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
         status = pen_error_set(&error, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
     if (status != PEN_OK)
         answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+    else if (known_by_digest == CACHE_ASKED)
+        wait_for_redis(broker, TAILQ_LAST(&link->ins, transfer_ins), question);
     else
         transfer_in_open(broker, &session->transfers);
 }

@@ -47,9 +47,10 @@ struct session {
     size_t left;             /* leaving brokers in a row: when all of the list leave, the one at hand is kept */
     uint32_t unacknowledged; /* results since the last ACK */
     uint64_t unacknowledged_bytes;
-    uint64_t acknowledge_us; /* when the ACK is due; DEADLINE_NONE */
-    bool detached;           /* the broker takes detached jobs */
-    uint64_t bulk_bytes;     /* larger payloads go in chunks; 0 = none do */
+    uint64_t acknowledge_us;     /* when the ACK is due; DEADLINE_NONE */
+    bool detached;               /* the broker takes detached jobs */
+    uint64_t digest_first_bytes; /* payloads of more may be announced for the sake of their digest; 0 = not */
+    uint64_t bulk_bytes;         /* larger payloads go in chunks; 0 = none do */
     bool cancels_waiting;
     bool drop_wanted;         /* a new connection, to drop borrowed bytes that lie unsent in the old one */
     struct pen_error refusal; /* why SESSION_REFUSED */

@@ -397,6 +397,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->job_bytes_max = welcome->max_job_bytes;
     s->detached = welcome->detached;
     s->bulk_bytes = welcome->bulk_bytes;
+    s->digest_first_bytes = welcome->bulk_bytes ? welcome->digest_first_bytes : 0;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';
     s->state = SESSION_READY;

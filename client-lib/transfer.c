@@ -11,11 +11,14 @@
 #include "result.h"
 #include "urgency.h"
 
+#define EARLY_MISSES     4u
+#define EARLY_RETRY      32u
 #define META_ARENA_BYTES (512u * 1024u)
 
 struct upload {
     struct upload *next;
     struct pen_job *job; /* pending: it outlives this */
+    bool early;          /* announced for its digest's sake: small enough to go whole */
     struct bulk run;
 };
 
@@ -27,13 +30,33 @@ struct download {
 
 /* ---- jobs --------------------------------------------------------------------------------------------------------------------------- */
 
+/* A digest alone costs a round trip when the broker does not know it: after some in vain only now and then one is tried. */
+static bool early_worthwhile(struct transfers *t)
+{
+    if (t->early_misses < EARLY_MISSES || ++t->early_skipped >= EARLY_RETRY) {
+        t->early_skipped = 0;
+        return true;
+    }
+    return false;
+}
+
+static bool early_wanted(struct pen_client *c, const struct pen_job *job, uint64_t bytes)
+{
+    const unsigned never = FRAME_FLAG_NO_CACHE | FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH;
+    return c->session.digest_first_bytes && bytes > c->session.digest_first_bytes &&
+           (job->env.flags & FRAME_FLAG_DIGEST) && !(job->env.flags & never) && job->env.sequence_id == 0 &&
+           early_worthwhile(&c->transfers);
+}
+
 bool transfer_announce(struct pen_client *c, struct pen_job *job, struct envelope env)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < job->frames_count; i++) {
         bytes += job->frames[i].bytes;
     }
-    if (!c->session.bulk_bytes || bytes <= c->session.bulk_bytes) {
+    bool large = c->session.bulk_bytes && bytes > c->session.bulk_bytes;
+    bool early = !large && early_wanted(c, job, bytes);
+    if (!large && !early) {
         return false;
     }
     struct upload *upload = malloc(sizeof *upload);
@@ -43,12 +66,14 @@ bool transfer_announce(struct pen_client *c, struct pen_job *job, struct envelop
     }
     uint32_t number = (uint32_t)job->env.job.sequence;
     upload->job = job;
+    upload->early = early;
     bulk_init(&upload->run, number ? number : 1);
     for (size_t i = 0; i < job->frames_count; i++) {
         bulk_add(&upload->run, job->frames[i].bytes);
     }
     env.frames = (uint8_t)job->frames_count;
     env.transfer = upload->run.number;
+    env.flags = (uint16_t)(env.flags | (early ? FRAME_FLAG_DIGEST_FIRST : 0));
     if (link_send(&c->link, env, job->meta, job->meta_bytes) != 0) {
         free(upload);
         return false;
@@ -64,6 +89,9 @@ static void upload_remove(struct pen_client *c, const struct pen_job *job)
         if ((*at)->job == job) {
             struct upload *upload = *at;
             *at = upload->next;
+            if (upload->early && upload->run.granted == 0) { /* answered without it */
+                c->transfers.early_misses = 0;
+            }
             free(upload);
             return;
         }
@@ -83,6 +111,9 @@ void transfer_credit(struct pen_client *c, const struct envelope *env)
 {
     struct bulk_piece piece;
     struct upload *upload = upload_find(c, env);
+    if (upload && upload->early && upload->run.granted == 0) {
+        c->transfers.early_misses++;
+    }
     if (!upload || !bulk_credited(&upload->run, env->offset)) {
         return;
     }

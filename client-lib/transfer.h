@@ -20,6 +20,8 @@ struct download;
 struct transfers {
     struct upload *uploads;
     struct download *downloads;
+    unsigned early_misses,
+        early_skipped; /* digests announced alone that the broker did not know, in a row; jobs sent whole since */
     uint64_t moved_us; /* last chunk that came, or when the first download began */
 };
 

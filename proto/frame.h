@@ -55,8 +55,9 @@ enum frame_type {
 };
 
 enum frame_flag {
-    FRAME_FLAG_PARTIAL = 1u << 0,         /* more results of this job follow (reserved) */
-    FRAME_FLAG_DIGEST_FIRST = 1u << 1,    /* payload withheld until the broker asks (reserved) */
+    FRAME_FLAG_PARTIAL = 1u << 0, /* more results of this job follow (reserved) */
+    FRAME_FLAG_DIGEST_FIRST =
+        1u << 1, /* SUBMIT: announced for its digest's sake, the payload is small enough to go whole */
     FRAME_FLAG_NO_CACHE = 1u << 2,        /* neither read nor stored in the result cache, nor joined with a twin */
     FRAME_FLAG_RESENT = 1u << 3,          /* the client repeats a job id it may have sent before */
     FRAME_FLAG_DIGEST_SHA256 = 1u << 4,   /* digest is SHA-256 cut to 16 bytes, not XXH3-128 */

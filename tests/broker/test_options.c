@@ -39,6 +39,7 @@ static const char *const every_flag[] = {"x",
                                          "--max-job-bytes=13KiB",
                                          "--max-frame-bytes=128KiB",
                                          "--bulk-from=14KiB",
+                                         "--digest-first=17KiB",
                                          "--peer-bytes=15KiB",
                                          "--heartbeat=20ms",
                                          "--liveness=50ms",
@@ -91,6 +92,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.max_job_bytes, 13 * 1024);
     cr_expect_eq(o.max_frame_bytes, 128 * 1024);
     cr_expect_eq(o.bulk_from, 14 * 1024);
+    cr_expect_eq(o.digest_first, 17 * 1024);
     cr_expect_eq(o.peer_bytes, 15 * 1024);
     cr_expect_eq(o.heartbeat_us, 20000);
     cr_expect_eq(o.liveness_us, 50000);

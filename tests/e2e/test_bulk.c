@@ -3,6 +3,7 @@
  * model is an Identity whose first dimension is free: what comes back must be what went in.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,82 @@ Test(bulk, equal_large_jobs_share_one_run_and_then_the_cache, .init = begin_cach
     free(data);
     cr_expect_eq(logged("evt=job_dispatched"), 1);
     run_echo(LARGE, 7, 0, true);
+}
+
+/* Bytes that the broker has received so far. */
+static uint64_t bytes_in(void)
+{
+    struct pen_stats *stats = NULL;
+    cr_assert_eq(pen_client_stats(client, support_slow(10000) * 1000, &stats, &error), PEN_OK, "%s", error.text);
+    uint64_t bytes = stats->bytes_in;
+    pen_client_stats_free(stats);
+    return bytes;
+}
+
+#define MIDDLE (300 * 1024u) /* small enough to go whole, large enough for --digest-first */
+
+Test(bulk, what_the_cache_has_is_answered_without_its_payload, .init = begin_cached, .fini = end)
+{
+    static const size_t sizes[] = {MIDDLE, LARGE};
+    for (size_t i = 0; i < 2; i++) {
+        run_echo(sizes[i], 30 + i, 0, false);
+        uint64_t before = bytes_in();
+        run_echo(sizes[i], 30 + i, 0, true);
+        cr_expect_lt(bytes_in() - before, 64 * 1024, "%zu bytes: only the digest went", sizes[i]);
+        run_echo(sizes[i], 30 + i, PEN_JOB_NO_CACHE, false);
+    }
+}
+
+static size_t announced(unsigned jobs, uint64_t seed)
+{
+    size_t before = logged("evt=transfer_in ");
+    for (unsigned i = 0; i < jobs; i++)
+        run_echo(MIDDLE, seed + i, 0, false);
+    return logged("evt=transfer_in ") - before;
+}
+
+/* Each digest in vain costs a round trip: a client whose jobs are never known stops, and takes it up again when one is. */
+Test(bulk, digests_that_nobody_knows_are_soon_not_sent_ahead, .init = begin_cached, .fini = end)
+{
+    cr_expect_eq(announced(12, 1000), 4);
+    cr_expect_eq(announced(50, 2000), 1, "now and then one is tried");
+}
+
+/* Redis answers later: the payload waits for it, but not longer than the cache's deadline. */
+Test(bulk, redis_is_asked_by_the_digest_too, .fini = end)
+{
+    char url[64];
+    int port = 0;
+    struct process *redis = redis_start(&port, NULL);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0", port);
+    begin_with((const char *const[]){"--log-level", "debug", "--cache", url, "--cache-deadline", "200ms", NULL});
+    run_echo(MIDDLE, 40, 0, false);
+    uint64_t until_us = support_now_us() + (uint64_t)support_slow(10000) * 1000u;
+    for (char *keys = NULL; support_now_us() < until_us; support_sleep_ms(5)) { /* stored behind the reply */
+        keys = redis_cli(port, (const char *const[]){"dbsize", NULL});
+        bool there = atoi(keys) == 1;
+        free(keys);
+        if (there)
+            break;
+    }
+    uint64_t before = bytes_in();
+    run_echo(MIDDLE, 40, 0, true);
+    cr_expect_lt(bytes_in() - before, 64 * 1024, "only the digest went");
+    process_signal(redis, SIGSTOP);
+    run_echo(MIDDLE, 41, 0, false);
+    process_signal(redis, SIGCONT);
+    process_free(redis);
+}
+
+static void begin_unasked(void)
+{
+    begin_with((const char *const[]){"--log-level", "debug", "--cache", "memory:64MiB", "--digest-first", "0", NULL});
+}
+
+Test(bulk, without_digest_first_payloads_below_the_limit_go_whole, .init = begin_unasked, .fini = end)
+{
+    cr_expect_eq(announced(2, 1), 0);
+    run_echo(MIDDLE, 1, 0, true);
 }
 
 Test(bulk, many_large_jobs_at_once_all_come_back, .init = begin, .fini = end)

@@ -365,6 +365,10 @@ static void make_bulk(void)
     making_begin("WELCOME: payloads of more than 1 MiB are to be announced");
     making_header(making_example(FRAME_WELCOME), &welcome.base);
     making_end("welcome_bulk");
+    welcome.digest_first_bytes = 65536;
+    making_begin("WELCOME: those of more than 64 KiB may be announced, too, for an answer by their digest");
+    making_header(making_example(FRAME_WELCOME), &welcome.base);
+    making_end("welcome_digest_first");
     making_begin("ATTACH: this connection is the bulk connection of that session");
     struct envelope env = envelope_make(FRAME_ATTACH);
     env.job.client = 0x0123456789ABCDEFu;

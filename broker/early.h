@@ -1,0 +1,31 @@
+/*
+ * early.h - answers from the cache for jobs whose payload is announced and has not been sent: the request digest says enough (proto/README.md, "Large payloads").
+ *
+ * No more is believed than of a job that came whole: the digest is the client's word, the key has its tenant in it, and what is stored was proved by a worker.
+ * Threads: owner.
+ */
+#ifndef EARLY_H
+#define EARLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bulk.h"
+#include "cache.h"
+#include "frame.h"
+
+struct broker;
+struct session;
+
+/* From how many bytes on clients may announce a payload for the digest's sake; 0: nothing could be answered early. */
+uint64_t early_from(const struct broker *broker);
+
+/* HIT: answered. ASKED: Redis will say, by the number. MISS: the payload is wanted. */
+enum cache_answer early_look(struct broker *broker, struct session *session, const struct envelope *env,
+                             const uint8_t *meta, const struct bulk *run, uint64_t *ret_question);
+
+/* Redis has a value: true when it serves the job, which is answered then. */
+bool early_answer(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                  const struct bulk *run, const struct cache_value *value);
+
+#endif
