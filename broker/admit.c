@@ -7,7 +7,7 @@
 #include "fleet.h"
 #include "label.h"
 
-#define TEXT_BYTES     256u
+#define TEXT_BYTES     320u
 #define PARAMETERS_MAX 64u
 
 /* Sameness is known and wanted: the client's digest is of the kind that was asked for. */
@@ -104,6 +104,15 @@ static void list_offers(const struct model *model, char text[TEXT_BYTES])
     }
 }
 
+const char *admit_unloaded(const struct model *model, char *text, size_t bytes)
+{
+    snprintf(text, bytes,
+             "version %llu of model '%.128s' was unloaded and no worker serves it any more; `penstock model load` "
+             "brings it back",
+             (unsigned long long)model->version, model->name);
+    return text;
+}
+
 /* A model without offers has lost its workers a moment ago: its jobs wait. */
 static enum pen_status check_capable(const struct model *model, const struct demand *demand, struct pen_error *reterr)
 {
@@ -118,6 +127,8 @@ static enum pen_status check_capable(const struct model *model, const struct dem
         backend |= same;
         precision |= same && match_precision(demand->precision, offer->precision);
     }
+    if (model_unloaded(model))
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", admit_unloaded(model, text, sizeof text));
     if (model->offers_count == 0)
         return PEN_OK;
     list_offers(model, text);

@@ -43,6 +43,9 @@ struct admission {
     uint64_t late_us; /* refused for its deadline: when it should have been done, from now */
 };
 
+/* What a job is told whose model nobody will serve again. */
+const char *admit_unloaded(const struct model *model, char *text, size_t bytes);
+
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
                       struct pen_error *reterr);
 

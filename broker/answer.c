@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admit.h"
 #include "cascade.h"
 #include "depot.h"
 #include "dispatch.h"
@@ -259,9 +260,11 @@ void answer_error(struct broker *broker, struct job *job, enum pen_status status
 void answer_lane_unserved(struct broker *broker, struct lane *lane)
 {
     struct job *job;
-    char text[256] = "";
+    char text[320] = "";
     if (lane->model->script)
         cascade_missing(&broker->models, lane->model, &lane->demand, text, sizeof text);
+    else if (model_unloaded(lane->model))
+        admit_unloaded(lane->model, text, sizeof text);
     lane->users++; /* outlive the loop */
     while ((job = lane_head(lane)) != NULL)
         answer_error(broker, job, PEN_ERR_UNAVAILABLE,

@@ -338,6 +338,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     sequences_worker_updated(broker, worker);
     rebind_some(broker);
     cascade_look(broker);
+    broker->beat_us = broker->now_us; /* jobs of what was unloaded are told */
 }
 
 /* Alive, but its oldest run lasts far longer than it should: told once, and again after it has recovered. */

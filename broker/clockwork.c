@@ -128,7 +128,7 @@ static struct lane *unserved(struct broker *broker, struct lane *lane)
     return TAILQ_FIRST(&broker->models.active);
 }
 
-/* Jobs that nobody can run any more wait a while for a worker to come back, then they are told. */
+/* Jobs that nobody can run any more wait a while for a worker to come back, then they are told; at once when none will. */
 static void check_lanes(struct broker *broker)
 {
     struct lane *lane, *next;
@@ -136,6 +136,8 @@ static void check_lanes(struct broker *broker)
         next = TAILQ_NEXT(lane, in_active);
         if (lane_served(lane))
             lane->unserved_us = 0;
+        else if (model_unloaded(lane->model))
+            next = unserved(broker, lane);
         else if (lane->unserved_us == 0)
             lane->unserved_us = broker->now_us;
         else if (broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us)
@@ -173,6 +175,7 @@ static void beat(struct broker *broker)
     beat_workers(broker);
     beat_clients(broker);
     replies_age(&broker->sessions, broker->now_us);
+    rebind_some(broker); /* first: jobs that may go to another version do */
     check_lanes(broker);
     check_orphans(broker);
     cascade_look(broker);
@@ -180,7 +183,6 @@ static void beat(struct broker *broker)
         submit_waiting(broker);
     report_drops(broker);
     transfer_tick(broker);
-    rebind_some(broker);
     errand_tick(broker);
     shares_sweep(&broker->models.shares);
     record_clock(broker);

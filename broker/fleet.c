@@ -116,6 +116,7 @@ static void offers_drop(struct worker *worker, struct offer **offers, size_t cou
                 dispatch->offer = NULL;
         }
         offers[i]->model->withdrawn = worker->offers != offers; /* the new list is in force: an update */
+        offers[i]->model->lost |= !offers[i]->model->withdrawn;
         model_remove_offer(offers[i]->model, offers[i], now_us);
         free(offers[i]);
     }

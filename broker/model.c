@@ -173,6 +173,7 @@ bool model_add_offer(struct model *model, struct offer *offer, bool idle)
     TAILQ_INSERT_TAIL(&model->offers, offer, in_model);
     model->offers_count++;
     model->orphan_us = 0;
+    model->lost = false;
     recompute(model);
     return true;
 }
@@ -189,6 +190,11 @@ void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_u
     if (model->offers_count == 0 && model->sketches == 0)
         model->orphan_us = now_us ? now_us : 1;
     recompute(model);
+}
+
+bool model_unloaded(const struct model *model)
+{
+    return model->offers_count == 0 && model->sketches == 0 && model->withdrawn && !model->lost;
 }
 
 const char *models_text(const struct models *models, char *text, size_t bytes)

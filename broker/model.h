@@ -65,6 +65,7 @@ struct model {
     uint32_t classes_count;
     uint32_t users;     /* live jobs */
     bool withdrawn;     /* the last offer went by a worker's own word, not with the worker */
+    bool lost;          /* a worker went with its offer, and none has come with one since */
     uint64_t orphan_us; /* when the last offer went; 0 = it has some */
     uint64_t running, jobs_done, jobs_failed, cache_hits;
     struct model_tally *tally; /* its row in the metrics; NULL until its first job */
@@ -94,6 +95,9 @@ void model_free(struct models *models, struct model *model);
 /* The offer joins or leaves; digests and cacheability are recomputed over all offers. idle: its worker holds nothing. False without memory. */
 bool model_add_offer(struct model *model, struct offer *offer, bool idle);
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us);
+
+/* Whoever offered it has taken it back: no worker is on its way back to it. */
+bool model_unloaded(const struct model *model);
 
 /* "a, b, c" of known models for an error text, cut to fit. */
 const char *models_text(const struct models *models, char *text, size_t bytes);

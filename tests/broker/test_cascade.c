@@ -409,8 +409,7 @@ Test(cascade, a_model_that_goes_in_the_middle_is_named)
     struct job_id id = submit(ALICE), step = expect_step(ONE);
     desk_say_worker(desk, TWO, envelope_make(FRAME_WORKER_UPDATE), meta, wire_worker_update(meta, NULL, 0));
     desk_result(desk, ONE, step, 0, 1);
-    desk_wait(desk, (uint64_t)desk->options.worker_wait_us + 1000000);
-    expect_error(id, PEN_ERR_UNAVAILABLE, "step 2 (model 'b') of 'whole'");
+    expect_error(id, PEN_ERR_UNAVAILABLE, "step 2 (model 'b') of 'whole': version 1 of model 'b' was unloaded");
     expect_empty();
 }
 

@@ -297,18 +297,65 @@ Test(versions, waiting_jobs_go_to_another_version_when_theirs_is_withdrawn)
     }
     cr_assert_eq(version_sent(desk_next(&desk->workers, FRAME_SUBMIT)), 2);
     update(desk, &one, 1);
+    struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(sent && sent->env.job.sequence == 3 && sent->env.status == PEN_ERR_UNAVAILABLE,
+              "job 3, which wants version 2, is told at once");
     desk_result_status(desk, 900, (struct job_id){0xA, 1}, PEN_OK, 50000);
-    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    sent = desk_next(&desk->workers, FRAME_SUBMIT);
     cr_assert_not_null(sent, "job 2 has moved");
     cr_assert_eq(sent_job(sent, 0).sequence, 2);
     cr_assert_eq(version_sent(sent), 1);
     desk_result_status(desk, 900, (struct job_id){0xA, 2}, PEN_OK, 50000);
     cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 4);
     desk_result_status(desk, 900, (struct job_id){0xA, 4}, PEN_OK, 50000);
-    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "job 3 waits for its version");
-    const struct wire_model both[] = {one, two};
-    update(desk, both, 2);
-    cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 3);
+    desk_free(desk);
+}
+
+static void expect_unloaded(struct desk *desk, uint64_t job)
+{
+    struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(sent && sent->env.job.sequence == job && sent->env.status == PEN_ERR_UNAVAILABLE);
+    Penstock__ResultMeta *result = sent_result(sent);
+    cr_expect(strstr(result->error, "was unloaded and no worker serves it any more"), "%s", result->error);
+    penstock__result_meta__free_unpacked(result, NULL);
+}
+
+Test(versions, jobs_of_what_was_unloaded_are_told_at_once_and_new_ones_until_it_is_back)
+{
+    struct desk *desk = open_desk();
+    struct wire_job job = job_of(0, NULL);
+    desk_submit(desk, 1, &job);
+    desk_next(&desk->workers, FRAME_SUBMIT);
+    job = job_of(0, NULL);
+    desk_submit(desk, 1, &job);
+    update(desk, NULL, 0);
+    expect_unloaded(desk, 2);
+    desk_result_status(desk, 900, (struct job_id){0xA, 1}, PEN_OK, 50000); /* what runs is finished */
+    cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.status, PEN_OK);
+    job = job_of(0, NULL);
+    desk_submit(desk, 1, &job);
+    expect_unloaded(desk, 3);
+    update(desk, &one, 1);
+    job = job_of(0, NULL);
+    desk_submit(desk, 1, &job);
+    cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 4);
+    desk_free(desk);
+}
+
+Test(versions, what_another_lost_worker_had_may_come_back_with_it)
+{
+    struct desk *desk = open_desk();
+    desk_worker(desk, 901,
+                &(struct wire_worker){.uuid = 8, .name = "v", .slots = 1, .models = &two, .models_count = 1});
+    for (size_t i = 0; i < 3; i++) {
+        struct wire_job job = job_of(2, NULL);
+        desk_submit(desk, 1, &job);
+    }
+    side_lose(&desk->workers, 901);
+    broker_hint_workers(&desk->broker, -1);
+    desk_run(desk);
+    update(desk, NULL, 0);
+    cr_expect_null(desk_next(&desk->clients, FRAME_RESULT), "they wait for it");
     desk_free(desk);
 }
 
