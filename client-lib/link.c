@@ -112,6 +112,7 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
     free(link->endpoint);
     link->endpoint = strdup(endpoint);
     use_keys(link->socket, &link->keys);
+    link->refused_before = link->refused;
     link->refused = false;
     monitor_open(link);
     if (zmq_connect(link->socket, endpoint) != 0) {

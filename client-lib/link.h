@@ -29,7 +29,8 @@ struct link {
     uint64_t frame_bytes_max;
     uint64_t frames_max; /* messages kept unread */
     struct key_set keys;
-    bool refused; /* the broker did not take our key, or is not the one whose key we have; since the last open */
+    bool refused;        /* the broker did not take our key, or is not the one whose key we have; since the last open */
+    bool refused_before; /* the same of the connection before: what this one comes to is not known at once */
 };
 
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr);

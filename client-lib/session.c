@@ -498,7 +498,7 @@ void session_garbage(struct pen_client *c, const struct pen_error *error)
 
 const char *session_trouble(const struct pen_client *c)
 {
-    return c->link.refused ? KEY_REFUSED : c->session.trouble;
+    return c->link.refused || c->link.refused_before ? KEY_REFUSED : c->session.trouble;
 }
 
 void session_end(struct pen_client *c)
