@@ -181,6 +181,7 @@ void dispatch_detach(struct broker *broker, struct job *job)
 
 struct plan {
     struct offer *offer;
+    struct job *first; /* the lane's head, or one that is better off aside: match_aside */
     uint32_t rows;
     const char *reason;
     uint64_t expect_us;          /* of the batch */
@@ -250,6 +251,7 @@ static bool gather_one(void *context, struct offer *offer)
         .backlog_us = worker_backlog_us(worker, g->broker->now_us),
         .expect_us = expect_us,
         .transfer_us = parcel_bytes(g->head->request) / TRANSFER_BYTES_PER_US,
+        .slots = worker->slots,
     };
     if (offer->cold)
         candidate->load_us = warming_us(offer, g->broker->now_us);
@@ -362,21 +364,48 @@ static int choose_isolated(const struct broker *broker, struct offer *const *off
     return shared;
 }
 
+/* Of a model with batches: how many stay behind the one that starts with the head. Where each job runs by itself choose_aside sees to them. */
+static uint64_t batches_behind(const struct lane *lane, const struct job *head, struct offer *const *offers,
+                               const struct match_candidate *candidates, size_t count)
+{
+    int best = match_best(candidates, count);
+    if (best < 0 || offers[best]->rows_max <= 1)
+        return 0;
+    uint64_t rows = plan_rows(lane, head, offers[best]);
+    return rows && lane->rows > rows ? (lane->rows - rows + rows - 1) / rows : 0;
+}
+
+/* The head waits for a busy worker; a job behind it may start elsewhere. */
+static int choose_aside(const struct lane *lane, struct offer *const *offers, const struct match_candidate *candidates,
+                        size_t count, struct job **ret_job)
+{
+    uint64_t rank, cost_us = least_row_us(lane, offers, candidates, count);
+    int index = match_aside(candidates, count, lane->count - 1, &rank);
+    struct job *job = index >= 0 && offers[index]->rows_max <= 1 && rank > 0 ? lane_ranked(lane, rank, cost_us) : NULL;
+    if (!job || job->alone)
+        return MATCH_WAIT;
+    *ret_job = job;
+    return index;
+}
+
 /* False: nothing of this lane can start now. */
 static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
 {
     struct offer *offers[CANDIDATES_MAX];
     struct match_candidate candidates[CANDIDATES_MAX];
-    const struct job *head = lane_head(lane);
+    struct job *head = lane_head(lane), *first = head;
     size_t count = gather(broker, lane, offers, candidates);
-    int index = must_isolate(broker, head) ? choose_isolated(broker, offers, candidates, count)
-                                           : match_choose(candidates, count, lane->count - 1, left_us(broker, head));
+    int index = must_isolate(broker, head)
+                    ? choose_isolated(broker, offers, candidates, count)
+                    : match_choose(candidates, count, batches_behind(lane, head, offers, candidates, count),
+                                   left_us(broker, head));
     lane->wake_us = first_credit_us(candidates, count);
-    if (index == MATCH_WAIT) {
-        if (!must_isolate(broker, head))
-            reserve(broker, offers, candidates, count);
-        return false;
+    if (index == MATCH_WAIT && !must_isolate(broker, head)) {
+        reserve(broker, offers, candidates, count);
+        index = choose_aside(lane, offers, candidates, count, &first);
     }
+    if (index == MATCH_WAIT)
+        return false;
     if (offers[index]->cold) {
         warming_ask(broker, offers[index]);
         return false;
@@ -385,8 +414,11 @@ static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_pl
     lane->wake_us = choice.wake_us;
     if (choice.rows == 0)
         return false;
-    *ret_plan = (struct plan){
-        .offer = offers[index], .rows = choice.rows, .reason = choice.reason, .expect_us = candidates[index].expect_us};
+    *ret_plan = (struct plan){.offer = offers[index],
+                              .first = first,
+                              .rows = choice.rows,
+                              .reason = choice.reason,
+                              .expect_us = candidates[index].expect_us};
     ret_plan->row_us = least_row_us(lane, offers, candidates, count);
     ret_plan->own_row_us = candidates[index].expect_us / plan_rows(lane, head, offers[index]);
     decide(lane, offers, candidates, count, index, &ret_plan->decision);
@@ -507,7 +539,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     dispatch->count = 0;
     dispatch->row_us = plan.row_us;
     dispatch->own_row_us = plan.own_row_us;
-    add_job(broker, dispatch, lane_head(lane), &plan);
+    add_job(broker, dispatch, plan.first, &plan);
     while (lane_head(lane) && dispatch->count < most && fits(lane_head(lane), dispatch, &plan))
         add_job(broker, dispatch, lane_head(lane), &plan);
     dispatch->open = dispatch->count;

@@ -113,3 +113,23 @@ bool heap_holds(const struct heap *heap, const void *item)
 {
     return *place_of(heap, item) != 0;
 }
+
+/* Who comes next is among the children of those that came: few enough for a look at each. */
+size_t heap_first(const struct heap *heap, size_t count, void *ret_items[HEAP_FIRST_MAX])
+{
+    size_t open[HEAP_FIRST_MAX + 1] = {0}, open_count = heap->count > 0, found = 0;
+    count = count < HEAP_FIRST_MAX ? count : HEAP_FIRST_MAX;
+    while (found < count && open_count > 0) {
+        size_t least = 0;
+        for (size_t i = 1; i < open_count; i++) {
+            if (heap->before(heap->items[open[i]], heap->items[open[least]]))
+                least = i;
+        }
+        size_t at = open[least], left = 2 * at + 1;
+        ret_items[found++] = heap->items[at];
+        open[least] = open[--open_count];
+        for (size_t child = left; child < left + 2 && child < heap->count; child++)
+            open[open_count++] = child;
+    }
+    return found;
+}

@@ -25,7 +25,10 @@ struct heap {
 void heap_init(struct heap *heap, heap_before before, size_t place_offset);
 void heap_fini(struct heap *heap); /* the items stay their owners' */
 enum pen_status heap_push(struct heap *heap, void *item);
-void *heap_top(const struct heap *heap);         /* NULL if empty */
+void *heap_top(const struct heap *heap); /* NULL if empty */
+#define HEAP_FIRST_MAX 32u
+/* The first `count` items in order, at most HEAP_FIRST_MAX; returns how many there are. */
+size_t heap_first(const struct heap *heap, size_t count, void *ret_items[HEAP_FIRST_MAX]);
 void heap_remove(struct heap *heap, void *item); /* nothing when the item is not in it */
 void heap_update(struct heap *heap, void *item); /* its order has changed; nothing when it is not in it */
 bool heap_holds(const struct heap *heap, const void *item);

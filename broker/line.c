@@ -34,6 +34,14 @@ struct job *line_top(const struct line *line)
     return !first || (other && job_before(other, first)) ? other : first;
 }
 
+struct job *line_ranked(const struct line *line, uint64_t rank)
+{
+    struct job *job = rank > 0 ? TAILQ_FIRST(&line->run) : line_top(line);
+    for (; job && rank > 0 && TAILQ_NEXT(job, in_group); rank--)
+        job = TAILQ_NEXT(job, in_group);
+    return job ? job : line_top(line);
+}
+
 /*
  * Who will be first soon has not been touched since it came: in a long line its memory is cold, and each wait for it costs more than all else that is done
  * for a job.

@@ -21,6 +21,8 @@ void line_init(struct line *line);
 void line_fini(struct line *line); /* it is empty */
 enum pen_status line_push(struct line *line, struct job *job);
 struct job *line_top(const struct line *line); /* NULL if empty */
+/* The job behind `rank` others, as far as they came in order; the last of those when there are fewer. */
+struct job *line_ranked(const struct line *line, uint64_t rank);
 void line_remove(struct line *line, struct job *job);
 
 #endif

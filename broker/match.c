@@ -90,3 +90,24 @@ int match_choose(const struct match_candidate *candidates, size_t count, uint64_
         return MATCH_WAIT;
     return now_us <= best_us + queued * candidates[best].expect_us ? now : MATCH_WAIT;
 }
+
+/* Jobs that the worker could do one after the other until then. */
+static uint64_t done_until(const struct match_candidate *c, uint64_t us)
+{
+    uint64_t slots = c->slots ? c->slots : 1;
+    if (completion(c) > us)
+        return 0;
+    return ((us - completion(c)) / (c->expect_us ? c->expect_us : 1) + 1) * slots;
+}
+
+int match_aside(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t *ret_rank)
+{
+    int now = best_of(candidates, count, true);
+    uint64_t before = 0, now_us = now >= 0 ? completion(&candidates[now]) : 0;
+    if (now < 0)
+        return MATCH_WAIT;
+    for (size_t i = 0; i < count; i++)
+        before += candidates[i].credit ? 0 : done_until(&candidates[i], now_us);
+    *ret_rank = before;
+    return before <= queued ? now : MATCH_WAIT;
+}

@@ -30,6 +30,7 @@ struct match_candidate {
     uint64_t expect_us;   /* of this batch */
     uint64_t transfer_us; /* to get the inputs there */
     uint64_t load_us;     /* until the model is in the worker's memory; 0 = it is */
+    uint32_t slots;       /* that share the backlog; 0 counts as 1 */
     bool credit;          /* it may be given work now */
     uint64_t credit_us;   /* otherwise: when it may be by the time alone; UINT64_MAX = not known */
 };
@@ -38,6 +39,13 @@ struct match_candidate {
 
 /* The one with the least expected completion, with or without credit; MATCH_WAIT: there is none. */
 int match_best(const struct match_candidate *candidates, size_t count);
+
+/*
+ * Nobody should run the head now, for a busy worker will be done with it earlier. Of `queued` jobs behind it, one may be better off on a slower worker that has
+ * credit: the first for which all those that are busy and quicker would be done later. Returns that worker, and in *ret_rank how many jobs are before that one;
+ * MATCH_WAIT: there is no such worker, or no such job. Nobody is done later for it, neither that job nor those that it passes.
+ */
+int match_aside(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t *ret_rank);
 
 /*
  * queued: jobs that stay behind in the same queue; deadline_us: time left of the most urgent one, UINT64_MAX = none. Returns the index of the

@@ -240,6 +240,27 @@ struct job *lane_head(const struct lane *lane)
     return turn ? line_top(&turn->jobs) : first;
 }
 
+struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us)
+{
+    void *turns[HEAP_FIRST_MAX];
+    size_t count = lane->front.count == 0 ? heap_first(&lane->turns, HEAP_FIRST_MAX, turns) : 0;
+    if (count == 0)
+        return NULL;
+    uint64_t round = rank / lane->turns.count, place = rank % lane->turns.count;
+    const struct turn *first = turns[0];
+    for (size_t i = place < count ? (size_t)place : count - 1; i < count; i++) {
+        const struct turn *turn = turns[i];
+        if (turn->jobs.count > round && share_near(turn->share, first->share, cost_us))
+            return line_ranked(&turn->jobs, round);
+    }
+    for (size_t i = 0; i < count && i < place; i++) { /* in the next round: a place further behind */
+        const struct turn *turn = turns[i];
+        if (turn->jobs.count > round + 1 && share_near(turn->share, first->share, cost_us))
+            return line_ranked(&turn->jobs, round + 1);
+    }
+    return NULL;
+}
+
 void lane_remove(struct lane *lane, struct job *job)
 {
     if (job->lane_place == 0)

@@ -77,6 +77,11 @@ void queue_leave(struct queue *queue, uint8_t priority, size_t bytes);
 
 enum pen_status lane_push(struct lane *lane, struct job *job);
 struct job *lane_head(const struct lane *lane);
+/*
+ * A job that would leave the lane behind `rank` others or more, clients taking turns; of a client that may pass the others by a job of that cost (share_near).
+ * NULL: there is none among the first HEAP_FIRST_MAX clients, or jobs of lost workers go first.
+ */
+struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us);
 void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
 /* The job, in this lane, starts and is expected to take so long: its client's next ones come later. Without memory nobody is charged. */
 void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);

@@ -201,6 +201,12 @@ void shares_settle(struct shares *shares, struct charge *charge, double cost_us)
         share_move(share, start);
 }
 
+bool share_near(const struct share *share, const struct share *first, uint64_t cost_us)
+{
+    uint64_t cost = (cost_us ? cost_us : 1) * UNITS_PER_US / share->weight + 1;
+    return share->priority != first->priority || share->start <= first->start + cost;
+}
+
 /* A level in which nobody waits is over: whoever comes next finds everybody equal. */
 void shares_sweep(struct shares *shares)
 {

@@ -78,6 +78,8 @@ void shares_charge(struct shares *shares, struct share *share, uint64_t cost_us,
  * share more than SHARE_BURST_US behind its level. Nothing when the charge is settled.
  */
 void shares_settle(struct shares *shares, struct charge *charge, double cost_us);
+/* Served before whoever is ahead of it in order, the share would lead by no more than two jobs of that cost. */
+bool share_near(const struct share *share, const struct share *first, uint64_t cost_us);
 /* Forgets idle shares that have nothing to remember any more. */
 void shares_sweep(struct shares *shares);
 

@@ -14,14 +14,17 @@ static uint64_t desk_clock(void)
     return clock_us;
 }
 
-static void side_clear(struct side *side)
+/* Forgets the oldest. */
+static void side_drop(struct side *side, size_t count)
 {
-    for (size_t i = 0; i < side->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < side->sent[i]->count; k++)
             zmq_msg_close(&side->sent[i]->frames[k]);
         free(side->sent[i]);
     }
-    side->count = side->first = 0;
+    side->count -= count;
+    side->first -= side->first < count ? side->first : count;
+    memmove(side->sent, side->sent + count, side->count * sizeof side->sent[0]);
 }
 
 static bool side_begin(struct port *port, uint32_t peer)
@@ -32,7 +35,7 @@ static bool side_begin(struct port *port, uint32_t peer)
             return false;
     }
     if (side->forget && side->count == DESK_SENT_MAX)
-        side_clear(side);
+        side_drop(side, side->first > 0 ? side->first : side->count); /* what was read, if anything was */
     if (side->in_message || side->count == DESK_SENT_MAX)
         abort(); /* a message must be finished before the next begins */
     struct sent *sent = calloc(1, sizeof *sent);
@@ -107,8 +110,8 @@ void desk_free(struct desk *desk)
 {
     broker_fini(&desk->broker);
     cache_free(desk->cache);
-    side_clear(&desk->clients);
-    side_clear(&desk->workers);
+    side_drop(&desk->clients, desk->clients.count);
+    side_drop(&desk->workers, desk->workers.count);
     free(desk);
 }
 

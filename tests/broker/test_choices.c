@@ -332,6 +332,50 @@ Test(queue, lanes_are_shared_by_equal_demand_and_shape_only)
     shares_fini(&shares);
 }
 
+Test(match, who_is_aside_is_done_no_later_than_in_the_queue)
+{
+    uint64_t rank;
+    struct match_candidate c[] = {{.backlog_us = 8, .expect_us = 4}, {.expect_us = 20, .credit = true}};
+    cr_expect_eq(match_aside(c, 2, 2, &rank), MATCH_WAIT, "the fast one does three by 20");
+    cr_expect_eq(match_aside(c, 2, 3, &rank), 1);
+    cr_expect_eq(rank, 3);
+    c[0].slots = 2;
+    cr_expect_eq(match_aside(c, 2, 5, &rank), MATCH_WAIT, "in two slots six");
+    cr_expect_eq(match_aside(c, 2, 6, &rank), 1);
+    cr_expect_eq(rank, 6);
+    c[1].credit = false;
+    cr_expect_eq(match_aside(c, 2, 100, &rank), MATCH_WAIT, "nobody has credit");
+}
+
+struct numbered {
+    uint32_t number, place;
+};
+
+static bool number_before(const void *a, const void *b)
+{
+    return ((const struct numbered *)a)->number < ((const struct numbered *)b)->number;
+}
+
+Test(heap, the_first_come_in_order)
+{
+    struct heap heap;
+    struct numbered items[100];
+    void *first[HEAP_FIRST_MAX];
+    heap_init(&heap, number_before, offsetof(struct numbered, place));
+    cr_expect_eq(heap_first(&heap, 5, first), 0);
+    for (uint32_t i = 0; i < 100; i++) {
+        items[i] = (struct numbered){.number = i * 37 % 101};
+        cr_assert_eq(heap_push(&heap, &items[i]), PEN_OK);
+    }
+    cr_assert_eq(heap_first(&heap, 1000, first), HEAP_FIRST_MAX);
+    for (size_t i = 1; i < HEAP_FIRST_MAX; i++)
+        cr_assert_lt(((struct numbered *)first[i - 1])->number, ((struct numbered *)first[i])->number);
+    cr_assert_eq(((struct numbered *)first[0])->number, 0);
+    cr_assert_leq(((struct numbered *)first[HEAP_FIRST_MAX - 1])->number, HEAP_FIRST_MAX);
+    cr_expect_eq(heap.count, 100);
+    heap_fini(&heap);
+}
+
 Test(queue, limit_is_busy)
 {
     struct lane_list active;

@@ -137,6 +137,35 @@ Test(routing, a_worker_that_leaves_is_no_candidate)
     desk_free(desk);
 }
 
+/* One that takes 4 ms and one that takes 20: who starts on the slow one is a job that the fast one would be later with, not the one whose turn it is. */
+Test(routing, the_slow_worker_gets_the_job_that_is_better_off_there)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct wire_model own = model;
+        own.warm_us = i ? 20000 : 4000;
+        desk_worker(desk, 1000 + i,
+                    &(struct wire_worker){
+                        .uuid = 1 + i, .name = i ? "slow" : "fast", .slots = 1, .models = &own, .models_count = 1});
+    }
+    desk_client(desk, 1, 0xA);
+    cr_assert_eq(submit(desk, 1, NULL)->peer, 1000);
+    for (uint64_t sequence = 2; sequence <= 5; sequence++)
+        cr_assert_null(submit(desk, sequence, NULL), "the fast one is done with job %lu before the slow one would be",
+                       (unsigned long)sequence);
+    struct sent *sent = submit(desk, 6, NULL);
+    cr_assert_not_null(sent, "the fast one would be done with it at 24 ms");
+    cr_expect_eq(sent->peer, 1001);
+    cr_expect_eq(sent_job(sent, 0).sequence, 6, "the ones before it keep their turns on the fast one");
+    desk_wait(desk, 4000);
+    desk_result_status(desk, 1000, (struct job_id){0xA, 1}, PEN_OK, 4000);
+    sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(sent);
+    cr_expect(sent->peer == 1000 && sent_job(sent, 0).sequence == 2);
+    desk_free(desk);
+}
+
 /* ---- unlike workers, in simulated time ------------------------------------------------------------------------------------------------- */
 
 #define JOBS 3000u

@@ -169,7 +169,7 @@ void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_
 
 void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge)
 {
-    if (job->turn)
+    if (job->turn && job == lane_head(lane)) /* others start aside, where the head is better off without */
         check_turn(lane, job);
     __real_lane_charge(lane, job, cost_us, ret_charge);
     if (ledger.open_count == OPEN_MAX || !ret_charge->share || open_find(ret_charge)) /* there is memory here */
