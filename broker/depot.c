@@ -166,8 +166,13 @@ void depot_fetch(struct broker *broker, struct session *session, const struct en
     if (depot && depot->shared && (!entry || entry->shared))
         shared_fetch(broker, session, env, id, state);
     else if (!entry || entry->tenant != session->tenant)
-        depot_refuse(broker, session, env, PEN_ERR_NOT_FOUND,
-                     "no detached job of that id is here: it never came, or is too old");
+        depot_refuse(
+            broker, session, env, PEN_ERR_NOT_FOUND,
+            depot
+                ? "no detached job of that id is in this broker's journal: it never came, is too old, or another "
+                  "broker took it, which alone knows it (ask that one: --broker)"
+                : "this broker keeps no detached jobs (it has neither --journal nor Redis); ask the one that took it: "
+                  "--broker");
     else if (state)
         tell_state(broker, session, env, entry);
     else if (entry->state == ENTRY_DONE)

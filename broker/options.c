@@ -81,7 +81,8 @@ static const struct setting table[] = {
      "and "
      "goes into quarantine when that is lost too"},
     {"journal", SETTING_TEXT, AT(journal), "", NULL, 0, 0, NULL,
-     "file for detached jobs: each is accepted when it is there and synced"},
+     "file for detached jobs: each is accepted when it is there and synced; no other broker knows them, in Redis "
+     "all do"},
     {"journal-bytes", SETTING_BYTES, AT(journal_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
      "largest journal; it is written anew, without what is void, when that is more than half"},
     {"detached", SETTING_TEXT, AT(detached), "auto", NULL, 0, 0, NULL,

@@ -87,6 +87,8 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
     struct pool pool;
     char *out = NULL, *err = NULL;
     folder_new(folder);
+    char other[sizeof journal];
+    snprintf(other, sizeof other, "%s/other", folder);
     snprintf(journal, sizeof journal, "%s/journal", folder);
     pool_start(&pool, (const char *const[]){"--journal", journal, "--http", "none", NULL});
     pool_add_worker(&pool, "xnnpack", NULL, NULL);
@@ -116,6 +118,18 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
     cr_assert_not_null(strstr(err, "NOT_FOUND"), "%s", err);
     free(fetched);
     free(err);
+    const char *const keepers[][3] = {{"--journal", other, NULL}, {NULL}}, *const sentences[] = {
+                                                                               "another broker took it",
+                                                                               "takes no detached jobs"};
+    for (int i = 0; i < 2; i++) { /* a broker that shares nothing with the first says so */
+        struct pool second;
+        pool_start(&second, keepers[i]);
+        cr_assert_eq(pool_cli(&second, "fetch", (const char *const[]){id, NULL}, &fetched, &err), 1);
+        cr_assert(strstr(err, "NOT_FOUND") && strstr(err, sentences[i]), "%s", err);
+        pool_stop(&second);
+        free(fetched);
+        free(err);
+    }
     free(out);
     pool_stop(&pool);
     folder_free(folder);
