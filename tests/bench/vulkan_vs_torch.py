@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""vulkan_vs_torch.py ENGINE FOLDER ROUNDS - see vulkan_vs_torch.sh.
+"""vulkan_vs_torch.py ENGINE FOLDER ROUNDS [--rehearse] - see vulkan_vs_torch.sh. Exit code 77: no CUDA device, our side alone was measured.
 
 Both sides go from host memory to host memory: PyTorch copies from and to pinned memory, the engine through its staging buffers. Weights are random: they cost the same.
 """
@@ -14,15 +14,19 @@ import torch
 import torchvision
 
 engine, folder, rounds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
-SECONDS = "2s"
+rehearse = "--rehearse" in sys.argv[4:]
+cuda = torch.cuda.is_available()
+peer = cuda or rehearse  # PyTorch on the CPU is no peer of a GPU
+SECONDS = 0.3 if rehearse else 2.0
+SIDE = 256 if rehearse else 4096
 
 
 class Product(torch.nn.Module):
-    """x w for a constant w of [4096, 4096]."""
+    """x w for a constant w of [SIDE, SIDE]."""
 
     def __init__(self):
         super().__init__()
-        self.w = torch.nn.Parameter(torch.randn(4096, 4096) * 0.01)
+        self.w = torch.nn.Parameter(torch.randn(SIDE, SIDE) * 0.01)
 
     def forward(self, x):
         return x @ self.w
@@ -35,24 +39,36 @@ CASES = [
     ("resnet50 batch 32", torchvision.models.resnet50, (32, 3, 224, 224), "f16_mma", torch.float16, ("eager",)),
     ("product 4096^3", Product, (4096, 4096), "f16_mma", torch.float16, ("eager",)),
 ]
+REHEARSAL = [
+    ("mobilenet_v2 batch 1", torchvision.models.mobilenet_v2, (1, 3, 96, 96), "f32", torch.float32, ("eager", "graph")),
+    ("resnet18 batch 2", torchvision.models.resnet18, (2, 3, 64, 64), "f16_mma", torch.float16, ("eager",)),
+    ("product 256^3", Product, (256, 256), "f16_math", torch.float16, ("eager",)),
+]
 
 
-def engine_run(command, model, precision):
-    where = ["--model", model] if command == "bench" else [model]
-    options = ["--seconds", SECONDS] if command == "bench" else []
+def engine_run(command, model, precision, ahead=1):
     argv = [engine, command, "--backend", "vulkan", "--precision", precision, "--vk-cache-dir", folder / "cache", "--json"]
-    return json.loads(subprocess.run(argv + options + where, check=True, capture_output=True, text=True).stdout)
+    argv += ["--vk-allow-software"] if rehearse else []
+    if command == "bench":
+        argv += ["--seconds", f"{int(SECONDS * 1000)}ms", "--in-flight", str(ahead), "--model", model]
+    else:
+        argv += ["--class-time", "1ms" if rehearse else "50ms", model]
+    return json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
 
 def torch_runner(module, x, dtype, way):
-    """A function that takes one run from pinned host memory to pinned host memory."""
+    """A function that takes one run from pinned host memory to pinned host memory (on a CPU: just a run, in f32)."""
     layout = torch.channels_last if x.dim() == 4 else torch.contiguous_format
+    if not cuda:
+        module, host = module.to(memory_format=layout), x.contiguous(memory_format=layout)
+        return lambda: module(host)
     module = module.cuda().to(dtype).to(memory_format=layout)
     host = x.to(dtype).contiguous(memory_format=layout).pin_memory()
     device = torch.empty_like(host, device="cuda", memory_format=torch.preserve_format)
     for _ in range(5):
         device.copy_(host)
         y = module(device)
+    torch.cuda.synchronize()
     back = torch.empty_like(y, device="cpu").pin_memory()
     graph = torch.cuda.CUDAGraph() if way == "graph" else None
     if graph is not None:
@@ -73,8 +89,8 @@ def torch_runner(module, x, dtype, way):
 
 
 def median_ms(once):
-    times, end = [], time.perf_counter() + 2.0
-    while time.perf_counter() < end or len(times) < 10:
+    times, end = [], time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
         once()
         times.append((time.perf_counter() - start) * 1e3)
@@ -89,23 +105,28 @@ def case_run(name, make, shape, precision, dtype, ways):
     try:
         engine_run("tune", model, precision)
     except subprocess.CalledProcessError as e:
-        print(f"{name}: {precision} does not run here: {e.stderr.strip()}")
+        print(f"{name}: {precision} does not run here: {e.stderr.strip()}", flush=True)
         return
+    ways = [way for way in ways if way == "eager" or cuda] if peer else []
     runners = {way: torch_runner(make().eval(), x, dtype, way) for way in ways}
-    ours, theirs = [], {way: [] for way in ways}
+    ours, ahead, theirs = [], [], {way: [] for way in ways}
     for _ in range(rounds):
         ours.append(engine_run("bench", model, precision)["median_ms"])
+        ahead.append(1e3 / engine_run("bench", model, precision, 2)["runs_per_s"])
         for way, once in runners.items():
             theirs[way].append(median_ms(once))
-    mine = statistics.median(ours)
+    mine, kept = statistics.median(ours), statistics.median(ahead)
+    print(f"{name}, {precision}: penstock {mine:.3f} ms a run, {kept:.3f} ms with two in flight", flush=True)
     for way in ways:
-        peer = statistics.median(theirs[way])
-        print(f"{name}, {precision}: penstock {mine:.3f} ms, torch {way} {peer:.3f} ms, ratio {mine / peer:.2f}")
+        other = statistics.median(theirs[way])
+        print(f"  torch {way} {other:.3f} ms, ratio {mine / other:.2f}; with two in flight {kept / other:.2f}", flush=True)
     if make is Product:
-        print(f"{name}: penstock {2 * 4096**3 / mine / 1e9:.1f} TFLOP/s, with the transfers of both sides")
+        print(f"  {2 * SIDE**3 / mine / 1e9:.3f} TFLOP/s, with the transfers of both sides", flush=True)
 
 
 with torch.inference_mode():
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, rounds, "rounds")
-    for case in CASES:
+    where = torch.cuda.get_device_name() if cuda else "no CUDA device" + (": PyTorch runs on the CPU, for the rehearsal alone" if peer else ": our side alone")
+    print(where, "torch", torch.__version__, rounds, "rounds", flush=True)
+    for case in REHEARSAL if rehearse else CASES:
         case_run(*case)
+sys.exit(0 if peer else 77)
