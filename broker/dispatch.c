@@ -8,17 +8,14 @@
 #include "batch.h"
 #include "expiry.h"
 #include "cascade.h"
+#include "choose.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "sequence.h"
-#include "warming.h"
 
-#define CANDIDATES_MAX                                                                                                 \
-    (2 * READY_LOOK) /* weighed for one batch: ready_look gives as many, or a few of each of many classes */
-#define DOUBTS_TOLD           4u
-#define MESSAGE_BYTES_MAX     (64u * 1024u * 1024u)
-#define TRANSFER_BYTES_PER_US 1000u /* loopback and 10 Gbit/s alike, within a factor of two */
+#define DOUBTS_TOLD       4u
+#define MESSAGE_BYTES_MAX (64u * 1024u * 1024u)
 
 /* ---- into the lanes ---- */
 
@@ -179,260 +176,6 @@ void dispatch_detach(struct broker *broker, struct job *job)
 
 /* ---- to a worker ---- */
 
-struct plan {
-    struct offer *offer;
-    struct job *first; /* the lane's head, or one that is better off aside: match_aside */
-    uint32_t rows;
-    const char *reason;
-    uint64_t expect_us;          /* of the batch */
-    uint64_t row_us, own_row_us; /* of one row: where it is quickest, and there */
-    struct decision decision;
-};
-
-/* Rows of the batches that suit this offer best. */
-static uint32_t target_rows(const struct job *head, const struct offer *offer)
-{
-    uint32_t target = head->alone ? 1 : speed_target(&offer->speed, offer->rows_max);
-    return target > head->rows ? target : head->rows;
-}
-
-/* Rows that this offer could take of the lane now. */
-static uint32_t plan_rows(const struct lane *lane, const struct job *head, const struct offer *offer)
-{
-    uint32_t most = target_rows(head, offer);
-    return lane->rows < most ? (uint32_t)lane->rows : most;
-}
-
-/* A suspect's last chance: on a worker that has nothing else, so that nobody is blamed for somebody else's deed. */
-static bool must_isolate(const struct broker *broker, const struct job *head)
-{
-    return head->deaths > 0 && head->deaths + 1 >= broker->options->max_attempts;
-}
-
-/* Room for the head on this worker. A batch that may still grow goes as late as the slot allows. */
-static bool has_credit(const struct broker *broker, const struct lane *lane, const struct job *head,
-                       const struct offer *offer, uint64_t expect_us, uint64_t *ret_when_us)
-{
-    const struct worker *worker = offer->worker;
-    bool grows = lane->rows < target_rows(head, offer);
-    *ret_when_us = UINT64_MAX;
-    if (worker->reserved_pass == broker->pass)
-        return false;
-    if (must_isolate(broker, head))
-        return worker->messages == 0 && !worker->paused;
-    return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), grows, ret_when_us);
-}
-
-/* What is weighed for one batch. */
-struct gathering {
-    const struct broker *broker;
-    const struct lane *lane;
-    const struct job *head;
-    struct offer **offers;
-    struct match_candidate *candidates;
-    size_t count;
-};
-
-/* A ready_look callback. */
-static bool gather_one(void *context, struct offer *offer)
-{
-    struct gathering *g = context;
-    struct worker *worker = offer->worker;
-    if (g->lane->demand.worker && g->lane->demand.worker != worker->uuid)
-        return false;
-    if (g->count == CANDIDATES_MAX || worker->state != WORKER_READY ||
-        !match_capable(&g->lane->demand, offer->meta->backend, offer->precision, worker->tags))
-        return false;
-    speed_fade(&offer->speed, g->broker->now_us);
-    uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(g->lane, g->head, offer));
-    struct match_candidate *candidate = &g->candidates[g->count];
-    g->offers[g->count++] = offer;
-    *candidate = (struct match_candidate){
-        .backlog_us = worker_backlog_us(worker, g->broker->now_us),
-        .expect_us = expect_us,
-        .transfer_us = parcel_bytes(g->head->request) / TRANSFER_BYTES_PER_US,
-        .slots = worker->slots,
-    };
-    if (offer->cold)
-        candidate->load_us = warming_us(offer, g->broker->now_us);
-    candidate->credit = offer->cold ? warming_possible(offer, g->broker->now_us, &candidate->credit_us)
-                                    : has_credit(g->broker, g->lane, g->head, offer, expect_us, &candidate->credit_us);
-    return true;
-}
-
-static size_t gather(const struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
-                     struct match_candidate ret_candidates[CANDIDATES_MAX])
-{
-    struct gathering gathering = {
-        .broker = broker, .lane = lane, .head = lane_head(lane), .offers = ret_offers, .candidates = ret_candidates};
-    ready_look(lane->model, gather_one, &gathering);
-    return gathering.count;
-}
-
-static struct batch_choice close_batch(struct broker *broker, const struct lane *lane, const struct job *head,
-                                       struct offer *offer)
-{
-    struct batch_rules rules = {
-        .rows_max = head->alone ? 1 : offer->rows_max,
-        .preferred = offer->meta->preferred_batch_size,
-        .preferred_count = offer->meta->n_preferred_batch_size,
-        .delay_us = offer->meta->max_queue_delay_us,
-        .speed = &offer->speed,
-    };
-    struct batch_facts facts = {
-        .now_us = broker->now_us,
-        .rows_waiting = lane->rows,
-        .oldest_us = head->admitted_us,
-        .deadline_us = head->deadline_us,
-        .lonely = lane->lonely,
-    };
-    struct batch_choice choice = batch_close(&rules, &facts);
-    uint32_t most = lane->rows < rules.rows_max ? (uint32_t)lane->rows : rules.rows_max, other = 0;
-    if (choice.rows > 0 && batch_may_explore(&rules, &facts))
-        other = speed_explore(&offer->speed, most, broker->now_us);
-    return other ? (struct batch_choice){.rows = other, .reason = "explore", .wake_us = UINT64_MAX} : choice;
-}
-
-/* A worker may be given its next message shortly before it is done with the last. */
-static uint64_t first_credit_us(const struct match_candidate *candidates, size_t count)
-{
-    uint64_t first_us = UINT64_MAX;
-    for (size_t i = 0; i < count; i++) {
-        if (!candidates[i].credit && candidates[i].credit_us < first_us)
-            first_us = candidates[i].credit_us;
-    }
-    return first_us;
-}
-
-/*
- * Who is less urgent must not fill up the worker that this lane waits for: short jobs, for which there is nearly always some credit, would keep
- * a long one out for ever.
- */
-static void reserve(const struct broker *broker, struct offer *const *offers, const struct match_candidate *candidates,
-                    size_t count)
-{
-    int best = match_best(candidates, count);
-    if (best >= 0 && !offers[best]->cold) /* a load runs beside other work */
-        offers[best]->worker->reserved_pass = broker->pass;
-}
-
-/* What a row costs where it is quickest: a client pays for its work, not for where it had to run. */
-static uint64_t least_row_us(const struct lane *lane, struct offer *const *offers,
-                             const struct match_candidate *candidates, size_t count)
-{
-    uint64_t least_us = UINT64_MAX;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t row_us = candidates[i].expect_us / plan_rows(lane, lane_head(lane), offers[i]);
-        least_us = row_us < least_us ? row_us : least_us;
-    }
-    return least_us;
-}
-
-static uint64_t left_us(const struct broker *broker, const struct job *head)
-{
-    return head->deadline_us > broker->now_us ? head->deadline_us - broker->now_us : 0;
-}
-
-static void decide(const struct lane *lane, struct offer *const *offers, const struct match_candidate *candidates,
-                   size_t count, int index, struct decision *decision)
-{
-    decision_fill(decision, offers, candidates, count, index);
-    decision->rows_waiting = lane->rows > UINT32_MAX ? UINT32_MAX : (uint32_t)lane->rows;
-    decision->rows_max = index >= 0 ? offers[index]->rows_max : 0;
-    decision->delay_us = index >= 0 ? offers[index]->meta->max_queue_delay_us : 0;
-}
-
-/*
- * The first idle worker will do; one that no other broker uses is better, then one that can be asked to run it alone. While all are busy, the least
- * busy one is kept free of other work.
- */
-static int choose_isolated(const struct broker *broker, struct offer *const *offers,
-                           const struct match_candidate *candidates, size_t count)
-{
-    size_t least = 0;
-    int shared = MATCH_WAIT;
-    for (size_t i = 0; i < count; i++) {
-        if (candidates[i].credit && !worker_has_company(offers[i]->worker))
-            return (int)i;
-        if (candidates[i].credit && (shared == MATCH_WAIT || offers[i]->worker->hello->runs_alone))
-            shared = (int)i;
-        if (candidates[i].backlog_us < candidates[least].backlog_us)
-            least = i;
-    }
-    if (shared == MATCH_WAIT && count > 0)
-        offers[least]->worker->reserved_pass = broker->pass;
-    return shared;
-}
-
-/* Of a model with batches: how many stay behind the one that starts with the head. Where each job runs by itself choose_aside sees to them. */
-static uint64_t batches_behind(const struct lane *lane, const struct job *head, struct offer *const *offers,
-                               const struct match_candidate *candidates, size_t count)
-{
-    int best = match_best(candidates, count);
-    if (best < 0 || offers[best]->rows_max <= 1)
-        return 0;
-    uint64_t rows = plan_rows(lane, head, offers[best]);
-    return rows && lane->rows > rows ? (lane->rows - rows + rows - 1) / rows : 0;
-}
-
-/* The head waits for a busy worker; a job behind it may start elsewhere. */
-static int choose_aside(const struct lane *lane, struct offer *const *offers, const struct match_candidate *candidates,
-                        size_t count, struct job **ret_job)
-{
-    uint64_t rank, cost_us = least_row_us(lane, offers, candidates, count);
-    int index = match_aside(candidates, count, lane->count - 1, &rank);
-    struct job *job = index >= 0 && offers[index]->rows_max <= 1 && rank > 0 ? lane_ranked(lane, rank, cost_us) : NULL;
-    if (!job || job->alone)
-        return MATCH_WAIT;
-    *ret_job = job;
-    return index;
-}
-
-/* False: nothing of this lane can start now. */
-static bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
-{
-    struct offer *offers[CANDIDATES_MAX];
-    struct match_candidate candidates[CANDIDATES_MAX];
-    struct job *head = lane_head(lane), *first = head;
-    size_t count = gather(broker, lane, offers, candidates);
-    int index = must_isolate(broker, head)
-                    ? choose_isolated(broker, offers, candidates, count)
-                    : match_choose(candidates, count, batches_behind(lane, head, offers, candidates, count),
-                                   left_us(broker, head));
-    lane->wake_us = first_credit_us(candidates, count);
-    if (index == MATCH_WAIT && !must_isolate(broker, head)) {
-        reserve(broker, offers, candidates, count);
-        index = choose_aside(lane, offers, candidates, count, &first);
-    }
-    if (index == MATCH_WAIT)
-        return false;
-    if (offers[index]->cold) {
-        warming_ask(broker, offers[index]);
-        return false;
-    }
-    struct batch_choice choice = close_batch(broker, lane, head, offers[index]);
-    lane->wake_us = choice.wake_us;
-    if (choice.rows == 0)
-        return false;
-    *ret_plan = (struct plan){.offer = offers[index],
-                              .first = first,
-                              .rows = choice.rows,
-                              .reason = choice.reason,
-                              .expect_us = candidates[index].expect_us};
-    ret_plan->row_us = least_row_us(lane, offers, candidates, count);
-    ret_plan->own_row_us = candidates[index].expect_us / plan_rows(lane, head, offers[index]);
-    decide(lane, offers, candidates, count, index, &ret_plan->decision);
-    return true;
-}
-
-void dispatch_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision)
-{
-    struct offer *offers[CANDIDATES_MAX];
-    struct match_candidate candidates[CANDIDATES_MAX];
-    size_t count = lane_head(lane) ? gather(broker, lane, offers, candidates) : 0;
-    decide(lane, offers, candidates, count, MATCH_WAIT, ret_decision);
-}
-
 static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
 {
     return dispatch->count < FRAME_MAX_GROUPS && !job->alone && dispatch->rows + job->rows <= plan->rows &&
@@ -544,7 +287,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         add_job(broker, dispatch, lane_head(lane), &plan);
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
-    dispatch->isolated = dispatch->slots[0].job->isolated = must_isolate(broker, dispatch->slots[0].job);
+    dispatch->isolated = dispatch->slots[0].job->isolated = choose_must_isolate(broker, dispatch->slots[0].job);
     dispatch->decision = plan.decision;
     learn_company(broker, lane, dispatch, plan.offer);
     dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "broker.h"
-#include "dispatch.h"
+#include "choose.h"
 #include "logline.h"
 #include "metrics_record.h"
 
@@ -427,7 +427,7 @@ static Penstock__Explanation *explain_live(struct writer *w, struct job *job)
         e.steps_count = cascade_explain(w->broker, job, steps);
         cascade_text(job, text, sizeof text);
     } else if (job->state != JOB_DISPATCHED) {
-        dispatch_weigh(w->broker, job->lane, &e.decision);
+        choose_weigh(w->broker, job->lane, &e.decision);
         why_waits(w, job, &e.decision, text);
     }
     return fill(w, &e, states[job->state], text);
