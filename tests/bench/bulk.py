@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from overhead import ANY_PORT, option, start  # noqa: E402
+from overhead import ANY_PORT, busy, option, start  # noqa: E402
 from shares import stop  # noqa: E402
 
 ROW = 1024
@@ -90,7 +90,7 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     build, seconds, size = Path(sys.argv[1]), option("--seconds", 5), option("--bytes", 100 << 20)
-    rate, repeats = option("--rate", 200), option("--repeats", 3)
+    rate, repeats, others = option("--rate", 200), option("--repeats", 3), busy()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         models = model_folder(build, folder / "models")
@@ -110,7 +110,8 @@ def main():
         ratio, control = beside_alone["chunks"], beside_alone["copies"]
         print(f"        beside 100 MB jobs in chunks: {ratio:.2f}x, target 2.00: {'met' if ratio <= 2 else 'missed'}; "
               f"{ratio / control:.2f} of what copying in memory alone costs ({control:.2f}x)")
-        print(f"        load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+        if others:
+            print(f"        {others}")
 
 
 if __name__ == "__main__":

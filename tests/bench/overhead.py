@@ -66,6 +66,12 @@ def measure(build, prefix, cache, load_flags, seconds):
             process.wait(10)
 
 
+def busy():
+    """A sentence when others use the machine, to be asked before a bench begins: tails and latencies are theirs then; empty when it is quiet."""
+    load = os.getloadavg()[0]
+    return f"the machine was busy (load average {load:.1f} at the start): this is no measurement" if load > os.cpu_count() / 2 else ""
+
+
 def option(name, default):
     return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
 

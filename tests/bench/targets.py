@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from overhead import busy  # noqa: E402
 from pool_vs_proxy import Programs, free_endpoint, measure  # noqa: E402
 
 ANY = "tcp://127.0.0.1:*"
@@ -167,7 +168,7 @@ def collect(build, repeats, few, many, large, models, peers):
 
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    quick, repeats = "--quick" in sys.argv, 3
+    quick, repeats, others = "--quick" in sys.argv, 3, busy()
     if "--repeats" in sys.argv:
         repeats = int(sys.argv[sys.argv.index("--repeats") + 1])
         arguments.remove(str(repeats))
@@ -196,6 +197,8 @@ def main():
     for name, why in ABSENT.items():
         print(f"{name:14} left out: {why}")
     judge(f, per_job, idle, after, peers)
+    if others:
+        print(others)
 
 
 def judge(f, per_job, idle, after, peers):
