@@ -18,6 +18,7 @@
 #include "large_block.h"
 #include "metrics_post.h"
 #include "notify.h"
+#include "urgency.h"
 
 #define DRAIN_MESSAGES 256u            /* of one socket before the other gets its turn */
 #define DRAIN_BYTES    (1024u * 1024u) /* the same in bytes: chunks are copied */
@@ -299,6 +300,8 @@ enum pen_status loop_run(struct broker *broker, int signals)
             status = PEN_ERR_CANCELLED;
         else if (count == 0 && !spinning(&loop))
             status = sleep_until_event(&loop);
+        else if (count == 0)
+            urgency_make_way(); /* who waits for this processor may be who is waited for */
     }
     message_fini(&loop.message);
     return status;
