@@ -1,188 +1,26 @@
-/* watch.c - look, load, offer, withdraw, free; again. */
-#include "watch.h"
+/* watch.c - the thread: orders, room, looks, and what it posts. */
+#include "watch_own.h"
 
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
 #include "residence.h"
-#include "retired.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define STEP_US        20000u      /* between looks at what is being withdrawn */
 #define ROOM_STEP_US   1000u       /* ... while somebody waits for its room */
 #define ORDERS_ONLY_US 3600000000u /* between wakings that find nothing */
-#define FAILED_MAX     256u
 
-struct watch {
-    struct watch_context context;
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards stop, ordered, posted, generation */
-    pthread_cond_t wake;
-    bool stop, ordered;
-    struct hello *posted;
-    atomic_bool any_posted; /* a look without the lock */
-    uint64_t generation;
-    atomic_uint_fast64_t settled;
-
-    struct catalog_seen seen; /* failures told already */
-    uint64_t before[CATALOG_MODELS_MAX];
-    size_t before_count; /* what the last look found */
-    uint64_t failed[FAILED_MAX];
-    size_t failed_count; /* what could not be loaded, by content */
-    struct retired_list retired;
-    uint64_t room_us; /* when a model that waits for room is tried again; UINT64_MAX = none waits */
-    bool folder_lost;
-};
-
-/* ---- lists ------------------------------------------------------------------------------------------------------------------------- */
-
-static bool among(const uint64_t *list, size_t count, uint64_t key)
-{
-    for (size_t i = 0; i < count; i++)
-        if (list[i] == key)
-            return true;
-    return false;
-}
-
-static struct served *serving(const struct watch *watch, const struct catalog_entry *entry)
-{
-    const struct catalog *catalog = watch->context.catalog;
-    for (size_t i = 0; i < catalog->count; i++)
-        if (catalog->models[i]->stamp == entry->stamp && catalog->models[i]->version == entry->version &&
-            strcmp(catalog->models[i]->name, entry->name) == 0)
-            return catalog->models[i];
-    return NULL;
-}
-
-/* ---- what is new ------------------------------------------------------------------------------------------------------------------- */
-
-static void entry_failed(struct watch *watch, const struct catalog_entry *entry, const struct pen_error *error)
-{
-    watch->failed[watch->failed_count++ % FAILED_MAX] = entry->stamp;
-    log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", entry->name, entry->version,
-              pen_status_name(error->status), error->text);
-}
-
-static bool entry_load(struct watch *watch, struct catalog_entry *entry, struct pen_error *reterr)
-{
-    const struct watch_context *context = &watch->context;
-    struct served *served = NULL, *replaced = NULL;
-    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
-    log_event(LOG_INFO, "model_loading", "model=%s version=%" PRIu64, entry->name, entry->version);
-    enum pen_status status =
-        loader_run(context->engine, entry, context->facts.slots, context->facts.threads, &served, reterr);
-    if (status == PEN_OK)
-        status = catalog_add(context->catalog, served, &replaced, reterr);
-    if (status != PEN_OK) {
-        served_free(served);
-        entry_failed(watch, entry, reterr);
-        return false;
-    }
-    served_log(served, clock_now_us() - start_us);
-    if (replaced) {
-        retired_forget(&watch->retired, replaced); /* it may have been on its way out */
-        retired_add(&watch->retired, replaced, STAGE_OUT);
-    }
-    residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
-    if (residence_over(context->catalog, (uint64_t)context->options->memory_budget, served))
-        retired_cool(&watch->retired, served); /* offered as cold from the first */
-    return true;
-}
-
-static bool stopping(struct watch *watch)
+bool watch_stopping(struct watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
     bool stop = watch->stop;
     pthread_mutex_unlock(&watch->lock);
     return stop;
-}
-
-/* One load for each look, so that what is warm is offered before the next one begins. */
-static bool load_one(struct watch *watch, struct catalog *found)
-{
-    size_t failed = watch->failed_count < FAILED_MAX ? watch->failed_count : FAILED_MAX;
-    for (size_t i = 0; i < found->entries_count && !stopping(watch); i++) {
-        struct catalog_entry *entry = &found->entries[i];
-        if (entry->stamp == 0 || !among(watch->before, watch->before_count, entry->stamp) || serving(watch, entry) ||
-            among(watch->failed, failed, entry->stamp))
-            continue;
-        struct pen_error error = {0};
-        return entry_load(watch, entry, &error);
-    }
-    return false;
-}
-
-/* ---- what has gone ----------------------------------------------------------------------------------------------------------------- */
-
-enum verdict { VERDICT_STAYS, VERDICT_REPLACED, VERDICT_GONE };
-
-/* Not chosen any more: gone when its file is; replaced once everything that is chosen of its name serves. */
-static enum verdict verdict_of(const struct watch *watch, const struct catalog *found, const struct served *served)
-{
-    bool any = false, all = true;
-    for (size_t i = 0; i < found->entries_count; i++) {
-        const struct catalog_entry *entry = &found->entries[i];
-        if (strcmp(entry->name, served->name) != 0)
-            continue;
-        if (entry->version == served->version)
-            return VERDICT_STAYS; /* other content of it takes its place by itself */
-        any = true;
-        all &= serving(watch, entry) != NULL;
-    }
-    if (access(served->path, F_OK) != 0)
-        return VERDICT_GONE; /* at once: "the highest version" must not mean it any more */
-    return any && all ? VERDICT_REPLACED : VERDICT_STAYS;
-}
-
-/* only: the name of the model that an order is about; NULL = all. */
-static bool is_about(const char *only, const struct served *served)
-{
-    return !only || strcmp(only, served->name) == 0;
-}
-
-struct found_again {
-    const struct catalog *found;
-    const char *only;
-};
-
-/* Somebody went back to a version that was on its way out. */
-static bool is_found_again(const void *context, const struct served *served)
-{
-    const struct found_again *look = context;
-    for (size_t i = 0; i < look->found->entries_count && is_about(look->only, served); i++)
-        if (look->found->entries[i].stamp == served->stamp && look->found->entries[i].version == served->version &&
-            strcmp(look->found->entries[i].name, served->name) == 0)
-            return true;
-    return false;
-}
-
-static bool revive_some(struct watch *watch, const struct catalog *found, const char *only)
-{
-    return retired_revive(&watch->retired, is_found_again, &(struct found_again){.found = found, .only = only});
-}
-
-static bool retire_some(struct watch *watch, const struct catalog *found, const char *only)
-{
-    const struct catalog *catalog = watch->context.catalog;
-    bool changed = false;
-    for (size_t i = 0; i < catalog->count; i++) {
-        struct served *served = catalog->models[i];
-        enum verdict verdict = retired_has(&watch->retired, served) || !is_about(only, served)
-                                   ? VERDICT_STAYS
-                                   : verdict_of(watch, found, served);
-        if (verdict == VERDICT_STAYS)
-            continue;
-        retired_add(&watch->retired, served, verdict == VERDICT_GONE ? STAGE_WITHDRAWN : STAGE_LINGERS);
-        changed |= verdict == VERDICT_GONE;
-    }
-    return changed;
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------------------------- */
@@ -203,36 +41,6 @@ static void post(struct watch *watch)
     pthread_mutex_unlock(&watch->lock);
     retired_offered(&watch->retired, generation);
     outbox_wake(watch->context.outbox);
-}
-
-static enum pen_status scan(struct watch *watch, struct catalog *ret_found, struct pen_error *reterr)
-{
-    const struct options *options = watch->context.options;
-    enum pen_status status = catalog_rescan(options->models, options->model_choices.items, options->model_choices.count,
-                                            &watch->seen, ret_found, reterr);
-    if (status == PEN_OK)
-        orders_choose(watch->context.orders, options->models, ret_found);
-    return status;
-}
-
-static bool look(struct watch *watch, bool *ret_again)
-{
-    struct catalog found;
-    struct pen_error error = {0};
-    enum pen_status status = scan(watch, &found, &error);
-    if (status != PEN_OK && !watch->folder_lost)
-        log_event(LOG_WARN, "folder_lost", "error=%s", error.text);
-    watch->folder_lost = status != PEN_OK;
-    if (status != PEN_OK)
-        return false;
-    bool loaded = load_one(watch, &found), changed = revive_some(watch, &found, NULL);
-    changed |= retire_some(watch, &found, NULL);
-    watch->before_count = found.entries_count;
-    for (size_t i = 0; i < found.entries_count; i++)
-        watch->before[i] = found.entries[i].stamp;
-    catalog_fini(&found);
-    *ret_again = loaded;
-    return changed || loaded;
 }
 
 /* ---- room -------------------------------------------------------------------------------------------------------------------------- */
@@ -303,24 +111,24 @@ static bool is_meant(const struct order *order, const char *name, uint64_t versi
 /* Loads at once what the order means and does not serve yet; one that failed is tried again. */
 static bool order_load(struct watch *watch, struct order *order, struct catalog *found)
 {
-    bool changed = revive_some(watch, found, order->name);
+    bool changed = watch_revive(watch, found, order->name);
     size_t meant = 0;
-    for (size_t i = 0; i < found->entries_count && order->outcome.status == PEN_OK && !stopping(watch); i++) {
+    for (size_t i = 0; i < found->entries_count && order->outcome.status == PEN_OK && !watch_stopping(watch); i++) {
         struct catalog_entry *entry = &found->entries[i];
         if (!is_meant(order, entry->name, entry->version))
             continue;
         meant++;
-        struct served *served = serving(watch, entry);
+        struct served *served = watch_serving(watch, entry);
         if (served)
             want(watch, served);
         else
-            changed |= entry_load(watch, entry, &order->outcome);
+            changed |= watch_entry_load(watch, entry, &order->outcome);
     }
     if (meant == 0)
         pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong",
                       watch->context.options->models);
     if (order->outcome.status == PEN_OK)
-        changed |= retire_some(watch, found, order->name);
+        changed |= watch_retire(watch, found, order->name);
     return changed;
 }
 
@@ -370,7 +178,7 @@ static bool order_run(struct watch *watch, struct order *order)
         return false;
     if (order->kind == ORDER_UNLOAD)
         return order_unload(watch, order);
-    if (scan(watch, &found, &order->outcome) == PEN_OK) {
+    if (watch_scan(watch, &found, &order->outcome) == PEN_OK) {
         changed = order_load(watch, order, &found);
         catalog_fini(&found);
     }
@@ -381,7 +189,7 @@ static bool order_run(struct watch *watch, struct order *order)
 static void orders_run(struct watch *watch)
 {
     struct order order;
-    while (!stopping(watch) && orders_take(watch->context.orders, &order)) {
+    while (!watch_stopping(watch) && orders_take(watch->context.orders, &order)) {
         if (order_run(watch, &order))
             post(watch);
         orders_done(watch->context.orders, &order);
@@ -425,7 +233,7 @@ static void *watch_main(void *argument)
     uint64_t interval_us = looks ? (uint64_t)watch->context.options->watch_us : ORDERS_ONLY_US;
     uint64_t look_us = clock_now_us() + interval_us;
     pthread_setname_np(pthread_self(), "watch");
-    while (!stopping(watch)) {
+    while (!watch_stopping(watch)) {
         uint64_t now_us = clock_now_us(), wait_us = look_us > now_us ? look_us - now_us : 0;
         uint64_t step_us = step_after_us(watch, now_us);
         pause_for(watch, step_us < wait_us ? step_us : wait_us);
@@ -433,9 +241,9 @@ static void *watch_main(void *argument)
         note_sequences(watch);
         bool changed = retired_steps(&watch->retired, atomic_load(&watch->settled));
         changed |= room_step(watch);
-        if (clock_now_us() >= look_us && !stopping(watch)) {
+        if (clock_now_us() >= look_us && !watch_stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
-            changed |= looks && look(watch, &again);
+            changed |= looks && watch_look(watch, &again);
             look_us = clock_now_us() + (again ? 0 : interval_us);
         }
         if (changed)

@@ -25,8 +25,9 @@ static const struct settings_program program = {
     .table = settings,
 };
 
-static int explain(const struct options *o, const char *job)
+static int explain(const void *options_given, const char *job)
 {
+    const struct options *o = options_given;
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_explanation *explanation = NULL;
     int code = EXIT_OK;
@@ -50,19 +51,5 @@ static int explain(const struct options *o, const char *job)
 int command_explain(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
-    const char *job[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, job, 1, &count, &store, &code)) {
-        return code;
-    }
-    if (count == 1) {
-        code = explain(&options, job[0]);
-    } else {
-        fprintf(stderr, "penstock explain: name the job, such as 0123456789abcdef-42.\n");
-        code = EXIT_USAGE;
-    }
-    settings_free(store);
-    return code;
+    return command_of_job(&program, argc, argv, &options, explain);
 }

@@ -118,8 +118,9 @@ static int print_state(const struct common *common, const char *job, const struc
     return EXIT_OK;
 }
 
-static int fetch(const struct options *o, const char *job)
+static int fetch(const void *options_given, const char *job)
 {
+    const struct options *o = options_given;
     struct pen_job_options options;
     struct pen_error error = {.status = PEN_OK, .text = ""};
     pen_result *result = NULL;
@@ -151,19 +152,5 @@ static int fetch(const struct options *o, const char *job)
 int command_fetch(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
-    const char *job[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, job, 1, &count, &store, &code)) {
-        return code;
-    }
-    if (count == 1) {
-        code = fetch(&options, job[0]);
-    } else {
-        fprintf(stderr, "penstock fetch: name the job, such as 0123456789abcdef-42.\n");
-        code = EXIT_USAGE;
-    }
-    settings_free(store);
-    return code;
+    return command_of_job(&program, argc, argv, &options, fetch);
 }

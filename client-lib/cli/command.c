@@ -71,6 +71,26 @@ pen_client *command_connect(const struct common *common, const char *name, int *
     return client;
 }
 
+int command_of_job(const struct settings_program *program, int argc, char **argv, void *options,
+                   int (*run)(const void *options, const char *job))
+{
+    struct settings_store *store = NULL;
+    const char *job[1] = {NULL};
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (!command_settings(program, argc, argv, options, job, 1, &count, &store, &code)) {
+        return code;
+    }
+    if (count == 1) {
+        code = run(options, job[0]);
+    } else {
+        fprintf(stderr, "%s: name the job, such as 0123456789abcdef-42.\n", program->name);
+        code = EXIT_USAGE;
+    }
+    settings_free(store);
+    return code;
+}
+
 int command_print(cJSON *json)
 {
     char *text = cJSON_PrintUnformatted(json);

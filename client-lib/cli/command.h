@@ -71,6 +71,10 @@ bool command_settings(const struct settings_program *program, int argc, char **a
                       const char **positional, size_t max_positional, size_t *ret_positional,
                       struct settings_store **ret_store, int *ret_exit);
 
+/* The main of a command about one job: fills options from the table and runs it with the id that was named. Returns the exit code. */
+int command_of_job(const struct settings_program *program, int argc, char **argv, void *options,
+                   int (*run)(const void *options, const char *job));
+
 /* A session whose broker has answered; NULL: the error was told and *ret_exit set. */
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit);
 
