@@ -238,12 +238,15 @@ Test(watch, going_back_is_possible_at_any_moment)
 Test(watch, memory_is_flat_over_many_versions)
 {
     for (int version = 2; version < 22; version++) {
-        char old[32], offers[32];
+        char old[32], offers[32], both[32];
         put("a", version, version % 2 ? "Neg" : "Abs");
-        snprintf(offers, sizeof offers, "a:%d a:%d", version - 1, version);
-        update_is(offers);
+        snprintf(both, sizeof both, "a:%d a:%d", version - 1, version);
         snprintf(offers, sizeof offers, "a:%d", version);
-        update_is(offers);
+        const char *got = update();
+        if (strcmp(got, offers) != 0) { /* a machine that is busy elsewhere may hear of both changes at once */
+            cr_assert(strcmp(got, both) == 0, "'%s' instead of '%s'", got, both);
+            update_is(offers);
+        }
         snprintf(old, sizeof old, "a/%d", version - 1);
         snprintf(offers, sizeof offers, "version=%d models=1 sessions=1", version - 1);
         wait_log(offers);
