@@ -74,6 +74,8 @@ static const struct setting table[] = {
      "auto|simple|tiled|gemv|split|cm", "family of Vulkan kernels; auto = by device and shape"},
     {"vk-f16-range", SETTING_CHOICE, offsetof(struct options, vk_f16_range), "keep", NULL, 0, 0, "keep|refuse",
      "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},
+    {"vk-f16-trial", SETTING_CHOICE, offsetof(struct options, vk_f16_trial), "on", NULL, 0, 0, "on|off",
+     "floats stored as f16: find by trial the layers whose rounding moves the outputs too far, and keep them in f32"},
     {"vk-in-flight", SETTING_INT, offsetof(struct options, vk_in_flight), "2", "runs", 1, 3, NULL,
      "batches of a slot on a Vulkan device at a time: the next one's inputs are copied while one computes"},
     {"vk-validate", SETTING_FLAG, offsetof(struct options, vk_validate), "false", NULL, 0, 0, NULL,
@@ -153,6 +155,7 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .cache_dir = options->vk_cache_dir,
                                     .kernels = options->vk_kernels,
                                     .f16_range = options->vk_f16_range,
+                                    .f16_trial = options->vk_f16_trial,
                                     .validate = options->vk_validate,
                                     .in_flight = (uint32_t)options->vk_in_flight};
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);

@@ -31,7 +31,7 @@ struct options {
     int64_t heartbeat_us, liveness_us, drain_timeout_us, watchdog_us, spin_us, wake_slice_us, watch_us;
     bool allow_empty, supervise;
     struct setting_list vk_devices;
-    const char *vk_cache_dir, *vk_kernels, *vk_f16_range;
+    const char *vk_cache_dir, *vk_kernels, *vk_f16_range, *vk_f16_trial;
     bool vk_allow_software, vk_validate;
     int64_t vk_in_flight;
 };

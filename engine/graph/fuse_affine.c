@@ -14,12 +14,16 @@ struct affine {
 
 /* ---- into weights ---------------------------------------------------------------------------------------------------- */
 
-/* A node whose weights are ours to change: constants, no activation, no layout change yet. */
+static enum weight_layout layout_of(const struct node *n)
+{
+    return (enum weight_layout)node_int(n, ATTR_weight_layout, WEIGHT_OIHW);
+}
+
+/* A node whose weights are ours to change: constants and no activation. */
 static bool open_weights(const struct rewrite *r, const struct node *n)
 {
     bool linear = n->op == OP_Conv || n->op == OP_ConvTranspose || n->op == OP_Gemm;
-    if (!linear || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE ||
-        node_int(n, ATTR_weight_layout, WEIGHT_OIHW) != WEIGHT_OIHW)
+    if (!linear || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE || (n->op != OP_Conv && layout_of(n) != WEIGHT_OIHW))
         return false;
     if (!rewrite_floats(r, n->in[1], 0))
         return false;
@@ -29,21 +33,35 @@ static bool open_weights(const struct rewrite *r, const struct node *n)
 /* Output channel of each weight. */
 static int64_t out_channels(const struct node *n, const struct shape *w)
 {
-    if (n->op == OP_Conv)
-        return w->dim[0];
+    if (n->op == OP_Conv) {
+        int64_t last = w->dim[w->rank - 1];
+        return layout_of(n) == WEIGHT_HWIO   ? last
+               : layout_of(n) == WEIGHT_HWIM ? last * w->dim[w->rank - 2]
+                                             : w->dim[0];
+    }
     if (n->op == OP_Gemm)
         return w->dim[node_int(n, ATTR_transB, 0) ? 0 : 1];
     return w->dim[1] * node_int(n, ATTR_group, 1);
 }
 
-/* to = from * mul[output channel]: weights lie in runs of one channel, or channel by channel in the rows of a Gemm. */
+/* Are neighbours of different channels? Rows of a Gemm, and filters whose channels come last. */
+static bool channels_last(const struct node *n)
+{
+    return n->op == OP_Gemm ? !node_int(n, ATTR_transB, 0) : layout_of(n) == WEIGHT_HWIO || layout_of(n) == WEIGHT_HWIM;
+}
+
+/* to = from * mul[output channel]: weights lie in runs of one channel, or channel by channel in rows. */
 static void scale_by_channel(const struct node *n, const struct shape *w, const float *mul, const float *from,
                              float *to)
 {
     int64_t group = node_int(n, ATTR_group, 1), run = 1, runs = w->dim[0];
-    bool rows = n->op == OP_Gemm && !node_int(n, ATTR_transB, 0), transposed = n->op == OP_ConvTranspose;
+    bool rows = channels_last(n), transposed = n->op == OP_ConvTranspose;
     for (int32_t i = transposed ? 2 : 1; i < w->rank; i++)
         run *= w->dim[i];
+    if (rows) {
+        run = out_channels(n, w);
+        runs = shape_elements(w) / run;
+    }
     for (int64_t r = 0; rows && r < runs; r++) {
         for (int64_t c = 0; c < run; c++)
             to[r * run + c] = from[r * run + c] * mul[c];

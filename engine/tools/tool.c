@@ -32,6 +32,7 @@ void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *
                                               .cache_dir = options->vk_cache_dir,
                                               .kernels = options->vk_kernels,
                                               .f16_range = options->vk_f16_range,
+                                              .f16_trial = options->vk_f16_trial,
                                               .validate = options->vk_validate,
                                               .in_flight = (uint32_t)options->in_flight};
 }

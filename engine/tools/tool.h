@@ -31,7 +31,7 @@ struct tool_options {
     const char *precision;
     int64_t threads;
     bool json;
-    const char *vk_device, *vk_cache_dir, *vk_kernels, *vk_f16_range;
+    const char *vk_device, *vk_cache_dir, *vk_kernels, *vk_f16_range, *vk_f16_trial;
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
     bool profile_nodes, check_numerics, compare_reference;
@@ -82,6 +82,13 @@ struct tool_options {
          .def = "keep",                                                                                                \
          .choices = "keep|refuse",                                                                                     \
          .help = "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},                       \
+        {.name = "vk-f16-trial",                                                                                       \
+         .type = SETTING_CHOICE,                                                                                       \
+         .offset = offsetof(owner_, tool.vk_f16_trial),                                                                \
+         .def = "on",                                                                                                  \
+         .choices = "on|off",                                                                                          \
+         .help = "floats stored as f16: find by trial the layers whose rounding moves the outputs too far, and keep "  \
+                 "them in f32"},                                                                                       \
         {.name = "vk-validate",                                                                                        \
          .type = SETTING_FLAG,                                                                                         \
          .offset = offsetof(owner_, tool.vk_validate),                                                                 \

@@ -23,9 +23,6 @@ run_set() {
     local name=$1 least=$2 precision=$3 out p=0 f=0 s=0
     shift 3
     local expected=tests/conformance/expected-failures.txt
-    if [ "$precision" != f32 ] && [ "$quick" != --quick ]; then # the names on that list are those of a run over all models
-        expected=tests/conformance/expected-failures-f16.txt
-    fi
     out=$(timeout 1500 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --vk-validate --precision "$precision" \
         --jobs "$(nproc)" --expected $expected "$@" 2>/dev/null)
     read -r p f s < <(tail -n 1 <<<"$out" | sed 's/[a-z,]//g')
@@ -44,7 +41,7 @@ if [ "$quick" = --quick ]; then
     run_set "small models" 5 f16_storage "${small[@]:0:3}"
 else
     run_set "models, simple kernels" 54 f32 "$shared"/models/*
-    run_set "models" 26 f16_storage "$shared"/models/*
+    run_set "models" 58 f16_storage "$shared"/models/*
     run_set "official node cases" 750 f32 "$shared/conformance/onnx/node"
 fi
 echo "$passed passed, $failed failed, 0 skipped"

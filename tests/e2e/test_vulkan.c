@@ -96,6 +96,8 @@ Test(vulkan, options_are_heard)
     says((const char *const[]){"--vk-allow-software", "--vk-kernels", "simple", NULL}, "vulkan.kernels", "simple");
     says((const char *const[]){"--vk-allow-software", "--vk-f16-range", "refuse", NULL}, "vulkan.f16_range", "refuse");
     says((const char *const[]){"--vk-allow-software", NULL}, "vulkan.f16_range", "keep");
+    says((const char *const[]){"--vk-allow-software", "--vk-f16-trial", "off", NULL}, "vulkan.f16_trial", "off");
+    says((const char *const[]){"--vk-allow-software", NULL}, "vulkan.f16_trial", "on");
     says((const char *const[]){"--vk-allow-software", "--vk-validate", NULL}, "vulkan.validation", "on");
     says((const char *const[]){"--vk-allow-software", "--vk-device", "0", NULL}, "vulkan.validation", "off");
     cr_assert_eq(info((const char *const[]){"--vk-allow-software", "--vk-device", "no such", NULL}, &out, &err), 3);

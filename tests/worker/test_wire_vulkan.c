@@ -126,6 +126,12 @@ Test(vulkan, the_hello_names_the_device)
     cr_expect_str_eq(flag_of(hello, "selftest.vulkan.f32"), "ok");
     cr_expect_null(flag_of(hello, "vulkan.device.1"));
     cr_expect_str_eq(flag_of(hello, "vulkan.f16_range"), "keep");
+    cr_expect_str_eq(flag_of(hello, "vulkan.f16_trial"), "on");
+}
+
+Test(vulkan, the_trial_of_f16_is_the_options_to_say)
+{
+    cr_expect_str_eq(flag_of(serve("--vk-f16-trial", "off"), "vulkan.f16_trial"), "off");
 }
 
 Test(vulkan, the_range_of_f16_is_the_options_to_say)

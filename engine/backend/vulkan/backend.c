@@ -110,6 +110,11 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_INVALID, "weights beyond f16 are kept or refused, not '%s'",
                              b->config.vulkan.f16_range);
     }
+    const char *trial = b->config.vulkan.f16_trial;
+    b->f16_trial = trial == NULL || strcmp(trial, "on") == 0;
+    if (!b->f16_trial && strcmp(trial, "off") != 0) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a trial of f16 is on or off, not '%s'", trial);
+    }
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
     k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
@@ -160,7 +165,8 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     if (status == PEN_OK) {
         status = vk_several_open(b, &backend_vulkan, config, reterr);
     }
-    b->config.vulkan.kernels = b->config.vulkan.f16_range = NULL; /* borrowed; read above */
+    b->config.vulkan.kernels = b->config.vulkan.f16_range = b->config.vulkan.f16_trial =
+        NULL; /* borrowed; read above */
     b->config.vulkan.beside = NULL;
     b->config.vulkan.beside_count = 0;
     if (status != PEN_OK) {
@@ -258,6 +264,7 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
     say(context, "vulkan.coopmat", coopmat);
     say(context, "vulkan.f16_range", b->range == VK_RANGE_KEEP ? "keep" : "refuse");
+    say(context, "vulkan.f16_trial", b->f16_trial ? "on" : "off");
     say(context, "vulkan.validation", b->instance->validate ? "on" : "off");
     tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));

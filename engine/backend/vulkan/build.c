@@ -33,7 +33,7 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
 {
     struct backend *backend = b->exec->plan->backend;
     struct vk_kernels k = backend->kernels;
-    k.cm = k.cm && !wide_weights; /* the matrices are f16 */
+    k.cm = k.cm && !wide_weights && vk_build_f16(b); /* the matrices are f16 */
     vk_seen_add(backend, shape, window);
     return vk_choose(&k, shape);
 }
@@ -51,12 +51,12 @@ struct vk_matrix_size vk_build_matrices(const struct vk_build *b)
 
 bool vk_build_f16(const struct vk_build *b)
 {
-    return b->exec->weights->device->f16;
+    return b->exec->weights->device->f16 && !b->wide;
 }
 
 bool vk_build_apart(const struct vk_build *b)
 {
-    return b->exec->plan->backend->config.check_numerics;
+    return b->exec->numerics.handle != VK_NULL_HANDLE;
 }
 
 static uint32_t cell_new(struct vk_build *b, const struct vk_cell *cell)
@@ -73,8 +73,10 @@ uint32_t vk_value_cell(struct vk_build *b, uint32_t value)
     struct exec *e = b->exec;
     const struct fact *f = &b->env->facts[value];
     struct vk_cell cell = {.kind = VK_CELL_ARENA};
-    if (b->status != PEN_OK || e->cell_of[value] != VK_CELL_NONE) {
-        return e->cell_of[value];
+    bool wide = b->wide && f->dtype == PEN_DTYPE_F32;
+    uint32_t *slot = &e->cell_of[wide][value];
+    if (b->status != PEN_OK || *slot != VK_CELL_NONE) {
+        return *slot;
     }
     enum pen_status status = shape_bytes(&f->shape, f->dtype, 0, &cell.bytes);
     if (status != PEN_OK) {
@@ -86,14 +88,38 @@ uint32_t vk_value_cell(struct vk_build *b, uint32_t value)
     }
     if (f->data != NULL) {
         cell.kind = VK_CELL_FIXED;
-        status = vk_weights_constant(e->weights, b->g, value, f, &e->constants, &cell.slice, b->reterr);
+        status = vk_weights_constant(e->weights, b->g, value, f, wide, &e->constants, &cell.slice, b->reterr);
         if (status != PEN_OK) {
             b->status = status;
             return VK_CELL_NONE;
         }
     }
-    e->cell_of[value] = cell_new(b, &cell);
-    return e->cell_of[value];
+    *slot = cell_new(b, &cell);
+    return *slot;
+}
+
+/* An input that its maker stored in the other way: a copy in this node's. */
+static void input_convert(struct vk_build *b, uint32_t value)
+{
+    const struct fact *f = &b->env->facts[value];
+    uint32_t **cells = b->exec->cell_of, from = cells[!b->wide][value];
+    if (f->dtype != PEN_DTYPE_F32 || f->data != NULL || cells[b->wide][value] != VK_CELL_NONE || from == VK_CELL_NONE) {
+        return;
+    }
+    struct vk_work *w = vk_dispatch(b, b->wide ? SHADER_widen : SHADER_narrow);
+    vk_bind(w, from, VK_READ);
+    vk_bind(w, vk_value_cell(b, value), VK_WRITE);
+    vk_push(w, vk_elements(f));
+    vk_items(w, (vk_elements(f) + 1) / 2);
+}
+
+void vk_inputs_convert(struct vk_build *b)
+{
+    for (uint32_t i = 0; i < b->n->in_count; i++) {
+        if (vk_in(b, i) != NULL) {
+            input_convert(b, b->n->in[i]);
+        }
+    }
 }
 
 uint32_t vk_in_cell(struct vk_build *b, uint32_t index)
@@ -115,7 +141,7 @@ uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot)
 
 bool vk_cell_wide(const struct vk_build *b, uint32_t cell)
 {
-    return b->status == PEN_OK && cell != VK_CELL_NONE && b->exec->cells[cell].wide;
+    return b->status == PEN_OK && cell != VK_CELL_NONE && vk_build_f16(b) && b->exec->cells[cell].wide;
 }
 
 uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes)
@@ -149,7 +175,8 @@ uint32_t vk_flag_cell(struct vk_build *b)
 void vk_view(struct vk_build *b, uint32_t input)
 {
     uint32_t from = vk_in_cell(b, input);
-    uint32_t *to = &b->exec->cell_of[b->n->out[0]];
+    bool wide = b->wide && vk_out(b, 0)->dtype == PEN_DTYPE_F32;
+    uint32_t *to = &b->exec->cell_of[wide][b->n->out[0]];
     if (b->status == PEN_OK && *to == VK_CELL_NONE) {
         *to = from;
     } else if (b->status == PEN_OK) { /* an output of the partition that is written where it leaves */
@@ -178,6 +205,7 @@ struct vk_work *vk_dispatch(struct vk_build *b, enum shader shader)
     w->build = b;
     w->node = b->index;
     w->key.shader = shader;
+    w->key.form = b->wide ? SHADER_F32 : b->exec->weights->device->form;
     return w;
 }
 
@@ -278,6 +306,11 @@ bool vk_deferred(const struct vk_build *b, uint32_t value)
         }
     }
     return false;
+}
+
+bool vk_alike(const struct vk_build *b, const struct node *n)
+{
+    return b->exec->weights->wide[n - b->g->nodes] == b->wide;
 }
 
 /* ---- for supports ---- */

@@ -1,5 +1,6 @@
 #include "backend/vulkan/debug.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +92,7 @@ void vk_exec_times(const struct exec *e, void (*say)(void *context, uint32_t ind
 
 enum pen_status vk_debug_numerics_new(struct exec *e, struct pen_error *reterr)
 {
-    if (!e->plan->backend->config.check_numerics) {
+    if (e->plan->trial ? !e->plan->looked : !e->plan->backend->config.check_numerics) {
         return PEN_OK;
     }
     VkDeviceSize bytes = ((VkDeviceSize)e->plan->part.node_count + 1) * SLOT_WORDS * sizeof(uint32_t);
@@ -133,7 +134,7 @@ void vk_debug_numerics_clear(struct exec *e)
 
 enum pen_status vk_debug_numerics_check(const struct exec *e, struct pen_error *reterr)
 {
-    const uint32_t *slot = e->numerics.mapped;
+    const uint32_t *slot = e->plan->trial ? NULL : e->numerics.mapped;
     for (uint32_t i = 0; slot != NULL && i < e->plan->part.node_count; i++, slot += SLOT_WORDS) {
         if (slot[0] == 0 && slot[1] == 0) {
             continue;
@@ -147,6 +148,14 @@ enum pen_status vk_debug_numerics_check(const struct exec *e, struct pen_error *
                              n->name, n->origin, slot[0], slot[1], slot[3], (double)largest);
     }
     return PEN_OK;
+}
+
+float vk_debug_largest(const struct exec *e, uint32_t index)
+{
+    const uint32_t *slot = (const uint32_t *)e->numerics.mapped + (size_t)index * SLOT_WORDS;
+    float largest = 0.0f;
+    memcpy(&largest, &slot[2], sizeof largest);
+    return slot[0] != 0 || slot[1] != 0 ? INFINITY : largest;
 }
 
 void vk_debug_fini(struct exec *e)

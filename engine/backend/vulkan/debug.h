@@ -25,6 +25,8 @@ void vk_debug_numerics_add(struct vk_build *b);
 void vk_debug_numerics_clear(struct exec *e); /* before a run */
 enum pen_status vk_debug_numerics_check(const struct exec *e,
                                         struct pen_error *reterr); /* behind it: PEN_ERR_INVALID with the first node */
-void vk_debug_fini(struct exec *e);                                /* zeroed is fine */
+/* Of an exec that notes it: the largest |x| that the partition's node `index` made in the last run; INFINITY where that was not finite. */
+float vk_debug_largest(const struct exec *e, uint32_t index);
+void vk_debug_fini(struct exec *e); /* zeroed is fine */
 
 #endif

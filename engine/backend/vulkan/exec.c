@@ -103,7 +103,7 @@ static uint32_t window_choose(const struct exec *e)
                           e->stride_in > largest / window || e->stride_out > largest / window)) {
         window--;
     }
-    return c->profile || c->check_numerics ? 1 : window;
+    return c->profile || c->check_numerics || e->plan->trial ? 1 : window;
 }
 
 static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
@@ -132,10 +132,34 @@ static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
     return status;
 }
 
+/* Is a boundary value stored as f32 though the device stores floats as f16? An input: where a node reads it so; an output: where its node makes it so. */
+static bool value_wide(const struct exec *e, uint32_t value, bool up)
+{
+    const struct partition *part = &e->plan->part;
+    const struct graph *g = e->plan->g;
+    const bool *wide = e->weights->wide;
+    if (e->env->facts[value].dtype != PEN_DTYPE_F32) {
+        return false;
+    }
+    if (!up) {
+        return g->values[value].producer != NODE_NONE && wide[g->values[value].producer];
+    }
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        const struct node *n = &g->nodes[part->nodes[i]];
+        for (uint32_t k = 0; wide[part->nodes[i]] && k < n->in_count; k++) {
+            if (n->in[k] == value) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Between a staging buffer and a cell: a copy, or a change between f32 and f16. */
 static void move(struct vk_build *b, uint32_t value, uint32_t staging, bool up)
 {
     const struct fact *f = &b->env->facts[value];
+    b->wide = value_wide(b->exec, value, up);
     uint32_t cell = vk_value_cell(b, value);
     if (f->dtype == PEN_DTYPE_F32 && vk_build_f16(b)) {
         struct vk_work *w = vk_dispatch(b, up ? SHADER_narrow : SHADER_widen);
@@ -156,9 +180,9 @@ static void move(struct vk_build *b, uint32_t value, uint32_t staging, bool up)
 }
 
 /* May kernels work in the staging buffer itself? Where it lies in the device's memory and the element type is the same on both sides. */
-static bool direct(const struct exec *e, uint32_t value, const struct vk_buffer *staging)
+static bool direct(const struct exec *e, uint32_t value, bool wide, const struct vk_buffer *staging)
 {
-    bool narrowed = e->env->facts[value].dtype == PEN_DTYPE_F32 && e->weights->device->f16;
+    bool narrowed = e->env->facts[value].dtype == PEN_DTYPE_F32 && e->weights->device->f16 && !wide;
     return staging->local && !narrowed;
 }
 
@@ -178,8 +202,10 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         const struct vk_port *port = up ? &e->in[i] : &e->out[i];
         struct vk_buffer *staging = up ? &e->staging_in : &e->staging_out;
         uint32_t value = up ? part->in[i] : part->out[i];
-        bool there = e->cell_of[value] != VK_CELL_NONE &&
-                     vk_cell_slice(e, e->cell_of[value]).buffer == staging->handle; /* nodes wrote it where it leaves */
+        bool wide = value_wide(e, value, up);
+        uint32_t *slot = &e->cell_of[wide][value];
+        bool there = *slot != VK_CELL_NONE &&
+                     vk_cell_slice(e, *slot).buffer == staging->handle; /* nodes wrote it where it leaves */
         if (port->known != NULL || port->bytes == 0 || there) {
             continue;
         }
@@ -187,8 +213,8 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         if (c == VK_CELL_NONE) {
             return PEN_ERR_NO_MEMORY;
         }
-        if (up && direct(e, value, staging)) {
-            e->cell_of[value] = c;
+        if (up && direct(e, value, wide, staging)) {
+            *slot = c;
         } else {
             move(&b, value, c, up);
         }
@@ -202,10 +228,12 @@ static enum pen_status outputs_bind(struct exec *e)
     const struct partition *part = &e->plan->part;
     for (uint32_t i = 0; i < part->out_count; i++) {
         uint32_t value = part->out[i];
-        bool ours = e->out[i].known == NULL && e->out[i].bytes > 0 && e->cell_of[value] == VK_CELL_NONE;
-        if (ours && direct(e, value, &e->staging_out)) {
-            e->cell_of[value] = staging_cell(e, &e->staging_out, &e->out[i]);
-            if (e->cell_of[value] == VK_CELL_NONE) {
+        bool wide = value_wide(e, value, false);
+        uint32_t *slot = &e->cell_of[wide][value];
+        bool ours = e->out[i].known == NULL && e->out[i].bytes > 0 && *slot == VK_CELL_NONE;
+        if (ours && direct(e, value, wide, &e->staging_out)) {
+            *slot = staging_cell(e, &e->staging_out, &e->out[i]);
+            if (*slot == VK_CELL_NONE) {
                 return PEN_ERR_NO_MEMORY;
             }
         }
@@ -249,13 +277,20 @@ static void users_count(struct exec *e)
 static enum pen_status node_build(struct exec *e, uint32_t index, struct pen_error *reterr)
 {
     const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[index]];
-    struct vk_build b = {.g = e->plan->g, .env = e->env, .n = n, .index = index, .exec = e, .reterr = reterr};
+    struct vk_build b = {.g = e->plan->g,
+                         .env = e->env,
+                         .n = n,
+                         .index = index,
+                         .wide = e->weights->wide[e->plan->part.nodes[index]],
+                         .exec = e,
+                         .reterr = reterr};
     for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
         const struct fact *f = i < n->in_count ? vk_in(&b, i) : vk_out(&b, i - n->in_count);
         if (f != NULL && !shape_known(&f->shape)) {
             vk_build_fail(&b, PEN_ERR_UNSUPPORTED, "a shape depends on data");
         }
     }
+    vk_inputs_convert(&b);
     if (b.status == PEN_OK) {
         vk_op_find(n->op)->build(&b);
         vk_debug_numerics_add(&b);
@@ -278,17 +313,19 @@ static enum pen_status lists_make(struct exec *e)
 {
     size_t values = (size_t)e->plan->g->value_count + 1;
     const struct partition *part = &e->plan->part;
-    e->cell_of = malloc(values * sizeof *e->cell_of);
+    e->cell_of[0] = malloc(values * sizeof *e->cell_of[0]);
+    e->cell_of[1] = malloc(values * sizeof *e->cell_of[1]);
     e->users = calloc(values, sizeof *e->users);
     e->only_user = calloc(values, sizeof *e->only_user);
     e->deferred = calloc((size_t)part->node_count + 1, sizeof *e->deferred);
     e->in = calloc((size_t)part->in_count + 1, sizeof *e->in);
     e->out = calloc((size_t)part->out_count + 1, sizeof *e->out);
-    if (e->cell_of == NULL || e->users == NULL || e->only_user == NULL || e->deferred == NULL || e->in == NULL ||
-        e->out == NULL) {
+    if (e->cell_of[0] == NULL || e->cell_of[1] == NULL || e->users == NULL || e->only_user == NULL ||
+        e->deferred == NULL || e->in == NULL || e->out == NULL) {
         return PEN_ERR_NO_MEMORY;
     }
-    memset(e->cell_of, 0xFF, values * sizeof *e->cell_of);
+    memset(e->cell_of[0], 0xFF, values * sizeof *e->cell_of[0]);
+    memset(e->cell_of[1], 0xFF, values * sizeof *e->cell_of[1]);
     return PEN_OK;
 }
 
@@ -348,7 +385,8 @@ void vk_exec_wipe(struct exec *e)
         vk_blocks_fini(d, &e->constants);
     }
     free(e->cells);
-    free(e->cell_of);
+    free(e->cell_of[0]);
+    free(e->cell_of[1]);
     free(e->users);
     free(e->only_user);
     free(e->deferred);
@@ -371,7 +409,10 @@ enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, stru
     }
     e->plan = vk_several_choose(plan, env);
     e->env = env;
-    enum pen_status status = vk_exec_build(e, reterr);
+    enum pen_status status = vk_storage_settle(e->plan, env, reterr);
+    if (status == PEN_OK) {
+        status = vk_exec_build(e, reterr);
+    }
     if (status != PEN_OK) {
         vk_exec_free(e);
         return status;

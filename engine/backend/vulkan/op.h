@@ -43,6 +43,7 @@ struct vk_build {
     const struct shape_env *env;
     const struct node *n;
     uint32_t index; /* of the node in its partition */
+    bool wide;      /* its floats are f32 though the device stores them as f16 (storage.h) */
     struct exec *exec;
     enum pen_status status;
     struct pen_error *reterr;
@@ -64,9 +65,9 @@ const struct fact *vk_in(const struct vk_build *b, uint32_t index);  /* NULL whe
 const struct fact *vk_out(const struct vk_build *b, uint32_t index); /* NULL when omitted */
 uint32_t vk_in_cell(struct vk_build *b, uint32_t index);             /* uploads constants */
 uint32_t vk_out_cell(struct vk_build *b, uint32_t index);
-uint32_t vk_value_cell(struct vk_build *b, uint32_t value);
+uint32_t vk_value_cell(struct vk_build *b, uint32_t value); /* in the node's storage */
 uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot); /* VK_CELL_NONE when pack gave nothing there */
-bool vk_cell_wide(const struct vk_build *b, uint32_t cell); /* f32 though floats are stored as f16 */
+bool vk_cell_wide(const struct vk_build *b, uint32_t cell); /* f32 though this node's floats are f16 */
 uint32_t vk_temp_cell(struct vk_build *b, size_t reals);    /* a temporary of so many floats, in the storage type */
 uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes); /* uploads a table made for these shapes */
 uint32_t vk_temp_f32(struct vk_build *b, size_t floats);                   /* always f32 */
@@ -94,7 +95,7 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */
-bool vk_build_f16(const struct vk_build *b);
+bool vk_build_f16(const struct vk_build *b);                       /* are this node's floats stored as f16? */
 bool vk_build_apart(
     const struct vk_build *b); /* debug mode: nodes are looked at one by one, none joins another's dispatch */
 
@@ -102,8 +103,10 @@ bool vk_build_apart(
 uint32_t vk_uses(const struct vk_build *b,
                  uint32_t value); /* nodes of the exec that read it, +1 when it leaves the partition */
 const struct node *vk_user(const struct vk_build *b, uint32_t value); /* its only reader in the exec, else NULL */
-void vk_defer(struct vk_build *b);                          /* this node is built with the reader of its output */
-bool vk_deferred(const struct vk_build *b, uint32_t value); /* made by a deferred node */
+void vk_inputs_convert(struct vk_build *b);                    /* those that their makers stored in the other way */
+void vk_defer(struct vk_build *b);                             /* this node is built with the reader of its output */
+bool vk_deferred(const struct vk_build *b, uint32_t value);    /* made by a deferred node */
+bool vk_alike(const struct vk_build *b, const struct node *n); /* stores floats as this node does */
 
 /* ---- for supports ---- */
 bool vk_refuse(const char **ret_reason, const char *reason);                   /* false */

@@ -12,7 +12,7 @@ struct vk_pipelines {
     struct vk_device *device; /* its owner */
     char *cache_dir;          /* NULL = none */
     VkPipelineCache cache;
-    VkShaderModule modules[SHADER_COUNT];
+    VkShaderModule modules[SHADER_COUNT][SHADER_FORMS];
     VkDescriptorSetLayout sets[VK_BINDINGS_MAX + 1]; /* by number of storage buffers */
     VkPipelineLayout layouts[VK_BINDINGS_MAX + 1];
     pthread_mutex_t lock;
@@ -116,8 +116,8 @@ void vk_pipelines_free(struct vk_pipelines *p)
     for (size_t i = 0; i < p->count; i++) {
         d->vk.DestroyPipeline(d->handle, p->entries[i].handle, NULL);
     }
-    for (size_t i = 0; i < SHADER_COUNT; i++) {
-        d->vk.DestroyShaderModule(d->handle, p->modules[i], NULL);
+    for (size_t i = 0; i < SHADER_COUNT * SHADER_FORMS; i++) {
+        d->vk.DestroyShaderModule(d->handle, p->modules[i / SHADER_FORMS][i % SHADER_FORMS], NULL);
     }
     for (size_t i = 0; i <= VK_BINDINGS_MAX; i++) {
         d->vk.DestroyPipelineLayout(d->handle, p->layouts[i], NULL);
@@ -130,12 +130,11 @@ void vk_pipelines_free(struct vk_pipelines *p)
     free(p);
 }
 
-/* The words for this device: the form of its precision, cooperative matrices in the way its extension has them. *ret_own to be freed. */
-static enum pen_status words_get(const struct vk_device *d, enum shader shader, VkShaderModuleCreateInfo *info,
-                                 uint32_t **ret_own, struct pen_error *reterr)
+/* The words for this device: the form asked for, cooperative matrices in the way its extension has them. *ret_own to be freed. */
+static enum pen_status words_get(const struct vk_device *d, enum shader shader, enum shader_form form,
+                                 VkShaderModuleCreateInfo *info, uint32_t **ret_own, struct pen_error *reterr)
 {
     const struct shader_code *code = &vk_shader_table[shader];
-    enum shader_form form = code->words[d->form] != NULL ? d->form : d->f16 ? SHADER_F16 : SHADER_F32;
     info->pCode = code->words[form];
     info->codeSize = code->bytes[form];
     size_t count = info->codeSize / sizeof(uint32_t);
@@ -153,22 +152,24 @@ static enum pen_status words_get(const struct vk_device *d, enum shader shader, 
     return PEN_OK;
 }
 
-static enum pen_status module_get(struct vk_pipelines *p, enum shader shader, struct pen_error *reterr)
+static enum pen_status module_get(struct vk_pipelines *p, enum shader shader, enum shader_form form,
+                                  struct pen_error *reterr)
 {
     struct vk_device *d = p->device;
-    if (p->modules[shader] != VK_NULL_HANDLE) {
+    VkShaderModule *module = &p->modules[shader][form];
+    if (*module != VK_NULL_HANDLE) {
         return PEN_OK;
     }
     uint32_t *own = NULL;
     VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-    enum pen_status status = words_get(d, shader, &info, &own, reterr);
+    enum pen_status status = words_get(d, shader, form, &info, &own, reterr);
     if (status == PEN_OK) {
-        VkResult result = d->vk.CreateShaderModule(d->handle, &info, NULL, &p->modules[shader]);
+        VkResult result = d->vk.CreateShaderModule(d->handle, &info, NULL, module);
         status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkCreateShaderModule", reterr);
     }
     free(own);
     if (status == PEN_OK) {
-        vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, (uint64_t)(uintptr_t)p->modules[shader], vk_shader_table[shader].name);
+        vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, (uint64_t)(uintptr_t)*module, vk_shader_table[shader].name);
     }
     return status;
 }
@@ -189,7 +190,7 @@ static enum pen_status pipeline_make(struct vk_pipelines *p, const struct vk_pip
     VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                                                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                                                  .module = p->modules[key->shader],
+                                                  .module = p->modules[key->shader][key->form],
                                                   .pName = "main",
                                                   .pSpecializationInfo = &spec},
                                         .layout = p->layouts[key->bindings]};
@@ -203,8 +204,8 @@ static enum pen_status pipeline_make(struct vk_pipelines *p, const struct vk_pip
 
 static bool key_equal(const struct vk_pipeline_key *a, const struct vk_pipeline_key *b)
 {
-    return a->shader == b->shader && a->bindings == b->bindings && a->spec_count == b->spec_count &&
-           memcmp(a->specs, b->specs, a->spec_count * sizeof a->specs[0]) == 0;
+    return a->shader == b->shader && a->form == b->form && a->bindings == b->bindings &&
+           a->spec_count == b->spec_count && memcmp(a->specs, b->specs, a->spec_count * sizeof a->specs[0]) == 0;
 }
 
 static enum pen_status entry_get(struct vk_pipelines *p, const struct vk_pipeline_key *key, VkPipeline *ret_handle,
@@ -225,7 +226,7 @@ static enum pen_status entry_get(struct vk_pipelines *p, const struct vk_pipelin
         p->entries = entries;
         p->room = room;
     }
-    enum pen_status status = module_get(p, key->shader, reterr);
+    enum pen_status status = module_get(p, key->shader, key->form, reterr);
     if (status == PEN_OK) {
         status = pipeline_make(p, key, ret_handle, reterr);
     }
@@ -245,8 +246,12 @@ enum pen_status vk_pipelines_get(struct vk_pipelines *p, const struct vk_pipelin
                              vk_shader_table[key->shader].name, key->bindings,
                              p->device->limits.maxPerStageDescriptorStorageBuffers);
     }
+    struct vk_pipeline_key exact = *key;
+    if (key->form == SHADER_F16_MATH && vk_shader_table[key->shader].words[key->form] == NULL) {
+        exact.form = SHADER_F16;
+    }
     pthread_mutex_lock(&p->lock);
-    enum pen_status status = entry_get(p, key, &handle, reterr);
+    enum pen_status status = entry_get(p, &exact, &handle, reterr);
     pthread_mutex_unlock(&p->lock);
     if (status == PEN_OK) {
         *ret_pipeline = (struct vk_pipeline){handle, p->layouts[key->bindings], p->sets[key->bindings]};

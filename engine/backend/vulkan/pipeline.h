@@ -15,6 +15,7 @@
 
 struct vk_pipeline_key {
     enum shader shader;
+    enum shader_form form; /* the nearest one that this shader has */
     uint32_t bindings;
     uint32_t spec_count;
     uint32_t specs[VK_SPECS_MAX];

@@ -19,21 +19,39 @@ static void lists_copy(struct plan *p, const struct partition *part, uint32_t *l
     p->part = (struct partition){nodes, part->node_count, in, part->in_count, out, part->out_count};
 }
 
-enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
-                            struct plan **ret_plan, struct pen_error *reterr)
+enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
+                              struct plan **ret_plan, struct pen_error *reterr)
 {
     size_t ids = (size_t)part->node_count + part->in_count + part->out_count;
     struct plan *p = calloc(1, sizeof *p + ids * sizeof(uint32_t));
-    struct vk_weights *w = NULL;
-    if (p == NULL) {
+    bool *wide = calloc((size_t)g->node_count + 1, sizeof *wide);
+    if (p == NULL || wide == NULL) {
+        free(p);
+        free(wide);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan of %u nodes", part->node_count);
     }
     p->backend = backend;
     p->g = g;
     pthread_mutex_init(&p->lock, NULL);
+    p->wide = wide;
     lists_copy(p, part, (uint32_t *)(p + 1));
-    enum pen_status status = vk_plan_weights(p, &w, reterr);
-    vk_weights_release(w);
+    *ret_plan = p;
+    return PEN_OK;
+}
+
+enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                            struct plan **ret_plan, struct pen_error *reterr)
+{
+    struct plan *p = NULL;
+    struct vk_weights *w = NULL;
+    enum pen_status status = vk_plan_shell(backend, g, part, &p, reterr);
+    if (status == PEN_OK && backend->device->f16 && backend->f16_trial) {
+        status = vk_storage_open(p, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_plan_weights(p, &w, reterr);
+        vk_weights_release(w);
+    }
     if (status == PEN_OK) {
         status = vk_instance_check(backend->instance, reterr);
     }
@@ -56,6 +74,7 @@ void vk_plan_free(struct plan *plan)
     vk_several_plans_free(plan);
     vk_weights_release(plan->weights);
     pthread_mutex_destroy(&plan->lock);
+    free(plan->wide);
     free(plan);
 }
 
@@ -78,7 +97,7 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
     pthread_mutex_lock(&plan->lock);
     if (plan->weights == NULL || plan->weights->device != d) {
         struct vk_weights *w = NULL;
-        status = vk_weights_new(d, plan->backend->range, plan->g, &plan->part, &w, reterr);
+        status = vk_weights_new(d, plan->backend->range, plan->g, &plan->part, plan->wide, &w, reterr);
         if (status == PEN_OK) {
             vk_weights_release(plan->weights);
             plan->weights = w;
@@ -96,8 +115,12 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
 void vk_plan_note(const struct plan *plan, char *text, size_t bytes)
 {
     char layers[320];
+    int used = 0;
     if (plan->weights != NULL && plan->weights->range.layers > 0) {
         vk_range_text(&plan->weights->range, layers, sizeof layers);
-        snprintf(text, bytes, "f16 cannot hold weights of %s", layers);
+        used = snprintf(text, bytes, "f16 cannot hold weights of %s", layers);
+    }
+    if (used >= 0 && (size_t)used < bytes) {
+        vk_storage_text(&plan->storage, text + used, bytes - (size_t)used, used > 0 ? "; " : "");
     }
 }

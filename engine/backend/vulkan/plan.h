@@ -11,6 +11,7 @@
 #include "backend/vulkan/memory.h"
 #include "backend/vulkan/op.h"
 #include "backend/vulkan/range.h"
+#include "backend/vulkan/storage.h"
 
 #define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
 #define VK_WINDOW_MAX 3  /* runs of one exec that may be on the device at once */
@@ -25,6 +26,7 @@ struct backend {
     char *wanted, *cache_dir;   /* copies of options */
     struct vk_kernels kernels;  /* which family runs which product */
     enum vk_range_policy range; /* weights that f16 cannot hold */
+    bool f16_trial;             /* storage.h */
     const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
     uint32_t repeats;           /* while the tuner measures; else 0 */
@@ -49,9 +51,11 @@ struct vk_weights {
     struct vk_blocks blocks;
     struct vk_upload upload;
     struct vk_packed (*packed)[VK_PACKS_MAX]; /* [node_count of the partition] */
+    bool *wide;                               /* [node_count of the graph]: storage.h */
     struct vk_range_note range;               /* layers with weights that f16 cannot hold */
-    struct vk_slice *constants;               /* [value_count of the graph]; buffer NULL = not uploaded yet */
-    pthread_mutex_t lock;                     /* guards constants and upload: execs are made by several slots */
+    struct vk_slice *constants
+        [2]; /* [value_count of the graph], stored as the device does and as f32; buffer NULL = not uploaded yet */
+    pthread_mutex_t lock; /* guards constants and upload: execs are made by several slots */
 };
 
 struct plan {
@@ -61,12 +65,19 @@ struct plan {
     pthread_mutex_t lock;
     struct vk_weights *weights;
     uint64_t bytes;
+    bool *wide; /* [g->node_count]: storage.h */
+    struct vk_storage storage;
+    bool trial;                         /* made to try a storage: what it computes is nobody's */
+    bool looked;                        /* a trial whose execs note the largest value of every node (debug.h) */
     struct plan *beside[VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices */
     struct vk_spread *spread;
 };
 
 enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
                             struct plan **ret_plan, struct pen_error *reterr);
+/* Without weights, which its first exec makes, and without a trial: all its nodes store floats as the device does. */
+enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
+                              struct plan **ret_plan, struct pen_error *reterr);
 void vk_plan_free(struct plan *plan);
 uint64_t vk_plan_bytes(const struct plan *plan);
 void vk_plan_note(const struct plan *plan, char *text, size_t bytes);
@@ -74,11 +85,13 @@ void vk_plan_note(const struct plan *plan, char *text, size_t bytes);
 enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weights, struct pen_error *reterr);
 
 enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct graph *g,
-                               const struct partition *part, struct vk_weights **ret_weights, struct pen_error *reterr);
+                               const struct partition *part, const bool *wide, struct vk_weights **ret_weights,
+                               struct pen_error *reterr);
 void vk_weights_release(struct vk_weights *w); /* NULL is fine */
 /* A constant of the graph, or other host data when value is VALUE_NONE (then it goes into `own`). */
 enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,
-                                    struct vk_blocks *own, struct vk_slice *ret_slice, struct pen_error *reterr);
+                                    bool wide, struct vk_blocks *own, struct vk_slice *ret_slice,
+                                    struct pen_error *reterr);
 
 /* Bytes as they are, into `own`. */
 enum pen_status vk_weights_raw(struct vk_weights *w, const void *data, size_t bytes, struct vk_blocks *own,
@@ -154,10 +167,10 @@ struct exec {
     struct vk_weights *weights; /* a reference: the device it was built on */
     struct vk_cell *cells;
     uint32_t cell_count, cell_room;
-    uint32_t *cell_of;   /* [g->value_count] */
-    uint32_t *users;     /* [g->value_count] readers within the exec */
-    uint32_t *only_user; /* [g->value_count] node id of the last reader seen */
-    bool *deferred;      /* [part.node_count] */
+    uint32_t *cell_of[2]; /* [g->value_count]: stored as the device stores floats; f32 all the same */
+    uint32_t *users;      /* [g->value_count] readers within the exec */
+    uint32_t *only_user;  /* [g->value_count] node id of the last reader seen */
+    bool *deferred;       /* [part.node_count] */
     struct vk_work *works;
     uint32_t work_count, work_room;
     struct vk_port *in, *out;

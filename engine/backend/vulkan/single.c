@@ -54,7 +54,7 @@ static enum pen_status plan_make(struct backend *b, struct vk_single *s, uint32_
             (struct fact){.dtype = PEN_DTYPE_F32, .shape = value->shape, .data = value->data, .bytes = value->bytes};
     }
     s->env = (struct shape_env){.g = s->g, .facts = s->facts};
-    return vk_plan_new(b, s->g, &part, &s->plan, reterr);
+    return vk_plan_shell(b, s->g, &part, &s->plan, reterr);
 }
 
 /* Two shapes in, one out; the second is a constant unless it is computed. Gives the node. */

@@ -76,7 +76,7 @@ static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, ui
                                                      n->name, op_def(n->op)->name);
     }
     struct vk_pack p = {.g = g, .n = n, .weights = w, .index = index, .reterr = reterr};
-    p.outside = w->device->f16 && vk_range_outside(g, n);
+    p.outside = w->device->f16 && !w->wide[node] && vk_range_outside(g, n);
     if (p.outside) {
         vk_range_add(&w->range, n);
     }
@@ -84,6 +84,7 @@ static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, ui
     for (uint32_t s = 0; s < VK_PACKS_MAX; s++) {
         struct vk_packed *packed = &w->packed[index][s];
         if (status == PEN_OK && packed->host != NULL) {
+            packed->wide = packed->wide || w->wide[node];
             status = packed->wide
                          ? wide_upload(w, packed, reterr)
                          : floats_upload(w, packed->host, packed->count, &w->blocks, n->name, &packed->slice, reterr);
@@ -106,7 +107,8 @@ static enum pen_status range_refuse(const struct vk_range_note *range, struct pe
 }
 
 enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct graph *g,
-                               const struct partition *part, struct vk_weights **ret_weights, struct pen_error *reterr)
+                               const struct partition *part, const bool *wide, struct vk_weights **ret_weights,
+                               struct pen_error *reterr)
 {
     struct vk_weights *w = calloc(1, sizeof *w);
     if (w == NULL) {
@@ -116,10 +118,15 @@ enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, 
     w->device = vk_device_retain(d);
     pthread_mutex_init(&w->lock, NULL);
     w->packed = calloc((size_t)part->node_count + 1, sizeof *w->packed);
-    w->constants = calloc((size_t)g->value_count + 1, sizeof *w->constants);
-    enum pen_status status = w->packed != NULL && w->constants != NULL
+    w->wide = calloc((size_t)g->node_count + 1, sizeof *w->wide);
+    w->constants[0] = calloc((size_t)g->value_count + 1, sizeof *w->constants[0]);
+    w->constants[1] = calloc((size_t)g->value_count + 1, sizeof *w->constants[1]);
+    enum pen_status status = w->packed != NULL && w->wide != NULL && w->constants[0] != NULL && w->constants[1] != NULL
                                  ? vk_upload_init(d, &w->upload, reterr)
                                  : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for weights");
+    if (status == PEN_OK) {
+        memcpy(w->wide, wide, g->node_count * sizeof *wide);
+    }
     for (uint32_t i = 0; status == PEN_OK && i < part->node_count; i++) {
         status = node_pack(w, g, part->nodes[i], i, reterr);
     }
@@ -146,16 +153,18 @@ void vk_weights_release(struct vk_weights *w)
     vk_blocks_fini(w->device, &w->blocks);
     pthread_mutex_destroy(&w->lock);
     free(w->packed);
-    free(w->constants);
+    free(w->wide);
+    free(w->constants[0]);
+    free(w->constants[1]);
     vk_device_release(w->device);
     free(w);
 }
 
-static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, struct vk_blocks *blocks,
+static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, bool wide, struct vk_blocks *blocks,
                                    const char *name, struct vk_slice *ret_slice, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    if (f->dtype == PEN_DTYPE_F32 && w->device->f16) {
+    if (f->dtype == PEN_DTYPE_F32 && w->device->f16 && !wide) {
         size_t count = f->bytes / sizeof(float);
         float *copy = malloc(f->bytes + sizeof *copy);
         if (copy == NULL) {
@@ -174,17 +183,19 @@ static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, s
 }
 
 enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,
-                                    struct vk_blocks *own, struct vk_slice *ret_slice, struct pen_error *reterr)
+                                    bool wide, struct vk_blocks *own, struct vk_slice *ret_slice,
+                                    struct pen_error *reterr)
 {
     bool shared = g->values[value].data == f->data;
+    struct vk_slice *known = &w->constants[wide][value];
     enum pen_status status = PEN_OK;
     pthread_mutex_lock(&w->lock);
-    if (shared && w->constants[value].buffer != VK_NULL_HANDLE) {
-        *ret_slice = w->constants[value];
+    if (shared && known->buffer != VK_NULL_HANDLE) {
+        *ret_slice = *known;
     } else {
-        status = data_upload(w, f, shared ? &w->blocks : own, g->values[value].name, ret_slice, reterr);
+        status = data_upload(w, f, wide, shared ? &w->blocks : own, g->values[value].name, ret_slice, reterr);
         if (status == PEN_OK && shared) {
-            w->constants[value] = *ret_slice;
+            *known = *ret_slice;
         }
     }
     pthread_mutex_unlock(&w->lock);

@@ -48,6 +48,9 @@ struct pen_vulkan_options {
         kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
     const char
         *f16_range; /* weights that f16 cannot hold: "keep" their layers in f32, or "refuse" the model; NULL = keep */
+    const char
+        *f16_trial; /* "on": layers whose rounding to f16 moves the outputs too far are found by trial and kept in f32;
+                              "off": every float as f16; NULL = on */
     uint32_t
         in_flight; /* runs of one session on the device at once, at most 3; 0 = 2. Each has its own staging memory */
     bool validate; /* debug: the Khronos validation layer; its messages are errors */

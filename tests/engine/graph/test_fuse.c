@@ -100,6 +100,25 @@ Test(fuse, channel_biases_and_scales_enter_the_weights)
     graph_free(g);
 }
 
+/* TensorFlow's filters: channels come last, also where each channel has a multiplier. */
+Test(fuse, scales_and_biases_enter_filters_whose_channels_come_last)
+{
+    static const int64_t filters[][4] = {{3, 2, 4, 6}, {3, 2, 3, 2}};
+    for (int depthwise = 0; depthwise < 2; depthwise++) {
+        struct graph *g = build_graph();
+        uint32_t x = build_input(g, "x", DIMS(1, 7, 5, depthwise ? 3 : 4)),
+                 y = build_node(g, OP_Conv, IDS(x, build_weights(g, 1, 4, filters[depthwise])));
+        graph_attr_int(g, maker(g, y), ATTR_layout, LAYOUT_NHWC);
+        graph_attr_int(g, maker(g, y), ATTR_weight_layout, depthwise ? WEIGHT_HWIM : WEIGHT_HWIO);
+        graph_attr_int(g, maker(g, y), ATTR_group, depthwise ? 3 : 1);
+        y = build_node(g, OP_Mul, IDS(y, build_weights(g, 2, DIMS(6))));
+        y = build_node(g, OP_Add, IDS(y, build_weights(g, 3, DIMS(1, 1, 1, 6))));
+        build_output(g, build_node(g, OP_Relu, IDS(y)));
+        cr_assert_eq(fuse(g), 1);
+        graph_free(g);
+    }
+}
+
 Test(fuse, an_addition_along_another_axis_is_no_bias)
 {
     struct graph *g = build_graph();

@@ -8,7 +8,9 @@
 struct backend_config device_config(enum pen_precision precision, const char *kernels)
 {
     return (struct backend_config){
-        .precision = precision, .threads = 1, .vulkan = {.allow_software = true, .kernels = kernels, .validate = true}};
+        .precision = precision,
+        .threads = 1,
+        .vulkan = {.allow_software = true, .kernels = kernels, .f16_trial = "off", .validate = true}};
 }
 
 struct backend *device_open(enum pen_precision precision, const char *kernels)

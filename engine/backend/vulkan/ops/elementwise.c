@@ -327,7 +327,7 @@ static bool can_wait(const struct vk_build *b)
 {
     const struct node *n = b->n, *next = vk_user(b, n->out[0]);
     const struct fact *f = vk_out(b, 0);
-    if (vk_build_apart(b) || next == NULL || vk_op_find(next->op) == NULL ||
+    if (vk_build_apart(b) || next == NULL || !vk_alike(b, next) || vk_op_find(next->op) == NULL ||
         rows[next->op].code + (next->op == OP_Cast) == 0 || f->dtype != PEN_DTYPE_F32 ||
         !shape_equal(&f->shape, &b->env->facts[next->out[0]].shape)) {
         return false;

@@ -1,0 +1,214 @@
+#include "backend/vulkan/storage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/vulkan/ops/ops.h"
+#include "backend/vulkan/storage_trial.h"
+
+/* Deviations on seeded inputs stay below this share of the bound (of its square, as errors of nodes add up): real inputs differ from seeded ones. */
+#define SHARE 0.2
+
+/* ---- which nodes ---- */
+
+/* Functions that amplify a rounding error or leave the range of f16, sums over many terms, and states that a step hands to the next. */
+static bool delicate(enum op op)
+{
+    static const bool ops[OP_COUNT] = {[OP_Exp] = true,        [OP_Log] = true,          [OP_Pow] = true,
+                                       [OP_Sqrt] = true,       [OP_Reciprocal] = true,   [OP_ReduceL1] = true,
+                                       [OP_ReduceL2] = true,   [OP_ReduceLogSum] = true, [OP_ReduceMean] = true,
+                                       [OP_ReduceProd] = true, [OP_ReduceSum] = true,    [OP_ReduceSumSquare] = true,
+                                       [OP_LSTM] = true,       [OP_GRU] = true,          [OP_ReduceLogSumExp] = true};
+    return op < OP_COUNT && ops[op];
+}
+
+static bool plain(const struct node *n)
+{
+    return vk_op_find(n->op) == &vk_op_elementwise || vk_op_find(n->op) == &vk_op_view;
+}
+
+/* Do all readers of the node's output, in the partition, keep f32? False when it has none. */
+static bool read_wide(const struct plan *plan, const struct node *n, uint32_t index)
+{
+    bool any = false;
+    for (uint32_t i = index + 1; i < plan->part.node_count; i++) {
+        const struct node *reader = &plan->g->nodes[plan->part.nodes[i]];
+        for (uint32_t k = 0; k < reader->in_count; k++) {
+            if (reader->in[k] == n->out[0]) {
+                any = true;
+                if (!plan->wide[plan->part.nodes[i]]) {
+                    return false;
+                }
+            }
+        }
+    }
+    return any;
+}
+
+static bool leaves(const struct plan *plan, const struct node *n)
+{
+    for (uint32_t i = 0; i < plan->part.out_count; i++) {
+        if (plan->part.out[i] == n->out[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nodes that make or read values near the ends of f16's range. */
+static void beyond_apply(struct plan *plan, const struct vk_trial *t)
+{
+    const struct partition *part = &plan->part;
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        plan->wide[part->nodes[i]] = vk_trial_beyond(t, i);
+    }
+    for (uint32_t i = part->node_count; i-- > 0;) { /* from the back: makers are not readers yet */
+        const struct node *n = &plan->g->nodes[part->nodes[i]];
+        for (uint32_t k = 0; k < n->in_count; k++) {
+            uint32_t maker = n->in[k] != VALUE_NONE ? plan->g->values[n->in[k]].producer : NODE_NONE;
+            plan->wide[part->nodes[i]] = plan->wide[part->nodes[i]] || (maker != NODE_NONE && plan->wide[maker]);
+        }
+    }
+}
+
+/* Those, delicate nodes, plain ones that feed only such, and plain ones whose result leaves. */
+static void rules_apply(struct plan *plan, const struct vk_trial *t)
+{
+    const struct partition *part = &plan->part;
+    beyond_apply(plan, t);
+    for (uint32_t i = part->node_count; i-- > 0;) {
+        const struct node *n = &plan->g->nodes[part->nodes[i]];
+        bool *wide = &plan->wide[part->nodes[i]];
+        *wide = *wide || delicate(n->op) || (plain(n) && (leaves(plan, n) || read_wide(plan, n, i)));
+    }
+}
+
+/* The rules, and the first `count` nodes. */
+static void prefix_apply(struct plan *plan, const struct vk_trial *t, uint32_t count)
+{
+    rules_apply(plan, t);
+    for (uint32_t i = 0; i < count; i++) {
+        plan->wide[plan->part.nodes[i]] = true;
+    }
+}
+
+/* The fewest leading nodes with which the deviation is small enough, within a thirty-second of all nodes. */
+static enum pen_status prefix_find(struct plan *plan, struct vk_trial *t, struct pen_error *reterr)
+{
+    uint32_t n = plan->part.node_count, low = 0, high = n, grain = n / 32 + 1;
+    double after = 0.0;
+    enum pen_status status = PEN_OK;
+    while (status == PEN_OK && high - low > grain) {
+        uint32_t middle = low + (high - low) / 2;
+        double deviation = 0.0;
+        prefix_apply(plan, t, middle);
+        status = vk_trial_run(t, plan->wide, &deviation, reterr);
+        if (deviation <= SHARE) {
+            high = middle;
+            after = deviation;
+        } else {
+            low = middle;
+        }
+    }
+    prefix_apply(plan, t, high);
+    plan->storage.after = after;
+    return status;
+}
+
+static void bytes_count(struct plan *plan, const struct shape_env *env)
+{
+    struct vk_storage *s = &plan->storage;
+    for (uint32_t i = 0; i < plan->part.node_count; i++) {
+        const struct node *n = &plan->g->nodes[plan->part.nodes[i]];
+        uint64_t bytes = 0;
+        for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
+            uint32_t id = k < n->in_count ? n->in[k] : n->out[k - n->in_count];
+            size_t own = 0;
+            bool counts = id != VALUE_NONE && (k >= n->in_count || plan->g->values[id].data != NULL) &&
+                          env->facts[id].dtype == PEN_DTYPE_F32;
+            if (counts && shape_bytes(&env->facts[id].shape, PEN_DTYPE_F32, 0, &own) == PEN_OK) {
+                bytes += own;
+            }
+        }
+        bool wide = plan->wide[plan->part.nodes[i]];
+        s->nodes += bytes > 0;
+        s->wide += bytes > 0 && wide;
+        s->bytes += wide ? bytes : bytes / 2;
+        s->bytes_f16 += wide ? 0 : bytes / 2;
+    }
+}
+
+static enum pen_status search(struct plan *plan, const struct shape_env *env, struct pen_error *reterr)
+{
+    struct vk_trial *t = NULL;
+    enum pen_status status = vk_trial_new(plan, env, &t, reterr);
+    if (status == PEN_OK) {
+        beyond_apply(plan, t);
+        status = vk_trial_run(t, plan->wide, &plan->storage.before, reterr);
+        plan->storage.after = plan->storage.before;
+    }
+    if (status == PEN_OK && plan->storage.before > SHARE) {
+        rules_apply(plan, t);
+        status = vk_trial_run(t, plan->wide, &plan->storage.after, reterr);
+        if (status == PEN_OK && plan->storage.after > SHARE) {
+            status = prefix_find(plan, t, reterr);
+        }
+    }
+    vk_trial_free(t);
+    return status;
+}
+
+/* Under the plan's lock. A partition that does not run on seeded inputs (an index out of range, a shape that depends on data) stays as it is. */
+static enum pen_status settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr)
+{
+    struct pen_error why = {0};
+    enum pen_status status = search(plan, env, &why);
+    plan->storage.state = status == PEN_OK ? VK_STORAGE_SETTLED : VK_STORAGE_UNTRIED;
+    if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_DEVICE_LOST) {
+        plan->storage.state = VK_STORAGE_OPEN;
+        return pen_error_set(reterr, status, "%s", why.text);
+    }
+    if (status != PEN_OK) {
+        memset(plan->wide, 0, plan->g->node_count * sizeof *plan->wide);
+    }
+    bytes_count(plan, env);
+    vk_weights_release(plan->weights);
+    plan->weights = NULL;
+    return PEN_OK;
+}
+
+enum pen_status vk_storage_settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    pthread_mutex_lock(&plan->lock);
+    if (plan->storage.state == VK_STORAGE_OPEN) {
+        status = settle(plan, env, reterr);
+    }
+    pthread_mutex_unlock(&plan->lock);
+    return status;
+}
+
+enum pen_status vk_storage_open(struct plan *plan, struct pen_error *reterr)
+{
+    bool known = plan->g->parent == NULL;
+    for (uint32_t i = 0; i < plan->g->input_count; i++) {
+        known = known && shape_known(&plan->g->values[plan->g->inputs[i]].shape);
+    }
+    plan->storage.state = VK_STORAGE_OPEN;
+    struct shape_env *env = known ? trial_env_new(plan->g) : NULL;
+    enum pen_status status = env != NULL ? vk_storage_settle(plan, env, reterr) : PEN_OK;
+    shape_env_free(env);
+    return status;
+}
+
+void vk_storage_text(const struct vk_storage *s, char *text, size_t bytes, const char *before)
+{
+    if (s->state == VK_STORAGE_SETTLED && s->wide > 0) {
+        snprintf(text, bytes,
+                 "%sf32 for %u of %u nodes, %.0f %% of bytes are f16: deviation %.2g of the bound, was %.2g", before,
+                 s->wide, s->nodes, 100.0 * (double)s->bytes_f16 / (double)(s->bytes > 0 ? s->bytes : 1),
+                 sqrt(s->after), sqrt(s->before));
+    }
+}

@@ -1,0 +1,39 @@
+/*
+ * storage.h - which nodes keep their floats in f32 where the device stores floats as f16.
+ *
+ * A node is *wide* when its inputs, weights, temporaries and outputs are f32; a value between a wide node and another is converted once. Which nodes are is found
+ * by trial, once per plan: the partition runs on seeded inputs with all nodes wide and with none; where an output deviates by more than a share of the bound for
+ * whole models, first the spelled-out functions and statistics are made wide, then as many nodes from the inputs on as it takes: every later layer amplifies what
+ * an early one rounds, and early layers have few weights.
+ * Threads: open as plan_new; settle: any.
+ */
+#ifndef VULKAN_STORAGE_H
+#define VULKAN_STORAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+
+enum vk_storage_state {
+    VK_STORAGE_AS_IS,   /* no trial: f32, or asked not to */
+    VK_STORAGE_OPEN,    /* the first exec tries: shapes depend on its inputs */
+    VK_STORAGE_UNTRIED, /* it could not run on seeded inputs: all f16 */
+    VK_STORAGE_SETTLED
+};
+
+struct vk_storage {
+    enum vk_storage_state state;
+    uint32_t nodes, wide;      /* with floats */
+    uint64_t bytes, bytes_f16; /* of weights and outputs; those stored as f16 */
+    double before, after;      /* largest deviation, 1.0 = the bound for whole models: without wide nodes, with these */
+};
+
+/* Tries now where the shapes of the graph's inputs are known, else leaves it to the first exec. */
+enum pen_status vk_storage_open(struct plan *plan, struct pen_error *reterr);
+/* Tries for these shapes if that is still open; the plan's weights are then made anew. */
+enum pen_status vk_storage_settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr);
+/* "f32 for 12 of 72 nodes (94 % of bytes are f16)" behind `before`; nothing when all is as it was asked for. */
+void vk_storage_text(const struct vk_storage *s, char *text, size_t bytes, const char *before);
+
+#endif

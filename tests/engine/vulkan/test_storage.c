@@ -1,0 +1,130 @@
+/* Floats stored as f16: layers whose rounding moves the outputs too far are found by trial and computed in f32; what lies between is converted. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "../graph/build.h"
+#include "device.h"
+
+#define ROWS  2
+#define WIDTH 64
+#define OUTS  8
+
+/* x is scaled, divided by its root mean square, and multiplied with a matrix: with a scale of 3000 its squares leave the range of f16. */
+struct scaled {
+    struct graph *g;
+    struct shape_env *env;
+    struct partition part;
+    uint32_t nodes[8], x, z;
+    float in[ROWS * WIDTH + 16], out[ROWS * OUTS + 16], expected[ROWS * OUTS];
+};
+
+static void scaled_make(struct scaled *s, float scale)
+{
+    struct pen_error error = {0};
+    memset(s, 0, sizeof *s);
+    s->g = build_graph();
+    s->x = build_input(s->g, "x", DIMS(ROWS, WIDTH));
+    uint32_t large = build_node(s->g, OP_Mul, IDS(s->x, build_scalar(s->g, scale))),
+             squares = build_node(s->g, OP_Mul, IDS(large, large)),
+             mean = build_node(s->g, OP_ReduceMean, IDS(squares, build_list(s->g, 1, (int64_t[]){-1}))),
+             root = build_node(s->g, OP_Sqrt, IDS(mean)), y = build_node(s->g, OP_Div, IDS(large, root)),
+             w = build_weights(s->g, 3, DIMS(WIDTH, OUTS));
+    s->z = build_node(s->g, OP_MatMul, IDS(y, w));
+    build_output(s->g, s->z);
+    cr_assert_eq(shape_env_new(s->g, NULL, NULL, false, &s->env, &error), PEN_OK, "%s", error.text);
+    s->part = (struct partition){s->nodes, s->g->node_count, &s->x, 1, &s->z, 1};
+    for (uint32_t i = 0; i < s->g->node_count; i++) {
+        s->nodes[i] = i;
+    }
+    const float *weights = s->g->values[w].data;
+    for (size_t r = 0; r < ROWS; r++) {
+        double sum = 0.0;
+        for (size_t i = 0; i < WIDTH; i++) {
+            s->in[r * WIDTH + i] = sinf((float)(r * WIDTH + i + 1));
+            sum += (double)s->in[r * WIDTH + i] * (double)s->in[r * WIDTH + i];
+        }
+        for (size_t i = 0; i < WIDTH * OUTS; i++) {
+            s->expected[r * OUTS + i % OUTS] +=
+                (float)((double)s->in[r * WIDTH + i / OUTS] / sqrt(sum / WIDTH) * (double)weights[i]);
+        }
+    }
+}
+
+/* Runs it with the trial on or off; the plan's note goes to `note` of 300. Gives the largest error. */
+static double error_of(struct scaled *s, const char *trial, char *note)
+{
+    struct backend_config config = device_config(PEN_PRECISION_F16_STORAGE, "auto");
+    struct backend *b = NULL;
+    struct plan *plan = NULL;
+    struct exec *exec = NULL;
+    struct pen_error error = {0};
+    double worst = 0.0;
+    device_close(device_open(PEN_PRECISION_F16_STORAGE, "auto")); /* skips without a device */
+    config.vulkan.f16_trial = trial;
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(backend_vulkan.plan_new(b, s->g, &s->part, &plan, &error), PEN_OK, "%s", error.text);
+    backend_vulkan.plan_note(plan, note, 300);
+    cr_assert_eq(backend_vulkan.exec_new(plan, s->env, &exec, &error), PEN_OK, "%s", error.text);
+    struct buffer_view in = {.data = s->in,
+                             .bytes = ROWS * WIDTH * sizeof(float),
+                             .shape = s->env->facts[s->x].shape,
+                             .dtype = PEN_DTYPE_F32},
+                       out = {.data = s->out,
+                              .bytes = ROWS * OUTS * sizeof(float),
+                              .shape = s->env->facts[s->z].shape,
+                              .dtype = PEN_DTYPE_F32};
+    cr_assert_eq(backend_vulkan.exec_submit(exec, &in, &out, NULL, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(backend_vulkan.exec_wait(exec, &error), PEN_OK, "%s", error.text);
+    for (size_t i = 0; i < ROWS * OUTS; i++) {
+        double d = fabs((double)s->out[i] - (double)s->expected[i]);
+        worst = isnan(d) || d > worst ? d : worst;
+    }
+    backend_vulkan.exec_free(exec);
+    backend_vulkan.plan_free(plan);
+    device_close(b);
+    return worst;
+}
+
+static void scaled_free(struct scaled *s)
+{
+    shape_env_free(s->env);
+    graph_free(s->g);
+}
+
+Test(vulkan_storage, what_leaves_the_range_of_f16_is_f32_and_said, .timeout = 120)
+{
+    struct scaled s;
+    char note[300] = "";
+    scaled_make(&s, 3000.0f);
+    double error = error_of(&s, "off", note);
+    cr_expect(isnan(error) || error > 1.0, "squares of 3000 do not fit, off by %g only", error);
+    cr_expect_str_empty(note);
+    error = error_of(&s, "on", note);
+    cr_expect_leq(error, 2e-2, "off by %g", error);
+    cr_expect_not_null(strstr(note, "f32 for "), "'%s'", note);
+    cr_expect_null(strstr(note, " 0 % of bytes"), "'%s'", note);
+    scaled_free(&s);
+}
+
+Test(vulkan_storage, what_fits_stays_f16, .timeout = 120)
+{
+    struct scaled s;
+    char note[300] = "";
+    scaled_make(&s, 0.25f);
+    double error = error_of(&s, "on", note);
+    cr_expect_leq(error, 5e-2, "off by %g", error);
+    cr_expect_str_empty(note);
+    scaled_free(&s);
+}
+
+Test(vulkan_storage, another_word_for_the_trial_is_refused_with_a_sentence)
+{
+    struct backend_config config = device_config(PEN_PRECISION_F32, "auto");
+    struct backend *b = NULL;
+    struct pen_error error = {0};
+    device_close(device_open(PEN_PRECISION_F32, "auto"));
+    config.vulkan.f16_trial = "maybe";
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_ERR_INVALID);
+    cr_assert_not_null(strstr(error.text, "maybe"), "%s", error.text);
+}
