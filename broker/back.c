@@ -144,8 +144,9 @@ static void hello(struct broker *broker, struct message *message, const struct e
 
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {
-    bool first = dispatch->open == dispatch->count; /* one time for the whole batch */
-    if (first && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
+    bool first = dispatch->open == dispatch->count;                                /* one time for the whole batch */
+    bool whole = group->facts.batch == 0 || group->facts.batch == dispatch->count; /* not split, nobody fell out */
+    if (first && whole && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
         speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us, broker->now_us);
         record_measured(dispatch, group->facts.compute_us);
     }

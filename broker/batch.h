@@ -28,7 +28,7 @@ struct batch_facts {
     uint64_t now_us;
     uint64_t rows_waiting;
     uint64_t oldest_us;   /* arrival of the job that waits longest */
-    uint64_t deadline_us; /* absolute, of the most urgent job; UINT64_MAX = none */
+    uint64_t deadline_us; /* absolute, the earliest; UINT64_MAX = none */
     uint32_t lonely;      /* batches in a row that waited for company in vain */
 };
 

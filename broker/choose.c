@@ -103,6 +103,8 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
         .deadline_us = head->deadline_us,
         .lonely = lane->lonely,
     };
+    if (rules.delay_us > 0)
+        lane_urgency(lane, &facts.deadline_us, &facts.oldest_us);
     struct batch_choice choice = batch_close(&rules, &facts);
     uint32_t most = lane->rows < rules.rows_max ? (uint32_t)lane->rows : rules.rows_max, other = 0;
     if (choice.rows > 0 && batch_may_explore(&rules, &facts))

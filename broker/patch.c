@@ -12,6 +12,7 @@ enum {
     RESULT_BACKEND = 5,
     RESULT_PRECISION = 8,
     RESULT_COMPUTE_US = 11,
+    RESULT_BATCH_SIZE = 14,
     RESULT_WORKER_US = 13,
     RESULT_MODEL_DIGEST = 19,
     RESULT_WORKER_WAIT_US = 30,
@@ -58,6 +59,9 @@ static void keep_number(struct result_facts *facts, uint64_t field, uint64_t val
         break;
     case RESULT_WORKER_US:
         facts->worker_us = value;
+        break;
+    case RESULT_BATCH_SIZE:
+        facts->batch = value;
         break;
     case RESULT_PRECISION:
         facts->precision = value;

@@ -261,6 +261,23 @@ struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us
     return NULL;
 }
 
+static void more_urgent(const struct job *job, uint64_t *deadline_us, uint64_t *oldest_us)
+{
+    *deadline_us = job->deadline_us < *deadline_us ? job->deadline_us : *deadline_us;
+    *oldest_us = job->admitted_us < *oldest_us ? job->admitted_us : *oldest_us;
+}
+
+void lane_urgency(const struct lane *lane, uint64_t *ret_deadline_us, uint64_t *ret_oldest_us)
+{
+    *ret_deadline_us = *ret_oldest_us = UINT64_MAX;
+    for (size_t i = 0; i < lane->front.count && i < LANE_LOOK; i++)
+        more_urgent(lane->front.items[i], ret_deadline_us, ret_oldest_us);
+    for (size_t i = 0; i < lane->turns.count && i < LANE_LOOK; i++) {
+        const struct turn *turn = lane->turns.items[i];
+        more_urgent(line_top(&turn->jobs), ret_deadline_us, ret_oldest_us);
+    }
+}
+
 void lane_remove(struct lane *lane, struct job *job)
 {
     if (job->lane_place == 0)

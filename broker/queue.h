@@ -18,6 +18,8 @@
 #include "share.h"
 #include "table.h"
 
+#define LANE_LOOK 64u /* as many jobs as a batch can have */
+
 /* Where a job would wait. */
 struct admission_place {
     const struct demand *demand;
@@ -82,6 +84,11 @@ struct job *lane_head(const struct lane *lane);
  * NULL: there is none among the first HEAP_FIRST_MAX clients, or jobs of lost workers go first.
  */
 struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us);
+/*
+ * Of the head and of what other clients would have go next (at most LANE_LOOK of them): the earliest deadline, UINT64_MAX = none has one, and when the one
+ * that waits longest came. Who goes first is a matter of fairness and priority, whose time is up first is not.
+ */
+void lane_urgency(const struct lane *lane, uint64_t *ret_deadline_us, uint64_t *ret_oldest_us);
 void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
 /* The job, in this lane, starts and is expected to take so long: its client's next ones come later. Without memory nobody is charged. */
 void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);

@@ -4,6 +4,7 @@
 
 #include "batch.h"
 #include "desk.h"
+#include "patch.h"
 
 static const struct wire_model models[] = {
     {.name = "slow", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 50000, .digest = 1},
@@ -239,6 +240,78 @@ Test(flow, batches_that_do_not_pay_are_given_up_until_they_do)
     cr_assert_gt(one_by_one, 600);
     cr_assert(tried > 0 && tried < 100, "%u", tried);
     cr_assert_eq(full, 30, "it pays now");
+    desk_free(desk);
+}
+
+static void result_of_batch(struct desk *desk, uint64_t sequence, uint64_t us, uint64_t jobs)
+{
+    uint8_t meta[512];
+    struct envelope env = envelope_make(FRAME_RESULT);
+    struct patch patch = {.used = 0};
+    env.job = (struct job_id){0xA, sequence};
+    size_t bytes = wire_result(meta, 1, "xnnpack", PRECISION_F32, us, NULL);
+    patch_number(&patch, 14, jobs);
+    memcpy(meta + bytes, patch.bytes, patch.used);
+    desk_say_worker(desk, 901, env, meta, bytes + patch.used);
+}
+
+/* A worker that runs the jobs of a failed batch one by one, or leaves out one that was cancelled, tells the time of something else. */
+Test(flow, only_whole_batches_teach_how_long_they_take)
+{
+    for (uint64_t jobs = 1; jobs <= 4; jobs++) {
+        struct desk *desk = ready_desk(1);
+        const struct speed *speed = &desk->broker.fleet.all.tqh_first->offers[2]->speed;
+        for (uint64_t i = 1; i <= 4; i++)
+            submit(desk, "batchy", i, (struct wire_job){.fill = 1});
+        for (uint64_t i = 1; i <= 4; i++)
+            result_of_batch(desk, i, 70000, jobs);
+        cr_assert_eq(speed_expect_us(speed, 4), jobs == 4 ? 70000 : 4 * 50000, "%lu", (unsigned long)jobs);
+        cr_assert_eq(desk->broker.stats.results_duplicate, 0);
+        desk_free(desk);
+    }
+}
+
+/* Another client is ahead by fairness or priority; whose time runs out decides when the batch closes. */
+Test(flow, a_batch_closes_for_the_first_deadline_in_it_and_by_the_age_of_its_oldest)
+{
+    struct desk *desk = ready_desk(1);
+    desk_client(desk, 2, 0xB);
+    submit(desk, "batchy", 1, (struct wire_job){.fill = 1, .priority = 1});
+    desk_submit(
+        desk, 2,
+        &(struct wire_job){.id = {0xB, 1}, .model = "batchy", .no_digest = true, .fill = 1, .deadline_us = 152000});
+    desk_wait(desk, 1999);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0);
+    desk_wait(desk, 1);
+    struct sent *out = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(out, "three rows are expected to take 150 ms");
+    cr_assert_eq(sent_groups(out), 2);
+    for (uint64_t client = 0xA; client <= 0xB; client++)
+        desk_result_status(desk, 901, (struct job_id){client, 1}, PEN_OK, 60000);
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xB, 2}, .model = "batchy", .no_digest = true, .fill = 1});
+    desk_wait(desk, 2000);
+    submit(desk, "batchy", 2, (struct wire_job){.fill = 1, .priority = 1});
+    desk_wait(desk, 999);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0);
+    desk_wait(desk, 1);
+    cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 2, "3 ms after the first of them came");
+    desk_free(desk);
+}
+
+/* What config.json asks for reaches the decision. */
+Test(flow, a_preferred_size_is_not_waited_beyond)
+{
+    struct desk *desk = ready_desk(1);
+    uint32_t preferred[] = {2};
+    Penstock__ModelOffer *meta = (Penstock__ModelOffer *)(uintptr_t)desk->broker.fleet.all.tqh_first->offers[2]->meta;
+    submit(desk, "batchy", 1, (struct wire_job){.fill = 1});
+    submit(desk, "batchy", 2, (struct wire_job){.fill = 1});
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0);
+    meta->preferred_batch_size = preferred;
+    meta->n_preferred_batch_size = 1;
+    submit(desk, "batchy", 3, (struct wire_job){.fill = 1});
+    cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 2);
+    meta->n_preferred_batch_size = 0;
     desk_free(desk);
 }
 
