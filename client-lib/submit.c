@@ -212,6 +212,17 @@ static enum pen_status enqueue_all(struct pen_client *c, struct pen_job *const *
     return status;
 }
 
+/* The array is walked in steps of its first element's size. */
+static enum pen_status same_size(const struct pen_job_options *first, const struct pen_job_options *one,
+                                 struct pen_error *reterr)
+{
+    if (one->struct_bytes == first->struct_bytes) {
+        return PEN_OK;
+    }
+    return pen_error_set(reterr, PEN_ERR_INVALID, "its options have struct_bytes %zu, those of job 0 have %zu.",
+                         one->struct_bytes, first->struct_bytes);
+}
+
 enum pen_status pen_client_submit_many(pen_client *c, const struct pen_job_options *options, size_t count,
                                        pen_job **ret_jobs, struct pen_error *reterr)
 {
@@ -220,12 +231,17 @@ enum pen_status pen_client_submit_many(pen_client *c, const struct pen_job_optio
         return pen_error_set(reterr, PEN_ERR_INVALID, "%zu jobs at once; 1 to %d are allowed.", count,
                              PEN_SUBMIT_MANY_MAX);
     }
+    if (!options || options->struct_bytes == 0) {
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "no options, or their struct_bytes is 0; begin with pen_job_options_init().");
+    }
     struct pen_job **jobs = calloc(count, sizeof *jobs);
     enum pen_status status = jobs ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu jobs.", count);
     for (; made < count && status == PEN_OK; made += status == PEN_OK) {
         const void *one = (const char *)options + made * options->struct_bytes;
         struct pen_error error = {.status = PEN_OK, .text = ""};
-        status = job_make(c, one, ret_jobs != NULL, &jobs[made], &error);
+        status = same_size(options, one, &error);
+        status = status == PEN_OK ? job_make(c, one, ret_jobs != NULL, &jobs[made], &error) : status;
         if (status != PEN_OK) {
             pen_error_set(reterr, status, "job %zu of %zu: %.400s", made, count, error.text);
         }

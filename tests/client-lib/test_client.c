@@ -396,6 +396,54 @@ Test(client, borrowed_inputs_are_released_once)
     fake_stop(fake);
 }
 
+/* What is refused has not happened: borrowed inputs are still the caller's, and nothing is asked of `release`. */
+Test(client, many_jobs_that_are_refused_leave_borrowed_inputs_alone)
+{
+    enum { COUNT = 5 };
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options options[COUNT];
+    struct pen_error error = {.status = PEN_OK};
+    pen_job *jobs[COUNT] = {NULL};
+    static atomic_int released;
+    for (size_t i = 0; i < COUNT; i++) {
+        options[i] = job_of(&in);
+        options[i].flags |= PEN_JOB_BORROW;
+        options[i].release = count_release;
+        options[i].release_arg = &released;
+    }
+    options[4].struct_bytes -= 8;
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
+    cr_assert(strstr(error.text, "job 4 of 5: its options have struct_bytes") != NULL, "%s", error.text);
+    options[4].struct_bytes += 8;
+    options[4].release = NULL;
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
+    cr_assert(strstr(error.text, "job 4 of 5") != NULL, "%s", error.text);
+    options[4].release = count_release;
+    options[0].struct_bytes = 0;
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
+    options[0].struct_bytes = sizeof options[0];
+    cr_assert_eq(pen_client_submit_many(client, NULL, COUNT, jobs, &error), PEN_ERR_INVALID);
+    cr_assert_eq(pen_client_submit_many(client, options, PEN_SUBMIT_MANY_MAX + 1, jobs, &error), PEN_ERR_INVALID);
+    cr_assert_eq(counters_of(client).jobs_submitted, 0);
+    cr_assert_eq(atomic_load(&released), 0);
+    cr_assert_null(jobs[0]);
+    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_OK, "%s", error.text);
+    for (size_t i = 0; i < COUNT; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_job_wait(jobs[i], 10 * SECOND, &result, &error), PEN_OK, "%s", error.text);
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+    }
+    pen_client_free(client);
+    for (int tries = 0; atomic_load(&released) < COUNT && tries < 1000; tries++) {
+        usleep(1000);
+    }
+    cr_assert_eq(atomic_load(&released), COUNT, "each once");
+    fake_stop(fake);
+}
+
 static void *run_many(void *arg)
 {
     pen_client *client = arg;

@@ -202,7 +202,7 @@ PEN_API enum pen_status pen_client_submit(pen_client *client, const struct pen_j
 /**
  * Submits several jobs at once: all of them or none. They leave behind each other, so that the broker can make batches of those that belong
  * together. As pen_client_submit() otherwise.
- * @param options [count], one per job, each of options->struct_bytes.
+ * @param options [count], one per job, all of the same struct_bytes.
  * @param ret_jobs [count], given; free each with pen_job_free(). May be NULL when every job has a callback.
  * @return PEN_OK: all are accepted; else none is, and the sentence says which one is at fault. Threads: any.
  */
