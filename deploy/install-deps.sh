@@ -57,6 +57,7 @@ build|libvulkan-dev|headers of the Vulkan backend
 build|glslc|compiles its shaders
 test|libcriterion-dev|test framework
 test|mesa-vulkan-drivers|a Vulkan device that computes on the CPU
+test|spirv-tools|checks the shaders that no such device runs
 test|vulkan-validationlayers|every Vulkan test runs under them
 test|redis-server|the cache tests start their own instances (the package's own service is not used)
 test|iproute2|network namespaces: hosts of the fault tests
