@@ -38,6 +38,15 @@ static void entry_failed(struct watch *watch, const struct catalog_entry *entry,
               pen_status_name(error->status), error->text);
 }
 
+static enum pen_status check_budget(uint64_t budget_bytes, const struct served *served, struct pen_error *reterr)
+{
+    if (budget_bytes == 0 || served->memory_bytes <= budget_bytes)
+        return PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                         "it needs %" PRIu64 " bytes with its sessions, more than --memory-budget grants to all",
+                         served->memory_bytes);
+}
+
 bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct pen_error *reterr)
 {
     const struct watch_context *context = &watch->context;
@@ -46,6 +55,10 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
     log_event(LOG_INFO, "model_loading", "model=%s version=%" PRIu64, entry->name, entry->version);
     enum pen_status status =
         loader_run(context->engine, entry, context->facts.slots, context->facts.threads, &served, reterr);
+    if (status == PEN_OK) {
+        residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+        status = check_budget((uint64_t)context->options->memory_budget, served, reterr);
+    }
     if (status == PEN_OK)
         status = catalog_add(context->catalog, served, &replaced, reterr);
     if (status != PEN_OK) {
@@ -58,7 +71,6 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
         retired_forget(&watch->retired, replaced); /* it may have been on its way out */
         retired_add(&watch->retired, replaced, STAGE_OUT);
     }
-    residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
     if (residence_over(context->catalog, (uint64_t)context->options->memory_budget, served))
         retired_cool(&watch->retired, served); /* offered as cold from the first */
     return true;

@@ -7,6 +7,7 @@
 
 #include "folder.h"
 #include "ledger.h"
+#include "onnx_file.h"
 #include "pool.h"
 
 static const char *const names[] = {"digits", "second", "third"};
@@ -145,4 +146,37 @@ Test(budget, a_cold_model_whose_file_has_changed_is_withdrawn_with_a_sentence, .
     cr_expect(process_wait_text(pool.workers[0], "evt=model_failed model=third", 10000));
     cr_expect_eq(class_by("second", 1, &error), digits.labels[1], "%s", error.text);
     close_pool();
+}
+
+Test(budget, a_model_beyond_the_whole_budget_is_refused_at_run_time_with_a_sentence, .timeout = 120)
+{
+    static const int64_t dims[2] = {1, 4};
+    const struct onnx_node node = {.op = "Neg", .inputs = {"x"}, .outputs = {"y"}};
+    const struct onnx_value in = {.name = "x", .dtype = 1, .rank = 2, .dims = {dims[0], dims[1]}},
+                            out_value = {.name = "y", .dtype = 1, .rank = 2, .dims = {dims[0], dims[1]}};
+    char path[FOLDER_PATH_BYTES + 64], budget[32], *out = NULL, *err = NULL;
+    folder_new(root);
+    snprintf(path, sizeof path, "%s/tiny/1", root);
+    folder_make(path);
+    snprintf(path, sizeof path, "%s/tiny/1/model.onnx", root);
+    onnx_write(path, &(struct onnx_model){.nodes = &node,
+                                          .nodes_count = 1,
+                                          .inputs = &in,
+                                          .inputs_count = 1,
+                                          .outputs = &out_value,
+                                          .outputs_count = 1});
+    pool_start(&pool, NULL);
+    const struct process *plain = pool.workers[pool_add_worker(&pool, "reference", NULL, NULL)];
+    snprintf(budget, sizeof budget, "%" PRIu64, model_bytes(process_err((struct process *)(uintptr_t)plain)) / 2);
+    pool_stop(&pool);
+    pool_start(&pool, NULL);
+    pool_add_worker(&pool, "reference", root, (const char *const[]){"--memory-budget", budget, NULL});
+    model_folder_make(root, "large", POOL_DIGITS_MODELS "/digits/1/model.onnx", NULL);
+    cr_expect(pool_cli(&pool, "model", (const char *const[]){"load", "large", NULL}, &out, &err) != 0);
+    cr_expect(strstr(err, "more than --memory-budget grants to all") || strstr(out, "more than --memory-budget"),
+              "%s%s", out, err);
+    free(out);
+    free(err);
+    pool_stop(&pool);
+    folder_free(root);
 }
