@@ -537,11 +537,23 @@ void answer_again(struct broker *broker, struct session *session, struct job *jo
     job->unsent = unsent;
 }
 
+/* Replies were forgotten before they could be sent; now that there is room for them again, the client is asked to send its jobs again. */
+static void recall(struct broker *broker, struct session *session)
+{
+    if (!session->missed || !session->connected || transfer_busy(&session->transfers) ||
+        link_full(&session->link, (uint64_t)broker->options->peer_bytes))
+        return;
+    session->missed = false;
+    broker_resume(broker, broker->clients, session->link.peer);
+}
+
 void answer_unsent(struct broker *broker, struct session *session)
 {
     struct job *job;
-    if (session->unsent == 0)
+    if (session->unsent == 0) {
+        recall(broker, session);
         return;
+    }
     TAILQ_FOREACH(job, &session->kept, in_session)
     {
         if (!job->unsent)
@@ -551,6 +563,7 @@ void answer_unsent(struct broker *broker, struct session *session)
         job->unsent = false;
         session->unsent--;
     }
+    recall(broker, session);
 }
 
 /* ---- detached jobs ---- */

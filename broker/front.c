@@ -197,14 +197,11 @@ static void on_ping(struct broker *broker, struct session *session, struct messa
 static void on_pong(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
                     const uint8_t *meta)
 {
+    (void)message;
     (void)env;
     (void)meta;
     link_ponged(&session->link);
     answer_unsent(broker, session);
-    if (session->missed && session->unsent == 0) {
-        session->missed = false;
-        broker_resume(broker, broker->clients, message->peer);
-    }
     broker_mark_client(broker, session); /* more may be unread than that PONG told of */
 }
 

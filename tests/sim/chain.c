@@ -25,17 +25,28 @@ void chain_broken(struct sim *sim, struct sim_client *client, const struct sim_j
 
 bool chain_sound(const struct sim_client *client, const struct sim_job *job)
 {
-    if (!job->chain || job->first)
-        return true;
+    if (!job->chain || job->first || job->gap)
+        return !job->gap;
     for (const struct sim_job *before = job - 1; before >= client->jobs; before--) {
         if (before->chain != job->chain)
             continue;
-        if (before->results > 0 && before->status != PEN_OK)
+        if (before->gap || (before->results > 0 && before->status != PEN_OK))
             return false;
         if (before->first)
             return true;
     }
     return true;
+}
+
+void chain_again(struct sim_client *client, struct sim_job *job)
+{
+    for (const struct sim_job *later = job + 1; job->chain && later < client->jobs + client->jobs_count; later++) {
+        if (later->chain != job->chain)
+            continue;
+        if (later->first)
+            return;
+        job->gap |= later->results > 0;
+    }
 }
 
 static struct sim_state *find(struct sim_worker *worker, uint64_t client, uint64_t chain)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "sim.h"
+#include "transfer_internal.h"
 
 #define BAD(...)                                                                                                       \
     do {                                                                                                               \
@@ -260,7 +261,7 @@ static void check_models(struct sim *sim, struct census *census)
 {
     const struct broker *broker = &sim->broker;
     const struct model *model;
-    uint64_t bytes = 0;
+    uint64_t bytes = broker->transfers.bytes;
     TAILQ_FOREACH(model, &broker->models.all, in_all)
     {
         const struct sums *sums = sums_of(census, model);
@@ -282,6 +283,47 @@ static void check_models(struct sim *sim, struct census *census)
     }
     if (bytes != broker->queued_bytes)
         BAD("%lu bytes wait, %lu counted", (unsigned long)bytes, (unsigned long)broker->queued_bytes);
+}
+
+/* Large payloads: what is announced counts, what is open has its memory, and nobody may send more than the window. */
+static void check_transfers(struct sim *sim)
+{
+    const struct transfer_hub *hub = &sim->broker.transfers;
+    const struct transfer_link *link;
+    const struct transfer_in *in;
+    uint64_t bytes = 0;
+    uint32_t open = 0;
+    TAILQ_FOREACH(link, &hub->links, in_hub)
+    {
+        const struct transfer_out *out;
+        uint32_t ins = 0, ins_open = 0, outs = 0;
+        TAILQ_FOREACH(in, &link->ins, in_link)
+        {
+            const struct bulk *run = &in->run;
+            ins++;
+            ins_open += in->open;
+            bytes += link->end->session ? run->total : 0;
+            if (run->moved > run->granted || run->granted > run->total ||
+                run->granted - run->moved > BULK_WINDOW_BYTES || bulk_done(run) || (run->granted > 0) != in->open)
+                BAD("a payload of %lu bytes: %lu came, %lu were granted, open: %d", (unsigned long)run->total,
+                    (unsigned long)run->moved, (unsigned long)run->granted, in->open);
+        }
+        TAILQ_FOREACH(out, &link->outs, in_link)
+        {
+            outs++;
+            if (out->run.moved > out->run.granted || out->run.granted > out->run.total)
+                BAD("%lu bytes of a payload were sent, %lu granted", (unsigned long)out->run.moved,
+                    (unsigned long)out->run.granted);
+        }
+        if (ins != link->ins_count || ins_open != link->ins_open || outs != link->outs_count ||
+            ins_open > TRANSFER_OPEN_PEER || link->end->link != link)
+            BAD("a peer has %u payloads coming, %u open, %u going; counted %u, %u, %u", ins, ins_open, outs,
+                link->ins_count, link->ins_open, link->outs_count);
+        open += link->end->session ? ins_open : 0;
+    }
+    if (bytes != hub->bytes || open != hub->open || open > TRANSFER_OPEN_MAX)
+        BAD("%lu bytes are announced, %u payloads are open; counted %lu, %u", (unsigned long)bytes, open,
+            (unsigned long)hub->bytes, hub->open);
 }
 
 /* Work is not left lying: when nothing can change any more by itself, no job waits while all who could run it are idle. */
@@ -332,6 +374,7 @@ void check_all(struct sim *sim)
     check_places(sim, &census);
     check_workers(sim, &census);
     check_models(sim, &census);
+    check_transfers(sim);
     check_idle(sim);
     fair_check(sim);
 }

@@ -70,6 +70,8 @@ static void report_counts(const struct sim_counts *c)
         {"chained", c->chained},
         {"chains_broken", c->chains_broken},
         {"models_changed", c->updates},
+        {"announced", c->announced},
+        {"chunks", c->chunks},
         {"fair_settled", c->fair_settled},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -82,7 +84,8 @@ static bool lively(const struct sim_counts *c)
 {
     bool usual = c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced &&
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
-                 c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates;
+                 c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates && c->announced &&
+                 c->chunks;
     bool rare = c->hedges_won && c->quarantined && c->refused;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }

@@ -95,6 +95,26 @@ static uint8_t read_value(const struct envelope *env, const uint8_t *meta)
     return data.at == data.end ? 0 : data.at[0];
 }
 
+/* Of the tensors that ride in raw frames; the numbers of the fields are those of tensor.proto. */
+static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
+{
+    struct wire_reader reader = {meta, meta + env->meta_bytes};
+    struct wire_field field;
+    uint64_t tensors = env->type == FRAME_RESULT ? 1 : 3, total = 0;
+    while (wire_next(&reader, &field)) {
+        struct wire_reader tensor = {field.data, field.data + field.bytes};
+        uint64_t bytes = 0, frame = 0;
+        if (field.number != tensors || !field.data)
+            continue;
+        while (wire_next(&tensor, &field)) {
+            bytes = field.number == 4 ? field.value : bytes;
+            frame = field.number == 5 ? field.value : frame;
+        }
+        total += frame ? bytes : 0;
+    }
+    return (uint32_t)total;
+}
+
 static void read_header(struct virtual_port *own, zmq_msg_t *frame)
 {
     struct packet *packet = own->building;
@@ -108,9 +128,20 @@ static void read_header(struct virtual_port *own, zmq_msg_t *frame)
         sim_fail(own->sim, "the broker sent what no peer would take");
         return;
     }
-    own->frames_left = env->frames;
+    own->frames_left = env->transfer && env->type != FRAME_CHUNK ? 0 : env->frames;
+    packet->totals[packet->count - 1] = env->transfer ? read_total(env, meta) : 0;
     if (env->type == FRAME_RESULT && env->status == PEN_OK)
         packet->value = read_value(env, meta);
+}
+
+static void read_raw(struct virtual_port *own, zmq_msg_t *frame)
+{
+    struct packet *packet = own->building;
+    enum frame_type type = (enum frame_type)packet->envs[0].type;
+    if (packet->raw_bytes == 0 && zmq_msg_size(frame) > 0 && (type == FRAME_RESULT || type == FRAME_CHUNK))
+        packet->value = *(const uint8_t *)zmq_msg_data(frame);
+    packet->raw_bytes += zmq_msg_size(frame);
+    own->frames_left--;
 }
 
 static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
@@ -119,7 +150,7 @@ static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
     if (!own->building)
         sim_fail(own->sim, "a frame outside a message");
     else if (own->frames_left > 0)
-        own->frames_left--;
+        read_raw(own, frame);
     else
         read_header(own, frame);
     zmq_msg_close(frame);
@@ -130,6 +161,8 @@ static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
     if (own->frames_left > 0)
         sim_fail(own->sim, "a message ends before its frames do");
     sim_note(own->sim, frame_type_name(packet->envs[0].type), own->to->peer, packet->envs[0].job.sequence);
+    if (packet->raw_bytes)
+        sim_note(own->sim, "payload, number", packet->raw_bytes, packet->envs[0].transfer);
     if (own->to->state == CONN_OPEN)
         channel_push(&own->to->down, packet);
     else
@@ -234,6 +267,14 @@ void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void
     sim_note(sim, frame_type_name(env.type), conn->peer, env.job.sequence);
 }
 
+void net_say_chunk(struct sim *sim, struct conn *conn, struct envelope env, size_t bytes, uint8_t value)
+{
+    net_say(sim, conn, env, NULL, 0, bytes);
+    sim_note(sim, "bytes, offset", bytes, env.offset);
+    if (conn && conn->state == CONN_OPEN)
+        conn->up.last->value = value;
+}
+
 void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes)
 {
     if (!conn || conn->state != CONN_OPEN || bytes == 0)
@@ -244,7 +285,8 @@ void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, 
     sim_note(sim, "groups", conn->peer, bytes);
 }
 
-static void add_frame(struct message *message, const void *data, size_t bytes)
+/* data NULL: zeros behind the first byte. */
+static void add_frame(struct message *message, const void *data, size_t bytes, uint8_t first)
 {
     zmq_msg_t frame;
     zmq_msg_init_size(&frame, bytes);
@@ -252,6 +294,8 @@ static void add_frame(struct message *message, const void *data, size_t bytes)
         memcpy(zmq_msg_data(&frame), data, bytes);
     else
         memset(zmq_msg_data(&frame), 0, bytes);
+    if (!data && bytes)
+        *(uint8_t *)zmq_msg_data(&frame) = first;
     message_add(message, &frame);
 }
 
@@ -264,11 +308,11 @@ static void hand_over(struct sim *sim, struct virtual_port *port, const struct c
     for (size_t at = 0; at < packet->bytes;) {
         const uint8_t *header = packet->data + at;
         uint32_t meta_bytes = header[META_BYTES_AT] | (uint32_t)header[META_BYTES_AT + 1] << 8;
-        add_frame(&message, header, FRAME_ENVELOPE_BYTES + meta_bytes);
+        add_frame(&message, header, FRAME_ENVELOPE_BYTES + meta_bytes, 0);
         at += FRAME_ENVELOPE_BYTES + meta_bytes;
     }
     if (packet->raw_bytes)
-        add_frame(&message, NULL, packet->raw_bytes);
+        add_frame(&message, NULL, packet->raw_bytes, packet->value);
     if (port == &sim->clients_port)
         front_message(&sim->broker, &message);
     else

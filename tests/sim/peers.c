@@ -24,10 +24,21 @@ static void say(struct sim *sim, struct sim_client *client, enum frame_type type
     net_say(sim, client->conn, env, NULL, 0, 0);
 }
 
+/* Field 50 of both hellos, true: knows chunks. */
+size_t sim_put_bulk(uint8_t *to)
+{
+    to[0] = 0x90;
+    to[1] = 0x03;
+    to[2] = 1;
+    return 3;
+}
+
 static void hello(struct sim *sim, struct sim_client *client)
 {
     uint8_t meta[256];
     size_t bytes = wire_client_hello(meta, client->uuid, tenants[client->uuid % 3], 0);
+    if (sim->has.bulk)
+        bytes += sim_put_bulk(meta + bytes);
     client->ready = false;
     net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes, 0);
 }
@@ -35,6 +46,7 @@ static void hello(struct sim *sim, struct sim_client *client)
 void client_connect(struct sim *sim, struct sim_client *client)
 {
     net_close(sim, &sim->clients_port, client->conn);
+    chunks_reset(sim, &sim->clients_port, &client->bulk);
     client->conn = net_connect(sim, &sim->clients_port);
     hello(sim, client);
 }
@@ -58,14 +70,19 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
     if (job->chain) {
         wire.model = "state";
         wire.backend = NULL;
+        wire.raw = false; /* one that is announced would be overtaken by the next */
     }
     struct envelope env = wire_job_envelope(&wire);
     env.sequence_id = job->chain;
     env.flags |= (job->first ? FRAME_FLAG_SEQUENCE_START : 0u) | (job->last ? FRAME_FLAG_SEQUENCE_END : 0u);
     size_t bytes = wire_job(meta, &wire, &raw_bytes);
-    if (job->sends > 0)
+    if (job->sends > 0) {
         env.flags |= FRAME_FLAG_RESENT;
+        chain_again(client, job);
+    }
     job->sends++;
+    if (chunks_announce(sim, &sim->clients_port, &client->bulk, client->uuid, &env, raw_bytes, 0))
+        raw_bytes = 0;
     net_say(sim, client->conn, env, meta, bytes, raw_bytes);
 }
 
@@ -112,6 +129,7 @@ void client_ping(struct sim *sim, struct sim_client *client)
 static void retire(struct sim *sim, struct sim_client *client)
 {
     net_close(sim, &sim->clients_port, client->conn);
+    chunks_reset(sim, &sim->clients_port, &client->bulk);
     client_begin(sim, client);
 }
 
@@ -150,9 +168,8 @@ static void welcomed(struct sim *sim, struct sim_client *client, enum pen_status
     }
 }
 
-static void answered(struct sim *sim, struct sim_client *client, const struct packet *packet)
+static void answered(struct sim *sim, struct sim_client *client, const struct envelope *env, uint8_t value)
 {
-    const struct envelope *env = &packet->envs[0];
     uint64_t sequence = env->job.sequence;
     if (env->job.client != client->uuid || sequence == 0 || sequence > client->jobs_count) {
         sim_fail(sim, "a result of a job that this client never had");
@@ -162,33 +179,54 @@ static void answered(struct sim *sim, struct sim_client *client, const struct pa
     if (++job->results > job->sends)
         sim_fail(sim, "job %016lx-%lu was sent %u times and answered %u times", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->sends, job->results);
-    if (env->status == PEN_OK && packet->value != job->fill && chain_sound(client, job))
+    if (env->status == PEN_OK && value != job->fill && chain_sound(client, job))
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
-                 (unsigned long)sequence, job->fill, packet->value);
+                 (unsigned long)sequence, job->fill, value);
     job->status = (enum pen_status)env->status;
     if (job->chain && job->status != PEN_OK)
         chain_broken(sim, client, job);
     sim->counts.answers++;
 }
 
+static bool read_chunk(struct sim *sim, struct sim_client *client)
+{
+    struct envelope env;
+    uint8_t value;
+    enum chunk_news news = chunks_read(sim, client->conn, &client->bulk, &env, &value);
+    if (news == CHUNK_DONE)
+        answered(sim, client, &env, value);
+    else if (news == CHUNK_RESUME)
+        client_connect(sim, client);
+    return news != CHUNK_NONE;
+}
+
 bool client_read(struct sim *sim, struct sim_client *client)
 {
     struct packet *packet = net_take_down(client->conn);
     if (!packet)
-        return false;
+        return read_chunk(sim, client);
     switch (packet->envs[0].type) {
     case FRAME_WELCOME:
         welcomed(sim, client, (enum pen_status)packet->envs[0].status);
         break;
     case FRAME_RESUME:
-        if (client->ready) /* else our hello is on its way */
+        if (sim->has.bulk)
+            client_connect(sim, client); /* both connections */
+        else if (client->ready)          /* else our hello is on its way */
             hello(sim, client);
+        break;
+    case FRAME_CREDIT:
+        chunks_credit(sim, &client->bulk, &packet->envs[0]);
         break;
     case FRAME_PING:
         say(sim, client, FRAME_PONG, 0);
         break;
     case FRAME_RESULT:
-        answered(sim, client, packet);
+        if (packet->envs[0].transfer)
+            chunks_expect(sim, &sim->clients_port, client->conn, &client->bulk, client->uuid, &packet->envs[0],
+                          packet->totals[0]);
+        else
+            answered(sim, client, &packet->envs[0], packet->value);
         break;
     default:
         break;

@@ -154,6 +154,9 @@ static void some_client_trouble(struct sim *sim)
     case 1:
         client_goodbye(sim, client);
         break;
+    case 3:
+        net_cut(client->bulk.conn); /* its transfers stand still until the broker has had enough */
+        break;
     case 2:
         client_vanish(sim, client);
         break;
@@ -179,7 +182,7 @@ static void some_worker(struct sim *sim)
 static void some_worker_trouble(struct sim *sim)
 {
     struct sim_worker *worker = &sim->workers[sim_draw(sim, SIM_WORKERS)];
-    switch (sim_draw(sim, 10)) {
+    switch (sim_draw(sim, 11)) {
     case 0:
         worker_kill(sim, worker);
         sim->counts.kills++;
@@ -198,6 +201,9 @@ static void some_worker_trouble(struct sim *sim)
     case 4:
         worker_say_drain(sim, worker);
         sim->counts.drained++;
+        break;
+    case 9:
+        net_cut(worker->bulk.conn);
         break;
     case 5:
         if (worker->held_count == 0 || sim_chance(sim, 20))
@@ -274,6 +280,11 @@ static void act(struct sim *sim)
 
 /* ---- the end ---- */
 
+static bool whole(const struct conn *conn, const struct sim_bulk *bulk)
+{
+    return conn && conn->state == CONN_OPEN && (!bulk->conn || bulk->conn->state == CONN_OPEN);
+}
+
 static void heal(struct sim *sim)
 {
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
@@ -284,11 +295,11 @@ static void heal(struct sim *sim)
         worker->kind = 0;
         if (worker->draining)
             worker_kill(sim, worker);
-        if (!worker->conn || worker->conn->state != CONN_OPEN || sim_chance(sim, 30))
+        if (!whole(worker->conn, &worker->bulk) || sim_chance(sim, 30))
             worker_connect(sim, worker); /* as a silent connection is, in time, by its own end */
     }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
-        if (!sim->clients[i].conn || sim->clients[i].conn->state != CONN_OPEN)
+        if (!whole(sim->clients[i].conn, &sim->clients[i].bulk))
             client_connect(sim, &sim->clients[i]);
     }
 }
@@ -390,6 +401,8 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options.restart_wait_us = sim_chance(sim, 50) ? 0 : 500000;
     sim->options.queue_limit = sim_chance(sim, 20) ? 6 : 1000;
     sim->has.chains = sim_chance(sim, 40);
+    sim->has.bulk = sim_chance(sim, 30);
+    sim->options.bulk_from = sim->has.bulk ? 2 : 1 << 20;
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
 }
 
@@ -435,6 +448,10 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
         settle(sim);
     counts.schedules++;
     counts.steps += steps;
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
+        chunks_reset(sim, &sim->clients_port, &sim->clients[i].bulk);
+    for (uint32_t i = 0; i < SIM_WORKERS; i++)
+        chunks_reset(sim, &sim->workers_port, &sim->workers[i].bulk);
     broker_down(sim);
     net_fini(sim);
     redis_forget();

@@ -30,8 +30,10 @@ struct packet {
     struct packet *next;
     uint32_t count; /* groups */
     size_t bytes, raw_bytes;
+    uint32_t totals[SIM_GROUPS]; /* of the payloads that groups announce */
     struct envelope envs[SIM_GROUPS];
-    uint8_t value; /* the one output byte of a RESULT to a client */
+    uint8_t
+        value; /* the one output byte of a RESULT to a client, or of a CHUNK's bytes the first; up: of the raw frame */
     uint8_t data[];
 };
 
@@ -70,6 +72,7 @@ struct sim_job {
     uint8_t fill;  /* the right answer */
     uint8_t chain; /* number of its sequence of jobs, from 1; 0 = none */
     bool first, last;
+    bool gap; /* sent again when a later job of its sequence had its answer already */
     uint32_t sends, results;
     bool cancelled;
     enum pen_status status;
@@ -98,7 +101,16 @@ struct sim_held {
     bool first, last;
 };
 
+/* The bulk connection of a peer, and what moves over it. */
+struct sim_run;
+struct sim_bulk {
+    struct conn *conn; /* NULL: not needed yet */
+    struct sim_run *ups, *downs;
+    uint32_t numbers;
+};
+
 struct sim_client {
+    struct sim_bulk bulk;
     uint64_t uuid;
     struct sim_chain chains[SIM_CHAINS];
     struct conn *conn; /* NULL: not connected */
@@ -109,6 +121,7 @@ struct sim_client {
 };
 
 struct sim_worker {
+    struct sim_bulk bulk;
     uint64_t uuid;
     char name[16];
     struct conn *conn;
@@ -122,7 +135,7 @@ struct sim_worker {
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
-        fair_checks, fair_settled, chained, chains_broken, updates;
+        fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -133,7 +146,7 @@ struct kept_seen {
 
 /* What this world has, beside what is always there. */
 struct sim_extras {
-    bool chains;
+    bool chains, bulk;
 };
 
 struct sim {
@@ -172,6 +185,8 @@ struct conn *net_connect(struct sim *sim, struct virtual_port *port);
 void net_close(struct sim *sim, struct virtual_port *port, struct conn *conn);
 void net_cut(struct conn *conn);
 void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes, size_t raw_bytes);
+/* A CHUNK of so many bytes, the first of which is `value`. */
+void net_say_chunk(struct sim *sim, struct conn *conn, struct envelope env, size_t bytes, uint8_t value);
 /* The same for several groups without raw frames, their header frames one behind the other; net_header writes one. */
 void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes);
 size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t bytes);
@@ -189,6 +204,7 @@ void redis_deliver(struct sim *sim);
 
 /* ---- peers.c ---- */
 uint8_t sim_fill(struct job_id id); /* the input of that job, and its right answer */
+size_t sim_put_bulk(uint8_t *to);   /* behind a packed hello; how many bytes */
 void client_begin(struct sim *sim, struct sim_client *client);
 void client_connect(struct sim *sim, struct sim_client *client);
 void client_submit(struct sim *sim, struct sim_client *client);
@@ -212,16 +228,40 @@ bool worker_read(struct sim *sim, struct sim_worker *worker);
 void worker_beat(struct sim *sim, struct sim_worker *worker);
 void worker_lie(struct sim *sim, struct sim_worker *worker); /* a result of a job that it never had */
 
+/* ---- chunks.c ---- */
+/* The peer's ordinary connection is replaced: all transfers end, and so does the bulk connection. */
+void chunks_reset(struct sim *sim, struct virtual_port *port, struct sim_bulk *bulk);
+/* True: the payload is to be announced by `env`, which has its number now, and its bytes follow when they are asked for. */
+bool chunks_announce(struct sim *sim, struct virtual_port *port, struct sim_bulk *bulk, uint64_t uuid,
+                     struct envelope *env, size_t bytes, uint8_t value);
+void chunks_credit(struct sim *sim, struct sim_bulk *bulk, const struct envelope *env); /* CREDIT came */
+/* A payload was announced over `conn`: gives credit for some of it. */
+void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn, struct sim_bulk *bulk, uint64_t uuid,
+                   const struct envelope *env, uint64_t total);
+/* It is not wanted any more; false: none of that job is coming. */
+bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct job_id job);
+
+enum chunk_news {
+    CHUNK_NONE,
+    CHUNK_SOME,
+    CHUNK_DONE,   /* *ret_env is the announcement of a payload that is complete, *ret_value its first byte */
+    CHUNK_RESUME, /* the broker asks for a new beginning */
+};
+enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct envelope *ret_env,
+                            uint8_t *ret_value);
+
 /* ---- chain.c: jobs of sequences, whose right answer is 100 + how many came before it ---- */
 /* Makes the job one of a sequence. */
 void chain_submit(struct sim *sim, struct sim_client *client, struct sim_job *job);
 /* A client's job of a sequence did not end well: it begins the next one anew. */
 void chain_broken(struct sim *sim, struct sim_client *client, const struct sim_job *job);
 /*
- * Whether all jobs before it in its sequence ended well, as far as the client knows. After the loss of its session it sends again what it has no
- * answer to, so the broker may see a sequence without a job in its middle that ended badly: what comes of it then is void.
+ * Whether all jobs before it in its sequence ended well, as far as the client knows, and none of them went to the broker again after a later one
+ * had its answer. A client sends again what it has no answer to, so a broker that has forgotten them all may see a sequence without a job in its
+ * middle: what comes of it then is void.
  */
 bool chain_sound(const struct sim_client *client, const struct sim_job *job);
+void chain_again(struct sim_client *client, struct sim_job *job); /* it is sent again */
 /* The worker was given the job: the state that it needs must be here. */
 void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_held *held);
 /* It has run, and *ret_value is the right answer: the state moves on. NOT_FOUND: it was dropped meanwhile, or begun anew. */
