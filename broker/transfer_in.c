@@ -175,6 +175,18 @@ static void wait_for_redis(struct broker *broker, struct transfer_in *in, uint64
         broker->transfers.asked_until_us = until_us;
 }
 
+/* The answer may have found that its client is gone, with all it had announced. */
+static bool still_waits(const struct broker *broker, const struct transfer_in *wanted)
+{
+    const struct transfer_in *in;
+    TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
+    {
+        if (in == wanted)
+            return true;
+    }
+    return false;
+}
+
 void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
 {
     struct transfer_in *in;
@@ -188,7 +200,7 @@ void transfer_answered(struct broker *broker, uint64_t question, bool hit, const
     struct session *session = in->link->end->session;
     const uint8_t *header = zmq_msg_data(&in->message.frames[0]);
     in->question = 0;
-    if (hit && early_answer(broker, session, &in->env, header + header[5], &in->run, value))
+    if (hit && early_answer(broker, session, &in->env, header + header[5], &in->run, value) && still_waits(broker, in))
         transfer_in_free(broker, in);
     transfer_in_open(broker, &session->transfers);
 }
