@@ -2,8 +2,7 @@
 
 static uint64_t counted_us(const struct dispatch *dispatch, enum pen_status status, uint64_t compute_us)
 {
-    uint64_t times_us = CHARGE_STRAY * dispatch->expect_us, more_us = dispatch->expect_us + SHARE_BURST_US;
-    uint64_t most_us = times_us > more_us ? times_us : more_us;
+    uint64_t most_us = CHARGE_STRAY * dispatch->expect_us;
     if (compute_us == 0 && status == PEN_OK)
         return 1; /* less than the clock tells */
     return compute_us < most_us ? compute_us : most_us;

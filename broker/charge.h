@@ -14,7 +14,7 @@
 /*
  * The slot is answered: its rows' part of what the batch took (compute_us of the whole), in time of the worker where the model is quickest - for its work, not
  * for where it had to run. What did not run took nothing. A stray (the machine stood still) is not the client's doing: it counts as at most CHARGE_STRAY times
- * the forecast, or as SHARE_BURST_US more than that; several in a row are the next forecast (speed.h).
+ * the forecast, for beside many others a client waits long for what it was charged too much; several in a row are the next forecast (speed.h).
  */
 void charge_settle(struct broker *broker, struct dispatch *dispatch, uint32_t slot, enum pen_status status,
                    uint64_t compute_us);

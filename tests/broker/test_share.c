@@ -178,7 +178,7 @@ static uint64_t one_stands_still(struct job_id id)
     return id.client == 0x101 && id.sequence == 100 ? 20000 : 1;
 }
 
-Test(share, a_stray_sets_its_client_back_by_no_more_than_may_be_saved_up)
+Test(share, a_stray_sets_its_client_back_by_a_few_jobs)
 {
     static const uint64_t exec_us[] = {500};
     struct crowd *c = malloc(sizeof *c);
@@ -190,8 +190,8 @@ Test(share, a_stray_sets_its_client_back_by_no_more_than_may_be_saved_up)
     crowd_run(c, 0, 2, 12000000);
     double behind_us = ((double)c->done[0] - (double)c->done[1]) * 500;
     cr_assert_geq(c->done[1], 1000);
-    cr_assert_leq(behind_us, 1.05 * SHARE_BURST_US);
-    cr_assert_geq(behind_us, 0.9 * SHARE_BURST_US, "it pays something");
+    cr_assert_leq(behind_us, 4000, "%.0f", behind_us);
+    cr_assert_geq(behind_us, 500, "it pays something");
     sim_fini(&c->sim);
     free(c);
 }
