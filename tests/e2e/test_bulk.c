@@ -201,7 +201,7 @@ Test(bulk, redis_is_asked_by_the_digest_too, .fini = end)
     int port = 0;
     struct process *redis = redis_start(&port, NULL);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d/0", port);
-    begin_with((const char *const[]){"--log-level", "debug", "--cache", url, "--cache-deadline", "200ms", NULL});
+    begin_with((const char *const[]){"--log-level", "debug", "--cache", url, "--cache-deadline", "1s", NULL});
     run_echo(MIDDLE, 40, 0, false);
     uint64_t until_us = support_now_us() + (uint64_t)support_slow(10000) * 1000u;
     for (char *keys = NULL; support_now_us() < until_us; support_sleep_ms(5)) { /* stored behind the reply */
