@@ -400,6 +400,8 @@ static void store(struct broker *broker, const struct cache_key *key, const char
 {
     struct cache_value value;
     struct envelope env = group->env;
+    if (headroom_short(broker->headroom))
+        return; /* what it would take is wanted for answers */
     env.flags = 0;
     if (set_header(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
         cache_value_read(raws, &value) == PEN_OK)

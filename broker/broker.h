@@ -17,6 +17,7 @@
 #include "fleet.h"
 #include "flight.h"
 #include "frame.h"
+#include "headroom.h"
 #include "heap.h"
 #include "keyring.h"
 #include "job.h"
@@ -71,6 +72,7 @@ struct broker {
     struct cascades *cascades;   /* ensembles whose steps run apart */
     struct depot *depot;         /* detached jobs; NULL = none are taken */
     struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */
+    struct headroom *headroom;   /* borrowed; NULL = memory is not watched */
     struct audit *audit;         /* borrowed; NULL = the log alone */
     struct explain_ring explain; /* of jobs that have ended */
     struct otlp *otlp;           /* to the exporter of traces; NULL = none */

@@ -9,6 +9,7 @@
 #include "depot_shared.h"
 #include "journal.h"
 #include "keyring.h"
+#include "submit.h"
 
 #define LOOK_US    1000000u
 #define FORGET_MAX 256u /* entries in one look */
@@ -44,6 +45,8 @@ static enum pen_status check_room(struct broker *broker, const struct session *s
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
                              "the job has %zu bytes; this broker takes %" PRId64 " (--max-job-bytes)", message->bytes,
                              options->max_job_bytes);
+    if (submit_memory(broker, message->bytes, 0, reterr) != PEN_OK)
+        return PEN_ERR_BUSY;
     if (!session->identity)
         return PEN_OK;
     return quota_check(session->identity, message->bytes, (uint64_t)options->queue_limit,

@@ -17,6 +17,7 @@
 #include "logline.h"
 #include "loop.h"
 #include "memory.h"
+#include "memory_source.h"
 #include "notify.h"
 #include "otlp.h"
 #include "urgency.h"
@@ -25,7 +26,8 @@
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
-#define LINGER_MS 2000 /* the last replies get so long to leave */
+#define LINGER_MS   2000        /* the last replies get so long to leave */
+#define START_BYTES (24u << 20) /* below the limits of mappings: stacks of two threads, and the reserve */
 
 /* One descriptor per connection: as many as the system grants. */
 static void raise_descriptors(void)
@@ -153,6 +155,25 @@ static int fail(int code, const struct pen_error *error)
     return code;
 }
 
+/* Before the first thread: libzmq ends the program when one cannot be started. */
+static enum pen_status watch_memory(struct broker *broker, struct headroom *headroom, struct memory_files *files,
+                                    struct pen_error *reterr)
+{
+    struct memory_source source;
+    memory_source_init(files, (uint64_t)broker->options->memory_limit, &source);
+    headroom_init(headroom, &source, clock_now_us());
+    broker->headroom = headroom;
+    return headroom_check(headroom, START_BYTES, reterr);
+}
+
+/* What the start has asked for is here now: the rest is for jobs. */
+static enum pen_status memory_left(struct headroom *headroom, struct pen_error *reterr)
+{
+    struct memory_source source = headroom->source;
+    headroom_init(headroom, &source, clock_now_us());
+    return headroom_check(headroom, 0, reterr);
+}
+
 static int run(const struct options *options, void *context, int signals)
 {
     static struct broker broker; /* large scratch arrays: not on the stack */
@@ -161,6 +182,8 @@ static int run(const struct options *options, void *context, int signals)
     struct cache *cache = NULL;
     struct http *http = NULL;
     struct zap *zap = NULL;
+    struct headroom headroom;
+    struct memory_files files = {.statm = -1, .group_limit = -1, .group_used = -1};
     int code = EXIT_FAILED;
     if (broker_init(&broker, options, NULL, clock_now_us) != PEN_OK) {
         pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to start");
@@ -168,7 +191,9 @@ static int run(const struct options *options, void *context, int signals)
     }
     broker.clients = &clients;
     broker.workers = &workers;
-    if (guards_open(&broker, context, &zap, &error) != PEN_OK)
+    if (watch_memory(&broker, &headroom, &files, &error) != PEN_OK)
+        code = fail(EXIT_FAILED, &error);
+    else if (guards_open(&broker, context, &zap, &error) != PEN_OK)
         code = fail(EXIT_USAGE, &error);
     else if (open_ports(&broker, context, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
@@ -186,6 +211,8 @@ static int run(const struct options *options, void *context, int signals)
     if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&
         otlp_new(options->trace_otlp, &broker.otlp, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
+    if (error.status == PEN_OK && memory_left(&headroom, &error) != PEN_OK)
+        code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK)
         code = serve(&broker, http ? http_address(http) : "none", signals);
     otlp_free(broker.otlp);
@@ -199,6 +226,7 @@ static int run(const struct options *options, void *context, int signals)
     keyring_free(broker.keyring);
     audit_free(broker.audit);
     cache_free(cache);
+    memory_source_fini(&files);
     return code;
 }
 

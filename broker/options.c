@@ -51,6 +51,9 @@ static const struct setting table[] = {
      "waiting jobs per model and version; beyond it clients are told BUSY"},
     {"queue-bytes", SETTING_BYTES, AT(queue_bytes), "1GiB", "bytes", 1, 1024 * GIB, NULL,
      "bytes of all waiting jobs; beyond it clients are told BUSY"},
+    {"memory-limit", SETTING_BYTES, AT(memory_limit), "0", "bytes", 0, 1024 * GIB, NULL,
+     "memory that the broker may have; near it, or near the limit of its process or control group, clients are told "
+     "BUSY; 0 = those limits alone"},
     {"max-job-bytes", SETTING_BYTES, AT(max_job_bytes), "256MiB", "bytes", 1, 64 * GIB, NULL, "largest job"},
     {"max-frame-bytes", SETTING_BYTES, AT(max_frame_bytes), "256MiB", "bytes", 64 * KIB, 64 * GIB, NULL,
      "largest frame on the wire; a peer that sends a larger one is disconnected"},

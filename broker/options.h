@@ -20,6 +20,7 @@ struct options {
     const char *cache_text;
     int64_t cache_ttl_us, cache_deadline_us, cache_value_bytes;
     const char *cache_namespace;
+    int64_t memory_limit; /* 0 = the system's limits alone */
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
     int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;

@@ -18,7 +18,14 @@
 /* Field numbers of JobMeta in proto/job.proto. */
 enum { JOB_VERSION = 2, JOB_TENANT = 7, JOB_TRACEPARENT = 8 };
 
-enum pen_status submit_room(const struct broker *broker, const struct session *session, size_t bytes,
+enum pen_status submit_memory(struct broker *broker, uint64_t held, uint64_t wanted, struct pen_error *reterr)
+{
+    enum pen_status status = headroom_take(broker->headroom, held, wanted, broker->now_us, reterr);
+    broker->stats.memory_refused += status != PEN_OK;
+    return status;
+}
+
+enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes,
                             struct pen_error *reterr)
 {
     const struct options *options = broker->options;
@@ -34,6 +41,8 @@ enum pen_status submit_room(const struct broker *broker, const struct session *s
                              "%" PRIu64 " bytes of jobs are waiting, the limit is %" PRId64
                              " (--queue-bytes); try again later",
                              broker->queued_bytes, options->queue_bytes);
+    if (submit_memory(broker, bytes, 0, reterr) != PEN_OK)
+        return PEN_ERR_BUSY;
     uint64_t wait_us;
     if (session->identity && quota_check(session->identity, bytes, (uint64_t)options->queue_limit,
                                          (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK)

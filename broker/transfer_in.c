@@ -106,6 +106,11 @@ static void give_up(struct broker *broker, struct transfer_in *in, enum pen_stat
 static void open_one(struct broker *broker, struct transfer_in *in)
 {
     struct transfer_link *link = in->link;
+    struct pen_error error = {.status = PEN_OK};
+    if (link->end->session && submit_memory(broker, 0, in->run.total, &error) != PEN_OK) {
+        give_up(broker, in, PEN_ERR_BUSY, error.text);
+        return;
+    }
     if (!take_memory(in)) {
         give_up(broker, in, PEN_ERR_BUSY, "the broker has no memory for the job's payload; try again later");
         return;

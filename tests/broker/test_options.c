@@ -36,6 +36,7 @@ static const char *const every_flag[] = {"x",
                                          "--cache-value-bytes=3KiB",
                                          "--queue-limit=11",
                                          "--queue-bytes=12KiB",
+                                         "--memory-limit=31MiB",
                                          "--max-job-bytes=13KiB",
                                          "--max-frame-bytes=128KiB",
                                          "--bulk-from=14KiB",
@@ -89,6 +90,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.cache.bytes_max, 3072);
     cr_expect_eq(o.queue_limit, 11);
     cr_expect_eq(o.queue_bytes, 12 * 1024);
+    cr_expect_eq(o.memory_limit, 31 * 1024 * 1024);
     cr_expect_eq(o.max_job_bytes, 13 * 1024);
     cr_expect_eq(o.max_frame_bytes, 128 * 1024);
     cr_expect_eq(o.bulk_from, 14 * 1024);
@@ -229,6 +231,12 @@ Test(program, says_what_is_wrong_and_exits_2_or_3, .timeout = 60)
     cr_assert_eq(
         run((const char *const[]){"penstock-broker", "--listen-clients", "tcp://0.0.0.0:*", NULL}, text, sizeof text),
         2);
+    cr_assert_eq(
+        run((const char *const[]){"penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers",
+                                  "tcp://127.0.0.1:*", "--http", "none", "--memory-limit", "1MiB", NULL},
+            text, sizeof text),
+        1);
+    cr_assert_not_null(strstr(text, "1 MiB (--memory-limit) is too small"), "%s", text);
     pool_start(&pool, NULL);
     cr_assert_eq(run((const char *const[]){"penstock-broker", "--listen-clients", pool.clients, "--listen-workers",
                                            "tcp://127.0.0.1:*", NULL},

@@ -145,13 +145,13 @@ Test(limits, worker_without_descriptors_refuses_a_new_model_and_serves_the_old_o
 #define MIB  ((uint64_t)1 << 20)
 #define ROWS 2048 /* of 1 KiB */
 
-static pen_job *submit_large(const uint8_t *bytes)
+static pen_job *submit_rows(const uint8_t *bytes, uint32_t rows)
 {
-    struct pen_tensor input = {.name = "bytes", .dtype = PEN_DTYPE_U8, .rank = 2, .dims = {ROWS, 1024}, .data = bytes};
+    struct pen_tensor input = {.name = "bytes", .dtype = PEN_DTYPE_U8, .rank = 2, .dims = {rows, 1024}, .data = bytes};
     struct pen_job_options options;
     struct pen_error error = {.status = PEN_OK};
     pen_job *job = NULL;
-    input.bytes = ROWS * 1024;
+    input.bytes = (size_t)rows * 1024;
     pen_job_options_init(&options, sizeof options);
     options.model = "wide";
     options.inputs = &input;
@@ -160,6 +160,11 @@ static pen_job *submit_large(const uint8_t *bytes)
     options.deadline_us = (uint64_t)support_slow(10000) * 1000u;
     cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
     return job;
+}
+
+static pen_job *submit_large(const uint8_t *bytes)
+{
+    return submit_rows(bytes, ROWS);
 }
 
 static void wide_models(char models[FOLDER_PATH_BYTES])
@@ -240,6 +245,51 @@ Test(limits, broker_without_memory_ends_every_job_with_a_status_and_serves_again
     cr_assert(process_alive(pool.broker), "%s", process_err(pool.broker));
     limit(pool.broker, RLIMIT_DATA, RLIM_INFINITY);
     is_served_again();
+    jobs_are_answered(50);
+    folder_free(models);
+}
+
+static pen_job *submit_small(size_t index)
+{
+    struct pen_tensor tensor = digits_tensor(&digits, index % digits.count);
+    struct pen_job_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_job *job = NULL;
+    digits_job(&tensor, &options);
+    options.flags = PEN_JOB_NO_CACHE;
+    options.deadline_us = (uint64_t)support_slow(30000) * 1000u;
+    cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
+    return job;
+}
+
+/* libzmq ends a program whose queues find no memory: the broker must stop taking jobs before that, and say why. */
+Test(limits, broker_near_its_memory_limit_refuses_thousands_of_small_jobs_and_takes_them_again)
+{
+    enum { JOBS = 4000, LARGE_EVERY = 100, LARGE_ROWS = 600 };
+    static uint8_t bytes[LARGE_ROWS * 1024];
+    static pen_job *jobs[JOBS];
+    char models[FOLDER_PATH_BYTES];
+    size_t by_status[PEN_STATUS_COUNT] = {0};
+    wide_models(models);
+    pool_start(&pool, (const char *const[]){PATIENT, NULL});
+    pool_add_worker(&pool, "reference", models, NULL);
+    client = digits_client(pool.clients);
+    jobs_are_answered(200);
+    pid_t before = process_pid(pool.broker);
+    limit(pool.broker, RLIMIT_DATA, data_bytes(before) + MIB);
+    for (size_t i = 0; i < JOBS; i++)
+        jobs[i] = i % LARGE_EVERY == 0 ? submit_rows(bytes, LARGE_ROWS) : submit_small(i);
+    cr_assert_eq(answers(jobs, JOBS, by_status), JOBS);
+    for (size_t i = 0; i < PEN_STATUS_COUNT; i++)
+        if (by_status[i])
+            printf("near the limit: %s %zu\n", pen_status_name((enum pen_status)i), by_status[i]);
+    cr_assert(process_alive(pool.broker), "%s", process_err(pool.broker));
+    cr_assert_gt(by_status[PEN_ERR_BUSY], 0u, "near its limit the broker takes no new jobs");
+    cr_assert_not_null(strstr(process_err(pool.broker), "evt=memory_short"), "%s", process_err(pool.broker));
+    limit(pool.broker, RLIMIT_DATA, RLIM_INFINITY);
+    uint64_t lifted_us = support_now_us();
+    is_served_again();
+    cr_assert_lt(support_now_us() - lifted_us, (uint64_t)support_slow(10000) * 1000u);
     jobs_are_answered(50);
     folder_free(models);
 }

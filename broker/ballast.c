@@ -1,0 +1,117 @@
+#include "ballast.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define MIB ((size_t)1 << 20)
+
+static struct block {
+    const size_t bytes, below; /* for allocations of less */
+    _Atomic(void *) held;
+} blocks[] = {{.bytes = 16 * MIB, .below = 2 * MIB}, {.bytes = 8 * MIB, .below = MIB / 16}};
+
+enum { BLOCKS = sizeof blocks / sizeof blocks[0], LAST = BLOCKS - 1 };
+
+static atomic_uint_fast64_t missing; /* bytes */
+static atomic_bool spent;            /* the last block is gone */
+
+uint64_t ballast_missing(void)
+{
+    return atomic_load_explicit(&missing, memory_order_relaxed);
+}
+
+static size_t take(struct block *block)
+{
+    void *none = NULL;
+    if (atomic_load(&block->held))
+        return 0;
+    void *memory = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return block->bytes;
+    if (!atomic_compare_exchange_strong(&block->held, &none, memory))
+        munmap(memory, block->bytes);
+    return 0;
+}
+
+void ballast_hold(void)
+{
+    size_t lacking = 0;
+    atomic_store(&spent, false);
+    for (size_t i = BLOCKS; i-- > 0;)
+        lacking += take(&blocks[i]);
+    atomic_store(&missing, lacking);
+}
+
+#ifdef BALLAST_ALLOCATOR /* not under sanitizers, which bring their own */
+
+/* The C library's own, under the names that it exports for this. */
+void *library_malloc(size_t bytes) __asm__("__libc_malloc");
+void *library_calloc(size_t count, size_t bytes) __asm__("__libc_calloc");
+void *library_realloc(void *block, size_t bytes) __asm__("__libc_realloc");
+
+/* The first block that may serve it. A second try is worth it, too, when another thread has given one back meanwhile. */
+static bool drop(size_t bytes, uint64_t missing_before)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        void *memory = bytes < blocks[i].below ? atomic_exchange(&blocks[i].held, NULL) : NULL;
+        if (!memory)
+            continue;
+        if (i == LAST)
+            atomic_store(&spent, true);
+        atomic_fetch_add(&missing, blocks[i].bytes);
+        munmap(memory, blocks[i].bytes);
+        return true;
+    }
+    return ballast_missing() != missing_before;
+}
+
+static bool denied(size_t bytes)
+{
+    if (bytes < blocks[LAST].below || !atomic_load_explicit(&spent, memory_order_relaxed))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+/* In place of the C library's, for the whole program: that is how it reaches allocations that are not ours. */
+__attribute__((visibility("default"))) void *malloc(size_t bytes)
+{
+    uint64_t before = ballast_missing();
+    void *block = denied(bytes) ? NULL : library_malloc(bytes);
+    while (!block && drop(bytes, before)) {
+        before = ballast_missing();
+        block = library_malloc(bytes);
+    }
+    return block;
+}
+
+__attribute__((visibility("default"))) void *calloc(size_t count, size_t bytes)
+{
+    size_t whole;
+    uint64_t before = ballast_missing();
+    if (__builtin_mul_overflow(count, bytes, &whole))
+        whole = SIZE_MAX;
+    void *block = denied(whole) ? NULL : library_calloc(count, bytes);
+    while (!block && drop(whole, before)) {
+        before = ballast_missing();
+        block = library_calloc(count, bytes);
+    }
+    return block;
+}
+
+__attribute__((visibility("default"))) void *realloc(void *former, size_t bytes)
+{
+    uint64_t before = ballast_missing();
+    void *block = library_realloc(former, bytes);
+    while (!block && bytes > 0 && drop(bytes, before)) {
+        before = ballast_missing();
+        block = library_realloc(former, bytes);
+    }
+    return block;
+}
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * ballast.h - memory that is held for the moment when there is none.
+ *
+ * Two blocks, mapped and never touched, so they cost address space only. The first allocation of the program that finds no memory (libzmq's too, which would end the
+ * program or close a connection) gives one back to the system and is tried again: the first block serves messages that come in one piece, so that they can be refused, the
+ * second one small allocations alone. Once that one is gone, large allocations fail at once, so that the small ones have it.
+ * Threads: any.
+ */
+#ifndef BALLAST_H
+#define BALLAST_H
+
+#include <stdint.h>
+
+/* Takes what is missing, as far as there is memory for it. For when there is enough: large allocations are tried again from here on. */
+void ballast_hold(void);
+uint64_t ballast_missing(void); /* bytes that were held once and are not now */
+
+#endif
