@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct setting table[] = {
@@ -76,8 +77,9 @@ static const struct setting table[] = {
      "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},
     {"vk-f16-trial", SETTING_CHOICE, offsetof(struct options, vk_f16_trial), "on", NULL, 0, 0, "on|off",
      "floats stored as f16: find by trial the layers whose rounding moves the outputs too far, and keep them in f32"},
-    {"vk-in-flight", SETTING_INT, offsetof(struct options, vk_in_flight), "2", "runs", 1, 3, NULL,
-     "batches of a slot on a Vulkan device at a time: the next one's inputs are copied while one computes"},
+    {"vk-in-flight", SETTING_CHOICE, offsetof(struct options, vk_in_flight), "auto", NULL, 0, 0, "auto|1|2|3",
+     "batches of a slot on a Vulkan device at a time: the next one's inputs are copied while one computes; auto = 2, "
+     "1 on a device that computes on the CPU"},
     {"vk-validate", SETTING_FLAG, offsetof(struct options, vk_validate), "false", NULL, 0, 0, NULL,
      "run Vulkan under the validation layer, its messages are errors: for debugging"},
     {"log-level", SETTING_CHOICE, offsetof(struct options, log_level), "auto", NULL, 0, 0, "auto|debug|info|warn|error",
@@ -157,7 +159,7 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .f16_range = options->vk_f16_range,
                                     .f16_trial = options->vk_f16_trial,
                                     .validate = options->vk_validate,
-                                    .in_flight = (uint32_t)options->vk_in_flight};
+                                    .in_flight = (uint32_t)strtoul(options->vk_in_flight, NULL, 10)}; /* auto = 0 */
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
     if (status != PEN_OK)
         return status;

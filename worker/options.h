@@ -33,7 +33,7 @@ struct options {
     struct setting_list vk_devices;
     const char *vk_cache_dir, *vk_kernels, *vk_f16_range, *vk_f16_trial;
     bool vk_allow_software, vk_validate;
-    int64_t vk_in_flight;
+    const char *vk_in_flight;
 };
 
 extern const struct settings_program options_program;

@@ -268,14 +268,27 @@ Test(vulkan, a_bad_job_fails_alone_among_runs_in_flight)
     }
 }
 
-Test(vulkan, one_in_flight_is_one_at_a_time)
+static void one_at_a_time(const char *in_flight)
 {
     static char page[65536];
-    Penstock__WorkerHello *hello = serve("--vk-in-flight", "1");
+    Penstock__WorkerHello *hello = serve("--vk-in-flight", in_flight);
     cr_expect_eq(hello->n_models, 1u);
+    if (strcmp(in_flight, "auto") == 0 && strcmp(flag_of(hello, "vulkan.class"), "software") != 0)
+        cr_skip_test("the device is no software");
     burst_check();
     page_read(page, sizeof page);
     cr_expect(metric(page, "runs_ahead_total") == 0, "%s", page);
+}
+
+Test(vulkan, one_in_flight_is_one_at_a_time)
+{
+    one_at_a_time("1");
+}
+
+/* Where computing and copying share the processors. */
+Test(vulkan, a_software_device_has_one_at_a_time_unless_asked)
+{
+    one_at_a_time("auto");
 }
 
 /* Two slots, each on a device of its own; every size that is declared, several times. */

@@ -11,6 +11,12 @@ bool vk_device_software(const struct vk_device_info *info)
     return info->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
 }
 
+uint32_t vk_window_wanted(uint32_t asked, const struct vk_device_info *info)
+{
+    const uint32_t own = vk_device_software(info) ? 1 : 2;
+    return asked == 0 ? own : asked > VK_WINDOW_MAX ? VK_WINDOW_MAX : asked;
+}
+
 int vk_device_score(const struct vk_device_info *info)
 {
     if (info->unfit != NULL) {

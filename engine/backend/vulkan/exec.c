@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
-#define WINDOW     2   /* runs in flight unless the options say otherwise: one computes, the next waits behind it */
 #define RING_MOST                                                                                                      \
     ((size_t)32 << 20) /* bytes of an exec's inputs and of its outputs: beyond it there are fewer regions, but one */
 
@@ -97,8 +96,7 @@ static uint32_t window_choose(const struct exec *e)
 {
     const struct backend_config *c = &e->plan->backend->config;
     const uint64_t largest = e->weights->device->max_allocation;
-    uint32_t window = c->vulkan.in_flight == 0 ? WINDOW : c->vulkan.in_flight;
-    window = window > VK_WINDOW_MAX ? VK_WINDOW_MAX : window;
+    uint32_t window = vk_window_wanted(c->vulkan.in_flight, &e->weights->device->info);
     while (window > 1 && (e->stride_in > RING_MOST / window || e->stride_out > RING_MOST / window ||
                           e->stride_in > largest / window || e->stride_out > largest / window)) {
         window--;

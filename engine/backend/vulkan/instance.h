@@ -13,6 +13,7 @@
 #include "backend/vulkan/loader.h"
 
 #define VK_DEVICES_MAX 16
+#define VK_WINDOW_MAX  3 /* runs of one exec that may be on the device at once */
 
 struct vk_instance {
     void *library;
@@ -59,6 +60,11 @@ bool vk_extension_there(struct vk_instance *in, VkPhysicalDevice device, const c
 /* discrete 4, integrated 3, virtual 2, software 1; 0 = unfit. */
 int vk_device_score(const struct vk_device_info *info);
 bool vk_device_software(const struct vk_device_info *info);
+/*
+ * Runs of one exec in flight, 1 to VK_WINDOW_MAX. asked: 0 = by the device: 2, one computes and the next waits behind it; 1 where the device computes on the CPU:
+ * copying the next run's inputs takes processors from the run that computes, and nothing waits for a bus.
+ */
+uint32_t vk_window_wanted(uint32_t asked, const struct vk_device_info *info);
 /*
  * wanted: NULL, "" or "auto" = the best score, the first of equals; an index, a uuid of 32 hex digits (dashes allowed) or a part of the name otherwise. Software
  * devices only with allow_software. False: `why` has a sentence.

@@ -14,7 +14,6 @@
 #include "backend/vulkan/storage.h"
 
 #define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
-#define VK_WINDOW_MAX 3  /* runs of one exec that may be on the device at once */
 
 struct vk_seen;
 

@@ -52,7 +52,7 @@ struct pen_vulkan_options {
         *f16_trial; /* "on": layers whose rounding to f16 moves the outputs too far are found by trial and kept in f32;
                               "off": every float as f16; NULL = on */
     uint32_t
-        in_flight; /* runs of one session on the device at once, at most 3; 0 = 2. Each has its own staging memory */
+        in_flight; /* runs of one session on the device at once, at most 3; 0 = 2, on a software device 1. Each has its own staging memory */
     bool validate; /* debug: the Khronos validation layer; its messages are errors */
 };
 

@@ -65,6 +65,18 @@ Test(vulkan_choose, by_index_uuid_and_name)
     refused("000000000400000000000000000000", false, 4, "no usable");
 }
 
+Test(vulkan_choose, runs_in_flight_are_the_device_s_unless_asked_for)
+{
+    cr_assert_eq(vk_window_wanted(0, &all[0]), 1u, "a device that computes on the CPU");
+    for (size_t i = 1; i < 4; i++) {
+        cr_assert_eq(vk_window_wanted(0, &all[i]), 2u, "%s", all[i].name);
+    }
+    for (uint32_t asked = 1; asked <= VK_WINDOW_MAX; asked++) {
+        cr_assert(vk_window_wanted(asked, &all[0]) == asked && vk_window_wanted(asked, &all[2]) == asked);
+    }
+    cr_assert_eq(vk_window_wanted(VK_WINDOW_MAX + 1, &all[2]), (uint32_t)VK_WINDOW_MAX);
+}
+
 Test(vulkan_choose, an_unfit_device_is_named_with_its_reason)
 {
     all[2].unfit = all[3].unfit = "its driver is older than Vulkan 1.2";

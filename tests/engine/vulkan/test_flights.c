@@ -61,7 +61,7 @@ static void fixture_init(struct fixture *f, const char *backend, const char *las
     model_write(f->path, last, late);
     pen_engine_options_init(&options);
     options.backend = backend;
-    options.vulkan = (struct pen_vulkan_options){.allow_software = true, .validate = true};
+    options.vulkan = (struct pen_vulkan_options){.allow_software = true, .validate = true, .in_flight = 2};
     cr_assert_eq(pen_engine_new(&options, &f->engine, &f->error), PEN_OK, "%s", f->error.text);
     cr_assert_eq(pen_model_load(f->engine, f->path, &f->model, &f->error), PEN_OK, "%s", f->error.text);
     cr_assert_eq(pen_session_new(f->model, &f->session, &f->error), PEN_OK, "%s", f->error.text);

@@ -272,6 +272,17 @@ Test(vulkan_ring, an_exec_may_go_while_runs_are_in_flight, .timeout = 110)
 }
 
 /* Two regions of 20 MiB are over what a ring may take; what debug modes look at is there once. */
+Test(vulkan_ring, the_default_is_the_device_s, .timeout = 110)
+{
+    struct backend *b = open_ring(0);
+    static struct chain c;
+    chain_make(&c, b, 3);
+    const struct vk_device_info *info = &c.exec->weights->device->info;
+    cr_assert_eq(backend_vulkan.exec_window(c.exec), vk_device_software(info) ? 1u : 2u, "%s", info->name);
+    chain_free(&c);
+    device_close(b);
+}
+
 Test(vulkan_ring, memory_and_debug_modes_bound_the_window, .timeout = 110)
 {
     struct backend *b = open_ring(3);
