@@ -117,8 +117,8 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
     return PEN_OK;
 }
 
-/* A table of tuned kernels that cannot be used is no error: the device is used by its rules. */
-static void tuning_check(const struct pen_engine *engine)
+/* Neither a table of tuned kernels nor a folder for compiled ones that cannot be used is an error: the device is used by its rules, and starts are cold. */
+static void device_files_check(const struct pen_engine *engine, const char *cache_dir)
 {
     size_t count = 0;
     const struct pen_flag *flags = pen_engine_flags(engine, &count);
@@ -126,6 +126,11 @@ static void tuning_check(const struct pen_engine *engine)
         if (strcmp(flags[i].name, "vulkan.tuned") == 0 &&
             (strcmp(flags[i].value, "corrupt") == 0 || strcmp(flags[i].value, "foreign") == 0))
             log_event(LOG_WARN, "tuning_ignored", "table=%s", flags[i].value);
+        else if (strcmp(flags[i].name, "vulkan.pipeline_cache") == 0 && strncmp(flags[i].value, "unusable: ", 10) == 0)
+            log_event(LOG_WARN, "cache_unusable",
+                      "folder=%s error=%s: compiled kernels are not kept, every start is cold; name a folder that this "
+                      "user may write with --vk-cache-dir",
+                      cache_dir, flags[i].value + 10);
 }
 
 static int models_load(struct worker *worker)
@@ -148,7 +153,7 @@ static int models_load(struct worker *worker)
                   pen_status_name(status), error.text);
         return WORKER_EXIT_USAGE;
     }
-    tuning_check(worker->engine);
+    device_files_check(worker->engine, options->vk_cache_dir);
     status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);

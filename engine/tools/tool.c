@@ -86,6 +86,21 @@ static void tuning_warn(const struct pen_engine *engine)
     }
 }
 
+/* Without its folder the tool does the same, but every start compiles all kernels again. */
+static void cache_warn(const struct pen_engine *engine, const char *dir)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(flags[i].name, "vulkan.pipeline_cache") == 0 && strncmp(flags[i].value, "unusable: ", 10) == 0) {
+            fprintf(stderr,
+                    "penstock-engine: compiled kernels cannot be kept in %s: %s; name a folder that this user may "
+                    "write with --vk-cache-dir\n",
+                    dir, flags[i].value + 10);
+        }
+    }
+}
+
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
 {
     struct pen_engine_options engine_options;
@@ -103,6 +118,7 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
         return tool_fail(&error);
     }
     tuning_warn(*ret_engine);
+    cache_warn(*ret_engine, options->vk_cache_dir);
     return 0;
 }
 

@@ -122,6 +122,18 @@ Test(vulkan, compiled_pipelines_are_kept_between_starts)
     cr_assert_eq(system(command), 0);
 }
 
+Test(vulkan, a_cache_folder_that_cannot_be_used_is_said_with_its_reason)
+{
+    const char *const extra[] = {"--vk-allow-software", "--vk-cache-dir", "/dev/null/kernels", NULL};
+    char *out = NULL, *err = NULL;
+    device_needed();
+    cr_assert_eq(info(extra, &out, &err), 0, "%s", err);
+    cr_expect_not_null(strstr(err, "cannot be kept in /dev/null/kernels: Not a directory; name a folder"), "%s", err);
+    says(extra, "vulkan.pipeline_cache", "unusable: Not a directory");
+    free(out);
+    free(err);
+}
+
 /* One start of a program that loads and warms a model: milliseconds; `state`: what it must say of the cache. */
 static double start_ms(const char *dir, const char *state)
 {

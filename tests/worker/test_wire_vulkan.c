@@ -224,6 +224,14 @@ static void burst_check(void)
     }
 }
 
+Test(vulkan, a_cache_folder_that_cannot_be_used_is_said_and_it_serves)
+{
+    Penstock__WorkerHello *hello = serve("--vk-cache-dir", "/dev/null/kernels");
+    cr_expect_str_eq(flag_of(hello, "vulkan.pipeline_cache"), "unusable: Not a directory");
+    cr_assert(play_logged(&play, "evt=cache_unusable folder=/dev/null/kernels"), "%s", play_log(&play));
+    burst_check();
+}
+
 /* A slot gives the device the next dispatch while it computes one: so many as it is told. */
 Test(vulkan, a_slot_has_several_dispatches_on_the_device)
 {

@@ -1,5 +1,6 @@
 #include "backend/vulkan/pipeline.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct vk_pipelines {
     struct entry *entries;
     size_t count, room, saved;
     atomic_uint_least64_t made;
-    const char *cache_state;
+    char cache_state[96];
 };
 
 static enum pen_status layouts_make(struct vk_pipelines *p, struct pen_error *reterr)
@@ -67,7 +68,12 @@ static enum pen_status cache_open(struct vk_pipelines *p, struct pen_error *rete
                         ? vk_cache_read(p->cache_dir, VK_CACHE_PIPELINES, &key, &info.initialDataSize, &why)
                         : NULL;
     info.pInitialData = payload;
-    p->cache_state = why;
+    char reason[80];
+    if (strcmp(why, "none") == 0 && !vk_cache_usable(p->cache_dir, reason, sizeof reason)) {
+        snprintf(p->cache_state, sizeof p->cache_state, "unusable: %s", reason);
+    } else {
+        snprintf(p->cache_state, sizeof p->cache_state, "%s", why);
+    }
     VkResult result = d->vk.CreatePipelineCache(d->handle, &info, NULL, &p->cache);
     free(payload);
     if (result != VK_SUCCESS && payload != NULL) {

@@ -35,7 +35,7 @@ enum pen_status vk_pipelines_get(struct vk_pipelines *p, const struct vk_pipelin
                                  struct vk_pipeline *ret_pipeline, struct pen_error *reterr);
 /* Made since the device was opened: does not grow any more once everything is warm. */
 uint64_t vk_pipelines_made(struct vk_pipelines *p);
-/* What reading the cache file gave: "off", "none", "corrupt", "foreign", "hit". */
+/* What reading the cache file gave: "off", "none", "corrupt", "foreign", "hit"; "unusable: WHY" where there is none and none can be written. */
 const char *vk_pipelines_cache(const struct vk_pipelines *p);
 /* Writes the cache file now when pipelines were made since it was read or written. */
 void vk_pipelines_save(struct vk_pipelines *p);
@@ -57,6 +57,8 @@ void *vk_cache_read(const char *dir, enum vk_cache_kind kind, const struct vk_ca
 /* Writes to a temporary name and renames; makes DIR when it is missing. False when that is not possible. */
 bool vk_cache_write(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, const void *payload,
                     size_t bytes);
+/* Makes the folder; false where files cannot be put into it: `why` has the system's reason. */
+bool vk_cache_usable(const char *dir, char *why, size_t why_bytes);
 bool vk_cache_path(const char *dir, enum vk_cache_kind kind, const struct vk_cache_key *key, char *path,
                    size_t path_bytes);
 

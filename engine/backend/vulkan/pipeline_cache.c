@@ -100,12 +100,13 @@ void *vk_cache_read(const char *dir, enum vk_cache_kind kind, const struct vk_ca
     return payload;
 }
 
-/* mkdir -p, for this user only. */
+/* mkdir -p, for this user only. False: errno says why. */
 static bool folder_make(const char *dir)
 {
     char path[4096];
     size_t length = strlen(dir);
     if (length == 0 || length >= sizeof path) {
+        errno = length == 0 ? ENOENT : ENAMETOOLONG;
         return false;
     }
     memcpy(path, dir, length + 1);
@@ -120,6 +121,21 @@ static bool folder_make(const char *dir)
         }
     }
     return true;
+}
+
+bool vk_cache_usable(const char *dir, char *why, size_t why_bytes)
+{
+    struct stat st;
+    bool made = folder_make(dir) && stat(dir, &st) == 0;
+    if (made && !S_ISDIR(st.st_mode)) { /* mkdir said that there is something of that name */
+        made = false;
+        errno = ENOTDIR;
+    }
+    if (made && access(dir, W_OK | X_OK) == 0) {
+        return true;
+    }
+    snprintf(why, why_bytes, "%s", strerrordesc_np(errno));
+    return false;
 }
 
 static bool file_write(int fd, const void *from, size_t bytes)

@@ -108,6 +108,26 @@ Test(vulkan_cache, another_driver_s_file_is_foreign_even_under_our_name)
     reads(&key, "foreign", NULL);
 }
 
+Test(vulkan_cache, a_folder_that_takes_no_files_is_known_with_its_reason)
+{
+    char below[256], why[80] = "";
+    snprintf(below, sizeof below, "%s/a/b", dir);
+    cr_assert(vk_cache_usable(below, why, sizeof why), "%s", why);
+    cr_assert_eq(access(below, W_OK), 0, "it is made");
+    snprintf(below, sizeof below, "%s/file", dir);
+    FILE *f = fopen(below, "we");
+    cr_assert(f != NULL && fclose(f) == 0);
+    cr_assert_not(vk_cache_usable(below, why, sizeof why), "a file");
+    cr_assert_str_eq(why, "Not a directory");
+    snprintf(below, sizeof below, "%s/file/below", dir);
+    cr_assert_not(vk_cache_usable(below, why, sizeof why), "a folder below a file");
+    cr_assert_str_eq(why, "Not a directory");
+    cr_assert_not(vk_cache_usable("", why, sizeof why));
+    char command[512];
+    snprintf(command, sizeof command, "rm -r %s/a %s/file", dir, dir);
+    cr_assert_eq(system(command), 0);
+}
+
 Test(vulkan_cache, links_and_folders_that_cannot_be_made_are_no_error)
 {
     cr_assert_eq(symlink("/etc/passwd", path), 0);
