@@ -182,11 +182,19 @@ static void record_stopped(struct broker *broker, struct dispatch *dispatch, enu
     record_saved(broker, dispatch->offer->model, left_us < dispatch->expect_us ? left_us : dispatch->expect_us);
 }
 
+/* What was not sent of it stays, unless it is for another run of that job. */
+static void forget_payload(struct worker *worker, struct job_id id)
+{
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (transfer_sends(&worker->transfers) && !worker_holds(worker, id, true, &dispatch, &slot))
+        transfer_forget(&worker->transfers, id);
+}
+
 static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
                         struct result_group *group)
 {
     struct job *job = dispatch->slots[slot].job;
-    transfer_forget(&worker->transfers, group->env.job);
     learn(broker, dispatch, group);
     charge_settle(broker, dispatch, slot, (enum pen_status)group->env.status, group->facts.compute_us);
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
@@ -205,20 +213,33 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     else
         take_answer(broker, job, dispatch, slot, group);
     dispatch_answer(dispatch, slot);
+    forget_payload(worker, group->env.job);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active);
+}
+
+/*
+ * Whose result it is. What says OK is of the run that is awaited, if there is one; anything else (CANCELLED above all) of one that is not: so
+ * whatever the order, each run gets one of the results, and the job the best.
+ */
+static bool find_run(const struct broker *broker, const struct worker *worker, const struct envelope *env,
+                     struct dispatch **ret_dispatch, uint32_t *ret_slot)
+{
+    bool good = env->status == PEN_OK;
+    const struct job *job = good ? jobs_find(&broker->jobs, env->job) : NULL;
+    struct dispatch *own = job && job->state == JOB_DISPATCHED ? job->dispatch : NULL;
+    if (!own || own->worker != worker || !job_id_equal(own->slots[job->slot].id, env->job))
+        return worker_holds(worker, env->job, good, ret_dispatch, ret_slot);
+    *ret_dispatch = own;
+    *ret_slot = job->slot;
+    return true;
 }
 
 static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
 {
     char text[JOB_ID_TEXT_BYTES];
+    struct dispatch *dispatch;
     uint32_t slot;
-    struct job *job = jobs_find(&broker->jobs, group->env.job);
-    struct dispatch *dispatch = job && job->state == JOB_DISPATCHED ? job->dispatch : NULL;
-    if (dispatch && dispatch->worker == worker && job_id_equal(dispatch->slots[job->slot].id, group->env.job)) {
-        take_result(broker, worker, dispatch, job->slot, group);
-        return;
-    }
-    if (worker_holds(worker, group->env.job, &dispatch, &slot)) {
+    if (find_run(broker, worker, &group->env, &dispatch, &slot)) {
         take_result(broker, worker, dispatch, slot, group);
         return;
     }
@@ -242,7 +263,7 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
     struct pen_error error = {.status = PEN_OK};
     struct dispatch *dispatch;
     uint32_t slot;
-    bool held = worker_holds(worker, group->env.job, &dispatch, &slot);
+    bool held = find_run(broker, worker, &group->env, &dispatch, &slot);
     bool wanted = held && dispatch->slots[slot].job;
     if (wanted && transfer_result(broker, worker, &group->env, group->meta, group->header, &error))
         return;

@@ -428,18 +428,24 @@ bool dispatch_answer(struct dispatch *dispatch, uint32_t slot)
     return true;
 }
 
-bool worker_holds(const struct worker *worker, struct job_id id, struct dispatch **ret_dispatch, uint32_t *ret_slot)
+bool worker_holds(const struct worker *worker, struct job_id id, bool awaited, struct dispatch **ret_dispatch,
+                  uint32_t *ret_slot)
 {
     struct dispatch *dispatch;
+    bool found = false;
     TAILQ_FOREACH(dispatch, &worker->dispatches, in_worker)
     {
         for (uint32_t i = 0; i < dispatch->count; i++) {
-            if (dispatch->slots[i].answered || !job_id_equal(dispatch->slots[i].id, id))
+            const struct dispatch_slot *slot = &dispatch->slots[i];
+            bool preferred = (slot->job != NULL) == awaited;
+            if (slot->answered || !job_id_equal(slot->id, id) || (found && !preferred))
                 continue;
             *ret_dispatch = dispatch;
             *ret_slot = i;
-            return true;
+            found = true;
+            if (preferred)
+                return true;
         }
     }
-    return false;
+    return found;
 }

@@ -153,7 +153,11 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
 bool dispatch_answer(struct dispatch *dispatch, uint32_t slot);
 void dispatch_free(struct dispatch *dispatch);    /* takes it off its worker */
 void dispatch_discard(struct dispatch *dispatch); /* one that was never sent */
-/* The unanswered slot by the id that the worker knows; false = it does not hold that job. */
-bool worker_holds(const struct worker *worker, struct job_id id, struct dispatch **ret_dispatch, uint32_t *ret_slot);
+/*
+ * The unanswered slot by the id that the worker knows; false = it does not hold that job. A job that was cancelled and sent again may run twice on
+ * one worker, the first time for nobody: of several slots one whose job is awaited, or is not, goes first.
+ */
+bool worker_holds(const struct worker *worker, struct job_id id, bool awaited, struct dispatch **ret_dispatch,
+                  uint32_t *ret_slot);
 
 #endif

@@ -129,6 +129,11 @@ bool transfer_busy(const struct transfer_end *end)
     return end->link && end->link->outs_count >= TRANSFER_REPLIES;
 }
 
+bool transfer_sends(const struct transfer_end *end)
+{
+    return end->link && end->link->outs_count > 0;
+}
+
 /* The header is shared with the kept parcel: the number goes into a copy. */
 static bool number_header(zmq_msg_t *header, uint32_t number)
 {

@@ -74,6 +74,8 @@ void transfer_decline(struct broker *broker, struct transfer_end *end, const str
 bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel);
 /* So many are on their way to it already that another must wait. */
 bool transfer_busy(const struct transfer_end *end);
+/* Anything is. */
+bool transfer_sends(const struct transfer_end *end);
 /* Begins one and writes its number into `header`, which becomes a copy. False without memory. */
 bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
                     zmq_msg_t *header);

@@ -34,6 +34,18 @@ static struct transfer_in *in_find(const struct transfer_link *link, struct job_
     return in;
 }
 
+/* A job that runs twice on one worker is announced twice by it: the number tells which chunk is whose. */
+static struct transfer_in *in_of_chunk(const struct transfer_link *link, const struct envelope *env)
+{
+    struct transfer_in *in;
+    TAILQ_FOREACH(in, &link->ins, in_link)
+    {
+        if (in->run.number == env->transfer && job_id_equal(in->env.job, env->job))
+            break;
+    }
+    return in;
+}
+
 /* Takes the header. A client's counts as waiting bytes from here on. */
 static struct transfer_in *in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
                                   const struct bulk *run, zmq_msg_t *header)
@@ -286,6 +298,9 @@ bool transfer_result(struct broker *broker, struct worker *worker, const struct 
                           (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr)
             : pen_error_set(reterr, PEN_ERR_CORRUPT, "a result's meta is no ResultMeta (proto/job.proto)");
     struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &worker->transfers) : NULL;
+    if (link && link->ins_count >= worker->jobs)
+        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "more results are announced than the worker holds jobs (%u)",
+                               worker->jobs);
     if (status == PEN_OK && (!link || !in_new(broker, link, env, &run, header)))
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
     if (status == PEN_OK)
@@ -344,8 +359,8 @@ void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct
                        const struct envelope *env)
 {
     struct bulk_piece piece;
-    struct transfer_in *in = in_find(link, env->job);
-    if (!in || !in->open || in->run.number != env->transfer)
+    struct transfer_in *in = in_of_chunk(link, env);
+    if (!in || !in->open)
         return; /* of a job that has ended meanwhile */
     if (message->count != 2 || !bulk_accept(&in->run, env->offset, zmq_msg_size(&message->frames[1]), &piece)) {
         transfer_upset(broker, link->end, "a chunk that is not the next one, or more than was granted");

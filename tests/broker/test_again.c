@@ -57,6 +57,26 @@ Test(again, reply_that_does_not_fit_when_asked_for_again_goes_out_when_the_clien
     desk_free(desk);
 }
 
+Test(again, the_end_of_a_cancelled_run_is_not_that_of_the_run_of_the_job_sent_again)
+{
+    struct desk *desk = ready_desk(1 << 20, 1 << 20);
+    struct job_id id = {0xABC, 1};
+    struct wire_job job = {.id = id, .model = "fast", .no_digest = true};
+    desk->options.max_attempts = 1;
+    desk_submit(desk, 1, &job);
+    desk_say_client(desk, 1, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    desk_client(desk, 1, 0xABC);
+    desk_submit(desk, 1, &job);
+    cr_assert_eq(fleet_by_peer(&desk->broker.fleet, 901)->jobs, 2u, "the first run was told to stop");
+    desk_result_status(desk, 901, id, PEN_ERR_CANCELLED, 0);
+    cr_expect_null(desk_next(&desk->clients, FRAME_RESULT));
+    desk_result(desk, 901, id, 0, 1);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_OK);
+    cr_expect_eq(fleet_by_peer(&desk->broker.fleet, 901)->messages, 0u);
+    desk_free(desk);
+}
+
 Test(again, client_that_was_thought_lost_is_asked_to_send_again)
 {
     struct desk *desk = ready_desk(1 << 20, 0);

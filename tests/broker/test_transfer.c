@@ -471,6 +471,71 @@ Test(transfer, results_nobody_wants_are_declined)
     cr_expect_eq(fleet_by_peer(&desk->broker.fleet, WORKER)->messages, 0u, "its slot is free again");
 }
 
+/* Its jobs run on for nobody; what it sends again runs a second time. */
+static void client_begins_anew(void)
+{
+    desk_say_client(desk, CLIENT, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    client_comes(CLIENT, SESSION, true);
+    attach(false, CLIENT + BULK, SESSION);
+}
+
+Test(transfer, a_job_that_runs_twice_on_one_worker_is_answered_with_its_payload)
+{
+    struct wire_job small = job_of(SESSION, 1, 1000);
+    desk_submit(desk, CLIENT, &small);
+    client_begins_anew();
+    desk_submit(desk, CLIENT, &small);
+    cr_assert_eq(fleet_by_peer(&desk->broker.fleet, WORKER)->jobs, 2u);
+    for (uint32_t number = 3; number <= 4; number++) {
+        announce_result(WORKER, small.id, LARGE, number);
+        struct sent *granted = desk_next(&desk->workers, FRAME_CREDIT);
+        cr_assert(granted && granted->env.transfer == number && granted->env.status == PEN_OK,
+                  "somebody waits for it, whichever run it is of");
+    }
+    cr_expect_eq(desk_pending(&desk->clients, FRAME_RESULT), 0u, "no answer before the payload is here");
+    chunks(true, WORKER + BULK, small.id, 4, 0, MIB);
+    chunks(true, WORKER + BULK, small.id, 3, 0, LARGE);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_OK && result->env.frames == 1 && result->env.transfer != 0);
+    credit(false, CLIENT, small.id, result->env.transfer, LARGE);
+    cr_expect_eq(count_to(&desk->clients, FRAME_CHUNK, CLIENT + BULK), LARGE / BULK_CHUNK_BYTES);
+    chunks(true, WORKER + BULK, small.id, 4, MIB, LARGE);
+    cr_expect_eq(desk_pending(&desk->clients, FRAME_RESULT), 0u);
+    cr_expect_eq(count_to(&desk->workers, FRAME_RESUME, WORKER), 0u, "each chunk was its own transfer's next");
+    cr_expect_eq(fleet_by_peer(&desk->broker.fleet, WORKER)->messages, 0u);
+}
+
+Test(transfer, the_result_of_a_first_run_leaves_the_second_its_payload)
+{
+    struct wire_job large = job_of(SESSION, 1, LARGE);
+    upload(CLIENT, &large, 1);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    client_begins_anew();
+    upload(CLIENT, &large, 1);
+    struct sent *second = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(second);
+    desk_result(desk, WORKER, large.id, 1, 5);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_OK);
+    credit(true, WORKER, large.id, second->env.transfer, LARGE);
+    cr_expect_eq(count_to(&desk->workers, FRAME_CHUNK, WORKER + BULK), LARGE / BULK_CHUNK_BYTES);
+    desk_result(desk, WORKER, large.id, 1, 5);
+    cr_expect_eq(fleet_by_peer(&desk->broker.fleet, WORKER)->messages, 0u);
+    cr_expect_eq(desk->broker.stats.results_duplicate, 1u);
+}
+
+Test(transfer, a_worker_announces_no_more_results_than_it_holds_jobs)
+{
+    struct wire_job small = job_of(SESSION, 1, 1000);
+    desk_submit(desk, CLIENT, &small);
+    announce_result(WORKER, small.id, LARGE, 3);
+    announce_result(WORKER, small.id, LARGE, 4);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_ERR_CORRUPT);
+    chunks(true, WORKER + BULK, small.id, 3, 0, LARGE);
+    cr_expect_eq(desk_pending(&desk->clients, FRAME_RESULT), 0u);
+}
+
 Test(transfer, a_result_too_large_is_a_typed_error)
 {
     struct wire_job small = job_of(SESSION, 1, 1000);

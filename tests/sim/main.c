@@ -1,7 +1,7 @@
 /*
  * broker_sim - runs schedules of the simulated pool (sim.h) until one fails.
  *
- * usage: broker_sim [--schedules N] [--seed N] [--one] [--trace] [--seeds FILE] [--large-results]
+ * usage: broker_sim [--schedules N] [--seed N] [--one] [--trace] [--seeds FILE]
  *
  * --one: just the schedule of that seed, as a failure prints it. --seeds: before all others those of a file, a number at the begin of each line.
  */
@@ -15,7 +15,7 @@
 
 struct arguments {
     uint64_t schedules, seed;
-    bool one, trace, large_results;
+    bool one, trace;
     const char *seeds;
 };
 
@@ -29,8 +29,6 @@ static bool read_arguments(int argc, char **argv, struct arguments *ret)
             ret->trace = true;
         else if (strcmp(argv[i], "--schedules") == 0 && i + 1 < argc)
             ret->schedules = strtoull(argv[++i], NULL, 0);
-        else if (strcmp(argv[i], "--large-results") == 0)
-            ret->large_results = true;
         else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc)
             ret->seeds = argv[++i];
         else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
@@ -151,7 +149,6 @@ int main(int argc, char **argv)
     }
     log_setup("sim", arguments.trace ? LOG_DEBUG : LOG_ERROR, false);
     sim.trace = arguments.trace;
-    sim.large_results = arguments.large_results;
     uint64_t count = arguments.one ? 1 : arguments.schedules;
     int failed = arguments.seeds && !run_file(&sim, &options, arguments.seeds);
     for (uint64_t i = 0; i < count && !failed; i++) {

@@ -403,7 +403,6 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->has.chains = sim_chance(sim, 40);
     sim->has.bulk =
         !sim->has.chains && sim_chance(sim, 40); /* sequences beside chunks: seed 20261183801252 of then is open */
-    sim->has.large_results = sim->large_results;
     sim->options.bulk_from = sim->has.bulk ? 2 : 1 << 20;
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
 }
@@ -426,14 +425,9 @@ static void some_past(struct sim *sim)
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
 {
     struct sim_counts counts = sim->counts;
-    bool trace = sim->trace, large_results = sim->large_results;
+    bool trace = sim->trace;
     memset(sim, 0, sizeof *sim);
-    *sim = (struct sim){.seed = seed,
-                        .state = seed,
-                        .trace = trace,
-                        .large_results = large_results,
-                        .clock_us = 1000000,
-                        .next_uuid = 0x1000};
+    *sim = (struct sim){.seed = seed, .state = seed, .trace = trace, .clock_us = 1000000, .next_uuid = 0x1000};
     draw_options(sim, options);
     net_init(sim);
     redis_forget();

@@ -147,7 +147,6 @@ struct kept_seen {
 /* What this world has, beside what is always there. */
 struct sim_extras {
     bool chains, bulk;
-    bool large_results; /* of workers; off: broker_sim --large-results asks for them (seed 99003379 is open) */
 };
 
 struct sim {
@@ -165,7 +164,7 @@ struct sim {
     uint64_t retired[64]; /* sessions that ended: nobody waits for their jobs */
     uint32_t retired_count;
     uint32_t step;
-    bool trace, large_results;
+    bool trace;
     uint64_t trail; /* digest of all that was sent and done: equal for equal seeds */
     struct sim_counts counts;
     uint64_t checks; /* of the whole state */

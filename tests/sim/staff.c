@@ -141,7 +141,7 @@ static size_t put_answer(struct sim *sim, struct sim_worker *worker, uint8_t *to
     uint8_t meta[512];
     env.job = held->id;
     env.digest = digest;
-    if (status != PEN_OK || !sim->has.bulk || held->id.sequence % 3 != 0 || !sim->has.large_results ||
+    if (status != PEN_OK || !sim->has.bulk || held->id.sequence % 3 != 0 ||
         !chunks_announce(sim, &sim->workers_port, &worker->bulk, worker->uuid, &env, 4, value))
         return put_result(to, held->id, digest, status, value);
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
