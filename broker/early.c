@@ -52,6 +52,9 @@ static bool answer(struct broker *broker, struct session *session, const struct 
 {
     if (!cache_serves(value, &admission->demand))
         return false;
+    /* Redis may have answered long after the announcement was let in: a reply that cannot leave would be lost, so the payload comes. */
+    if (link_full(&session->link, (uint64_t)broker->options->peer_bytes))
+        return false;
     broker->stats.early_hits++;
     answer_hit(broker, session, env, admission->model, value, broker->now_us);
     return true;
