@@ -16,7 +16,7 @@ struct transfer_in {
     struct message message;
     uint64_t since_us, moved_us;
     uint64_t question; /* Redis was asked for its result, 0 = not, or it has answered */
-    bool open; /* its memory is here and credit was given */
+    bool open;         /* its memory is here and credit was given */
 };
 
 struct transfer_out {

@@ -29,10 +29,11 @@ static const struct setting settings[] = {
 static const struct settings_program program = {
     .name = "penstock fetch",
     .usage = "penstock fetch JOB [options]",
-    .about = "Fetches the result of a job that was submitted with --detach, waiting for it if need be. It stays at the "
-             "broker until "
-             "its time is over. A broker with a journal of its own knows only the jobs that it took itself; those in Redis "
-             "every broker knows.\n`penstock cancel JOB` cancels it, `penstock explain JOB` says where it is.",
+    .about =
+        "Fetches the result of a job that was submitted with --detach, waiting for it if need be. It stays at the "
+        "broker until "
+        "its time is over. A broker with a journal of its own knows only the jobs that it took itself; those in Redis "
+        "every broker knows.\n`penstock cancel JOB` cancels it, `penstock explain JOB` says where it is.",
     .after = "JSON: {job, status, model, version, worker, backend, outputs: [{name, dtype, dims, "
              "bytes}]}; with --state: {job, state, status (of one that is done), attempts, age_us, "
              "left_us}\n\n" EXIT_CODES_TEXT,

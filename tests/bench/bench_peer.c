@@ -19,7 +19,7 @@
 #include "wire.h"
 
 #define WORKER_START_US 200000 /* NATS drops what nobody listens for yet */
-#define TAKE_AT_ONCE 64 /* jobs, where the system can give several */
+#define TAKE_AT_ONCE    64     /* jobs, where the system can give several */
 
 struct run {
     struct peer_link *out, *in; /* the client's: jobs go, answers come; one connection where the system allows it */
