@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/vulkan/ops/ops.h"
+#include "backend/vulkan/storage_pieces.h"
 #include "backend/vulkan/storage_trial.h"
 
 /* Deviations on seeded inputs stay below this share of the bound (of its square, as errors of nodes add up): real inputs differ from seeded ones. */
@@ -94,6 +95,22 @@ static void prefix_apply(struct plan *plan, const struct vk_trial *t, uint32_t c
     }
 }
 
+uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index)
+{
+    const struct node *n = &plan->g->nodes[plan->part.nodes[index]];
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
+        uint32_t id = k < n->in_count ? n->in[k] : n->out[k - n->in_count];
+        size_t own = 0;
+        bool counts = id != VALUE_NONE && (k >= n->in_count || plan->g->values[id].data != NULL) &&
+                      env->facts[id].dtype == PEN_DTYPE_F32;
+        if (counts && shape_bytes(&env->facts[id].shape, PEN_DTYPE_F32, 0, &own) == PEN_OK) {
+            bytes += own;
+        }
+    }
+    return bytes;
+}
+
 /* The fewest leading nodes with which the deviation is small enough, within a thirty-second of all nodes. */
 static enum pen_status prefix_find(struct plan *plan, struct vk_trial *t, struct pen_error *reterr)
 {
@@ -121,17 +138,7 @@ static void bytes_count(struct plan *plan, const struct shape_env *env)
 {
     struct vk_storage *s = &plan->storage;
     for (uint32_t i = 0; i < plan->part.node_count; i++) {
-        const struct node *n = &plan->g->nodes[plan->part.nodes[i]];
-        uint64_t bytes = 0;
-        for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
-            uint32_t id = k < n->in_count ? n->in[k] : n->out[k - n->in_count];
-            size_t own = 0;
-            bool counts = id != VALUE_NONE && (k >= n->in_count || plan->g->values[id].data != NULL) &&
-                          env->facts[id].dtype == PEN_DTYPE_F32;
-            if (counts && shape_bytes(&env->facts[id].shape, PEN_DTYPE_F32, 0, &own) == PEN_OK) {
-                bytes += own;
-            }
-        }
+        uint64_t bytes = vk_storage_bytes(plan, env, i);
         bool wide = plan->wide[plan->part.nodes[i]];
         s->nodes += bytes > 0;
         s->wide += bytes > 0 && wide;
@@ -154,6 +161,9 @@ static enum pen_status search(struct plan *plan, const struct shape_env *env, st
         status = vk_trial_run(t, plan->wide, &plan->storage.after, reterr);
         if (status == PEN_OK && plan->storage.after > SHARE) {
             status = prefix_find(plan, t, reterr);
+            if (status == PEN_OK && plan->storage.after == 0.0) { /* all of them: then piece by piece */
+                status = vk_pieces_find(plan, t, env, SHARE, &plan->storage.after, reterr);
+            }
         }
     }
     vk_trial_free(t);

@@ -4,7 +4,7 @@
  * A node is *wide* when its inputs, weights, temporaries and outputs are f32; a value between a wide node and another is converted once. Which nodes are is found
  * by trial, once per plan: the partition runs on seeded inputs with all nodes wide and with none; where an output deviates by more than a share of the bound for
  * whole models, first the spelled-out functions and statistics are made wide, then as many nodes from the inputs on as it takes: every later layer amplifies what
- * an early one rounds, and early layers have few weights.
+ * an early one rounds, and early layers have few weights. Where that takes all of them, pieces are tried one by one (storage_pieces.h).
  * Threads: open as plan_new; settle: any.
  */
 #ifndef VULKAN_STORAGE_H
@@ -33,6 +33,8 @@ struct vk_storage {
 enum pen_status vk_storage_open(struct plan *plan, struct pen_error *reterr);
 /* Tries for these shapes if that is still open; the plan's weights are then made anew. */
 enum pen_status vk_storage_settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr);
+/* Of the weights and outputs of the partition's node `index`, were they f32. */
+uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index);
 /* "f32 for 12 of 72 nodes (94 % of bytes are f16)" behind `before`; nothing when all is as it was asked for. */
 void vk_storage_text(const struct vk_storage *s, char *text, size_t bytes, const char *before);
 

@@ -26,6 +26,7 @@ struct vk_trial {
     struct buffer_view *expected; /* [PATTERNS][out_count]: all nodes wide */
     struct buffer_view *got;      /* [out_count] */
     bool *beyond;                 /* [node_count of the partition] */
+    double *deviations;           /* [PATTERNS][out_count] of the last run */
 };
 
 static enum pen_status views_make(struct buffer_view **ret_views, size_t sets, const uint32_t *ids, uint32_t count,
@@ -95,8 +96,8 @@ static double deviation_of(const struct buffer_view *expected, const struct buff
                           : fmax(errors / squares / bounds[form].nmse, pow(worst / range / bounds[form].range, 2.0));
 }
 
-/* One exec over all inputs; outputs into out + i * step. */
-static enum pen_status all_run(struct vk_trial *t, const bool *wide, bool first, double *ret_worst,
+/* One exec over all inputs; outputs into out + i * step. deviations: [PATTERNS][out_count], written unless it is the first. */
+static enum pen_status all_run(struct vk_trial *t, const bool *wide, bool first, double *deviations,
                                struct pen_error *reterr)
 {
     const struct partition *part = &t->plan->part;
@@ -120,9 +121,8 @@ static enum pen_status all_run(struct vk_trial *t, const bool *wide, bool first,
             t->beyond[i] = t->beyond[i] || largest > patterns[k].largest || (largest > 0.0f && largest < SMALLEST);
         }
         for (uint32_t i = 0; status == PEN_OK && !first && i < part->out_count; i++) {
-            if (expected[i].data != NULL) {
-                *ret_worst = fmax(*ret_worst, deviation_of(&expected[i], &out[i], t->plan->backend->device->form));
-            }
+            deviations[k * part->out_count + i] =
+                expected[i].data != NULL ? deviation_of(&expected[i], &out[i], t->plan->backend->device->form) : 0.0;
         }
     }
     vk_exec_free(exec);
@@ -132,8 +132,23 @@ static enum pen_status all_run(struct vk_trial *t, const bool *wide, bool first,
 
 enum pen_status vk_trial_run(struct vk_trial *t, const bool *wide, double *ret_deviation, struct pen_error *reterr)
 {
-    *ret_deviation = 0.0;
-    return all_run(t, wide, false, ret_deviation, reterr);
+    enum pen_status status = all_run(t, wide, false, t->deviations, reterr);
+    double worst = 0.0;
+    for (size_t i = 0; status == PEN_OK && i < vk_trial_measures(t); i++) {
+        worst = fmax(worst, t->deviations[i]);
+    }
+    *ret_deviation = worst;
+    return status;
+}
+
+size_t vk_trial_measures(const struct vk_trial *t)
+{
+    return PATTERNS * t->plan->part.out_count;
+}
+
+const double *vk_trial_deviations(const struct vk_trial *t)
+{
+    return t->deviations;
 }
 
 static enum pen_status inputs_run(struct vk_trial *t, struct pen_error *reterr)
@@ -163,7 +178,8 @@ enum pen_status vk_trial_new(struct plan *plan, const struct shape_env *env, str
     t->plan = plan;
     t->env = env;
     t->beyond = calloc((size_t)part->node_count + 1, sizeof *t->beyond);
-    enum pen_status status = t->beyond != NULL
+    t->deviations = calloc(vk_trial_measures(t) + 1, sizeof *t->deviations);
+    enum pen_status status = t->beyond != NULL && t->deviations != NULL
                                  ? views_make(&t->in, PATTERNS, part->in, part->in_count, env->facts)
                                  : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
     if (status == PEN_OK) {
@@ -192,6 +208,7 @@ void vk_trial_free(struct vk_trial *t)
     views_free(t->expected, PATTERNS * t->plan->part.out_count);
     views_free(t->got, t->plan->part.out_count);
     free(t->beyond);
+    free(t->deviations);
     free(t);
 }
 

@@ -21,5 +21,8 @@ void vk_trial_free(struct vk_trial *t); /* NULL is fine */
  * the square of its largest error over that bound. HUGE_VAL where something finite became infinite or NaN.
  */
 enum pen_status vk_trial_run(struct vk_trial *t, const bool *wide, double *ret_deviation, struct pen_error *reterr);
+/* Of the last run, one for every output on every input: [vk_trial_measures]. Borrowed until the next run. */
+size_t vk_trial_measures(const struct vk_trial *t);
+const double *vk_trial_deviations(const struct vk_trial *t);
 
 #endif

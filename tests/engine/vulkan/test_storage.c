@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../graph/build.h"
+#include "backend/vulkan/storage_pieces.h"
 #include "device.h"
 
 #define ROWS  2
@@ -116,6 +117,88 @@ Test(vulkan_storage, what_fits_stays_f16, .timeout = 120)
     cr_expect_leq(error, 5e-2, "off by %g", error);
     cr_expect_str_empty(note);
     scaled_free(&s);
+}
+
+/* z = (x v + 300) w with columns of w that add up to 0: the 300 goes, and with it the digits that f16 had left. Nothing helps but f32 to the end; x v may be f16. */
+static void cancelling_make(struct scaled *s)
+{
+    static float w[WIDTH * OUTS];
+    struct pen_error error = {0};
+    struct shape shape = shape_of(2, (int64_t[]){WIDTH, OUTS});
+    uint32_t constant = 0;
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < WIDTH * OUTS; i++) {
+        w[i] = (i / OUTS % 2 == 0 ? 1.0f : -1.0f) * (0.5f + (float)(i / OUTS / 2 * 5 % 7 + i % OUTS) / 16.0f);
+    }
+    s->g = build_graph();
+    s->x = build_input(s->g, "x", DIMS(ROWS, WIDTH));
+    uint32_t v = build_weights(s->g, 5, DIMS(WIDTH, WIDTH)), h = build_node(s->g, OP_MatMul, IDS(s->x, v)),
+             far = build_node(s->g, OP_Add, IDS(h, build_scalar(s->g, 300.0f)));
+    cr_assert_eq(graph_constant(s->g, "w", PEN_DTYPE_F32, &shape, w, sizeof w, false, &constant), PEN_OK);
+    s->z = build_node(s->g, OP_MatMul, IDS(far, constant));
+    build_output(s->g, s->z);
+    cr_assert_eq(shape_env_new(s->g, NULL, NULL, false, &s->env, &error), PEN_OK, "%s", error.text);
+    s->part = (struct partition){s->nodes, s->g->node_count, &s->x, 1, &s->z, 1};
+    const float *weights = s->g->values[v].data;
+    for (uint32_t i = 0; i < s->g->node_count; i++) {
+        s->nodes[i] = i;
+    }
+    for (size_t i = 0; i < ROWS * WIDTH; i++) {
+        s->in[i] = sinf((float)(i + 1));
+    }
+    for (size_t r = 0; r < ROWS; r++) {
+        for (size_t o = 0; o < OUTS; o++) {
+            double sum = 0.0;
+            for (size_t i = 0; i < WIDTH * WIDTH; i++) {
+                sum += (double)s->in[r * WIDTH + i / WIDTH] * (double)weights[i] * (double)w[i % WIDTH * OUTS + o];
+            }
+            s->expected[r * OUTS + o] = (float)sum;
+        }
+    }
+}
+
+Test(vulkan_storage, where_the_last_node_needs_f32_the_first_may_be_f16, .timeout = 120)
+{
+    struct scaled s;
+    char note[300] = "";
+    double range = 0.0;
+    cancelling_make(&s);
+    for (size_t i = 0; i < ROWS * OUTS; i++) {
+        range = fmax(range, fabs((double)s.expected[i]));
+    }
+    double error = error_of(&s, "off", note);
+    cr_expect_gt(error, 1e-2 * range, "off by %g of %g", error, range);
+    error = error_of(&s, "on", note);
+    cr_expect_leq(error, 1e-2 * range, "off by %g of %g", error, range);
+    cr_expect_not_null(strstr(note, "f32 for 2 of 3 nodes"), "'%s'", note);
+    cr_expect_null(strstr(note, " 0 % of bytes"), "'%s'", note);
+    scaled_free(&s);
+}
+
+#define MEASURES 2
+
+static void takes(const double (*added)[MEASURES], const uint64_t *bytes, uint32_t count, double share,
+                  const char *expected)
+{
+    bool taken[8] = {false};
+    char got[9] = "";
+    vk_pieces_take(&added[0][0], bytes, count, MEASURES, share, taken);
+    for (uint32_t i = 0; i < count; i++) {
+        got[i] = taken[i] ? 'x' : '-';
+    }
+    cr_expect_str_eq(got, expected, "within %g: %s", share, got);
+}
+
+/* Errors add up for each output by itself: two pieces that harm different outputs fit where two that harm the same do not. */
+Test(vulkan_storage, pieces_are_taken_while_every_sum_stays_within_the_share)
+{
+    static const double added[][MEASURES] = {{0.15, 0.0}, {0.14, 0.0}, {0.0, 0.19}, {0.01, 0.0}, {HUGE_VAL, 0.0}};
+    static const uint64_t bytes[] = {100, 100, 100, 100, 1000000};
+    takes(added, bytes, 5, 0.2, "-xxx-");
+    takes(added, bytes, 5, 0.12, "---x-");
+    takes(added, bytes, 5, 0.005, "-----");
+    takes(added, (const uint64_t[]){10000, 100, 0, 100, 100}, 5, 0.2, "x--x-");
+    takes(added, bytes, 0, 0.2, "");
 }
 
 Test(vulkan_storage, another_word_for_the_trial_is_refused_with_a_sentence)
