@@ -219,15 +219,16 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
 
 /*
  * Whose result it is. What says OK is of the run that is awaited, if there is one; anything else (CANCELLED above all) of one that is not: so
- * whatever the order, each run gets one of the results, and the job the best.
+ * whatever the order, each run gets one of the results, and the job the best. Runs of a sequence end in the order in which they were given; the
+ * next job must not go out while the worker still has one of them.
  */
 static bool find_run(const struct broker *broker, const struct worker *worker, const struct envelope *env,
                      struct dispatch **ret_dispatch, uint32_t *ret_slot)
 {
-    bool good = env->status == PEN_OK;
-    const struct job *job = good ? jobs_find(&broker->jobs, env->job) : NULL;
+    const struct job *job = jobs_find(&broker->jobs, env->job);
     struct dispatch *own = job && job->state == JOB_DISPATCHED ? job->dispatch : NULL;
-    if (!own || own->worker != worker || !job_id_equal(own->slots[job->slot].id, env->job))
+    bool good = env->status == PEN_OK && !(own && job->lane->model->sequence_idle_us);
+    if (!good || !own || own->worker != worker || !job_id_equal(own->slots[job->slot].id, env->job))
         return worker_holds(worker, env->job, good, ret_dispatch, ret_slot);
     *ret_dispatch = own;
     *ret_slot = job->slot;

@@ -270,6 +270,24 @@ Test(sequence, a_client_that_leaves_takes_its_own_along)
     step(BOB, 7, 0, ONE);
 }
 
+Test(sequence, a_job_sent_again_has_its_answer_when_its_worker_has_ended_both_runs)
+{
+    struct job_id first = submit(ALICE, 7, START);
+    cr_assert(job_id_equal(expect_job(ONE), first));
+    desk_say_client(desk, ALICE, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    desk_client(desk, ALICE, ALICE);
+    next_job = 0;
+    first = submit(ALICE, 7, START);
+    cr_assert(job_id_equal(expect_job(ONE), first), "the same id, and the first run is not over");
+    struct job_id second = submit(ALICE, 7, 0);
+    desk_result(desk, ONE, first, 0, 1);
+    cr_expect(desk_pending(&desk->clients, FRAME_RESULT) == 0 && desk_pending(&desk->workers, FRAME_SUBMIT) == 0,
+              "the next one must not meet a run that begins the state anew");
+    desk_result(desk, ONE, first, 0, 1);
+    expect_end(first, PEN_OK, NULL);
+    cr_assert(job_id_equal(expect_job(ONE), second));
+}
+
 Test(sequence, a_client_may_have_so_many_open_and_any_number_that_have_ended)
 {
     desk->clients.forget = desk->workers.forget = true;
