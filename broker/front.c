@@ -135,7 +135,7 @@ void front_submit(struct broker *broker, struct session *session, struct message
         depot_fetch(broker, session, env, meta);
     else if (env->flags & FRAME_FLAG_DETACHED)
         depot_submit(broker, session, env, meta, message);
-    else
+    else if (!transfer_hold(broker, session, env, meta, message))
         submit_job(broker, session, env, meta, message);
 }
 

@@ -255,6 +255,19 @@ static enum pen_status check_place(const struct model *model, uint64_t id, const
     return PEN_OK;
 }
 
+/* Jobs come in the order of their numbers, so what is not the newest one now never came, or did not get this far. */
+static enum pen_status check_predecessor(struct broker *broker, struct sequence *sequence, uint64_t job, uint64_t after,
+                                         struct pen_error *reterr)
+{
+    char why[REASON_BYTES];
+    if (after == 0 || after == sequence->last_job)
+        return PEN_OK;
+    snprintf(why, sizeof why, "job %" PRIu64 " follows job %" PRIu64 ", and the newest that ran here is job %" PRIu64,
+             job, after, sequence->last_job);
+    end(broker, sequence, PEN_ERR_CANCELLED, why);
+    return pen_error_set(reterr, sequence->status, "%s; begin it again", sequence->reason);
+}
+
 enum pen_status sequence_admit(struct broker *broker, struct session *session, const struct envelope *env,
                                const Penstock__JobMeta *meta, const struct admission *admission,
                                struct pen_error *reterr)
@@ -289,8 +302,10 @@ enum pen_status sequence_admit(struct broker *broker, struct session *session, c
         return pen_error_set(reterr, s->status, "%s; begin it again", s->reason);
     if (s->version != model->version)
         return pen_error_set(reterr, PEN_ERR_INVALID, "sequence %" PRIu64 " runs on version %" PRIu64, id, s->version);
-    s->last_job = job;
-    return PEN_OK;
+    status = check_predecessor(broker, s, job, meta->sequence_after, reterr);
+    if (status == PEN_OK)
+        s->last_job = job;
+    return status;
 }
 
 void sequence_refused(struct broker *broker, struct session *session, const struct envelope *env,

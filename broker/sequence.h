@@ -28,7 +28,10 @@ uint64_t sequence_id_of(const struct envelope *env, const Penstock__JobMeta *met
 /* Before a job is judged: one of an open sequence goes to the version that it began with. */
 void sequence_bind_version(const struct broker *broker, const struct session *session, const struct envelope *env,
                            Penstock__JobMeta *meta);
-/* May this job be the next of its sequence? A first one opens it. Jobs without one, of models without state: OK. */
+/*
+ * May this job be the next of its sequence? A first one opens it. One that says which job it follows (JobMeta.sequence_after) ends the sequence when that
+ * is not the newest here: it would go on from a wrong state. Jobs without a sequence, of models without state: OK.
+ */
 enum pen_status sequence_admit(struct broker *broker, struct session *session, const struct envelope *env,
                                const Penstock__JobMeta *meta, const struct admission *admission,
                                struct pen_error *reterr);

@@ -62,6 +62,9 @@ void transfer_credit(struct broker *broker, struct transfer_end *end, const stru
 /* A SUBMIT whose payload is announced: takes the message's header. Refuses, or asks for the payload when its turn comes. */
 void transfer_submit(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
                      struct message *message);
+/* A whole SUBMIT that follows one whose payload is under way, in its sequence. True: it waits for that one, or was refused; its frames are taken. */
+bool transfer_hold(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                   struct message *message);
 /* It was cancelled while it came. True: there was one, it is answered. */
 bool transfer_cancel(struct broker *broker, struct session *session, struct job_id id);
 /* A RESULT whose payload is announced; the header is taken. False: it cannot be taken, *reterr says why; the job is to be answered so. */

@@ -22,7 +22,7 @@ static void refuse(struct broker *broker, struct session *session, const struct 
 
 /* ---- entries ---- */
 
-static struct transfer_in *in_find(const struct transfer_link *link, struct job_id id)
+struct transfer_in *transfer_in_find(const struct transfer_link *link, struct job_id id)
 {
     struct transfer_in *in = NULL;
     if (link)
@@ -47,8 +47,8 @@ static struct transfer_in *in_of_chunk(const struct transfer_link *link, const s
 }
 
 /* Takes the header. A client's counts as waiting bytes from here on. */
-static struct transfer_in *in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
-                                  const struct bulk *run, zmq_msg_t *header)
+struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
+                                    const struct bulk *run, zmq_msg_t *header)
 {
     struct transfer_in *in = calloc(1, sizeof *in);
     if (!in || message_add(&in->message, header) != PEN_OK) {
@@ -76,6 +76,7 @@ void transfer_in_free(struct broker *broker, struct transfer_in *in)
     TAILQ_REMOVE(&link->ins, in, in_link);
     link->ins_count--;
     link->ins_open -= in->open;
+    link->ins_blocked -= in->blocked;
     if (link->end->session) {
         broker->transfers.open -= in->open;
         if (!in->open)
@@ -144,7 +145,7 @@ static struct transfer_in *next_of_clients(struct broker *broker)
     if (broker->transfers.open < TRANSFER_OPEN_MAX)
         TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
         {
-            if (in->question == 0 && in->link->ins_open < TRANSFER_OPEN_PEER)
+            if (in->question == 0 && !in->blocked && in->link->ins_open < TRANSFER_OPEN_PEER)
                 break;
         }
     return in;
@@ -173,12 +174,13 @@ void transfer_in_open(struct broker *broker, struct transfer_end *end)
 /* ---- announcements ---- */
 
 static enum pen_status read_job(struct broker *broker, const struct envelope *env, const uint8_t *meta,
-                                struct bulk *ret_run, struct pen_error *reterr)
+                                struct bulk *ret_run, uint64_t *ret_after, struct pen_error *reterr)
 {
     meta_arena_reset(&broker->arena);
     Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!job)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+    *ret_after = job->sequence_after;
     return bulk_expect(ret_run, env->transfer, job->inputs, job->n_inputs, env->frames,
                        (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr);
 }
@@ -248,12 +250,13 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
                      struct message *message)
 {
     struct bulk run;
+    uint64_t after = 0;
     struct pen_error error = {.status = PEN_OK};
-    struct transfer_in *known = in_find(session->transfers.link, env->job);
+    struct transfer_in *known = transfer_in_find(session->transfers.link, env->job);
     if (known)
         transfer_in_free(broker, known); /* begun anew */
     enum pen_status status = message->count == 1
-                                 ? read_job(broker, env, meta, &run, &error)
+                                 ? read_job(broker, env, meta, &run, &after, &error)
                                  : pen_error_set(&error, PEN_ERR_CORRUPT, "raw frames behind an announcement of them");
     if (status == PEN_OK)
         status = submit_room(broker, session, zmq_msg_size(&message->frames[0]) + run.total, &error);
@@ -265,8 +268,10 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
     struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &session->transfers) : NULL;
     if (link && link->ins_count >= TRANSFER_ANNOUNCED)
         status = pen_error_set(&error, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
-    if (status == PEN_OK && (!link || !in_new(broker, link, env, &run, &message->frames[0])))
+    if (status == PEN_OK && (!link || !transfer_in_new(broker, link, env, &run, &message->frames[0])))
         status = pen_error_set(&error, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
+    if (status == PEN_OK)
+        TAILQ_LAST(&link->ins, transfer_ins)->after = after;
     if (status != PEN_OK)
         answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
     else if (known_by_digest == CACHE_ASKED)
@@ -277,11 +282,14 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
 
 bool transfer_cancel(struct broker *broker, struct session *session, struct job_id id)
 {
-    struct transfer_in *in = in_find(session->transfers.link, id);
+    struct transfer_in *in = transfer_in_find(session->transfers.link, id);
     if (!in)
         return false;
+    uint64_t client = id.client;
     give_up(broker, in, PEN_ERR_CANCELLED, "the client cancelled the job");
-    transfer_in_open(broker, &session->transfers);
+    transfer_follow(broker, client);
+    struct transfer_end clients = {.session = session}; /* it may be gone */
+    transfer_in_open(broker, &clients);
     return true;
 }
 
@@ -301,7 +309,7 @@ bool transfer_result(struct broker *broker, struct worker *worker, const struct 
     if (link && link->ins_count >= worker->jobs)
         status = pen_error_set(reterr, PEN_ERR_CORRUPT, "more results are announced than the worker holds jobs (%u)",
                                worker->jobs);
-    if (status == PEN_OK && (!link || !in_new(broker, link, env, &run, header)))
+    if (status == PEN_OK && (!link || !transfer_in_new(broker, link, env, &run, header)))
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
     if (status == PEN_OK)
         transfer_in_open(broker, &worker->transfers);
@@ -328,7 +336,7 @@ static bool age_deadline(const struct broker *broker, const struct transfer_in *
 }
 
 /* All is here: the message goes where it would have gone if it had come in one piece. */
-static void complete(struct broker *broker, struct transfer_in *in)
+void transfer_in_complete(struct broker *broker, struct transfer_in *in)
 {
     struct transfer_link *link = in->link;
     struct session *session = link->end->session;
@@ -376,7 +384,11 @@ void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct
         return;
     }
     struct transfer_end clients = {.session = link->end->session}, *end = clients.session ? &clients : link->end;
-    complete(broker, in);
+    uint64_t client = clients.session ? in->env.job.client : 0;
+    if (!transfer_block(broker, in)) {
+        transfer_in_complete(broker, in);
+        transfer_follow(broker, client);
+    }
     transfer_in_open(broker, end);
 }
 
@@ -398,4 +410,6 @@ void transfer_in_tick(struct broker *broker, struct transfer_end *end)
     struct transfer_in *in;
     while (end->session && (in = find_expired(broker, end)) != NULL)
         give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
+    if (end->link && end->link->ins_blocked > 0)
+        transfer_follow(broker, end->session->uuid);
 }

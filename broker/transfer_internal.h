@@ -16,7 +16,9 @@ struct transfer_in {
     struct message message;
     uint64_t since_us, moved_us;
     uint64_t question; /* Redis was asked for its result, 0 = not, or it has answered */
+    uint64_t after;    /* number of the job that it follows in its sequence, 0 = none (transfer_order.c) */
     bool open;         /* its memory is here and credit was given */
+    bool blocked;      /* all of it is here, and the job before it is not */
 };
 
 struct transfer_out {
@@ -36,7 +38,7 @@ struct transfer_link {
     bool attached;
     struct transfer_ins ins;
     struct transfer_outs outs;
-    uint32_t ins_count, ins_open, outs_count;
+    uint32_t ins_count, ins_open, ins_blocked, outs_count;
     uint32_t numbers;  /* given to outs so far */
     uint64_t moved_us; /* last chunk, credit, or begin of a first out */
 };
@@ -50,7 +52,19 @@ void transfer_upset(struct broker *broker, struct transfer_end *end, const char 
 
 void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct message *message,
                        const struct envelope *env);
+struct transfer_in *transfer_in_find(const struct transfer_link *link, struct job_id id); /* NULL: none */
+/* Takes the header. A client's counts as waiting bytes from here on. NULL without memory. */
+struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
+                                    const struct bulk *run, zmq_msg_t *header);
 void transfer_in_free(struct broker *broker, struct transfer_in *in);
+/* All is here: the message goes where it would have gone if it had come in one piece. Frees `in`. */
+void transfer_in_complete(struct broker *broker, struct transfer_in *in);
+
+/* Its last byte is here. True: the job before it in its sequence is not, so it waits, and its place is another's. */
+bool transfer_block(struct broker *broker, struct transfer_in *in);
+/* Jobs of that session whose predecessor has come, or will not, go on. The session may be gone afterwards. */
+void transfer_follow(struct broker *broker, uint64_t client);
+
 /* Grants credit to those whose turn it is: among all clients, or of this worker. */
 void transfer_in_open(struct broker *broker, struct transfer_end *end);
 /* Ends announced jobs whose deadline has passed. */

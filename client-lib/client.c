@@ -69,6 +69,7 @@ void client_release(struct pen_client *c)
     }
     pthread_mutex_destroy(&c->lock);
     endpoints_fini(&c->brokers);
+    predecessors_fini(&c->predecessors);
     free(c->endpoint);
     free(c->name);
     free(c->tenant);

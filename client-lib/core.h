@@ -17,6 +17,7 @@
 #include "endpoints.h"
 #include "link.h"
 #include "pending.h"
+#include "predecessors.h"
 #include "penstock/client.h"
 #include "transfer.h"
 
@@ -69,6 +70,7 @@ struct pen_client {
     struct link link;
     struct session session;
     struct pending pending;
+    struct predecessors predecessors;
     struct transfers transfers;
     struct ask *asks;
     uint64_t asks_serial;

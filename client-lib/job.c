@@ -8,9 +8,12 @@
 #include "job_meta.h"
 #include "result.h"
 
-#define NAME_BYTES_MAX   255u
-#define PARAMETERS_MAX   64u
-#define TAGS_MAX         16u
+#define NAME_BYTES_MAX 255u
+#define PARAMETERS_MAX 64u
+#define TAGS_MAX       16u
+/* JobMeta.sequence_after, a fixed64, behind everything else: it is known only when the job gets its number. */
+#define AFTER_TAG        (13u << 3 | 1u)
+#define AFTER_BYTES      9u
 #define BORROW_BYTES_MIN (64u * 1024u) /* below, a copy is cheaper than the bookkeeping */
 #define JOB_ARENA_BYTES  (512u * 1024u)
 
@@ -323,6 +326,18 @@ static enum pen_status too_large(size_t meta_bytes, struct pen_error *reterr)
                          meta_bytes, FRAME_META_BYTES_MAX);
 }
 
+void job_follow(struct pen_job *job, uint64_t before)
+{
+    uint8_t *to = job->meta + job->meta_bytes - AFTER_BYTES;
+    if (job->env.sequence_id == 0) {
+        return;
+    }
+    *to++ = AFTER_TAG;
+    for (unsigned i = 0; i < 8; i++) {
+        *to++ = (uint8_t)(before >> (8 * i));
+    }
+}
+
 enum pen_status job_new(struct pen_client *client, const struct pen_job_options *o, bool borrow,
                         void (*release)(void *), void *release_arg, enum digest_kind digest_kind,
                         struct pen_job **ret_job, struct pen_error *reterr)
@@ -334,7 +349,7 @@ enum pen_status job_new(struct pen_client *client, const struct pen_job_options 
         return status;
     }
     request_fill(&r, client, o);
-    size_t meta_bytes = penstock__job_meta__get_packed_size(&r.meta);
+    size_t meta_bytes = penstock__job_meta__get_packed_size(&r.meta) + (o->sequence_id ? AFTER_BYTES : 0);
     if (meta_bytes > FRAME_META_BYTES_MAX) {
         return too_large(meta_bytes, reterr);
     }
@@ -344,6 +359,7 @@ enum pen_status job_new(struct pen_client *client, const struct pen_job_options 
     }
     penstock__job_meta__pack(&r.meta, job->meta);
     envelope_fill(job, o);
+    job_follow(job, 0);
     job->payload_bytes = bytes;
     job->submitted_us = clock_now_us();
     job->deadline_us = o->deadline_us ? deadline_at(job->submitted_us, o->deadline_us) : DEADLINE_NONE;

@@ -56,6 +56,8 @@ struct pen_job {
 enum pen_status job_new(struct pen_client *client, const struct pen_job_options *options, bool borrow,
                         void (*release)(void *), void *release_arg, enum digest_kind digest_kind,
                         struct pen_job **ret_job, struct pen_error *reterr);
+/* Writes into the packed request which job comes before it in its sequence. Of a job without a sequence: nothing. */
+void job_follow(struct pen_job *job, uint64_t before);
 struct pen_job *job_retain(struct pen_job *job);
 void job_release(struct pen_job *job); /* NULL is fine */
 

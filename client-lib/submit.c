@@ -49,11 +49,26 @@ static enum pen_status admit(struct pen_client *c, const struct pen_job *job, st
     return PEN_OK;
 }
 
+/*
+ * The number that the job is about to get is the next one of its sequence. A job that goes on with what is not known to have begun names itself, which no
+ * open sequence can follow.
+ */
+static void follow(struct pen_client *c, struct pen_job *job)
+{
+    uint64_t number = c->pending.last_sequence + 1;
+    if (job->env.sequence_id == 0) {
+        return;
+    }
+    uint64_t before = predecessors_next(&c->predecessors, job->env.model_hash, job->env.sequence_id, number);
+    job_follow(job, before == 0 && !(job->env.flags & FRAME_FLAG_SEQUENCE_START) ? number : before);
+}
+
 /* Lock held. */
 static enum pen_status enqueue(struct pen_client *c, struct pen_job *job, struct pen_error *reterr)
 {
     enum pen_status status = admit(c, job, reterr);
     if (status == PEN_OK) {
+        follow(c, job);
         job->env.job.client = c->session.uuid;
         pending_add(&c->pending, job);
         finish_expect(c, job);

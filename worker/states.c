@@ -13,6 +13,8 @@ struct state {
     struct state *next; /* in its bucket */
     uint64_t client, id;
     uint64_t first; /* number of the job that began it */
+    uint64_t last;  /* of the newest one that left its state here */
+    uint64_t runs;  /* busy: of the one under way */
     struct digest model;
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t used_us, idle_us;
@@ -160,7 +162,7 @@ static void forget(struct states *states, struct state **place)
 }
 
 static enum pen_status take(struct states *states, const struct served *served, const struct envelope *env,
-                            struct state **ret_state, struct pen_error *reterr)
+                            uint64_t after, struct state **ret_state, struct pen_error *reterr)
 {
     struct state **place = find(states, served, env);
     if (place && env->job.sequence < (*place)->first)
@@ -178,20 +180,27 @@ static enum pen_status take(struct states *states, const struct served *served, 
                              env->sequence_id, served->name);
     if ((*place)->busy)
         return pen_error_set(reterr, PEN_ERR_INVALID, "a job of sequence %" PRIu64 " still runs", env->sequence_id);
+    if (after != 0 && after != (*place)->last)
+        return pen_error_set(reterr, PEN_ERR_CANCELLED,
+                             "the job follows job %" PRIu64 " of sequence %" PRIu64
+                             ", and its state here is that after job %" PRIu64 "; begin it again",
+                             after, env->sequence_id, (*place)->last);
     *ret_state = *place;
     return PEN_OK;
 }
 
 enum pen_status states_open(struct states *states, const struct served *served, const struct envelope *env,
-                            uint64_t now_us, struct state **ret_state, struct pen_error *reterr)
+                            uint64_t after, uint64_t now_us, struct state **ret_state, struct pen_error *reterr)
 {
     struct state *state = NULL;
     pthread_mutex_lock(&states->lock);
     if (env->flags & FRAME_FLAG_SEQUENCE_START)
         sweep(states, now_us);
-    enum pen_status status = take(states, served, env, &state, reterr);
-    if (status == PEN_OK)
+    enum pen_status status = take(states, served, env, after, &state, reterr);
+    if (status == PEN_OK) {
         state->busy = true;
+        state->runs = env->job.sequence;
+    }
     pthread_mutex_unlock(&states->lock);
     if (status == PEN_OK)
         *ret_state = state;
@@ -214,6 +223,7 @@ void state_close(struct states *states, struct state *state, bool keep, uint64_t
     pthread_mutex_lock(&states->lock);
     state->busy = false;
     state->used_us = now_us;
+    state->last = state->runs;
     if (!keep || state->over) {
         struct state **place = bucket_of(states, state->client, state->id);
         while (*place != state)

@@ -19,11 +19,12 @@ void states_free(struct states *states);       /* NULL is fine */
 
 /*
  * The state for the job of `env` (sequence_id is not 0): made anew with FRAME_FLAG_SEQUENCE_START. CANCELLED: a job with a higher number, which came by
- * another slot, has begun the sequence anew, and that one's state is not this one's. NOT_FOUND: no such sequence is open here; BUSY: no
+ * another slot, has begun the sequence anew, and that one's state is not this one's; or `after` (JobMeta.sequence_after, 0 = not said) is not the job
+ * that left the state as it is. NOT_FOUND: no such sequence is open here; BUSY: no
  * room for another one, which another worker may have; INVALID: a job of it still runs.
  */
 enum pen_status states_open(struct states *states, const struct served *served, const struct envelope *env,
-                            uint64_t now_us, struct state **ret_state, struct pen_error *reterr);
+                            uint64_t after, uint64_t now_us, struct state **ret_state, struct pen_error *reterr);
 /* State `index` of the served model's list, as it is now. */
 const void *state_data(const struct state *state, size_t index);
 /* What the run gave; of as many bytes. */

@@ -179,7 +179,7 @@ static enum pen_status model_find(struct task *task, struct catalog *catalog, co
 }
 
 /* Last of all checks: from here on a failure ends the sequence. */
-static enum pen_status state_take(struct task *task, struct states *states, struct pen_error *reterr)
+static enum pen_status state_take(struct task *task, struct states *states, uint64_t after, struct pen_error *reterr)
 {
     const struct served *served = task->served;
     const struct envelope *env = &task->job->env;
@@ -190,7 +190,7 @@ static enum pen_status state_take(struct task *task, struct states *states, stru
                              served->name);
     if (task->rows != 1)
         return pen_error_set(reterr, PEN_ERR_SHAPE, "a job of a sequence has one row, this one has %u", task->rows);
-    enum pen_status status = states_open(states, served, env, clock_now_us(), &task->state, reterr);
+    enum pen_status status = states_open(states, served, env, after, clock_now_us(), &task->state, reterr);
     if (status != PEN_OK)
         return status;
     task->states = states;
@@ -225,7 +225,7 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
     if (status == PEN_OK && ret_task->served->config.recipe)
         status = chain_new(catalog, ret_task->served, &ret_task->chain, reterr);
     if (status == PEN_OK)
-        status = state_take(ret_task, states, reterr);
+        status = state_take(ret_task, states, meta->sequence_after, reterr);
     if (status != PEN_OK)
         task_close(ret_task);
     return status;

@@ -48,16 +48,23 @@ TestSuite(sequence, .init = setup, .fini = teardown);
 
 enum { START = 1, END = 2 };
 
-static struct job_id submit(uint64_t client, uint64_t sequence, unsigned flags)
+static struct job_id submit_after(uint64_t client, uint64_t sequence, unsigned flags, uint64_t after)
 {
     struct wire_job job = {.id = {.client = client, .sequence = ++next_job},
                            .model = "adder",
+                           .sequence_after = after,
                            .no_digest = true,
                            .sequence = sequence,
                            .sequence_start = flags & START,
                            .sequence_end = flags & END};
     desk_submit(desk, (uint32_t)client, &job);
     return job.id;
+}
+
+/* As a client that does not say which job comes before. */
+static struct job_id submit(uint64_t client, uint64_t sequence, unsigned flags)
+{
+    return submit_after(client, sequence, flags, 0);
 }
 
 static struct job_id expect_job(uint32_t worker)
@@ -307,4 +314,70 @@ Test(sequence, a_client_may_have_so_many_open_and_any_number_that_have_ended)
     desk_wait(desk, IDLE_US + 1000); /* all are silent: told why for a while, and in nobody's way */
     cr_expect(sequences_open(&desk->broker) == 0);
     step(ALICE, 4242, START, ONE);
+}
+
+/* ---- jobs that say which one they follow ---- */
+
+Test(sequence, jobs_that_follow_each_other_run_in_their_order)
+{
+    struct job_id first = submit_after(ALICE, 7, START, 0), second = submit_after(ALICE, 7, 0, 1);
+    struct job_id third = submit_after(ALICE, 7, END, 2);
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct job_id id = expect_job(ONE);
+        cr_assert(id.sequence == i);
+        desk_result(desk, ONE, id, 0, 1);
+    }
+    expect_end(first, PEN_OK, NULL);
+    expect_end(second, PEN_OK, NULL);
+    expect_end(third, PEN_OK, NULL);
+}
+
+Test(sequence, a_job_whose_predecessor_never_came_ends_it_for_all_later_ones)
+{
+    step(ALICE, 7, START, ONE);
+    next_job = 2; /* the client's job 2 had ended before it was sent */
+    expect_end(submit_after(ALICE, 7, 0, 2), PEN_ERR_CANCELLED,
+               "job 3 follows job 2, and the newest that ran here is job 1");
+    cr_expect(sequences_open(&desk->broker) == 0);
+    struct sent *cancel = desk_next(&desk->workers, FRAME_CANCEL);
+    cr_expect(cancel && cancel->env.sequence_id == 7, "the worker is told");
+    expect_end(submit_after(ALICE, 7, 0, 3), PEN_ERR_CANCELLED, "sequence 7 has ended: job 3 follows job 2");
+    expect_end(submit_after(ALICE, 7, END, 4), PEN_ERR_CANCELLED, "begin it again");
+    step(ALICE, 7, START, ONE);
+    struct job_id next = submit_after(ALICE, 7, 0, 6);
+    cr_assert(job_id_equal(expect_job(ONE), next), "it goes on from the new beginning");
+}
+
+Test(sequence, a_gap_ends_those_that_wait_too)
+{
+    step(ALICE, 7, START, ONE);
+    struct job_id runs = submit_after(ALICE, 7, 0, 1), waits = submit_after(ALICE, 7, 0, 2);
+    expect_job(ONE);
+    next_job = 4;
+    struct job_id late = submit_after(ALICE, 7, 0, 4);
+    expect_end(waits, PEN_ERR_CANCELLED, "job 5 follows job 4");
+    expect_end(late, PEN_ERR_CANCELLED, "job 5 follows job 4");
+    desk_result(desk, ONE, runs, 0, 1);
+    expect_end(runs, PEN_OK, NULL);
+}
+
+Test(sequence, what_is_sent_again_after_a_lost_session_does_not_jump_over_a_job_that_failed)
+{
+    step(ALICE, 7, START, ONE);
+    desk_say_client(desk, ALICE, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    desk_client(desk, ALICE, ALICE);
+    next_job = 0;
+    step(ALICE, 7, START, ONE); /* its answer was lost; job 2 had failed, so it is not sent again */
+    next_job = 2;
+    expect_end(submit_after(ALICE, 7, 0, 2), PEN_ERR_CANCELLED, "job 3 follows job 2");
+    cr_expect(desk_pending(&desk->workers, FRAME_SUBMIT) == 0, "it would go on from a wrong state");
+}
+
+Test(sequence, a_refused_job_is_a_gap)
+{
+    step(ALICE, 7, START, ONE);
+    desk->options.max_job_bytes = 1;
+    expect_end(submit_after(ALICE, 7, 0, 1), PEN_ERR_TOO_LARGE, NULL);
+    desk->options.max_job_bytes = 1 << 20;
+    expect_end(submit_after(ALICE, 7, 0, 2), PEN_ERR_CANCELLED, "sequence 7 has ended");
 }

@@ -243,6 +243,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.n_tags = job->tag != NULL;
     request.explain = job->explain;
     request.version_label = text(job->version_label);
+    request.sequence_after = job->sequence_after;
     return penstock__job_meta__pack(&request, meta);
 }
 

@@ -82,6 +82,7 @@ struct wire_job {
     bool true_digest;       /* the one that its bytes have */
     uint64_t sequence;
     bool sequence_start, sequence_end;
+    uint64_t sequence_after; /* JobMeta: the job before it; 0 = not said */
     bool explain;
     const char *version_label;
     uint16_t flags; /* more of them */

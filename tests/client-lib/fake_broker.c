@@ -229,6 +229,7 @@ static void note_submit(struct fake_seen *s, const struct envelope *env, const u
     text(s->traceparent, job->traceparent);
     s->explain = job->explain;
     s->version = job->version;
+    s->sequence_after[env->job.sequence % 16] = job->sequence_after;
     s->inputs = (unsigned)job->n_inputs;
     s->outputs = (unsigned)job->n_outputs;
     s->parameters = (unsigned)job->n_parameters;

@@ -42,6 +42,7 @@ struct fake_seen {
     char model[64], tenant[64], backend[64], verb[64], argument[64], hello_name[64];
     unsigned inputs, outputs, parameters, tags;
     uint64_t version, grace_us;
+    uint64_t sequence_after[16]; /* by the low bits of the job's number */
     char traceparent[64];
     bool explain;
 };

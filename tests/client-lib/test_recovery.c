@@ -375,3 +375,56 @@ Test(recovery, borrowed_inputs_come_back_from_a_broker_that_stopped_reading)
     pen_client_free(client);
     fake_stop(fake);
 }
+
+static uint64_t submit_of(pen_client *client, struct pen_tensor *in, uint64_t sequence_id, unsigned flags,
+                          pen_job **ret_handle)
+{
+    char id[PEN_JOB_ID_BYTES];
+    struct pen_job_options job = job_of(in);
+    job.sequence_id = sequence_id;
+    job.flags |= flags;
+    cr_assert_eq(pen_client_submit(client, &job, ret_handle, NULL), PEN_OK);
+    pen_job_id(*ret_handle, id);
+    return strtoull(strrchr(id, '-') + 1, NULL, 10);
+}
+
+Test(recovery, jobs_of_a_sequence_say_which_one_they_follow_and_say_the_same_when_sent_again)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    pen_job *handles[7];
+    static const struct {
+        uint64_t id;
+        unsigned flags;
+        uint64_t after;
+    } jobs[7] = {
+        {5, PEN_JOB_SEQUENCE_START, 0},
+        {6, PEN_JOB_SEQUENCE_START, 0},
+        {5, 0, 1},
+        {0, 0, 0},                      /* of none */
+        {5, PEN_JOB_SEQUENCE_START, 3}, /* begun anew: only its order */
+        {6, PEN_JOB_SEQUENCE_END, 2},
+        {9, 0, 7}, /* never begun: names itself, and no open sequence can follow that */
+    };
+    for (size_t i = 0; i < 7; i++)
+        cr_assert_eq(submit_of(client, &in, jobs[i].id, jobs[i].flags, &handles[i]), i + 1);
+    for (unsigned round = 1; round <= 2; round++) {
+        cr_assert(FAKE_WAIT(fake, submits, 7 * round));
+        struct fake_seen seen = fake_see(fake);
+        for (size_t i = 0; i < 7; i++)
+            cr_expect_eq(seen.sequence_after[i + 1], jobs[i].after, "job %zu follows %llu", i + 1,
+                         (unsigned long long)seen.sequence_after[i + 1]);
+        if (round == 1)
+            fake_set(fake, (struct fake_behaviour){.hold = true, .mute = true}); /* silence: all are sent again */
+        if (round == 1) {
+            cr_assert(FAKE_WAIT(fake, hellos, 2));
+            fake_set(fake, (struct fake_behaviour){.hold = true});
+        }
+    }
+    cr_expect(FAKE_WAIT(fake, resents, 7));
+    for (size_t i = 0; i < 7; i++)
+        pen_job_free(handles[i]);
+    pen_client_free(client);
+    fake_stop(fake);
+}

@@ -280,6 +280,11 @@ static void make_orders(void)
     making_begin("SUBMIT for the version that carries a label");
     making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
     making_end("submit_label");
+    meta = making_job();
+    meta.sequence_after = 6;
+    making_begin("SUBMIT of a sequence, behind the client's job 6");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_after");
     Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;
     hello.name = "rack1-77";
     hello.uuid = 7;

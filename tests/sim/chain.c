@@ -23,30 +23,13 @@ void chain_broken(struct sim *sim, struct sim_client *client, const struct sim_j
     sim->counts.chains_broken++;
 }
 
-bool chain_sound(const struct sim_client *client, const struct sim_job *job)
+uint64_t chain_before(const struct sim_client *client, const struct sim_job *job)
 {
-    if (!job->chain || job->first || job->gap)
-        return !job->gap;
     for (const struct sim_job *before = job - 1; before >= client->jobs; before--) {
-        if (before->chain != job->chain)
-            continue;
-        if (before->gap || (before->results > 0 && before->status != PEN_OK))
-            return false;
-        if (before->first)
-            return true;
+        if (before->chain == job->chain)
+            return before->sequence;
     }
-    return true;
-}
-
-void chain_again(struct sim_client *client, struct sim_job *job)
-{
-    for (const struct sim_job *later = job + 1; job->chain && later < client->jobs + client->jobs_count; later++) {
-        if (later->chain != job->chain)
-            continue;
-        if (later->first)
-            return;
-        job->gap |= later->results > 0;
-    }
+    return 0;
 }
 
 static struct sim_state *find(struct sim_worker *worker, uint64_t client, uint64_t chain)
@@ -68,8 +51,7 @@ void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_he
                  (unsigned long)held->id.client, (unsigned long)held->id.sequence);
     for (uint32_t i = 0; state && i < worker->held_count; i++) {
         const struct sim_held *other = &worker->held[i];
-        if (other != held && other->id.client == held->id.client && other->chain == held->chain &&
-            other->id.sequence >= state->first)
+        if (other->id.client == held->id.client && other->chain == held->chain && other->id.sequence >= state->first)
             sim_fail(sim, "worker %s was given job %lu of a sequence while it holds job %lu of it", worker->name,
                      (unsigned long)held->id.sequence, (unsigned long)other->id.sequence);
     }

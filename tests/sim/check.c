@@ -296,15 +296,20 @@ static void check_transfers(struct sim *sim)
     TAILQ_FOREACH(link, &hub->links, in_hub)
     {
         const struct transfer_out *out;
-        uint32_t ins = 0, ins_open = 0, outs = 0;
+        uint32_t ins = 0, ins_open = 0, ins_blocked = 0, outs = 0;
         TAILQ_FOREACH(in, &link->ins, in_link)
         {
             const struct bulk *run = &in->run;
             ins++;
             ins_open += in->open;
+            ins_blocked += in->blocked;
+            if (in->blocked && !transfer_in_find(link, (struct job_id){in->env.job.client, in->after}))
+                BAD("job %lu waits for job %lu, which does not come any more", (unsigned long)in->env.job.sequence,
+                    (unsigned long)in->after);
             bytes += link->end->session ? run->total : 0;
             if (run->moved > run->granted || run->granted > run->total ||
-                run->granted - run->moved > BULK_WINDOW_BYTES || bulk_done(run) || (run->granted > 0) != in->open)
+                run->granted - run->moved > BULK_WINDOW_BYTES || bulk_done(run) != in->blocked ||
+                (run->granted > 0) != (in->open || in->blocked))
                 BAD("a payload of %lu bytes: %lu came, %lu were granted, open: %d", (unsigned long)run->total,
                     (unsigned long)run->moved, (unsigned long)run->granted, in->open);
         }
@@ -316,7 +321,7 @@ static void check_transfers(struct sim *sim)
                     (unsigned long)out->run.granted);
         }
         if (ins != link->ins_count || ins_open != link->ins_open || outs != link->outs_count ||
-            ins_open > TRANSFER_OPEN_PEER || link->end->link != link)
+            ins_blocked != link->ins_blocked || ins_open > TRANSFER_OPEN_PEER || link->end->link != link)
             BAD("a peer has %u payloads coming, %u open, %u going; counted %u, %u, %u", ins, ins_open, outs,
                 link->ins_count, link->ins_open, link->outs_count);
         open += link->end->session ? ins_open : 0;

@@ -401,8 +401,7 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options.restart_wait_us = sim_chance(sim, 50) ? 0 : 500000;
     sim->options.queue_limit = sim_chance(sim, 20) ? 6 : 1000;
     sim->has.chains = sim_chance(sim, 40);
-    sim->has.bulk =
-        !sim->has.chains && sim_chance(sim, 40); /* sequences beside chunks: seed 20261183801252 of then is open */
+    sim->has.bulk = sim_chance(sim, 40);
     sim->options.bulk_from = sim->has.bulk ? 2 : 1 << 20;
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
 }

@@ -72,7 +72,6 @@ struct sim_job {
     uint8_t fill;  /* the right answer */
     uint8_t chain; /* number of its sequence of jobs, from 1; 0 = none */
     bool first, last;
-    bool gap; /* sent again when a later job of its sequence had its answer already */
     uint32_t sends, results;
     bool cancelled;
     enum pen_status status;
@@ -255,14 +254,9 @@ enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk 
 void chain_submit(struct sim *sim, struct sim_client *client, struct sim_job *job);
 /* A client's job of a sequence did not end well: it begins the next one anew. */
 void chain_broken(struct sim *sim, struct sim_client *client, const struct sim_job *job);
-/*
- * Whether all jobs before it in its sequence ended well, as far as the client knows, and none of them went to the broker again after a later one
- * had its answer. A client sends again what it has no answer to, so a broker that has forgotten them all may see a sequence without a job in its
- * middle: what comes of it then is void.
- */
-bool chain_sound(const struct sim_client *client, const struct sim_job *job);
-void chain_again(struct sim_client *client, struct sim_job *job); /* it is sent again */
-/* The worker was given the job: the state that it needs must be here. */
+/* Number of the job before it in its sequence, or in the one that had its name before; 0 = none. */
+uint64_t chain_before(const struct sim_client *client, const struct sim_job *job);
+/* The worker is given the job: the state that it needs must be here. */
 void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_held *held);
 /* It has run, and *ret_value is the right answer: the state moves on. NOT_FOUND: it was dropped meanwhile, or begun anew. */
 enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value);

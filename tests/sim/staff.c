@@ -247,25 +247,36 @@ void worker_goodbye(struct sim *sim, struct sim_worker *worker)
     worker_begin(sim, worker);
 }
 
+static struct sim_held held_of(const struct envelope *env)
+{
+    return (struct sim_held){.id = env->job,
+                             .digest = env->digest,
+                             .chain = env->sequence_id,
+                             .first = env->flags & FRAME_FLAG_SEQUENCE_START,
+                             .last = env->flags & FRAME_FLAG_SEQUENCE_END};
+}
+
+/* A job is judged when it is given: the sequence of one that comes in chunks may be over before its last byte. */
+static void judge(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
+{
+    const struct sim_held given = held_of(env);
+    if (given.chain)
+        chain_taken(sim, worker, &given);
+}
+
 static void hold(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
 {
     if (worker->held_count == SIM_HELD) {
         sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
         return;
     }
-    struct sim_held *held = &worker->held[worker->held_count++];
-    *held = (struct sim_held){.id = env->job,
-                              .digest = env->digest,
-                              .chain = env->sequence_id,
-                              .first = env->flags & FRAME_FLAG_SEQUENCE_START,
-                              .last = env->flags & FRAME_FLAG_SEQUENCE_END};
-    if (held->chain)
-        chain_taken(sim, worker, held);
+    worker->held[worker->held_count++] = held_of(env);
 }
 
 static void take(struct sim *sim, struct sim_worker *worker, const struct packet *packet)
 {
     for (uint32_t i = 0; i < packet->count; i++) {
+        judge(sim, worker, &packet->envs[i]);
         if (packet->envs[i].transfer)
             chunks_expect(sim, &sim->workers_port, worker->conn, &worker->bulk, worker->uuid, &packet->envs[i],
                           packet->totals[i]);

@@ -43,7 +43,7 @@ static enum pen_status open_one(const struct served *served, uint64_t client, ui
     env.job = (struct job_id){.client = client, .sequence = 1};
     env.sequence_id = id;
     env.flags = start ? FRAME_FLAG_SEQUENCE_START : 0;
-    enum pen_status status = states_open(states, served, &env, now_us, ret_state, &error);
+    enum pen_status status = states_open(states, served, &env, 0, now_us, ret_state, &error);
     cr_expect(!words || strstr(error.text, words), "'%s' is not in '%s'", words, error.text);
     return status;
 }

@@ -154,6 +154,8 @@ struct pen_job_options {
                                        worker. A job that does not end with PEN_OK ends its sequence; so do the model's
                                        idle time (TIMEOUT), and the loss (WORKER_LOST), drain or unloading (UNAVAILABLE)
                                        of its worker. Jobs that come after that get that status until one begins anew.
+                                       Each job tells the broker which one it follows, so none is ever skipped unnoticed:
+                                       after a job that was lost, cancelled or too late the next one ends CANCELLED.
                                        0 = none */
     const char *traceparent;    /**< W3C trace context, carried on to the worker; with the sampled flag the broker
                                        keeps the job's life; NULL = none */

@@ -1,0 +1,103 @@
+/* Jobs of a sequence behind one whose payload is under way: they wait among the announced jobs, under the same caps, and go on in their order. */
+#include "answer.h"
+#include "submit.h"
+#include "transfer_internal.h"
+
+/* Only an older one can be waited for, so there are no circles. */
+static bool waits(const struct transfer_in *in)
+{
+    struct job_id before = {.client = in->env.job.client, .sequence = in->after};
+    return in->after > 0 && in->after < in->env.job.sequence && transfer_in_find(in->link, before);
+}
+
+static void set_blocked(struct transfer_in *in)
+{
+    in->blocked = true;
+    in->link->ins_blocked++;
+}
+
+bool transfer_block(struct broker *broker, struct transfer_in *in)
+{
+    if (!waits(in))
+        return false;
+    in->open = false;
+    in->link->ins_open--;
+    broker->transfers.open--;
+    TAILQ_INSERT_TAIL(&broker->transfers.waiting, in, in_waiting);
+    set_blocked(in);
+    return true;
+}
+
+static struct transfer_in *next_free(const struct session *session)
+{
+    struct transfer_link *link = session ? session->transfers.link : NULL;
+    struct transfer_in *in = NULL;
+    if (link && link->ins_blocked > 0)
+        TAILQ_FOREACH(in, &link->ins, in_link)
+        {
+            if (in->blocked && !waits(in))
+                break;
+        }
+    return in;
+}
+
+/* Looked for anew each time: the answer to one may find that the client is gone. */
+void transfer_follow(struct broker *broker, uint64_t client)
+{
+    struct transfer_in *in;
+    while ((in = next_free(session_find(&broker->sessions, client))) != NULL)
+        transfer_in_complete(broker, in);
+}
+
+static uint64_t read_after(struct broker *broker, const struct envelope *env, const uint8_t *meta)
+{
+    meta_arena_reset(&broker->arena);
+    const Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
+    return job && job->sequence_after < env->job.sequence ? job->sequence_after : 0;
+}
+
+static enum pen_status hold(struct broker *broker, struct session *session, const struct envelope *env, uint64_t after,
+                            struct message *message, struct pen_error *reterr)
+{
+    struct transfer_link *link = session->transfers.link;
+    struct bulk run;
+    enum pen_status status = submit_room(broker, session, message->bytes, reterr);
+    if (status != PEN_OK)
+        return status;
+    if (link->ins_count >= TRANSFER_ANNOUNCED)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
+    bulk_init(&run, 0);
+    run.total = run.moved = run.granted = message->bytes;
+    struct transfer_in *in = transfer_in_new(broker, link, env, &run, &message->frames[0]);
+    for (size_t i = 1; in && i < message->count; i++) {
+        if (message_add(&in->message, &message->frames[i]) != PEN_OK) {
+            transfer_in_free(broker, in);
+            in = NULL;
+        }
+    }
+    if (!in)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
+    in->after = after;
+    set_blocked(in);
+    return PEN_OK;
+}
+
+bool transfer_hold(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                   struct message *message)
+{
+    const struct transfer_link *link = session->transfers.link;
+    struct pen_error error = {.status = PEN_OK};
+    if (!link || link->ins_count == 0 || message->overflow || message->count != 1u + env->frames)
+        return false;
+    uint64_t after = read_after(broker, env, meta);
+    if (after == 0 || !transfer_in_find(link, (struct job_id){env->job.client, after}) ||
+        jobs_find(&broker->jobs, env->job))
+        return false;
+    struct transfer_in *known = transfer_in_find(link, env->job);
+    if (known)
+        transfer_in_free(broker, known); /* it is sent again */
+    enum pen_status status = hold(broker, session, env, after, message, &error);
+    if (status != PEN_OK)
+        answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+    return true;
+}

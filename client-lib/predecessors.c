@@ -1,0 +1,85 @@
+#include "predecessors.h"
+
+#include <stdlib.h>
+
+#define BUCKETS 4096u
+
+struct predecessor {
+    struct predecessor *next;          /* in its bucket */
+    struct predecessor *older, *newer; /* by last use */
+    uint64_t model_hash, sequence_id, job;
+};
+
+static struct predecessor **place_of(const struct predecessors *p, uint64_t model_hash, uint64_t sequence_id)
+{
+    struct predecessor **at = &p->buckets[((model_hash ^ sequence_id) * 0x9E3779B97F4A7C15u) >> 52];
+    while (*at && ((*at)->model_hash != model_hash || (*at)->sequence_id != sequence_id)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void list_remove(struct predecessors *p, struct predecessor *one)
+{
+    *(one->older ? &one->older->newer : &p->oldest) = one->newer;
+    *(one->newer ? &one->newer->older : &p->newest) = one->older;
+}
+
+static void list_append(struct predecessors *p, struct predecessor *one)
+{
+    one->older = p->newest;
+    one->newer = NULL;
+    *(p->newest ? &p->newest->newer : &p->oldest) = one;
+    p->newest = one;
+}
+
+static void forget_oldest(struct predecessors *p)
+{
+    struct predecessor *one = p->oldest;
+    *place_of(p, one->model_hash, one->sequence_id) = one->next;
+    list_remove(p, one);
+    p->count--;
+    free(one);
+}
+
+void predecessors_fini(struct predecessors *p)
+{
+    while (p->oldest) {
+        forget_oldest(p);
+    }
+    free(p->buckets);
+    p->buckets = NULL;
+}
+
+static struct predecessor *add(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id)
+{
+    struct predecessor *one = calloc(1, sizeof *one);
+    if (!one) {
+        return NULL;
+    }
+    if (p->count == PREDECESSORS_MAX) {
+        forget_oldest(p);
+    }
+    one->model_hash = model_hash;
+    one->sequence_id = sequence_id;
+    *place_of(p, model_hash, sequence_id) = one; /* the end of its bucket */
+    p->count++;
+    return one;
+}
+
+uint64_t predecessors_next(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id, uint64_t job)
+{
+    if (!p->buckets && !(p->buckets = calloc(BUCKETS, sizeof(struct predecessor *)))) {
+        return 0;
+    }
+    struct predecessor *one = *place_of(p, model_hash, sequence_id);
+    if (one) {
+        list_remove(p, one);
+    } else if (!(one = add(p, model_hash, sequence_id))) {
+        return 0;
+    }
+    uint64_t before = one->job;
+    one->job = job;
+    list_append(p, one);
+    return before;
+}
