@@ -11,6 +11,8 @@
 
 /* Deviations on seeded inputs stay below this share of the bound (of its square, as errors of nodes add up): real inputs differ from seeded ones. */
 #define SHARE 0.2
+/* Numbers compared: of fewer some choice of pieces comes out right by chance (a model with one input and one output has three). */
+#define SAMPLES_MIN 48
 
 /* ---- which nodes ---- */
 
@@ -161,7 +163,8 @@ static enum pen_status search(struct plan *plan, const struct shape_env *env, st
         status = vk_trial_run(t, plan->wide, &plan->storage.after, reterr);
         if (status == PEN_OK && plan->storage.after > SHARE) {
             status = prefix_find(plan, t, reterr);
-            if (status == PEN_OK && plan->storage.after == 0.0) { /* all of them: then piece by piece */
+            bool all = plan->storage.after == 0.0; /* of them: then piece by piece, where chance cannot choose */
+            if (status == PEN_OK && all && vk_trial_samples(t) >= SAMPLES_MIN) {
                 status = vk_pieces_find(plan, t, env, SHARE, &plan->storage.after, reterr);
             }
         }

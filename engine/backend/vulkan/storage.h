@@ -4,7 +4,7 @@
  * A node is *wide* when its inputs, weights, temporaries and outputs are f32; a value between a wide node and another is converted once. Which nodes are is found
  * by trial, once per plan: the partition runs on seeded inputs with all nodes wide and with none; where an output deviates by more than a share of the bound for
  * whole models, first the spelled-out functions and statistics are made wide, then as many nodes from the inputs on as it takes: every later layer amplifies what
- * an early one rounds, and early layers have few weights. Where that takes all of them, pieces are tried one by one (storage_pieces.h).
+ * an early one rounds, and early layers have few weights. Where that takes all of them, pieces are tried one by one (storage_pieces.h), if enough numbers are compared.
  * Threads: open as plan_new; settle: any.
  */
 #ifndef VULKAN_STORAGE_H

@@ -216,3 +216,13 @@ bool vk_trial_beyond(const struct vk_trial *t, uint32_t index)
 {
     return t->beyond[index];
 }
+
+size_t vk_trial_samples(const struct vk_trial *t)
+{
+    size_t samples = 0;
+    for (size_t i = 0; i < PATTERNS * t->plan->part.out_count; i++) {
+        const struct buffer_view *v = &t->expected[i];
+        samples += v->dtype == PEN_DTYPE_F32 ? (size_t)shape_elements(&v->shape) : 0;
+    }
+    return samples;
+}

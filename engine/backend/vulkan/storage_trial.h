@@ -24,5 +24,7 @@ enum pen_status vk_trial_run(struct vk_trial *t, const bool *wide, double *ret_d
 /* Of the last run, one for every output on every input: [vk_trial_measures]. Borrowed until the next run. */
 size_t vk_trial_measures(const struct vk_trial *t);
 const double *vk_trial_deviations(const struct vk_trial *t);
+/* Numbers that a run compares, of all outputs on all inputs: how much its deviation says. */
+size_t vk_trial_samples(const struct vk_trial *t);
 
 #endif
