@@ -22,7 +22,7 @@ static void begin(void)
     char both[2 * POOL_ENDPOINT_BYTES + 2];
     digits_load(&digits);
     for (int i = 0; i < 2; i++)
-        pool_start(&pools[i], NULL);
+        pool_start(&pools[i], (const char *const[]){"--restart-wait", "60s", NULL}); /* workers may be slow to start */
     snprintf(both, sizeof both, "%s,%s", pools[0].workers_endpoint, pools[1].workers_endpoint);
     const char *const argv[] = {PENSTOCK_PLANTED_WORKER,
                                 "--models",
