@@ -58,7 +58,7 @@ static void tell_ordered(struct pen_client *client)
 
 void finish_job(struct pen_client *client, struct pen_job *job, struct pen_result *result, uint64_t now_us)
 {
-    transfer_forget(client, job);
+    transfer_forget(client, job, pen_result_status(result) == PEN_OK);
     pending_remove(&client->pending, job);
     client->counters.jobs_ended++;
     result_round_trip(result, now_us - job->submitted_us);

@@ -83,13 +83,14 @@ bool transfer_announce(struct pen_client *c, struct pen_job *job, struct envelop
     return true;
 }
 
-static void upload_remove(struct pen_client *c, const struct pen_job *job)
+/* known: the job has its result. */
+static void upload_remove(struct pen_client *c, const struct pen_job *job, bool known)
 {
     for (struct upload **at = &c->transfers.uploads; *at; at = &(*at)->next) {
         if ((*at)->job == job) {
             struct upload *upload = *at;
             *at = upload->next;
-            if (upload->early && upload->run.granted == 0) { /* answered without it */
+            if (known && upload->early && upload->run.granted == 0) { /* it was answered without its payload */
                 c->transfers.early_misses = 0;
             }
             free(upload);
@@ -129,7 +130,7 @@ void transfer_credit(struct pen_client *c, const struct envelope *env)
         offset = upload->run.moved;
     }
     if (bulk_done(&upload->run)) {
-        upload_remove(c, job);
+        upload_remove(c, job, false);
     }
 }
 
@@ -286,9 +287,9 @@ bool transfer_chunk(struct pen_client *c, const struct incoming *in, uint64_t no
 
 /* ---- ends --------------------------------------------------------------------------------------------------------------------------- */
 
-void transfer_forget(struct pen_client *c, const struct pen_job *job)
+void transfer_forget(struct pen_client *c, const struct pen_job *job, bool known)
 {
-    upload_remove(c, job);
+    upload_remove(c, job, known);
     if (c->transfers.downloads) {
         download_remove(c, job->env.job.sequence);
     }
@@ -297,7 +298,7 @@ void transfer_forget(struct pen_client *c, const struct pen_job *job)
 void transfer_reset(struct pen_client *c)
 {
     while (c->transfers.uploads) {
-        upload_remove(c, c->transfers.uploads->job);
+        upload_remove(c, c->transfers.uploads->job, false);
     }
     while (c->transfers.downloads) {
         download_remove(c, c->transfers.downloads->in.env.job.sequence);

@@ -35,8 +35,8 @@ void transfer_result(struct pen_client *client, struct incoming *in, uint64_t no
 /* A CHUNK. True: that was the last; *ret_in is the whole result, the caller's to finish. */
 bool transfer_chunk(struct pen_client *client, const struct incoming *in, uint64_t now_us, struct incoming *ret_in);
 
-/* The job has ended. */
-void transfer_forget(struct pen_client *client, const struct pen_job *job);
+/* The job has ended; known: with its result, so that the broker knew the digest if it asked for no payload. */
+void transfer_forget(struct pen_client *client, const struct pen_job *job, bool known);
 /* The connection has gone. */
 void transfer_reset(struct pen_client *client);
 /* When a download that does not move makes the connection a lost one; DEADLINE_NONE. */

@@ -116,7 +116,7 @@ static void transfers_expire(struct serve *serve, struct link *link, uint64_t no
     struct job *job;
     while ((job = transfer_late(link, now_us, &dispatch))) {
         atomic_store(&job->state, JOB_ANSWERED); /* no slot knows it yet */
-        atomic_fetch_add(&serve->stats->jobs_failed, 1);
+        atomic_fetch_add(&serve->stats->jobs_expired, 1);
         job_end(serve, link, dispatch, job, PEN_ERR_DEADLINE, "the deadline passed before all of the payload had come",
                 now_us);
     }

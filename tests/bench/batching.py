@@ -20,14 +20,13 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from overhead import ANY_PORT, ROOT, option, start  # noqa: E402
-from shares import answer, load, stop  # noqa: E402
+import pool  # noqa: E402
+from pool import ROOT, answer, load, option  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "models"
 ROWS_MAX, LOW_LOAD = 32, 0.3
@@ -67,16 +66,11 @@ def model_folder(stack, names, rows_max, delay_us):
     return folder
 
 
-def pool(stack, build, names, rows_max, delay_us):
+def new_pool(stack, build, names, rows_max, delay_us):
     """(address for clients, address of /metrics)"""
-    broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "none", "--http",
-                             "127.0.0.1:*"], "evt=listening")
-    stack.callback(stop, broker)
-    clients, workers, http = (re.search(rf"\b{key}=(\S+)", log).group(1) for key in ("clients", "workers", "http"))
-    worker, _ = start([], [build / "bin/penstock-worker", "--broker", workers, "--models", model_folder(stack, names, rows_max, delay_us), "--backend",
-                           "xnnpack", "--slots", "1", "--threads", "1"], "evt=welcome")
-    stack.callback(stop, worker)
-    return clients, http
+    broker = pool.start_broker(stack, build, "--http", "127.0.0.1:*")
+    pool.start_worker(stack, build, broker["workers"], model_folder(stack, names, rows_max, delay_us), "xnnpack")
+    return broker["clients"], broker["http"]
 
 
 def inputs(stack, name):
@@ -108,11 +102,11 @@ def closes(http, model):
 
 def measure(build, name, seconds, repeats, concurrency, delay_us):
     with ExitStack() as stack:
-        pools = {"off": pool(stack, build, [name], 1, delay_us), "on": pool(stack, build, [name], ROWS_MAX, delay_us)}
+        pools = {"off": new_pool(stack, build, [name], 1, delay_us), "on": new_pool(stack, build, [name], ROWS_MAX, delay_us)}
         extra = inputs(stack, name)
 
         def ask(which, *flags):
-            return answer(load(build, pools[which][0], "default", name, seconds, *flags, *extra))
+            return answer(load(build, pools[which][0], name, seconds, *flags, *extra))
 
         high, low = {"off": [], "on": []}, {"off": [], "on": []}
         for which in pools:
@@ -166,11 +160,11 @@ def errors(build, seconds, concurrency, delay_us):
     """Forecast against time, of all models together and each alone, while all are asked at once."""
     names = list(MODELS)
     with ExitStack() as stack:
-        clients, http = pool(stack, build, names, ROWS_MAX, delay_us)
+        clients, http = new_pool(stack, build, names, ROWS_MAX, delay_us)
         flags = {name: inputs(stack, name) for name in names}
 
         def all_at_once():
-            for process in [load(build, clients, "default", name, seconds, "--concurrency", max(1, concurrency // len(names)), *flags[name]) for name in names]:
+            for process in [load(build, clients, name, seconds, "--concurrency", max(1, concurrency // len(names)), *flags[name]) for name in names]:
                 answer(process)
 
         def counts(family):

@@ -113,7 +113,9 @@ static int receive(struct client *c)
     wire_drop_rest(c->socket);
     if (env.type == FRAME_RESULT) {
         c->trip_us[c->answers++] = clock_now_us() - c->sent_us[env.job.sequence];
-        c->errors += env.status != PEN_OK;
+        if (env.status != PEN_OK && c->errors++ == 0) {
+            fprintf(stderr, "bench_client: a job was answered %s\n", pen_status_name(env.status));
+        }
         return 1;
     }
     if (env.type == FRAME_PING) {

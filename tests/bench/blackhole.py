@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from overhead import ANY_PORT, ROOT, option, start  # noqa: E402
+from pool import ANY_PORT, ROOT, option, start  # noqa: E402
 
 DEADLINE_US = 5000
 

@@ -7,9 +7,7 @@ Two workers of one slot each, a tag for each kind, an Identity as the model, cac
 other. The control is one process per processor that does nothing but copy 100 MB in memory: what the machine's scheduler makes of any such neighbour. alone / chunks /
 whole / copies are measured in turn, `--repeats` times. The aim: beside chunks the p99 at most doubles. Standard library only.
 """
-import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -19,8 +17,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from overhead import ANY_PORT, busy, option, start  # noqa: E402
-from shares import stop  # noqa: E402
+import pool  # noqa: E402
+from pool import answer, busy, option  # noqa: E402
 
 ROW = 1024
 
@@ -42,30 +40,16 @@ def model_folder(build, folder):
     return folder
 
 
-def pool(stack, build, models, bulk_from):
+def new_pool(stack, build, models, bulk_from):
     """Address for clients."""
-    broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "none", "--http",
-                             "none", "--bulk-from", str(bulk_from)], "evt=listening")
-    stack.callback(stop, broker)
-    clients, workers = (re.search(rf"\b{name}=(\S+)", log).group(1) for name in ("clients", "workers"))
+    broker = pool.start_broker(stack, build, "--http", "none", "--bulk-from", bulk_from)
     for tag in ("small", "large"):
-        worker, _ = start([], [build / "bin/penstock-worker", "--broker", workers, "--models", models, "--backend", "reference", "--slots", "1",
-                               "--threads", "1", "--tag", tag], "evt=welcome")
-        stack.callback(stop, worker)
-    return clients
+        pool.start_worker(stack, build, broker["workers"], models, "reference", "--tag", tag)
+    return broker["clients"]
 
 
 def load(build, clients, tag, file, seconds, *flags):
-    command = [build / "bin/penstock", "load", "--broker", clients, "--model", "null", "--input", f"bytes={file}", "--tag", tag, "--duration", seconds,
-               "--no-cache", "--json", "--deadline", "0", *flags]
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def answer(process):
-    out, err = process.communicate(timeout=180)
-    if process.returncode != 0:
-        sys.exit(f"penstock load failed: {err}{out}")
-    return json.loads(out)
+    return pool.load(build, clients, "null", seconds, "--input", f"bytes={file}", "--tag", tag, *flags)
 
 
 COPIES = "import sys, time; a = bytes(100 << 20); b = bytearray(a); end = time.time() + float(sys.argv[1])\nwhile time.time() < end: b[:] = a"
@@ -95,7 +79,7 @@ def main():
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         models = model_folder(build, folder / "models")
         files = {"small": npy(folder / "small.npy", 1), "large": npy(folder / "large.npy", size // ROW)}
-        pools = {"chunks": pool(stack, build, models, 1 << 20), "whole": pool(stack, build, models, 0)}
+        pools = {"chunks": new_pool(stack, build, models, 1 << 20), "whole": new_pool(stack, build, models, 0)}
         cases = {"alone": ("chunks", None), "chunks": ("chunks", "jobs"), "whole": ("whole", "jobs"), "copies": ("chunks", "copies")}
         found = {name: [] for name in cases}
         for _ in range(repeats):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from failover import quantile  # noqa: E402
-from overhead import ANY_PORT, ROOT, option, start  # noqa: E402
+from pool import ANY_PORT, ROOT, option, start  # noqa: E402
 
 GOAL_MS = 1000
 

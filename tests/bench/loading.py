@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-import shares  # noqa: E402
-from overhead import option  # noqa: E402
+import pool  # noqa: E402
+from pool import ROOT, answer, load, option  # noqa: E402
 
+SHARED = ROOT.parent / "shared" / "models" / "onnx"
 SERVED, LOADED = "mnist_8", "yolox_nano"
 
 
@@ -26,26 +27,27 @@ def model_folder(stack):
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     for name in (SERVED, LOADED):
         (folder / name / "1").mkdir(parents=True)
-        shutil.copy(shares.SHARED / name / "model.onnx", folder / name / "1")
+        shutil.copy(SHARED / name / "model.onnx", folder / name / "1")
     return folder
 
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    if not shares.SHARED.is_dir():
-        sys.exit(f"skipped: {shares.SHARED} is not there")
+    if not SHARED.is_dir():
+        sys.exit(f"skipped: {SHARED} is not there")
     build, seconds, repeats = Path(sys.argv[1]), option("--seconds", 6), option("--repeats", 5)
-    shares.model_folder = model_folder
     with ExitStack() as stack:
-        clients, _ = shares.pool(stack, build)
-        solo = shares.answer(shares.load(build, clients, "probe", SERVED, 2, "--concurrency", 2))
+        broker = pool.start_broker(stack, build, "--http", "none")
+        pool.start_worker(stack, build, broker["workers"], model_folder(stack), "xnnpack")
+        clients = broker["clients"]
+        solo = answer(load(build, clients, SERVED, 2, "--concurrency", 2))
         rate = round(solo["throughput_per_s"] / 3, 1)
         figures = {"quiet": [], "loading": []}
         loads = 0
         for _ in range(repeats):
             for name in figures:
-                job = shares.load(build, clients, "calm", SERVED, seconds, "--rate", rate)
+                job = load(build, clients, SERVED, seconds, "--rate", rate)
                 while name == "loading" and job.poll() is None:
                     for verb in ("unload", "load"):
                         done = subprocess.run([build / "bin/penstock", "model", verb, LOADED, "--broker", clients], capture_output=True, text=True)
@@ -53,7 +55,7 @@ def main():
                             sys.exit(f"penstock model {verb}: {done.stdout}{done.stderr}")
                     loads += 1
                     time.sleep(0.05)
-                figures[name].append(shares.answer(job)["latency_us"])
+                figures[name].append(answer(job)["latency_us"])
         for quantile in ("p50", "p99"):
             ratios = [b[quantile] / a[quantile] for a, b in zip(*figures.values())]
             print(f"loading {SERVED} at {rate}/s beside {loads} loads of {LOADED}: {quantile} "

@@ -13,29 +13,10 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ANY_PORT = "tcp://127.0.0.1:*"
-WAIT_S = 15
-
-
-def start(prefix, command, wait_for):
-    """(process, its output so far) once the output has the text."""
-    log = tempfile.TemporaryFile("w+")
-    process = subprocess.Popen(prefix + [str(word) for word in command], stdout=log, stderr=subprocess.STDOUT)
-    for _ in range(WAIT_S * 100):
-        log.seek(0)
-        text = log.read()
-        if wait_for in text:
-            return process, text
-        try:
-            process.wait(0.01)
-            break
-        except subprocess.TimeoutExpired:
-            pass
-    sys.exit(f"{command[0]} did not say '{wait_for}':\n{text}")
+sys.path.insert(0, str(Path(__file__).parent))
+from pool import ANY_PORT, ROOT, option, start, stop  # noqa: E402
 
 
 def measure(build, prefix, cache, load_flags, seconds):
@@ -62,18 +43,7 @@ def measure(build, prefix, cache, load_flags, seconds):
         return json.loads(done.stdout)
     finally:
         for process in reversed(started):
-            process.terminate()
-            process.wait(10)
-
-
-def busy():
-    """A sentence when others use the machine, to be asked before a bench begins: tails and latencies are theirs then; empty when it is quiet."""
-    load = os.getloadavg()[0]
-    return f"the machine was busy (load average {load:.1f} at the start): this is no measurement" if load > os.cpu_count() / 2 else ""
-
-
-def option(name, default):
-    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
+            stop(process)
 
 
 def main():

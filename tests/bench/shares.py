@@ -9,11 +9,9 @@ shares   what each client (a tenant each, one of them "default"; eight jobs in f
          --no-flood, --no-shares: only the other
 One worker with one slot and one thread each time, cache off. Standard library only.
 """
-import json
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,18 +20,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from overhead import ANY_PORT, ROOT, option, start  # noqa: E402
+import pool  # noqa: E402
+from pool import ROOT, answer, option, stop  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "models" / "onnx"
 MODELS = ["mnist_8", "mnist_bn_gemm", "magika_v1", "blazeface_front"]
-
-
-def stop(process):
-    process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 def model_folder(stack):
@@ -46,34 +37,20 @@ def model_folder(stack):
     return folder
 
 
-def pool(stack, build):
+def new_pool(stack, build):
     """(address for clients, address of /metrics)"""
-    broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "none", "--http",
-                             "127.0.0.1:*"], "evt=listening")
-    stack.callback(stop, broker)
-    clients, workers, http = (re.search(rf"\b{name}=(\S+)", log).group(1) for name in ("clients", "workers", "http"))
-    worker, _ = start([], [build / "bin/penstock-worker", "--broker", workers, "--models", model_folder(stack), "--backend", "xnnpack", "--slots", "1",
-                           "--threads", "1"], "evt=welcome")
-    stack.callback(stop, worker)
-    return clients, http
+    broker = pool.start_broker(stack, build, "--http", "127.0.0.1:*")
+    pool.start_worker(stack, build, broker["workers"], model_folder(stack), "xnnpack")
+    return broker["clients"], broker["http"]
 
 
 def load(build, clients, tenant, model, seconds, *flags):
-    command = [build / "bin/penstock", "load", "--broker", clients, "--model", model, "--tenant", tenant, "--duration", seconds, "--no-cache", "--json",
-               "--deadline", "0", *flags]
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def answer(process):
-    out, err = process.communicate(timeout=120)
-    if process.returncode != 0:
-        sys.exit(f"penstock load failed: {err}{out}")
-    return json.loads(out)
+    return pool.load(build, clients, model, seconds, "--tenant", tenant, *flags)
 
 
 def flood(build, seconds, repeats):
     with ExitStack() as stack:
-        clients, _ = pool(stack, build)
+        clients, _ = new_pool(stack, build)
         model = "blazeface_front"
         solo = answer(load(build, clients, "probe", model, 2, "--concurrency", 2))
         rate = round(solo["throughput_per_s"] / 5, 1)
@@ -97,7 +74,7 @@ def tenant_figures(http, what):
 
 def shares(build, seconds, count):
     with ExitStack() as stack:
-        clients, http = pool(stack, build)
+        clients, http = new_pool(stack, build)
         running = [load(build, clients, f"c{i}" if i else "default", MODELS[i % len(MODELS)], seconds + 20, "--concurrency", 8) for i in range(count)]
         for process in running:
             stack.callback(stop, process)

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from overhead import busy  # noqa: E402
+from pool import busy  # noqa: E402
 from pool_vs_proxy import Programs, free_endpoint, measure  # noqa: E402
 
 ANY = "tcp://127.0.0.1:*"

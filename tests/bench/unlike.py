@@ -10,17 +10,15 @@ Each repeat measures every case once; ratios are of one repeat, the median is pr
 time: they sleep, so that what they do does not depend on how many processors there are, and what is measured is where the broker sends the jobs.
 Exit code 1 when a figure is missed. Standard library only.
 """
-import json
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from overhead import ANY_PORT, option, start  # noqa: E402
+import pool  # noqa: E402
+from pool import answer, option, start, stop  # noqa: E402
 
 OWN_BYTES = 16384  # of an answer
 CLIENTS = 8
@@ -28,42 +26,22 @@ SETTLE_S = 1
 INPUT = tempfile.NamedTemporaryFile(suffix=".npy")  # uint8 [1, 64]
 
 
-def stop(process):
-    process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-
-
-def pool(stack, build, services_us):
+def new_pool(stack, build, services_us):
     """Address for clients of a broker with a worker for each service time."""
-    broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "none", "--http", "none"],
-                        "evt=listening")
-    stack.callback(stop, broker)
-    clients, workers = (re.search(rf"\b{name}=(tcp://\S+)", log).group(1) for name in ("clients", "workers"))
+    broker = pool.start_broker(stack, build, "--http", "none")
     for service_us in services_us:
-        worker, _ = start([], [build / "tests/bench_echo_worker", "broker", workers, OWN_BYTES, service_us], "ready")
+        worker, _ = start([], [build / "tests/bench_echo_worker", "broker", broker["workers"], OWN_BYTES, service_us], "ready")
         stack.callback(stop, worker)
-    return clients
+    return broker["clients"]
 
 
 def load(build, clients, seconds, *flags):
-    command = [build / "bin/penstock", "load", "--broker", clients, "--model", "null", "--input", f"bytes={INPUT.name}", "--duration", seconds, "--no-cache", "--json",
-               "--deadline", 0, *flags]
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def answer(process):
-    out, err = process.communicate(timeout=120)
-    if process.returncode != 0:
-        sys.exit(f"penstock load failed: {err}{out}")
-    return json.loads(out)
+    return pool.load(build, clients, "null", seconds, "--input", f"bytes={INPUT.name}", *flags)
 
 
 def throughput(build, seconds, services_us):
     with ExitStack() as stack:
-        clients = pool(stack, build, services_us)
+        clients = new_pool(stack, build, services_us)
         answer(load(build, clients, SETTLE_S, "--concurrency", 32))
         return answer(load(build, clients, seconds, "--concurrency", 32))["throughput_per_s"]
 
@@ -71,7 +49,7 @@ def throughput(build, seconds, services_us):
 def p99(build, seconds, services_us, rate):
     """Of all clients: the p99 of each, weighted by its jobs. Rates that have no common measure shift against each other all the time."""
     with ExitStack() as stack:
-        clients = pool(stack, build, services_us)
+        clients = new_pool(stack, build, services_us)
         answer(load(build, clients, SETTLE_S, "--concurrency", 4))
         parts = [1 + 0.07 * (i * 1.618 % 1) for i in range(CLIENTS)]
         running = [load(build, clients, seconds, "--rate", round(rate * part / sum(parts), 3)) for part in parts]

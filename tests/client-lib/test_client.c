@@ -2,7 +2,6 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -252,64 +251,6 @@ Test(client, limits_of_jobs_and_bytes_say_busy)
     fake_stop(fake);
 }
 
-Test(client, many_jobs_are_submitted_all_or_none)
-{
-    enum { COUNT = 40 };
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
-    pen_client *client = connect_to(fake_endpoint(fake));
-    struct pen_tensor in = tensor_of("x", small, sizeof small);
-    struct pen_job_options options[COUNT];
-    struct pen_error error = {.status = PEN_OK};
-    pen_job *jobs[COUNT] = {NULL};
-    for (size_t i = 0; i < COUNT; i++) {
-        options[i] = job_of(&in);
-    }
-    options[7].model = "";
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
-    cr_assert(strstr(error.text, "job 7 of 40") != NULL, "%s", error.text);
-    cr_assert_eq(counters_of(client).jobs_submitted, 0, "none of them");
-    options[7].model = "echo";
-    cr_assert_eq(pen_client_submit_many(client, options, 0, jobs, &error), PEN_ERR_INVALID);
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, NULL, &error), PEN_ERR_INVALID, "no callback");
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_OK, "%s", error.text);
-    for (size_t i = 0; i < COUNT; i++) {
-        pen_result *result = NULL;
-        cr_assert_eq(pen_job_wait(jobs[i], 10 * SECOND, &result, &error), PEN_OK, "%s", error.text);
-        cr_assert_eq(pen_result_status(result), PEN_OK);
-        pen_result_free(result);
-        pen_job_free(jobs[i]);
-    }
-    cr_assert_eq(fake_see(fake).submits, COUNT);
-    pen_client_free(client);
-    fake_stop(fake);
-}
-
-Test(client, many_jobs_beyond_a_limit_are_busy_together)
-{
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.mute = true});
-    struct pen_client_options limits;
-    struct pen_tensor in = tensor_of("x", small, sizeof small);
-    struct pen_job_options options[4];
-    struct pen_error error = {.status = PEN_OK};
-    pen_client *client = NULL;
-    pen_job *jobs[4];
-    pen_client_options_init(&limits, sizeof limits);
-    limits.endpoint = fake_endpoint(fake);
-    limits.jobs_max = 3;
-    cr_assert_eq(pen_client_connect(&limits, &client, &error), PEN_OK, "%s", error.text);
-    for (size_t i = 0; i < 4; i++) {
-        options[i] = job_of(&in);
-    }
-    cr_assert_eq(pen_client_submit_many(client, options, 4, jobs, &error), PEN_ERR_BUSY);
-    cr_assert_eq(counters_of(client).jobs_pending, 0);
-    cr_assert_eq(pen_client_submit_many(client, options, 3, jobs, &error), PEN_OK, "%s", error.text);
-    for (size_t i = 0; i < 3; i++) {
-        pen_job_free(jobs[i]);
-    }
-    pen_client_free(client);
-    fake_stop(fake);
-}
-
 Test(client, cancel_before_and_after_sending)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});
@@ -358,89 +299,6 @@ Test(client, closing_ends_jobs_and_leaves_handles_valid)
     cr_assert_eq(pen_result_status(result), PEN_ERR_CANCELLED);
     pen_result_free(result);
     pen_job_free(handle);
-    fake_stop(fake);
-}
-
-static void count_release(void *arg)
-{
-    atomic_fetch_add((atomic_int *)arg, 1);
-}
-
-Test(client, borrowed_inputs_are_released_once)
-{
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
-    pen_client *client = connect_to(fake_endpoint(fake));
-    static unsigned char big[200000];
-    static atomic_int released;
-    struct pen_tensor in[2] = {tensor_of("x", big, sizeof big), tensor_of("x", small, sizeof small)};
-    for (int i = 0; i < 2; i++) {
-        struct pen_job_options job = job_of(&in[i]);
-        pen_job *handle = NULL;
-        pen_result *result = NULL;
-        job.flags = PEN_JOB_BORROW;
-        job.release = count_release;
-        job.release_arg = &released;
-        cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_OK);
-        cr_assert_eq(pen_job_wait(handle, 5 * SECOND, &result, NULL), PEN_OK);
-        pen_result_free(result);
-        for (int tries = 0; atomic_load(&released) <= i && tries < 1000; tries++) {
-            usleep(1000);
-        }
-        cr_assert_eq(atomic_load(&released), i + 1);
-        pen_job_free(handle);
-        job.model = "";
-        cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_ERR_INVALID);
-        cr_assert_eq(atomic_load(&released), i + 1, "not when submit fails");
-    }
-    pen_client_free(client);
-    fake_stop(fake);
-}
-
-/* What is refused has not happened: borrowed inputs are still the caller's, and nothing is asked of `release`. */
-Test(client, many_jobs_that_are_refused_leave_borrowed_inputs_alone)
-{
-    enum { COUNT = 5 };
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
-    pen_client *client = connect_to(fake_endpoint(fake));
-    struct pen_tensor in = tensor_of("x", small, sizeof small);
-    struct pen_job_options options[COUNT];
-    struct pen_error error = {.status = PEN_OK};
-    pen_job *jobs[COUNT] = {NULL};
-    static atomic_int released;
-    for (size_t i = 0; i < COUNT; i++) {
-        options[i] = job_of(&in);
-        options[i].flags |= PEN_JOB_BORROW;
-        options[i].release = count_release;
-        options[i].release_arg = &released;
-    }
-    options[4].struct_bytes -= 8;
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
-    cr_assert(strstr(error.text, "job 4 of 5: its options have struct_bytes") != NULL, "%s", error.text);
-    options[4].struct_bytes += 8;
-    options[4].release = NULL;
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
-    cr_assert(strstr(error.text, "job 4 of 5") != NULL, "%s", error.text);
-    options[4].release = count_release;
-    options[0].struct_bytes = 0;
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_ERR_INVALID);
-    options[0].struct_bytes = sizeof options[0];
-    cr_assert_eq(pen_client_submit_many(client, NULL, COUNT, jobs, &error), PEN_ERR_INVALID);
-    cr_assert_eq(pen_client_submit_many(client, options, PEN_SUBMIT_MANY_MAX + 1, jobs, &error), PEN_ERR_INVALID);
-    cr_assert_eq(counters_of(client).jobs_submitted, 0);
-    cr_assert_eq(atomic_load(&released), 0);
-    cr_assert_null(jobs[0]);
-    cr_assert_eq(pen_client_submit_many(client, options, COUNT, jobs, &error), PEN_OK, "%s", error.text);
-    for (size_t i = 0; i < COUNT; i++) {
-        pen_result *result = NULL;
-        cr_assert_eq(pen_job_wait(jobs[i], 10 * SECOND, &result, &error), PEN_OK, "%s", error.text);
-        pen_result_free(result);
-        pen_job_free(jobs[i]);
-    }
-    pen_client_free(client);
-    for (int tries = 0; atomic_load(&released) < COUNT && tries < 1000; tries++) {
-        usleep(1000);
-    }
-    cr_assert_eq(atomic_load(&released), COUNT, "each once");
     fake_stop(fake);
 }
 

@@ -192,6 +192,9 @@ Test(bulk, digests_that_nobody_knows_are_soon_not_sent_ahead, .init = begin_cach
 {
     cr_expect_eq(announced(12, 1000), 4);
     cr_expect_eq(announced(50, 2000), 1, "now and then one is tried");
+    for (unsigned i = 0; i < 32; i++) /* one of them is tried, and known */
+        run_echo(MIDDLE, 1000, 0, true);
+    cr_expect_eq(announced(12, 3000), 4, "as at first");
 }
 
 /* Redis answers later: the payload waits for it, but not longer than the cache's deadline. */

@@ -3,15 +3,18 @@
 #include "deadline.h"
 #include "job_meta.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -358,4 +361,36 @@ struct pen_tensor play_digit_tensor(size_t index, int64_t rows)
                                .dims = {rows, 8, 8, 1},
                                .data = play_digit(index),
                                .bytes = (size_t)rows * 64};
+}
+
+static void page_read(struct play *play, char *page, size_t room)
+{
+    const char *at = play_logged(play, "evt=metrics address=") ? strstr(play_log(play), "evt=metrics address=") : NULL;
+    unsigned port = 0;
+    cr_assert(at && sscanf(strchr(at + 20, ':'), ":%u", &port) == 1, "%s", play_log(play));
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert(fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0);
+    cr_assert(write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1);
+    size_t used = 0;
+    for (ssize_t got = 1; got > 0 && used < room - 1;) {
+        got = read(fd, page + used, room - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    page[used] = '\0';
+    close(fd);
+}
+
+long play_metric(struct play *play, const char *name)
+{
+    static char page[65536];
+    char line[128];
+    long value = -1;
+    page_read(play, page, sizeof page);
+    snprintf(line, sizeof line, "\npenstock_worker_%s ", name);
+    const char *at = strstr(page, line);
+    cr_assert(at && sscanf(at + strlen(line), "%ld", &value) == 1, "no %s in\n%s", name, page);
+    return value;
 }

@@ -46,7 +46,10 @@ void play_start(struct play *play, const char *const *arguments);
 void play_close(struct play *play);
 /* The exit code, -1 when it still runs after `wait_ms`, 1000 + signal when it was killed. */
 int play_exit_code(struct play *play, int wait_ms);
-const char *play_log(struct play *play);               /* all that the worker has written to stderr so far */
+const char *play_log(struct play *play); /* all that the worker has written to stderr so far */
+long play_metric(
+    struct play *play,
+    const char *name); /* penstock_worker_NAME of /metrics now; it was started with --metrics 127.0.0.1:0 */
 bool play_logged(struct play *play, const char *part); /* waits until the log holds it; false after PLAY_WAIT_MS */
 
 /* False: nothing came in time. */

@@ -176,7 +176,7 @@ Test(brokers, drain_says_goodbye_to_all_and_finishes_all_jobs)
 {
     struct seen seen[] = {{.play = &first}, {.play = &second}};
     start();
-    wait_credit(&first, 2, false); /* a signal before the welcome is read would end it at once */
+    wait_credit(&first, 2, 0); /* a signal before the welcome is read would end it at once */
     wait_credit(&second, 2, 0);
     submit(&first, 1);
     submit(&second, 2);

@@ -13,8 +13,9 @@ static struct play_message message;
 
 static void begin(void)
 {
-    const char *const arguments[] = {"--models",  PLAY_DIGITS, "--backend",     "reference", "--slots", "1",
-                                     "--threads", "1",         "--queue-bytes", "4MiB",      NULL};
+    const char *const arguments[] = {"--models",  PLAY_DIGITS,   "--backend", "reference",     "--slots",
+                                     "1",         "--threads",   "1",         "--queue-bytes", "4MiB",
+                                     "--metrics", "127.0.0.1:0", NULL};
     play_open(&play);
     play_start(&play, arguments);
     play_serve(&play, &message);
@@ -83,6 +84,8 @@ Test(bulk, payload_that_does_not_come_is_given_up_at_the_deadline_and_its_memory
     announce(2, 300000);
     asked_for(2);
     ended(2, PEN_ERR_DEADLINE);
+    cr_expect_eq(play_metric(&play, "jobs_expired_total"), 2);
+    cr_expect_eq(play_metric(&play, "jobs_failed_total"), 0);
 }
 
 Test(bulk, cancelled_payload_is_free_at_once)

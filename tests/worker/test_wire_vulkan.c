@@ -4,15 +4,12 @@
 #include "play_broker.h"
 #include "process.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <math.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static struct play play;
@@ -167,36 +164,6 @@ Test(vulkan, a_broken_table_of_kernels_is_ignored_with_a_line)
     folder_free(cache);
 }
 
-/* The page of /metrics; its address is in the log. */
-static void page_read(char *page, size_t room)
-{
-    const char *at =
-        play_logged(&play, "evt=metrics address=") ? strstr(play_log(&play), "evt=metrics address=") : NULL;
-    unsigned port = 0;
-    cr_assert(at && sscanf(strchr(at + 20, ':'), ":%u", &port) == 1, "%s", play_log(&play));
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert(fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0);
-    cr_assert(write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1);
-    size_t used = 0;
-    for (ssize_t got = 1; got > 0 && used<room - 1; used += got> 0 ? (size_t)got : 0)
-        got = read(fd, page + used, room - 1 - used);
-    page[used] = '\0';
-    close(fd);
-}
-
-static long metric(const char *page, const char *name)
-{
-    char line[128];
-    long value = -1;
-    snprintf(line, sizeof line, "\npenstock_worker_%s ", name);
-    const char *at = strstr(page, line);
-    cr_assert(at && sscanf(at + strlen(line), "%ld", &value) == 1, "no %s in\n%s", name, page);
-    return value;
-}
-
 #define BURST 48
 
 /* Each dispatch with rows of its own. */
@@ -235,13 +202,11 @@ Test(vulkan, a_cache_folder_that_cannot_be_used_is_said_and_it_serves)
 /* A slot gives the device the next dispatch while it computes one: so many as it is told. */
 Test(vulkan, a_slot_has_several_dispatches_on_the_device)
 {
-    static char page[65536];
     Penstock__WorkerHello *hello = serve("--vk-in-flight", "3");
     cr_expect_eq(hello->n_models, 1u);
     burst_check();
-    page_read(page, sizeof page);
-    cr_expect(metric(page, "runs_ahead_total") > 0, "%s", page);
-    cr_expect(metric(page, "batches_total") == BURST, "%s", page);
+    cr_expect(play_metric(&play, "runs_ahead_total") > 0);
+    cr_expect(play_metric(&play, "batches_total") == BURST);
 }
 
 /* A batch that fails on the device, others before and behind it: its jobs run again alone, and only the one to blame fails. */
@@ -278,14 +243,12 @@ Test(vulkan, a_bad_job_fails_alone_among_runs_in_flight)
 
 static void one_at_a_time(const char *in_flight)
 {
-    static char page[65536];
     Penstock__WorkerHello *hello = serve("--vk-in-flight", in_flight);
     cr_expect_eq(hello->n_models, 1u);
     if (strcmp(in_flight, "auto") == 0 && strcmp(flag_of(hello, "vulkan.class"), "software") != 0)
         cr_skip_test("the device is no software");
     burst_check();
-    page_read(page, sizeof page);
-    cr_expect(metric(page, "runs_ahead_total") == 0, "%s", page);
+    cr_expect(play_metric(&play, "runs_ahead_total") == 0);
 }
 
 Test(vulkan, one_in_flight_is_one_at_a_time)
@@ -303,7 +266,6 @@ Test(vulkan, a_software_device_has_one_at_a_time_unless_asked)
 Test(vulkan, nothing_is_compiled_once_it_is_ready)
 {
     static const float x[16] = {0.5f, -0.5f, 1.0f, 0.25f};
-    static char page[65536];
     uint32_t sizes[16];
     size_t count = 0;
     Penstock__WorkerHello *hello = serve("--vk-device", "0");
@@ -327,8 +289,7 @@ Test(vulkan, nothing_is_compiled_once_it_is_ready)
         cr_assert(result.env.status == PEN_OK && result.rows == (int64_t)sizes[i % count], "%s", result.error);
         cr_assert_str_eq(result.backend, "vulkan");
     }
-    page_read(page, sizeof page);
-    cr_expect(metric(page, "kernels_compiled_total") >= 3);
-    cr_expect(metric(page, "kernels_compiled_after_ready_total") == 0, "%s", page);
-    cr_expect(metric(page, "shapes_prepared_total") == 0);
+    cr_expect(play_metric(&play, "kernels_compiled_total") >= 3);
+    cr_expect(play_metric(&play, "kernels_compiled_after_ready_total") == 0);
+    cr_expect(play_metric(&play, "shapes_prepared_total") == 0);
 }
