@@ -23,15 +23,8 @@ from pool import answer, busy, option  # noqa: E402
 ROW = 1024
 
 
-def npy(path, rows):
-    head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, {ROW}), }}".encode()
-    head = head.ljust(117) + b"\n"
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
-        for _ in range(0, rows, ROW):
-            file.write(os.urandom(ROW * min(ROW, rows)))
-        file.truncate(10 + len(head) + rows * ROW)
-    return path
+def noise(path, rows):
+    return pool.npy(path, (rows, ROW), (os.urandom(ROW) for _ in range(rows)))
 
 
 def model_folder(build, folder):
@@ -78,7 +71,7 @@ def main():
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         models = model_folder(build, folder / "models")
-        files = {"small": npy(folder / "small.npy", 1), "large": npy(folder / "large.npy", size // ROW)}
+        files = {"small": noise(folder / "small.npy", 1), "large": noise(folder / "large.npy", size // ROW)}
         pools = {"chunks": new_pool(stack, build, models, 1 << 20), "whole": new_pool(stack, build, models, 0)}
         cases = {"alone": ("chunks", None), "chunks": ("chunks", "jobs"), "whole": ("whole", "jobs"), "copies": ("chunks", "copies")}
         found = {name: [] for name in cases}

@@ -66,6 +66,15 @@ def answer(process):
     return json.loads(out)
 
 
+def npy(path, shape, rows):
+    """An .npy file of uint8, its content the parts that `rows` gives."""
+    head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode().ljust(117) + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+        file.writelines(rows)
+    return path
+
+
 def busy():
     """A sentence when others use the machine, to be asked before a bench begins: tails and latencies are theirs then; empty when it is quiet."""
     others = os.getloadavg()[0]

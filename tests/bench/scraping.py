@@ -11,30 +11,14 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ANY_PORT = "tcp://127.0.0.1:*"
+sys.path.insert(0, str(Path(__file__).parent))
+from pool import ANY_PORT, ROOT, start  # noqa: E402
+
 CASES = [("nobody asks", None, []), ("/metrics every second", 1.0, []), ("/metrics every 0.1 s", 0.1, []), ("every job traced", None, ["--trace-sample", "1"])]
-
-
-def start(command, wait_for):
-    log = tempfile.TemporaryFile("w+")
-    process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=subprocess.STDOUT)
-    for _ in range(1500):
-        log.seek(0)
-        text = log.read()
-        if wait_for in text:
-            return process, text
-        try:
-            process.wait(0.01)
-            break
-        except subprocess.TimeoutExpired:
-            pass
-    sys.exit(f"{command[0]} did not say '{wait_for}':\n{text}")
 
 
 def scrape(address, every, stop, times):
@@ -46,12 +30,12 @@ def scrape(address, every, stop, times):
 def measure(build, every, flags, seconds):
     started, stop, pages = [], threading.Event(), []
     try:
-        broker, log = start([build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--http", "127.0.0.1:*", *flags],
+        broker, log = start([], [build / "bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--http", "127.0.0.1:*", *flags],
                             "evt=listening")
         started.append(broker)
         clients, workers = (re.search(rf"\b{name}=(tcp://\S+)", log).group(1) for name in ("clients", "workers"))
         address = re.search(r"\bhttp=(\S+)", log).group(1)
-        worker, _ = start([build / "bin/penstock-worker", "--broker", workers, "--models", ROOT / "deploy/models", "--slots", "1", "--threads", "1"],
+        worker, _ = start([], [build / "bin/penstock-worker", "--broker", workers, "--models", ROOT / "deploy/models", "--slots", "1", "--threads", "1"],
                           "evt=welcome")
         started.append(worker)
         asker = threading.Thread(target=scrape, args=(address, every, stop, pages)) if every else None

@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ANY_PORT = "tcp://127.0.0.1:*"
+sys.path.insert(0, str(Path(__file__).parent))
+from pool import ANY_PORT, ROOT, option  # noqa: E402
 
 
 def start(command, event):
@@ -40,10 +40,6 @@ def cpu_seconds(process):
 
 def rss_mb(process):
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def option(name, default):
-    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
 
 
 def main():

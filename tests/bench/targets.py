@@ -16,6 +16,7 @@ Ratios of one run count, microseconds of two do not compare. --quick: a tenth of
 import json
 import os
 import re
+import socket
 import shutil
 import signal
 import statistics
@@ -26,10 +27,9 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pool import busy  # noqa: E402
+from pool import ANY_PORT, WAIT_S, busy, option  # noqa: E402
 from pool_vs_proxy import Programs, free_endpoint, measure  # noqa: E402
 
-ANY = "tcp://127.0.0.1:*"
 LARGE, ANSWER = 600 << 10, 4096
 # name: (program, its arguments at a port, how often it must lose to the echo pool at one core; None: it tracks no jobs, only shown)
 PEERS = {
@@ -58,7 +58,7 @@ class System:
             if worker:
                 self.programs.start([f"{self.tools}/bench_echo_worker", "proxy", workers, *own], "ready")
             return
-        log = self.programs.start([f"{build}/bin/penstock-broker", "--listen-clients", ANY, "--listen-workers", ANY, "--cache", "memory:16MiB", "--http", "none",
+        log = self.programs.start([f"{build}/bin/penstock-broker", "--listen-clients", ANY_PORT, "--listen-workers", ANY_PORT, "--cache", "memory:16MiB", "--http", "none",
                                    "--queue-limit", "1000000", "--queue-bytes", "4GiB", "--liveness", "60s", "--worker-wait", "60s"], "evt=listening")
         self.clients, workers = (re.search(rf"\b{side}=(tcp://\S+)", log).group(1) for side in ("clients", "workers"))
         self.idle = rss(self.programs.started[0].pid)
@@ -88,7 +88,16 @@ class Peer:
         self.folder = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(prefix + [where(program), *arguments(self.port)], cwd=self.folder.name, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        time.sleep(0.5)
+        self.await_port()
+
+    def await_port(self):
+        until = time.monotonic() + WAIT_S
+        while time.monotonic() < until:
+            try:
+                return socket.create_connection(("127.0.0.1", int(self.port))).close()
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        sys.exit(f"{self.name} does not listen on port {self.port} after {WAIT_S} s")
 
     def measure(self, size, window, jobs):
         done = subprocess.run([*self.prefix, self.tool, self.name, self.port, str(size), str(window), str(jobs)], capture_output=True, text=True, timeout=120)
@@ -167,14 +176,10 @@ def collect(build, repeats, few, many, large, models, peers):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    quick, repeats, others = "--quick" in sys.argv, 3, busy()
-    if "--repeats" in sys.argv:
-        repeats = int(sys.argv[sys.argv.index("--repeats") + 1])
-        arguments.remove(str(repeats))
-    if len(arguments) != 1:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    build, scale = Path(arguments[0]), 10 if quick else 1
+    quick, repeats, others = "--quick" in sys.argv, option("--repeats", 3), busy()
+    build, scale = Path(sys.argv[1]), 10 if quick else 1
     peers = [] if "--no-peers" in sys.argv else [name for name, (program, _, _) in PEERS.items() if where(program)]
     with tempfile.TemporaryDirectory() as models:
         subprocess.run([f"{build}/tests/bench_null_model", models], check=True)

@@ -68,9 +68,7 @@ def main():
     build, seconds, repeats = Path(sys.argv[1]), option("--seconds", 6), option("--repeats", 3)
     fast_us = option("--fast-us", 4000)
     slow_us = fast_us * option("--times", 5)
-    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 64), }".ljust(117) + "\n"
-    INPUT.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(64))
-    INPUT.flush()
+    pool.npy(INPUT.name, (1, 64), [bytes(64)])
     together, ratios, lines = [], [], []
     for _ in range(repeats):
         fast, slow, both = (throughput(build, seconds, services) for services in ([fast_us], [slow_us], [fast_us, slow_us]))

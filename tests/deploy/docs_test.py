@@ -105,8 +105,21 @@ def files():
             check((SOURCE / path).exists() or (DEPLOY / path).exists(), f"{name}: {path} exists")
 
 
+def figures():
+    """The table of benches: each command can be run as it stands there, and none is left out."""
+    text = (SOURCE / "tests/README.md").read_text()
+    commands = set(re.findall(r"^\| `(tests/[\w/.-]+)", text, re.M))
+    for path in sorted(commands):
+        check(os.access(SOURCE / path, os.X_OK), f"tests/README.md: {path} can be run")
+    benches = {f"tests/bench/{file.name}" for file in (SOURCE / "tests/bench").iterdir() if file.is_file() and os.access(file, os.X_OK)}
+    helpers = {path for path in benches if any(Path(path).name in other.read_text() for other in (SOURCE / "tests/bench").glob("*.sh"))}
+    helpers -= {path for path in benches if path.endswith(".sh")}
+    check(benches - helpers <= commands, f"tests/README.md names every bench: {sorted(benches - helpers - commands)}")
+
+
 def main():
     files()
+    figures()
     words = namespace()
     if not words or not shutil.which("curl"):
         print("[SKIP] no network namespaces or no curl here: the commands of the documents were not run")

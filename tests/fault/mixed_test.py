@@ -102,8 +102,9 @@ class Pool:
         check(all(code == 0 for code in codes), f"all that still ran were drained and ended with 0 {codes}")
         self.folder.cleanup()
 
-    def jobs_done(self, client):
-        return json.loads(self.run(client, "top", "--once", "--json").stdout)["stats"]["jobs_done"]
+    def all_busy(self, client):
+        """Every worker has said that it has done jobs (heartbeats say so)."""
+        return all(worker["jobs_done"] > 0 for worker in json.loads(self.run(client, "workers", "--json").stdout)["workers"])
 
     def run(self, client, verb, *words):
         return subprocess.run([client / "penstock", verb, *map(str, words), "--broker", self.clients], capture_output=True, text=True, timeout=120 * SLOW)
@@ -138,10 +139,11 @@ def try_all(source, what, broker, workers, client):
 def old_worker_dies(source, old, new):
     """A pool of both under load: the old worker is killed, then an old one comes back."""
     with Pool(source, new, old, new) as pool:
-        client = subprocess.Popen([new / "penstock", "load", "--broker", pool.clients, *LOAD, "4s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        client = subprocess.Popen([new / "penstock", "load", "--broker", pool.clients, *LOAD, "6s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 30 * SLOW
-        while pool.jobs_done(new) < 50 and time.monotonic() < end:
+        while not pool.all_busy(new) and time.monotonic() < end:
             time.sleep(0.02)
+        check(client.poll() is None and pool.all_busy(new), "the old worker has its part of the load")
         pool.started[1].kill()
         pool.started.pop(1).wait()
         pool.start("again", old / "penstock-worker", "--broker", pool.work, "--models", pool.models, "--backend", "reference", "--slots", "1", wait="evt=welcome")
