@@ -82,6 +82,16 @@ Test(detached, jobs_survive_kill_9_of_broker_and_worker, .timeout = 200)
     folder_free(folder);
 }
 
+/* The job's id in what `penstock submit --detach` printed; cuts `out` behind it. */
+static const char *id_in(char *out)
+{
+    char *id = strstr(out, "penstock fetch ");
+    cr_assert_not_null(id, "%s", out);
+    id += strlen("penstock fetch ");
+    id[strcspn(id, "\n")] = '\0';
+    return id;
+}
+
 Test(detached, command_line_detaches_and_fetches, .timeout = 120)
 {
     struct pool pool;
@@ -97,10 +107,7 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
         (const char *const[]){"digits", PENSTOCK_SOURCE "/deploy/models/digits/samples/00_zero.png", "--detach", NULL},
         &out, &err);
     cr_assert_eq(code, 0, "%s", err);
-    char *id = strstr(out, "penstock fetch ");
-    cr_assert_not_null(id, "%s", out);
-    id += strlen("penstock fetch ");
-    id[strcspn(id, "\n")] = '\0';
+    const char *id = id_in(out);
     char *fetched = NULL;
     free(err);
     cr_assert_eq(pool_cli(&pool, "fetch", (const char *const[]){id, "--state", "--json", NULL}, &fetched, &err), 0,
@@ -160,10 +167,7 @@ Test(detached, command_line_cancels_with_the_secret_and_no_other, .timeout = 120
                         &out, &err);
     cr_assert_eq(code, 0, "%s", err);
     free(err);
-    char *id = strstr(out, "penstock fetch ");
-    cr_assert_not_null(id, "%s", out);
-    id += strlen("penstock fetch ");
-    id[strcspn(id, "\n")] = '\0';
+    const char *id = id_in(out);
     cr_assert_eq(cancel_with(&pool, id, "theirs", &err), 1);
     cr_assert_not_null(strstr(err, "DENIED"), "%s", err);
     free(err);

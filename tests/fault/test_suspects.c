@@ -24,21 +24,10 @@ static void begin(void)
     for (int i = 0; i < 2; i++)
         pool_start(&pools[i], (const char *const[]){"--restart-wait", "60s", NULL}); /* workers may be slow to start */
     snprintf(both, sizeof both, "%s,%s", pools[0].workers_endpoint, pools[1].workers_endpoint);
-    const char *const argv[] = {PENSTOCK_PLANTED_WORKER,
-                                "--models",
-                                POOL_DIGITS_MODELS,
-                                "--backend",
-                                "reference",
-                                "--slots",
-                                "2",
-                                "--threads",
-                                "1",
-                                "--broker",
-                                both,
-                                "--supervise",
-                                NULL};
+    pools[0].worker_program = PENSTOCK_PLANTED_WORKER;
     for (size_t i = 0; i < WORKERS; i++)
-        pools[0].workers[pools[0].workers_count++] = process_start(argv, NULL);
+        pool_add_worker(&pools[0], "reference", NULL,
+                        (const char *const[]){"--slots", "2", "--broker", both, "--supervise", NULL});
     for (int i = 0; i < 2; i++) {
         clients[i] = digits_client(pools[i].clients);
         ledgers[i] = ledger_new(clients[i], &digits, JOBS);
@@ -57,21 +46,6 @@ static void end(void)
 }
 
 TestSuite(suspects, .init = begin, .fini = end);
-
-static pen_job *poison(int at, uint8_t number)
-{
-    uint8_t pixels[DIGITS_PIXELS] = "KILL";
-    struct pen_error error = {0};
-    struct pen_job_options options;
-    pen_job *job = NULL;
-    pixels[5] = number;
-    struct pen_tensor tensor = digits_tensor(&digits, 0);
-    tensor.data = pixels;
-    digits_job(&tensor, &options);
-    options.flags = PEN_JOB_NO_CACHE;
-    cr_assert_eq(pen_client_submit(clients[at], &options, &job, &error), PEN_OK, "%s", error.text);
-    return job;
-}
 
 /* Innocent jobs at both brokers until that one is answered; its sentence is freed by the caller. */
 static pen_result *load_until(pen_job *job)
@@ -108,7 +82,7 @@ static void settled(void)
 
 Test(suspects, only_the_poisonous_job_of_two_brokers_is_found_guilty)
 {
-    pen_job *job = poison(1, 0);
+    pen_job *job = digits_planted(clients[1], &digits, "KILL", 0);
     pen_result *result = load_until(job);
     cr_expect_eq(pen_result_status(result), PEN_ERR_WORKER_LOST, "%s", pen_result_error(result));
     cr_expect_not_null(strstr(pen_result_error(result), "quarantine"), "%s", pen_result_error(result));
@@ -123,7 +97,7 @@ Test(suspects, several_poisonous_jobs_at_both_brokers_blame_nobody_else)
 {
     pen_job *jobs[4];
     for (uint8_t i = 0; i < 4; i++)
-        jobs[i] = poison(i % 2, i);
+        jobs[i] = digits_planted(clients[i % 2], &digits, "KILL", i);
     for (int i = 0; i < 4; i++) {
         pen_result *result = load_until(jobs[i]);
         cr_expect_eq(pen_result_status(result), PEN_ERR_WORKER_LOST, "%s", pen_result_error(result));

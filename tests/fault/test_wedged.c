@@ -17,23 +17,8 @@ static void begin(void)
     digits_load(&digits);
     pool_start(&pool, NULL);
     client = digits_client(pool.clients);
-    const char *const argv[] = {PENSTOCK_PLANTED_WORKER,
-                                "--models",
-                                POOL_DIGITS_MODELS,
-                                "--backend",
-                                "reference",
-                                "--slots",
-                                "1",
-                                "--threads",
-                                "1",
-                                "--broker",
-                                pool.workers_endpoint,
-                                "--watchdog",
-                                "500ms",
-                                "--supervise",
-                                NULL};
-    pool.workers[pool.workers_count++] = process_start(argv, NULL);
-    cr_assert(process_wait_text(pool.workers[0], "evt=welcome", 20000), "%s", process_err(pool.workers[0]));
+    pool.worker_program = PENSTOCK_PLANTED_WORKER;
+    pool_add_worker(&pool, "reference", NULL, (const char *const[]){"--watchdog", "500ms", "--supervise", NULL});
 }
 
 static void end(void)
@@ -47,17 +32,9 @@ TestSuite(wedged, .init = begin, .fini = end);
 
 static enum pen_status run(const char word[5])
 {
-    uint8_t pixels[DIGITS_PIXELS] = {0};
     struct pen_error error = {0};
-    struct pen_job_options options;
-    pen_job *job = NULL;
     pen_result *result = NULL;
-    struct pen_tensor tensor = digits_tensor(&digits, 0);
-    memcpy(pixels, word, 4);
-    tensor.data = pixels;
-    digits_job(&tensor, &options);
-    options.flags = PEN_JOB_NO_CACHE;
-    cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
+    pen_job *job = digits_planted(client, &digits, word, 0);
     cr_assert_eq(pen_job_wait(job, (int64_t)support_slow(60000) * 1000, &result, &error), PEN_OK, "%s\n%s", error.text,
                  process_err(pool.workers[0]));
     enum pen_status status = pen_result_status(result);

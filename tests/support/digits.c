@@ -121,3 +121,21 @@ pen_result *digits_run(pen_client *client, const struct digits *digits, size_t i
     }
     return result;
 }
+
+pen_job *digits_planted(pen_client *client, const struct digits *digits, const char word[5], uint8_t number)
+{
+    uint8_t pixels[DIGITS_PIXELS] = {0};
+    struct pen_tensor tensor = digits_tensor(digits, 0);
+    struct pen_job_options options;
+    struct pen_error error = {0};
+    pen_job *job = NULL;
+    memcpy(pixels, word, 4);
+    pixels[5] = number;
+    tensor.data = pixels;
+    digits_job(&tensor, &options);
+    options.flags = PEN_JOB_NO_CACHE;
+    if (pen_client_submit(client, &options, &job, &error) != PEN_OK) {
+        support_fail("a planted image: %s: %s", pen_status_name(error.status), error.text);
+    }
+    return job;
+}

@@ -39,4 +39,7 @@ pen_client *digits_client(const char *endpoint);
 /* One image through the pool, blocking; fails the test unless it is answered. Free the result. */
 pen_result *digits_run(pen_client *client, const struct digits *digits, size_t index, unsigned flags);
 
+/* Submits an image that begins with `word` and carries `number`, so that it is like no other: for planted_worker. Free the job. */
+pen_job *digits_planted(pen_client *client, const struct digits *digits, const char word[5], uint8_t number);
+
 #endif

@@ -83,8 +83,12 @@ struct process *pool_start_worker(struct pool *pool, const char *backend, const 
         support_fail("more than %d workers", POOL_WORKERS_MAX);
     }
     struct args args = {0};
-    args_add_all(&args, (const char *const[]){"penstock-worker", "--broker", pool->workers_endpoint, "--models",
-                                              models ? models : POOL_DIGITS_MODELS, "--backend", backend, NULL});
+    args_add_all(&args,
+                 (const char *const[]){pool->worker_program ? pool->worker_program : "penstock-worker", "--models",
+                                       models ? models : POOL_DIGITS_MODELS, "--backend", backend, NULL});
+    if (!has(extra, "--broker")) {
+        args_add_all(&args, (const char *const[]){"--broker", pool->workers_endpoint, NULL});
+    }
     if (!has(extra, "--slots")) {
         args_add_all(&args, (const char *const[]){"--slots", "1", NULL});
     }

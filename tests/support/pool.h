@@ -20,13 +20,14 @@ struct pool {
     size_t workers_count;
     char clients[POOL_ENDPOINT_BYTES]; /* "tcp://127.0.0.1:41235" */
     char workers_endpoint[POOL_ENDPOINT_BYTES];
+    const char *worker_program; /* set after pool_start: another one than penstock-worker */
 };
 
 /* Starts a broker. `extra`: more arguments, NULL-terminated, may be NULL; without --cache it has a memory cache of 16 MiB. */
 void pool_start(struct pool *pool, const char *const extra[]);
 /* Starts a broker again on the same two endpoints, after the last one was killed or stopped. */
 void pool_restart_broker(struct pool *pool, const char *const extra[]);
-/* Starts a worker of one slot and one thread and waits until it is ready. models: NULL = the digits model. Returns its index. */
+/* Starts a worker of one slot and one thread and waits until it is ready. models: NULL = the digits model; `extra` with --broker, --slots or --threads goes before. Returns its index. */
 size_t pool_add_worker(struct pool *pool, const char *backend, const char *models, const char *const extra[]);
 /* The same without the wait: for workers that are to fail. */
 struct process *pool_start_worker(struct pool *pool, const char *backend, const char *models,
