@@ -35,17 +35,24 @@ static void teardown(void)
 
 TestSuite(states, .init = setup, .fini = teardown);
 
-static enum pen_status open_one(const struct served *served, uint64_t client, uint64_t id, bool start, uint64_t now_us,
-                                struct state **ret_state, const char *words)
+/* job: its number; after: that of the one it follows, 0 = it does not say. */
+static enum pen_status open_job(const struct served *served, struct job_id job, uint64_t id, bool start, uint64_t after,
+                                uint64_t now_us, struct state **ret_state, const char *words)
 {
     struct pen_error error = {.text = ""};
     struct envelope env = envelope_make(FRAME_SUBMIT);
-    env.job = (struct job_id){.client = client, .sequence = 1};
+    env.job = job;
     env.sequence_id = id;
     env.flags = start ? FRAME_FLAG_SEQUENCE_START : 0;
-    enum pen_status status = states_open(states, served, &env, 0, now_us, ret_state, &error);
+    enum pen_status status = states_open(states, served, &env, after, now_us, ret_state, &error);
     cr_expect(!words || strstr(error.text, words), "'%s' is not in '%s'", words, error.text);
     return status;
+}
+
+static enum pen_status open_one(const struct served *served, uint64_t client, uint64_t id, bool start, uint64_t now_us,
+                                struct state **ret_state, const char *words)
+{
+    return open_job(served, (struct job_id){.client = client, .sequence = 1}, id, start, 0, now_us, ret_state, words);
 }
 
 /* A job that leaves `value` in the state and finds `found` there. */
@@ -179,4 +186,58 @@ Test(states, other_content_under_the_name_does_not_go_on_with_the_state)
     adder.digest.bytes[0] = 77;
     cr_expect(open_one(&adder, 1, 7, false, START, &state, "begin it again") == PEN_ERR_NOT_FOUND);
     cr_expect(states_count(states) == 0);
+}
+
+/* ---- jobs that come late, or in a gap: of sequence 5 of client 7 ---- */
+
+static enum pen_status take(uint64_t number, bool start, uint64_t after, struct state **ret_state)
+{
+    return open_job(&adder, (struct job_id){7, number}, 5, start, after, START, ret_state, NULL);
+}
+
+static void put(struct state *state, uint8_t value)
+{
+    uint8_t bytes[BYTES] = {value};
+    state_put(state, 0, bytes);
+    state_close(states, state, true, START);
+}
+
+Test(states, jobs_of_an_older_beginning_do_not_touch_the_state_of_the_new_one)
+{
+    struct state *state = NULL;
+    cr_assert_eq(take(10, true, 0, &state), PEN_OK);
+    put(state, 42);
+    cr_assert_eq(take(1, true, 0, &state), PEN_ERR_CANCELLED, "a late first job would begin it again");
+    cr_assert_eq(take(2, false, 0, &state), PEN_ERR_CANCELLED, "a late second job would go on from it");
+    cr_assert_eq(take(11, false, 0, &state), PEN_OK);
+    cr_assert_eq(*(const uint8_t *)state_data(state, 0), 42);
+    state_close(states, state, true, START);
+}
+
+Test(states, a_new_beginning_leaves_the_running_job_its_own_state)
+{
+    struct state *old = NULL, *state = NULL;
+    cr_assert_eq(take(1, true, 0, &old), PEN_OK);
+    cr_assert_eq(take(10, true, 0, &state), PEN_OK);
+    put(state, 42);
+    put(old, 1);
+    cr_assert_eq(states_count(states), 1u);
+    cr_assert_eq(take(11, false, 0, &state), PEN_OK);
+    cr_assert_eq(*(const uint8_t *)state_data(state, 0), 42);
+    state_close(states, state, true, START);
+}
+
+Test(states, a_job_goes_on_only_from_the_state_that_its_predecessor_left)
+{
+    struct state *state = NULL;
+    cr_assert_eq(take(3, true, 2, &state), PEN_OK, "a first job goes on from nothing");
+    put(state, 42);
+    cr_assert_eq(take(5, false, 4, &state), PEN_ERR_CANCELLED, "job 4 never ran");
+    cr_assert_eq(take(4, false, 3, &state), PEN_OK);
+    put(state, 43);
+    cr_assert_eq(take(4, false, 3, &state), PEN_ERR_CANCELLED, "it would run twice");
+    cr_assert_eq(take(5, false, 4, &state), PEN_OK);
+    cr_assert_eq(*(const uint8_t *)state_data(state, 0), 43);
+    state_close(states, state, false, START);
+    cr_assert_eq(take(6, false, 5, &state), PEN_ERR_NOT_FOUND, "a job that failed takes the state along");
 }
