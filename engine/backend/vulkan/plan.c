@@ -39,13 +39,17 @@ enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, co
     return PEN_OK;
 }
 
-enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
-                            struct plan **ret_plan, struct pen_error *reterr)
+/* like: a plan of the same partition on another device, or NULL. */
+static enum pen_status plan_make(struct backend *backend, const struct graph *g, const struct partition *part,
+                                 const struct plan *like, struct plan **ret_plan, struct pen_error *reterr)
 {
     struct plan *p = NULL;
     struct vk_weights *w = NULL;
     enum pen_status status = vk_plan_shell(backend, g, part, &p, reterr);
-    if (status == PEN_OK && backend->device->f16 && backend->f16_trial) {
+    if (status == PEN_OK && like != NULL && like->backend->device->form == backend->device->form) {
+        memcpy(p->wide, like->wide, g->node_count * sizeof *p->wide);
+        p->storage = like->storage;
+    } else if (status == PEN_OK && backend->device->f16 && backend->f16_trial) {
         status = vk_storage_open(p, reterr);
     }
     if (status == PEN_OK) {
@@ -66,6 +70,18 @@ enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, cons
     return PEN_OK;
 }
 
+enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                            struct plan **ret_plan, struct pen_error *reterr)
+{
+    return plan_make(backend, g, part, NULL, ret_plan, reterr);
+}
+
+enum pen_status vk_plan_like(struct backend *backend, const struct plan *like, struct plan **ret_plan,
+                             struct pen_error *reterr)
+{
+    return plan_make(backend, like->g, &like->part, like, ret_plan, reterr);
+}
+
 void vk_plan_free(struct plan *plan)
 {
     if (plan == NULL) {
@@ -81,7 +97,7 @@ void vk_plan_free(struct plan *plan)
 uint64_t vk_plan_bytes(const struct plan *plan)
 {
     uint64_t bytes = plan->weights != NULL ? plan->weights->blocks.bytes : 0;
-    for (uint32_t i = 0; i < plan->backend->beside_count; i++) {
+    for (uint32_t i = 0; plan->spread != NULL && i < plan->backend->beside_count; i++) {
         bytes += vk_plan_bytes(plan->beside[i]);
     }
     return bytes;

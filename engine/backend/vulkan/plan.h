@@ -69,14 +69,17 @@ struct plan {
     bool trial;                         /* made to try a storage: what it computes is nobody's */
     bool looked;                        /* a trial whose execs note the largest value of every node (debug.h) */
     struct plan *beside[VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices */
-    struct vk_spread *spread;
+    struct vk_spread *spread;           /* with siblings; NULL: one device, or a plan of its own (vk_plan_shell) */
 };
 
 enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
                             struct plan **ret_plan, struct pen_error *reterr);
-/* Without weights, which its first exec makes, and without a trial: all its nodes store floats as the device does. */
+/* Without weights, which its first exec makes, without siblings, and without a trial: all its nodes store floats as the device does. */
 enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
                               struct plan **ret_plan, struct pen_error *reterr);
+/* The same partition on another device: where both store floats in the same form, the choice of `like` is its own too. */
+enum pen_status vk_plan_like(struct backend *backend, const struct plan *like, struct plan **ret_plan,
+                             struct pen_error *reterr);
 void vk_plan_free(struct plan *plan);
 uint64_t vk_plan_bytes(const struct plan *plan);
 void vk_plan_note(const struct plan *plan, char *text, size_t bytes);

@@ -54,7 +54,7 @@ enum pen_status vk_several_plans(struct plan *plan, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan on several devices");
     }
     for (uint32_t i = 0; status == PEN_OK && i < plan->backend->beside_count; i++) {
-        status = vk_plan_new(plan->backend->beside[i], plan->g, &plan->part, &plan->beside[i], reterr);
+        status = vk_plan_like(plan->backend->beside[i], plan, &plan->beside[i], reterr);
     }
     return status;
 }
@@ -97,7 +97,7 @@ static uint32_t spread_turn(struct vk_spread *s, uint64_t shapes)
 
 struct plan *vk_several_choose(struct plan *plan, const struct shape_env *env)
 {
-    if (plan->backend->beside_count == 0) {
+    if (plan->spread == NULL) { /* one device; or a plan of its own: a trial's, the tuner's */
         return plan;
     }
     pthread_mutex_lock(&plan->lock);

@@ -236,12 +236,13 @@ Test(vulkan_backend, slots_and_workers_share_a_device, .timeout = 110)
 }
 
 /* The first device twice stands for two: execs of the same shapes take them in turn, and a loss is one device's own. */
-Test(vulkan_backend, several_devices_share_the_work, .timeout = 110)
+static void two_share(enum pen_precision precision)
 {
-    struct backend_config config = device_config(PEN_PRECISION_F32, "simple");
+    struct backend_config config = device_config(precision, "simple");
     struct pen_error error = {0};
     struct backend *b = NULL;
-    device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    device_close(device_open(precision, "simple")); /* skips without a device */
+    config.vulkan.f16_trial = "on";
     config.vulkan.device = "0";
     config.vulkan.beside = (const char *const[]){"0"};
     config.vulkan.beside_count = 1;
@@ -275,6 +276,16 @@ Test(vulkan_backend, several_devices_share_the_work, .timeout = 110)
     config.vulkan.beside = (const char *const[]){"no such device"};
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_ERR_UNAVAILABLE);
     cr_assert_not_null(strstr(error.text, "no such device"), "%s", error.text);
+}
+
+Test(vulkan_backend, several_devices_share_the_work, .timeout = 110)
+{
+    two_share(PEN_PRECISION_F32);
+}
+
+Test(vulkan_backend, several_devices_share_the_work_in_f16, .timeout = 110)
+{
+    two_share(PEN_PRECISION_F16_STORAGE);
 }
 
 /* Memory that device and host share: kernels work where the host writes and reads. Without it inputs and outputs are copied. */
