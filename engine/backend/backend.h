@@ -160,6 +160,8 @@ void placement_text(const struct placement *p, char *text, size_t bytes);
 
 /* trial.c: facts for one plausible choice of the dynamic dims, to learn which shapes are resolvable once inputs are concrete. NULL without memory. */
 struct shape_env *trial_env_new(const struct graph *g);
+/* The same with sizes that inputs usually have, where they raise no contradiction: for what is computed with them. */
+struct shape_env *trial_env_usual(const struct graph *g);
 
 /* Multiply-adds of a node for known shapes, 0 when unknown or not counted (placement, profile). */
 uint64_t node_macs(const struct graph *g, const struct node *n, const struct fact *facts);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 /* Sizes tried for dynamic dims that are not the batch, until one raises no contradiction. */
-static const int64_t trial_sizes[] = {1, 8, 32, 64, 128, 224, 257, 512};
+#define SIZES 8
+static const int64_t small_first[SIZES] = {1, 8, 32, 64, 128, 224, 257, 512};
+static const int64_t usual_first[SIZES] = {64, 128, 224, 257, 512, 32, 8, 1};
 
 static bool shapes_fill(const struct graph *g, int64_t size, struct shape *shapes)
 {
@@ -21,15 +23,15 @@ static bool shapes_fill(const struct graph *g, int64_t size, struct shape *shape
     return dynamic;
 }
 
-struct shape_env *trial_env_new(const struct graph *g)
+static struct shape_env *env_new(const struct graph *g, const int64_t *sizes)
 {
     struct shape *shapes = calloc((size_t)g->input_count + 1, sizeof *shapes);
     struct shape_env *env = NULL;
     if (shapes == NULL) {
         return NULL;
     }
-    for (size_t i = 0; i < sizeof trial_sizes / sizeof trial_sizes[0]; i++) {
-        bool dynamic = shapes_fill(g, trial_sizes[i], shapes);
+    for (size_t i = 0; i < SIZES; i++) {
+        bool dynamic = shapes_fill(g, sizes[i], shapes);
         if (shape_env_new(g, shapes, NULL, false, &env, NULL) == PEN_OK || !dynamic) {
             break;
         }
@@ -39,4 +41,14 @@ struct shape_env *trial_env_new(const struct graph *g)
     }
     free(shapes);
     return env;
+}
+
+struct shape_env *trial_env_new(const struct graph *g)
+{
+    return env_new(g, small_first);
+}
+
+struct shape_env *trial_env_usual(const struct graph *g)
+{
+    return env_new(g, usual_first);
 }

@@ -6,9 +6,9 @@
 #ifndef CASE_H
 #define CASE_H
 
+#include "backend/tolerance.h"
 #include "run/rt_arena.h"
 #include "run/session_values.h"
-#include "tools/tolerance.h"
 
 enum case_kind { CASE_ONNX_FOLDER, CASE_GOLDEN, CASE_LIGHT };
 

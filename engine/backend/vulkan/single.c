@@ -5,11 +5,16 @@
 
 #include "graph/infer.h"
 
+float vk_single_next(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (float)(*seed >> 8) / 16777216.0f;
+}
+
 void vk_single_fill(float *x, size_t count, uint32_t seed)
 {
     for (size_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(seed >> 8) / 16777216.0f - 0.5f;
+        x[i] = vk_single_next(&seed) - 0.5f;
     }
 }
 

@@ -25,6 +25,8 @@ void vk_single_fini(struct vk_single *s);
 /* The constant side, as [depth, outs]. */
 const float *vk_single_weights(const struct vk_single *s);
 size_t vk_single_bytes(const struct vk_single *s, uint32_t value);
+/* The next number of a seed's row, from 0 to below 1. */
+float vk_single_next(uint32_t *seed);
 /* Numbers within 0.5, the same for the same seed. */
 void vk_single_fill(float *x, size_t count, uint32_t seed);
 

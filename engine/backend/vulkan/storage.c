@@ -173,18 +173,20 @@ static enum pen_status search(struct plan *plan, const struct shape_env *env, st
     return status;
 }
 
-/* Under the plan's lock. A partition that does not run on seeded inputs (an index out of range, a shape that depends on data) stays as it is. */
+/* Under the plan's lock. A partition that does not run on seeded inputs (an index out of range, a shape that depends on data, no room for weights in f32) stays as it is. */
 static enum pen_status settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr)
 {
     struct pen_error why = {0};
     enum pen_status status = search(plan, env, &why);
     plan->storage.state = status == PEN_OK ? VK_STORAGE_SETTLED : VK_STORAGE_UNTRIED;
-    if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_DEVICE_LOST) {
+    if (status == PEN_ERR_DEVICE_LOST) {
         plan->storage.state = VK_STORAGE_OPEN;
         return pen_error_set(reterr, status, "%s", why.text);
     }
     if (status != PEN_OK) {
         memset(plan->wide, 0, plan->g->node_count * sizeof *plan->wide);
+        snprintf(plan->storage.why, sizeof plan->storage.why, "%.199s",
+                 why.text[0] != '\0' ? why.text : pen_status_name(status));
     }
     bytes_count(plan, env);
     vk_weights_release(plan->weights);
@@ -203,15 +205,25 @@ enum pen_status vk_storage_settle(struct plan *plan, const struct shape_env *env
     return status;
 }
 
+/* Are all sizes known of what crosses the partition's boundary? */
+static bool boundary_known(const struct partition *part, const struct shape_env *env)
+{
+    bool known = true;
+    for (uint32_t i = 0; i < part->in_count + part->out_count; i++) {
+        uint32_t value = i < part->in_count ? part->in[i] : part->out[i - part->in_count];
+        known = known && shape_known(&env->facts[value].shape);
+    }
+    return known;
+}
+
 enum pen_status vk_storage_open(struct plan *plan, struct pen_error *reterr)
 {
-    bool known = plan->g->parent == NULL;
-    for (uint32_t i = 0; i < plan->g->input_count; i++) {
-        known = known && shape_known(&plan->g->values[plan->g->inputs[i]].shape);
+    struct shape_env *env = trial_env_usual(plan->g);
+    if (env == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
     }
     plan->storage.state = VK_STORAGE_OPEN;
-    struct shape_env *env = known ? trial_env_new(plan->g) : NULL;
-    enum pen_status status = env != NULL ? vk_storage_settle(plan, env, reterr) : PEN_OK;
+    enum pen_status status = boundary_known(&plan->part, env) ? vk_storage_settle(plan, env, reterr) : PEN_OK;
     shape_env_free(env);
     return status;
 }
@@ -223,5 +235,9 @@ void vk_storage_text(const struct vk_storage *s, char *text, size_t bytes, const
                  "%sf32 for %u of %u nodes, %.0f %% of bytes are f16: deviation %.2g of the bound, was %.2g", before,
                  s->wide, s->nodes, 100.0 * (double)s->bytes_f16 / (double)(s->bytes > 0 ? s->bytes : 1),
                  sqrt(s->after), sqrt(s->before));
+    } else if (s->state == VK_STORAGE_UNTRIED) {
+        snprintf(text, bytes, "%sall f16, not tried: %s", before, s->why);
+    } else if (s->state == VK_STORAGE_OPEN) {
+        snprintf(text, bytes, "%swhat needs f32 is tried in the first run: its shapes follow from data", before);
     }
 }

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/tolerance.h"
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/single.h"
 #include "graph/lifetime.h"
 
 /* Seeded inputs: nobody knows a model's range, and pictures come in these. Integers are 0: an index that exists everywhere. */
@@ -14,11 +16,6 @@ static const struct {
 #define SMALLEST 1e-3f /* all of a node's values below it: f16 has few digits left */
 #define PATTERNS (sizeof patterns / sizeof patterns[0])
 
-/* How far a whole model may be off (guide: tolerances): normalised mean square error, and the largest error as a share of the output's range. */
-static const struct {
-    double nmse, range;
-} bounds[SHADER_FORMS] = {{1e-9, 1e-4}, {1e-5, 1e-2}, {1e-3, 5e-2}};
-
 struct vk_trial {
     struct plan *plan;
     const struct shape_env *env;
@@ -27,26 +24,28 @@ struct vk_trial {
     struct buffer_view *got;      /* [out_count] */
     bool *beyond;                 /* [node_count of the partition] */
     double *deviations;           /* [PATTERNS][out_count] of the last run */
+    struct tolerance bound;       /* how far a whole model may be off */
 };
 
 static enum pen_status views_make(struct buffer_view **ret_views, size_t sets, const uint32_t *ids, uint32_t count,
-                                  const struct fact *facts)
+                                  const struct shape_env *env, struct pen_error *reterr)
 {
     struct buffer_view *views = calloc(sets * count + 1, sizeof *views);
     *ret_views = views;
     for (size_t i = 0; views != NULL && i < sets * count; i++) {
-        const struct fact *f = &facts[ids[i % count]];
-        if (shape_bytes(&f->shape, f->dtype, 0, &views[i].bytes) != PEN_OK) {
-            return PEN_ERR_UNSUPPORTED;
+        const struct fact *f = &env->facts[ids[i % count]];
+        if (!shape_known(&f->shape) || shape_bytes(&f->shape, f->dtype, 0, &views[i].bytes) != PEN_OK) {
+            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: the shape of %s depends on data",
+                                 env->g->values[ids[i % count]].name);
         }
         views[i].shape = f->shape;
         views[i].dtype = f->dtype;
         views[i].data = f->data == NULL ? calloc(1, views[i].bytes + LIFETIME_PAD) : NULL;
         if (f->data == NULL && views[i].data == NULL) {
-            return PEN_ERR_NO_MEMORY;
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
         }
     }
-    return views != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
+    return views != NULL ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
 }
 
 static void views_free(struct buffer_view *views, size_t count)
@@ -61,9 +60,7 @@ static void fill(struct buffer_view *v, size_t pattern, uint32_t seed)
 {
     size_t count = v->data != NULL ? (size_t)shape_elements(&v->shape) : 0;
     for (size_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        float x = patterns[pattern].low +
-                  (patterns[pattern].high - patterns[pattern].low) * ((float)(seed >> 8) / 16777216.0f);
+        float x = patterns[pattern].low + (patterns[pattern].high - patterns[pattern].low) * vk_single_next(&seed);
         if (v->dtype == PEN_DTYPE_F32) {
             ((float *)v->data)[i] = x;
         } else if (v->dtype == PEN_DTYPE_F16) {
@@ -72,7 +69,8 @@ static void fill(struct buffer_view *v, size_t pattern, uint32_t seed)
     }
 }
 
-static double deviation_of(const struct buffer_view *expected, const struct buffer_view *got, enum shader_form form)
+static double deviation_of(const struct buffer_view *expected, const struct buffer_view *got,
+                           const struct tolerance *bound)
 {
     double errors = 0.0, squares = 0.0, worst = 0.0, range = 0.0;
     size_t count = expected->dtype == PEN_DTYPE_F32 ? (size_t)shape_elements(&expected->shape) : 0;
@@ -92,8 +90,7 @@ static double deviation_of(const struct buffer_view *expected, const struct buff
     if (errors == 0.0) {
         return 0.0;
     }
-    return squares == 0.0 ? HUGE_VAL
-                          : fmax(errors / squares / bounds[form].nmse, pow(worst / range / bounds[form].range, 2.0));
+    return squares == 0.0 ? HUGE_VAL : fmax(errors / squares / bound->nmse, pow(worst / range / bound->rtol, 2.0));
 }
 
 /* One exec over all inputs; outputs into out + i * step. deviations: [PATTERNS][out_count], written unless it is the first. */
@@ -122,7 +119,7 @@ static enum pen_status all_run(struct vk_trial *t, const bool *wide, bool first,
         }
         for (uint32_t i = 0; status == PEN_OK && !first && i < part->out_count; i++) {
             deviations[k * part->out_count + i] =
-                expected[i].data != NULL ? deviation_of(&expected[i], &out[i], t->plan->backend->device->form) : 0.0;
+                expected[i].data != NULL ? deviation_of(&expected[i], &out[i], &t->bound) : 0.0;
         }
     }
     vk_exec_free(exec);
@@ -156,7 +153,7 @@ static enum pen_status inputs_run(struct vk_trial *t, struct pen_error *reterr)
     const struct graph *g = t->plan->g;
     bool *all = malloc((size_t)g->node_count + 1);
     if (all == NULL) {
-        return PEN_ERR_NO_MEMORY;
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
     }
     memset(all, true, g->node_count);
     for (size_t i = 0; i < PATTERNS * t->plan->part.in_count; i++) {
@@ -177,16 +174,17 @@ enum pen_status vk_trial_new(struct plan *plan, const struct shape_env *env, str
     }
     t->plan = plan;
     t->env = env;
+    t->bound = tolerance_golden(vk_backend_precision(plan->backend), false, false);
     t->beyond = calloc((size_t)part->node_count + 1, sizeof *t->beyond);
     t->deviations = calloc(vk_trial_measures(t) + 1, sizeof *t->deviations);
     enum pen_status status = t->beyond != NULL && t->deviations != NULL
-                                 ? views_make(&t->in, PATTERNS, part->in, part->in_count, env->facts)
+                                 ? views_make(&t->in, PATTERNS, part->in, part->in_count, env, reterr)
                                  : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
     if (status == PEN_OK) {
-        status = views_make(&t->expected, PATTERNS, part->out, part->out_count, env->facts);
+        status = views_make(&t->expected, PATTERNS, part->out, part->out_count, env, reterr);
     }
     if (status == PEN_OK) {
-        status = views_make(&t->got, 1, part->out, part->out_count, env->facts);
+        status = views_make(&t->got, 1, part->out, part->out_count, env, reterr);
     }
     if (status == PEN_OK) {
         status = inputs_run(t, reterr);

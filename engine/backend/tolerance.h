@@ -1,5 +1,5 @@
 /*
- * tolerance.h - how far an answer may be from the expected one: the one table that `penstock-engine verify` and the tests of operators use.
+ * tolerance.h - how far an answer may be from the expected one: the one table that `penstock-engine verify`, the tests of operators and trials of f16 use.
  *
  * Threads: any (constant tables).
  */

@@ -1,4 +1,4 @@
-#include "tools/tolerance.h"
+#include "backend/tolerance.h"
 
 #include <fnmatch.h>
 #include <string.h>
