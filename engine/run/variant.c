@@ -15,6 +15,7 @@ struct variant {
     struct graph *graph;
     struct import_extra extra;
     struct program *program;
+    uint64_t bytes; /* counted in engine_counters.weights_bytes: plans may change theirs */
 };
 
 struct variants {
@@ -74,9 +75,7 @@ void variant_release(struct variant *variant)
     if (variant == NULL || atomic_fetch_sub(&variant->references, 1) > 1) {
         return;
     }
-    if (variant->program != NULL) {
-        atomic_fetch_sub(&engine_counters.weights_bytes, program_plan_bytes(variant->program));
-    }
+    atomic_fetch_sub(&engine_counters.weights_bytes, variant->bytes);
     program_free(variant->program);
     graph_free(variant->graph);
     import_extra_fini(&variant->extra);
@@ -185,7 +184,8 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
         variant_release(made);
         return status;
     }
-    atomic_fetch_add(&engine_counters.weights_bytes, program_plan_bytes(made->program));
+    made->bytes = program_plan_bytes(made->program);
+    atomic_fetch_add(&engine_counters.weights_bytes, made->bytes);
     *ret_variant = made;
     return PEN_OK;
 }
