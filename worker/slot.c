@@ -46,7 +46,7 @@ static void urgent_set(struct slot *slot, bool urgent)
     slot->slice_us = slice_us;
 }
 
-static bool batch_wanted(const struct batch *batch)
+bool slot_batch_wanted(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         if (!atomic_load(&batch->tasks[i]->job->cancelled))
@@ -186,7 +186,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     if (measured)
         layers_begin(slot_seat(slot, batch)->session);
     enum pen_status status =
-        batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
+        slot_batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
     uint64_t end_us = clock_now_us();
     slot_running_set(slot, slot->work, NULL, end_us);
     slot_seat(slot, batch)->took_us = end_us - start_us;
@@ -303,8 +303,7 @@ static void work_run(struct slot *slot, struct work *work, struct batch *batch)
     } while (gather_compose(work->tasks, work->count, batch));
 }
 
-/* The dispatch is on the device when this returns, or it is answered. */
-static void dispatch_begin(struct slot *slot, struct dispatch *dispatch)
+void slot_dispatch_begin(struct slot *slot, struct dispatch *dispatch)
 {
     struct batch batch;
     struct work *work = work_open(slot, dispatch);
@@ -320,7 +319,7 @@ static void dispatch_begin(struct slot *slot, struct dispatch *dispatch)
 
 void slot_run(struct slot *slot, struct dispatch *dispatch)
 {
-    dispatch_begin(slot, dispatch);
+    slot_dispatch_begin(slot, dispatch);
     while (slot->flying > 0)
         slot_flight_land(slot, true);
 }
@@ -348,7 +347,7 @@ static void *slot_main(void *argument)
         }
         if (dispatch->bytes > SHORT_RUN_BYTES)
             urgent_set(slot, false);
-        dispatch_begin(slot, dispatch);
+        slot_dispatch_begin(slot, dispatch);
         urgent_set(slot, true);
     }
     return NULL;
@@ -419,29 +418,29 @@ void slot_cancel(struct slot *slot, struct job *job)
     atomic_store(&job->cancelled, true);
     pthread_mutex_lock(&slot->lock);
     for (size_t i = 0; i < SLOT_WORKS; i++)
-        if (slot->works[i].running && !batch_wanted(slot->works[i].running))
+        if (slot->works[i].running && !slot_batch_wanted(slot->works[i].running))
             pen_stop_now(slot->works[i].stop);
     pthread_mutex_unlock(&slot->lock);
 }
 
-/* Of several the oldest: the others wait behind it. */
+/* Of those that fly the oldest: the others, and what is to fly, wait behind it. */
 void slot_running(struct slot *slot, struct slot_running *ret_running)
 {
-    const struct work *oldest = NULL;
+    const struct work *first = NULL;
     const struct dispatch *in_hand = NULL;
     *ret_running = (struct slot_running){0};
     pthread_mutex_lock(&slot->lock);
     for (const struct work *w = slot->works; w < slot->works + SLOT_WORKS; w++) {
         in_hand = w->in_hand ? w->in_hand : in_hand;
-        if (w->running && (!oldest || w->started_us < oldest->started_us))
-            oldest = w;
+        first = w->running ? w : first;
     }
-    if (oldest) {
+    first = slot->flying > 0 ? slot->flights[0] : first;
+    if (first) {
         ret_running->busy = true;
-        ret_running->started_us = oldest->started_us;
-        ret_running->deadline_us = oldest->deadline_us;
-        ret_running->job = oldest->running->tasks[0]->job->env.job;
-        snprintf(ret_running->model, sizeof ret_running->model, "%.63s", oldest->running->served->name);
+        ret_running->started_us = first->started_us;
+        ret_running->deadline_us = first->deadline_us;
+        ret_running->job = first->running->tasks[0]->job->env.job;
+        snprintf(ret_running->model, sizeof ret_running->model, "%.63s", first->running->served->name);
     } else if (in_hand) {
         ret_running->outside_us = slot->step_us;
         ret_running->job = in_hand->jobs[0].env.job;

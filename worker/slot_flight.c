@@ -53,8 +53,8 @@ bool slot_flight_begin(struct slot *slot, struct batch *batch)
     if (served->max_batch_size > 0)
         batch->bound = snap_rows(&seat->snap, served->warm, served->warm_count, shape, batch->rows);
     work->batch = *batch;
-    slot_running_set(slot, work, &work->batch, work->begun_us);
-    enum pen_status status = submit(slot, work, &work->batch);
+    slot_running_set(slot, work, &work->batch, work->begun_us); /* from here on a cancel finds it; was it before? */
+    enum pen_status status = slot_batch_wanted(&work->batch) ? submit(slot, work, &work->batch) : PEN_ERR_CANCELLED;
     slot_prepared_count(slot, &work->batch, before, shape);
     if (status != PEN_OK) { /* run as others are it says why, or goes on without those that are to blame */
         slot_running_set(slot, work, NULL, work->begun_us);
@@ -63,7 +63,9 @@ bool slot_flight_begin(struct slot *slot, struct batch *batch)
     }
     if (slot->flying > 0)
         atomic_fetch_add(&slot->context.stats->runs_ahead, 1);
+    pthread_mutex_lock(&slot->lock);
     slot->flights[slot->flying++] = work;
+    pthread_mutex_unlock(&slot->lock);
     return true;
 }
 
@@ -131,15 +133,16 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
     slot_work_close(slot, work);
 }
 
-/* Takes the first out. The next has the device from now on: until now its time was another's. */
+/* Takes the first out. The next has the device from now on: until now its time, and that of what waits to fly, was another's. */
 static void flight_leave(struct slot *slot, uint64_t now_us)
 {
     pthread_mutex_lock(&slot->lock);
     slot->flying--;
     for (size_t i = 0; i < slot->flying; i++)
         slot->flights[i] = slot->flights[i + 1];
-    if (slot->flying > 0)
-        slot->flights[0]->started_us = now_us;
+    for (size_t i = 0; i < SLOT_WORKS; i++)
+        if (slot->works[i].running)
+            slot->works[i].started_us = now_us;
     pthread_mutex_unlock(&slot->lock);
 }
 

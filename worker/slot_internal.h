@@ -45,8 +45,8 @@ struct slot {
     uint64_t step_us; /* under it: when a dispatch was taken or left, or a run began or ended */
     struct work works[SLOT_WORKS];
     struct work *work;                /* being worked on */
-    struct work *flights[SLOT_WORKS]; /* those that the device has, the oldest first */
-    size_t flying, again;             /* again: works that are to be run once nothing flies */
+    struct work *flights[SLOT_WORKS]; /* those that the device has, the oldest first; written under the lock */
+    size_t flying, again;             /* flying: as flights; again: works that are to be run once nothing flies */
     uint64_t landed_us;               /* when the last flight ended */
 
     struct task steps[GATHER_TASKS_MAX]; /* the same jobs, as tasks of the step in hand of an ensemble */
@@ -71,6 +71,9 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
 /* slot.c: takes out what must not start any more; runs the batch, or its jobs one by one, and answers or keeps what it gave */
 void slot_batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us);
 void slot_batch_run(struct slot *slot, struct batch *batch);
+bool slot_batch_wanted(const struct batch *batch); /* a job of it was not cancelled */
+/* The dispatch is on the device when this returns, or it is answered. */
+void slot_dispatch_begin(struct slot *slot, struct dispatch *dispatch);
 /* slot.c, for slot_flight.c too: what a batch gave, or why it failed, to each of its jobs; what other threads see (batch NULL: nothing runs) */
 void slot_batch_answer(struct slot *slot, const struct batch *batch, const struct pen_tensor *outputs, size_t count,
                        struct timing timing);

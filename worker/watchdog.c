@@ -10,9 +10,8 @@ uint64_t watchdog_hard_us(const struct slot_running *running, uint64_t limit_us)
 {
     if (!(running->busy || running->outside_us != 0) || limit_us == 0)
         return DEADLINE_NONE;
-    uint64_t from_us = !running->busy                          ? running->outside_us
-                       : running->deadline_us == DEADLINE_NONE ? running->started_us
-                                                               : running->deadline_us;
+    const bool late = running->deadline_us == DEADLINE_NONE || running->deadline_us < running->started_us;
+    uint64_t from_us = !running->busy ? running->outside_us : late ? running->started_us : running->deadline_us;
     return from_us > DEADLINE_NONE - limit_us ? DEADLINE_NONE : from_us + limit_us;
 }
 

@@ -16,7 +16,8 @@ struct watchdog {
 };
 
 /*
- * When the run must be over: limit_us after its deadline, or after its start where it has none. Outside of a run: limit_us after the last step.
+ * When the run must be over: limit_us after its deadline, or after its start where it has none or it passed while another had the device. Outside of a run:
+ * limit_us after the last step.
  * DEADLINE_NONE when idle or limit_us is 0.
  */
 uint64_t watchdog_hard_us(const struct slot_running *running, uint64_t limit_us);

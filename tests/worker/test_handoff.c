@@ -171,6 +171,8 @@ Test(watchdog, counts_from_the_deadline_or_the_start)
 {
     struct slot_running running = {.busy = true, .started_us = 1000, .deadline_us = 5000};
     cr_expect(watchdog_hard_us(&running, 100) == 5100);
+    running.deadline_us = 700;
+    cr_expect(watchdog_hard_us(&running, 100) == 1100, "it passed while the run waited for the device");
     running.deadline_us = DEADLINE_NONE;
     cr_expect(watchdog_hard_us(&running, 100) == 1100);
     cr_expect(watchdog_hard_us(&running, 0) == DEADLINE_NONE, "off");
