@@ -13,6 +13,20 @@
 
 enum { WIDTH = 16, FLIGHTS = 3 };
 
+/* The linker puts this in place of the worker's own (--wrap): a cancel comes when a slot has looked for cancelled jobs and has submitted nothing yet. */
+void __real_gather_shapes(const struct batch *batch, struct pen_tensor shapes[SERVED_TENSORS_MAX]);
+void __wrap_gather_shapes(const struct batch *batch, struct pen_tensor shapes[SERVED_TENSORS_MAX]);
+
+static struct slot *cancelling; /* the next time, a batch's only job */
+
+void __wrap_gather_shapes(const struct batch *batch, struct pen_tensor shapes[SERVED_TENSORS_MAX])
+{
+    if (cancelling)
+        slot_cancel(cancelling, batch->tasks[0]->job);
+    cancelling = NULL;
+    __real_gather_shapes(batch, shapes);
+}
+
 struct bench {
     struct pen_engine *engine;
     struct catalog catalog;
@@ -147,5 +161,24 @@ Test(flights, the_one_that_runs_is_the_oldest_and_since_the_last_landed, .timeou
         cr_expect(i == FLIGHTS ? !running.busy : running.started_us >= before_us, "flight %zu", (size_t)i + 1);
     }
     cr_expect_eq(bench.slot->flying, 0u);
+    bench_close(&bench);
+}
+
+Test(flights, a_job_that_is_cancelled_just_before_its_submit_does_not_fly, .timeout = 60)
+{
+    struct bench bench;
+    bench_open(&bench);
+    slot_run(bench.slot, dispatch_of(100));
+    cr_assert_eq(answers_take(bench.outbox), 100u);
+    cr_assert_eq(bench.stats.batches, 1u);
+    cancelling = bench.slot;
+    slot_dispatch_begin(bench.slot, dispatch_of(1));
+    cr_expect_null(cancelling);
+    cr_expect_eq(bench.slot->flying, 0u);
+    cr_expect_eq(answers_take(bench.outbox), 1u);
+    cr_expect_eq(bench.stats.batches, 1u, "nothing was computed");
+    slot_run(bench.slot, dispatch_of(2));
+    cr_expect_eq(answers_take(bench.outbox), 2u);
+    cr_expect_eq(bench.stats.batches, 2u, "the next is");
     bench_close(&bench);
 }
