@@ -209,15 +209,18 @@ static struct model *by_digest(const struct label_choice *choices, size_t count,
     return NULL;
 }
 
+/* Shares within the whole are owed less than one job each on average. Where orders and configs share out more, the last ones would be owed without end. */
 static struct model *by_turn(const struct label_choice *choices, size_t count)
 {
     struct model *chosen = NULL;
+    uint64_t most_ppm = count * (uint64_t)LABEL_SHARE_FULL;
     for (size_t i = 0; i < count; i++) {
-        *choices[i].owed_ppm += choices[i].share_ppm;
-        if (chosen || *choices[i].owed_ppm < LABEL_SHARE_FULL)
-            continue;
-        *choices[i].owed_ppm -= LABEL_SHARE_FULL;
-        chosen = choices[i].model;
+        uint64_t owed_ppm = *choices[i].owed_ppm + choices[i].share_ppm;
+        if (!chosen && owed_ppm >= LABEL_SHARE_FULL) {
+            owed_ppm -= LABEL_SHARE_FULL;
+            chosen = choices[i].model;
+        }
+        *choices[i].owed_ppm = owed_ppm < most_ppm ? owed_ppm : most_ppm;
     }
     return chosen;
 }

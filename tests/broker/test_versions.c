@@ -245,6 +245,28 @@ Test(versions, without_a_digest_the_share_is_exact)
     desk_free(desk);
 }
 
+/* An order and a config's label together may exceed the whole: what the latter did not get is not made up for without end. */
+Test(versions, a_share_beyond_the_whole_is_owed_no_more_than_a_few_jobs)
+{
+    enum pen_status status;
+    uint32_t beta = 0;
+    struct desk *desk = open_labelled("stable", "beta", 500000);
+    label(desk, "net canary 1 1000000", PEN_OK);
+    for (uint32_t i = 0; i < 200; i++) {
+        cr_assert_eq(goes_to(desk, 0, NULL, &status), 1, "the order's share is all of them");
+        while (desk_next(&desk->clients, FRAME_RESULT))
+            ;
+    }
+    label(desk, "net canary 0", PEN_OK);
+    for (uint32_t i = 0; i < 20; i++) {
+        beta += goes_to(desk, 0, NULL, &status) == 2;
+        while (desk_next(&desk->clients, FRAME_RESULT))
+            ;
+    }
+    cr_expect(beta >= 10 && beta <= 14, "%u of 20: its half, and what three labels may be owed", beta);
+    desk_free(desk);
+}
+
 Test(versions, a_worker_with_a_label_that_is_none_is_refused)
 {
     static const char *const bad[] = {"", "two words",
