@@ -31,6 +31,17 @@ void dispatch_queue(struct broker *broker, struct job *job)
     broker->schedule = true;
 }
 
+void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
+{
+    struct queue *queue = &job->lane->model->queue;
+    size_t bytes = parcel_bytes(job->request);
+    lane_remove(job->lane, job);
+    queue_leave(queue, job->priority, bytes);
+    queue_add(queue, priority, bytes);
+    job->priority = priority;
+    dispatch_queue(broker, job);
+}
+
 /* Who was alone on the worker at the last of its deaths is what ended it, as far as anybody can tell. */
 static void give_up(struct broker *broker, struct job *job, bool alone)
 {

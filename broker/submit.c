@@ -194,15 +194,8 @@ static void raise_leader(struct broker *broker, struct job *leader, uint8_t prio
 {
     if (leader->state == JOB_STEPS && leader->priority > priority)
         cascade_raise(broker, leader, priority);
-    if (leader->state != JOB_QUEUED || leader->priority <= priority)
-        return;
-    struct queue *queue = &leader->lane->model->queue;
-    size_t bytes = parcel_bytes(leader->request);
-    lane_remove(leader->lane, leader);
-    queue_leave(queue, leader->priority, bytes);
-    queue_add(queue, priority, bytes);
-    leader->priority = priority;
-    dispatch_queue(broker, leader);
+    if (leader->state == JOB_QUEUED && leader->priority > priority)
+        dispatch_raise(broker, leader, priority);
 }
 
 /* Queued at once, behind a twin, or after Redis has been asked. */
