@@ -156,7 +156,7 @@ static void read_key(const struct models *models, const struct admit_request *re
     const struct envelope *env = request->env;
     const struct model *model = admission->model;
     struct digest content = model->digest;
-    bool spread = model->script && !cascade_offered(model, &admission->demand);
+    bool spread = model->script && !model_served(model, &admission->demand);
     bool same =
         spread ? cascade_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
     admission->shared =

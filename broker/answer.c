@@ -262,7 +262,7 @@ void answer_lane_unserved(struct broker *broker, struct lane *lane)
     struct job *job;
     char text[320] = "";
     if (lane->model->script)
-        cascade_missing(&broker->models, lane->model, &lane->demand, text, sizeof text);
+        cascade_missing(&broker->models, &broker->labels, lane->model, &lane->demand, text, sizeof text);
     else if (model_unloaded(lane->model))
         admit_unloaded(lane->model, text, sizeof text);
     lane->users++; /* outlive the loop */

@@ -153,12 +153,16 @@ static void take(struct broker *broker, struct cascade *cascade, struct job *job
     cascade->job = job;
 }
 
+/* No worker has it whole, and all of its steps are served. */
+static bool may_begin(const struct broker *broker, const struct model *model, const struct demand *demand)
+{
+    return model->script && !model_served(model, demand) &&
+           cascade_served(&broker->models, &broker->labels, model, demand);
+}
+
 bool cascade_begin(struct broker *broker, struct job *job)
 {
-    char text[256];
-    struct model *model = job->lane->model;
-    if (!model->script || cascade_offered(model, &job->lane->demand) ||
-        *cascade_missing(&broker->models, model, &job->lane->demand, text, sizeof text))
+    if (!may_begin(broker, job->lane->model, &job->lane->demand))
         return false;
     struct cascade *cascade = cascade_new(job);
     if (!cascade)
@@ -278,26 +282,31 @@ void cascade_raise(struct broker *broker, struct job *job, uint8_t priority)
 
 /* ---- waiting ones ---------------------------------------------------------------------------------------------------------------------- */
 
+/* All of a lane's jobs begin; false: there is no memory for one. */
+static bool lane_begin(struct broker *broker, struct lane *lane)
+{
+    struct job *job;
+    bool room = true;
+    lane->users++; /* outlive the loop */
+    while (room && (job = lane_head(lane)) != NULL) {
+        size_t before = lane->count;
+        lane_remove(lane, job);
+        dispatch_queue(broker, job);
+        room = lane->count < before;
+    }
+    lane_release(lane);
+    return room;
+}
+
 void cascade_look(struct broker *broker)
 {
     struct lane *lane, *next;
     for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
-        char text[256];
-        struct job *job;
         next = TAILQ_NEXT(lane, in_active);
-        if (!lane->model->script || cascade_offered(lane->model, &lane->demand) ||
-            *cascade_missing(&broker->models, lane->model, &lane->demand, text, sizeof text))
+        if (!may_begin(broker, lane->model, &lane->demand))
             continue;
-        lane->users++; /* outlive the loop */
-        while ((job = lane_head(lane)) != NULL) {
-            lane_remove(lane, job);
-            dispatch_queue(broker, job);
-            if (lane_head(lane) == job)
-                break; /* no memory: it waits on */
-        }
-        lane_release(lane);
+        if (!lane_begin(broker, lane))
+            return;                                 /* those that wait are looked at again in the next beat */
         next = TAILQ_FIRST(&broker->models.active); /* lists have changed: once more from the start */
-        if (next == lane)
-            next = TAILQ_NEXT(lane, in_active);
     }
 }

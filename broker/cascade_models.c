@@ -4,18 +4,6 @@
 
 #include "fleet.h"
 
-bool cascade_offered(const struct model *model, const struct demand *demand)
-{
-    const struct offer *offer;
-    TAILQ_FOREACH(offer, &model->offers, in_model)
-    {
-        if (offer->worker->state == WORKER_READY &&
-            (!demand || match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags)))
-            return true;
-    }
-    return false;
-}
-
 const struct model *cascade_step_model(const struct models *models, const struct labels *labels,
                                        const struct script_step *step)
 {
@@ -24,26 +12,37 @@ const struct model *cascade_step_model(const struct models *models, const struct
     return model && model->offers_count > 0 ? model : model_find(models, step->model, step->version);
 }
 
-const char *cascade_missing(const struct models *models, const struct model *model, const struct demand *demand,
-                            char *text, size_t bytes)
+/* The first step that nobody would take; NULL = none. ret_model: what it means now. */
+static const struct script_step *step_missing(const struct models *models, const struct labels *labels,
+                                              const struct model *model, const struct demand *demand,
+                                              const struct model **ret_model)
 {
-    text[0] = '\0';
     for (size_t i = 0; i < script_steps(model->script); i++) {
         const struct script_step *step = &model->script->steps[i];
-        const struct model *own = model_find(models, step->model, step->version);
-        if (own && cascade_offered(own, demand))
-            continue;
-        snprintf(text, bytes, "step %u needs model '%.128s', which no worker %s", step->number, step->model,
-                 own && own->offers_count ? "that the job may go to offers" : "offers");
-        break;
+        *ret_model = cascade_step_model(models, labels, step);
+        if (!*ret_model || !model_served(*ret_model, demand))
+            return step;
     }
-    return text;
+    return NULL;
 }
 
-bool cascade_served(const struct models *models, const struct model *model)
+bool cascade_served(const struct models *models, const struct labels *labels, const struct model *model,
+                    const struct demand *demand)
 {
-    char text[256];
-    return model->script && !*cascade_missing(models, model, NULL, text, sizeof text);
+    const struct model *own;
+    return model->script && !step_missing(models, labels, model, demand, &own);
+}
+
+const char *cascade_missing(const struct models *models, const struct labels *labels, const struct model *model,
+                            const struct demand *demand, char *text, size_t bytes)
+{
+    const struct model *own;
+    const struct script_step *step = step_missing(models, labels, model, demand, &own);
+    text[0] = '\0';
+    if (step)
+        snprintf(text, bytes, "step %u needs model '%.128s', which no worker %s", step->number, step->model,
+                 own && own->offers_count ? "that the job may go to offers" : "offers");
+    return text;
 }
 
 bool cascade_digest(const struct models *models, const struct labels *labels, const struct model *model,

@@ -10,17 +10,16 @@
 #include "label.h"
 #include "model.h"
 
-/* A worker that may be given work offers the model to such a job; demand NULL: to any. */
-bool cascade_offered(const struct model *model, const struct demand *demand);
 /* What a job without a version would get, unless a label with a share has its turn. NULL = unknown. */
 const struct model *cascade_step_model(const struct models *models, const struct labels *labels,
                                        const struct script_step *step);
 
-/* Are all steps served by somebody who may be given work? A model without steps: false. */
-bool cascade_served(const struct models *models, const struct model *model);
+/* Are all steps served by somebody who may be given such work (demand NULL: any)? A model without steps: false. */
+bool cascade_served(const struct models *models, const struct labels *labels, const struct model *model,
+                    const struct demand *demand);
 /* "step 2 needs model 'x', which no worker offers"; "" when nothing is missing. */
-const char *cascade_missing(const struct models *models, const struct model *model, const struct demand *demand,
-                            char *text, size_t bytes);
+const char *cascade_missing(const struct models *models, const struct labels *labels, const struct model *model,
+                            const struct demand *demand, char *text, size_t bytes);
 
 /* The digest of the whole. False: something of it is not here, is not the same on all workers, or must not be kept. */
 bool cascade_digest(const struct models *models, const struct labels *labels, const struct model *model,

@@ -55,10 +55,7 @@ static bool gather_one(void *context, struct offer *offer)
 {
     struct gathering *g = context;
     struct worker *worker = offer->worker;
-    if (g->lane->demand.worker && g->lane->demand.worker != worker->uuid)
-        return false;
-    if (g->count == CANDIDATES_MAX || worker->state != WORKER_READY ||
-        !match_capable(&g->lane->demand, offer->meta->backend, offer->precision, worker->tags))
+    if (g->count == CANDIDATES_MAX || !offer_serves(offer, &g->lane->demand))
         return false;
     speed_fade(&offer->speed, g->broker->now_us);
     uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(g->lane, g->head, offer));

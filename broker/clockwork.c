@@ -108,19 +108,6 @@ static void beat_clients(struct broker *broker)
     }
 }
 
-static bool lane_served(const struct lane *lane)
-{
-    const struct offer *offer;
-    TAILQ_FOREACH(offer, &lane->model->offers, in_model)
-    {
-        if (offer->worker->state == WORKER_READY &&
-            (lane->demand.worker == 0 || lane->demand.worker == offer->worker->uuid) &&
-            match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags))
-            return true;
-    }
-    return false;
-}
-
 /* A step that ends may end others with it, in any lane: the list is begun anew. */
 static struct lane *unserved(struct broker *broker, struct lane *lane)
 {
@@ -134,7 +121,7 @@ static void check_lanes(struct broker *broker)
     struct lane *lane, *next;
     for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
         next = TAILQ_NEXT(lane, in_active);
-        if (lane_served(lane))
+        if (model_served(lane->model, &lane->demand))
             lane->unserved_us = 0;
         else if (model_unloaded(lane->model))
             next = unserved(broker, lane);

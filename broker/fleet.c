@@ -21,6 +21,25 @@ void fleet_fini(struct fleet *fleet)
     table_fini(&fleet->by_peer);
 }
 
+bool offer_serves(const struct offer *offer, const struct demand *demand)
+{
+    const struct worker *worker = offer->worker;
+    return worker->state == WORKER_READY &&
+           (!demand || ((demand->worker == 0 || demand->worker == worker->uuid) &&
+                        match_capable(demand, offer->meta->backend, offer->precision, worker->tags)));
+}
+
+bool model_served(const struct model *model, const struct demand *demand)
+{
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        if (offer_serves(offer, demand))
+            return true;
+    }
+    return false;
+}
+
 struct worker *fleet_by_peer(const struct fleet *fleet, uint32_t peer)
 {
     struct table_node *node = table_first(&fleet->by_peer, table_hash(&fleet->by_peer, peer, 0));

@@ -133,6 +133,10 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
  * takes work again.
  */
 bool worker_alone(struct worker *worker, struct job_id alone, bool paused);
+/* A job that asks for that may go to this worker by this offer: it takes work, and is what is asked for. demand NULL: any job. */
+bool offer_serves(const struct offer *offer, const struct demand *demand);
+/* Some worker serves such jobs of the model. */
+bool model_served(const struct model *model, const struct demand *demand);
 /* Other brokers have work there, or had a moment ago. */
 bool worker_has_company(const struct worker *worker);
 /*

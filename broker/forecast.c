@@ -39,8 +39,7 @@ static bool measure(const struct broker *broker, const struct model *model, cons
     *ret_capacity = (struct capacity){.first_us = UINT64_MAX};
     TAILQ_FOREACH(offer, &model->offers, in_model)
     {
-        if (offer->worker->state != WORKER_READY ||
-            !match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags))
+        if (!offer_serves(offer, demand))
             continue;
         if (!speed_known(&offer->speed))
             return false;
@@ -110,7 +109,7 @@ uint64_t forecast_us(const struct broker *broker, const struct session *session,
                                           .deadline_us = broker->now_us + remaining_us,
                                           .priority = admission->priority};
     struct capacity capacity;
-    if (model->script && !cascade_offered(model, &admission->demand))
+    if (model->script && !model_served(model, &admission->demand))
         return steps_us(broker, session, admission, &place);
     if (!measure(broker, model, &admission->demand, &capacity))
         return 0;

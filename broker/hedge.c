@@ -72,8 +72,8 @@ static struct offer *idle_offer(const struct job *job)
     TAILQ_FOREACH(offer, &job->lane->model->offers, in_model)
     {
         const struct worker *worker = offer->worker;
-        if (worker != job->dispatch->worker && worker->state == WORKER_READY && worker->messages == 0 && !offer->cold &&
-            match_capable(&job->lane->demand, offer->meta->backend, offer->precision, worker->tags))
+        if (worker != job->dispatch->worker && worker->messages == 0 && !offer->cold &&
+            offer_serves(offer, &job->lane->demand))
             return offer;
     }
     return NULL;

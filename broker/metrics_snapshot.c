@@ -37,7 +37,7 @@ static void fill_model(const struct broker *broker, struct model *model, uint32_
     model->row = row;
     TAILQ_FOREACH(offer, &model->offers, in_model)
     to->ready += worker_usable(broker, offer->worker);
-    to->ready += to->ready == 0 && cascade_served(&broker->models, model);
+    to->ready += to->ready == 0 && cascade_served(&broker->models, &broker->labels, model, NULL);
 }
 
 static void fill_worker(const struct broker *broker, const struct worker *worker, struct worker_row *to)

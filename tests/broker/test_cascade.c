@@ -138,6 +138,15 @@ static void expect_empty(void)
     cr_expect(desk->broker.live == 0);
 }
 
+/* Nothing of the model waits at any priority. */
+static void expect_no_level(const char *name)
+{
+    const struct model *model = model_find(&desk->broker.models, name, 1);
+    cr_assert(model && model->queue.waiting == 0 && model->queue.bytes == 0);
+    for (size_t i = 0; i < 256; i++)
+        cr_expect(model->queue.at_level[i] == 0, "%u at level %zu", model->queue.at_level[i], i);
+}
+
 Test(cascade, steps_run_one_after_the_other_where_their_models_are)
 {
     open_line();
@@ -324,6 +333,33 @@ Test(cascade, an_urgent_follower_hurries_the_steps)
     desk_result(desk, ONE, running, 0, 1);
     struct job_id next = expect_step(ONE);
     cr_expect(next.sequence != 901, "the step goes before what was more urgent than its first job");
+    desk_result(desk, ONE, next, 0, 1);
+    desk_result(desk, TWO, expect_step(TWO), 0, 1);
+    desk_result(desk, ONE, expect_step(ONE), 0, 1);
+    expect_empty();
+    expect_no_level("a");
+    expect_no_level("whole");
+}
+
+Test(cascade, a_step_goes_to_the_version_that_jobs_without_one_get)
+{
+    struct wire_model newer = model_of("b", 3);
+    struct pen_error error = {.status = PEN_OK};
+    newer.version = 2;
+    open_line();
+    add_worker(THREE, &newer, 1);
+    cr_assert_eq(label_set(&desk->broker.labels, "b stable 1", &error), PEN_OK);
+    desk_say_worker(desk, THREE, envelope_make(FRAME_DRAIN), NULL, 0);
+    struct job_id id = submit(ALICE);
+    run_line(5); /* the highest version takes no more work, and nobody asks it */
+    expect_value(id, 5, false);
+    cr_assert_eq(label_set(&desk->broker.labels, "b stable 2", &error), PEN_OK);
+    struct wire_job waits = job_of(ALICE);
+    waits.fill = 9;
+    desk_submit(desk, ALICE, &waits);
+    expect_no_step(); /* it would end at its second step */
+    desk_wait(desk, 1500000);
+    expect_error(waits.id, PEN_ERR_UNAVAILABLE, "step 2 needs model 'b'");
 }
 
 /* ---- what ends ---- */
