@@ -10,8 +10,7 @@
 #define TEXT_BYTES     320u
 #define PARAMETERS_MAX 64u
 
-/* Sameness is known and wanted: the client's digest is of the kind that was asked for. */
-static bool may_share(const struct admit_request *request)
+bool admit_may_share(const struct admit_request *request)
 {
     const struct envelope *env = request->env;
     bool sha = env->flags & FRAME_FLAG_DIGEST_SHA256;
@@ -33,7 +32,7 @@ static enum pen_status resolve(const struct models *models, const struct admit_r
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no version of model '%.255s' carries the label '%.64s'",
                              meta->model, meta->version_label);
     if (version == 0 && labels)
-        *ret_model = label_choose(labels, models, meta->model, may_share(request) ? &request->env->digest : NULL);
+        *ret_model = label_choose(labels, models, meta->model, admit_may_share(request) ? &request->env->digest : NULL);
     else
         *ret_model = model_find(models, meta->model, version);
     return PEN_OK;
@@ -159,8 +158,8 @@ static void read_key(const struct models *models, const struct admit_request *re
     bool spread = model->script && !model_served(model, &admission->demand);
     bool same =
         spread ? cascade_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
-    admission->shared =
-        same && may_share(request) && !admission->demand.tags && env->sequence_id == 0 && !*request->meta->sequence;
+    admission->shared = same && admit_may_share(request) && !admission->demand.tags && env->sequence_id == 0 &&
+                        !*request->meta->sequence;
     admission->key = (struct cache_key){
         .request = env->digest, .model = content, .tenant = request->tenant->number, .precision = env->precision};
 }

@@ -46,6 +46,9 @@ struct admission {
 /* What a job is told whose model nobody will serve again. */
 const char *admit_unloaded(const struct model *model, char *text, size_t bytes);
 
+/* Its sameness with others is known and wanted: its digest is of the kind that was asked for. Reads env and digest alone. */
+bool admit_may_share(const struct admit_request *request);
+
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
                       struct pen_error *reterr);
 

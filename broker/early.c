@@ -19,12 +19,6 @@ static bool has_texts(const Penstock__JobMeta *job)
     return false;
 }
 
-/* Labels with shares count the jobs that they are asked about: such a job is judged once, when it is whole. */
-static bool may_be_shared_out(const struct broker *broker, const Penstock__JobMeta *job)
-{
-    return broker->labels.count > 0 && job->version == 0 && !*job->version_label;
-}
-
 /* What the descriptors say, judged as if the bytes were here. */
 static bool judge(struct broker *broker, const struct session *session, const struct envelope *env, const uint8_t *meta,
                   const struct bulk *run, struct admission *ret_admission)
@@ -32,7 +26,7 @@ static bool judge(struct broker *broker, const struct session *session, const st
     struct pen_error ignored = {.status = PEN_OK};
     meta_arena_reset(&broker->arena);
     Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
-    if (!job || has_texts(job) || may_be_shared_out(broker, job))
+    if (!job || has_texts(job))
         return false;
     for (uint32_t i = 0; i < run->count; i++)
         broker->raws[i] = (struct raw_frame){.data = meta, .bytes = run->sizes[i]}; /* of which nothing is read */
@@ -44,6 +38,8 @@ static bool judge(struct broker *broker, const struct session *session, const st
                                 .tenant = session->tenant,
                                 .digest = broker->options->digest,
                                 .tensors = broker->tensors};
+    if (!admit_may_share(&ask))
+        return false; /* and labels with shares would count it twice */
     return admit(&broker->models, &ask, ret_admission, &ignored) == PEN_OK && ret_admission->shared;
 }
 

@@ -185,6 +185,34 @@ Test(early, who_wants_a_run_of_his_own_gets_it)
     expect_asked(CLIENT, &own);
 }
 
+/* Questions go to versions by their digests, so that an announcement is judged as the whole job will be. */
+Test(early, labels_do_not_keep_the_answer_back)
+{
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(label_set(&desk->broker.labels, "other stable 3", &error), PEN_OK);
+    cr_assert_eq(label_set(&desk->broker.labels, "wide stable 1", &error), PEN_OK);
+    learn(CLIENT, SESSION, 1, 5, 5);
+    struct wire_job again = job_of(SESSION, 2, 5);
+    expect_hit(CLIENT, &again);
+}
+
+/* A digest of a kind that was not asked for says nothing, and a label's share is counted when the job is whole, once. */
+Test(early, a_share_counts_a_job_with_another_digest_once)
+{
+    struct wire_job job = job_of(SESSION, 1, 5);
+    desk_free(desk);
+    wide.version_label = "canary";
+    wide.share_ppm = 100000;
+    begin();
+    const struct offered_label *canary = model_find(&desk->broker.models, "wide", 1)->labels.list;
+    job.flags = FRAME_FLAG_DIGEST_SHA256;
+    expect_asked(CLIENT, &job);
+    cr_expect_eq(canary->owed_ppm, 0u);
+    send_payload(CLIENT, &job);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    cr_expect_eq(canary->owed_ppm, 100000u);
+}
+
 /* The shape is part of what a model takes: judged before any answer. */
 Test(early, what_the_model_does_not_take_is_no_hit)
 {
