@@ -109,7 +109,7 @@ static enum pen_status make_request(const struct session *session, const struct 
         return PEN_ERR_TOO_LARGE;
     own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
-    own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST); /* the broker's own word to its workers */
+    own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST); /* ours to say; said to us */
     own.priority = admission->priority;
     own.deadline_us =
         policy_of(&admission->model->queue.policies, admission->priority)->timeout_fixed ? 0 : env->deadline_us;
@@ -136,12 +136,13 @@ fail:
     return PEN_ERR_NO_MEMORY;
 }
 
-static void set_deadline(struct broker *broker, struct job *job, const struct envelope *env)
+/* False without memory: nothing else looks at deadlines. */
+static bool set_deadline(struct broker *broker, struct job *job, const struct admission *admission,
+                         const struct envelope *env)
 {
-    job->deadline_us = deadline_at(
-        broker->now_us, policy_allowed_us(&job->lane->model->queue.policies, job->priority, env->deadline_us));
-    if (job->deadline_us != DEADLINE_NONE)
-        heap_push(&broker->deadlines, job); /* without memory it is checked when the job's turn comes */
+    const struct policies *policies = &admission->model->queue.policies;
+    job->deadline_us = deadline_at(broker->now_us, policy_allowed_us(policies, admission->priority, env->deadline_us));
+    return job->deadline_us == DEADLINE_NONE || heap_push(&broker->deadlines, job) == PEN_OK;
 }
 
 static enum pen_status make_job(struct broker *broker, struct session *session, const struct envelope *env,
@@ -153,7 +154,9 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
         return PEN_ERR_BUSY;
     struct lane *lane = queue_lane(queue, admission->model, &admission->demand, admission->shape);
     struct job *job = lane ? jobs_new(&broker->jobs, env->job) : NULL;
-    if (!job) {
+    if (!job || !set_deadline(broker, job, admission, env)) {
+        if (job)
+            jobs_free(&broker->jobs, job);
         if (lane)
             lane_release(lane);
         queue_leave(queue, admission->priority, parcel_bytes(request));
@@ -171,7 +174,6 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     broker->live++;
     broker->queued_bytes += parcel_bytes(request);
     broker->stats.jobs_admitted++;
-    set_deadline(broker, job, env);
     session_add(session, job);
     quota_take(session->identity, parcel_bytes(request));
     record_origin(broker, job, meta);
