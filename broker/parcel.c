@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "large_block.h"
-
 struct parcel *parcel_new(size_t count)
 {
     struct parcel *parcel = malloc(sizeof *parcel + count * sizeof(zmq_msg_t));
@@ -57,19 +55,6 @@ enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *fram
         zmq_msg_move(own, frame);
     }
     return PEN_OK;
-}
-
-int parcel_frame_new(zmq_msg_t *frame, size_t bytes)
-{
-    void *hint = NULL, *data;
-    if (bytes < LARGE_BLOCK_BYTES)
-        return zmq_msg_init_size(frame, bytes);
-    data = large_block_take(bytes, &hint);
-    if (data && zmq_msg_init_data(frame, data, bytes, large_block_give, hint) == 0)
-        return 0;
-    if (data)
-        large_block_give(data, hint);
-    return -1;
 }
 
 /* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */

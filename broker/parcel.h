@@ -30,8 +30,6 @@ void parcel_release(struct parcel *parcel); /* NULL is fine */
 
 size_t parcel_bytes(const struct parcel *parcel); /* of all frames */
 
-/* zmq_msg_init_size() whose large frames come from large_block.h. 0, or -1 without memory. */
-int parcel_frame_new(zmq_msg_t *frame, size_t bytes);
 /* Fills frame `index` from `frame`, which is empty afterwards. */
 enum pen_status parcel_take(struct parcel *parcel, size_t index, zmq_msg_t *frame);
 /* A second parcel with the same frames, sharing their bytes; frame 0 stays empty when `skip_header`. */

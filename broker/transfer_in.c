@@ -8,6 +8,7 @@
 #include "back.h"
 #include "early.h"
 #include "front.h"
+#include "large_frame.h"
 #include "logline.h"
 #include "submit.h"
 #include "urgency.h"
@@ -93,7 +94,7 @@ static bool take_memory(struct transfer_in *in)
 {
     for (uint32_t i = 0; i < in->run.count; i++) {
         zmq_msg_t frame;
-        if (parcel_frame_new(&frame, in->run.sizes[i]) != 0 || message_add(&in->message, &frame) != PEN_OK)
+        if (large_frame_new(&frame, in->run.sizes[i]) != 0 || message_add(&in->message, &frame) != PEN_OK)
             return false;
     }
     return true;

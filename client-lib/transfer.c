@@ -7,7 +7,7 @@
 #include "deadline.h"
 #include "finish.h"
 #include "job.pb-c.h"
-#include "large_block.h"
+#include "large_frame.h"
 #include "result.h"
 #include "urgency.h"
 
@@ -157,27 +157,11 @@ static enum pen_status read_sizes(const struct pen_client *c, const struct incom
     return status;
 }
 
-static int frame_new(zmq_msg_t *frame, size_t bytes)
-{
-    void *hint = NULL, *data;
-    if (bytes < LARGE_BLOCK_BYTES) {
-        return zmq_msg_init_size(frame, bytes);
-    }
-    data = large_block_take(bytes, &hint);
-    if (data && zmq_msg_init_data(frame, data, bytes, large_block_give, hint) == 0) {
-        return 0;
-    }
-    if (data) {
-        large_block_give(data, hint);
-    }
-    return -1;
-}
-
 static enum pen_status take_memory(struct download *download, struct pen_error *reterr)
 {
     struct incoming *in = &download->in;
     for (uint32_t i = 0; i < download->run.count; i++) {
-        if (frame_new(&in->frames[i], download->run.sizes[i]) != 0) {
+        if (large_frame_new(&in->frames[i], download->run.sizes[i]) != 0) {
             return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an answer of %llu bytes.",
                                  (unsigned long long)download->run.total);
         }

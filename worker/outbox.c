@@ -1,7 +1,7 @@
 /* outbox.c - RESULT messages and the way they go to the network thread. */
 #include "outbox.h"
 
-#include "large_block.h"
+#include "large_frame.h"
 #include "tensor_codec.h"
 
 #include <errno.h>
@@ -45,23 +45,10 @@ void reply_free(struct reply *reply)
     free(reply);
 }
 
-int frame_new(zmq_msg_t *frame, size_t bytes)
-{
-    void *hint = NULL, *data;
-    if (bytes < LARGE_BLOCK_BYTES)
-        return zmq_msg_init_size(frame, bytes);
-    data = large_block_take(bytes, &hint);
-    if (data && zmq_msg_init_data(frame, data, bytes, large_block_give, hint) == 0)
-        return 0;
-    if (data)
-        large_block_give(data, hint);
-    return -1;
-}
-
 static enum pen_status frame_open(struct reply *reply, size_t bytes, void **ret_data, struct pen_error *reterr)
 {
     zmq_msg_t *frame = &reply->frames[reply->frames_count];
-    if (frame_new(frame, bytes) != 0)
+    if (large_frame_new(frame, bytes) != 0)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a result of %zu bytes", bytes);
     reply->frames_count++;
     *ret_data = zmq_msg_data(frame);

@@ -48,8 +48,6 @@ enum pen_status reply_add_error(struct reply *reply, const struct envelope *env,
                                 enum pen_status status, const char *text, uint64_t worker_us);
 
 /* Sends and frees; -1 with errno when the socket refuses (the reply is freed all the same). */
-/* zmq_msg_init_size() whose large frames come from large_block.h. 0, or -1 without memory. */
-int frame_new(zmq_msg_t *frame, size_t bytes);
 int reply_send(struct reply *reply, void *socket);
 
 struct outbox;

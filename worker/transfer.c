@@ -2,6 +2,7 @@
 
 #include "deadline.h"
 #include "job.pb-c.h"
+#include "large_frame.h"
 #include "link.h"
 #include "tensor_codec.h"
 #include "urgency.h"
@@ -91,7 +92,7 @@ static bool connect_bulk(struct link *link)
 static bool take_memory(struct dispatch *dispatch, const struct arriving *arriving)
 {
     for (uint32_t i = 0; i < arriving->run.count; i++)
-        if (frame_new(&dispatch->frames[arriving->job->first_frame + i], arriving->run.sizes[i]) != 0) {
+        if (large_frame_new(&dispatch->frames[arriving->job->first_frame + i], arriving->run.sizes[i]) != 0) {
             zmq_msg_init(&dispatch->frames[arriving->job->first_frame + i]);
             return false;
         }

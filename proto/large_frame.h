@@ -1,0 +1,29 @@
+/*
+ * large_frame.h - a ZeroMQ message of so many bytes, large ones in memory of large_block.h.
+ *
+ * Inline, so that proto itself needs no ZeroMQ: whoever includes this links it.
+ * Threads: any.
+ */
+#ifndef LARGE_FRAME_H
+#define LARGE_FRAME_H
+
+#include <stddef.h>
+#include <zmq.h>
+
+#include "large_block.h"
+
+/* As zmq_msg_init_size(): 0, and the frame is to be closed or sent; -1 without memory, and it is not initialised. */
+static inline int large_frame_new(zmq_msg_t *frame, size_t bytes)
+{
+    void *hint = NULL;
+    if (bytes < LARGE_BLOCK_BYTES)
+        return zmq_msg_init_size(frame, bytes);
+    void *data = large_block_take(bytes, &hint);
+    if (data && zmq_msg_init_data(frame, data, bytes, large_block_give, hint) == 0)
+        return 0;
+    if (data)
+        large_block_give(data, hint);
+    return -1;
+}
+
+#endif
