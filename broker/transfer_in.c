@@ -47,7 +47,6 @@ static struct transfer_in *in_of_chunk(const struct transfer_link *link, const s
     return in;
 }
 
-/* Takes the header. A client's counts as waiting bytes from here on. */
 struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
                                     const struct bulk *run, zmq_msg_t *header)
 {
@@ -88,6 +87,31 @@ void transfer_in_free(struct broker *broker, struct transfer_in *in)
     }
     message_fini(&in->message);
     free(in);
+}
+
+static bool take_frames(struct transfer_in *in, struct message *message)
+{
+    for (size_t i = 1; i < message->count; i++) {
+        if (message_add(&in->message, &message->frames[i]) != PEN_OK)
+            return false;
+    }
+    return true;
+}
+
+enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link *link, const struct envelope *env,
+                                     const struct bulk *run, struct message *message, struct transfer_in **ret_in,
+                                     struct pen_error *reterr)
+{
+    if (link && link->ins_count >= TRANSFER_ANNOUNCED)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
+    struct transfer_in *in = link ? transfer_in_new(broker, link, env, run, &message->frames[0]) : NULL;
+    if (in && take_frames(in, message)) {
+        *ret_in = in;
+        return PEN_OK;
+    }
+    if (in)
+        transfer_in_free(broker, in);
+    return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
 }
 
 static bool take_memory(struct transfer_in *in)
@@ -266,17 +290,17 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
         status == PEN_OK ? early_look(broker, session, env, meta, &run, &question) : CACHE_MISS;
     if (known_by_digest == CACHE_HIT)
         return;
-    struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &session->transfers) : NULL;
-    if (link && link->ins_count >= TRANSFER_ANNOUNCED)
-        status = pen_error_set(&error, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
-    if (status == PEN_OK && (!link || !transfer_in_new(broker, link, env, &run, &message->frames[0])))
-        status = pen_error_set(&error, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
+    struct transfer_in *in = NULL;
     if (status == PEN_OK)
-        TAILQ_LAST(&link->ins, transfer_ins)->after = after;
-    if (status != PEN_OK)
+        status = transfer_in_announce(broker, transfer_link_of(broker, &session->transfers), env, &run, message, &in,
+                                      &error);
+    if (status != PEN_OK) {
         answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
-    else if (known_by_digest == CACHE_ASKED)
-        wait_for_redis(broker, TAILQ_LAST(&link->ins, transfer_ins), question);
+        return;
+    }
+    in->after = after;
+    if (known_by_digest == CACHE_ASKED)
+        wait_for_redis(broker, in, question);
     else
         transfer_in_open(broker, &session->transfers);
 }

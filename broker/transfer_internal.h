@@ -56,6 +56,13 @@ struct transfer_in *transfer_in_find(const struct transfer_link *link, struct jo
 /* Takes the header. A client's counts as waiting bytes from here on. NULL without memory. */
 struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
                                     const struct bulk *run, zmq_msg_t *header);
+/*
+ * A client's job, with whatever frames of it are there: takes them. link: NULL without memory. BUSY, with a sentence: its session has announced as many as
+ * it may, or there is no memory.
+ */
+enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link *link, const struct envelope *env,
+                                     const struct bulk *run, struct message *message, struct transfer_in **ret_in,
+                                     struct pen_error *reterr);
 void transfer_in_free(struct broker *broker, struct transfer_in *in);
 /* All is here: the message goes where it would have gone if it had come in one piece. Frees `in`. */
 void transfer_in_complete(struct broker *broker, struct transfer_in *in);

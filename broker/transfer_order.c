@@ -59,24 +59,16 @@ static uint64_t read_after(struct broker *broker, const struct envelope *env, co
 static enum pen_status hold(struct broker *broker, struct session *session, const struct envelope *env, uint64_t after,
                             struct message *message, struct pen_error *reterr)
 {
-    struct transfer_link *link = session->transfers.link;
+    struct transfer_in *in;
     struct bulk run;
     enum pen_status status = submit_room(broker, session, message->bytes, reterr);
     if (status != PEN_OK)
         return status;
-    if (link->ins_count >= TRANSFER_ANNOUNCED)
-        return pen_error_set(reterr, PEN_ERR_BUSY, "%u jobs are announced already; try again later", link->ins_count);
     bulk_init(&run, 0);
     run.total = run.moved = run.granted = message->bytes;
-    struct transfer_in *in = transfer_in_new(broker, link, env, &run, &message->frames[0]);
-    for (size_t i = 1; in && i < message->count; i++) {
-        if (message_add(&in->message, &message->frames[i]) != PEN_OK) {
-            transfer_in_free(broker, in);
-            in = NULL;
-        }
-    }
-    if (!in)
-        return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
+    status = transfer_in_announce(broker, session->transfers.link, env, &run, message, &in, reterr);
+    if (status != PEN_OK)
+        return status;
     in->after = after;
     set_blocked(in);
     return PEN_OK;
