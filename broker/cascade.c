@@ -240,32 +240,40 @@ void cascade_fail(struct broker *broker, struct cascade *cascade, size_t index, 
 
 /* ---- for somebody else ----------------------------------------------------------------------------------------------------------------- */
 
-/* To another client's turn, deadline and urgency, wherever the step is. */
-static void step_move(struct broker *broker, struct job *own, struct job *from, struct job *to)
+/* To the client, turn and deadline of that whole, wherever the step is. */
+static void step_move(struct broker *broker, struct job *own, const struct job *to)
 {
     bool waits = own->lane_place != 0;
     if (waits)
         lane_remove(own->lane, own);
-    session_remove(from->session, own);
-    session_add(to->session, own);
+    if (own->session != to->session) {
+        session_remove(own->session, own);
+        session_add(to->session, own);
+    }
     own->deadline_us = to->deadline_us;
     own->arrival = to->arrival;
     if (waits)
         dispatch_queue(broker, own);
 }
 
+void cascade_moved(struct broker *broker, struct job *job)
+{
+    uint64_t number = job->cascade->number;
+    struct cascade *cascade;
+    for (size_t i = 0; (cascade = cascade_find(broker->cascades, number)) && i < script_steps(cascade->script); i++) {
+        if (cascade->steps[i].job)
+            step_move(broker, cascade->steps[i].job, job);
+    }
+}
+
 void cascade_pass(struct broker *broker, struct job *from, struct job *to)
 {
     struct cascade *cascade = from->cascade;
-    uint64_t number = cascade->number;
     from->cascade = NULL;
     from->lane->model->running--;
     from->state = JOB_QUEUED; /* in no lane */
     take(broker, cascade, to);
-    for (size_t i = 0; (cascade = cascade_find(broker->cascades, number)) && i < script_steps(cascade->script); i++) {
-        if (cascade->steps[i].job)
-            step_move(broker, cascade->steps[i].job, from, to);
-    }
+    cascade_moved(broker, to);
 }
 
 void cascade_raise(struct broker *broker, struct job *job, uint8_t priority)

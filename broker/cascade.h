@@ -33,6 +33,8 @@ void cascade_cancel(struct broker *broker, struct job *job);
 void cascade_pass(struct broker *broker, struct job *from, struct job *to);
 /* The whole is as urgent as that. */
 void cascade_raise(struct broker *broker, struct job *job, uint8_t priority);
+/* The whole (JOB_STEPS) has another client, turn or deadline: its steps have, too. */
+void cascade_moved(struct broker *broker, struct job *job);
 /* The job (JOB_STEPS) has been answered. */
 void cascade_release(struct broker *broker, struct job *job);
 

@@ -216,7 +216,7 @@ static enum pen_status header_frame(const struct broker *broker, const struct jo
                                     zmq_msg_t *ret_frame)
 {
     enum pen_status status = parcel_frame(job->request, 0, ret_frame);
-    bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job);
+    bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job->step ? cascade_whole(broker, job) : job);
     if (status != PEN_OK || !(timed || alone))
         return status;
     zmq_msg_t copy;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "cascade.h"
 #include "dispatch.h"
 
 /* Under which it was admitted: a leader may have become more urgent since. */
@@ -50,4 +51,6 @@ void expiry_delay(struct broker *broker, struct job *job)
     job->arrival = ++broker->arrivals;
     if (waits)
         dispatch_queue(broker, job);
+    else if (job->state == JOB_STEPS)
+        cascade_moved(broker, job);
 }

@@ -18,7 +18,7 @@
 
 /* Whose deadline has passed, and what the job was doing meanwhile. */
 const char *expiry_text(const struct job *job, char text[EXPIRY_TEXT_BYTES]);
-/* Its deadline is its model's, and delays. */
+/* Its deadline is its model's, and delays. Not of a step: it has the deadline of its whole. */
 bool expiry_delays(const struct job *job);
 void expiry_delay(struct broker *broker, struct job *job);
 

@@ -383,6 +383,61 @@ Test(cascade, a_deadline_that_passes_between_steps_ends_the_whole)
     expect_empty();
 }
 
+/* What the next step's worker is told of the deadline; the step is of this worker. */
+static uint64_t expect_told(uint32_t worker, struct job_id *ret_id)
+{
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert(sent && sent->peer == worker);
+    *ret_id = sent_job(sent, 0);
+    return sent->env.deadline_us;
+}
+
+/* That a model delays its own jobs says nothing of a step's. */
+Test(cascade, workers_are_told_of_the_wholes_deadline)
+{
+    struct wire_model one[] = {ensemble(line, 2), model_of("a", 1)}, two[] = {model_of("b", 2)};
+    one[1].timeout_us = two[0].timeout_us = 20000;
+    one[1].timeout_delays = two[0].timeout_delays = true;
+    desk_open(desk);
+    add_worker(ONE, one, 2);
+    add_worker(TWO, two, 1);
+    desk_client(desk, ALICE, ALICE);
+    struct wire_job job = job_of(ALICE);
+    struct job_id step;
+    job.deadline_us = 50000;
+    desk_submit(desk, ALICE, &job);
+    cr_expect_eq(expect_told(ONE, &step), 50000u);
+    desk_wait(desk, 10000);
+    desk_result(desk, ONE, step, 0, 1);
+    cr_expect_eq(expect_told(TWO, &step), 40000u);
+    desk_result(desk, TWO, step, 0, 1);
+    expect_value(job.id, 1, false);
+}
+
+Test(cascade, a_whole_that_outlives_a_timeout_which_delays_is_still_run_to_its_end)
+{
+    struct wire_model one[] = {ensemble(line, 2), model_of("a", 1)}, two[] = {model_of("b", 2)};
+    one[0].timeout_us = 20000;
+    one[0].timeout_delays = true;
+    desk_open(desk);
+    add_worker(ONE, one, 2);
+    add_worker(TWO, two, 1);
+    desk_client(desk, ALICE, ALICE);
+    desk_client(desk, BOB, BOB);
+    struct wire_job busy = {.id = {.client = BOB, .sequence = 50}, .model = "b", .dims = {1, 1}, .no_cache = true};
+    desk_submit(desk, BOB, &busy);
+    struct job_id running = expect_step(TWO), id = submit(ALICE), step;
+    cr_expect_eq(expect_told(ONE, &step), 0u, "it would end what is only to wait longer");
+    desk_result(desk, ONE, step, 0, 1);
+    desk_wait(desk, 25000);
+    desk_result(desk, TWO, running, 0, 1);
+    cr_assert(desk_next(&desk->clients, FRAME_RESULT) != NULL); /* Bob's */
+    cr_expect_eq(expect_told(TWO, &step), 0u);
+    desk_result(desk, TWO, step, 0, 7);
+    expect_value(id, 7, false);
+    expect_empty();
+}
+
 Test(cascade, a_cancelled_whole_stops_the_step_that_runs)
 {
     open_line();
