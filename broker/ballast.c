@@ -16,34 +16,42 @@ static struct block {
 
 enum { BLOCKS = sizeof blocks / sizeof blocks[0], LAST = BLOCKS - 1 };
 
-static atomic_uint_fast64_t missing; /* bytes */
-static atomic_bool spent;            /* the last block is gone */
+static atomic_bool wanted;  /* since the first ballast_hold */
+static atomic_bool guarded; /* since the last block was held first: without it large allocations fail */
+
+/* Asked of the blocks themselves: a count beside them could miss one that another thread gives back meanwhile. */
+static bool is_held(const struct block *block)
+{
+    return atomic_load_explicit(&block->held, memory_order_relaxed) != NULL;
+}
 
 uint64_t ballast_missing(void)
 {
-    return atomic_load_explicit(&missing, memory_order_relaxed);
+    uint64_t bytes = 0;
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed))
+        return 0;
+    for (size_t i = 0; i < BLOCKS; i++)
+        bytes += is_held(&blocks[i]) ? 0 : blocks[i].bytes;
+    return bytes;
 }
 
-static size_t take(struct block *block)
+static void take(struct block *block)
 {
     void *none = NULL;
-    if (atomic_load(&block->held))
-        return 0;
+    if (is_held(block))
+        return;
     void *memory = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return block->bytes;
-    if (!atomic_compare_exchange_strong(&block->held, &none, memory))
+    if (memory != MAP_FAILED && !atomic_compare_exchange_strong(&block->held, &none, memory))
         munmap(memory, block->bytes);
-    return 0;
 }
 
 void ballast_hold(void)
 {
-    size_t lacking = 0;
-    atomic_store(&spent, false);
+    atomic_store(&wanted, true);
     for (size_t i = BLOCKS; i-- > 0;)
-        lacking += take(&blocks[i]);
-    atomic_store(&missing, lacking);
+        take(&blocks[i]);
+    if (is_held(&blocks[LAST]))
+        atomic_store(&guarded, true);
 }
 
 #ifdef BALLAST_ALLOCATOR /* not under sanitizers, which bring their own */
@@ -60,9 +68,6 @@ static bool drop(size_t bytes, uint64_t missing_before)
         void *memory = bytes < blocks[i].below ? atomic_exchange(&blocks[i].held, NULL) : NULL;
         if (!memory)
             continue;
-        if (i == LAST)
-            atomic_store(&spent, true);
-        atomic_fetch_add(&missing, blocks[i].bytes);
         munmap(memory, blocks[i].bytes);
         return true;
     }
@@ -71,7 +76,7 @@ static bool drop(size_t bytes, uint64_t missing_before)
 
 static bool denied(size_t bytes)
 {
-    if (bytes < blocks[LAST].below || !atomic_load_explicit(&spent, memory_order_relaxed))
+    if (bytes < blocks[LAST].below || is_held(&blocks[LAST]) || !atomic_load_explicit(&guarded, memory_order_relaxed))
         return false;
     errno = ENOMEM;
     return true;

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* Takes what is missing, as far as there is memory for it. For when there is enough: large allocations are tried again from here on. */
+/* Takes what is missing, as far as there is memory for it. For when there is enough: with the second block large allocations are tried again. */
 void ballast_hold(void);
-uint64_t ballast_missing(void); /* bytes that were held once and are not now */
+uint64_t ballast_missing(void); /* bytes that should be held and are not; 0 before the first ballast_hold */
 
 #endif

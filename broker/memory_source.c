@@ -144,17 +144,17 @@ static uint64_t limit_of(__rlimit_resource_t resource)
     return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
 }
 
-/* The block is no use of ours while it is held, nor room for jobs when it had to be given back: it counts in both cases. */
+/* The ballast is no use of ours while it is held, nor room for jobs when some of it had to be given back: it counts in both cases. */
 static void own_read(const struct memory_files *files, struct memory_reading *reading)
 {
     char text[128];
-    uint64_t pages[6] = {0}, page = (uint64_t)sysconf(_SC_PAGESIZE), block = ballast_missing();
+    uint64_t pages[6] = {0}, page = (uint64_t)sysconf(_SC_PAGESIZE), ballast = ballast_missing();
     text_read(files->statm, text, sizeof text);
     sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &pages[0], &pages[1],
            &pages[2], &pages[3], &pages[4], &pages[5]);
-    reading->used[MEMORY_SPACE] = pages[0] * page + block;
+    reading->used[MEMORY_SPACE] = pages[0] * page + ballast;
     reading->used[MEMORY_SETTING] = (pages[1] - pages[2]) * page; /* code and files are shared, and can be let go */
-    reading->used[MEMORY_DATA] = pages[5] * page + block;
+    reading->used[MEMORY_DATA] = pages[5] * page + ballast;
     reading->limit[MEMORY_SPACE] = limit_of(RLIMIT_AS);
     reading->limit[MEMORY_DATA] = limit_of(RLIMIT_DATA);
     reading->limit[MEMORY_SETTING] = files->setting_bytes ? files->setting_bytes : UINT64_MAX;

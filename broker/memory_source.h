@@ -17,7 +17,7 @@ struct memory_files {
     char group_stat[512];        /* its memory.stat */
 };
 
-/* Takes the reserve block, too. `files` must outlive the source. */
+/* Takes the blocks of ballast.h, too. `files` must outlive the source. */
 void memory_source_init(struct memory_files *files, uint64_t setting_bytes, struct memory_source *ret_source);
 void memory_source_fini(struct memory_files *files);
 
