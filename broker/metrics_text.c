@@ -94,6 +94,8 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "bulk_chunks_sent_total", "counter", "Chunks of large payloads that went out.", stats->chunks_out);
     line_single(w, "jobs_coalesced_total", "counter", "Jobs that waited for an identical one instead of running.",
                 stats->jobs_coalesced);
+    line_single(w, "early_hits_total", "counter",
+                "Jobs answered from the cache by the digest alone: their payload was never sent.", stats->early_hits);
     line_single(w, "results_duplicate_total", "counter", "Late or repeated results of workers.",
                 stats->results_duplicate);
     line_single(w, "digests_wrong_total", "counter", "Results whose digest was not the client's: nothing was shared.",

@@ -200,7 +200,7 @@ Test(numbers, stages_of_a_job_are_those_of_the_clock)
     desk_free(desk);
 }
 
-Test(numbers, what_detached_jobs_and_chunks_were_is_told)
+Test(numbers, what_detached_jobs_chunks_and_early_answers_were_is_told)
 {
     struct desk *desk = desk_with_worker();
     struct stats *stats = &desk->broker.stats;
@@ -209,11 +209,13 @@ Test(numbers, what_detached_jobs_and_chunks_were_is_told)
     stats->detached_duplicates = 33;
     stats->chunks_in = 34;
     stats->chunks_out = 35;
+    stats->early_hits = 36;
     cr_expect(has(desk, "penstock_detached_taken_total 31\n"));
     cr_expect(has(desk, "penstock_detached_taken_over_total 32\n"));
     cr_expect(has(desk, "penstock_detached_duplicates_total 33\n"));
     cr_expect(has(desk, "penstock_bulk_chunks_received_total 34\n"));
     cr_expect(has(desk, "penstock_bulk_chunks_sent_total 35\n"));
+    cr_expect(has(desk, "penstock_early_hits_total 36\n"));
     desk_free(desk);
 }
 
