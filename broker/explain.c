@@ -101,7 +101,7 @@ void explain_fini(struct explain_ring *ring)
     ring->entries = NULL;
 }
 
-static void copy_text(char *to, size_t room, const char *from)
+void explain_text(char *to, size_t room, const char *from)
 {
     size_t length = strnlen(from, room - 1);
     memcpy(to, from, length);
@@ -114,7 +114,7 @@ static void describe(struct broker *broker, const struct job *job, const struct 
 {
     const struct model *model = job->lane->model;
     e->id = job->id;
-    copy_text(e->model, sizeof e->model, model->name);
+    explain_text(e->model, sizeof e->model, model->name);
     e->version = model->version;
     e->tenant = job->session->tenant;
     e->priority = job->priority;
@@ -134,8 +134,8 @@ static void describe(struct broker *broker, const struct job *job, const struct 
         e->reason = "steps";
     if (!dispatch)
         return;
-    copy_text(e->worker, sizeof e->worker, dispatch->worker->hello->name);
-    copy_text(e->backend, sizeof e->backend, dispatch->offer ? dispatch->offer->meta->backend : "");
+    explain_text(e->worker, sizeof e->worker, dispatch->worker->hello->name);
+    explain_text(e->backend, sizeof e->backend, dispatch->offer ? dispatch->offer->meta->backend : "");
     e->reason = dispatch->reason;
     e->jobs = dispatch->count;
     e->rows = dispatch->rows;
@@ -176,7 +176,7 @@ void explain_end(struct broker *broker, const struct job *job, enum pen_status s
     e->cached = ending->how == FINISH_CACHED;
     e->followed = ending->how == FINISH_COALESCED;
     if (ending->text)
-        copy_text(e->error, sizeof e->error, ending->text);
+        explain_text(e->error, sizeof e->error, ending->text);
 }
 
 void explain_short(struct broker *broker, const struct session *session, struct job_id id, const char *model,
@@ -187,9 +187,9 @@ void explain_short(struct broker *broker, const struct session *session, struct 
     struct explained *e = next_entry(&broker->explain);
     *e = (struct explained){
         .id = id, .tenant = session->tenant, .reason = "", .status = (uint8_t)status, .cached = text == NULL};
-    copy_text(e->model, sizeof e->model, model);
+    explain_text(e->model, sizeof e->model, model);
     if (text)
-        copy_text(e->error, sizeof e->error, text);
+        explain_text(e->error, sizeof e->error, text);
 }
 
 static const struct explained *ring_find(const struct explain_ring *ring, struct job_id id)
@@ -230,7 +230,7 @@ static const char *name_of(const struct broker *broker, uint64_t uuid, char text
 {
     const struct worker *worker = fleet_by_uuid(&broker->fleet, uuid);
     if (worker)
-        copy_text(text, NAME_BYTES, worker->hello->name);
+        explain_text(text, NAME_BYTES, worker->hello->name);
     else
         snprintf(text, NAME_BYTES, "%016" PRIx64 " (gone)", uuid);
     return text;

@@ -48,6 +48,9 @@ struct decision {
 void decision_fill(struct decision *decision, struct offer *const *offers, const struct match_candidate *candidates,
                    size_t count, int chosen);
 
+/* A name or sentence cut to its room, with a NUL. */
+void explain_text(char *to, size_t room, const char *from);
+
 /* ---- steps of an ensemble that no worker has whole (explain_steps.c) ---- */
 
 enum explained_state { EXPLAINED_WAITS, EXPLAINED_RUNS, EXPLAINED_DONE, EXPLAINED_FAILED, EXPLAINED_STOPPED };

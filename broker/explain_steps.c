@@ -3,17 +3,10 @@
 
 #include "broker.h"
 
-static void copy_text(char *to, size_t room, const char *from)
-{
-    size_t length = strnlen(from, room - 1);
-    memcpy(to, from, length);
-    to[length] = '\0';
-}
-
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model)
 {
     *step = (struct explained_step){.number = number, .reason = ""};
-    copy_text(step->model, sizeof step->model, model);
+    explain_text(step->model, sizeof step->model, model);
 }
 
 void explain_step_job(struct explained_step *step, const struct job *job, const struct dispatch *dispatch,
@@ -24,8 +17,8 @@ void explain_step_job(struct explained_step *step, const struct job *job, const 
     step->total_us = step->queue_us = now_us - job->admitted_us;
     if (!dispatch)
         return;
-    copy_text(step->worker, sizeof step->worker, dispatch->worker->hello->name);
-    copy_text(step->backend, sizeof step->backend, dispatch->offer ? dispatch->offer->meta->backend : "");
+    explain_text(step->worker, sizeof step->worker, dispatch->worker->hello->name);
+    explain_text(step->backend, sizeof step->backend, dispatch->offer ? dispatch->offer->meta->backend : "");
     step->reason = dispatch->reason;
     step->batch_jobs = dispatch->count;
     step->queue_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us - job->admitted_us : 0;

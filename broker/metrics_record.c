@@ -130,11 +130,6 @@ static void copy_bytes(char *to, size_t room, const uint8_t *from, size_t bytes)
     to[count] = '\0';
 }
 
-static void copy_text(char *to, size_t room, const char *from)
-{
-    copy_bytes(to, room, (const uint8_t *)from, strlen(from));
-}
-
 /* What a worker had to do with it. */
 static void tell_run(const struct broker *broker, const struct job *job, const struct ending *ending,
                      struct job_life *life)
@@ -145,7 +140,7 @@ static void tell_run(const struct broker *broker, const struct job *job, const s
     life->queue_us = sent_us - job->admitted_us;
     life->batch = dispatch->count;
     life->reason = dispatch->reason;
-    copy_text(life->worker, sizeof life->worker, dispatch->worker->hello->name);
+    explain_text(life->worker, sizeof life->worker, dispatch->worker->hello->name);
     if (!ending->group)
         return;
     const struct result_facts *facts = &ending->group->facts;
@@ -217,7 +212,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     else if (status != PEN_OK && job->attempts == 0)
         life.queue_us = life.total_us;
     if (ending->text)
-        copy_text(life.error, sizeof life.error, ending->text);
+        explain_text(life.error, sizeof life.error, ending->text);
     tell_origin(broker, job, &life);
     tenant->jobs += !job->step; /* the whole counts */
     tenant->bytes_out += job->step ? 0 : reply_bytes;
@@ -249,6 +244,6 @@ void record_refusal(struct broker *broker, struct job_id id, const char *model, 
                             .status = error->status < PEN_STATUS_COUNT ? error->status : PEN_ERR_INTERNAL,
                             .reason = "",
                             .ended_us = broker->now_us};
-    copy_text(life.error, sizeof life.error, error->text);
+    explain_text(life.error, sizeof life.error, error->text);
     finish_life(broker, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &life);
 }
