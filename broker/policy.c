@@ -33,8 +33,10 @@ enum pen_status policies_read(const Penstock__ModelOffer *meta, struct policies 
         if (from->level == 0 || from->level > LEVEL_MAX || known(levels, i, from->level)) {
             free(levels);
             return pen_error_set(reterr, PEN_ERR_INVALID,
-                                 "model '%s' has a queue policy for priority level %u, which %s", meta->name,
-                                 from->level, from->level && from->level <= LEVEL_MAX ? "stands twice" : "is none");
+                                 "model '%s' has a queue policy for priority level %u, which %s; levels are 1 to %u, "
+                                 "each once",
+                                 meta->name, from->level,
+                                 from->level && from->level <= LEVEL_MAX ? "stands twice" : "is none", LEVEL_MAX);
         }
         levels[i] = (struct policy){.timeout_us = from->default_timeout_us,
                                     .limit_jobs = from->max_queue_size,

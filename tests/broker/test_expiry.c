@@ -238,6 +238,9 @@ Test(expiry, a_policy_for_no_level_is_refused_with_its_worker)
         struct sent *sent = desk_next(&desk->workers, FRAME_WELCOME);
         cr_assert_not_null(sent);
         cr_expect_eq(sent->env.status, PEN_ERR_INVALID);
+        Penstock__Welcome *welcome = penstock__welcome__unpack(NULL, sent->env.meta_bytes, sent->meta);
+        cr_expect_not_null(strstr(welcome->error, "levels are 1 to 255, each once"), "%s", welcome->error);
+        penstock__welcome__free_unpacked(welcome, NULL);
         cr_expect_eq(desk->broker.fleet.count, 0);
         cr_expect_eq(desk->broker.models.count, 0);
         desk_free(desk);
