@@ -5,7 +5,6 @@
 #include "answer.h"
 #include "cascade_own.h"
 #include "job_meta.h"
-#include "logline.h"
 #include "metrics_record.h"
 
 /* What the broker hashes at once without holding up others for long. A larger request is neither cached nor shared with those that have joined. */

@@ -51,8 +51,8 @@ struct loop {
     unsigned signals_seen;
     uint64_t spin_us, last_us, busy_us, looked_us, losses_us, keys_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
-    uint64_t admitted_trimmed;        /* the same, when memory was trimmed */
     uint64_t admitted;                /* jobs, so far */
+    uint64_t admitted_trimmed;        /* the same, when memory was trimmed */
     bool worked;                      /* since memory was trimmed */
 };
 

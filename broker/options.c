@@ -58,8 +58,8 @@ static const struct setting table[] = {
     {"max-frame-bytes", SETTING_BYTES, AT(max_frame_bytes), "256MiB", "bytes", 64 * KIB, 64 * GIB, NULL,
      "largest frame on the wire; a peer that sends a larger one is disconnected"},
     {"digest-first", SETTING_BYTES, AT(digest_first), "64KiB", "bytes", 0, 64 * GIB, NULL,
-     "where there is a cache: clients may announce payloads above this, so that a known digest is answered without "
-     "them; 0 = off"},
+     "where there is a cache and --bulk-from is not 0: clients may announce payloads above this, so that a known "
+     "digest is answered without them; 0 = off"},
     {"peer-bytes", SETTING_BYTES, AT(peer_bytes), "256MiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
      "replies that one client may leave unread before they are held back"},
     {"bulk-from", SETTING_BYTES, AT(bulk_from), "1MiB", "bytes", 0, 64 * GIB, NULL,
