@@ -109,7 +109,8 @@ static enum pen_status make_request(const struct session *session, const struct 
         return PEN_ERR_TOO_LARGE;
     own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
-    own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST); /* ours to say; said to us */
+    /* ALONE is the broker's own word to its workers, DIGEST_FIRST was one to the broker. */
+    own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST);
     own.priority = admission->priority;
     own.deadline_us =
         policy_of(&admission->model->queue.policies, admission->priority)->timeout_fixed ? 0 : env->deadline_us;

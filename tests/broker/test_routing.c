@@ -37,6 +37,23 @@ static struct sent *submit(struct desk *desk, uint64_t sequence, const char *tag
     return desk_next(&desk->workers, FRAME_SUBMIT);
 }
 
+Test(routing, who_may_run_a_job_takes_work_and_is_what_it_asks_for)
+{
+    struct desk *desk = many(2, 1);
+    const struct model *net = model_find(&desk->broker.models, "net", 1);
+    struct demand pinned = {.worker = 2}, elsewhere = {.worker = 3}, other = {.backend = "reference"},
+                  tagged = {.tags = "rack7\n"};
+    cr_expect(model_served(net, &pinned) && model_served(net, &tagged) && model_served(net, NULL));
+    cr_expect_not(model_served(net, &elsewhere), "a worker that does not offer it");
+    cr_expect_not(model_served(net, &other));
+    desk_say_worker(desk, 1001, envelope_make(FRAME_DRAIN), NULL, 0);
+    cr_expect_not(model_served(net, &pinned) || model_served(net, &tagged), "it takes no more work");
+    cr_expect(model_served(net, NULL), "the other one does");
+    desk_say_worker(desk, 1000, envelope_make(FRAME_DRAIN), NULL, 0);
+    cr_expect_not(model_served(net, NULL));
+    desk_free(desk);
+}
+
 Test(routing, each_of_three_hundred_workers_is_used_the_quickest_first)
 {
     struct desk *desk = many(300, UINT32_MAX);
