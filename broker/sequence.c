@@ -8,37 +8,9 @@
 #include "answer.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "sequence_internal.h"
 
-#define REASON_BYTES  192u
 #define ENDED_KEEP_US 600000000u /* how long its client is told why */
-
-struct sequence {
-    struct table_node by_key;
-    TAILQ_ENTRY(sequence) in_all;
-    struct session *session; /* ends them before it goes */
-    uint32_t tenant;
-    uint64_t client, id;
-    char *model;
-    uint64_t version;
-    uint64_t worker; /* uuid; 0 = no job of it was given to one */
-    struct job *current;
-    struct job_list waiting;
-    uint64_t last_job; /* sequence number of the newest job */
-    uint64_t idle_us, due_us;
-    uint32_t due_place;
-    bool ended;
-    enum pen_status status; /* ended: what its jobs are told */
-    char reason[REASON_BYTES];
-};
-TAILQ_HEAD(sequence_list, sequence);
-
-struct sequences {
-    struct table by_key;
-    struct sequence_list all, ended; /* open ones; those that are told why, oldest first */
-    struct heap due;                 /* those that nobody works on */
-    uint64_t count, open;
-    uint32_t by_tenant[TENANTS_MAX]; /* open */
-};
 
 static bool due_before(const void *a, const void *b)
 {
@@ -65,7 +37,7 @@ static void close_count(struct sequences *sequences, const struct sequence *sequ
     sequences->by_tenant[sequence->tenant]--;
 }
 
-static void forget(struct sequences *sequences, struct sequence *sequence)
+void sequence_forget(struct sequences *sequences, struct sequence *sequence)
 {
     heap_remove(&sequences->due, sequence);
     table_remove(&sequences->by_key, &sequence->by_key);
@@ -108,7 +80,7 @@ uint64_t sequence_id_of(const struct envelope *env, const Penstock__JobMeta *met
     return env->sequence_id ? env->sequence_id : *meta->sequence ? frame_name_hash(meta->sequence) : 0;
 }
 
-static struct sequence *find(const struct sequences *sequences, uint64_t client, uint64_t id, const char *model)
+struct sequence *sequence_find(const struct sequences *sequences, uint64_t client, uint64_t id, const char *model)
 {
     struct table_node *node = table_first(&sequences->by_key, table_hash(&sequences->by_key, client, id));
     for (; node; node = table_next(&sequences->by_key, node)) {
@@ -127,12 +99,12 @@ struct sequence *sequence_of(const struct broker *broker, const struct job *job)
     if (job->lane->model->sequence_idle_us == 0 ||
         envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
         return NULL;
-    return find(broker->sequences, job->id.client, env.sequence_id, job->lane->model->name);
+    return sequence_find(broker->sequences, job->id.client, env.sequence_id, job->lane->model->name);
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------------------------- */
 
-static void due_set(struct broker *broker, struct sequence *sequence, uint64_t us)
+void sequence_due_set(struct broker *broker, struct sequence *sequence, uint64_t us)
 {
     heap_remove(&broker->sequences->due, sequence);
     sequence->due_us = broker->now_us + us;
@@ -151,9 +123,9 @@ static void tell_worker(struct broker *broker, const struct sequence *sequence)
 }
 
 /* Jobs that wait are told; one that runs is left to end by itself. */
-static void end(struct broker *broker, struct sequence *sequence, enum pen_status status, const char *why)
+void sequence_close(struct broker *broker, struct sequence *sequence, enum pen_status status, const char *why)
 {
-    char text[REASON_BYTES + 64];
+    char text[SEQUENCE_REASON_BYTES + 64];
     struct job *job;
     if (sequence->ended)
         return;
@@ -168,155 +140,12 @@ static void end(struct broker *broker, struct sequence *sequence, enum pen_statu
     tell_worker(broker, sequence);
     struct job *current = sequence->current;
     sequence->current = NULL;
-    due_set(broker, sequence, ENDED_KEEP_US);
+    sequence_due_set(broker, sequence, ENDED_KEEP_US);
     snprintf(text, sizeof text, "%s; begin it again", sequence->reason);
     while ((job = TAILQ_FIRST(&sequence->waiting)) != NULL)
         answer_error(broker, job, status, text);
     if (current && current->state == JOB_QUEUED)
         answer_error(broker, current, status, text);
-}
-
-/* ---- the beginning ----------------------------------------------------------------------------------------------------------------- */
-
-void sequence_bind_version(const struct broker *broker, const struct session *session, const struct envelope *env,
-                           Penstock__JobMeta *meta)
-{
-    uint64_t id = sequence_id_of(env, meta);
-    const struct sequence *s = id && !(env->flags & FRAME_FLAG_SEQUENCE_START)
-                                   ? find(broker->sequences, session->uuid, id, meta->model)
-                                   : NULL;
-    if (!s || s->ended)
-        return;
-    meta->version = s->version;
-    meta->version_label = (char *)(uintptr_t) ""; /* it said which one when the sequence began */
-}
-
-static enum pen_status check_room(struct sequences *sequences, const struct session *session, struct pen_error *reterr)
-{
-    uint32_t tenant = session->tenant->number;
-    if (session->sequences >= SEQUENCES_PER_SESSION)
-        return pen_error_set(reterr, PEN_ERR_BUSY, "this client has %u sequences open, the limit; end some",
-                             SEQUENCES_PER_SESSION);
-    if (tenant != 0 && sequences->by_tenant[tenant] >= SEQUENCES_PER_TENANT)
-        return pen_error_set(reterr, PEN_ERR_BUSY, "tenant '%s' has %u sequences open, the limit; end some",
-                             session->tenant->name, SEQUENCES_PER_TENANT);
-    if (sequences->open >= SEQUENCES_MAX)
-        return pen_error_set(reterr, PEN_ERR_BUSY, "%u sequences are open, the broker's limit; try again later",
-                             SEQUENCES_MAX);
-    if (sequences->count >= SEQUENCES_MAX)
-        forget(sequences, TAILQ_FIRST(&sequences->ended));
-    return PEN_OK;
-}
-
-static enum pen_status begin(struct broker *broker, struct session *session, uint64_t id, const struct model *model,
-                             uint64_t job, struct pen_error *reterr)
-{
-    struct sequences *sequences = broker->sequences;
-    enum pen_status status = check_room(sequences, session, reterr);
-    if (status != PEN_OK)
-        return status;
-    struct sequence *s = calloc(1, sizeof *s);
-    if (!s || !(s->model = strdup(model->name))) {
-        free(s);
-        return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another sequence; try again later");
-    }
-    s->session = session;
-    s->tenant = session->tenant->number;
-    s->client = session->uuid;
-    s->id = id;
-    s->version = model->version;
-    s->idle_us = model->sequence_idle_us;
-    s->last_job = job;
-    TAILQ_INIT(&s->waiting);
-    table_insert(&sequences->by_key, &s->by_key, table_hash(&sequences->by_key, s->client, s->id));
-    TAILQ_INSERT_TAIL(&sequences->all, s, in_all);
-    sequences->count++;
-    sequences->open++;
-    session->sequences++;
-    sequences->by_tenant[s->tenant]++;
-    due_set(broker, s, s->idle_us);
-    return PEN_OK;
-}
-
-static enum pen_status check_place(const struct model *model, uint64_t id, const struct envelope *env,
-                                   struct pen_error *reterr)
-{
-    if (model->sequence_idle_us == 0)
-        return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "model '%s' keeps no state between jobs (sequence_batching), so its jobs name no sequence",
-                             model->name);
-    if (id == 0)
-        return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "model '%s' keeps state between jobs: name a sequence (sequence_id; penstock submit "
-                             "--sequence), and begin it with its first job",
-                             model->name);
-    if (env->flags & FRAME_FLAG_DETACHED)
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "a detached job belongs to no sequence");
-    return PEN_OK;
-}
-
-/* Jobs come in the order of their numbers, so what is not the newest one now never came, or did not get this far. */
-static enum pen_status check_predecessor(struct broker *broker, struct sequence *sequence, uint64_t job, uint64_t after,
-                                         struct pen_error *reterr)
-{
-    char why[REASON_BYTES];
-    if (after == 0 || after == sequence->last_job)
-        return PEN_OK;
-    snprintf(why, sizeof why, "job %" PRIu64 " follows job %" PRIu64 ", and the newest that ran here is job %" PRIu64,
-             job, after, sequence->last_job);
-    end(broker, sequence, PEN_ERR_CANCELLED, why);
-    return pen_error_set(reterr, sequence->status, "%s; begin it again", sequence->reason);
-}
-
-enum pen_status sequence_admit(struct broker *broker, struct session *session, const struct envelope *env,
-                               const Penstock__JobMeta *meta, const struct admission *admission,
-                               struct pen_error *reterr)
-{
-    const struct model *model = admission->model;
-    uint64_t id = sequence_id_of(env, meta), job = env->job.sequence;
-    /* Before version 1.1 a sequence_id meant nothing: without the flags, which are younger, it still does for a model without state. */
-    if (model->sequence_idle_us == 0 &&
-        (id == 0 || !(env->flags & (FRAME_FLAG_SEQUENCE_START | FRAME_FLAG_SEQUENCE_END))))
-        return PEN_OK;
-    enum pen_status status = check_place(model, id, env, reterr);
-    if (status == PEN_OK && session->depot)
-        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "a detached job belongs to no sequence");
-    if (status != PEN_OK)
-        return status;
-    struct sequence *s = find(broker->sequences, session->uuid, id, model->name);
-    if (s && job <= s->last_job)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "a later job of sequence %" PRIu64 " came before this one", id);
-    if (env->flags & FRAME_FLAG_SEQUENCE_START) {
-        if (s) {
-            end(broker, s, PEN_ERR_CANCELLED, "it was begun anew");
-            forget(broker->sequences, s);
-        }
-        return begin(broker, session, id, model, job, reterr);
-    }
-    if (!s)
-        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
-                             "sequence %" PRIu64 " is not open here: begin it with the start flag (after a restart of "
-                             "the broker, too)",
-                             id);
-    if (s->ended)
-        return pen_error_set(reterr, s->status, "%s; begin it again", s->reason);
-    if (s->version != model->version)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "sequence %" PRIu64 " runs on version %" PRIu64, id, s->version);
-    status = check_predecessor(broker, s, job, meta->sequence_after, reterr);
-    if (status == PEN_OK)
-        s->last_job = job;
-    return status;
-}
-
-void sequence_refused(struct broker *broker, struct session *session, const struct envelope *env,
-                      const Penstock__JobMeta *meta, const char *text)
-{
-    char why[REASON_BYTES];
-    uint64_t id = sequence_id_of(env, meta);
-    struct sequence *s = id ? find(broker->sequences, session->uuid, id, meta->model) : NULL;
-    snprintf(why, sizeof why, "a job of it was refused: %.100s", text);
-    if (s)
-        end(broker, s, PEN_ERR_CANCELLED, why);
 }
 
 /* ---- on its way -------------------------------------------------------------------------------------------------------------------- */
@@ -421,26 +250,27 @@ void sequence_ended(struct broker *broker, struct sequence *sequence, bool curre
         return;
     if (status != PEN_OK) {
         snprintf(why, sizeof why, "a job of it ended with %s", pen_status_name(status));
-        end(broker, sequence,
-            status == PEN_ERR_WORKER_LOST || status == PEN_ERR_UNAVAILABLE ? status : PEN_ERR_CANCELLED, why);
+        sequence_close(broker, sequence,
+                       status == PEN_ERR_WORKER_LOST || status == PEN_ERR_UNAVAILABLE ? status : PEN_ERR_CANCELLED,
+                       why);
         return;
     }
     if (!current)
         return;
     const struct worker *worker = fleet_by_uuid(&broker->fleet, sequence->worker);
     if (!last && sequence->worker && (!worker || worker->state != WORKER_READY)) { /* it went while the first job ran */
-        end(broker, sequence, PEN_ERR_UNAVAILABLE, "the worker that keeps its state gets no more work");
+        sequence_close(broker, sequence, PEN_ERR_UNAVAILABLE, "the worker that keeps its state gets no more work");
         return;
     }
     struct job *next = TAILQ_FIRST(&sequence->waiting);
     if (last) {
-        end(broker, sequence, PEN_ERR_NOT_FOUND, "its last job was done");
-        forget(broker->sequences, sequence);
+        sequence_close(broker, sequence, PEN_ERR_NOT_FOUND, "its last job was done");
+        sequence_forget(broker->sequences, sequence);
     } else if (next) {
         TAILQ_REMOVE(&sequence->waiting, next, in_group);
         go(broker, sequence, next);
     } else {
-        due_set(broker, sequence, sequence->idle_us);
+        sequence_due_set(broker, sequence, sequence->idle_us);
     }
 }
 
@@ -449,13 +279,13 @@ void sequence_ended(struct broker *broker, struct sequence *sequence, bool curre
 void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why)
 {
     struct sequence *s, *next;
-    char text[REASON_BYTES];
+    char text[SEQUENCE_REASON_BYTES];
     snprintf(text, sizeof text, "worker %.80s, which kept its state, %s", worker->hello->name, why);
     for (s = TAILQ_FIRST(&broker->sequences->all); s; s = next) {
         next = TAILQ_NEXT(s, in_all);
         /* The first job of one may run again: nothing is lost with its worker. */
         if (s->worker == worker->uuid && !(s->current && s->current->state == JOB_DISPATCHED && is_first(s->current)))
-            end(broker, s, status, text);
+            sequence_close(broker, s, status, text);
     }
 }
 
@@ -471,13 +301,13 @@ static bool offers(const struct worker *worker, const struct sequence *s)
 void sequences_worker_updated(struct broker *broker, const struct worker *worker)
 {
     struct sequence *s, *next;
-    char text[REASON_BYTES];
+    char text[SEQUENCE_REASON_BYTES];
     snprintf(text, sizeof text, "worker %.80s, which kept its state, does not serve the model any more",
              worker->hello->name);
     for (s = TAILQ_FIRST(&broker->sequences->all); s; s = next) {
         next = TAILQ_NEXT(s, in_all);
         if (s->worker == worker->uuid && !offers(worker, s))
-            end(broker, s, PEN_ERR_UNAVAILABLE, text);
+            sequence_close(broker, s, PEN_ERR_UNAVAILABLE, text);
     }
 }
 
@@ -488,8 +318,8 @@ static void forget_all(struct broker *broker, struct sequence_list *list, const 
         next = TAILQ_NEXT(s, in_all);
         if (s->session != session)
             continue;
-        end(broker, s, PEN_ERR_CANCELLED, "its client is gone");
-        forget(broker->sequences, s);
+        sequence_close(broker, s, PEN_ERR_CANCELLED, "its client is gone");
+        sequence_forget(broker->sequences, s);
     }
 }
 
@@ -506,11 +336,11 @@ void sequences_tick(struct broker *broker)
     char why[96];
     while ((s = heap_top(&broker->sequences->due)) && s->due_us <= broker->now_us) {
         if (s->ended) {
-            forget(broker->sequences, s);
+            sequence_forget(broker->sequences, s);
             continue;
         }
         snprintf(why, sizeof why, "no job of it came for %" PRIu64 " us (max_sequence_idle_microseconds)", s->idle_us);
-        end(broker, s, PEN_ERR_TIMEOUT, why);
+        sequence_close(broker, s, PEN_ERR_TIMEOUT, why);
     }
 }
 

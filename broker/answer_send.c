@@ -1,0 +1,100 @@
+#include "answer.h"
+
+#include "answer_internal.h"
+#include "reply.h"
+
+/* A large payload is only announced: the client asks for it. */
+static bool announce(struct broker *broker, struct session *session, struct parcel *parcel, zmq_msg_t *header)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    return transfer_wanted(broker, &session->transfers, parcel) &&
+           envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
+           transfer_begin(broker, &session->transfers, env.job, parcel, header);
+}
+
+bool answer_send_within(struct broker *broker, struct session *session, struct parcel *parcel, uint64_t cap_bytes)
+{
+    if (!session->connected || link_full(&session->link, cap_bytes))
+        return false;
+    if (!broker->clients->begin(broker->clients, session->link.peer)) {
+        broker_client_gone(broker, session);
+        return false;
+    }
+    uint32_t count = parcel->count;
+    for (uint32_t i = 0; i < count; i++) {
+        zmq_msg_t frame;
+        parcel_frame(parcel, i, &frame);
+        if (i == 0 && announce(broker, session, parcel, &frame))
+            count = 1;
+        broker->clients->part(broker->clients, &frame, i + 1 < count);
+    }
+    link_sent(&session->link, count == 1 ? zmq_msg_size(&parcel->frames[0]) : parcel_bytes(parcel), broker->now_us);
+    broker_mark_client(broker, session);
+    return true;
+}
+
+bool answer_send(struct broker *broker, struct session *session, struct parcel *parcel)
+{
+    if (transfer_busy(&session->transfers) && transfer_wanted(broker, &session->transfers, parcel))
+        return false;
+    return answer_send_within(broker, session, parcel, (uint64_t)broker->options->peer_bytes);
+}
+
+void answer_again(struct broker *broker, struct session *session, struct job *job)
+{
+    bool unsent = !answer_send(broker, session, job->reply); /* goes out when the client has read more */
+    session->unsent += unsent;
+    session->unsent -= job->unsent;
+    job->unsent = unsent;
+}
+
+/* Replies were forgotten before they could be sent; now that there is room for them again, the client is asked to send its jobs again. */
+static void recall(struct broker *broker, struct session *session)
+{
+    if (!session->missed || !session->connected || transfer_busy(&session->transfers) ||
+        link_full(&session->link, (uint64_t)broker->options->peer_bytes))
+        return;
+    session->missed = false;
+    broker_resume(broker, broker->clients, session->link.peer);
+}
+
+void answer_unsent(struct broker *broker, struct session *session)
+{
+    struct job *job;
+    if (session->unsent == 0) {
+        recall(broker, session);
+        return;
+    }
+    TAILQ_FOREACH(job, &session->kept, in_session)
+    {
+        if (!job->unsent)
+            continue;
+        if (!answer_send(broker, session, job->reply))
+            return;
+        job->unsent = false;
+        session->unsent--;
+    }
+    recall(broker, session);
+}
+
+struct parcel *answer_parcel_error(struct job_id id, enum pen_status status, const char *text)
+{
+    return reply_error(id, status, text, "", 0, 0);
+}
+
+void answer_accepted(struct broker *broker, struct session *session, struct job_id id)
+{
+    struct parcel *reply = reply_error(id, PEN_OK, "", "", 0, 0);
+    if (reply)
+        answer_send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes);
+    parcel_release(reply);
+}
+
+void answer_stored(struct broker *broker, struct session *session, struct job_id id, struct parcel *stored)
+{
+    struct parcel *reply = reply_stored(id, stored);
+    if (reply)
+        answer_send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes);
+    parcel_release(reply);
+}

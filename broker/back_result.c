@@ -1,0 +1,195 @@
+#include "back.h"
+
+#include "answer.h"
+#include "back_internal.h"
+#include "charge.h"
+#include "dispatch.h"
+#include "hedge.h"
+#include "logline.h"
+#include "metrics_record.h"
+
+static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
+{
+    bool first = dispatch->open == dispatch->count;                                /* one time for the whole batch */
+    bool whole = group->facts.batch == 0 || group->facts.batch == dispatch->count; /* not split, nobody fell out */
+    if (first && whole && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
+        speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us, broker->now_us);
+        record_measured(dispatch, group->facts.compute_us);
+    }
+}
+
+/*
+ * A worker that is about to leave sends work back; it was not the job's fault. A job that was cancelled here is done and has left its slot,
+ * so CANCELLED for a live one means an earlier run of the same id, from before this broker was restarted.
+ */
+static bool returned(const struct result_group *group)
+{
+    return group->env.status == PEN_ERR_UNAVAILABLE || group->env.status == PEN_ERR_BUSY ||
+           group->env.status == PEN_ERR_CANCELLED;
+}
+
+/* The first answer counts; a twin that still runs is told to stop. */
+static void take_answer(struct broker *broker, struct job *job, struct dispatch *dispatch, uint32_t slot,
+                        struct result_group *group)
+{
+    broker->stats.hedges_won += job->hedge == dispatch;
+    hedge_answered(job, dispatch, slot);
+    hedge_drop(broker, job);
+    answer_result(broker, job, dispatch, group);
+}
+
+/* A run that was stopped: what it had still to go, by the forecast. Told by the last of its jobs. */
+static void record_stopped(struct broker *broker, struct dispatch *dispatch, enum pen_status status)
+{
+    dispatch->computed |= status != PEN_ERR_CANCELLED && status != PEN_ERR_DEADLINE;
+    if (dispatch->computed || dispatch->open > 1 || !dispatch->offer)
+        return;
+    uint64_t left_us = dispatch->end_us > broker->now_us ? dispatch->end_us - broker->now_us : 0;
+    record_saved(broker, dispatch->offer->model, left_us < dispatch->expect_us ? left_us : dispatch->expect_us);
+}
+
+/* What was not sent of it stays, unless it is for another run of that job. */
+static void forget_payload(struct worker *worker, struct job_id id)
+{
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (transfer_sends(&worker->transfers) && !worker_holds(worker, id, true, &dispatch, &slot))
+        transfer_forget(&worker->transfers, id);
+}
+
+static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
+                        struct result_group *group)
+{
+    struct job *job = dispatch->slots[slot].job;
+    learn(broker, dispatch, group);
+    charge_settle(broker, dispatch, slot, (enum pen_status)group->env.status, group->facts.compute_us);
+    record_stopped(broker, dispatch, (enum pen_status)group->env.status);
+    if (group->env.status == PEN_OK)
+        worker->jobs_done++;
+    else
+        worker->jobs_failed++;
+    if (!job)
+        broker->stats.results_duplicate++;
+    else if (returned(group) && hedge_forget(job, dispatch, slot))
+        ; /* the run that it was a twin of goes on */
+    else if (returned(group) && (job->hedge || job->attempts < broker->options->max_attempts))
+        dispatch_requeue(broker, job, false);
+    else if (!answer_is_own(job, dispatch, slot, group))
+        dispatch_requeue(broker, job, false); /* runs by itself, whatever the attempts: its first one is to come */
+    else
+        take_answer(broker, job, dispatch, slot, group);
+    dispatch_answer(dispatch, slot);
+    forget_payload(worker, group->env.job);
+    broker->schedule |= !TAILQ_EMPTY(&broker->models.active);
+}
+
+/*
+ * Whose result it is. What says OK is of the run that is awaited, if there is one; anything else (CANCELLED above all) of one that is not: so
+ * whatever the order, each run gets one of the results, and the job the best. Runs of a sequence end in the order in which they were given; the
+ * next job must not go out while the worker still has one of them.
+ */
+static bool find_run(const struct broker *broker, const struct worker *worker, const struct envelope *env,
+                     struct dispatch **ret_dispatch, uint32_t *ret_slot)
+{
+    const struct job *job = jobs_find(&broker->jobs, env->job);
+    struct dispatch *own = job && job->state == JOB_DISPATCHED ? job->dispatch : NULL;
+    bool good = env->status == PEN_OK && !(own && job->lane->model->sequence_idle_us);
+    if (!good || !own || own->worker != worker || !job_id_equal(own->slots[job->slot].id, env->job))
+        return worker_holds(worker, env->job, good, ret_dispatch, ret_slot);
+    *ret_dispatch = own;
+    *ret_slot = job->slot;
+    return true;
+}
+
+static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    char text[JOB_ID_TEXT_BYTES];
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (find_run(broker, worker, &group->env, &dispatch, &slot)) {
+        take_result(broker, worker, dispatch, slot, group);
+        return;
+    }
+    broker->stats.results_duplicate++;
+    log_event(LOG_DEBUG, "result_ignored", "job=%s worker=%s", job_id_text(group->env.job, text), worker->hello->name);
+}
+
+/* A result whose meta cannot be read is still the end of its job. */
+static void broken_result(struct broker *broker, struct result_group *group)
+{
+    back_bad_message(broker, "a result's meta is no ResultMeta");
+    group->env.status = PEN_ERR_CORRUPT;
+    group->env.frames = 0;
+    group->env.meta_bytes = 0;
+    group->facts = (struct result_facts){.compute_us = 0};
+}
+
+/* The payload is announced. What nobody waits for is not asked for; what cannot be taken ends its job. */
+static void announced_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct pen_error error = {.status = PEN_OK};
+    struct dispatch *dispatch;
+    uint32_t slot;
+    bool held = find_run(broker, worker, &group->env, &dispatch, &slot);
+    bool wanted = held && dispatch->slots[slot].job;
+    if (wanted && transfer_result(broker, worker, &group->env, group->meta, group->header, &error))
+        return;
+    transfer_decline(broker, &worker->transfers, &group->env);
+    if (wanted && error.status == PEN_ERR_NO_MEMORY) {
+        back_result_dropped(broker, worker, &group->env);
+        return;
+    }
+    if (wanted) {
+        back_bad_message(broker, error.text);
+        group->env.status = (uint8_t)error.status;
+        group->env.meta_bytes = 0;
+    }
+    group->env.frames = 0;
+    group->env.transfer = 0;
+    one_result(broker, worker, group);
+}
+
+void back_result_dropped(struct broker *broker, struct worker *worker, const struct envelope *env)
+{
+    char text[] = "the broker has no memory for the result; try again later";
+    uint8_t bytes[sizeof text + 16];
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    meta.error = text;
+    struct result_group group = {.env = *env, .meta = bytes};
+    group.env.status = PEN_ERR_BUSY;
+    group.env.meta_bytes = (uint32_t)penstock__result_meta__pack(&meta, bytes);
+    group.env.frames = 0;
+    group.env.transfer = 0;
+    one_result(broker, worker, &group);
+}
+
+void back_result(struct broker *broker, struct worker *worker, struct message *message)
+{
+    size_t at = 0;
+    struct pen_error error = {.status = PEN_OK};
+    if (message->overflow) {
+        back_bad_message(broker, "a result with more frames than 64 groups can have");
+        return;
+    }
+    while (at < message->count) {
+        struct result_group group = {.header = &message->frames[at]};
+        enum pen_status status =
+            envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, &error);
+        if (status != PEN_OK || group.env.type != FRAME_RESULT ||
+            (group.env.transfer == 0 && group.env.frames >= message->count - at)) {
+            back_bad_message(broker,
+                             status != PEN_OK ? error.text : "a group of a result is cut short or of another type");
+            return;
+        }
+        group.frames = &message->frames[at] + 1;
+        at += 1u + (group.env.transfer ? 0 : group.env.frames);
+        if (group.env.flags & FRAME_FLAG_PARTIAL)
+            continue; /* reserved */
+        if (!result_read(group.meta, group.env.meta_bytes, &group.facts))
+            broken_result(broker, &group);
+        if (group.env.transfer)
+            announced_result(broker, worker, &group);
+        else
+            one_result(broker, worker, &group);
+    }
+}

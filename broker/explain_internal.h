@@ -1,0 +1,35 @@
+/*
+ * explain_internal.h - what explain.c (what is kept of each job) and explain_write.c (the sentences about it) share.
+ * Threads: owner.
+ */
+#ifndef EXPLAIN_INTERNAL_H
+#define EXPLAIN_INTERNAL_H
+
+#include "broker.h"
+
+/* What is known of one job's run and end. */
+struct explained {
+    struct job_id id;
+    char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], error[160];
+    uint64_t version;
+    const struct tenant *tenant;
+    const char *reason; /* static, or "" */
+    char backend[16];
+    uint64_t queue_us, expect_us, compute_us, total_us;
+    uint32_t jobs, rows;
+    uint8_t status, priority, attempts;
+    bool cached, followed, alone;
+    struct decision decision;
+    struct explained_step *steps; /* of an ensemble that ran in steps; ours in the ring, borrowed elsewhere */
+    size_t steps_count;
+};
+
+/* Everything but the error of the job as it is now. dispatch: NULL where none runs it. The steps are not filled in. */
+void explained_describe(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                        uint64_t compute_us, struct explained *ret_explained);
+/* The newest entry of that id, borrowed until the next job ends; NULL: none. */
+const struct explained *explained_find(const struct explain_ring *ring, struct job_id id);
+/* When the candidate was expected to be done, from when it was weighed. */
+uint64_t weighed_completion_us(const struct weighed *weighed);
+
+#endif

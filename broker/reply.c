@@ -1,0 +1,184 @@
+#include "reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job.pb-c.h"
+
+/* Field numbers of ResultMeta in proto/job.proto. */
+enum {
+    RESULT_MODEL = 3,
+    RESULT_VERSION = 4,
+    RESULT_CACHED = 9,
+    RESULT_QUEUE_US = 10,
+    RESULT_COMPUTE_US = 11,
+    RESULT_TOTAL_US = 12,
+    RESULT_WORKER_US = 13,
+    RESULT_BATCH_SIZE = 14,
+    RESULT_BATCH_REASON = 15,
+    RESULT_ATTEMPTS = 20,
+    RESULT_EXPLANATION = 21,
+    RESULT_WORKER_WAIT_US = 30,
+    RESULT_GATHER_US = 31,
+    RESULT_SPLIT_US = 32,
+};
+
+/* Header frame of a RESULT: envelope, the meta as it came, and the patch unless the whole would be too large. */
+static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
+                                    zmq_msg_t *ret_frame)
+{
+    size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
+    size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
+    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
+        return PEN_ERR_NO_MEMORY;
+    uint8_t *to = zmq_msg_data(ret_frame);
+    env->meta_bytes = (uint32_t)(bytes + extra + more);
+    envelope_encode(env, to);
+    if (bytes)
+        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
+    if (extra)
+        memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
+    if (more)
+        memcpy(to + FRAME_ENVELOPE_BYTES + bytes + extra, patch->more, more);
+    return PEN_OK;
+}
+
+enum pen_status reply_header_set(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
+                                 const struct patch *patch)
+{
+    zmq_msg_t frame;
+    if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
+    zmq_msg_move(&parcel->frames[0], &frame);
+    zmq_msg_close(&frame);
+    return PEN_OK;
+}
+
+struct parcel *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
+                           uint64_t total_us, uint64_t retry_after_us)
+{
+    uint8_t meta[PEN_ERROR_TEXT_BYTES + 512];
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    struct envelope env = envelope_make(FRAME_RESULT);
+    env.job = id;
+    env.status = (uint8_t)status;
+    result.error = (char *)(uintptr_t)text;
+    result.model = (char *)(uintptr_t)(strlen(model) < 256 ? model : "");
+    result.total_us = total_us;
+    result.retry_after_us = retry_after_us;
+    struct parcel *parcel = parcel_new(1);
+    if (parcel && reply_header_set(parcel, &env, meta, penstock__result_meta__pack(&result, meta), NULL) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    return parcel;
+}
+
+static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                      struct patch *ret_patch)
+{
+    *ret_patch = (struct patch){.used = 0};
+    uint64_t started_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us : job->admitted_us;
+    patch_number(ret_patch, RESULT_QUEUE_US, started_us - job->admitted_us);
+    patch_number(ret_patch, RESULT_TOTAL_US, broker->now_us - job->admitted_us);
+    patch_number(ret_patch, RESULT_BATCH_SIZE, dispatch->count);
+    patch_text(ret_patch, RESULT_BATCH_REASON, dispatch->reason);
+    patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
+}
+
+/* Of an ensemble whose steps ran as jobs of their own: whatever was not spent with workers was spent waiting. */
+static void whole_patch(const struct broker *broker, const struct job *job, const struct result_group *group,
+                        struct patch *ret_patch)
+{
+    uint64_t total_us = broker->now_us - job->admitted_us, worker_us = group->facts.worker_us;
+    *ret_patch = (struct patch){.used = 0};
+    patch_number(ret_patch, RESULT_QUEUE_US, total_us > worker_us ? total_us - worker_us : 0);
+    patch_number(ret_patch, RESULT_TOTAL_US, total_us);
+    patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
+}
+
+static void hit_patch(uint64_t total_us, const struct model *model, struct patch *ret_patch)
+{
+    static const uint32_t zeroes[] = {RESULT_QUEUE_US, RESULT_COMPUTE_US,     RESULT_WORKER_US, RESULT_BATCH_SIZE,
+                                      RESULT_ATTEMPTS, RESULT_WORKER_WAIT_US, RESULT_GATHER_US, RESULT_SPLIT_US};
+    *ret_patch = (struct patch){.used = 0};
+    patch_number(ret_patch, RESULT_CACHED, 1);
+    patch_number(ret_patch, RESULT_TOTAL_US, total_us);
+    patch_number(ret_patch, RESULT_VERSION, model->version);
+    for (size_t i = 0; i < sizeof zeroes / sizeof zeroes[0]; i++)
+        patch_number(ret_patch, zeroes[i], 0);
+    patch_text(ret_patch, RESULT_BATCH_REASON, "");
+    patch_text(ret_patch, RESULT_MODEL, model->name); /* two names may share one content */
+}
+
+struct parcel *reply_raws(struct result_group *group)
+{
+    struct parcel *parcel = parcel_new(1u + group->env.frames);
+    for (uint32_t i = 1; parcel && i < parcel->count; i++) {
+        if (parcel_take(parcel, i, &group->frames[i - 1]) != PEN_OK) {
+            parcel_release(parcel);
+            return NULL;
+        }
+    }
+    return parcel;
+}
+
+struct parcel *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                            const struct result_group *group, const struct parcel *raws)
+{
+    struct patch patch;
+    struct envelope env = group->env;
+    struct parcel *parcel = parcel_share(raws, true);
+    if (!parcel)
+        return NULL;
+    env.major = FRAME_VERSION_MAJOR;
+    env.minor = FRAME_VERSION_MINOR;
+    env.job = job->id;
+    if (dispatch)
+        run_patch(broker, job, dispatch, &patch);
+    else
+        whole_patch(broker, job, group, &patch);
+    uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us, RESULT_EXPLANATION,
+                                                 &patch.more_bytes)
+                                : NULL;
+    patch.more = why;
+    enum pen_status status = reply_header_set(parcel, &env, group->meta, group->env.meta_bytes, &patch);
+    free(why);
+    if (status != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    return parcel;
+}
+
+/* A stored RESULT once more: its own meta, another id, and what the patch (NULL: nothing) adds. */
+static struct parcel *again_as(struct job_id id, struct parcel *stored, const struct patch *patch)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    struct parcel *parcel = parcel_share(stored, true);
+    zmq_msg_t *header = &stored->frames[0];
+    if (!parcel || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    env.job = id;
+    if (reply_header_set(parcel, &env, meta, env.meta_bytes, patch) != PEN_OK) {
+        parcel_release(parcel);
+        return NULL;
+    }
+    return parcel;
+}
+
+struct parcel *reply_hit(struct broker *broker, struct job_id id, const struct cache_value *value,
+                         const struct model *model, uint64_t admitted_us)
+{
+    struct patch patch;
+    hit_patch(broker->now_us - admitted_us, model, &patch);
+    return again_as(id, value->parcel, &patch);
+}
+
+struct parcel *reply_stored(struct job_id id, struct parcel *stored)
+{
+    return again_as(id, stored, NULL);
+}

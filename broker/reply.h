@@ -1,0 +1,36 @@
+/*
+ * reply.h - a job's RESULT as frames: made of what a worker sent, of what is stored, or of an error. Nothing is sent here (answer_send.c).
+ * Threads: owner.
+ */
+#ifndef REPLY_H
+#define REPLY_H
+
+#include "answer.h"
+
+/*
+ * Header frame of a RESULT into frame 0 of a parcel that has all others: the envelope, `bytes` of meta as they came, and the patch (NULL: none) as far as
+ * the whole stays within FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the parcel as it is.
+ */
+enum pen_status reply_header_set(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
+                                 const struct patch *patch);
+
+/* The ones below give a parcel with one reference; NULL without memory. */
+
+/* An end without outputs. model: "" where there is none; retry_after_us: 0 = the client shall not wait for anything. */
+struct parcel *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
+                           uint64_t total_us, uint64_t retry_after_us);
+/* The raw frames of a worker's result, moved out of the group; frame 0 is still empty. */
+struct parcel *reply_raws(struct result_group *group);
+/*
+ * A worker's result under the id and with the times of `job`, which need not be the one that ran; `raws` has the raw frames. dispatch: the run; NULL for
+ * an ensemble whose steps ran as jobs of their own.
+ */
+struct parcel *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                            const struct result_group *group, const struct parcel *raws);
+/* A cached value as the result of a job that came at admitted_us; `model` is what the job meant, for two names may share one content. */
+struct parcel *reply_hit(struct broker *broker, struct job_id id, const struct cache_value *value,
+                         const struct model *model, uint64_t admitted_us);
+/* A stored reply under another id; NULL also when its header cannot be read. */
+struct parcel *reply_stored(struct job_id id, struct parcel *stored);
+
+#endif
