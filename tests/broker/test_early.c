@@ -1,20 +1,14 @@
 /* Answers by the digest alone: what a client that announces a payload is told before it has sent a byte of it. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "back.h"
-#include "bulk.h"
-#include "desk.h"
+#include "desk_bulk.h"
 #include "early.h"
-#include "front.h"
 
 #define KIB     1024u
 #define BYTES   (200 * KIB) /* more than --digest-first, less than --bulk-from */
 #define CLIENT  1u
 #define OTHER   2u
 #define WORKER  11u
-#define BULK    100u
 #define SESSION 0xC1u
 #define UUID    0xA1u
 
@@ -30,19 +24,11 @@ static struct desk *desk;
 
 static uint64_t client_comes(uint32_t peer, uint64_t uuid, const char *tenant)
 {
-    static const uint8_t able[] = {0x90, 0x03, 0x01}; /* field 50 */
-    uint8_t meta[WIRE_META_BYTES];
-    size_t bytes = wire_client_hello(meta, uuid, tenant, 0);
-    memcpy(meta + bytes, able, sizeof able);
-    desk_say_client(desk, peer, envelope_make(FRAME_CLIENT_HELLO), meta, bytes + sizeof able, 0);
-    struct sent *sent = desk_next(&desk->clients, FRAME_WELCOME);
-    cr_assert(sent && sent->env.status == PEN_OK);
+    struct sent *sent = desk_client_bulk(desk, peer, uuid, tenant);
     Penstock__Welcome *welcome = penstock__welcome__unpack(NULL, sent->env.meta_bytes, sent->meta);
     uint64_t from = welcome->digest_first_bytes;
     penstock__welcome__free_unpacked(welcome, NULL);
-    struct envelope attach = envelope_make(FRAME_ATTACH);
-    attach.job.client = uuid;
-    desk_say_client(desk, peer + BULK, attach, NULL, 0, 0);
+    desk_attach(desk, DESK_CLIENT, peer + DESK_BULK, uuid);
     return from;
 }
 
@@ -77,29 +63,14 @@ static struct wire_job job_of(uint64_t session, uint64_t sequence, uint8_t diges
 
 static void announce(uint32_t peer, const struct wire_job *job)
 {
-    static uint8_t meta[WIRE_META_BYTES];
-    size_t raw_bytes, bytes = wire_job(meta, job, &raw_bytes);
-    struct envelope env = wire_job_envelope(job);
-    env.transfer = 7;
-    env.frames = 1;
-    env.flags |= FRAME_FLAG_DIGEST_FIRST;
-    desk_say_client(desk, peer, env, meta, bytes, 0);
+    struct wire_job first = *job;
+    first.flags |= FRAME_FLAG_DIGEST_FIRST;
+    desk_announce(desk, peer, &first, 7);
 }
 
 static void send_payload(uint32_t peer, const struct wire_job *job)
 {
-    struct message message = {.peer = peer + BULK};
-    struct envelope env = bulk_envelope(FRAME_CHUNK, job->id, 7, 0);
-    zmq_msg_t frame;
-    zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES);
-    envelope_encode(&env, zmq_msg_data(&frame));
-    message_add(&message, &frame);
-    zmq_msg_init_size(&frame, BYTES);
-    memset(zmq_msg_data(&frame), 1, BYTES);
-    message_add(&message, &frame);
-    front_message(&desk->broker, &message);
-    message_fini(&message);
-    desk_run(desk);
+    desk_chunk(desk, DESK_CLIENT, peer + DESK_BULK, job->id, 7, 0, BYTES);
 }
 
 /* The worker's answer, with the digest of what it ran. */

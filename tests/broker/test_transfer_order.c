@@ -2,12 +2,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "bulk.h"
-#include "desk.h"
-#include "front.h"
+#include "desk_bulk.h"
 #include "sequence.h"
 
-enum { CLIENT = 1, WORKER = 11, BULK = 100, SESSION = 0xC1, LARGE = 300000, SMALL = 4, START = 1, END = 2 };
+enum { CLIENT = 1, WORKER = 11, SESSION = 0xC1, LARGE = 300000, SMALL = 4, START = 1, END = 2 };
 
 static struct desk *desk;
 
@@ -21,16 +19,8 @@ static const struct wire_model adder = {.name = "adder",
 
 static void client_comes(void)
 {
-    static const uint8_t bulk[] = {0x90, 0x03, 0x01}; /* field 50, true */
-    uint8_t meta[WIRE_META_BYTES];
-    size_t bytes = wire_client_hello(meta, SESSION, "", 0);
-    memcpy(meta + bytes, bulk, sizeof bulk);
-    desk_say_client(desk, CLIENT, envelope_make(FRAME_CLIENT_HELLO), meta, bytes + sizeof bulk, 0);
-    struct sent *welcome = desk_next(&desk->clients, FRAME_WELCOME);
-    cr_assert(welcome && welcome->env.status == PEN_OK);
-    struct envelope attach = envelope_make(FRAME_ATTACH);
-    attach.job.client = SESSION;
-    desk_say_client(desk, CLIENT + BULK, attach, NULL, 0, 0);
+    desk_client_bulk(desk, CLIENT, SESSION, "");
+    desk_attach(desk, DESK_CLIENT, CLIENT + DESK_BULK, SESSION);
 }
 
 static void begin(void)
@@ -66,28 +56,12 @@ static struct wire_job job_of(uint64_t number, size_t bytes, unsigned flags)
 
 static void announce(const struct wire_job *job)
 {
-    uint8_t meta[WIRE_META_BYTES];
-    size_t raw_bytes, bytes = wire_job(meta, job, &raw_bytes);
-    struct envelope env = wire_job_envelope(job);
-    env.transfer = (uint32_t)job->id.sequence;
-    env.frames = 1;
-    desk_say_client(desk, CLIENT, env, meta, bytes, 0);
+    desk_announce(desk, CLIENT, job, (uint32_t)job->id.sequence);
 }
 
 static void chunk(struct job_id id, uint64_t offset, size_t bytes)
 {
-    struct message message = {.peer = CLIENT + BULK};
-    struct envelope env = bulk_envelope(FRAME_CHUNK, id, (uint32_t)id.sequence, offset);
-    zmq_msg_t frame;
-    zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES);
-    envelope_encode(&env, zmq_msg_data(&frame));
-    message_add(&message, &frame);
-    zmq_msg_init_size(&frame, bytes);
-    memset(zmq_msg_data(&frame), 1, bytes);
-    message_add(&message, &frame);
-    front_message(&desk->broker, &message);
-    message_fini(&message);
-    desk_run(desk);
+    desk_chunk(desk, DESK_CLIENT, CLIENT + DESK_BULK, id, (uint32_t)id.sequence, offset, bytes);
 }
 
 static void arrive(struct job_id id)
@@ -208,7 +182,8 @@ Test(transfer_order, all_are_sent_again_after_a_new_connection)
         desk_submit(desk, CLIENT, &jobs[1]);
         desk_submit(desk, CLIENT, &jobs[1]); /* twice: it waits once */
         if (round == 0)
-            client_comes();
+            desk_client_bulk(desk, CLIENT, SESSION, "");
+        desk_attach(desk, DESK_CLIENT, CLIENT + DESK_BULK, SESSION);
     }
     arrive(jobs[0].id);
     runs(jobs[0].id);

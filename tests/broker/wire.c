@@ -15,7 +15,7 @@ static char *text(const char *value)
     return (char *)(uintptr_t)(value ? value : "");
 }
 
-size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us)
+static size_t client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us, bool bulk)
 {
     Penstock__ClientHello hello = PENSTOCK__CLIENT_HELLO__INIT;
     hello.uuid = uuid;
@@ -23,7 +23,18 @@ size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint6
     hello.name = text("test");
     hello.software = text("test 1");
     hello.grace_us = grace_us;
+    hello.bulk = bulk;
     return penstock__client_hello__pack(&hello, meta);
+}
+
+size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us)
+{
+    return client_hello(meta, uuid, tenant, grace_us, false);
+}
+
+size_t wire_client_hello_bulk(uint8_t *meta, uint64_t uuid, const char *tenant)
+{
+    return client_hello(meta, uuid, tenant, 0, true);
 }
 
 /* One offer and the tensors it points to. */
@@ -168,6 +179,7 @@ size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
     hello.n_tags = worker->tag != NULL;
     hello.takes_orders = worker->takes_orders;
     hello.runs_alone = worker->runs_alone;
+    hello.bulk = worker->bulk;
     hello.budget_bytes = worker->budget_bytes;
     for (size_t i = 0; i < worker->models_count; i++) {
         fill_offer(&parts[i], &worker->models[i]);

@@ -56,6 +56,7 @@ struct wire_worker {
     uint32_t slots;
     const char *tag; /* NULL = none */
     bool takes_orders, runs_alone;
+    bool bulk; /* knows ATTACH, CHUNK and CREDIT */
     uint64_t budget_bytes;
     const struct wire_model *models;
     size_t models_count;
@@ -91,6 +92,7 @@ struct wire_job {
 
 /* Each packs into `meta` of WIRE_META_BYTES and returns the size. */
 size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us);
+size_t wire_client_hello_bulk(uint8_t *meta, uint64_t uuid, const char *tenant); /* of one that knows chunks */
 size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker);
 size_t wire_worker_update(uint8_t *meta, const struct wire_model *models, size_t count);
 size_t wire_control(uint8_t *meta, const char *verb, const char *argument, uint64_t serial);

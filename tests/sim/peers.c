@@ -24,21 +24,12 @@ static void say(struct sim *sim, struct sim_client *client, enum frame_type type
     net_say(sim, client->conn, env, NULL, 0, 0);
 }
 
-/* Field 50 of both hellos, true: knows chunks. */
-size_t sim_put_bulk(uint8_t *to)
-{
-    to[0] = 0x90;
-    to[1] = 0x03;
-    to[2] = 1;
-    return 3;
-}
-
 static void hello(struct sim *sim, struct sim_client *client)
 {
     uint8_t meta[256];
-    size_t bytes = wire_client_hello(meta, client->uuid, tenants[client->uuid % 3], 0);
-    if (sim->has.bulk)
-        bytes += sim_put_bulk(meta + bytes);
+    const char *tenant = tenants[client->uuid % 3];
+    size_t bytes = sim->has.bulk ? wire_client_hello_bulk(meta, client->uuid, tenant)
+                                 : wire_client_hello(meta, client->uuid, tenant, 0);
     client->ready = false;
     net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes, 0);
 }

@@ -203,7 +203,6 @@ void redis_deliver(struct sim *sim);
 
 /* ---- peers.c ---- */
 uint8_t sim_fill(struct job_id id); /* the input of that job, and its right answer */
-size_t sim_put_bulk(uint8_t *to);   /* behind a packed hello; how many bytes */
 void client_begin(struct sim *sim, struct sim_client *client);
 void client_connect(struct sim *sim, struct sim_client *client);
 void client_submit(struct sim *sim, struct sim_client *client);

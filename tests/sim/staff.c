@@ -72,6 +72,7 @@ static void hello(struct sim *sim, struct sim_worker *worker)
     struct wire_worker wire = {.uuid = worker->uuid,
                                .name = worker->name,
                                .slots = worker->slots,
+                               .bulk = sim->has.bulk,
                                .models = offers,
                                .models_count = worker->kind == 2 ? 2
                                                : sim->has.chains ? 4
@@ -79,8 +80,6 @@ static void hello(struct sim *sim, struct sim_worker *worker)
                                .running = running,
                                .running_count = count};
     size_t bytes = wire_worker_hello(meta, &wire);
-    if (sim->has.bulk)
-        bytes += sim_put_bulk(meta + bytes);
     worker->ready = false;
     net_say(sim, worker->conn, envelope_make(FRAME_WORKER_HELLO), meta, bytes, 0);
 }

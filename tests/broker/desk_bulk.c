@@ -1,0 +1,107 @@
+#include "desk_bulk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "back.h"
+#include "bulk.h"
+#include "front.h"
+
+static void say(struct desk *desk, enum desk_end end, uint32_t peer, struct envelope env, const void *meta,
+                size_t bytes)
+{
+    if (end == DESK_WORKER)
+        desk_say_worker(desk, peer, env, meta, bytes);
+    else
+        desk_say_client(desk, peer, env, meta, bytes, 0);
+}
+
+struct sent *desk_client_bulk(struct desk *desk, uint32_t peer, uint64_t uuid, const char *tenant)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t bytes = wire_client_hello_bulk(meta, uuid, tenant);
+    desk_say_client(desk, peer, envelope_make(FRAME_CLIENT_HELLO), meta, bytes, 0);
+    struct sent *welcome = desk_next(&desk->clients, FRAME_WELCOME);
+    if (!welcome || welcome->env.status != PEN_OK)
+        abort();
+    return welcome;
+}
+
+void desk_attach(struct desk *desk, enum desk_end end, uint32_t peer, uint64_t uuid)
+{
+    struct envelope env = envelope_make(FRAME_ATTACH);
+    env.job.client = uuid;
+    say(desk, end, peer, env, NULL, 0);
+}
+
+void desk_announce(struct desk *desk, uint32_t peer, const struct wire_job *job, uint32_t number)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw_bytes, bytes = wire_job(meta, job, &raw_bytes);
+    struct envelope env = wire_job_envelope(job);
+    env.transfer = number;
+    env.frames = 1;
+    desk_say_client(desk, peer, env, meta, bytes, 0);
+}
+
+void desk_announce_result(struct desk *desk, uint32_t peer, struct job_id id, size_t bytes, uint32_t number)
+{
+    uint8_t meta[1024];
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[] = {&desc};
+    int64_t dims[] = {1, (int64_t)bytes};
+    struct envelope env = envelope_make(FRAME_RESULT);
+    desc.name = (char *)(uintptr_t) "y";
+    desc.dtype = PEN_DTYPE_U8;
+    desc.n_dims = 2;
+    desc.dims = dims;
+    desc.frame = 1;
+    desc.bytes = bytes;
+    result.outputs = descs;
+    result.n_outputs = 1;
+    result.backend = (char *)(uintptr_t) "xnnpack";
+    env.job = id;
+    env.frames = 1;
+    env.transfer = number;
+    desk_say_worker(desk, peer, env, meta, penstock__result_meta__pack(&result, meta));
+}
+
+void desk_chunk(struct desk *desk, enum desk_end end, uint32_t peer, struct job_id id, uint32_t number, uint64_t offset,
+                size_t bytes)
+{
+    struct message message = {.peer = peer};
+    struct envelope env = bulk_envelope(FRAME_CHUNK, id, number, offset);
+    zmq_msg_t frame;
+    zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES);
+    envelope_encode(&env, zmq_msg_data(&frame));
+    message_add(&message, &frame);
+    zmq_msg_init_size(&frame, bytes);
+    memset(zmq_msg_data(&frame), (int)(offset / BULK_CHUNK_BYTES) + 1, bytes);
+    message_add(&message, &frame);
+    if (end == DESK_WORKER)
+        back_message(&desk->broker, &message);
+    else
+        front_message(&desk->broker, &message);
+    message_fini(&message);
+    desk_run(desk);
+}
+
+void desk_chunks(struct desk *desk, enum desk_end end, uint32_t peer, struct job_id id, uint32_t number, uint64_t from,
+                 uint64_t to)
+{
+    for (; from < to; from += BULK_CHUNK_BYTES)
+        desk_chunk(desk, end, peer, id, number, from, to - from < BULK_CHUNK_BYTES ? to - from : BULK_CHUNK_BYTES);
+}
+
+void desk_credit(struct desk *desk, enum desk_end end, uint32_t peer, struct job_id id, uint32_t number, uint64_t until)
+{
+    say(desk, end, peer, bulk_envelope(FRAME_CREDIT, id, number, until), NULL, 0);
+}
+
+size_t desk_count_to(struct side *side, enum frame_type type, uint32_t peer)
+{
+    size_t count = 0;
+    for (; side->first < side->count; side->first++)
+        count += side->sent[side->first]->env.type == type && side->sent[side->first]->peer == peer;
+    return count;
+}
