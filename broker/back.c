@@ -243,7 +243,7 @@ static void on_drain(struct broker *broker, struct worker *worker, struct messag
     (void)meta;
     if (worker->state == WORKER_DRAINING)
         return;
-    worker->state = WORKER_DRAINING;
+    broker_worker_closes(broker, worker);
     log_event(LOG_INFO, "worker_draining", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
     sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "is draining");
 }
@@ -257,14 +257,14 @@ static void on_goodbye(struct broker *broker, struct worker *worker, struct mess
     (void)meta;
     log_event(LOG_INFO, "worker_gone", "worker=%s uuid=%016" PRIx64 " jobs=%u", worker->hello->name, worker->uuid,
               worker->jobs);
-    worker->state = WORKER_DRAINING;
+    broker_worker_closes(broker, worker);
     broker_worker_leave(broker, worker, false);
 }
 
 void back_drain(struct broker *broker, struct worker *worker)
 {
     struct envelope env = envelope_make(FRAME_DRAIN);
-    worker->state = WORKER_DRAINING;
+    broker_worker_closes(broker, worker);
     log_event(LOG_INFO, "worker_drain", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
     sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "is draining");
     broker_send_worker(broker, worker, &env, NULL, 0);

@@ -115,6 +115,8 @@ bool broker_send_client(struct broker *broker, struct session *session, struct e
     if (env->type == FRAME_PING)
         link_pinged(&session->link, broker->now_us);
     link_sent(&session->link, FRAME_ENVELOPE_BYTES + bytes, broker->now_us);
+    if (env->type != FRAME_PING)
+        broker_mark_client(broker, session); /* PONGs alone fill the cap, too, in time */
     return true;
 }
 
@@ -197,6 +199,12 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
     session_free(&broker->sessions, session);
 }
 
+void broker_worker_closes(struct broker *broker, struct worker *worker)
+{
+    worker->state = WORKER_DRAINING;
+    broker->beat_us = broker->now_us; /* ensembles that it alone had whole may run in steps */
+}
+
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss)
 {
     broker->stats.workers_lost++;
@@ -205,7 +213,7 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
               "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s silent_us=%" PRIu64 " closed_us=%" PRIu64,
               worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us,
               link_probed_us(&worker->link, broker->now_us));
-    worker->state = WORKER_DRAINING; /* no candidate any more */
+    broker_worker_closes(broker, worker);
     sequences_worker_gone(broker, worker, PEN_ERR_WORKER_LOST, "was lost");
     broker_worker_leave(broker, worker, !worker->paused); /* paused: it had begun none of them */
 }
@@ -296,7 +304,7 @@ void broker_keys_changed(struct broker *broker)
         if (!worker->identity || (worker->identity->active && worker->identity->roles & ROLE_WORKER))
             continue;
         log_event(LOG_WARN, "worker_revoked", "worker=%s uuid=%016" PRIx64, worker->hello->name, worker->uuid);
-        worker->state = WORKER_DRAINING;
+        broker_worker_closes(broker, worker);
         broker_worker_leave(broker, worker, false);
     }
 }

@@ -119,6 +119,8 @@ bool broker_drained(const struct broker *broker);
 
 /* Drops a connection's session from life: grace first, or at once. Its jobs are cancelled. */
 void broker_session_end(struct broker *broker, struct session *session, const char *reason);
+/* The worker is no candidate for work any more. */
+void broker_worker_closes(struct broker *broker, struct worker *worker);
 /* The worker is gone: its jobs are queued again or answered. */
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss);
 

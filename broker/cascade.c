@@ -283,7 +283,7 @@ void cascade_raise(struct broker *broker, struct job *job, uint8_t priority)
     job->priority = priority;
     for (size_t i = 0; (cascade = cascade_find(broker->cascades, number)) && i < script_steps(cascade->script); i++) {
         struct job *own = cascade->steps[i].job;
-        if (own && own->lane_place != 0 && own->priority > priority)
+        if (own)
             dispatch_raise(broker, own, priority);
     }
 }

@@ -31,15 +31,40 @@ void dispatch_queue(struct broker *broker, struct job *job)
     broker->schedule = true;
 }
 
-void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
+/* Of a job that counts among the waiting ones and is in no lane. */
+static void set_priority(struct job *job, uint8_t priority)
 {
     struct queue *queue = &job->lane->model->queue;
     size_t bytes = parcel_bytes(job->request);
-    lane_remove(job->lane, job);
     queue_leave(queue, job->priority, bytes);
     queue_add(queue, priority, bytes);
     job->priority = priority;
-    dispatch_queue(broker, job);
+}
+
+void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
+{
+    if (job->priority <= priority)
+        return;
+    switch ((enum job_state)job->state) {
+    case JOB_QUEUED:
+        lane_remove(job->lane, job);
+        set_priority(job, priority);
+        dispatch_queue(broker, job);
+        break;
+    case JOB_LOOKUP:
+    case JOB_HELD:
+    case JOB_FOLLOWING:
+        set_priority(job, priority);
+        break;
+    case JOB_STEPS:
+        cascade_raise(broker, job, priority);
+        break;
+    case JOB_DISPATCHED: /* should it come back */
+        job->priority = priority;
+        break;
+    case JOB_DONE:
+        break;
+    }
 }
 
 /* Who was alone on the worker at the last of its deaths is what ended it, as far as anybody can tell. */
@@ -102,7 +127,7 @@ static void leave_queue(struct broker *broker, struct job *job)
     broker->queued_bytes -= parcel_bytes(job->request);
 }
 
-/* The leader waits or runs no more: its first follower goes on. NULL: nobody followed, the flight is over. */
+/* The leader waits or runs no more: its first follower goes on, as urgent as that was for those that follow still. NULL: nobody followed, the flight is over. */
 static struct job *succeed(struct broker *broker, struct job *job)
 {
     struct flight *flight = job->flight;
@@ -111,6 +136,8 @@ static struct job *succeed(struct broker *broker, struct job *job)
     struct job *next = flight_promote(flight);
     if (!next)
         flight_free(&broker->flights, flight);
+    else if (next->priority > job->priority)
+        set_priority(next, job->priority);
     return next;
 }
 

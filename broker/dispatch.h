@@ -12,7 +12,7 @@ void dispatch_all(struct broker *broker);
 
 /* Puts a live job (back) into its lane. */
 void dispatch_queue(struct broker *broker, struct job *job);
-/* The same for a job that is in its lane, as urgent as that from now on. */
+/* A live job, wherever it is, is at least as urgent as that from now on. */
 void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority);
 /* Its dispatch is void: the job waits again, before all others; a suspect from now on alone in its batch, until its attempts are spent. */
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect);

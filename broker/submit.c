@@ -192,15 +192,6 @@ static void log_admitted(const struct job *job)
                   parcel_bytes(job->request), job->priority);
 }
 
-/* The leader is as urgent as its most urgent follower. */
-static void raise_leader(struct broker *broker, struct job *leader, uint8_t priority)
-{
-    if (leader->state == JOB_STEPS && leader->priority > priority)
-        cascade_raise(broker, leader, priority);
-    if (leader->state == JOB_QUEUED && leader->priority > priority)
-        dispatch_raise(broker, leader, priority);
-}
-
 /* Queued at once, behind a twin, or after Redis has been asked. */
 static void place(struct broker *broker, struct job *job, const struct admission *admission, bool asked,
                   uint64_t question)
@@ -215,7 +206,7 @@ static void place(struct broker *broker, struct job *job, const struct admission
         job->state = JOB_FOLLOWING;
         flight_join(flight, job);
         broker->stats.jobs_coalesced++;
-        raise_leader(broker, flight->leader, job->priority);
+        dispatch_raise(broker, flight->leader, job->priority); /* as urgent as the most urgent that follows */
         return;
     }
     if (admission->shared)

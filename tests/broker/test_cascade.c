@@ -316,6 +316,27 @@ Test(cascade, a_client_that_leaves_leaves_its_run_to_the_others)
     expect_empty();
 }
 
+Test(cascade, jobs_that_waited_for_a_worker_with_the_whole_run_in_steps_as_soon_as_it_drains)
+{
+    struct wire_model all[] = {ensemble(line, 2)};
+    all[0].not_ready = false;
+    open_line();
+    add_worker(THREE, all, 1);
+    struct job_id jobs[3];
+    for (size_t i = 0; i < 3; i++)
+        jobs[i] = job_of(ALICE).id;
+    for (size_t i = 0; i < 3; i++) {
+        struct wire_job job = {.id = jobs[i], .model = "whole", .fill = (uint8_t)(i + 1), .no_cache = true};
+        desk_submit(desk, ALICE, &job);
+        desk_run(desk);
+    }
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    desk_say_worker(desk, THREE, envelope_make(FRAME_DRAIN), NULL, 0);
+    desk_run(desk);
+    expect_step(ONE);
+}
+
 Test(cascade, an_urgent_follower_hurries_the_steps)
 {
     struct wire_job late = job_of(ALICE), urgent = job_of(BOB);

@@ -301,3 +301,41 @@ Test(sharing, an_urgent_follower_makes_its_leader_urgent)
     cr_assert_eq(sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0).sequence, 6);
     desk_free(desk);
 }
+
+/* A worker that is busy with two jobs, and behind them a flight of three: the first and the last as usual, the one between urgent. */
+static struct desk *flight_of_three(void)
+{
+    struct desk *desk = ready_desk();
+    for (uint64_t i = 1; i <= 5; i++)
+        submit(desk, 1, i, (struct wire_job){.fill = (uint8_t)(10 * i)});
+    submit(desk, 1, 6, (struct wire_job){.fill = 66});
+    submit(desk, 2, 1, (struct wire_job){.fill = 66});
+    submit(desk, 2, 2, (struct wire_job){.fill = 66, .priority = 1});
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    return desk;
+}
+
+Test(sharing, who_takes_a_leaders_place_is_as_urgent_as_it_was)
+{
+    struct desk *desk = flight_of_three();
+    desk_cancel(desk, 1, (struct job_id){0xA, 6});
+    desk_result(desk, 901, (struct job_id){0xA, 1}, 11, 1);
+    struct job_id next = sent_job(desk_next(&desk->workers, FRAME_SUBMIT), 0);
+    cr_expect(next.client == 0xB && next.sequence == 1, "job %llu was sent", (unsigned long long)next.sequence);
+    desk_result(desk, 901, next, 67, 9);
+    desk_free(desk);
+}
+
+Test(sharing, a_leader_that_a_worker_sends_back_is_as_urgent_as_who_has_joined_meanwhile)
+{
+    struct desk *desk = ready_desk();
+    struct job_id leader = {0xA, 1};
+    submit(desk, 1, 1, (struct wire_job){.fill = 66});
+    submit(desk, 2, 1, (struct wire_job){.fill = 66, .priority = 1});
+    desk_result_status(desk, 901, leader, PEN_ERR_UNAVAILABLE, 0);
+    const struct job *job = jobs_find(&desk->broker.jobs, leader);
+    cr_assert(job && job->priority == 1);
+    cr_expect_eq(job->lane->model->queue.at_level[1], job->state == JOB_DISPATCHED ? 1 : 2);
+    desk_free(desk);
+}

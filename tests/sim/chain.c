@@ -12,7 +12,7 @@ void chain_submit(struct sim *sim, struct sim_client *client, struct sim_job *jo
     job->last = sim_chance(sim, 12);
     if (job->first)
         chain->length = 0;
-    job->fill = (uint8_t)(FIRST_ANSWER + chain->length++);
+    job->fill = job->answer = job->other = (uint8_t)(FIRST_ANSWER + chain->length++);
     chain->open = !job->last;
     sim->counts.chained++;
 }

@@ -19,7 +19,8 @@ struct sums {
 };
 
 struct census {
-    uint32_t queued, lookups, followers, dispatched, hedged, deadlines;
+    uint32_t queued, lookups, followers, dispatched, hedged, deadlines, wholes, steps;
+    uint64_t steps_bytes; /* kept for ensembles that run in steps */
     struct sums models[CENSUS_MODELS];
     uint32_t models_count;
 };
@@ -43,6 +44,10 @@ static void check_followers(struct sim *sim, const struct flight *flight, struct
     {
         if (job->flight != flight || job->state != JOB_FOLLOWING)
             BAD("a flight has a follower that is %s", job_state_name((enum job_state)job->state));
+        if ((flight->leader->state == JOB_QUEUED || flight->leader->state == JOB_STEPS) &&
+            flight->leader->priority > job->priority)
+            BAD("a leader that is %s has priority %u, a follower %u",
+                job_state_name((enum job_state)flight->leader->state), flight->leader->priority, job->priority);
         count++;
     }
     if (count != flight->followers_count)
@@ -103,19 +108,20 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
 {
     const struct broker *broker = &sim->broker;
     struct sums *sums = sums_of(census, job->lane->model);
-    bool dispatched = job->state == JOB_DISPATCHED;
+    bool dispatched = job->state == JOB_DISPATCHED, runs = dispatched || job->state == JOB_STEPS;
     if (!job->request)
         BAD("a live job without a request");
     sums->users++;
-    sums->running += dispatched;
-    sums->waiting += !dispatched;
-    sums->bytes += dispatched ? 0 : parcel_bytes(job->request);
+    sums->running += runs;
+    sums->waiting += !runs;
+    sums->bytes += runs ? 0 : parcel_bytes(job->request);
     census->queued += job->state == JOB_QUEUED;
     census->lookups += job->state == JOB_LOOKUP;
     census->followers -= job->state == JOB_FOLLOWING;
     census->dispatched += dispatched;
     census->hedged += dispatched && job->hedge;
-    census->deadlines += job->deadline_us != DEADLINE_NONE;
+    census->deadlines += job->deadline_us != DEADLINE_NONE && !job->step; /* it is the whole that expires */
+    census->wholes += job->state == JOB_STEPS;
     if (jobs_find(&broker->jobs, job->id) != job)
         BAD("a live job is not found by its id");
     if ((job->dispatch != NULL) != dispatched)
@@ -133,8 +139,14 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
         check_followers(sim, job->flight, census);
     else if ((job->flight != NULL) != (job->state == JOB_FOLLOWING))
         BAD("a job that is %s and its flight disagree", job_state_name((enum job_state)job->state));
-    if ((job->deadline_us != DEADLINE_NONE) != heap_holds(&broker->deadlines, job))
+    if ((job->deadline_us != DEADLINE_NONE && !job->step) != heap_holds(&broker->deadlines, job))
         BAD("a job's deadline and the heap of deadlines disagree");
+    if (job->state == JOB_STEPS)
+        census->steps_bytes += steps_check_whole(sim, job, &census->steps);
+    if (job->step) {
+        steps_check_step(sim, job);
+        census->steps--;
+    }
 }
 
 static void check_kept(struct sim *sim)
@@ -189,6 +201,9 @@ static void check_sessions(struct sim *sim, struct census *census)
     if (live != broker->live || sessions != broker->sessions.count)
         BAD("%lu jobs live, %lu counted; %lu sessions, %u counted", (unsigned long)live, (unsigned long)broker->live,
             (unsigned long)sessions, broker->sessions.count);
+    if (census->wholes != steps_wholes(sim) || census->steps != 0)
+        BAD("%u jobs run in steps, %u counted; %d of their steps are missing", census->wholes, steps_wholes(sim),
+            (int)census->steps);
     if (live + broker->sessions.kept_count != broker->jobs.by_id.count)
         BAD("the table of jobs has %zu, sessions have %lu", broker->jobs.by_id.count,
             (unsigned long)(live + broker->sessions.kept_count));
@@ -261,7 +276,7 @@ static void check_models(struct sim *sim, struct census *census)
 {
     const struct broker *broker = &sim->broker;
     const struct model *model;
-    uint64_t bytes = broker->transfers.bytes;
+    uint64_t bytes = broker->transfers.bytes + census->steps_bytes;
     TAILQ_FOREACH(model, &broker->models.all, in_all)
     {
         const struct sums *sums = sums_of(census, model);
@@ -351,6 +366,7 @@ static void check_idle(struct sim *sim)
                     match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags);
             busy |= offer->worker->messages > 0;
         }
+        steps_check_lane(sim, lane);
         if (idle && !busy && lane->wake_us == UINT64_MAX)
             BAD("jobs of model %s wait though every worker is idle", lane->model->name);
         if (!there)

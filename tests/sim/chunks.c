@@ -10,7 +10,7 @@ struct sim_run {
     struct sim_run *next;
     struct envelope env; /* the announcement */
     uint64_t total, moved, granted;
-    uint8_t value; /* first byte of the payload */
+    uint8_t value; /* each byte of the payload */
 };
 
 static struct sim_run *run_add(struct sim_run **runs, const struct envelope *env, uint64_t total, uint8_t value)
@@ -52,7 +52,7 @@ static void attach(struct sim *sim, struct virtual_port *port, struct sim_bulk *
     struct envelope env = envelope_make(FRAME_ATTACH);
     env.job = (struct job_id){.client = uuid, .sequence = 0};
     bulk->conn = net_connect(sim, port);
-    net_say(sim, bulk->conn, env, NULL, 0, 0);
+    net_say(sim, bulk->conn, env, NULL, 0);
 }
 
 bool chunks_announce(struct sim *sim, struct virtual_port *port, struct sim_bulk *bulk, uint64_t uuid,
@@ -86,7 +86,7 @@ void chunks_credit(struct sim *sim, struct sim_bulk *bulk, const struct envelope
     while (run->moved < run->granted) {
         uint64_t bytes = 1 + sim_draw(sim, (uint32_t)(run->granted - run->moved));
         struct envelope chunk = bulk_envelope(FRAME_CHUNK, run->env.job, run->env.transfer, run->moved);
-        net_say_chunk(sim, bulk->conn, chunk, bytes, run->moved == 0 ? run->value : 0);
+        net_say_chunk(sim, bulk->conn, chunk, bytes, run->value);
         run->moved += bytes;
     }
     if (run->moved == run->total)
@@ -96,7 +96,7 @@ void chunks_credit(struct sim *sim, struct sim_bulk *bulk, const struct envelope
 static void give_credit(struct sim *sim, struct conn *conn, struct sim_run *run)
 {
     run->granted += 1 + sim_draw(sim, (uint32_t)(run->total - run->granted));
-    net_say(sim, conn, bulk_envelope(FRAME_CREDIT, run->env.job, run->env.transfer, run->granted), NULL, 0, 0);
+    net_say(sim, conn, bulk_envelope(FRAME_CREDIT, run->env.job, run->env.transfer, run->granted), NULL, 0);
 }
 
 void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn, struct sim_bulk *bulk, uint64_t uuid,
@@ -118,7 +118,7 @@ bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, st
             continue;
         struct envelope env = bulk_envelope(FRAME_CREDIT, job, (*place)->env.transfer, 0);
         env.status = PEN_ERR_CANCELLED;
-        net_say(sim, conn, env, NULL, 0, 0);
+        net_say(sim, conn, env, NULL, 0);
         run_drop(place);
         return true;
     }
@@ -133,7 +133,7 @@ enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk 
         return CHUNK_NONE;
     struct envelope env = packet->envs[0];
     uint64_t bytes = packet->raw_bytes;
-    uint8_t value = packet->value;
+    uint8_t value = packet->values[0];
     free(packet);
     if (env.type == FRAME_RESUME)
         return CHUNK_RESUME;
@@ -144,8 +144,9 @@ enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk 
     if (env.offset != run->moved || bytes == 0 || run->moved + bytes > run->granted)
         sim_fail(sim, "a chunk of %lu bytes at %lu, where %lu had come and %lu were granted", (unsigned long)bytes,
                  (unsigned long)env.offset, (unsigned long)run->moved, (unsigned long)run->granted);
-    if (run->moved == 0)
-        run->value = value;
+    if (run->moved > 0 && value != run->value)
+        sim_fail(sim, "a payload of %u goes on with %u", run->value, value);
+    run->value = value;
     run->moved += bytes;
     sim->counts.chunks++;
     if (run->moved < run->total) {

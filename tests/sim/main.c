@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "logline_rate.h"
 #include "sim.h"
 
 struct arguments {
@@ -73,6 +74,9 @@ static void report_counts(const struct sim_counts *c)
         {"announced", c->announced},
         {"chunks", c->chunks},
         {"fair_settled", c->fair_settled},
+        {"ensembles", c->wholes},
+        {"spread", c->spread},
+        {"steps_seen_running", c->steps_sent},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -85,7 +89,7 @@ static bool lively(const struct sim_counts *c)
     bool usual = c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced &&
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
                  c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates && c->announced &&
-                 c->chunks;
+                 c->chunks && c->wholes && c->spread && c->steps_sent;
     bool rare = c->hedges_won && c->quarantined && c->refused;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }
@@ -130,6 +134,18 @@ static bool run_file(struct sim *sim, const struct options *options, const char 
     return good;
 }
 
+bool __wrap_log_rate_admit(struct log_rate *rate, const char *evt, int level, uint64_t now_us);
+
+/* A trace leaves no line out. */
+bool __wrap_log_rate_admit(struct log_rate *rate, const char *evt, int level, uint64_t now_us)
+{
+    (void)rate;
+    (void)evt;
+    (void)level;
+    (void)now_us;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static struct sim sim;
@@ -149,6 +165,8 @@ int main(int argc, char **argv)
     }
     log_setup("sim", arguments.trace ? LOG_DEBUG : LOG_ERROR, false);
     sim.trace = arguments.trace;
+    if (sim.trace)
+        setvbuf(stdout, NULL, _IOLBF, 0); /* in step with the log */
     uint64_t count = arguments.one ? 1 : arguments.schedules;
     int failed = arguments.seeds && !run_file(&sim, &options, arguments.seeds);
     for (uint64_t i = 0; i < count && !failed; i++) {

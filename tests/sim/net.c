@@ -57,7 +57,7 @@ static struct packet *packet_new(size_t bytes)
     packet->count = 0;
     packet->bytes = bytes;
     packet->raw_bytes = 0;
-    packet->value = 0;
+    packet->values[0] = 0;
     return packet;
 }
 
@@ -87,11 +87,17 @@ static struct wire_reader field_of(struct wire_reader reader, uint64_t number)
     return (struct wire_reader){NULL, NULL};
 }
 
-/* The one output byte, ResultMeta.outputs[0].data: what tells whether a client got its own answer. */
+/* Number of the field with the tensors: JobMeta.inputs, ResultMeta.outputs. */
+static uint64_t tensors_field(const struct envelope *env)
+{
+    return env->type == FRAME_RESULT ? 1 : 3;
+}
+
+/* The first byte of the first tensor, where it is in the meta: what was asked, or whether a client got its own answer. */
 static uint8_t read_value(const struct envelope *env, const uint8_t *meta)
 {
-    struct wire_reader output = field_of((struct wire_reader){meta, meta + env->meta_bytes}, 1);
-    struct wire_reader data = field_of(output, 6);
+    struct wire_reader tensor = field_of((struct wire_reader){meta, meta + env->meta_bytes}, tensors_field(env));
+    struct wire_reader data = field_of(tensor, 6);
     return data.at == data.end ? 0 : data.at[0];
 }
 
@@ -100,7 +106,7 @@ static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
 {
     struct wire_reader reader = {meta, meta + env->meta_bytes};
     struct wire_field field;
-    uint64_t tensors = env->type == FRAME_RESULT ? 1 : 3, total = 0;
+    uint64_t tensors = tensors_field(env), total = 0;
     while (wire_next(&reader, &field)) {
         struct wire_reader tensor = {field.data, field.data + field.bytes};
         uint64_t bytes = 0, frame = 0;
@@ -130,16 +136,16 @@ static void read_header(struct virtual_port *own, zmq_msg_t *frame)
     }
     own->frames_left = env->transfer && env->type != FRAME_CHUNK ? 0 : env->frames;
     packet->totals[packet->count - 1] = env->transfer ? read_total(env, meta) : 0;
-    if (env->type == FRAME_RESULT && env->status == PEN_OK)
-        packet->value = read_value(env, meta);
+    packet->raws[packet->count - 1] = 0;
+    packet->values[packet->count - 1] =
+        env->type == FRAME_SUBMIT || (env->type == FRAME_RESULT && env->status == PEN_OK) ? read_value(env, meta) : 0;
 }
 
 static void read_raw(struct virtual_port *own, zmq_msg_t *frame)
 {
     struct packet *packet = own->building;
-    enum frame_type type = (enum frame_type)packet->envs[0].type;
-    if (packet->raw_bytes == 0 && zmq_msg_size(frame) > 0 && (type == FRAME_RESULT || type == FRAME_CHUNK))
-        packet->value = *(const uint8_t *)zmq_msg_data(frame);
+    if (packet->raws[packet->count - 1]++ == 0 && zmq_msg_size(frame) > 0)
+        packet->values[packet->count - 1] = *(const uint8_t *)zmq_msg_data(frame);
     packet->raw_bytes += zmq_msg_size(frame);
     own->frames_left--;
 }
@@ -256,23 +262,28 @@ size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t byt
     return FRAME_ENVELOPE_BYTES + bytes;
 }
 
-void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes, size_t raw_bytes)
+void net_say_raw(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes,
+                 size_t raw_bytes, uint8_t value)
 {
     if (!conn || conn->state != CONN_OPEN)
         return;
     struct packet *packet = packet_new(FRAME_ENVELOPE_BYTES + bytes);
     net_header(packet->data, env, meta, bytes);
     packet->raw_bytes = raw_bytes;
+    packet->values[0] = value;
     channel_push(&conn->up, packet);
     sim_note(sim, frame_type_name(env.type), conn->peer, env.job.sequence);
 }
 
+void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes)
+{
+    net_say_raw(sim, conn, env, meta, bytes, 0, 0);
+}
+
 void net_say_chunk(struct sim *sim, struct conn *conn, struct envelope env, size_t bytes, uint8_t value)
 {
-    net_say(sim, conn, env, NULL, 0, bytes);
+    net_say_raw(sim, conn, env, NULL, 0, bytes, value);
     sim_note(sim, "bytes, offset", bytes, env.offset);
-    if (conn && conn->state == CONN_OPEN)
-        conn->up.last->value = value;
 }
 
 void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes)
@@ -285,17 +296,15 @@ void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, 
     sim_note(sim, "groups", conn->peer, bytes);
 }
 
-/* data NULL: zeros behind the first byte. */
-static void add_frame(struct message *message, const void *data, size_t bytes, uint8_t first)
+/* data NULL: each byte is `value`. */
+static void add_frame(struct message *message, const void *data, size_t bytes, uint8_t value)
 {
     zmq_msg_t frame;
     zmq_msg_init_size(&frame, bytes);
     if (data)
         memcpy(zmq_msg_data(&frame), data, bytes);
     else
-        memset(zmq_msg_data(&frame), 0, bytes);
-    if (!data && bytes)
-        *(uint8_t *)zmq_msg_data(&frame) = first;
+        memset(zmq_msg_data(&frame), value, bytes);
     message_add(message, &frame);
 }
 
@@ -312,7 +321,7 @@ static void hand_over(struct sim *sim, struct virtual_port *port, const struct c
         at += FRAME_ENVELOPE_BYTES + meta_bytes;
     }
     if (packet->raw_bytes)
-        add_frame(&message, NULL, packet->raw_bytes, packet->value);
+        add_frame(&message, NULL, packet->raw_bytes, packet->values[0]);
     if (port == &sim->clients_port)
         front_message(&sim->broker, &message);
     else

@@ -21,7 +21,7 @@ static void say(struct sim *sim, struct sim_client *client, enum frame_type type
 {
     struct envelope env = envelope_make(type);
     env.job = (struct job_id){.client = client->uuid, .sequence = sequence};
-    net_say(sim, client->conn, env, NULL, 0, 0);
+    net_say(sim, client->conn, env, NULL, 0);
 }
 
 static void hello(struct sim *sim, struct sim_client *client)
@@ -31,7 +31,7 @@ static void hello(struct sim *sim, struct sim_client *client)
     size_t bytes = sim->has.bulk ? wire_client_hello_bulk(meta, client->uuid, tenant)
                                  : wire_client_hello(meta, client->uuid, tenant, 0);
     client->ready = false;
-    net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes, 0);
+    net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes);
 }
 
 void client_connect(struct sim *sim, struct sim_client *client)
@@ -63,15 +63,15 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
         wire.backend = NULL;
         wire.sequence_after = chain_before(client, job);
     }
-    struct envelope env = wire_job_envelope(&wire);
+    struct envelope env = job->steps ? steps_job(client, job, &wire) : wire_job_envelope(&wire);
     env.sequence_id = job->chain;
     env.flags |= (job->first ? FRAME_FLAG_SEQUENCE_START : 0u) | (job->last ? FRAME_FLAG_SEQUENCE_END : 0u);
     size_t bytes = wire_job(meta, &wire, &raw_bytes);
     if (job->sends++ > 0)
         env.flags |= FRAME_FLAG_RESENT;
-    if (chunks_announce(sim, &sim->clients_port, &client->bulk, client->uuid, &env, raw_bytes, 0))
+    if (chunks_announce(sim, &sim->clients_port, &client->bulk, client->uuid, &env, raw_bytes, job->fill))
         raw_bytes = 0;
-    net_say(sim, client->conn, env, meta, bytes, raw_bytes);
+    net_say_raw(sim, client->conn, env, meta, bytes, raw_bytes, job->fill);
 }
 
 void client_submit(struct sim *sim, struct sim_client *client)
@@ -79,10 +79,12 @@ void client_submit(struct sim *sim, struct sim_client *client)
     if (client->jobs_count == SIM_JOBS)
         return;
     struct sim_job *job = &client->jobs[client->jobs_count++];
-    *job = (struct sim_job){.sequence = client->jobs_count,
-                            .fill = sim_fill((struct job_id){client->uuid, client->jobs_count})};
+    uint8_t fill = sim_fill((struct job_id){client->uuid, client->jobs_count});
+    *job = (struct sim_job){.sequence = client->jobs_count, .fill = fill, .answer = fill, .other = fill};
     if (sim->has.chains && sim_chance(sim, 30))
         chain_submit(sim, client, job);
+    else if (sim->has.steps && sim_chance(sim, 50))
+        steps_submit(sim, job);
     sim->counts.jobs++;
     if (client->ready)
         send_job(sim, client, job);
@@ -167,9 +169,9 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
     if (++job->results > job->sends)
         sim_fail(sim, "job %016lx-%lu was sent %u times and answered %u times", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->sends, job->results);
-    if (env->status == PEN_OK && value != job->fill)
+    if (env->status == PEN_OK && value != job->answer && value != job->other)
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
-                 (unsigned long)sequence, job->fill, value);
+                 (unsigned long)sequence, job->answer, value);
     job->status = (enum pen_status)env->status;
     if (job->chain && job->status != PEN_OK)
         chain_broken(sim, client, job);
@@ -214,7 +216,7 @@ bool client_read(struct sim *sim, struct sim_client *client)
             chunks_expect(sim, &sim->clients_port, client->conn, &client->bulk, client->uuid, &packet->envs[0],
                           packet->totals[0]);
         else
-            answered(sim, client, &packet->envs[0], packet->value);
+            answered(sim, client, &packet->envs[0], packet->values[0]);
         break;
     default:
         break;

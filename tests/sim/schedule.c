@@ -36,6 +36,11 @@ bool sim_chance(struct sim *sim, uint32_t percent)
     return sim_draw(sim, 100) < percent;
 }
 
+bool sim_world(struct sim *sim, uint32_t percent)
+{
+    return next_random(&sim->worlds) % 100 < percent;
+}
+
 void sim_note(struct sim *sim, const char *what, uint64_t a, uint64_t b)
 {
     sim->trail ^= a * 0x9E3779B97F4A7C15u + b + (uint64_t)(unsigned char)what[0];
@@ -64,6 +69,7 @@ static void broker_up(struct sim *sim)
     if (cache_new(NULL, &sim->options.cache, &sim->cache, NULL) != PEN_OK ||
         broker_init(&sim->broker, &sim->options, sim->cache, sim_clock) != PEN_OK)
         abort();
+    steps_broker_up(sim);
     sim->broker.clients = &sim->clients_port.port;
     sim->broker.workers = &sim->workers_port.port;
 }
@@ -83,6 +89,7 @@ static void broker_down(struct sim *sim)
     counts->quarantined += stats->quarantined;
     counts->refused += stats->quarantine_refused;
     counts->dropped += sim->broker.sessions.dropped_unsent;
+    counts->spread += steps_spread(sim);
     net_broker_gone(sim);
     broker_fini(&sim->broker);
     cache_free(sim->cache);
@@ -290,9 +297,11 @@ static void heal(struct sim *sim)
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
         struct sim_worker *worker = &sim->workers[i];
         worker->frozen = false;
-        if (worker->kind == 2)
-            worker_change(sim, worker);
+        bool changes = worker->kind == 2 || sim->has.steps;
         worker->kind = 0;
+        steps_mend(worker, i);
+        if (changes && worker->ready)
+            worker_tell(sim, worker);
         if (worker->draining)
             worker_kill(sim, worker);
         if (!whole(worker->conn, &worker->bulk) || sim_chance(sim, 30))
@@ -404,6 +413,7 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->has.bulk = sim_chance(sim, 40);
     sim->options.bulk_from = sim->has.bulk ? 2 : 1 << 20;
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
+    sim->has.steps = sim_world(sim, 30);
 }
 
 /* A pool that has worked for a while: it knows how long its jobs take. */
@@ -426,7 +436,8 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
     struct sim_counts counts = sim->counts;
     bool trace = sim->trace;
     memset(sim, 0, sizeof *sim);
-    *sim = (struct sim){.seed = seed, .state = seed, .trace = trace, .clock_us = 1000000, .next_uuid = 0x1000};
+    *sim = (struct sim){
+        .seed = seed, .state = seed, .worlds = ~seed, .trace = trace, .clock_us = 1000000, .next_uuid = 0x1000};
     draw_options(sim, options);
     net_init(sim);
     redis_forget();

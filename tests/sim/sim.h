@@ -32,8 +32,9 @@ struct packet {
     size_t bytes, raw_bytes;
     uint32_t totals[SIM_GROUPS]; /* of the payloads that groups announce */
     struct envelope envs[SIM_GROUPS];
-    uint8_t
-        value; /* the one output byte of a RESULT to a client, or of a CHUNK's bytes the first; up: of the raw frame */
+    uint8_t values
+        [SIM_GROUPS]; /* the first byte of a job's input or of a result's output, or of a CHUNK; up: every byte of the raw frame */
+    uint8_t raws[SIM_GROUPS]; /* raw frames that have come */
     uint8_t data[];
 };
 
@@ -69,8 +70,11 @@ struct virtual_port {
 
 struct sim_job {
     uint64_t sequence;
-    uint8_t fill;  /* the right answer */
-    uint8_t chain; /* number of its sequence of jobs, from 1; 0 = none */
+    uint8_t fill;         /* each byte of its input */
+    uint8_t answer;       /* the right one */
+    uint8_t claim, other; /* the input that its digest is of, and what that makes right as well: steps.c */
+    uint8_t chain;        /* number of its sequence of jobs, from 1; 0 = none */
+    uint8_t steps;        /* which ensemble or part of one, from 1; 0 = none: steps.c */
     bool first, last;
     uint32_t sends, results;
     bool cancelled;
@@ -79,6 +83,7 @@ struct sim_job {
 
 #define SIM_CHAINS 2u  /* of a client, at a time */
 #define SIM_STATES 64u /* on a worker */
+#define SIM_PARTS  5u  /* models of ensembles and ensembles */
 
 struct sim_chain {
     bool open;
@@ -96,7 +101,8 @@ struct sim_state {
 struct sim_held {
     struct job_id id;
     struct digest digest;
-    uint64_t chain;
+    uint64_t chain, model; /* model: as its envelope names it */
+    uint8_t value;         /* of its input */
     bool first, last;
 };
 
@@ -125,7 +131,7 @@ struct sim_worker {
     char name[16];
     struct conn *conn;
     bool ready, frozen, draining;
-    uint32_t slots, kind; /* which models it offers */
+    uint32_t slots, kind, parts; /* which models it offers; parts: steps.c */
     uint32_t held_count, states_count;
     struct sim_held held[SIM_HELD]; /* from here on only what the counts say is good */
     struct sim_state states[SIM_STATES];
@@ -134,7 +140,7 @@ struct sim_worker {
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
-        fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks;
+        fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -145,18 +151,19 @@ struct kept_seen {
 
 /* What this world has, beside what is always there. */
 struct sim_extras {
-    bool chains, bulk;
+    bool chains, bulk, steps;
 };
 
 struct sim {
     struct sim_extras has;
     uint64_t seed, state; /* of the generator */
+    uint64_t worlds; /* of the one that decides what the world has: the other draws of a seed stay what they were */
     uint64_t clock_us;
     struct options options;
     struct broker broker;
     struct cache *cache;
     struct virtual_port clients_port, workers_port;
-    uint32_t next_peer;
+    uint32_t next_peer, brokers; /* given; that have begun */
     uint64_t next_uuid;
     struct sim_client clients[SIM_CLIENTS];
     struct sim_worker workers[SIM_WORKERS];
@@ -173,6 +180,7 @@ struct sim {
 
 uint32_t sim_draw(struct sim *sim, uint32_t below); /* 0 when below is 0 */
 bool sim_chance(struct sim *sim, uint32_t percent);
+bool sim_world(struct sim *sim, uint32_t percent);                        /* a chance drawn apart */
 void sim_note(struct sim *sim, const char *what, uint64_t a, uint64_t b); /* into the trail, and printed when tracing */
 __attribute__((format(printf, 2, 3))) void sim_fail(struct sim *sim, const char *format, ...);
 
@@ -183,8 +191,11 @@ struct conn *net_connect(struct sim *sim, struct virtual_port *port);
 /* The peer's end goes: sends fail from now on; of what it had sent a drawn part is still read. */
 void net_close(struct sim *sim, struct virtual_port *port, struct conn *conn);
 void net_cut(struct conn *conn);
-void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes, size_t raw_bytes);
-/* A CHUNK of so many bytes, the first of which is `value`. */
+void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes);
+/* The same with a raw frame, each byte of which is `value`; without bytes there is none. */
+void net_say_raw(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes,
+                 size_t raw_bytes, uint8_t value);
+/* A CHUNK of so many bytes, each of which is `value`. */
 void net_say_chunk(struct sim *sim, struct conn *conn, struct envelope env, size_t bytes, uint8_t value);
 /* The same for several groups without raw frames, their header frames one behind the other; net_header writes one. */
 void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes);
@@ -219,6 +230,7 @@ void worker_begin(struct sim *sim, struct sim_worker *worker);
 void worker_connect(struct sim *sim, struct sim_worker *worker);
 void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bool honest);
 void worker_change(struct sim *sim, struct sim_worker *worker); /* models are loaded or unloaded */
+void worker_tell(struct sim *sim, struct sim_worker *worker);   /* what it offers now */
 void worker_kill(struct sim *sim, struct sim_worker *worker);
 void worker_say_drain(struct sim *sim, struct sim_worker *worker);
 void worker_goodbye(struct sim *sim, struct sim_worker *worker);
@@ -247,6 +259,23 @@ enum chunk_news {
 };
 enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct envelope *ret_env,
                             uint8_t *ret_value);
+
+/* ---- steps.c: ensembles, run whole by one worker or spread over several; each model's answer is a function of its input ---- */
+void steps_begin(struct sim *sim, struct sim_worker *worker); /* which parts it has */
+void steps_mend(struct sim_worker *worker, uint32_t index);   /* all parts are somewhere: that worker's */
+size_t steps_offers(const struct sim_worker *worker, struct wire_model *ret_models); /* at most SIM_PARTS */
+void steps_submit(struct sim *sim, struct sim_job *job);                             /* makes the job one of them */
+/* What the job asks for, from its sequence; the envelope has the digest. */
+struct envelope steps_job(const struct sim_client *client, const struct sim_job *job, struct wire_job *wire);
+/* If its model is one of them: the value becomes the answer, the digest that of the input. */
+bool steps_run(struct sim_held *held);
+void steps_broker_up(struct sim *sim);
+uint64_t steps_spread(const struct sim *sim); /* ensembles that this broker has ever run in steps */
+uint32_t steps_wholes(const struct sim *sim); /* under way */
+/* A job in JOB_STEPS and its run agree. Gives the bytes that are kept for it and adds to *steps those under way. */
+uint64_t steps_check_whole(struct sim *sim, const struct job *job, uint32_t *steps);
+void steps_check_step(struct sim *sim, const struct job *job);
+void steps_check_lane(struct sim *sim, const struct lane *lane); /* nothing waits that could begin */
 
 /* ---- chain.c: jobs of sequences, whose right answer is 100 + how many came before it ---- */
 /* Makes the job one of a sequence. */

@@ -40,12 +40,16 @@ static const struct wire_model offers[] = {
      .sequence_idle_us = 300000},
 };
 
+#define OFFERS_MAX (sizeof offers / sizeof *offers + SIM_PARTS)
+
 void worker_begin(struct sim *sim, struct sim_worker *worker)
 {
     memset(worker, 0, offsetof(struct sim_worker, held));
     worker->uuid = ++sim->next_uuid;
     worker->slots = 1 + sim_draw(sim, 2);
     worker->kind = sim_draw(sim, 3);
+    if (sim->has.steps)
+        steps_begin(sim, worker);
     snprintf(worker->name, sizeof worker->name, "w%u", (unsigned)(worker->uuid & 0xFFFF));
 }
 
@@ -53,18 +57,21 @@ static void say(struct sim *sim, struct sim_worker *worker, enum frame_type type
 {
     struct envelope env = envelope_make(type);
     env.job = id;
-    net_say(sim, worker->conn, env, NULL, 0, 0);
+    net_say(sim, worker->conn, env, NULL, 0);
 }
 
 /* kind 0 and 1 offer everything, kind 2 the first two. The model with state is there only where somebody asks for it. */
-static size_t offers_of(const struct sim *sim, const struct sim_worker *worker)
+static size_t offers_of(const struct sim *sim, const struct sim_worker *worker, struct wire_model *ret_models)
 {
-    return worker->kind == 2 ? 2 : sim->has.chains ? 4 : 3;
+    size_t count = worker->kind == 2 ? 2 : sim->has.chains ? 4 : 3;
+    memcpy(ret_models, offers, count * sizeof *offers);
+    return sim->has.steps ? count + steps_offers(worker, ret_models + count) : count;
 }
 
 static void hello(struct sim *sim, struct sim_worker *worker)
 {
     uint8_t meta[4096];
+    struct wire_model models[OFFERS_MAX];
     struct job_id running[64];
     uint32_t count = worker->held_count < 64 ? worker->held_count : 64;
     for (uint32_t i = 0; i < count; i++)
@@ -73,15 +80,13 @@ static void hello(struct sim *sim, struct sim_worker *worker)
                                .name = worker->name,
                                .slots = worker->slots,
                                .bulk = sim->has.bulk,
-                               .models = offers,
-                               .models_count = worker->kind == 2 ? 2
-                                               : sim->has.chains ? 4
-                                                                 : 3,
+                               .models = models,
+                               .models_count = offers_of(sim, worker, models),
                                .running = running,
                                .running_count = count};
     size_t bytes = wire_worker_hello(meta, &wire);
     worker->ready = false;
-    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_HELLO), meta, bytes, 0);
+    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_HELLO), meta, bytes);
 }
 
 void worker_connect(struct sim *sim, struct sim_worker *worker)
@@ -175,13 +180,14 @@ void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bo
     }
     for (uint32_t n = 0; n < most && n < 16 && worker->held_count > 0; n++) {
         uint32_t index = sim_draw(sim, worker->held_count);
-        const struct sim_held held = worker->held[index];
+        struct sim_held held = worker->held[index];
+        steps_run(&held);
         struct digest digest = held.digest;
         enum pen_status status = !honest && sim_chance(sim, 12) ? bad[sim_draw(sim, 4)] : PEN_OK;
         if (!honest && sim_chance(sim, 5))
             digest.bytes[3] ^= 1;
         drop(worker, index);
-        uint8_t value = sim_fill(held.id);
+        uint8_t value = held.value;
         if (held.chain && status != PEN_OK)
             chain_drop(worker, held.id.client, held.chain);
         else if (held.chain)
@@ -220,16 +226,25 @@ void worker_kill(struct sim *sim, struct sim_worker *worker)
     worker_begin(sim, worker);
 }
 
+void worker_tell(struct sim *sim, struct sim_worker *worker)
+{
+    uint8_t meta[4096];
+    struct wire_model models[OFFERS_MAX];
+    size_t count = offers_of(sim, worker, models);
+    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_UPDATE), meta, wire_worker_update(meta, models, count));
+    sim->counts.updates++;
+}
+
 /* Models come and go: what was held of one that goes is run all the same, and its states stay until the broker drops them. */
 void worker_change(struct sim *sim, struct sim_worker *worker)
 {
-    uint8_t meta[4096];
     if (!worker->ready || worker->frozen)
         return;
-    worker->kind = worker->kind == 2 ? 0 : 2;
-    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_UPDATE), meta,
-            wire_worker_update(meta, offers, offers_of(sim, worker)), 0);
-    sim->counts.updates++;
+    if (sim->has.steps && sim_chance(sim, 70))
+        steps_begin(sim, worker);
+    else
+        worker->kind = worker->kind == 2 ? 0 : 2;
+    worker_tell(sim, worker);
 }
 
 void worker_say_drain(struct sim *sim, struct sim_worker *worker)
@@ -246,11 +261,13 @@ void worker_goodbye(struct sim *sim, struct sim_worker *worker)
     worker_begin(sim, worker);
 }
 
-static struct sim_held held_of(const struct envelope *env)
+static struct sim_held held_of(const struct envelope *env, uint8_t value)
 {
     return (struct sim_held){.id = env->job,
                              .digest = env->digest,
                              .chain = env->sequence_id,
+                             .model = env->model_hash,
+                             .value = value,
                              .first = env->flags & FRAME_FLAG_SEQUENCE_START,
                              .last = env->flags & FRAME_FLAG_SEQUENCE_END};
 }
@@ -258,18 +275,18 @@ static struct sim_held held_of(const struct envelope *env)
 /* A job is judged when it is given: the sequence of one that comes in chunks may be over before its last byte. */
 static void judge(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
 {
-    const struct sim_held given = held_of(env);
+    const struct sim_held given = held_of(env, 0);
     if (given.chain)
         chain_taken(sim, worker, &given);
 }
 
-static void hold(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
+static void hold(struct sim *sim, struct sim_worker *worker, const struct envelope *env, uint8_t value)
 {
     if (worker->held_count == SIM_HELD) {
         sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
         return;
     }
-    worker->held[worker->held_count++] = held_of(env);
+    worker->held[worker->held_count++] = held_of(env, value);
 }
 
 static void take(struct sim *sim, struct sim_worker *worker, const struct packet *packet)
@@ -280,7 +297,7 @@ static void take(struct sim *sim, struct sim_worker *worker, const struct packet
             chunks_expect(sim, &sim->workers_port, worker->conn, &worker->bulk, worker->uuid, &packet->envs[i],
                           packet->totals[i]);
         else
-            hold(sim, worker, &packet->envs[i]);
+            hold(sim, worker, &packet->envs[i], packet->values[i]);
     }
 }
 
@@ -290,7 +307,7 @@ static bool read_chunk(struct sim *sim, struct sim_worker *worker)
     uint8_t value;
     enum chunk_news news = worker->frozen ? CHUNK_NONE : chunks_read(sim, worker->conn, &worker->bulk, &env, &value);
     if (news == CHUNK_DONE)
-        hold(sim, worker, &env);
+        hold(sim, worker, &env, value);
     else if (news == CHUNK_RESUME)
         worker_connect(sim, worker);
     return news != CHUNK_NONE;
@@ -307,7 +324,7 @@ void worker_beat(struct sim *sim, struct sim_worker *worker)
         beat.credit = 1;
         beat.elsewhere_us = sim_draw(sim, 20000);
     }
-    net_say(sim, worker->conn, envelope_make(FRAME_HEARTBEAT), meta, penstock__heartbeat__pack(&beat, meta), 0);
+    net_say(sim, worker->conn, envelope_make(FRAME_HEARTBEAT), meta, penstock__heartbeat__pack(&beat, meta));
 }
 
 /* Not begun: given up with CANCELLED. Running: the answer that is on its way comes all the same. */
