@@ -18,6 +18,7 @@
 #include "large_block.h"
 #include "metrics_post.h"
 #include "notify.h"
+#include "spin.h"
 #include "urgency.h"
 
 #define DRAIN_MESSAGES 256u            /* of one socket before the other gets its turn */
@@ -49,7 +50,8 @@ struct loop {
     struct message message;
     int signals;
     unsigned signals_seen;
-    uint64_t spin_us, last_us, busy_us, looked_us, losses_us, keys_us, blocks_us;
+    struct spin spins[2]; /* while no job is known, while some are */
+    uint64_t busy_us, looked_us, losses_us, keys_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
     uint64_t admitted;                /* jobs, so far */
     uint64_t admitted_trimmed;        /* the same, when memory was trimmed */
@@ -191,9 +193,6 @@ static unsigned turn(struct loop *loop)
         look_aside(loop);
     else if (broker->now_us - loop->losses_us >= LOSS_LOOK_US)
         look_for_losses(loop);
-    if (count) {
-        loop->last_us = broker->now_us;
-    }
     if (broker->live > 0 || broker->stats.jobs_admitted != loop->admitted) { /* heartbeats are no work */
         loop->admitted = broker->stats.jobs_admitted;
         loop->busy_us = broker->now_us;
@@ -281,11 +280,6 @@ static void watch(struct loop *loop)
         loop->fds[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
 }
 
-static bool spinning(const struct loop *loop)
-{
-    return loop->spin_us > 0 && loop->broker->now_us - loop->last_us < loop->spin_us;
-}
-
 enum pen_status loop_run(struct broker *broker, int signals)
 {
     enum pen_status status = PEN_OK;
@@ -293,15 +287,21 @@ enum pen_status loop_run(struct broker *broker, int signals)
     loop.alive_us = loop.alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     watch(&loop);
     look_aside(&loop);
-    loop.spin_us = loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0;
+    for (size_t i = 0; i < 2; i++)
+        spin_init(&loop.spins[i], loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0);
+    struct spin *spin = &loop.spins[0];
     while (status == PEN_OK && !broker_drained(broker)) {
         unsigned count = turn(&loop);
-        if (loop.signals_seen > 1)
+        if (loop.signals_seen > 1) {
             status = PEN_ERR_CANCELLED;
-        else if (count == 0 && !spinning(&loop))
-            status = sleep_until_event(&loop);
-        else if (count == 0)
+        } else if (count > 0) {
+            spin_found(spin);
+            spin = &loop.spins[broker->live > 0];
+        } else if (spin_on(spin, broker->now_us)) {
             urgency_make_way(); /* who waits for this processor may be who is waited for */
+        } else {
+            status = sleep_until_event(&loop);
+        }
     }
     message_fini(&loop.message);
     return status;

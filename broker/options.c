@@ -112,8 +112,8 @@ static const struct setting table[] = {
      "after SIGTERM: how long new jobs are still taken"},
     {"drain-timeout", SETTING_DURATION, AT(drain_timeout_us), "30s", "us", 0, HOUR, NULL,
      "after that: how long jobs may take to finish"},
-    {"spin", SETTING_DURATION, AT(spin_us), "50us", "us", 0, 10 * MS, NULL,
-     "busy wait after the last message, on more than one CPU; 0 = off"},
+    {"spin", SETTING_DURATION, AT(spin_us), "150us", "us", 0, 10 * MS, NULL,
+     "busy wait before sleeping, while that pays and there is more than one processor; 0 = off"},
     {"wake-slice", SETTING_DURATION, AT(wake_slice_us), "100us", "us", 0, 100000, NULL,
      "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those "
      "that "

@@ -49,7 +49,7 @@ static const struct setting table[] = {
     {"watchdog", SETTING_DURATION, offsetof(struct options, watchdog_us), "60s", "us", 0, 86400000000, NULL,
      "end the process when a run goes on this long past its deadline (or start, without one); 0 = off"},
     {"spin", SETTING_DURATION, offsetof(struct options, spin_us), "50us", "us", 0, 1000000, NULL,
-     "busy wait before sleeping, where there is more than one processor; 0 = off"},
+     "busy wait before sleeping, while that pays and there is more than one processor; 0 = off"},
     {"wake-slice", SETTING_DURATION, offsetof(struct options, wake_slice_us), "100us", "us", 0, 100000, NULL,
      "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those "
      "that "

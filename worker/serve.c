@@ -7,6 +7,7 @@
 #include "notify.h"
 #include "signals.h"
 #include "tensor_codec.h"
+#include "urgency.h"
 #include "watchdog.h"
 
 #include <errno.h>
@@ -536,11 +537,11 @@ static void sleep_for_events(struct serve *serve, uint64_t now_us)
 
 /*
  * Results first, then messages until there are none: a receive that finds nothing has taken all of the socket's signals, so that the poll behind
- * it misses nothing. While there is traffic the loop spins for a moment before it sleeps.
+ * it misses nothing. While that pays the loop spins for a moment before it sleeps: judged apart for waits for a slot and for the next job.
  */
 int serve_run(struct serve *serve)
 {
-    uint64_t spin_until_us = 0;
+    struct spin *spin = &serve->spins[0];
     serve->alive_step_us = notify_watchdog_us();
     serve->alive_us = serve->alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     for (;;) {
@@ -550,18 +551,13 @@ int serve_run(struct serve *serve)
         if (code >= 0)
             return code;
         if (progress) {
-            if (spin_until_us != 0)
-                spin_result(&serve->spin, true);
-            spin_until_us = spin_worthwhile(&serve->spin) ? now_us + serve->spin.limit_us : 0;
-            continue;
+            spin_found(spin);
+            spin = &serve->spins[brokers_held_dispatches(serve->brokers) > 0];
+        } else if (spin_on(spin, now_us)) {
+            urgency_make_way();
+        } else {
+            atomic_store(&serve->stats->busy_waits, serve->spins[0].tried + serve->spins[1].tried);
+            sleep_for_events(serve, now_us);
         }
-        if (now_us < spin_until_us) {
-            spin_pause();
-            continue;
-        }
-        if (spin_until_us != 0)
-            spin_result(&serve->spin, false);
-        spin_until_us = 0;
-        sleep_for_events(serve, now_us);
     }
 }

@@ -24,7 +24,7 @@ struct serve {
     const struct options *options;
     const struct identity *identity;
     struct vitals *vitals;
-    struct spin spin;
+    struct spin spins[2]; /* while no slot has work, while one has */
     struct orders *orders;
     struct states *states;
     struct update update;

@@ -13,6 +13,7 @@ struct stats {
     atomic_uint_fast64_t runs_ahead;       /* begun on a device that had one of the slot's already */
     atomic_uint_fast64_t prepared;         /* shapes made ready while jobs waited: 0 where warm-up declared them all */
     atomic_uint_fast64_t rows_filled;      /* run beside those asked for, to meet a size that is ready */
+    atomic_uint_fast64_t busy_waits;       /* of the network thread, before it slept */
     atomic_uint_fast64_t messages_dropped; /* from the broker, senseless */
 };
 

@@ -348,7 +348,8 @@ static int serve(struct worker *worker)
         .identity = &worker->identity,
         .vitals = &worker->vitals,
     };
-    spin_init(&state.spin, spin_us(worker));
+    for (size_t i = 0; i < 2; i++)
+        spin_init(&state.spins[i], spin_us(worker));
     enum pen_status status = brokers_open(worker, &error);
     if (status == PEN_ERR_INVALID) {
         log_event(LOG_ERROR, "connect_failed", "error=--broker: %s", error.text);

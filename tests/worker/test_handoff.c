@@ -150,6 +150,40 @@ Test(outbox, result_carries_its_job_digest_and_payload)
     reply_free(reply);
 }
 
+Test(spin, looks_until_its_time_is_over_or_others_compute)
+{
+    struct spin spin;
+    spin_init(&spin, 100);
+    cr_expect(spin_on(&spin, 1000) && spin_on(&spin, 1099));
+    cr_expect_not(spin_on(&spin, 1100));
+    cr_expect_not(spin_on(&spin, 1101), "until something was found it sleeps");
+    spin_found(&spin);
+    cr_expect(spin_on(&spin, 2000));
+    spin_found(&spin);
+    cr_expect_eq(spin.misses, 0, "it paid");
+    spin_init(&spin, 10000);
+    cr_expect(spin_on(&spin, 1000) && spin_on(&spin, 1000 + SPIN_CROWDED_US - 1));
+    cr_expect_not(spin_on(&spin, 1000 + 2 * SPIN_CROWDED_US - 1), "somebody else had the processor");
+    cr_expect_eq(spin.misses, 1);
+    spin_init(&spin, 0);
+    cr_expect_not(spin_on(&spin, 1000));
+}
+
+Test(spin, rests_where_it_does_not_pay_and_tries_again)
+{
+    struct spin spin;
+    unsigned spun = 0;
+    spin_init(&spin, 100);
+    for (uint64_t wait = 0; wait < SPIN_MISSES + 4 * SPIN_RETRY; wait++) {
+        uint64_t now_us = wait * 1000;
+        spun += spin_on(&spin, now_us);
+        while (spin_on(&spin, now_us += 10)) {
+        }
+        spin_found(&spin); /* after a sleep */
+    }
+    cr_expect_eq(spun, SPIN_MISSES + 4);
+}
+
 Test(spin, is_tried_while_it_pays)
 {
     struct spin spin;
