@@ -1,0 +1,15 @@
+/*
+ * catalog_own.h - what catalog.c and catalog_scan.c share. Nobody else includes this.
+ * Threads: one-at-a-time.
+ */
+#ifndef CATALOG_OWN_H
+#define CATALOG_OWN_H
+
+#include "catalog.h"
+
+#define CATALOG_PATH_BYTES 4096
+
+/* Counts it, and tells it in the log unless it was told before. */
+void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error);
+
+#endif
