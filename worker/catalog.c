@@ -4,6 +4,7 @@
 #include "deadline.h"
 #include "ensemble.h"
 #include "model_file.h"
+#include "whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,8 @@ enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engin
     if (status == PEN_OK)
         status = model_file_find(entry->path, file, reterr);
     if (status == PEN_OK)
+        status = whole_pointer_check(file, reterr);
+    if (status == PEN_OK)
         status = served_new(engine, entry->name, entry->version, file, &entry->config, ret_served, reterr);
     if (status == PEN_OK)
         (*ret_served)->stamp = entry->stamp;
@@ -68,7 +71,8 @@ static enum pen_status models_room(struct catalog *catalog, struct pen_error *re
     return catalog->models ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
 }
 
-static void one_load(struct catalog *catalog, struct pen_engine *engine, struct catalog_entry *entry,
+/* False: it was told why not. */
+static bool one_load(struct catalog *catalog, struct pen_engine *engine, struct catalog_entry *entry,
                      catalog_loaded *loaded, void *context)
 {
     struct served *served = NULL, *replaced = NULL;
@@ -80,11 +84,12 @@ static void one_load(struct catalog *catalog, struct pen_engine *engine, struct 
     if (status == PEN_OK && loaded)
         status = loaded(context, served, began_us, &error);
     if (status == PEN_OK)
-        return;
+        return true;
     if (served)
         catalog_take_out(catalog, served);
     served_free(served);
     catalog_failed(catalog, entry->name, entry->version, &error);
+    return false;
 }
 
 enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine, bool (*stop)(void),
@@ -93,8 +98,10 @@ enum pen_status catalog_load(struct catalog *catalog, struct pen_engine *engine,
     enum pen_status status = models_room(catalog, reterr);
     for (size_t i = 0; status == PEN_OK && i < catalog->entries_count && !(stop && stop()); i++) {
         struct catalog_entry *entry = &catalog->entries[i];
-        if (!known(catalog, entry->name, entry->version)) /* or chosen twice */
-            one_load(catalog, engine, entry, loaded, context);
+        if (known(catalog, entry->name, entry->version)) /* or chosen twice */
+            continue;
+        if (!one_load(catalog, engine, entry, loaded, context))
+            catalog_stand_in(catalog, i);
     }
     return status;
 }

@@ -21,14 +21,18 @@
 struct catalog_entry {
     char *name, *path; /* path: the version's folder */
     uint64_t version;
-    uint64_t stamp; /* changes with the files: the model's and both places of config.json */
+    uint64_t stamp; /* changes with what the model is made of: its files, and what config.json says of it; never 0 */
+    uint64_t files; /* the part of it that the files are: model_file_stamp */
+    bool latest;    /* chosen because it is among the highest: a lower one stands in when it cannot be loaded */
     struct config config;
 };
 
 /* What a scan has complained about, so that the next one does not say it again. */
 #define CATALOG_SEEN_MAX 128u
 struct catalog_seen {
-    uint64_t failures[CATALOG_SEEN_MAX];
+    struct {
+        uint64_t model, sentence;
+    } told[CATALOG_SEEN_MAX];
     size_t count;
 };
 
@@ -52,6 +56,17 @@ enum pen_status catalog_scan(const char *folder, const char *const *choices, siz
 /* The same while serving: complaints that `seen` holds are not repeated. */
 enum pen_status catalog_rescan(const char *folder, const char *const *choices, size_t choices_count,
                                struct catalog_seen *seen, struct catalog *catalog, struct pen_error *reterr);
+
+/* One line evt=model_waits: what is missing of a version that is being put in place. Once, as all complaints. */
+void catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error);
+/* All is well with that model: what was said of it is said anew when it happens again. */
+void catalog_seen_forget(struct catalog_seen *seen, const char *name);
+
+/* An entry more, for the next lower version: it stands in for one of the latest that cannot be loaded. False: there is none. */
+bool catalog_stand_in(struct catalog *catalog, size_t index);
+
+/* The same for the same version of the same model, whatever it is made of. */
+uint64_t catalog_entry_key(const struct catalog_entry *entry);
 
 /* Adds one more choice to what a scan has found; takes an entry of it out. */
 void catalog_choose(struct catalog *catalog, const char *folder, const char *choice);

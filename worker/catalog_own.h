@@ -6,6 +6,7 @@
 #define CATALOG_OWN_H
 
 #include "catalog.h"
+#include "config_internal.h"
 
 #define CATALOG_PATH_BYTES 4096
 

@@ -12,25 +12,36 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FOLDER_BYTES 3072 /* leaves room for a version and a file */
+#define FOLDER_BYTES       3072                      /* leaves room for a version and a file */
+#define VERSIONS_LOOKED_AT (CONFIG_VERSIONS_MAX * 8) /* of one model, in the order of its folder */
 
 static uint64_t text_hash(uint64_t hash, const char *text)
 {
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 0x100000001b3u; /* FNV-1a */
-    return hash;
+    return config_text_hash(hash, text, strlen(text));
 }
+
+/* ---- complaints ---------------------------------------------------------------------------------------------------------------------- */
 
 /* True when it was told before; notes it otherwise. */
 static bool told(struct catalog_seen *seen, const char *name, uint64_t version, const char *text)
 {
-    uint64_t hash = text_hash(text_hash(0xcbf29ce484222325u ^ version, name), text);
+    uint64_t model = text_hash(CONFIG_HASH_BASIS, name), sentence = text_hash(model ^ version, text);
     for (size_t i = 0; seen && i < seen->count && i < CATALOG_SEEN_MAX; i++)
-        if (seen->failures[i] == hash)
+        if (seen->told[i].model == model && seen->told[i].sentence == sentence)
             return true;
-    if (seen)
-        seen->failures[seen->count++ % CATALOG_SEEN_MAX] = hash;
+    if (seen) {
+        seen->told[seen->count % CATALOG_SEEN_MAX].model = model;
+        seen->told[seen->count++ % CATALOG_SEEN_MAX].sentence = sentence;
+    }
     return false;
+}
+
+void catalog_seen_forget(struct catalog_seen *seen, const char *name)
+{
+    uint64_t model = text_hash(CONFIG_HASH_BASIS, name);
+    for (size_t i = 0; i < seen->count && i < CATALOG_SEEN_MAX; i++)
+        if (seen->told[i].model == model)
+            seen->told[i].model = 0;
 }
 
 void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
@@ -40,6 +51,28 @@ void catalog_failed(struct catalog *catalog, const char *name, uint64_t version,
         log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
                   pen_status_name(error->status), error->text);
 }
+
+void catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error)
+{
+    if (!told(seen, name, version, error->text))
+        log_event(LOG_INFO, "model_waits", "model=%s version=%" PRIu64 " reason=%s", name, version, error->text);
+}
+
+/* What is not there is a fault at the start, and may be on its way while the worker serves. */
+static void missing(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
+{
+    if (catalog->seen && error->status == PEN_ERR_NOT_FOUND)
+        catalog_waits(catalog->seen, name, version, error);
+    else
+        catalog_failed(catalog, name, version, error);
+}
+
+uint64_t catalog_entry_key(const struct catalog_entry *entry)
+{
+    return text_hash(CONFIG_HASH_BASIS ^ entry->version, entry->name);
+}
+
+/* ---- versions ------------------------------------------------------------------------------------------------------------------------ */
 
 /* "12" -> 12; 0 for anything else (versions start at 1, "007" and "1x" are no versions). */
 static uint64_t version_parse(const char *text)
@@ -65,7 +98,7 @@ static bool is_folder(const char *parent, const char *name)
     return name[0] != '.' && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* All versions in the folder, highest first; at most CONFIG_VERSIONS_MAX * 8 are looked at. */
+/* All versions in the folder, highest first. */
 static size_t versions_list(const char *folder, uint64_t *versions, size_t room)
 {
     struct dirent *item;
@@ -81,19 +114,6 @@ static size_t versions_list(const char *folder, uint64_t *versions, size_t room)
     closedir(dir);
     qsort(versions, count, sizeof *versions, by_version_down);
     return count;
-}
-
-/* Of all that an entry is made from; never 0. */
-static uint64_t entry_stamp(const char *folder, const char *name, uint64_t version)
-{
-    char path[CATALOG_PATH_BYTES];
-    uint64_t hash = text_hash(0xcbf29ce484222325u ^ version, name);
-    snprintf(path, sizeof path, "%.3072s/config.json", folder);
-    hash = model_file_stat_mix(hash, path);
-    snprintf(path, sizeof path, "%.3072s/%" PRIu64 "/config.json", folder, version);
-    hash = model_file_stat_mix(hash, path);
-    snprintf(path, sizeof path, "%.3072s/%" PRIu64, folder, version);
-    return model_file_stamp(path, hash) | 1;
 }
 
 static enum pen_status entry_add(struct catalog *catalog, const char *folder, const char *name, uint64_t version,
@@ -112,10 +132,12 @@ static enum pen_status entry_add(struct catalog *catalog, const char *folder, co
     char path[CATALOG_PATH_BYTES];
     snprintf(path, sizeof path, "%.3072s/%" PRIu64, folder, version);
     struct catalog_entry *entry = &catalog->entries[catalog->entries_count];
+    uint64_t files = model_file_stamp(path);
     *entry = (struct catalog_entry){.name = strdup(name),
                                     .path = strdup(path),
                                     .version = version,
-                                    .stamp = entry_stamp(folder, name, version),
+                                    .files = files,
+                                    .stamp = (text_hash(config->stamp ^ version, name) ^ files) | 1,
                                     .config = *config};
     if (!entry->name || !entry->path) {
         free(entry->name);
@@ -156,56 +178,160 @@ static bool policy_takes(const struct config *config, uint64_t version, size_t p
     return false;
 }
 
-static enum pen_status policy_missing(const struct config *config, const uint64_t *versions, size_t count,
-                                      struct pen_error *reterr)
+static void policy_missing(struct catalog *catalog, const char *name, const struct config *config,
+                           const uint64_t *versions, size_t count)
 {
+    struct pen_error error = {0};
     for (size_t i = 0; config->policy == CONFIG_SPECIFIC && i < config->policy_count; i++) {
+        uint64_t wanted = config->policy_versions[i];
         bool found = false;
         for (size_t j = 0; j < count; j++)
-            found |= versions[j] == config->policy_versions[i];
-        if (!found)
-            return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
-                                 "version_policy names version %" PRIu64 ", which is not there",
-                                 config->policy_versions[i]);
+            found |= versions[j] == wanted;
+        if (found)
+            continue;
+        pen_error_set(&error, PEN_ERR_NOT_FOUND, "version_policy names version %" PRIu64 ", which is not there",
+                      wanted);
+        missing(catalog, name, wanted, &error);
     }
-    return PEN_OK;
+}
+
+/* A folder without a model is no version yet: what was the latest before it still is. An ensemble needs its config.json alone. */
+static bool version_holds(const char *folder, uint64_t version, struct pen_error *reterr)
+{
+    char own[CATALOG_PATH_BYTES], file[MODEL_FILE_PATH_BYTES];
+    struct config config;
+    snprintf(own, sizeof own, "%.3072s/%" PRIu64, folder, version);
+    if (model_file_find(own, file, reterr) != PEN_ERR_NOT_FOUND)
+        return true;
+    config_init(&config);
+    bool holds = config_load(own, &config, NULL) == PEN_OK && config.recipe;
+    config_fini(&config);
+    return holds;
+}
+
+/* Keeps those that hold a model. */
+static enum pen_status versions_sift(struct catalog *catalog, const char *folder, const char *name, uint64_t *versions,
+                                     size_t *count, struct pen_error *reterr)
+{
+    size_t kept = 0;
+    struct pen_error error = {0}, first = {0};
+    for (size_t i = 0; i < *count; i++) {
+        if (version_holds(folder, versions[i], &error)) {
+            versions[kept++] = versions[i];
+            continue;
+        }
+        first = first.status == PEN_OK ? error : first;
+        if (catalog->seen || kept > 0 || i + 1 < *count)
+            catalog_waits(catalog->seen, name, versions[i], &error);
+    }
+    *count = kept;
+    return kept > 0 ? PEN_OK : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "%.900s", first.text);
+}
+
+/* The versions there are to choose from, highest first. */
+static enum pen_status versions_find(struct catalog *catalog, const char *folder, const char *name,
+                                     const struct config *config, uint64_t *versions, size_t *count,
+                                     struct pen_error *reterr)
+{
+    *count = versions_list(folder, versions, VERSIONS_LOOKED_AT);
+    if (config->recipe) {
+        if (*count == 0)
+            versions[(*count)++] = 1; /* an ensemble has no file of its own, so it needs no folder for it */
+        return PEN_OK;
+    }
+    if (*count == 0)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                             "%.512s has no version: put the model at %.64s/1/model.onnx, model.tflite or model.json",
+                             folder, name);
+    return versions_sift(catalog, folder, name, versions, count, reterr);
+}
+
+/* Those that the policy takes. */
+static enum pen_status versions_choose(struct catalog *catalog, const char *folder, const char *name,
+                                       const struct config *config, struct pen_error *reterr)
+{
+    uint64_t versions[VERSIONS_LOOKED_AT];
+    size_t count = 0;
+    enum pen_status status = versions_find(catalog, folder, name, config, versions, &count, reterr);
+    if (status == PEN_OK)
+        policy_missing(catalog, name, config, versions, count);
+    for (size_t i = 0; status == PEN_OK && i < count; i++) {
+        if (!policy_takes(config, versions[i], i))
+            continue;
+        status = version_add(catalog, folder, name, versions[i], reterr);
+        if (status == PEN_OK)
+            catalog->entries[catalog->entries_count - 1].latest = config->policy == CONFIG_LATEST;
+    }
+    return status;
+}
+
+/* The one that somebody asked for. */
+static enum pen_status version_choose(struct catalog *catalog, const char *folder, const char *name, uint64_t wanted,
+                                      const struct config *config, struct pen_error *reterr)
+{
+    uint64_t versions[VERSIONS_LOOKED_AT];
+    size_t count = versions_list(folder, versions, VERSIONS_LOOKED_AT);
+    bool found = count == 0 && config->recipe && wanted == 1;
+    for (size_t i = 0; i < count; i++)
+        found |= versions[i] == wanted;
+    if (!found)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "%.512s has no version %" PRIu64, folder, wanted);
+    return version_add(catalog, folder, name, wanted, reterr);
 }
 
 /* One model folder; version 0 = by its policy. */
 static void folder_scan(struct catalog *catalog, const char *parent, const char *name, uint64_t wanted)
 {
     char folder[FOLDER_BYTES];
-    uint64_t versions[CONFIG_VERSIONS_MAX * 8];
     struct config config;
     struct pen_error error = {0};
     enum pen_status status = PEN_OK;
     snprintf(folder, sizeof folder, "%.2800s/%.255s", parent, name);
-    size_t count = versions_list(folder, versions, sizeof versions / sizeof *versions), taken = 0;
     config_init(&config);
     if (strlen(name) > CONFIG_NAME_BYTES_MAX)
         status =
             pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
     if (status == PEN_OK)
         status = config_load(folder, &config, &error);
-    if (status == PEN_OK && count == 0 && config.recipe)
-        versions[count++] = 1; /* an ensemble has no file of its own, so it needs no folder for it */
-    if (status == PEN_OK && count == 0)
-        status = pen_error_set(&error, PEN_ERR_NOT_FOUND,
-                               "%.512s has no version: put the model at %.64s/1/model.onnx, model.tflite or model.json",
-                               folder, name);
-    if (status == PEN_OK && wanted == 0)
-        status = policy_missing(&config, versions, count, &error);
-    for (size_t i = 0; status == PEN_OK && i < count; i++) {
-        if (wanted != 0 ? versions[i] != wanted : !policy_takes(&config, versions[i], i))
-            continue;
-        taken++;
-        status = version_add(catalog, folder, name, versions[i], &error);
-    }
-    if (status == PEN_OK && taken == 0)
-        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "%.512s has no version %" PRIu64, folder, wanted);
-    if (status != PEN_OK)
+    if (status == PEN_OK)
+        status = wanted != 0 ? version_choose(catalog, folder, name, wanted, &config, &error)
+                             : versions_choose(catalog, folder, name, &config, &error);
+    if (status != PEN_OK && wanted != 0)
         catalog_failed(catalog, name, wanted, &error);
+    else if (status != PEN_OK)
+        missing(catalog, name, 0, &error);
     config_fini(&config);
+}
+
+static bool is_entry(const struct catalog *catalog, const char *name, uint64_t version)
+{
+    for (size_t i = 0; i < catalog->entries_count; i++)
+        if (catalog->entries[i].version == version && strcmp(catalog->entries[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+bool catalog_stand_in(struct catalog *catalog, size_t index)
+{
+    const struct catalog_entry *entry = &catalog->entries[index];
+    char folder[FOLDER_BYTES], name[CONFIG_NAME_BYTES_MAX + 1];
+    uint64_t versions[VERSIONS_LOOKED_AT], above = entry->version;
+    struct pen_error error = {0};
+    const char *slash = strrchr(entry->path, '/');
+    if (!entry->latest || !slash || (size_t)(slash - entry->path) >= sizeof folder)
+        return false;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - entry->path), entry->path);
+    snprintf(name, sizeof name, "%s", entry->name); /* the list of entries may move */
+    size_t count = versions_list(folder, versions, VERSIONS_LOOKED_AT);
+    for (size_t i = 0; i < count; i++) {
+        if (versions[i] >= above || is_entry(catalog, name, versions[i]) || !version_holds(folder, versions[i], &error))
+            continue;
+        if (version_add(catalog, folder, name, versions[i], &error) != PEN_OK)
+            return false;
+        catalog->entries[catalog->entries_count - 1].latest = true;
+        return true;
+    }
+    return false;
 }
 
 void catalog_choose(struct catalog *catalog, const char *folder, const char *choice)

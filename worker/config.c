@@ -107,6 +107,27 @@ static enum pen_status config_check(struct config *config, struct pen_error *ret
     return status == PEN_OK ? config_check_ensemble(config, reterr) : status;
 }
 
+uint64_t config_text_hash(uint64_t hash, const void *bytes, size_t count)
+{
+    for (const uint8_t *byte = bytes; count > 0; byte++, count--)
+        hash = (hash ^ *byte) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+/* Which versions are served is no matter of each of them: a change of that alone loads nothing again. Nothing else said: as without a file. */
+static enum pen_status document_stamp(cJSON *document, struct config *config, struct pen_error *reterr)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(document, "version_policy");
+    if (!document->child)
+        return PEN_OK;
+    char *text = cJSON_PrintUnformatted(document);
+    if (!text)
+        return config_no_memory(reterr);
+    config->stamp = config_text_hash(CONFIG_HASH_BASIS, text, strlen(text));
+    cJSON_free(text);
+    return PEN_OK;
+}
+
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
     const char *end = NULL;
@@ -115,6 +136,8 @@ enum pen_status config_parse(const char *text, size_t bytes, struct config *conf
         return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",
                              end ? (size_t)(end - text) : (size_t)0);
     enum pen_status status = json_object(document, "", top_fields, config, reterr);
+    if (status == PEN_OK)
+        status = document_stamp(document, config, reterr);
     cJSON_Delete(document);
     config->present = true;
     return status == PEN_OK ? config_check(config, reterr) : status;
@@ -152,6 +175,8 @@ static enum pen_status labels_load(const char *folder, struct config *config, st
     enum pen_status status = config_file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, reterr);
     if (status == PEN_OK)
         status = config_labels_parse(text, bytes, config, reterr);
+    if (status == PEN_OK)
+        config->stamp = config_text_hash(config->stamp, text, bytes);
     free(text);
     return status;
 }
@@ -172,6 +197,9 @@ enum pen_status config_load(const char *folder, struct config *config, struct pe
         status = labels_load(folder, config, &inner);
     if (status == PEN_OK)
         status = config_states_load(folder, &config->sequence, &inner);
+    for (size_t i = 0; status == PEN_OK && i < config->sequence.states_count; i++)
+        config->stamp = config_text_hash(config->stamp, config->sequence.states[i].initial,
+                                         config->sequence.states[i].initial_bytes);
     if (status != PEN_OK)
         return pen_error_set(reterr, status, "%.256s: %.700s", path, inner.text);
     return PEN_OK;

@@ -130,6 +130,8 @@ struct config {
     size_t labels_count;
     char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */
     bool softmax;                                /* labels are ranked by the softmax of the output */
+    uint64_t
+        stamp; /* of all that it says, files beside it included, but for version_policy: what does not change a model that serves; 0 = no file */
 };
 
 void config_init(struct config *config); /* the defaults */

@@ -39,6 +39,10 @@ enum pen_status config_file_read(const char *path, size_t limit, char **ret_text
 config_reader config_read_output;
 void config_labels_free(struct config *config);
 
+#define CONFIG_HASH_BASIS 0xcbf29ce484222325u
+/* `hash` mixed with these bytes (FNV-1a). */
+uint64_t config_text_hash(uint64_t hash, const void *bytes, size_t count);
+
 enum pen_status config_no_memory(struct pen_error *reterr);
 /* A text of a name's length. */
 enum pen_status config_copy_text(const cJSON *value, const char *path, char *ret_text, struct pen_error *reterr);

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,13 +93,17 @@ static uint64_t info_mix(uint64_t hash, const struct stat *info)
     hash = mix(hash, (uint64_t)info->st_mtim.tv_sec);
     hash = mix(hash, (uint64_t)info->st_mtim.tv_nsec);
     hash = mix(hash, (uint64_t)info->st_size);
+    hash = mix(hash, (uint64_t)info->st_mode << 32 | (uint64_t)info->st_uid);
     return mix(hash, (uint64_t)info->st_ino);
 }
 
-uint64_t model_file_stat_mix(uint64_t hash, const char *path)
+bool model_file_counts(const char *name)
 {
-    struct stat info;
-    return stat(path, &info) == 0 ? info_mix(hash, &info) : hash;
+    static const char *const texts[] = {".md", ".txt", ".log"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (ends_with(name, texts[i]))
+            return false;
+    return name[0] != '.' && strcmp(name, "config.json") != 0;
 }
 
 /* A sum over the files below, so that the order in which the folder gives them does not count. */
@@ -118,7 +121,7 @@ static uint64_t folder_sum(const char *folder, unsigned depth)
         uint64_t name = 0xcbf29ce484222325u;
         for (const char *c = item->d_name; *c; c++)
             name = (name ^ (uint8_t)*c) * 0x100000001b3u;
-        if (S_ISREG(info.st_mode))
+        if (S_ISREG(info.st_mode) && model_file_counts(item->d_name))
             sum += info_mix(name, &info);
         else if (S_ISDIR(info.st_mode) && depth + 1 < DEPTH_MAX)
             sum += mix(name, folder_sum(path, depth + 1));
@@ -128,10 +131,11 @@ static uint64_t folder_sum(const char *folder, unsigned depth)
     return sum;
 }
 
-uint64_t model_file_stamp(const char *folder, uint64_t hash)
+uint64_t model_file_stamp(const char *folder)
 {
     char path[MODEL_FILE_PATH_BYTES];
-    if (model_file_find(folder, path, NULL) == PEN_OK && !ends_with(path, ".json"))
-        return model_file_stat_mix(hash, path);
-    return mix(hash, folder_sum(folder, 0));
+    struct stat info;
+    if (model_file_find(folder, path, NULL) == PEN_OK && ends_with(path, ".tflite") && stat(path, &info) == 0)
+        return info_mix(0, &info);
+    return folder_sum(folder, 0);
 }

@@ -7,6 +7,7 @@
 #ifndef MODEL_FILE_H
 #define MODEL_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,12 +19,12 @@
 enum pen_status model_file_find(const char *folder, char ret_path[MODEL_FILE_PATH_BYTES], struct pen_error *reterr);
 
 /*
- * `hash` mixed with what changes when the model does: the file, and for a topology every other file of the folder and of its subfolders (shards).
- * Names, sizes, times and inodes are looked at, no content. Without a model it covers the whole folder.
+ * Changes when the model does: the file, and unless it is a TFLite model every other file of the folder and of its subfolders that counts
+ * (shards, external data). Names, sizes, times, inodes and permissions are looked at, no content. Without a model it covers the whole folder.
  */
-uint64_t model_file_stamp(const char *folder, uint64_t hash);
+uint64_t model_file_stamp(const char *folder);
 
-/* `hash` mixed with one file; unchanged when there is none. */
-uint64_t model_file_stat_mix(uint64_t hash, const char *path);
+/* False for config.json, which is looked at by what it says, and for hidden files, *.md, *.txt and *.log: they are no part of a model. */
+bool model_file_counts(const char *name);
 
 #endif

@@ -113,7 +113,8 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
 {
     bool changed = watch_revive(watch, found, order->name);
     size_t meant = 0;
-    for (size_t i = 0; i < found->entries_count && order->outcome.status == PEN_OK && !watch_stopping(watch); i++) {
+    for (size_t i = 0; i < found->entries_count && !watch_stopping(watch); i++) {
+        struct pen_error error = {0};
         struct catalog_entry *entry = &found->entries[i];
         if (!is_meant(order, entry->name, entry->version))
             continue;
@@ -122,7 +123,9 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
         if (served)
             want(watch, served);
         else
-            changed |= watch_entry_load(watch, entry, &order->outcome);
+            changed |= watch_entry_load(watch, entry, &error);
+        if (order->outcome.status == PEN_OK)
+            order->outcome = error; /* the first that failed is the answer; the others are loaded all the same */
     }
     if (meant == 0)
         pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong",

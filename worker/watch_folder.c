@@ -1,13 +1,16 @@
 /* watch_folder.c - one look at the folder: what is new is loaded, what has gone is withdrawn. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
+#include "model_file.h"
 #include "residence.h"
 #include "watch_own.h"
+#include "whole.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -31,11 +34,25 @@ struct served *watch_serving(const struct watch *watch, const struct catalog_ent
 
 /* ---- what is new ------------------------------------------------------------------------------------------------------------------- */
 
+static void entry_waits(struct watch *watch, const struct catalog_entry *entry, const struct pen_error *error)
+{
+    catalog_waits(&watch->seen, entry->name, entry->version, error);
+}
+
 static void entry_failed(struct watch *watch, const struct catalog_entry *entry, const struct pen_error *error)
 {
     watch->failed[watch->failed_count++ % FAILED_MAX] = entry->stamp;
     log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", entry->name, entry->version,
               pen_status_name(error->status), error->text);
+}
+
+/* What was read is neither the old nor the new when files change meanwhile, whatever came of it. */
+static bool entry_changed(const struct catalog_entry *entry, struct pen_error *reterr)
+{
+    if (model_file_stamp(entry->path) == entry->files)
+        return false;
+    pen_error_set(reterr, PEN_ERR_BUSY, "files in %.512s changed while they were read", entry->path);
+    return true;
 }
 
 static enum pen_status check_budget(uint64_t budget_bytes, const struct served *served, struct pen_error *reterr)
@@ -52,9 +69,18 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
     const struct watch_context *context = &watch->context;
     struct served *served = NULL, *replaced = NULL;
     uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
+    if (!entry->config.recipe && whole_check(entry->path, reterr) != PEN_OK) {
+        entry_waits(watch, entry, reterr);
+        return false;
+    }
     log_event(LOG_INFO, "model_loading", "model=%s version=%" PRIu64, entry->name, entry->version);
     enum pen_status status =
         loader_run(context->engine, entry, context->facts.slots, context->facts.threads, &served, reterr);
+    if (entry_changed(entry, reterr)) {
+        served_free(served);
+        entry_waits(watch, entry, reterr);
+        return false;
+    }
     if (status == PEN_OK) {
         residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
         status = check_budget((uint64_t)context->options->memory_budget, served, reterr);
@@ -67,6 +93,7 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
         return false;
     }
     served_log(served, clock_now_us() - start_us);
+    catalog_seen_forget(&watch->seen, entry->name);
     if (replaced) {
         retired_forget(&watch->retired, replaced); /* it may have been on its way out */
         retired_add(&watch->retired, replaced, STAGE_OUT);
@@ -76,41 +103,83 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
     return true;
 }
 
+static bool has_failed(const struct watch *watch, const struct catalog_entry *entry)
+{
+    return among(watch->failed, watch->failed_count < FAILED_MAX ? watch->failed_count : FAILED_MAX, entry->stamp);
+}
+
+/* Told when it goes on: a change in one step is seen once. */
+static void note_unrest(struct watch *watch, const struct catalog *found)
+{
+    uint64_t unrest[CATALOG_MODELS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < found->entries_count; i++) {
+        const struct catalog_entry *entry = &found->entries[i];
+        if (among(watch->before, watch->before_count, entry->stamp))
+            continue;
+        uint64_t key = catalog_entry_key(entry);
+        unrest[count++] = key;
+        if (!among(watch->unrest, watch->unrest_count, key))
+            continue;
+        struct pen_error error = {0};
+        pen_error_set(&error, PEN_ERR_BUSY, "the files in %.512s are still changing", entry->path);
+        entry_waits(watch, entry, &error);
+    }
+    memcpy(watch->unrest, unrest, count * sizeof *unrest);
+    watch->unrest_count = count;
+}
+
 /* One load for each look, so that what is warm is offered before the next one begins. */
 static bool load_one(struct watch *watch, struct catalog *found)
 {
-    size_t failed = watch->failed_count < FAILED_MAX ? watch->failed_count : FAILED_MAX;
     for (size_t i = 0; i < found->entries_count && !watch_stopping(watch); i++) {
         struct catalog_entry *entry = &found->entries[i];
-        if (entry->stamp == 0 || !among(watch->before, watch->before_count, entry->stamp) ||
-            watch_serving(watch, entry) || among(watch->failed, failed, entry->stamp))
+        if (!among(watch->before, watch->before_count, entry->stamp) || watch_serving(watch, entry) ||
+            has_failed(watch, entry))
             continue;
         struct pen_error error = {0};
-        return watch_entry_load(watch, entry, &error);
+        if (watch_entry_load(watch, entry, &error))
+            return true;
     }
     return false;
 }
 
 /* ---- what has gone ----------------------------------------------------------------------------------------------------------------- */
 
-enum verdict { VERDICT_STAYS, VERDICT_REPLACED, VERDICT_GONE };
+enum verdict { VERDICT_STAYS, VERDICT_REPLACED, VERDICT_REVOKED, VERDICT_GONE };
 
-/* Not chosen any more: gone when its file is; replaced once everything that is chosen of its name serves. */
+/* Is there still something of it? A version's folder may be empty while other content is put there. */
+static bool is_there(const struct served *served)
+{
+    const char *slash = strrchr(served->path, '/');
+    int length = slash && !served->config.recipe ? (int)(slash - served->path) : (int)strlen(served->path);
+    char path[MODEL_FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%.*s", length, served->path);
+    return access(path, F_OK) == 0;
+}
+
+/*
+ * Not chosen any more: gone when its folder is; replaced once everything that is chosen of its name serves. What is higher than that does not
+ * linger: "the highest version" must mean the chosen one at once.
+ */
 static enum verdict verdict_of(const struct watch *watch, const struct catalog *found, const struct served *served)
 {
-    bool any = false, all = true;
+    bool all = true;
+    uint64_t highest = 0;
     for (size_t i = 0; i < found->entries_count; i++) {
         const struct catalog_entry *entry = &found->entries[i];
         if (strcmp(entry->name, served->name) != 0)
             continue;
         if (entry->version == served->version)
             return VERDICT_STAYS; /* other content of it takes its place by itself */
-        any = true;
+        highest = entry->version > highest ? entry->version : highest;
         all &= watch_serving(watch, entry) != NULL;
     }
-    if (access(served->path, F_OK) != 0)
-        return VERDICT_GONE; /* at once: "the highest version" must not mean it any more */
-    return any && all ? VERDICT_REPLACED : VERDICT_STAYS;
+    if (!is_there(served))
+        return VERDICT_GONE;
+    if (highest == 0 || !all)
+        return VERDICT_STAYS;
+    return served->version > highest ? VERDICT_REVOKED : VERDICT_REPLACED;
 }
 
 /* only: the name of the model that an order is about; NULL = all. */
@@ -140,20 +209,37 @@ bool watch_revive(struct watch *watch, const struct catalog *found, const char *
     return retired_revive(&watch->retired, is_found_again, &(struct found_again){.found = found, .only = only});
 }
 
+/* A folder may be missing for a moment, between the removal of a link and the next one: a look by itself needs a second one. */
+static bool is_gone_for_good(const struct watch *watch, const struct served *served)
+{
+    for (size_t i = 0; i < watch->gone_count; i++)
+        if (watch->gone[i] == served)
+            return true;
+    return false;
+}
+
 bool watch_retire(struct watch *watch, const struct catalog *found, const char *only)
 {
     const struct catalog *catalog = watch->context.catalog;
+    const struct served *gone[CATALOG_MODELS_MAX];
+    size_t gone_count = 0;
     bool changed = false;
     for (size_t i = 0; i < catalog->count; i++) {
         struct served *served = catalog->models[i];
         enum verdict verdict = retired_has(&watch->retired, served) || !is_about(only, served)
                                    ? VERDICT_STAYS
                                    : verdict_of(watch, found, served);
-        if (verdict == VERDICT_STAYS)
+        if (verdict == VERDICT_GONE)
+            gone[gone_count++] = served;
+        if (verdict == VERDICT_STAYS || (verdict == VERDICT_GONE && !only && !is_gone_for_good(watch, served)))
             continue;
-        retired_add(&watch->retired, served, verdict == VERDICT_GONE ? STAGE_WITHDRAWN : STAGE_LINGERS);
-        changed |= verdict == VERDICT_GONE;
+        retired_add(&watch->retired, served, verdict == VERDICT_REPLACED ? STAGE_LINGERS : STAGE_WITHDRAWN);
+        changed |= verdict != VERDICT_REPLACED;
     }
+    if (only)
+        return changed;
+    memcpy(watch->gone, gone, gone_count * sizeof *gone);
+    watch->gone_count = gone_count;
     return changed;
 }
 
@@ -164,6 +250,9 @@ enum pen_status watch_scan(struct watch *watch, struct catalog *ret_found, struc
     const struct options *options = watch->context.options;
     enum pen_status status = catalog_rescan(options->models, options->model_choices.items, options->model_choices.count,
                                             &watch->seen, ret_found, reterr);
+    for (size_t i = 0; status == PEN_OK && i < ret_found->entries_count; i++)
+        if (has_failed(watch, &ret_found->entries[i]))
+            catalog_stand_in(ret_found, i);
     if (status == PEN_OK)
         orders_choose(watch->context.orders, options->models, ret_found);
     return status;
@@ -179,6 +268,7 @@ bool watch_look(struct watch *watch, bool *ret_again)
     watch->folder_lost = status != PEN_OK;
     if (status != PEN_OK)
         return false;
+    note_unrest(watch, &found);
     bool loaded = load_one(watch, &found), changed = watch_revive(watch, &found, NULL);
     changed |= watch_retire(watch, &found, NULL);
     watch->before_count = found.entries_count;

@@ -27,6 +27,10 @@ struct watch {
     struct catalog_seen seen; /* failures told already */
     uint64_t before[CATALOG_MODELS_MAX];
     size_t before_count; /* what the last look found */
+    uint64_t unrest[CATALOG_MODELS_MAX];
+    size_t unrest_count; /* versions that the last look saw other than the one before it */
+    const struct served *gone[CATALOG_MODELS_MAX];
+    size_t gone_count; /* whose folder the last look missed; only compared */
     uint64_t failed[FAILED_MAX];
     size_t failed_count; /* what could not be loaded, by content */
     struct retired_list retired;

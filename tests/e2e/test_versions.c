@@ -128,6 +128,45 @@ Test(versions, a_version_that_cannot_be_loaded_leaves_the_old_one_and_says_why)
     cr_assert_str_eq(answer(NULL, NULL), "2: 0.135335");
 }
 
+/* What config.json says when the order comes counts, also without --watch. */
+Test(versions, a_changed_policy_counts_with_the_next_load)
+{
+    static const struct {
+        const char *policy, *first, *second, *without;
+    } steps[] = {{"{\"all\": {}}", "1: 2", "2: 0.135335", "2: 0.135335"},
+                 {"{\"specific\": {\"versions\": [1]}}", "1: 2", "UNAVAILABLE", "1: 2"},
+                 {"{\"latest\": {\"num_versions\": 2}}", "1: 2", "2: 0.135335", "2: 0.135335"}};
+    char text[128];
+    put("net/2", "Exp");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        snprintf(text, sizeof text, "{\"version_policy\": %s}", steps[i].policy);
+        file_write(in_models("net/config.json"), text, strlen(text));
+        cr_assert_eq(MODEL("load", "net"), 0);
+        cr_assert_str_eq(answer(NULL, NULL), steps[i].without, "%s", text);
+        cr_assert_str_eq(answer("--model-version", "1"), steps[i].first, "%s", text);
+        cr_assert_str_eq(answer("--model-version", "2"), steps[i].second, "%s", text);
+    }
+}
+
+Test(versions, an_order_loads_what_it_can_and_says_what_it_waits_for)
+{
+    char *out;
+    put("net/2", "Exp");
+    folder_make(in_models("net/3"));
+    FILE *copy = fopen(in_models("net/3/model.onnx"), "wb");
+    cr_assert(copy && fputs("the first half", copy) >= 0 && fflush(copy) == 0);
+    file_write(in_models("net/config.json"), "{\"version_policy\": {\"all\": {}}}", 31);
+    cr_assert_eq(model((const char *const[]){"load", "net", NULL}, &out), 1, "%s", out);
+    cr_assert(strstr(out, "still open for writing") && strstr(out, "BUSY"), "%s", out);
+    free(out);
+    cr_assert_str_eq(answer(NULL, NULL), "2: 0.135335", "what is whole is loaded all the same");
+    cr_assert_str_eq(answer("--model-version", "1"), "1: 2");
+    fclose(copy);
+    put("net/3", "Neg");
+    cr_assert_eq(MODEL("load", "net"), 0);
+    cr_assert_str_eq(answer(NULL, NULL), "3: 2");
+}
+
 Test(versions, labels_share_jobs_out)
 {
     size_t canary = 0;

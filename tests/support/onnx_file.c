@@ -32,6 +32,11 @@ enum {
     TENSOR_DATA_TYPE = 2,
     TENSOR_NAME = 8,
     TENSOR_RAW_DATA = 9,
+    TENSOR_EXTERNAL_DATA = 13,
+    TENSOR_DATA_LOCATION = 14,
+    LOCATION_EXTERNAL = 1,
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2,
     VALUE_NAME = 1,
     VALUE_TYPE = 2,
     TYPE_TENSOR = 1,
@@ -127,7 +132,15 @@ static void put_weight(struct bytes *graph, const struct onnx_value *value)
     }
     put_int(&tensor, TENSOR_DATA_TYPE, value->dtype);
     put_text(&tensor, TENSOR_NAME, value->name);
-    put_blob(&tensor, TENSOR_RAW_DATA, value->data, elements * sizeof(float));
+    if (value->file) {
+        struct bytes entry = {0};
+        put_text(&entry, ENTRY_KEY, "location");
+        put_text(&entry, ENTRY_VALUE, value->file);
+        put_message(&tensor, TENSOR_EXTERNAL_DATA, &entry);
+        put_int(&tensor, TENSOR_DATA_LOCATION, LOCATION_EXTERNAL);
+    } else {
+        put_blob(&tensor, TENSOR_RAW_DATA, value->data, elements * sizeof(float));
+    }
     put_message(graph, GRAPH_INITIALIZER, &tensor);
 }
 

@@ -210,9 +210,11 @@ Test(catalog, stamp_and_digest_cover_the_shards)
     cr_expect(!digest_equal(catalog.models[0]->digest, catalog.models[1]->digest), "other weights, another digest");
     uint64_t before = stamp_of("a"), one_file = stamp_of("d");
     cr_expect(stamp_of("a") == before, "nothing has changed");
-    run("printf wxyz > a/1/w/two && mv a/1/w/two a/1/w/one.bin; touch d/1/README%s", "");
+    run("printf wxyz > a/1/w/two && mv a/1/w/two a/1/w/one.bin; touch d/1/README.md d/1/.part%s", "");
     cr_expect(stamp_of("a") != before, "a shard was replaced");
-    cr_expect(stamp_of("d") == one_file, "what lies beside an ONNX file is not looked at");
+    cr_expect(stamp_of("d") == one_file, "texts and hidden files are no part of a model");
+    run("printf wxyz > d/1/weights.bin%s", "");
+    cr_expect(stamp_of("d") != one_file, "but other files may be: external data");
 }
 
 Test(catalog, folder_that_is_none_is_an_error)
