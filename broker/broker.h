@@ -43,6 +43,7 @@ struct ignored {
 };
 
 struct cascades;
+struct commons;
 struct sequences;
 
 struct broker {
@@ -67,6 +68,7 @@ struct broker {
     struct metrics *metrics;
     struct quarantine *quarantine;
     struct labels labels;        /* names for versions */
+    struct commons *commons;     /* borrowed; what brokers of one Redis share; NULL = there is none */
     struct errands *errands;     /* that workers carry out */
     struct sequences *sequences; /* jobs that belong to the state that a worker keeps */
     struct cascades *cascades;   /* ensembles whose steps run apart */

@@ -6,6 +6,7 @@
 
 #include "audit.h"
 #include "back.h"
+#include "commons.h"
 #include "control_cancel.h"
 #include "control_internal.h"
 #include "control_watch.h"
@@ -124,10 +125,12 @@ static void on_log_level(struct broker *broker, struct control_answer *answer, c
 static void on_label(struct broker *broker, struct control_answer *answer, const char *argument)
 {
     struct pen_error error = {.status = PEN_OK};
-    if (label_set(&broker->labels, argument, &error) != PEN_OK)
+    if (label_set(&broker->labels, argument, &error) != PEN_OK) {
         control_fail(answer, error.status, error.text);
-    else
-        log_event(LOG_INFO, "model_label", "argument=%s", argument);
+        return;
+    }
+    commons_tell(broker->commons, argument);
+    log_event(LOG_INFO, "model_label", "argument=%s", argument);
 }
 
 /* Loading is an administrator's matter, and written down. */

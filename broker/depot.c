@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "commons.h"
 #include "depot_entry.h"
 #include "depot_progress.h"
 #include "depot_shared.h"
@@ -49,8 +50,9 @@ static enum pen_status check_room(struct broker *broker, const struct session *s
         return PEN_ERR_BUSY;
     if (!session->identity)
         return PEN_OK;
-    return quota_check(session->identity, message->bytes, (uint64_t)options->queue_limit,
-                       (uint64_t)options->queue_bytes, broker->now_us, ret_wait_us, reterr);
+    return quota_check(session->identity, commons_brokers(broker->commons), message->bytes,
+                       (uint64_t)options->queue_limit, (uint64_t)options->queue_bytes, broker->now_us, ret_wait_us,
+                       reterr);
 }
 
 static struct parcel *take_frames(struct message *message)

@@ -285,14 +285,23 @@ bool keyring_allows(struct keyring *keyring, const uint8_t key[KEY_BYTES], unsig
 
 /* ---- quotas ---- */
 
-static void refill(struct identity *identity, uint64_t now_us)
+static void refill(struct identity *identity, double rate, uint64_t now_us)
 {
-    double most = identity->rate > 1 ? identity->rate : 1;
+    double most = rate > 1 ? rate : 1;
     if (now_us > identity->tokens_us)
-        identity->tokens += (double)(now_us - identity->tokens_us) * 1e-6 * identity->rate;
+        identity->tokens += (double)(now_us - identity->tokens_us) * 1e-6 * rate;
     identity->tokens_us = now_us;
     if (identity->tokens > most)
         identity->tokens = most;
+}
+
+/* For the sentence of a refusal; "" where nobody divides. */
+static const char *part_text(uint32_t brokers, char text[64])
+{
+    text[0] = '\0';
+    if (brokers > 1)
+        snprintf(text, 64, " (divided among %u brokers)", brokers);
+    return text;
 }
 
 static bool beyond_share(const struct identity *identity, uint64_t used, uint64_t more, uint64_t limit)
@@ -300,14 +309,32 @@ static bool beyond_share(const struct identity *identity, uint64_t used, uint64_
     return identity->share != 0 && used + more > limit / 100 * identity->share + limit % 100 * identity->share / 100;
 }
 
-enum pen_status quota_check(struct identity *identity, size_t bytes, uint64_t queue_limit, uint64_t queue_bytes,
-                            uint64_t now_us, uint64_t *ret_wait_us, struct pen_error *reterr)
+static enum pen_status check_rate(struct identity *identity, uint32_t brokers, uint64_t now_us, uint64_t *ret_wait_us,
+                                  struct pen_error *reterr)
 {
-    *ret_wait_us = 100000;
-    if (identity->bytes_max != 0 && identity->bytes + bytes > identity->bytes_max) {
+    double rate = identity->rate / brokers;
+    char part[64];
+    refill(identity, rate, now_us);
+    if (identity->tokens < 1) {
         identity->refused++;
-        return pen_error_set(reterr, PEN_ERR_BUSY, "%s has %" PRIu64 " bytes of unanswered jobs, its quota is %" PRIu64,
-                             identity->name, identity->bytes, identity->bytes_max);
+        *ret_wait_us = (uint64_t)((1 - identity->tokens) / rate * 1e6) + 1;
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%s submits more than its quota of %g jobs per second%s",
+                             identity->name, identity->rate, part_text(brokers, part));
+    }
+    identity->tokens -= 1;
+    return PEN_OK;
+}
+
+enum pen_status quota_check(struct identity *identity, uint32_t brokers, size_t bytes, uint64_t queue_limit,
+                            uint64_t queue_bytes, uint64_t now_us, uint64_t *ret_wait_us, struct pen_error *reterr)
+{
+    char part[64];
+    *ret_wait_us = 100000;
+    if (identity->bytes_max != 0 && identity->bytes + bytes > identity->bytes_max / brokers) {
+        identity->refused++;
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "%s has %" PRIu64 " bytes of unanswered jobs, its quota is %" PRIu64 "%s", identity->name,
+                             identity->bytes, identity->bytes_max, part_text(brokers, part));
     }
     if (beyond_share(identity, identity->jobs, 1, queue_limit) ||
         beyond_share(identity, identity->bytes, bytes, queue_bytes)) {
@@ -315,17 +342,7 @@ enum pen_status quota_check(struct identity *identity, size_t bytes, uint64_t qu
         return pen_error_set(reterr, PEN_ERR_BUSY, "%s has its share of the queue, %u per cent", identity->name,
                              identity->share);
     }
-    if (identity->rate > 0) {
-        refill(identity, now_us);
-        if (identity->tokens < 1) {
-            identity->refused++;
-            *ret_wait_us = (uint64_t)((1 - identity->tokens) / identity->rate * 1e6) + 1;
-            return pen_error_set(reterr, PEN_ERR_BUSY, "%s submits more than its quota of %g jobs per second",
-                                 identity->name, identity->rate);
-        }
-        identity->tokens -= 1;
-    }
-    return PEN_OK;
+    return identity->rate > 0 ? check_rate(identity, brokers, now_us, ret_wait_us, reterr) : PEN_OK;
 }
 
 void quota_uncheck(struct identity *identity)

@@ -46,9 +46,10 @@ struct identity *keyring_find(struct keyring *keyring, const char *user);
 /* May this key come in at a door that wants one of these roles? */
 bool keyring_allows(struct keyring *keyring, const uint8_t key[KEY_BYTES], unsigned roles);
 
-/* A job of that size now: PEN_ERR_BUSY and a sentence beyond a quota; *ret_wait_us: when there is room again, as a hint. */
-enum pen_status quota_check(struct identity *identity, size_t bytes, uint64_t queue_limit, uint64_t queue_bytes,
-                            uint64_t now_us, uint64_t *ret_wait_us, struct pen_error *reterr);
+/* A job of that size now: PEN_ERR_BUSY and a sentence beyond a quota; *ret_wait_us: when there is room again, as a hint. brokers: among so many rate and
+ * bytes are divided, each grants its part; the share is one of this broker's own queue. */
+enum pen_status quota_check(struct identity *identity, uint32_t brokers, size_t bytes, uint64_t queue_limit,
+                            uint64_t queue_bytes, uint64_t now_us, uint64_t *ret_wait_us, struct pen_error *reterr);
 /* The job that was just checked will be checked again: it does not count twice. */
 void quota_uncheck(struct identity *identity);
 void quota_take(struct identity *identity, size_t bytes); /* NULL is fine */

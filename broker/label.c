@@ -80,6 +80,25 @@ enum pen_status label_set(struct labels *labels, const char *argument, struct pe
     return PEN_OK;
 }
 
+uint32_t labels_replace(struct labels *labels, const char *text)
+{
+    struct labels fresh = {.count = 0};
+    char *copy = strdup(text), *rest = copy, *line;
+    uint32_t wrong = copy ? 0 : 1;
+    while (rest && (line = strsep(&rest, "\n")) != NULL)
+        wrong += *line && label_set(&fresh, line, NULL) != PEN_OK;
+    for (uint32_t i = 0; i < fresh.count; i++) {
+        const struct label *old = find(labels, fresh.list[i].model, fresh.list[i].label);
+        fresh.list[i].owed_ppm = old ? old->owed_ppm : 0;
+    }
+    if (copy) {
+        labels_fini(labels);
+        *labels = fresh;
+    }
+    free(copy);
+    return wrong;
+}
+
 /* ---- those of config.json ---------------------------------------------------------------------------------------------------------- */
 
 void offered_labels_fini(struct offered_labels *labels)

@@ -1,8 +1,8 @@
 /*
  * label.h - names for versions: "stable" is what a job without a version gets, others ("canary") get a share of those, or who asks for them.
  *
- * A label is set by an order (`penstock model label`), which lives in the broker's memory until it is taken back or the broker ends, or by version_labels of
- * the model's config.json, which workers tell with their offers. The order has precedence over the config's label of the same name while its version is
+ * A label is set by an order (`penstock model label`), which lives in the broker's memory, and in the Redis that brokers share (commons.h), until it is taken
+ * back or they end, or by version_labels of the model's config.json, which workers tell with their offers. The order has precedence over the config's label of the same name while its version is
  * served. One whose version nobody offers counts as absent. Where configs give a label to several versions, the highest that is offered has it.
  *
  * Which jobs a share gets: by its request digest where answers may be shared (cache, single-flight), so that the same question goes to the same version, and
@@ -56,6 +56,9 @@ enum pen_status offered_labels_read(const Penstock__ModelOffer *meta, struct off
 
 /* "MODEL LABEL VERSION [SHARE_PPM]"; VERSION 0 takes the label back. */
 enum pen_status label_set(struct labels *labels, const char *argument, struct pen_error *reterr);
+/* Puts the orders of the text, one a line as label_set takes them, in the place of all; those that stay keep what their shares are owed. Returns how many lines
+ * are no orders and were passed over. */
+uint32_t labels_replace(struct labels *labels, const char *text);
 
 struct models;
 struct model;

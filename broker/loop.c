@@ -6,11 +6,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "back.h"
+#include "commons.h"
 #include "depot.h"
 #include "front.h"
 #include "logline.h"
@@ -147,6 +149,17 @@ static void look_at_keys(struct loop *loop)
     }
 }
 
+/* Labels that other brokers were told, or this one before it was started. */
+static void look_at_commons(struct broker *broker)
+{
+    char *orders = NULL;
+    if (!commons_hear(broker->commons, &orders))
+        return;
+    uint32_t wrong = labels_replace(&broker->labels, orders);
+    log_event(LOG_INFO, "labels_heard", "labels=%u passed_over=%u", broker->labels.count, wrong);
+    free(orders);
+}
+
 /* Large frames that have gone leave their memory for the next ones, for as long as an idle broker keeps any. */
 static void look_at_blocks(struct loop *loop)
 {
@@ -173,6 +186,7 @@ static void look_aside(struct loop *loop)
         loop->alive_us = loop->looked_us + loop->alive_step_us;
     }
     look_at_keys(loop);
+    look_at_commons(loop->broker);
     look_at_blocks(loop);
     if (loop->broker->post) {
         post_beat(loop->broker->post, loop->broker->now_us);

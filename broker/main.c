@@ -11,6 +11,7 @@
 
 #include "audit.h"
 #include "broker.h"
+#include "commons.h"
 #include "deadline.h"
 #include "depot.h"
 #include "http.h"
@@ -115,6 +116,25 @@ static void announce(const struct broker *broker, const char *http)
                   "connections are neither encrypted nor authenticated; keep strangers out by a firewall");
 }
 
+static void end_at_once(int signal)
+{
+    (void)signal;
+    _exit(EXIT_SIGNAL);
+}
+
+/* What is left are the last replies on their way and threads that wait for a Redis: who has no time for them says so. */
+static void end_at_next_signal(void)
+{
+    struct sigaction action = {.sa_handler = end_at_once};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static int serve(struct broker *broker, const char *http, int signals)
 {
     memory_settle();
@@ -122,9 +142,12 @@ static int serve(struct broker *broker, const char *http, int signals)
     enum pen_status status = loop_run(broker, signals);
     int linger_ms = status == PEN_OK ? LINGER_MS : 0;
     log_event(LOG_INFO, "stopped", "status=%s", pen_status_name(status));
+    if (status == PEN_ERR_CANCELLED)
+        _exit(EXIT_SIGNAL);
+    end_at_next_signal();
     port_close(broker->clients, linger_ms);
     port_close(broker->workers, linger_ms);
-    return status == PEN_OK ? EXIT_DRAINED : status == PEN_ERR_CANCELLED ? EXIT_SIGNAL : EXIT_FAILED;
+    return status == PEN_OK ? EXIT_DRAINED : EXIT_FAILED;
 }
 
 /* By default the pages are a convenience: without them the broker serves all the same. Who names an address wants them. */
@@ -174,6 +197,16 @@ static enum pen_status memory_left(struct headroom *headroom, struct pen_error *
     return headroom_check(headroom, 0, reterr);
 }
 
+/* In the Redis of results, or that of detached jobs where it is the only one. */
+static enum pen_status open_commons(struct broker *broker, struct pen_error *reterr)
+{
+    const struct options *options = broker->options;
+    const struct cache_options *redis = options->cache.kind == CACHE_REDIS ? &options->cache : &options->detached_redis;
+    if (redis->kind != CACHE_REDIS)
+        return PEN_OK;
+    return commons_new(redis, options->cache.namespace, broker->uuid, &broker->commons, reterr);
+}
+
 static int run(const struct options *options, void *context, int signals)
 {
     static struct broker broker; /* large scratch arrays: not on the stack */
@@ -206,6 +239,8 @@ static int run(const struct options *options, void *context, int signals)
     if (error.status == PEN_OK && options->detached_redis.kind == CACHE_REDIS &&
         depot_open_redis(&broker, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
+    if (error.status == PEN_OK && open_commons(&broker, &error) != PEN_OK)
+        code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
     if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&
@@ -225,6 +260,7 @@ static int run(const struct options *options, void *context, int signals)
     zap_stop(zap);
     keyring_free(broker.keyring);
     audit_free(broker.audit);
+    commons_free(broker.commons);
     cache_free(cache);
     memory_source_fini(&files);
     return code;

@@ -3,16 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
-#include <sys/time.h>
 
 #include <hiredis/hiredis.h>
 
 #include "deadline.h"
 #include "redis_mail.h"
+#include "redis_open.h"
 
-#define PIPELINE_MAX       128u
-#define RETRY_US           1000000u
-#define CONNECT_TIMEOUT_US 250000u
+#define PIPELINE_MAX 128u
+#define RETRY_US     1000000u
 
 struct talk {
     const struct redis_thread *thread;
@@ -21,11 +20,6 @@ struct talk {
     struct letter *letters[PIPELINE_MAX];
     size_t count;
 };
-
-static struct timeval to_timeval(uint64_t us)
-{
-    return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
-}
 
 static void report(const struct talk *talk, bool up, const char *text)
 {
@@ -46,50 +40,20 @@ static void go_down(struct talk *talk, const char *text)
     talk->retry_us = clock_now_us() + RETRY_US;
 }
 
-static bool say(redisContext *redis, const char *format, int value)
-{
-    redisReply *reply = redisCommand(redis, format, value);
-    bool good = reply && reply->type == REDIS_REPLY_STATUS;
-    if (reply && reply->type == REDIS_REPLY_ERROR)
-        snprintf(redis->errstr, sizeof redis->errstr, "%.*s", (int)sizeof redis->errstr - 1, reply->str);
-    freeReplyObject(reply);
-    return good;
-}
-
-/* What Redis says to a wrong password does not repeat it. */
-static bool log_in(redisContext *redis, const struct redis_thread *thread)
-{
-    if (!thread->password[0])
-        return true;
-    redisReply *reply = thread->user[0] ? redisCommand(redis, "AUTH %s %s", thread->user, thread->password)
-                                        : redisCommand(redis, "AUTH %s", thread->password);
-    bool good = reply && reply->type == REDIS_REPLY_STATUS;
-    if (reply && reply->type == REDIS_REPLY_ERROR)
-        snprintf(redis->errstr, sizeof redis->errstr, "%.*s", (int)sizeof redis->errstr - 1, reply->str);
-    freeReplyObject(reply);
-    return good;
-}
-
 /* Half-open: connects and proves it by an answered SELECT. */
 static void come_up(struct talk *talk)
 {
-    redisContext *redis =
-        redisConnectWithTimeout(talk->thread->host, talk->thread->port, to_timeval(CONNECT_TIMEOUT_US));
+    const struct redis_thread *thread = talk->thread;
+    const struct redis_place place = {.host = thread->host,
+                                      .user = thread->user,
+                                      .password = thread->password,
+                                      .port = thread->port,
+                                      .database = thread->database,
+                                      .timeout_us = thread->timeout_us};
+    char reason[REDIS_TEXT_BYTES];
+    talk->redis = redis_open(&place, reason, sizeof reason);
     talk->retry_us = clock_now_us() + RETRY_US;
-    if (!redis) {
-        report(talk, false, "no memory");
-        return;
-    }
-    uint64_t timeout_us = talk->thread->timeout_us;
-    if (redis->err || redisSetTimeout(redis, to_timeval(timeout_us)) != REDIS_OK || !log_in(redis, talk->thread) ||
-        !say(redis, "SELECT %d", talk->thread->database)) {
-        report(talk, false, redis->errstr[0] ? redis->errstr : "no answer");
-        redisFree(redis);
-        return;
-    }
-    redisEnableKeepAlive(redis);
-    talk->redis = redis;
-    report(talk, true, "");
+    report(talk, talk->redis != NULL, talk->redis ? "" : reason);
 }
 
 static void append_put(struct talk *talk, const struct letter *letter)
@@ -148,7 +112,7 @@ static void exchange(struct talk *talk)
     for (size_t i = 0; i < talk->count; i++) {
         void *reply = NULL;
         if (talk->redis && redisGetReply(talk->redis, &reply) != REDIS_OK)
-            go_down(talk, talk->redis->errstr[0] ? talk->redis->errstr : "no answer in time");
+            go_down(talk, redis_reason(talk->redis));
         answer(talk, talk->letters[i], reply);
         freeReplyObject(reply);
     }

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 
 #include "redis_mail.h"
+#include "redis_open.h"
 
-#define CONNECT_TIMEOUT_US 250000u
-#define ANSWER_TIMEOUT_US  2000000u              /* appendfsync always on a busy disk */
-#define TAKE_BYTES         (64u * 1024u * 1024u) /* of requests in one take: then it stops */
+#define ANSWER_TIMEOUT_US 2000000u              /* appendfsync always on a busy disk */
+#define TAKE_BYTES        (64u * 1024u * 1024u) /* of requests in one take: then it stops */
 
 /* ---- a command ---- */
 
@@ -244,8 +243,7 @@ static redisReply *next_reply(struct talk *talk)
 {
     void *reply = NULL;
     if (redisGetReply(talk->redis, &reply) != REDIS_OK || !reply) {
-        snprintf(talk->reason, sizeof talk->reason, "%.150s",
-                 talk->redis->errstr[0] ? talk->redis->errstr : "no answer in time");
+        snprintf(talk->reason, sizeof talk->reason, "%.150s", redis_reason(talk->redis));
         return NULL;
     }
     if (!usable(talk, reply)) {
@@ -335,42 +333,21 @@ bool talk_listen(struct talk *talk, bool *ret_waits)
 
 /* ---- connections ---- */
 
-static struct timeval to_timeval(uint64_t us)
-{
-    return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
-}
-
-/* What Redis says to a wrong password does not repeat it. */
 static bool expect(struct talk *talk, redisContext *redis, redisReply *reply, int type)
 {
-    bool good = reply && reply->type == type;
-    if (!good)
-        snprintf(talk->reason, sizeof talk->reason, "%.150s",
-                 reply && reply->type == REDIS_REPLY_ERROR ? reply->str
-                 : redis->errstr[0]                        ? redis->errstr
-                                                           : "no answer in time");
-    freeReplyObject(reply);
-    return good;
+    return redis_expect(redis, reply, type, talk->reason, sizeof talk->reason);
 }
 
 static redisContext *connect_one(struct talk *talk)
 {
     const struct streams_options *options = &talk->streams->options;
-    redisContext *redis = redisConnectWithTimeout(options->host, options->port, to_timeval(CONNECT_TIMEOUT_US));
-    snprintf(talk->reason, sizeof talk->reason, "%.150s", redis ? redis->errstr : "no memory");
-    if (redis && !redis->err && redisSetTimeout(redis, to_timeval(ANSWER_TIMEOUT_US)) == REDIS_OK &&
-        (!*options->password ||
-         expect(talk, redis,
-                *options->user ? redisCommand(redis, "AUTH %s %s", options->user, options->password)
-                               : redisCommand(redis, "AUTH %s", options->password),
-                REDIS_REPLY_STATUS)) &&
-        expect(talk, redis, redisCommand(redis, "SELECT %d", options->database), REDIS_REPLY_STATUS)) {
-        redisEnableKeepAlive(redis);
-        return redis;
-    }
-    if (redis)
-        redisFree(redis);
-    return NULL;
+    const struct redis_place place = {.host = options->host,
+                                      .user = options->user,
+                                      .password = options->password,
+                                      .port = options->port,
+                                      .database = options->database,
+                                      .timeout_us = ANSWER_TIMEOUT_US};
+    return redis_open(&place, talk->reason, sizeof talk->reason);
 }
 
 static bool load_scripts(struct talk *talk)

@@ -6,6 +6,7 @@
 #include "admit.h"
 #include "answer.h"
 #include "cascade.h"
+#include "commons.h"
 #include "depot.h"
 #include "dispatch.h"
 #include "forecast.h"
@@ -44,8 +45,9 @@ enum pen_status submit_room(struct broker *broker, const struct session *session
     if (submit_memory(broker, bytes, 0, reterr) != PEN_OK)
         return PEN_ERR_BUSY;
     uint64_t wait_us;
-    if (session->identity && quota_check(session->identity, bytes, (uint64_t)options->queue_limit,
-                                         (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK)
+    if (session->identity &&
+        quota_check(session->identity, commons_brokers(broker->commons), bytes, (uint64_t)options->queue_limit,
+                    (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK)
         return PEN_ERR_BUSY;
     if (link_full(&session->link, (uint64_t)options->peer_bytes))
         return pen_error_set(reterr, PEN_ERR_BUSY,

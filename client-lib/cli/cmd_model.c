@@ -34,7 +34,9 @@ static const struct settings_program program = {
              "       penstock model label NAME LABEL VERSION|none [options]",
     .about = "load: workers (re)load the model from their folders; what serves goes on until the new one is warm, and "
              "when it cannot be loaded. unload: they take it out of service; jobs that run are finished. label: jobs "
-             "that name no version go to \"stable\", a share of them to other labels; --version-label asks for one.",
+             "that name no version go to \"stable\", a share of them to other labels; --version-label asks for one. "
+             "Brokers that "
+             "share a Redis share labels.",
     .after = "JSON: {\"outcomes\": [{worker, status, error}]}, or {\"label\": LABEL, \"version\": "
              "VERSION}\n\n" EXIT_CODES_TEXT,
     .table = settings,

@@ -121,18 +121,18 @@ Test(keyring, quotas_bound_rate_bytes_and_share)
     struct pen_error error = {.status = PEN_OK};
     uint64_t wait_us;
     for (int i = 0; i < 10; i++)
-        cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 1000, &wait_us, &error), PEN_OK);
-    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 1000, &wait_us, &error), PEN_ERR_BUSY,
+        cr_assert_eq(quota_check(&id, 1, 10, 1000, 1 << 30, 1000, &wait_us, &error), PEN_OK);
+    cr_assert_eq(quota_check(&id, 1, 10, 1000, 1 << 30, 1000, &wait_us, &error), PEN_ERR_BUSY,
                  "the second's ten are used");
     cr_assert_leq(wait_us, 100001);
-    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 101001, &wait_us, &error), PEN_OK,
+    cr_assert_eq(quota_check(&id, 1, 10, 1000, 1 << 30, 101001, &wait_us, &error), PEN_OK,
                  "a tenth of a second later: one more");
     quota_take(&id, 995);
-    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY);
+    cr_assert_eq(quota_check(&id, 1, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY);
     cr_assert_not_null(strstr(error.text, "bytes"));
     quota_give(&id, 995);
     id.jobs = 100;
-    cr_assert_eq(quota_check(&id, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY, "10 %% of 1000");
+    cr_assert_eq(quota_check(&id, 1, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY, "10 %% of 1000");
     cr_assert_not_null(strstr(error.text, "share"));
     cr_assert_eq(id.refused, 3);
 }

@@ -247,3 +247,21 @@ Test(streams, cancelled_at_another_broker)
     pen_client_free(here);
     pen_client_free(there);
 }
+
+/* A broker that ends tells Redis what it gives back and waits for an answer; the second signal waits for nothing. */
+Test(streams, second_signal_ends_a_broker_at_once_whose_redis_answers_nothing)
+{
+    char id[PEN_JOB_ID_BYTES];
+    await_up(0);
+    pen_client *client = digits_client(pools[0].clients);
+    submit(client, 0, id);
+    process_signal(redis, SIGSTOP);
+    process_signal(pools[0].broker, SIGTERM);
+    cr_assert(process_wait_text(pools[0].broker, "evt=stopped", 5000), "%s", process_err(pools[0].broker));
+    uint64_t start_us = support_now_us();
+    process_signal(pools[0].broker, SIGTERM);
+    cr_assert_eq(process_wait(pools[0].broker, 5000), 4, "%s", process_err(pools[0].broker));
+    cr_expect_lt(support_now_us() - start_us, (uint64_t)support_slow(1000) * 1000);
+    process_signal(redis, SIGCONT);
+    pen_client_free(client);
+}

@@ -1,0 +1,35 @@
+/*
+ * commons.h - what the brokers of one Redis have in common besides results and detached jobs: how many they are, and which labels versions carry.
+ *
+ * Each broker says once a second that it is there; one that has said nothing for three seconds, by Redis' clock, is not counted any more. By their number
+ * quotas are divided (keyring.h). Orders of labels (label.h) are kept in Redis, where every broker finds those of the others, and a broker that starts those
+ * of before. A Redis that has forgotten them is told again by whoever knows them. While Redis is gone the last number counts, orders count at this broker
+ * alone, and the others hear of them when it is back.
+ *
+ * Keys behind `NAMESPACE:commons`: `:brokers` sorted set of uuids by the end of their time; `:labels` hash of "MODEL LABEL" to "VERSION SHARE_PPM"; `:turns`
+ * counts the changes of the labels; `:epoch` is another one in a Redis that has forgotten.
+ * Threads: owner; a thread of its own talks to Redis, so that the loop waits for nothing.
+ */
+#ifndef COMMONS_H
+#define COMMONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache.h"
+
+struct commons;
+
+/* redis: kind CACHE_REDIS; its namespace may be another one's. Returns at once: the first word comes when Redis is there. */
+enum pen_status commons_new(const struct cache_options *redis, const char *namespace, uint64_t broker_uuid,
+                            struct commons **ret_commons, struct pen_error *reterr);
+void commons_free(struct commons *commons); /* says goodbye, so that the others need not wait; NULL is fine */
+
+/* Brokers that share the Redis, this one included: at least 1, also without commons (NULL). */
+uint32_t commons_brokers(const struct commons *commons);
+/* An order that this broker has taken: "MODEL LABEL VERSION [SHARE_PPM]". NULL is fine. */
+void commons_tell(struct commons *commons, const char *order);
+/* True: *ret_orders has all orders there are, one a line, malloc'd. Not while an order of our own is under way. NULL is fine. */
+bool commons_hear(struct commons *commons, char **ret_orders);
+
+#endif

@@ -1,0 +1,53 @@
+#include "redis_open.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+
+#define CONNECT_TIMEOUT_US 250000u
+
+static struct timeval to_timeval(uint64_t us)
+{
+    return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+}
+
+/* hiredis tells a time-out by the system's text for EAGAIN. */
+const char *redis_reason(const redisContext *redis)
+{
+    return !redis->errstr[0] || strcmp(redis->errstr, strerror(EAGAIN)) == 0 ? "no answer in time" : redis->errstr;
+}
+
+/* What Redis says to a wrong password does not repeat it. */
+bool redis_expect(redisContext *redis, redisReply *reply, int type, char *reason, size_t bytes)
+{
+    bool good = reply && reply->type == type;
+    if (!good)
+        snprintf(reason, bytes, "%.150s", reply && reply->type == REDIS_REPLY_ERROR ? reply->str : redis_reason(redis));
+    freeReplyObject(reply);
+    return good;
+}
+
+static bool log_in(redisContext *redis, const struct redis_place *place, char *reason, size_t bytes)
+{
+    if (!*place->password)
+        return true;
+    redisReply *reply = *place->user ? redisCommand(redis, "AUTH %s %s", place->user, place->password)
+                                     : redisCommand(redis, "AUTH %s", place->password);
+    return redis_expect(redis, reply, REDIS_REPLY_STATUS, reason, bytes);
+}
+
+redisContext *redis_open(const struct redis_place *place, char *reason, size_t bytes)
+{
+    redisContext *redis = redisConnectWithTimeout(place->host, place->port, to_timeval(CONNECT_TIMEOUT_US));
+    snprintf(reason, bytes, "%.150s", redis ? redis->errstr : "no memory");
+    if (redis && !redis->err && redisSetTimeout(redis, to_timeval(place->timeout_us)) == REDIS_OK &&
+        log_in(redis, place, reason, bytes) &&
+        redis_expect(redis, redisCommand(redis, "SELECT %d", place->database), REDIS_REPLY_STATUS, reason, bytes)) {
+        redisEnableKeepAlive(redis);
+        return redis;
+    }
+    if (redis)
+        redisFree(redis);
+    return NULL;
+}

@@ -1,0 +1,188 @@
+/* What brokers of one Redis have in common: their number, by which quotas are divided, and the labels of versions. Against a real redis-server. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commons.h"
+#include "keyring.h"
+#include "label.h"
+#include "model.h"
+#include "pool.h"
+
+static struct process *redis;
+static int port;
+
+static void begin(void)
+{
+    redis = redis_start(&port, NULL);
+}
+
+static void end(void)
+{
+    process_free(redis);
+}
+
+TestSuite(commons, .init = begin, .fini = end, .timeout = 120);
+
+static struct commons *join(uint64_t uuid)
+{
+    struct cache_options options = {.kind = CACHE_REDIS, .host = "127.0.0.1", .port = port, .database = 2};
+    struct commons *commons = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(commons_new(&options, "ns", uuid, &commons, &error), PEN_OK, "%s", error.text);
+    return commons;
+}
+
+static void counts(const struct commons *commons, uint32_t brokers)
+{
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(10000) * 1000;
+    while (commons_brokers(commons) != brokers && support_now_us() < end_us)
+        support_sleep_ms(10);
+    cr_assert_eq(commons_brokers(commons), brokers);
+}
+
+/* What is heard becomes, within some seconds, that text. */
+static void hears(struct commons *commons, const char *text)
+{
+    char *last = NULL, *orders;
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(10000) * 1000;
+    while (!(last && strcmp(last, text) == 0) && support_now_us() < end_us) {
+        if (commons_hear(commons, &orders)) {
+            free(last);
+            last = orders;
+        } else {
+            support_sleep_ms(10);
+        }
+    }
+    cr_assert(last && strcmp(last, text) == 0, "heard '%s', not '%s'", last ? last : "nothing", text);
+    free(last);
+}
+
+/* Ends at once, and starts on the same port with nothing in it. */
+static void redis_forgets(void)
+{
+    process_signal(redis, SIGKILL);
+    process_wait(redis, 5000);
+    process_free(redis);
+    redis = redis_start(&port, NULL);
+}
+
+Test(commons, brokers_are_counted_and_one_that_leaves_or_dies_is_not)
+{
+    struct commons *one = join(1), *two = join(2);
+    counts(one, 2);
+    counts(two, 2);
+    commons_free(two); /* says goodbye */
+    counts(one, 1);
+    char *all = redis_cli(port, (const char *const[]){"-n", "2", "ZADD", "ns:commons:brokers", "1", "dead", NULL});
+    free(all);
+    two = join(3);
+    counts(one, 2);
+    counts(two, 2);
+    commons_free(one);
+    commons_free(two);
+}
+
+Test(commons, last_number_counts_while_redis_is_gone)
+{
+    struct commons *one = join(1), *two = join(2);
+    counts(one, 2);
+    process_signal(redis, SIGKILL);
+    process_wait(redis, 5000);
+    commons_free(two);
+    support_sleep_ms(1200); /* a word without an answer */
+    cr_assert_eq(commons_brokers(one), 2u);
+    process_free(redis);
+    redis = redis_start(&port, NULL);
+    counts(one, 1);
+    commons_free(one);
+}
+
+Test(commons, orders_of_one_are_heard_by_all_and_by_those_who_come_later)
+{
+    struct commons *one = join(1), *two = join(2);
+    commons_tell(one, "net stable 1");
+    commons_tell(one, "net canary 2 50000");
+    hears(two, "net canary 2 50000\nnet stable 1 0\n");
+    hears(one, "net canary 2 50000\nnet stable 1 0\n");
+    commons_tell(two, "net canary 0");
+    hears(one, "net stable 1 0\n");
+    struct commons *three = join(3);
+    hears(three, "net stable 1 0\n");
+    commons_free(one);
+    commons_free(two);
+    commons_free(three);
+    three = join(4);
+    hears(three, "net stable 1 0\n");
+    commons_free(three);
+}
+
+Test(commons, a_redis_that_forgets_is_told_again_and_what_is_newer_stays)
+{
+    struct commons *one = join(1), *two = join(2);
+    commons_tell(one, "net stable 1");
+    commons_tell(one, "net canary 2 50000");
+    hears(two, "net canary 2 50000\nnet stable 1 0\n");
+    process_signal(redis, SIGSTOP); /* both have their words under way or behind it */
+    commons_tell(two, "net stable 7");
+    redis_forgets();
+    hears(one, "net canary 2 50000\nnet stable 7 0\n");
+    hears(two, "net canary 2 50000\nnet stable 7 0\n");
+    commons_free(one);
+    commons_free(two);
+}
+
+Test(commons, nobody_waits_for_a_redis_that_was_never_there)
+{
+    process_signal(redis, SIGKILL);
+    process_wait(redis, 5000);
+    struct commons *one = join(1);
+    char *orders = NULL;
+    commons_tell(one, "net stable 3");
+    cr_assert_not(commons_hear(one, &orders));
+    cr_assert_eq(commons_brokers(one), 1u);
+    commons_free(one);
+    cr_assert_eq(commons_brokers(NULL), 1u);
+    cr_assert_not(commons_hear(NULL, &orders));
+}
+
+/* ---- what is done with both ---- */
+
+Test(divided, each_broker_grants_its_part_of_a_quota)
+{
+    struct identity id = {.name = "a", .rate = 10, .tokens = 0, .bytes_max = 1000};
+    struct pen_error error = {.status = PEN_OK};
+    uint64_t wait_us = 0;
+    size_t taken = 0;
+    for (uint64_t us = 0; us < 10000000; us += 10000)
+        taken += quota_check(&id, 2, 1, 1000, 1 << 30, us + 1, &wait_us, &error) == PEN_OK;
+    cr_assert(taken >= 49 && taken <= 51, "%zu of 10 s at 10 jobs/s divided by 2", taken);
+    cr_assert_not_null(strstr(error.text, "divided among 2 brokers"), "%s", error.text);
+    id.rate = 0;
+    cr_assert_eq(quota_check(&id, 2, 500, 1000, 1 << 30, 1, &wait_us, &error), PEN_OK);
+    cr_assert_eq(quota_check(&id, 2, 501, 1000, 1 << 30, 1, &wait_us, &error), PEN_ERR_BUSY);
+    cr_assert_not_null(strstr(error.text, "divided among 2 brokers"), "%s", error.text);
+    cr_assert_eq(quota_check(&id, 1, 501, 1000, 1 << 30, 1, &wait_us, &error), PEN_OK);
+}
+
+Test(replaced, labels_are_those_of_the_text_and_nothing_else)
+{
+    struct labels labels = {.count = 0};
+    struct models none;
+    cr_assert_eq(models_init(&none, 10), PEN_OK);
+    cr_assert_eq(label_set(&labels, "net canary 2 500000", NULL), PEN_OK);
+    cr_assert_eq(label_set(&labels, "net old 1", NULL), PEN_OK);
+    labels.list[0].owed_ppm = 7;
+    cr_assert_eq(labels_replace(&labels, "net canary 3 500000\nnonsense\nnet b 1 600000\nother stable 1\n"), 2u);
+    cr_assert_eq(labels.count, 2u);
+    cr_assert_eq(label_version(&labels, &none, "net", "canary"), 3u);
+    cr_assert_eq(labels.list[0].owed_ppm, 7u, "its share goes on where it was");
+    cr_assert_eq(label_version(&labels, &none, "other", "stable"), 1u);
+    cr_assert_eq(label_version(&labels, &none, "net", "old"), 0u);
+    cr_assert_eq(labels_replace(&labels, ""), 0u);
+    cr_assert_eq(labels.count, 0u);
+    labels_fini(&labels);
+    models_fini(&none);
+}
