@@ -75,7 +75,9 @@ static const char script[] =
     "  else redis.call('HSET', P .. ':labels', field, value) end\n"
     "end\n"
     "if #ARGV > 3 then redis.call('INCR', P .. ':turns') end\n"
-    "redis.call('TOUCH', P .. ':labels', P .. ':turns')\n" /* they are not what gives way in a full cache */
+    "for _, key in ipairs({':brokers', ':labels', ':turns', ':epoch'}) do\n" /* used: not what gives way in a full cache */
+    "  redis.call('EXPIRE', P .. key, 2592000)\n"                             /* 30 days after the last broker */
+    "end\n"
     "local turn = redis.call('GET', P .. ':epoch') .. '/' .. (redis.call('GET', P .. ':turns') or '0')\n"
     "local count = redis.call('ZCARD', P .. ':brokers')\n"
     "if turn == ARGV[3] then return {count, turn} end\n"

@@ -7,7 +7,7 @@
  * alone, and the others hear of them when it is back.
  *
  * Keys behind `NAMESPACE:commons`: `:brokers` sorted set of uuids by the end of their time; `:labels` hash of "MODEL LABEL" to "VERSION SHARE_PPM"; `:turns`
- * counts the changes of the labels; `:epoch` is another one in a Redis that has forgotten.
+ * counts the changes of the labels; `:epoch` is another one in a Redis that has forgotten. They are gone 30 days after the last broker.
  * Threads: owner; a thread of its own talks to Redis, so that the loop waits for nothing.
  */
 #ifndef COMMONS_H

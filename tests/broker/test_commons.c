@@ -111,6 +111,9 @@ Test(commons, orders_of_one_are_heard_by_all_and_by_those_who_come_later)
     hears(one, "net stable 1 0\n");
     struct commons *three = join(3);
     hears(three, "net stable 1 0\n");
+    char *ttl = redis_cli(port, (const char *const[]){"-n", "2", "TTL", "ns:commons:labels", NULL});
+    cr_expect_gt(atoi(ttl), 86400, "%s", ttl);
+    free(ttl);
     commons_free(one);
     commons_free(two);
     commons_free(three);

@@ -123,7 +123,7 @@ Test(redis, results_are_stored_with_prefix_and_expiry_and_survive_the_broker, .t
     await_state(&scene, "ok");
     cr_assert_not(job(&scene, 1, &us));
     await_hit(&scene, 1);
-    char *keys = redis_cli(scene.port, (const char *const[]){"-n", "3", "KEYS", "*", NULL});
+    char *keys = redis_cli(scene.port, (const char *const[]){"-n", "3", "KEYS", "ns:1:*", NULL});
     cr_assert_eq(strncmp(keys, "ns:1:default:", 13), 0, "%s", keys);
     keys[strcspn(keys, "\n")] = '\0';
     char *ttl = redis_cli(scene.port, (const char *const[]){"-n", "3", "PTTL", keys, NULL});

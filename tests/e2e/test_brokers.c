@@ -11,6 +11,8 @@
 
 #define PATH_BYTES (FOLDER_PATH_BYTES + 64)
 #define KEY_TEXT   65
+#define PATIENT    "--heartbeat", "5s", "--liveness", "20s" /* a busy machine loses no worker */
+#define WAIT_MS    30000
 
 static struct pool pools[2];
 static struct process *redis;
@@ -37,7 +39,7 @@ TestSuite(brokers, .init = begin, .fini = end, .timeout = 120);
 static void worker_is_ready(void)
 {
     for (int i = 0; i < 2; i++)
-        cr_assert(process_wait_text(pools[i].broker, "evt=worker_ready", 10000), "%s", process_err(pools[i].broker));
+        cr_assert(process_wait_text(pools[i].broker, "evt=worker_ready", WAIT_MS), "%s", process_err(pools[i].broker));
 }
 
 /* One worker that serves both brokers. */
@@ -52,7 +54,10 @@ static void add_worker(const char *models)
 static int command(int broker, char **ret_out, const char *verb, const char *const words[])
 {
     char *out = NULL, *err = NULL;
-    int code = pool_cli(&pools[broker], verb, words, &out, &err);
+    const char *all[16] = {"--timeout", "30s"};
+    for (size_t i = 0; words[i]; i++)
+        all[i + 2] = words[i];
+    int code = pool_cli(&pools[broker], verb, all, &out, &err);
     size_t bytes = strlen(out) + strlen(err) + 1;
     *ret_out = malloc(bytes);
     snprintf(*ret_out, bytes, "%s%s", out, err);
@@ -75,11 +80,12 @@ static void says(int broker, const char *text, const char *verb, const char *con
 Test(brokers, what_one_has_computed_the_other_answers_from_redis)
 {
     for (int i = 0; i < 2; i++)
-        pool_start(&pools[i], (const char *const[]){"--cache", url, "--cache-deadline", "1s", "--http", "none", NULL});
+        pool_start(&pools[i],
+                   (const char *const[]){"--cache", url, "--cache-deadline", "1s", "--http", "none", PATIENT, NULL});
     add_worker(NULL);
     says(0, "\"cached\":false", "submit", (const char *const[]){"digits", ZERO, "--json", NULL});
     char *out = NULL;
-    uint64_t end_us = support_now_us() + (uint64_t)support_slow(10000) * 1000; /* it is stored after the reply */
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(WAIT_MS) * 1000; /* it is stored after the reply */
     do {
         free(out);
         cr_assert_eq(command(1, &out, "submit", (const char *const[]){"digits", ZERO, "--json", NULL}), 0, "%s", out);
@@ -87,7 +93,7 @@ Test(brokers, what_one_has_computed_the_other_answers_from_redis)
     cr_assert_not_null(strstr(out, "\"cached\":true"), "%s", out);
     free(out);
     for (int i = 0; i < 2; i++)
-        cr_assert(process_wait_text(pools[i].broker, "evt=brokers_counted brokers=2", 10000));
+        cr_assert(process_wait_text(pools[i].broker, "evt=brokers_counted brokers=2", WAIT_MS));
 }
 
 /* Version 2 is the same as version 1: which one answered stands in the answer. */
@@ -116,7 +122,7 @@ static void two_versions(char models[PATH_BYTES])
 
 Test(brokers, labels_told_to_one_count_at_the_other_and_outlive_both)
 {
-    const char *const options[] = {"--detached", url, "--http", "none", NULL};
+    const char *const options[] = {"--detached", url, "--http", "none", PATIENT, NULL};
     const char *const submit[] = {"digits", ZERO, "--json", "--no-cache", NULL};
     char models[PATH_BYTES];
     two_versions(models);
@@ -126,7 +132,7 @@ Test(brokers, labels_told_to_one_count_at_the_other_and_outlive_both)
     says(1, "\"version\":2", "submit", submit);
     says(0, "stable", "model", (const char *const[]){"label", "digits", "stable", "1", NULL});
     says(0, "\"version\":1", "submit", submit);
-    cr_assert(process_wait_text(pools[1].broker, "evt=labels_heard labels=1", 10000), "%s",
+    cr_assert(process_wait_text(pools[1].broker, "evt=labels_heard labels=1", WAIT_MS), "%s",
               process_err(pools[1].broker));
     says(1, "\"version\":1", "submit", submit);
     for (int i = 0; i < 2; i++) {
@@ -136,7 +142,7 @@ Test(brokers, labels_told_to_one_count_at_the_other_and_outlive_both)
     for (int i = 0; i < 2; i++)
         pool_restart_broker(&pools[i], options);
     worker_is_ready();
-    cr_assert(process_wait_text(pools[1].broker, "evt=labels_heard labels=1", 10000), "%s",
+    cr_assert(process_wait_text(pools[1].broker, "evt=labels_heard labels=1", WAIT_MS), "%s",
               process_err(pools[1].broker));
     says(1, "\"version\":1", "submit", submit);
     says(1, "taken back", "model", (const char *const[]){"label", "digits", "stable", "none", NULL});
@@ -171,18 +177,17 @@ Test(brokers, quotas_are_divided_among_the_brokers_that_live)
     snprintf(worker_key, sizeof worker_key, "%s/worker", folder);
     snprintf(text, sizeof text, "%s bytes=300\n%s\n", alice, worker);
     file_write(list, text, strlen(text));
-    const char *const options[] = {"--cache", url,  "--http",         "none", "--key", own,
-                                   "--keys",  list, "--restart-wait", "0",    NULL};
+    const char *const options[] = {"--cache", url, "--http", "none", "--key", own, "--keys", list, PATIENT, NULL};
     const char *const submit[] = {"digits", ZERO, "--key", key, "--broker-key", broker, NULL};
     pool_start(&pools[0], options);
     pool_add_worker(&pools[0], "xnnpack", NULL,
                     (const char *const[]){"--key", worker_key, "--broker-key", broker, NULL});
     says(0, "zero", "submit", submit);
     pool_start(&pools[1], options);
-    cr_assert(process_wait_text(pools[0].broker, "evt=brokers_counted brokers=2", 10000));
+    cr_assert(process_wait_text(pools[0].broker, "evt=brokers_counted brokers=2", WAIT_MS));
     says(0, "divided among 2 brokers", "submit", submit);
     process_signal(pools[1].broker, SIGKILL);
     process_wait(pools[1].broker, 5000);
-    cr_assert(process_wait_text(pools[0].broker, "evt=brokers_counted brokers=1", 10000));
+    cr_assert(process_wait_text(pools[0].broker, "evt=brokers_counted brokers=1", WAIT_MS));
     says(0, "zero", "submit", submit);
 }
