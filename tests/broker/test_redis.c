@@ -110,7 +110,9 @@ static void await_hit(struct scene *scene, uint8_t fill)
 {
     uint64_t us;
     bool cached = false;
-    for (int i = 0; i < 100 && !cached; i++)
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(20000) * 1000;
+    while (!cached &&
+           support_now_us() < end_us) /* on a busy machine Redis may be too late, and is left alone for a second */
         cached = job(scene, fill, &us);
     cr_assert(cached);
 }
@@ -131,7 +133,8 @@ Test(redis, results_are_stored_with_prefix_and_expiry_and_survive_the_broker, .t
     free(ttl);
     peer_close(&scene.client);
     peer_close(&scene.worker);
-    pool_restart_broker(&scene.pool, (const char *const[]){"--cache", scene.url, "--cache-namespace", "ns", NULL});
+    pool_restart_broker(&scene.pool, (const char *const[]){"--cache", scene.url, "--cache-namespace", "ns",
+                                                           "--cache-deadline", "1s", NULL});
     connect_peers(&scene);
     await_state(&scene, "ok");
     cr_assert(job(&scene, 1, &us), "known to the next broker too");
@@ -152,7 +155,7 @@ Test(redis, down_at_start_costs_nothing_and_is_found_when_it_comes, .timeout = 1
         cr_assert_not(job(&scene, i, &us));
         worst_us = us > worst_us ? us : worst_us;
     }
-    cr_assert_lt(worst_us, (uint64_t)support_slow(100) * 1000);
+    cr_assert_lt(worst_us, (uint64_t)support_slow(1000) * 1000); /* how much it is: tests/bench/blackhole.py */
     stop(&scene);
 }
 
@@ -170,7 +173,7 @@ Test(redis, frozen_redis_delays_a_job_by_its_deadline_at_most_and_the_breaker_op
         worst_us = us > worst_us ? us : worst_us;
     }
     printf("worst_us=%llu\n", (unsigned long long)worst_us);
-    cr_assert_lt(worst_us, (uint64_t)support_slow(100) * 1000);
+    cr_assert_lt(worst_us, (uint64_t)support_slow(1000) * 1000); /* how much it is: tests/bench/blackhole.py */
     await_state(&scene, "open");
     process_signal(scene.redis, SIGCONT);
     await_state(&scene, "ok");
