@@ -15,6 +15,9 @@ static const struct wire_model echo = {.name = "echo",
                                        .digest = 9,
                                        .cacheable = true};
 
+/* The peers here beat no hearts: a busy machine must not lose them. */
+#define PATIENT "--heartbeat", "10s", "--liveness", "60s"
+
 struct scene {
     struct pool pool;
     struct process *redis;
@@ -40,7 +43,7 @@ static void start(struct scene *scene, bool with_redis, const char *more, const 
         scene->port = port_free();
     snprintf(scene->url, sizeof scene->url, "redis://127.0.0.1:%d/3", scene->port);
     pool_start(&scene->pool, (const char *const[]){"--cache", scene->url, "--cache-namespace", "ns", "--cache-deadline",
-                                                   "5ms", more, value, NULL});
+                                                   "5ms", PATIENT, more, value, NULL});
     connect_peers(scene);
 }
 
