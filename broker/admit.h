@@ -2,7 +2,7 @@
  * admit.h - may this SUBMIT become a job? Every refusal names the field and what was expected.
  *
  * Checks against what workers offered in their hellos: model, inputs by name, dtype and shape, outputs, backend, precision, tags; and against the
- * broker's caps. Threads: owner. Changes nothing.
+ * broker's caps. Threads: owner. Changes nothing but whose turn it is at the share of a label (label.h).
  */
 #ifndef ADMIT_H
 #define ADMIT_H
@@ -49,6 +49,10 @@ const char *admit_unloaded(const struct model *model, char *text, size_t bytes);
 /* Its sameness with others is known and wanted: its digest is of the kind that was asked for. Reads env and digest alone. */
 bool admit_may_share(const struct admit_request *request);
 
+/*
+ * Judges the request. Any status but OK comes with a sentence: NOT_FOUND, UNAVAILABLE, INVALID, UNSUPPORTED, TOO_LARGE. The admission borrows from the request's meta
+ * and from the models; its texts are its own.
+ */
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
                       struct pen_error *reterr);
 

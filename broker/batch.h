@@ -34,11 +34,12 @@ struct batch_facts {
 
 struct batch_choice {
     uint32_t rows; /* take up to so many; 0 = wait */
-    const char *
-        reason; /* "single", "full", "best", "unpaid", "explore", "idle", "delay", "deadline": ResultMeta.batch_reason */
+    /* ResultMeta.batch_reason: "single", "full", "best", "unpaid", "explore", "idle", "delay", "deadline" */
+    const char *reason;
     uint64_t wake_us; /* when to ask again; UINT64_MAX = when something changes */
 };
 
+/* Whether the batch of these jobs closes now, with how many of the rows, and why; speed.h says which sizes pay. */
 struct batch_choice batch_close(const struct batch_rules *rules, const struct batch_facts *facts);
 
 /* A batch that closes: may another size be tried instead, or are there too few jobs, or too urgent ones? */

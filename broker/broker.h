@@ -102,7 +102,7 @@ struct broker {
 /* `options`, `cache` (may be NULL) are borrowed; the ports are filled in by the caller. */
 enum pen_status broker_init(struct broker *broker, const struct options *options, struct cache *cache,
                             uint64_t (*clock)(void));
-void broker_fini(struct broker *broker);
+void broker_fini(struct broker *broker); /* jobs and sessions go without a word */
 
 /* Whatever is due now: deadlines, probes, silence, grace, ages, batches that close by time. */
 void broker_tick(struct broker *broker);
@@ -117,7 +117,7 @@ void broker_hint_clients(struct broker *broker, int fd);
 void broker_tell_drain(struct broker *broker, struct session *session);
 /* SIGTERM or `penstock drain`. */
 void broker_drain(struct broker *broker);
-bool broker_drained(const struct broker *broker);
+bool broker_drained(const struct broker *broker); /* nothing is left to answer, or to send: the program may end */
 
 /* Drops a connection's session from life: grace first, or at once. Its jobs are cancelled. */
 void broker_session_end(struct broker *broker, struct session *session, const char *reason);
@@ -143,11 +143,12 @@ void broker_mark_client(struct broker *broker, struct session *session);
 /* Tells a peer of another major version so, once; it is ignored from then on. */
 void broker_refuse_version(struct broker *broker, struct port *port, struct ignored *ignored, uint32_t peer,
                            const char *text);
-bool broker_ignores(const struct ignored *ignored, uint32_t peer);
+bool broker_ignores(const struct ignored *ignored, uint32_t peer); /* it was told so */
 /* The file of --keys has changed: whoever may no longer come in is shown out. */
 void broker_keys_changed(struct broker *broker);
 /* WELCOME with the broker's settings, or with a reason. */
 void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text);
+/* RESUME: the peer is not known, or not trusted any more, and is to say hello again. */
 void broker_resume(struct broker *broker, struct port *port, uint32_t peer);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cascade_own.h"
+#include "cascade_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,9 @@
  * A step is a job in its client's session under an id of ours: it waits, runs, is retried and cancelled like any other. Steps that need nothing from each
  * other run at the same time. What they give is kept until the whole is answered, frames shared and not copied; a step that fails ends the whole and is
  * named. Where some worker has all models the job goes there instead and none of this happens.
- * Identical jobs join such a run, and its result is cached, under the digest that a worker with all of its models would have: the broker computes the request's digest itself
- * (nobody else has seen the whole request) and compares the contents that ran. A run whose own job goes is left to the first that joined.
+ * Identical jobs join such a run, and its result is cached, under the digest that a worker with all of its models would have: the broker computes the
+ * request's digest itself (nobody else has seen the whole request) and compares the contents that ran. A run whose own job goes is left to the first that
+ * joined.
  * Threads: owner.
  */
 #ifndef CASCADE_H
@@ -42,7 +43,7 @@ void cascade_release(struct broker *broker, struct job *job);
 void cascade_step_leaves(struct broker *broker, const struct job *job, const struct ending *ending);
 /* A step has ended and its record is gone. Takes the reply (NULL: there was no memory for it). */
 void cascade_step_ended(struct broker *broker, struct job_id id, struct parcel *reply, enum pen_status status);
-/* The job that it is a step of. */
+/* The job that it is a step of; the step itself when that has ended. */
 const struct job *cascade_whole(const struct broker *broker, const struct job *step);
 
 /* Where its steps are, in a sentence; the job is in JOB_STEPS. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "cascade_own.h"
+#include "cascade_internal.h"
 #include "job_meta.h"
 #include "metrics_record.h"
 

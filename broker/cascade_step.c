@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "admit.h"
-#include "cascade_own.h"
+#include "cascade_internal.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "metrics_record.h"

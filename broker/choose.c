@@ -3,8 +3,8 @@
 #include "batch.h"
 #include "warming.h"
 
-#define CANDIDATES_MAX                                                                                                 \
-    (2 * READY_LOOK) /* weighed for one batch: ready_look gives as many, or a few of each of many classes */
+/* Weighed for one batch: ready_look gives as many, or a few of each of many classes. */
+#define CANDIDATES_MAX        (2 * READY_LOOK)
 #define TRANSFER_BYTES_PER_US 1000u /* loopback and 10 Gbit/s alike, within a factor of two */
 
 /* Rows of the batches that suit this offer best. */

@@ -22,7 +22,7 @@ struct control_answer {
 void *control_room(struct control_answer *answer, size_t bytes);
 /* A copy of the text; "" without memory. */
 char *control_text(struct control_answer *answer, const char *text);
-void control_fail(struct control_answer *answer, enum pen_status status, const char *text);
+void control_fail(struct control_answer *answer, enum pen_status status, const char *text); /* the text is copied */
 
 /* argument: a model's or worker's name, a job id, or empty for all; what there is not is NOT_FOUND. */
 void control_models(struct broker *broker, struct control_answer *answer, const char *argument);

@@ -20,6 +20,7 @@
 const char *expiry_text(const struct job *job, char text[EXPIRY_TEXT_BYTES]);
 /* Its deadline is its model's, and delays. Not of a step: it has the deadline of its whole. */
 bool expiry_delays(const struct job *job);
+/* It goes behind what waits now, without a deadline. */
 void expiry_delay(struct broker *broker, struct job *job);
 
 #endif

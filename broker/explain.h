@@ -65,6 +65,7 @@ struct explained_step {
     const char *reason; /* static */
 };
 
+/* A step that waits. number: as people know it, from 1; the model's name is copied, cut to its room. */
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model);
 /* What is known of it from its job; dispatch: NULL where none runs it. */
 void explain_step_job(struct explained_step *step, const struct job *job, const struct dispatch *dispatch,

@@ -32,7 +32,7 @@
 
 enum worker_state { WORKER_READY, WORKER_DRAINING };
 
-/* One message to a worker; it counts against the credit until each of its jobs was answered, wanted or not. */
+/* A job of a dispatch. */
 struct dispatch_slot {
     struct job_id id;     /* as the worker knows it */
     struct job *job;      /* NULL: cancelled, expired, or the client has gone */
@@ -41,6 +41,7 @@ struct dispatch_slot {
     bool answered;
 };
 
+/* One message to a worker; it counts against the credit until each of its jobs was answered, wanted or not. */
 struct dispatch {
     TAILQ_ENTRY(dispatch) in_worker;
     struct worker *worker;
@@ -52,11 +53,11 @@ struct dispatch {
     size_t bytes;
     uint32_t count, open; /* slots, and those not answered */
     uint32_t rows;
-    uint64_t row_us,
-        own_row_us; /* a row by the forecast: where it is quickest, which is what it costs, and on this worker */
-    bool computed;  /* at least one of its jobs was answered with a result */
-    bool isolated;  /* its worker gets nothing beside it: a suspect's last chance */
-    bool company;   /* but another broker's jobs, as far as is known (worker_shared, worker_alone) */
+    /* a row by the forecast: where it is quickest, which is what it costs, and on this worker */
+    uint64_t row_us, own_row_us;
+    bool computed;            /* at least one of its jobs was answered with a result */
+    bool isolated;            /* its worker gets nothing beside it: a suspect's last chance */
+    bool company;             /* but another broker's jobs, as far as is known (worker_shared, worker_alone) */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };
@@ -67,8 +68,8 @@ struct worker {
     TAILQ_ENTRY(worker) in_fleet;
     uint64_t uuid, since_us;
     enum worker_state state;
-    struct meta_arena hello_arena,
-        update_arena[2]; /* the older update lives until the newer one has replaced its offers */
+    struct meta_arena hello_arena;
+    struct meta_arena update_arena[2]; /* the older update lives until the newer one has replaced its offers */
     unsigned update_turn;
     Penstock__WorkerHello *hello;
     uint32_t slots;
@@ -106,14 +107,15 @@ struct fleet {
     uint32_t count;
 };
 
-enum pen_status fleet_init(struct fleet *fleet, struct models *models);
-void fleet_fini(struct fleet *fleet);
+enum pen_status fleet_init(struct fleet *fleet, struct models *models); /* NO_MEMORY */
+void fleet_fini(struct fleet *fleet); /* frees all workers, and what they were given */
 
+/* NULL: there is none. */
 struct worker *fleet_by_peer(const struct fleet *fleet, uint32_t peer);
 struct worker *fleet_by_uuid(const struct fleet *fleet, uint64_t uuid);
-struct worker *fleet_other_by_uuid(const struct fleet *fleet,
-                                   const struct worker *worker); /* an older record of the same process */
 struct worker *fleet_by_name(const struct fleet *fleet, const char *name);
+/* An older record of the same process. */
+struct worker *fleet_other_by_uuid(const struct fleet *fleet, const struct worker *worker);
 
 /* Reads a packed WorkerHello or says in a sentence what is wrong with it. */
 enum pen_status fleet_join(struct fleet *fleet, const uint8_t *meta, size_t bytes, uint32_t peer, int fd,
@@ -147,11 +149,12 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
                    uint64_t *ret_when_us);
 /* How long until its first slot should be free; 0 = one is. */
 uint64_t worker_free_us(const struct worker *worker, uint64_t now_us);
-uint64_t worker_backlog_us(const struct worker *worker,
-                           uint64_t now_us); /* per slot; the age of its oldest dispatch when that is more */
+/* Of its work, per slot; the age of its oldest dispatch when that is more. */
+uint64_t worker_backlog_us(const struct worker *worker, uint64_t now_us);
 
 /* A dispatch of `count` empty slots; NULL without memory. It is the worker's from dispatch_send on. */
 struct dispatch *dispatch_new(size_t count);
+/* It is under way to the offer's worker, filled, and counts against that one's credit; the message itself is the caller's. */
 void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_us);
 /* The slot was answered: returns true when it was the last, and the dispatch is freed. */
 bool dispatch_answer(struct dispatch *dispatch, uint32_t slot);

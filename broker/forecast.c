@@ -100,8 +100,9 @@ static uint64_t steps_us(const struct broker *broker, const struct session *sess
     return done_us;
 }
 
-uint64_t forecast_us(const struct broker *broker, const struct session *session, const struct admission *admission,
-                     uint64_t remaining_us)
+/* From now; 0 = not known (no worker, or one whose speed is not known). */
+static uint64_t forecast_us(const struct broker *broker, const struct session *session,
+                            const struct admission *admission, uint64_t remaining_us)
 {
     const struct model *model = admission->model;
     const struct admission_place place = {.demand = &admission->demand,

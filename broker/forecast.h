@@ -12,11 +12,10 @@
 #include "admit.h"
 #include "broker.h"
 
-/* From now; 0 = not known (no worker, or one whose speed is not known). */
-uint64_t forecast_us(const struct broker *broker, const struct session *session, const struct admission *admission,
-                     uint64_t remaining_us);
-
-/* PEN_ERR_DEADLINE with the expected time when the job would be later than its deadline by more than a quarter. ret_expect_us: the forecast. */
+/*
+ * remaining_us: to the job's deadline, 0 = it has none. PEN_ERR_DEADLINE with the expected time when the job would be later than that by more than a quarter;
+ * *ret_expect_us is that time then, else 0. OK also where nothing can be said: no worker, or one whose speed is not known.
+ */
 enum pen_status forecast_check(const struct broker *broker, const struct session *session,
                                const struct admission *admission, uint64_t remaining_us, uint64_t *ret_expect_us,
                                struct pen_error *reterr);

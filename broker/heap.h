@@ -22,10 +22,10 @@ struct heap {
     size_t place_offset; /* of the item's uint32_t place */
 };
 
-void heap_init(struct heap *heap, heap_before before, size_t place_offset);
-void heap_fini(struct heap *heap); /* the items stay their owners' */
-enum pen_status heap_push(struct heap *heap, void *item);
-void *heap_top(const struct heap *heap); /* NULL if empty */
+void heap_init(struct heap *heap, heap_before before, size_t place_offset); /* takes no memory before the first push */
+void heap_fini(struct heap *heap);                                          /* the items stay their owners' */
+enum pen_status heap_push(struct heap *heap, void *item);                   /* NO_MEMORY: it is not in */
+void *heap_top(const struct heap *heap);                                    /* NULL if empty */
 #define HEAP_FIRST_MAX 32u
 /* The first `count` items in order, at most HEAP_FIRST_MAX; returns how many there are. */
 size_t heap_first(const struct heap *heap, size_t count, void *ret_items[HEAP_FIRST_MAX]);

@@ -7,6 +7,7 @@
  *
  * Which jobs a share gets: by its request digest where answers may be shared (cache, single-flight), so that the same question goes to the same version, and
  * stays there when the share grows; of jobs without that every so many-th, exactly.
+ * Threads: owner.
  */
 #ifndef LABEL_H
 #define LABEL_H
@@ -18,11 +19,12 @@
 #include "penstock/status.h"
 #include "worker.pb-c.h"
 
-#define LABELS_MAX         1024u
-#define LABELS_OFFERED_MAX 16u /* of one version */
+#define LABELS_MAX         1024u /* set by orders, of all models */
+#define LABELS_OFFERED_MAX 16u   /* of one version */
 #define LABEL_BYTES_MAX    64u
-#define LABEL_SHARE_FULL   1000000u
+#define LABEL_SHARE_FULL   1000000u /* ppm */
 
+/* What an order has set. */
 struct label {
     char *model;
     char label[LABEL_BYTES_MAX + 1];
@@ -48,6 +50,7 @@ struct offered_labels {
     size_t count;
 };
 
+/* Both leave an empty list, of which nothing need be freed. */
 void labels_fini(struct labels *labels);
 void offered_labels_fini(struct offered_labels *labels);
 /* Those of an offer, for offered_labels_fini; PEN_ERR_INVALID says what is wrong with them. */

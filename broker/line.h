@@ -17,12 +17,12 @@ struct line {
     size_t count;
 };
 
-void line_init(struct line *line);
-void line_fini(struct line *line); /* it is empty */
-enum pen_status line_push(struct line *line, struct job *job);
-struct job *line_top(const struct line *line); /* NULL if empty */
+void line_init(struct line *line);                             /* takes no memory */
+void line_fini(struct line *line);                             /* it is empty */
+enum pen_status line_push(struct line *line, struct job *job); /* NO_MEMORY: it is not in */
+struct job *line_top(const struct line *line);                 /* NULL if empty */
 /* The job behind `rank` others, as far as they came in order; the last of those when there are fewer. */
 struct job *line_ranked(const struct line *line, uint64_t rank);
-void line_remove(struct line *line, struct job *job);
+void line_remove(struct line *line, struct job *job); /* which is in it */
 
 #endif

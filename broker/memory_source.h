@@ -19,6 +19,6 @@ struct memory_files {
 
 /* Takes the blocks of ballast.h, too. `files` must outlive the source. */
 void memory_source_init(struct memory_files *files, uint64_t setting_bytes, struct memory_source *ret_source);
-void memory_source_fini(struct memory_files *files);
+void memory_source_fini(struct memory_files *files); /* closes them; the ballast stays */
 
 #endif

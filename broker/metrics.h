@@ -27,7 +27,7 @@
 #define METRICS_LIVES       32u /* jobs kept of each kind */
 
 enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED };
-const char *finish_name(enum finish how);
+const char *finish_name(enum finish how); /* "computed", "coalesced", "cached", "failed", "rejected" */
 
 enum close_reason {
     CLOSE_SINGLE,
@@ -41,6 +41,7 @@ enum close_reason {
     CLOSE_HEDGE,
     CLOSE_REASONS
 };
+/* As in ResultMeta.batch_reason (batch.h); "hedge": of a twin. */
 const char *close_reason_name(enum close_reason reason);
 
 struct model_tally {
@@ -110,7 +111,7 @@ struct lives_ring {
 /* room 0 = nothing is kept. NO_MEMORY */
 enum pen_status lives_ring_init(struct lives_ring *ring, uint32_t room);
 void lives_ring_fini(struct lives_ring *ring);
-void lives_ring_add(struct lives_ring *ring, const struct job_life *life);
+void lives_ring_add(struct lives_ring *ring, const struct job_life *life); /* shares its layers */
 /* The newest life with that id; NULL = none. */
 const struct job_life *life_find(const struct job_life *rows, uint32_t count, struct job_id id);
 
@@ -138,6 +139,7 @@ struct series_tally *metrics_series(struct metrics *metrics, struct model_tally 
                                     enum precision precision);
 struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, const char *name);
 
+/* A batch of `jobs` was sent; reason: why it closed, one of close_reason_name. */
 void series_batch(struct series_tally *series, uint32_t jobs, const char *reason);
 /* A batch of `jobs` took `us` where `expect_us` were foreseen. */
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);

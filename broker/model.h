@@ -82,6 +82,7 @@ struct models {
     uint64_t limit_jobs;
 };
 
+/* limit_jobs: that may wait for one version. NO_MEMORY */
 enum pen_status models_init(struct models *models, uint64_t limit_jobs);
 void models_fini(struct models *models); /* no jobs and no offers are left */
 
@@ -90,7 +91,7 @@ struct model *model_find(const struct models *models, const char *name, uint64_t
 /* Finds or makes the record that the offer belongs to and takes over its signature and rules. */
 enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
                           struct pen_error *reterr);
-void model_free(struct models *models, struct model *model);
+void model_free(struct models *models, struct model *model); /* no job and no offer refers to it */
 
 /* The offer joins or leaves; digests and cacheability are recomputed over all offers. idle: its worker holds nothing. False without memory. */
 bool model_add_offer(struct model *model, struct offer *offer, bool idle);

@@ -28,10 +28,11 @@ struct policies {
     uint32_t count;
 };
 
-/* Those of an offer, for policies_fini; PEN_ERR_INVALID: a level that is none, or stands twice. */
+/* Those of an offer, for policies_fini; PEN_ERR_INVALID: a level that is none, or stands twice; PEN_ERR_TOO_LARGE: more than there are levels. */
 enum pen_status policies_read(const Penstock__ModelOffer *meta, struct policies *ret_policies,
                               struct pen_error *reterr);
 void policies_fini(struct policies *policies);
+/* The level's own, else the default; borrowed. */
 const struct policy *policy_of(const struct policies *policies, uint8_t priority);
 
 /* How long a job of that priority may take, from its envelope's deadline (0 = none); 0 = for ever. */

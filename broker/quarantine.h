@@ -57,8 +57,9 @@ const struct quarantined *quarantine_refuses(struct quarantine *quarantine, cons
                                              const char *tenant, const struct digest *digest, uint64_t now_us,
                                              uint64_t age_us);
 
+/* Borrowed until the next change; NULL: not in here. */
 const struct quarantined *quarantine_find(const struct quarantine *quarantine, struct job_id id);
-bool quarantine_kick(struct quarantine *quarantine, struct job_id id);
-uint32_t quarantine_kick_all(struct quarantine *quarantine); /* how many */
+bool quarantine_kick(struct quarantine *quarantine, struct job_id id); /* false: not in here */
+uint32_t quarantine_kick_all(struct quarantine *quarantine);           /* how many */
 
 #endif

@@ -59,12 +59,13 @@ struct queue {
     uint64_t bytes;         /* of their requests */
 };
 
+/* limit_jobs: that may wait, whatever the model's own policies say. NO_MEMORY */
 enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs);
 void queue_fini(struct queue *queue); /* no job refers to it any more */
 
 /* Finds or makes the lane and counts the caller as a user; copies the demand. NULL without memory. */
 struct lane *queue_lane(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape);
-void lane_release(struct lane *lane);
+void lane_release(struct lane *lane); /* one user less; without any it may go */
 
 /*
  * Rows that should leave the lane before a newcomer of this client and priority: those of its client, and as many of each other one, for they take turns.
@@ -74,11 +75,11 @@ uint64_t queue_ahead(const struct queue *queue, const struct session *session, c
 /* PEN_ERR_BUSY when the model, or what the job's policy is for, has its limit of waiting jobs; the text names the model. */
 enum pen_status queue_enter(struct queue *queue, const char *model, uint8_t priority, size_t bytes,
                             struct pen_error *reterr);
-void queue_add(struct queue *queue, uint8_t priority, size_t bytes); /* beyond the limit if need be */
-void queue_leave(struct queue *queue, uint8_t priority, size_t bytes);
+void queue_add(struct queue *queue, uint8_t priority, size_t bytes);   /* beyond the limit if need be */
+void queue_leave(struct queue *queue, uint8_t priority, size_t bytes); /* a job that was counted waits no more */
 
-enum pen_status lane_push(struct lane *lane, struct job *job);
-struct job *lane_head(const struct lane *lane);
+enum pen_status lane_push(struct lane *lane, struct job *job); /* NO_MEMORY: it is not in */
+struct job *lane_head(const struct lane *lane);                /* whose turn it is; NULL if empty */
 /*
  * A job that would leave the lane behind `rank` others or more, clients taking turns; of a client that may pass the others by a job of that cost (share_near).
  * NULL: there is none among the first HEAP_FIRST_MAX clients, or jobs of lost workers go first.

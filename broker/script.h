@@ -37,8 +37,7 @@ struct script {
     Penstock__ModelOffer *source; /* owns all texts */
     const char *tensors[SCRIPT_TENSORS_MAX];
     size_t tensors_count;
-    uint32_t inputs[SCRIPT_LINKS_MAX],
-        outputs[SCRIPT_LINKS_MAX]; /* tensors of the whole, in the order of its signature */
+    uint32_t inputs[SCRIPT_LINKS_MAX], outputs[SCRIPT_LINKS_MAX]; /* of the whole, in the order of its signature */
     size_t inputs_count, outputs_count;
     struct script_step steps[];
 };

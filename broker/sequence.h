@@ -43,22 +43,26 @@ void sequence_refused(struct broker *broker, struct session *session, const stru
 void sequence_place(struct broker *broker, struct job *job);
 /* It is out of its sequence's waiting list (JOB_HELD). */
 void sequence_unhold(struct broker *broker, struct job *job);
+/* It was given to that worker, which keeps the state from then on. */
 void sequence_dispatched(struct broker *broker, struct job *job, const struct worker *worker);
 /* Its worker was lost or sends it back. True: it was answered, because the state that it needs is gone. */
 bool sequence_requeue(struct broker *broker, struct job *job, bool suspect);
-/* Before and after a job of a sequence is answered. */
-struct sequence *sequence_of(const struct broker *broker, const struct job *job); /* NULL: it is over */
+/* Before a job is answered: its sequence; NULL: it has none, or that is forgotten. */
+struct sequence *sequence_of(const struct broker *broker, const struct job *job);
 /* Is it the one under way, and (ret_last) the one that ends it? */
 bool sequence_is_current(const struct sequence *sequence, const struct job *job, bool *ret_last);
+/* After it: the sequence ends with it, or the next job goes on. current, last: of sequence_is_current, asked before. */
 void sequence_ended(struct broker *broker, struct sequence *sequence, bool current, bool last, enum pen_status status);
 
 /* The worker goes, or gets no more work; why: "was lost", "is draining". */
 void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why);
 /* Its list of models has changed. */
 void sequences_worker_updated(struct broker *broker, const struct worker *worker);
+/* Its sequences end and are forgotten. */
 void sequences_session_gone(struct broker *broker, const struct session *session);
+/* Those that were silent for too long end; those that ended long ago are forgotten. */
 void sequences_tick(struct broker *broker);
-uint64_t sequences_next_us(const struct broker *broker);
-uint64_t sequences_open(const struct broker *broker);
+uint64_t sequences_next_us(const struct broker *broker); /* when that is due; UINT64_MAX = nothing is */
+uint64_t sequences_open(const struct broker *broker);    /* how many */
 
 #endif

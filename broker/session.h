@@ -65,6 +65,7 @@ struct sessions {
     const struct setting_list *weights; /* borrowed: "NAME=N"; NULL = all 1 */
 };
 
+/* kept_bytes_max, kept_age_us: of all kept replies. NO_MEMORY */
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
                               uint64_t kept_age_us);
 /* How much tenants count in fair sharing, "NAME=N"; borrowed for good. */
@@ -75,23 +76,26 @@ void sessions_fini(struct sessions *sessions); /* frees all sessions; they have 
 enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
                               struct pen_error *reterr);
 
+/* NULL: there is none. */
 struct session *session_find(const struct sessions *sessions, uint64_t uuid);
 struct session *session_by_peer(const struct sessions *sessions, uint32_t peer);
 struct session *session_new(struct sessions *sessions, uint64_t uuid); /* NULL: no memory or SESSIONS_MAX */
 void session_free(struct sessions *sessions,
                   struct session *session); /* forgets its kept replies; live must be empty */
 
+/* It has said hello on that connection; an older one is forgotten. */
 void session_connect(struct sessions *sessions, struct session *session, uint32_t peer, int fd, uint64_t now_us);
 void session_disconnect(struct session *session, uint64_t now_us); /* the grace window begins */
 void session_revive(struct session *session, uint64_t now_us);     /* it spoke again on the same connection */
 bool session_over(const struct session *session, uint64_t now_us); /* the grace window has ended */
 
-void session_add(struct session *session, struct job *job); /* a live job */
-void session_remove(struct session *session, struct job *job);
+void session_add(struct session *session, struct job *job);    /* a live job */
+void session_remove(struct session *session, struct job *job); /* it lives no longer, or elsewhere */
 
 /* The job is done and has its reply: moves it from live to kept; what exceeds the bytes is forgotten, oldest first. */
 void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us);
 void reply_forget(struct sessions *sessions, struct job *job); /* frees the job */
+/* The client has read all replies up to that one: they are forgotten. */
 void replies_acknowledge(struct sessions *sessions, struct session *session, uint64_t sequence);
 void replies_age(struct sessions *sessions, uint64_t now_us); /* forgets what is too old */
 

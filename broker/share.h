@@ -58,8 +58,8 @@ struct shares {
     uint64_t waiting[256];              /* turns of each level */
 };
 
-enum pen_status shares_init(struct shares *shares);
-void shares_fini(struct shares *shares); /* no turns are left */
+enum pen_status shares_init(struct shares *shares); /* NO_MEMORY */
+void shares_fini(struct shares *shares);            /* no turns are left */
 
 /* Finds or makes the turn; weight 1..SHARE_WEIGHT_MAX counts from now on. NULL without memory. */
 struct turn *shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,

@@ -51,6 +51,7 @@ void speed_seed(struct speed *speed, uint32_t rows, uint64_t us); /* a warm time
 void speed_learn(struct speed *speed, uint32_t rows, uint64_t us, uint64_t now_us);
 void speed_fade(struct speed *speed, uint64_t now_us); /* cheap when nothing is due: before a forecast */
 bool speed_known(const struct speed *speed);           /* anything at all */
+/* For a batch of so many rows; SPEED_UNKNOWN_US where nothing is known. */
 uint64_t speed_expect_us(const struct speed *speed, uint32_t rows);
 
 /*

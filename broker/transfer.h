@@ -51,8 +51,8 @@ struct transfer_hub {
     uint64_t asked_until_us;     /* when the first question to Redis is given up; UINT64_MAX = none */
 };
 
-enum pen_status transfer_hub_init(struct transfer_hub *hub);
-void transfer_hub_fini(struct broker *broker);
+enum pen_status transfer_hub_init(struct transfer_hub *hub); /* NO_MEMORY */
+void transfer_hub_fini(struct broker *broker);               /* before sessions and workers go */
 
 /* ATTACH and CHUNK, which come over connections that never say hello. */
 void transfer_message(struct broker *broker, struct port *port, struct message *message, const struct envelope *env);
@@ -93,6 +93,6 @@ bool transfer_replies_pending(const struct broker *broker);
 void transfer_tick(struct broker *broker);
 /* Redis has answered, or its time is over, for jobs whose payload waits for it (early.h). */
 void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
-void transfer_asked_tick(struct broker *broker);
+void transfer_asked_tick(struct broker *broker); /* sets asked_until_us anew */
 
 #endif

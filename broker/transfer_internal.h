@@ -50,6 +50,7 @@ void transfer_tell(struct broker *broker, struct transfer_end *end, struct job_i
 /* Asks the peer to begin anew: nothing of its transfers can be trusted any more. */
 void transfer_upset(struct broker *broker, struct transfer_end *end, const char *reason);
 
+/* A CHUNK that came over this link: taken into its place; one that is not the next upsets the connection. */
 void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct message *message,
                        const struct envelope *env);
 struct transfer_in *transfer_in_find(const struct transfer_link *link, struct job_id id); /* NULL: none */

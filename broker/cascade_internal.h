@@ -1,9 +1,9 @@
 /*
- * cascade_own.h - what cascade.c, cascade_step.c and cascade_flow.c share: the record of one ensemble's job on its way. Nobody else includes this.
+ * cascade_internal.h - what cascade.c, cascade_step.c and cascade_flow.c share: the record of one ensemble's job on its way. Nobody else includes this.
  * Threads: owner.
  */
-#ifndef CASCADE_OWN_H
-#define CASCADE_OWN_H
+#ifndef CASCADE_INTERNAL_H
+#define CASCADE_INTERNAL_H
 
 #include "cascade.h"
 #include "letter.h"
