@@ -65,7 +65,7 @@ static void on_explain(struct broker *broker, struct control_answer *answer, con
 {
     struct job_id id;
     if (job_id_parse(argument, &id) != 0) {
-        control_fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        control_fail(answer, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
         return;
     }
     answer->reply.explanation = explain_job(broker, id, &answer->arena.allocator);
@@ -83,7 +83,7 @@ static void on_kick(struct broker *broker, struct control_answer *answer, const 
         return;
     }
     if (job_id_parse(argument, &id) != 0)
-        control_fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        control_fail(answer, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
     else if (!quarantine_kick(broker->quarantine, id))
         control_fail(answer, PEN_ERR_NOT_FOUND, "no job of that id is in quarantine");
 }

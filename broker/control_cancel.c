@@ -19,7 +19,7 @@ static enum pen_status read_argument(const struct session *session, const char *
         snprintf(id, sizeof id, "%.*s", (int)length, argument);
     owner_of(session, NULL, 0, ret_asker);
     if (job_id_parse(id, ret_id) != 0)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        return pen_error_set(reterr, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
     if (secret && !owner_unlock(secret + 1, ret_asker))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the secret behind the job's id is empty");
     return PEN_OK;

@@ -203,7 +203,7 @@ void control_quarantine(struct broker *broker, struct control_answer *answer, co
     Penstock__QuarantinedJob **pointers = control_room(answer, quarantine->count * sizeof *pointers);
     Penstock__QuarantinedJob *jobs = control_room(answer, quarantine->count * sizeof *jobs);
     if (*argument && job_id_parse(argument, &id) != 0) {
-        control_fail(answer, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        control_fail(answer, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
         return;
     }
     if (!pointers || !jobs)

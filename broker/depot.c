@@ -162,7 +162,7 @@ void depot_fetch(struct broker *broker, struct session *session, const struct en
     struct job_id id = {0, 0};
     bool state = false;
     if (!read_wanted(broker, env, meta, &id, &state)) {
-        depot_refuse(broker, session, env, PEN_ERR_INVALID, "that is no job id; one looks like 0123456789abcdef-42");
+        depot_refuse(broker, session, env, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
         return;
     }
     struct entry *entry = depot ? entry_find(depot, id) : NULL;

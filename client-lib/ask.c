@@ -73,6 +73,20 @@ void ask_fini(struct ask *ask)
     ask->reply = NULL;
 }
 
+enum pen_status ask_command(struct pen_client *c, const char *verb, const char *argument, int64_t timeout_us,
+                            struct pen_error *reterr)
+{
+    struct ask ask;
+    enum pen_status status = ask_run(c, &ask, verb, argument, timeout_us, reterr);
+    ask_fini(&ask);
+    return status;
+}
+
+enum pen_status ask_no_memory(struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the broker's answer.");
+}
+
 /* The arena is never allocated from again, so its new place does not matter. */
 void ask_arena_take(struct ask *ask, struct meta_arena *to)
 {

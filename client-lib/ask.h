@@ -1,7 +1,7 @@
 /*
  * ask.h - a question to the broker (CONTROL) and its answer.
  *
- * Threads: under the client's lock, except ask_run.
+ * Threads: under the client's lock, except where it says any.
  */
 #ifndef ASK_H
 #define ASK_H
@@ -26,6 +26,10 @@ struct ask {
 enum pen_status ask_run(struct pen_client *client, struct ask *ask, const char *verb, const char *argument,
                         int64_t timeout_us, struct pen_error *reterr);
 void ask_fini(struct ask *ask);
+/* An order: of the answer only its status and its sentence count. Threads: any. */
+enum pen_status ask_command(struct pen_client *client, const char *verb, const char *argument, int64_t timeout_us,
+                            struct pen_error *reterr);
+enum pen_status ask_no_memory(struct pen_error *reterr); /* for what was answered */
 /* The reply changes hands with its arena: it lives until meta_arena_fini(to). */
 void ask_arena_take(struct ask *ask, struct meta_arena *to);
 

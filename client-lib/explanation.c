@@ -96,8 +96,7 @@ enum pen_status pen_client_explain(pen_client *client, const char *job_id, int64
     struct ask ask;
     struct job_id id;
     if (!job_id || job_id_parse(job_id, &id) != 0) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%s\" is no job id; one looks like 0123456789abcdef-42.",
-                             job_id ? job_id : "");
+        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%s\" " JOB_ID_REFUSED ".", job_id ? job_id : "");
     }
     enum pen_status status = ask_run(client, &ask, "explain", job_id, timeout_us, reterr);
     if (status == PEN_OK && !ask.reply->explanation) {

@@ -74,8 +74,7 @@ static enum pen_status check_lists(const struct pen_job_options *o, struct pen_e
 {
     struct job_id detached;
     if (o->detached && job_id_parse(o->detached, &detached) != 0) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%.64s\" is no job id; one looks like 0123456789abcdef-42.",
-                             o->detached);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%.64s\" " JOB_ID_REFUSED ".", o->detached);
     }
     if (o->detached_secret && (!*o->detached_secret || strlen(o->detached_secret) > DETACHED_SECRET_MAX)) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "the secret of a detached job has 1 to %d bytes.",

@@ -3,21 +3,17 @@
  *
  * A list owns the unpacked reply its texts point into, and one block for the structs.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ask.h"
 
 /* What backs a list: the public struct comes first. */
-struct model_list {
-    struct pen_model_list list;
-    struct meta_arena arena;
-    void *block;
-};
-
-struct worker_list {
-    struct pen_worker_list list;
+struct listing {
+    union {
+        struct pen_model_list models;
+        struct pen_worker_list workers;
+    } list;
     struct meta_arena arena;
     void *block;
 };
@@ -128,7 +124,7 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
     return to;
 }
 
-static const struct pen_model *const *models(struct carver *carver, const Penstock__ControlReply *reply)
+static void fill_models(struct carver *carver, const Penstock__ControlReply *reply, struct listing *listing)
 {
     const struct pen_model **to = carve(carver, reply->n_models, sizeof *to);
     for (size_t i = 0; i < reply->n_models; i++) {
@@ -137,7 +133,7 @@ static const struct pen_model *const *models(struct carver *carver, const Pensto
             to[i] = one;
         }
     }
-    return to;
+    listing->list.models = (struct pen_model_list){.count = reply->n_models, .models = to};
 }
 
 /* "name=value" texts are built in the block. */
@@ -188,7 +184,7 @@ static struct pen_worker *worker(struct carver *carver, const Penstock__WorkerIn
     return to;
 }
 
-static const struct pen_worker *const *workers(struct carver *carver, const Penstock__ControlReply *reply)
+static void fill_workers(struct carver *carver, const Penstock__ControlReply *reply, struct listing *listing)
 {
     const struct pen_worker **to = carve(carver, reply->n_workers, sizeof *to);
     for (size_t i = 0; i < reply->n_workers; i++) {
@@ -197,84 +193,77 @@ static const struct pen_worker *const *workers(struct carver *carver, const Pens
             to[i] = one;
         }
     }
-    return to;
+    listing->list.workers = (struct pen_worker_list){.count = reply->n_workers, .workers = to};
 }
 
-static enum pen_status no_memory(struct pen_error *reterr)
+/* Writes one list, with all it points to from the carver. */
+typedef void (*list_fill)(struct carver *carver, const Penstock__ControlReply *reply, struct listing *listing);
+
+static enum pen_status list_ask(pen_client *client, const char *verb, list_fill fill, int64_t timeout_us,
+                                struct listing **ret_listing, struct pen_error *reterr)
 {
-    return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the broker's answer.");
+    struct ask ask;
+    struct listing *listing = NULL;
+    struct carver carver = {NULL, 0};
+    enum pen_status status = ask_run(client, &ask, verb, NULL, timeout_us, reterr);
+    if (status == PEN_OK && !(listing = calloc(1, sizeof *listing))) {
+        status = ask_no_memory(reterr);
+    }
+    if (status == PEN_OK) {
+        fill(&carver, ask.reply, listing); /* counts */
+        carver = (struct carver){listing->block = calloc(1, carver.used + 1), 0};
+        status = listing->block ? PEN_OK : ask_no_memory(reterr);
+    }
+    if (status == PEN_OK) {
+        fill(&carver, ask.reply, listing);
+        ask_arena_take(&ask, &listing->arena);
+        *ret_listing = listing;
+    } else {
+        free(listing);
+    }
+    ask_fini(&ask);
+    return status;
+}
+
+static void list_free(struct listing *listing)
+{
+    if (listing) {
+        meta_arena_fini(&listing->arena);
+        free(listing->block);
+        free(listing);
+    }
 }
 
 enum pen_status pen_client_models(pen_client *client, int64_t timeout_us, struct pen_model_list **ret_list,
                                   struct pen_error *reterr)
 {
-    struct ask ask;
-    enum pen_status status = ask_run(client, &ask, "models", NULL, timeout_us, reterr);
+    struct listing *listing;
+    enum pen_status status = list_ask(client, "models", fill_models, timeout_us, &listing, reterr);
     if (status == PEN_OK) {
-        struct carver carver = {NULL, 0};
-        models(&carver, ask.reply);
-        struct model_list *list = calloc(1, sizeof *list);
-        carver = (struct carver){calloc(1, carver.used + 1), 0};
-        if (list && carver.block) {
-            list->block = carver.block;
-            list->list.count = ask.reply->n_models;
-            list->list.models = models(&carver, ask.reply);
-            ask_arena_take(&ask, &list->arena);
-            *ret_list = &list->list;
-        } else {
-            free(list);
-            free(carver.block);
-            status = no_memory(reterr);
-        }
+        *ret_list = &listing->list.models;
     }
-    ask_fini(&ask);
     return status;
 }
 
 void pen_client_models_free(struct pen_model_list *list)
 {
-    struct model_list *whole = (struct model_list *)list;
-    if (whole) {
-        meta_arena_fini(&whole->arena);
-        free(whole->block);
-        free(whole);
-    }
+    list_free((struct listing *)list);
 }
 
 enum pen_status pen_client_workers(pen_client *client, int64_t timeout_us, struct pen_worker_list **ret_list,
                                    struct pen_error *reterr)
 {
-    struct ask ask;
-    enum pen_status status = ask_run(client, &ask, "workers", NULL, timeout_us, reterr);
+    struct listing *listing;
+    enum pen_status status = list_ask(client, "workers", fill_workers, timeout_us, &listing, reterr);
     if (status == PEN_OK) {
-        struct carver carver = {NULL, 0};
-        workers(&carver, ask.reply);
-        struct worker_list *list = calloc(1, sizeof *list);
-        carver = (struct carver){calloc(1, carver.used + 1), 0};
-        if (list && carver.block) {
-            list->block = carver.block;
-            list->list.count = ask.reply->n_workers;
-            list->list.workers = workers(&carver, ask.reply);
-            ask_arena_take(&ask, &list->arena);
-            *ret_list = &list->list;
-        } else {
-            free(list);
-            free(carver.block);
-            status = no_memory(reterr);
-        }
+        *ret_list = &listing->list.workers;
     }
-    ask_fini(&ask);
     return status;
 }
 
 void pen_client_workers_free(struct pen_worker_list *list)
 {
-    struct worker_list *whole = (struct worker_list *)list;
-    if (whole) {
-        meta_arena_fini(&whole->arena);
-        free(whole->block);
-        free(whole);
-    }
+    list_free((struct listing *)list);
 }
 
 static void stats_fill(struct pen_stats *to, const Penstock__Stats *from)
@@ -333,7 +322,7 @@ enum pen_status pen_client_stats(pen_client *client, int64_t timeout_us, struct 
             ask_arena_take(&ask, &stats->arena);
             *ret_stats = &stats->stats;
         } else {
-            status = no_memory(reterr);
+            status = ask_no_memory(reterr);
         }
     }
     ask_fini(&ask);
@@ -347,83 +336,4 @@ void pen_client_stats_free(struct pen_stats *stats)
         meta_arena_fini(&whole->arena);
         free(whole);
     }
-}
-
-static enum pen_status command(pen_client *client, const char *verb, const char *argument, int64_t timeout_us,
-                               struct pen_error *reterr)
-{
-    struct ask ask;
-    enum pen_status status = ask_run(client, &ask, verb, argument, timeout_us, reterr);
-    ask_fini(&ask);
-    return status;
-}
-
-enum pen_status pen_client_drain(pen_client *client, const char *worker_name, int64_t timeout_us,
-                                 struct pen_error *reterr)
-{
-    return command(client, "drain", worker_name, timeout_us, reterr);
-}
-
-enum pen_status pen_client_cancel(pen_client *client, const char *job_id, int64_t timeout_us, struct pen_error *reterr)
-{
-    struct job_id id;
-    if (!job_id || job_id_parse(job_id, &id) != 0) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "\"%s\" is no job id; one looks like 0123456789abcdef-42.",
-                             job_id ? job_id : "");
-    }
-    return command(client, "cancel", job_id, timeout_us, reterr);
-}
-
-enum pen_status pen_client_cancel_own(pen_client *client, const char *job_id, const char *secret, int64_t timeout_us,
-                                      struct pen_error *reterr)
-{
-    char argument[JOB_ID_TEXT_BYTES + 1 + DETACHED_SECRET_MAX];
-    struct job_id id;
-    if (!job_id || job_id_parse(job_id, &id) != 0 || !secret || !*secret || strlen(secret) > DETACHED_SECRET_MAX) {
-        return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "name the job, such as 0123456789abcdef-42, and its secret of 1 to %d bytes.",
-                             DETACHED_SECRET_MAX);
-    }
-    snprintf(argument, sizeof argument, "%s %s", job_id_text(id, (char[JOB_ID_TEXT_BYTES]){0}), secret);
-    return command(client, "cancel", argument, timeout_us, reterr);
-}
-
-/* An answer that is one text, copied out of the reply. */
-static enum pen_status ask_text(pen_client *client, const char *verb, const char *argument, int64_t timeout_us,
-                                char **ret_text, struct pen_error *reterr)
-{
-    struct ask ask;
-    enum pen_status status = ask_run(client, &ask, verb, argument, timeout_us, reterr);
-    if (status == PEN_OK && ret_text) {
-        char *text = strdup(ask.reply->text);
-        if (text) {
-            *ret_text = text;
-        } else {
-            status = no_memory(reterr);
-        }
-    }
-    ask_fini(&ask);
-    return status;
-}
-
-enum pen_status pen_client_trace(pen_client *client, const char *what, int64_t timeout_us, char **ret_text,
-                                 struct pen_error *reterr)
-{
-    return ask_text(client, "trace", what, timeout_us, ret_text, reterr);
-}
-
-enum pen_status pen_client_log_level(pen_client *client, const char *level, const char *whom, int64_t timeout_us,
-                                     char **ret_text, struct pen_error *reterr)
-{
-    char argument[512];
-    int bytes = snprintf(argument, sizeof argument, "%s%s%s", level ? level : "", whom ? " " : "", whom ? whom : "");
-    if (bytes < 0 || (size_t)bytes >= sizeof argument) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "the worker's name is too long.");
-    }
-    return ask_text(client, "log-level", argument, timeout_us, ret_text, reterr);
-}
-
-void pen_text_free(char *text)
-{
-    free(text);
 }

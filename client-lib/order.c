@@ -78,7 +78,6 @@ static bool is_word(const char *text, size_t most)
 enum pen_status pen_client_model_label(pen_client *client, const char *model, const char *label, uint64_t version,
                                        double share, int64_t timeout_us, struct pen_error *reterr)
 {
-    struct ask ask;
     char argument[512];
     if (!is_word(model, 255) || !is_word(label, 64)) {
         return pen_error_set(reterr, PEN_ERR_INVALID,
@@ -89,7 +88,5 @@ enum pen_status pen_client_model_label(pen_client *client, const char *model, co
     }
     snprintf(argument, sizeof argument, "%s %s %llu %lu", model, label, (unsigned long long)version,
              (unsigned long)(share * 1e6 + 0.5));
-    enum pen_status status = ask_run(client, &ask, "label", argument, timeout_us, reterr);
-    ask_fini(&ask);
-    return status;
+    return ask_command(client, "label", argument, timeout_us, reterr);
 }

@@ -43,7 +43,7 @@ enum pen_status pen_client_quarantine(pen_client *client, const char *job_id, in
             ask_arena_take(&ask, &whole->arena);
             *ret_quarantine = &whole->list;
         } else {
-            status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the broker's answer.");
+            status = ask_no_memory(reterr);
         }
     }
     ask_fini(&ask);
@@ -61,8 +61,5 @@ void pen_client_quarantine_free(struct pen_quarantine *quarantine)
 
 enum pen_status pen_client_kick(pen_client *client, const char *job_id, int64_t timeout_us, struct pen_error *reterr)
 {
-    struct ask ask;
-    enum pen_status status = ask_run(client, &ask, "kick", job_id, timeout_us, reterr);
-    ask_fini(&ask);
-    return status;
+    return ask_command(client, "kick", job_id, timeout_us, reterr);
 }

@@ -15,6 +15,8 @@ struct job_id {
 };
 
 #define JOB_ID_TEXT_BYTES 40
+/* The end of a sentence that refuses a text which is none. */
+#define JOB_ID_REFUSED "is no job id; one looks like 0123456789abcdef-42"
 
 const char *job_id_text(struct job_id id, char text[JOB_ID_TEXT_BYTES]); /* returns text */
 int job_id_parse(const char *text, struct job_id *ret_id);               /* 0, or -1 */
