@@ -34,8 +34,17 @@ void output_twin(struct turner *t, uint32_t node, uint32_t index);
 void set_input(struct turner *t, uint32_t node, uint32_t input, uint32_t value);
 void turn_failed(struct turner *t, enum pen_status status);
 
+bool turnable(int32_t rank);                           /* images and volumes: what is turned at all */
+struct node *turn_at(struct turner *t, uint32_t node); /* borrowed until a node is added */
+void turn_outputs(struct turner *t, uint32_t node);    /* output_twin of all */
+
 /* layout_ops.c: tries to turn the node; false: it needs its inputs as they were. */
 bool turn_node(struct turner *t, uint32_t node);
+/* layout_lists.c: the same for operators with lists of axes. */
+bool turn_reduce(struct turner *t, uint32_t node);
+bool turn_slice(struct turner *t, uint32_t node);
+bool turn_pad(struct turner *t, uint32_t node);
+bool turn_resize(struct turner *t, uint32_t node);
 /* layout_shuffle.c: the same for the first Reshape of a channel shuffle. */
 bool turn_shuffle(struct turner *t, uint32_t node);
 

@@ -1,17 +1,17 @@
-#include <string.h>
-
 #include "graph/layout.h"
+
+#include <string.h>
 
 #define RANK_MAX 5 /* of images and volumes */
 
 /* ---- small helpers -------------------------------------------------------------------------------------------------- */
 
-static bool turnable(int32_t rank)
+bool turnable(int32_t rank)
 {
     return rank >= 3 && rank <= RANK_MAX;
 }
 
-static struct node *at(struct turner *t, uint32_t node)
+struct node *turn_at(struct turner *t, uint32_t node)
 {
     return &t->r.g->nodes[node];
 }
@@ -23,40 +23,9 @@ static void set_int(struct turner *t, uint32_t node, enum attr_key key, int64_t 
         turn_failed(t, status);
 }
 
-/* Input `input` becomes a list of integers. */
-static void set_list(struct turner *t, uint32_t node, uint32_t input, const int64_t *items, size_t count)
+void turn_outputs(struct turner *t, uint32_t node)
 {
-    uint32_t id = VALUE_NONE;
-    enum pen_status status = graph_constant_i64(t->r.g, items, count, false, &id);
-    if (status != PEN_OK)
-        turn_failed(t, status);
-    else
-        set_input(t, node, input, id);
-}
-
-/* A constant list of 64-bit integers at an input; false when it is something else or longer. */
-static bool get_list(const struct turner *t, const struct node *n, uint32_t input, int64_t *items, size_t room,
-                     size_t *ret_count)
-{
-    if (input >= n->in_count || n->in[input] == VALUE_NONE)
-        return false;
-    const struct value *v = &t->r.g->values[n->in[input]];
-    size_t count = v->bytes / sizeof *items;
-    if (!v->data || v->dtype != PEN_DTYPE_I64 || count > room)
-        return false;
-    memcpy(items, v->data, v->bytes);
-    *ret_count = count;
-    return true;
-}
-
-static bool given(const struct node *n, uint32_t input)
-{
-    return input < n->in_count && n->in[input] != VALUE_NONE;
-}
-
-static void turn_outputs(struct turner *t, uint32_t node)
-{
-    for (uint32_t k = 0; k < at(t, node)->out_count; k++)
+    for (uint32_t k = 0; k < turn_at(t, node)->out_count; k++)
         output_twin(t, node, k);
 }
 
@@ -64,9 +33,9 @@ static void turn_outputs(struct turner *t, uint32_t node)
 
 static bool turn_spatial(struct turner *t, uint32_t node, bool seed)
 {
-    uint32_t x = at(t, node)->in[0];
+    uint32_t x = turn_at(t, node)->in[0];
     int32_t rank = turn_rank(t, x);
-    bool other = node_int(at(t, node), ATTR_layout, LAYOUT_NCHW) != LAYOUT_NCHW || at(t, node)->out_count > 1;
+    bool other = node_int(turn_at(t, node), ATTR_layout, LAYOUT_NCHW) != LAYOUT_NCHW || turn_at(t, node)->out_count > 1;
     if (!turnable(rank) || other || !(seed || has_twin(t, x)))
         return false;
     enum pen_dtype dtype = rewrite_fact(&t->r, x)->dtype;
@@ -74,8 +43,8 @@ static bool turn_spatial(struct turner *t, uint32_t node, bool seed)
     if (seed && !has_twin(t, x) && !fast)
         return false; /* no fast backend gains from turning these */
     uint32_t twin = need_twin(t, x, rank);
-    for (uint32_t k = 1; k < at(t, node)->in_count; k++)
-        need_original(t, at(t, node)->in[k]);
+    for (uint32_t k = 1; k < turn_at(t, node)->in_count; k++)
+        need_original(t, turn_at(t, node)->in[k]);
     set_input(t, node, 0, twin);
     set_int(t, node, ATTR_layout, LAYOUT_NHWC);
     turn_outputs(t, node);
@@ -86,11 +55,11 @@ static bool turn_spatial(struct turner *t, uint32_t node, bool seed)
 
 static bool turn_unary(struct turner *t, uint32_t node)
 {
-    uint32_t x = at(t, node)->in[0];
+    uint32_t x = turn_at(t, node)->in[0];
     if (!has_twin(t, x))
         return false;
-    for (uint32_t k = 1; k < at(t, node)->in_count; k++)
-        need_original(t, at(t, node)->in[k]); /* scalars */
+    for (uint32_t k = 1; k < turn_at(t, node)->in_count; k++)
+        need_original(t, turn_at(t, node)->in[k]); /* scalars */
     set_input(t, node, 0, t->twin[x]);
     turn_outputs(t, node);
     return true;
@@ -127,8 +96,8 @@ static bool parts_agree(const struct turner *t, const struct node *n, int32_t ra
 
 static void turn_parts(struct turner *t, uint32_t node, int32_t rank)
 {
-    for (uint32_t k = 0; k < at(t, node)->in_count; k++) {
-        uint32_t value = at(t, node)->in[k];
+    for (uint32_t k = 0; k < turn_at(t, node)->in_count; k++) {
+        uint32_t value = turn_at(t, node)->in[k];
         enum part part = part_of(t, value, rank);
         if (part == PART_KEEP && value != VALUE_NONE)
             need_original(t, value);
@@ -140,8 +109,8 @@ static void turn_parts(struct turner *t, uint32_t node, int32_t rank)
 
 static bool turn_broadcast(struct turner *t, uint32_t node)
 {
-    int32_t rank = turn_rank(t, at(t, node)->out[0]);
-    if (!turnable(rank) || !parts_agree(t, at(t, node), rank))
+    int32_t rank = turn_rank(t, turn_at(t, node)->out[0]);
+    if (!turnable(rank) || !parts_agree(t, turn_at(t, node), rank))
         return false;
     turn_parts(t, node, rank);
     return true;
@@ -151,13 +120,13 @@ static bool turn_broadcast(struct turner *t, uint32_t node)
 
 static bool turn_axis(struct turner *t, uint32_t node, int64_t def)
 {
-    const struct node *n = at(t, node);
+    const struct node *n = turn_at(t, node);
     int32_t rank = turn_rank(t, n->in[0]), axis = turnable(rank) ? shape_axis(node_int(n, ATTR_axis, def), rank) : -1;
     if (axis < 0 || !has_twin(t, n->in[0]))
         return false;
-    for (uint32_t k = 1; k < at(t, node)->in_count; k++)
-        need_original(t, at(t, node)->in[k]);
-    set_input(t, node, 0, t->twin[at(t, node)->in[0]]);
+    for (uint32_t k = 1; k < turn_at(t, node)->in_count; k++)
+        need_original(t, turn_at(t, node)->in[k]);
+    set_input(t, node, 0, t->twin[turn_at(t, node)->in[0]]);
     set_int(t, node, ATTR_axis, twin_axis(axis, rank));
     turn_outputs(t, node);
     return true;
@@ -165,7 +134,7 @@ static bool turn_axis(struct turner *t, uint32_t node, int64_t def)
 
 static bool turn_concat(struct turner *t, uint32_t node)
 {
-    const struct node *n = at(t, node);
+    const struct node *n = turn_at(t, node);
     int32_t rank = turn_rank(t, n->out[0]), axis = turnable(rank) ? shape_axis(node_int(n, ATTR_axis, 0), rank) : -1;
     if (axis < 0 || !parts_agree(t, n, rank))
         return false;
@@ -173,77 +142,16 @@ static bool turn_concat(struct turner *t, uint32_t node)
         if (turn_rank(t, n->in[k]) != rank)
             return false;
     }
-    for (uint32_t k = 0; k < at(t, node)->in_count; k++)
-        set_input(t, node, k, need_twin(t, at(t, node)->in[k], rank));
+    for (uint32_t k = 0; k < turn_at(t, node)->in_count; k++)
+        set_input(t, node, k, need_twin(t, turn_at(t, node)->in[k], rank));
     set_int(t, node, ATTR_axis, twin_axis(axis, rank));
     turn_outputs(t, node);
     return true;
 }
 
-/* Quantisation per tensor has no axis that matters. */
-static bool turn_quantise(struct turner *t, uint32_t node)
-{
-    const struct node *n = at(t, node);
-    if (node_int(n, ATTR_block_size, 0) != 0)
-        return false;
-    return shape_elements(&rewrite_fact(&t->r, n->in[1])->shape) == 1 ? turn_unary(t, node) : turn_axis(t, node, 1);
-}
-
-/* ---- operators with lists of axes --------------------------------------------------------------------------------------------------- */
-
-/* Marks what a reduction drops; all when there is no list. */
-static bool reduced_axes(const struct turner *t, const struct node *n, int32_t rank, bool *ret_marked, bool *ret_any)
-{
-    int64_t axes[PEN_MAX_RANK];
-    size_t count = 0;
-    memset(ret_marked, 0, PEN_MAX_RANK * sizeof *ret_marked);
-    if (given(n, 1) && !get_list(t, n, 1, axes, PEN_MAX_RANK, &count))
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        int32_t axis = shape_axis(axes[i], rank);
-        if (axis < 0)
-            return false;
-        ret_marked[axis] = true;
-    }
-    *ret_any = count > 0;
-    return count > 0 || node_int(n, ATTR_noop_with_empty_axes, 0) == 0;
-}
-
-/* Without kept axes the result is in the old order when either the channels or all of space are gone. */
-static bool order_survives(const bool *marked, int32_t rank)
-{
-    bool space = true;
-    for (int32_t i = 2; i < rank; i++)
-        space &= marked[i];
-    return marked[1] || space;
-}
-
-static bool turn_reduce(struct turner *t, uint32_t node)
-{
-    const struct node *n = at(t, node);
-    int32_t rank = turn_rank(t, n->in[0]);
-    bool marked[PEN_MAX_RANK], any, keep = node_int(n, ATTR_keepdims, 1) != 0;
-    int64_t axes[PEN_MAX_RANK];
-    size_t count = 0;
-    if (!turnable(rank) || !has_twin(t, n->in[0]) || !reduced_axes(t, n, rank, marked, &any))
-        return false;
-    if (any && !keep && !order_survives(marked, rank))
-        return false;
-    for (int32_t i = 0; i < rank && any; i++) {
-        if (marked[i])
-            axes[count++] = twin_axis(i, rank);
-    }
-    set_input(t, node, 0, t->twin[n->in[0]]);
-    if (any)
-        set_list(t, node, 1, axes, count);
-    if (keep)
-        turn_outputs(t, node);
-    return true;
-}
-
 static bool turn_arg(struct turner *t, uint32_t node)
 {
-    const struct node *n = at(t, node);
+    const struct node *n = turn_at(t, node);
     int32_t rank = turn_rank(t, n->in[0]);
     bool keep = node_int(n, ATTR_keepdims, 1) != 0;
     int32_t axis = turnable(rank) ? shape_axis(node_int(n, ATTR_axis, 0), rank) : -1;
@@ -256,121 +164,13 @@ static bool turn_arg(struct turner *t, uint32_t node)
     return true;
 }
 
-/* Makes room for inputs up to `count`. */
-static bool widen(struct turner *t, uint32_t node, uint32_t count)
+/* Quantisation per tensor has no axis that matters. */
+static bool turn_quantise(struct turner *t, uint32_t node)
 {
-    struct node *n = at(t, node);
-    if (n->in_count >= count)
-        return true;
-    uint32_t *in = graph_alloc(t->r.g, count * sizeof *in);
-    if (!in) {
-        turn_failed(t, PEN_ERR_NO_MEMORY);
+    const struct node *n = turn_at(t, node);
+    if (node_int(n, ATTR_block_size, 0) != 0)
         return false;
-    }
-    for (uint32_t k = 0; k < count; k++)
-        in[k] = k < n->in_count ? n->in[k] : VALUE_NONE;
-    n->in = in;
-    n->in_count = count;
-    return true;
-}
-
-static bool turn_slice(struct turner *t, uint32_t node)
-{
-    const struct node *n = at(t, node);
-    int32_t rank = turn_rank(t, n->in[0]);
-    int64_t axes[PEN_MAX_RANK];
-    size_t count;
-    const struct fact *starts = rewrite_fact(&t->r, n->in[1]);
-    if (!turnable(rank) || !has_twin(t, n->in[0]) || starts->dtype != PEN_DTYPE_I64)
-        return false;
-    if (given(n, 3)) {
-        if (!get_list(t, n, 3, axes, PEN_MAX_RANK, &count))
-            return false;
-    } else {
-        count = starts->shape.rank == 1 && starts->shape.dim[0] > 0 ? (size_t)starts->shape.dim[0] : 0;
-        for (size_t i = 0; i < count && i < PEN_MAX_RANK; i++)
-            axes[i] = (int64_t)i;
-    }
-    for (size_t i = 0; i < count && i < PEN_MAX_RANK; i++) {
-        int32_t axis = shape_axis(axes[i], rank);
-        if (axis < 0)
-            return false;
-        axes[i] = twin_axis(axis, rank);
-    }
-    if (count == 0 || count > PEN_MAX_RANK || !widen(t, node, 4))
-        return false;
-    set_input(t, node, 0, t->twin[at(t, node)->in[0]]);
-    set_list(t, node, 3, axes, count);
-    turn_outputs(t, node);
-    return true;
-}
-
-static bool turn_pad(struct turner *t, uint32_t node)
-{
-    const struct node *n = at(t, node);
-    int32_t rank = turn_rank(t, n->in[0]);
-    int64_t pads[2 * PEN_MAX_RANK], turned[2 * PEN_MAX_RANK];
-    size_t count;
-    if (!turnable(rank) || !has_twin(t, n->in[0]) || given(n, 3) ||
-        !get_list(t, n, 1, pads, 2 * PEN_MAX_RANK, &count) || count != 2 * (size_t)rank)
-        return false;
-    for (int32_t i = 0; i < rank; i++) {
-        turned[twin_axis(i, rank)] = pads[i];
-        turned[rank + twin_axis(i, rank)] = pads[rank + i];
-    }
-    set_input(t, node, 0, t->twin[n->in[0]]);
-    set_list(t, node, 1, turned, count);
-    turn_outputs(t, node);
-    return true;
-}
-
-/* The items of a list with one per axis, in the twin's order: rearranged by a Gather, which folds as soon as the list is known. */
-static void permute_list(struct turner *t, uint32_t node, uint32_t input, int32_t rank)
-{
-    int64_t perm[PEN_MAX_RANK];
-    uint32_t id = VALUE_NONE;
-    perm_to_twin(rank, perm);
-    enum pen_status status = graph_constant_i64(t->r.g, perm, (size_t)rank, false, &id);
-    if (status != PEN_OK) {
-        turn_failed(t, status);
-        return;
-    }
-    uint32_t in[2] = {at(t, node)->in[input], id};
-    set_input(t, node, input, rewrite_node(&t->r, OP_Gather, at(t, node)->name, in, 2));
-}
-
-static bool turn_resize(struct turner *t, uint32_t node)
-{
-    const struct node *n = at(t, node);
-    int32_t rank = turn_rank(t, n->in[0]);
-    uint32_t count;
-    const int64_t *axes = node_ints(n, ATTR_axes, &count);
-    if (node_int(n, ATTR_fixed_point, 0) != 0) /* made for height and width where they are */
-        return false;
-    if (!turnable(rank) || !has_twin(t, n->in[0]) || given(n, 1) || count > PEN_MAX_RANK)
-        return false;
-    for (uint32_t i = 0; axes && i < count; i++) {
-        if (shape_axis(axes[i], rank) < 0)
-            return false;
-    }
-    if (axes) {
-        int64_t turned[PEN_MAX_RANK];
-        for (uint32_t i = 0; i < count; i++)
-            turned[i] = twin_axis(shape_axis(axes[i], rank), rank);
-        enum pen_status status = graph_attr_ints(t->r.g, node, ATTR_axes, turned, count);
-        if (status != PEN_OK)
-            turn_failed(t, status);
-    }
-    for (uint32_t k = 2; k < at(t, node)->in_count; k++) {
-        if (!given(at(t, node), k))
-            continue;
-        need_original(t, at(t, node)->in[k]);
-        if (!axes)
-            permute_list(t, node, k, rank);
-    }
-    set_input(t, node, 0, t->twin[at(t, node)->in[0]]);
-    turn_outputs(t, node);
-    return true;
+    return shape_elements(&rewrite_fact(&t->r, n->in[1])->shape) == 1 ? turn_unary(t, node) : turn_axis(t, node, 1);
 }
 
 /* ---- transposes, shapes ----------------------------------------------------------------------------------------------------------------- */
@@ -383,14 +183,14 @@ static bool is_perm(const int64_t *perm, const int64_t *want, int32_t rank)
 /* The Transpose of a value that has a twin reads the twin; where it gave the twin's order, it goes. */
 static bool retarget(struct turner *t, uint32_t node, const int64_t *perm, int32_t rank)
 {
-    uint32_t x = at(t, node)->in[0], twin = t->twin[x];
+    uint32_t x = turn_at(t, node)->in[0], twin = t->twin[x];
     int64_t joined[PEN_MAX_RANK];
     bool identity = true;
     for (int32_t i = 0; i < rank; i++) {
         joined[i] = twin_axis((int32_t)perm[i], rank);
         identity &= joined[i] == i;
     }
-    uint32_t out = at(t, node)->out[0];
+    uint32_t out = turn_at(t, node)->out[0];
     if (identity && !rewrite_is_output(&t->r, out)) {
         (void)rewrite_bypass(&t->r, node, twin);
         return true;
@@ -404,7 +204,7 @@ static bool retarget(struct turner *t, uint32_t node, const int64_t *perm, int32
 
 static bool turn_transpose(struct turner *t, uint32_t node)
 {
-    const struct node *n = at(t, node);
+    const struct node *n = turn_at(t, node);
     int32_t rank = turn_rank(t, n->in[0]);
     uint32_t count;
     const int64_t *perm = node_ints(n, ATTR_perm, &count);
@@ -427,7 +227,7 @@ static bool turn_transpose(struct turner *t, uint32_t node)
 /* Shape of a lazy value: the twin's, put back in order. */
 static bool turn_shape(struct turner *t, uint32_t node)
 {
-    const struct node *n = at(t, node);
+    const struct node *n = turn_at(t, node);
     int32_t rank = turn_rank(t, n->in[0]);
     int64_t perm[PEN_MAX_RANK];
     uint32_t order = VALUE_NONE, out = n->out[0], x = n->in[0];
@@ -444,7 +244,7 @@ static bool turn_shape(struct turner *t, uint32_t node)
     uint32_t in[2] = {shape, order};
     uses_kill(&t->r.uses, node);
     if (t->r.status == PEN_OK)
-        status = graph_node(t->r.g, OP_Gather, at(t, node)->name, in, 2, &out, 1, &made);
+        status = graph_node(t->r.g, OP_Gather, turn_at(t, node)->name, in, 2, &out, 1, &made);
     if (status == PEN_OK && t->r.status == PEN_OK)
         status = uses_add(&t->r.uses, made);
     if (status != PEN_OK)
@@ -456,16 +256,16 @@ static bool turn_shape(struct turner *t, uint32_t node)
 
 static bool by_traits(struct turner *t, uint32_t node)
 {
-    uint32_t traits = op_def(at(t, node)->op)->traits;
+    uint32_t traits = op_def(turn_at(t, node)->op)->traits;
     if (traits & OP_UNARY)
         return turn_unary(t, node);
-    return (traits & OP_BINARY) && at(t, node)->op != OP_QLinearAdd && at(t, node)->op != OP_QLinearMul &&
+    return (traits & OP_BINARY) && turn_at(t, node)->op != OP_QLinearAdd && turn_at(t, node)->op != OP_QLinearMul &&
            turn_broadcast(t, node);
 }
 
 bool turn_node(struct turner *t, uint32_t node)
 {
-    const struct node *n = at(t, node);
+    const struct node *n = turn_at(t, node);
     if (n->in_count == 0 || n->out_count == 0 || n->in[0] == VALUE_NONE || n->out[0] == VALUE_NONE)
         return false;
     switch (n->op) {

@@ -366,3 +366,51 @@ void lite_lower(struct call *c)
             leave_unknown(c);
     }
 }
+
+/* ---- data that is moved about ---- */
+
+static bool same_quant(const struct tensor *a, const struct tensor *b)
+{
+    return a && b && a->dtype == b->dtype && a->quant.count == b->quant.count &&
+           (a->quant.count == 0 ||
+            (memcmp(a->quant.scale, b->quant.scale, a->quant.count * sizeof(float)) == 0 &&
+             memcmp(a->quant.zero_point, b->quant.zero_point, a->quant.count * sizeof(int32_t)) == 0));
+}
+
+bool lite_moves(struct call *c, uint32_t index)
+{
+    bool in = lite_quantised(c, index), out = lite_result_quantised(c, 0);
+    return (!in && !out) || same_quant(lite_tensor(c, index), lite_result(c, 0));
+}
+
+uint32_t lite_moved(struct call *c, uint32_t index)
+{
+    return lite_moves(c, index) ? lite_in(c, index) : lite_real(c, index);
+}
+
+void lite_give_moved(struct call *c, uint32_t index, uint32_t y)
+{
+    if (lite_moves(c, index))
+        lite_give(c, 0, y);
+    else
+        lite_give_real(c, 0, y);
+}
+
+bool lite_axis(struct call *c, uint32_t index, int64_t *ret)
+{
+    uint32_t count = 0;
+    if (build_ints_of(c->b, lite_in(c, index), ret, 1, &count) && count == 1)
+        return true;
+    build_stop(c->b, PEN_ERR_UNSUPPORTED, "its axis must be one constant");
+    return false;
+}
+
+uint32_t lite_i64(struct call *c, uint32_t index)
+{
+    int64_t items[64];
+    uint32_t count = 0, x = lite_in(c, index);
+    const struct value *v = build_value(c->b, x);
+    if (build_ints_of(c->b, x, items, 64, &count) && v->shape.rank == 1)
+        return build_i64(c->b, items, count);
+    return build_cast(c->b, x, PEN_DTYPE_I64);
+}

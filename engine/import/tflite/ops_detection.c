@@ -1,6 +1,6 @@
 /*
  * TFLite_Detection_PostProcess: boxes decoded from anchors, non-maximum suppression, results padded to a fixed number. Source: the interpreter's operator:
- * centre = code / scale * anchor size + anchor centre, size = exp(code / scale) * anchor size.
+ * centre = code / scale * anchor size + anchor centre, size = exp(code / scale) * anchor size. And NON_MAX_SUPPRESSION_V4, _V5 by themselves.
  */
 #include <math.h>
 
@@ -140,4 +140,37 @@ void lower_detection(struct call *c)
         each_class(c, &d, boxes, scores);
     else
         any_class(c, &d, boxes, scores);
+}
+
+/* Fills a list up to `most` with zeros. */
+static uint32_t padded(struct build *b, uint32_t x, uint32_t most, uint32_t count)
+{
+    uint32_t parts[] = {build_i64(b, (int64_t[]){0}, 1), build_2(b, OP_Sub, most, count)};
+    return build_2(b, OP_Pad, x, build_axis_op(b, OP_Concat, parts, 2, 0));
+}
+
+/* boxes, scores, most, overlap, score (and sigma): indices, (scores,) number; all filled up to `most` */
+void lower_nms(struct call *c)
+{
+    static const int64_t one[] = {1};
+    struct build *b = c->b;
+    bool five = tflite_row_find(c->code)->op == 5;
+    struct tf_nms n = {.boxes = lite_in(c, 0),
+                       .scores = lite_in(c, 1),
+                       .most = lite_in(c, 2),
+                       .overlap = lite_in(c, 3),
+                       .score = lite_in(c, 4)};
+    uint32_t scores = VALUE_NONE;
+    if (five && !build_f32_of(b, lite_in(c, 5), &n.sigma)) {
+        build_stop(b, PEN_ERR_UNSUPPORTED, "its sigma must be constant");
+        return;
+    }
+    uint32_t kept = tf_non_max_suppression(b, &n, five ? &scores : NULL);
+    uint32_t most = build_2(b, OP_Reshape, build_cast(b, lite_in(c, 2), PEN_DTYPE_I64), build_i64(b, one, 1));
+    uint32_t count = build_1(b, OP_Shape, kept), last = five ? 2 : 1;
+    lite_give(c, 0, padded(b, kept, most, count));
+    if (five)
+        lite_give(c, 1, padded(b, scores, most, count));
+    uint32_t scalar = build_squeeze(b, build_cast(b, count, PEN_DTYPE_I32), 0);
+    lite_give(c, last, scalar);
 }

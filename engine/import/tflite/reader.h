@@ -123,6 +123,16 @@ uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weigh
 /* Makes the value the operator's output; real_give quantises it first when the output is quantised. */
 void lite_give(struct call *c, uint32_t index, uint32_t value);
 void lite_give_real(struct call *c, uint32_t index, uint32_t value);
+/*
+ * Data that an operator only moves about: integers with a scale are moved as they are where the scale does not change. Whether input `index` and the result share
+ * their integers' meaning (or are no such integers); the input, as floats where they do not; the result of such an input.
+ */
+bool lite_moves(struct call *c, uint32_t index);
+uint32_t lite_moved(struct call *c, uint32_t index);
+void lite_give_moved(struct call *c, uint32_t index, uint32_t value);
+/* Input `index` as one constant axis; false: it is none, and the build has stopped. */
+bool lite_axis(struct call *c, uint32_t index, int64_t *ret_axis);
+uint32_t lite_i64(struct call *c, uint32_t index);   /* widened; a constant stays one */
 bool lite_quantised(struct call *c, uint32_t index); /* input `index` holds integers with a scale */
 bool lite_result_quantised(struct call *c, uint32_t index);
 /* Scale and zero point of a tensor as constants: a scalar, or a list per axis; the zero point has the tensor's element type. */
