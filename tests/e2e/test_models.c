@@ -119,7 +119,8 @@ Test(bad_model, all_unsupported_operators_are_listed_at_once)
         "odd",
         &(struct onnx_model){
             .nodes = nodes, .nodes_count = 3, .inputs = &x, .inputs_count = 1, .outputs = &y, .outputs_count = 1});
-    expect_refused((const char *const[]){"odd", "FrobnicateOne", "FrobnicateTwo", "node_1", "node_2", NULL});
+    expect_refused(
+        (const char *const[]){"odd", "FrobnicateOne", "FrobnicateTwo", "FrobnicateOne_1", "FrobnicateTwo_2", NULL});
 }
 
 Test(bad_model, huge_shape_is_refused_without_taking_the_memory)

@@ -6,191 +6,54 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "onnx_writer.h"
 #include "process.h"
 
-/* Field numbers are those of onnx.proto: ModelProto, GraphProto, NodeProto, AttributeProto, TensorProto, ValueInfoProto. */
-enum {
-    MODEL_IR_VERSION = 1,
-    MODEL_GRAPH = 7,
-    MODEL_OPSET_IMPORT = 8,
-    OPSET_VERSION = 2,
-    GRAPH_NODE = 1,
-    GRAPH_NAME = 2,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_INPUT = 11,
-    GRAPH_OUTPUT = 12,
-    NODE_INPUT = 1,
-    NODE_OUTPUT = 2,
-    NODE_NAME = 3,
-    NODE_OP_TYPE = 4,
-    NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_INTS = 8,
-    ATTRIBUTE_TYPE = 20,
-    ATTRIBUTE_TYPE_INTS = 7,
-    TENSOR_DIMS = 1,
-    TENSOR_DATA_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_RAW_DATA = 9,
-    TENSOR_EXTERNAL_DATA = 13,
-    TENSOR_DATA_LOCATION = 14,
-    LOCATION_EXTERNAL = 1,
-    ENTRY_KEY = 1,
-    ENTRY_VALUE = 2,
-    VALUE_NAME = 1,
-    VALUE_TYPE = 2,
-    TYPE_TENSOR = 1,
-    TENSOR_TYPE_ELEM = 1,
-    TENSOR_TYPE_SHAPE = 2,
-    SHAPE_DIM = 1,
-    DIM_VALUE = 1,
-    DIM_PARAM = 2,
-};
+static const char *const symbols[ONNX_DIMS_MAX] = {"N", "N", "N", "N", "N", "N", "N", "N"};
 
-struct bytes {
-    uint8_t *data;
-    size_t size, capacity;
-};
-
-static void put(struct bytes *to, const void *data, size_t size)
+static void add_node(struct onnx_writer *w, const struct onnx_node *node)
 {
-    if (to->size + size > to->capacity) {
-        to->capacity = 2 * (to->size + size) + 64;
-        to->data = realloc(to->data, to->capacity);
-        if (!to->data) {
-            support_fail("out of memory");
-        }
-    }
-    if (size > 0) {
-        memcpy(to->data + to->size, data, size);
-    }
-    to->size += size;
+    const char *inputs[5] = {NULL}, *outputs[3] = {NULL}; /* the lists that the writer takes end with NULL */
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_INTS, .name = node->ints_name, .ints = node->ints, .count = 4},
+                                      {.type = ONNX_ATTR_END}};
+    memcpy(inputs, node->inputs, sizeof node->inputs);
+    memcpy(outputs, node->outputs, sizeof node->outputs);
+    onnx_writer_node(w, node->op, inputs, outputs, node->ints_name ? attrs : NULL);
 }
 
-static void put_varint(struct bytes *to, uint64_t value)
+static void add_weight(struct onnx_writer *w, const struct onnx_value *value)
 {
-    do {
-        uint8_t byte = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-        put(to, &byte, 1);
-        value >>= 7;
-    } while (value > 0);
-}
-
-static void put_int(struct bytes *to, unsigned field, int64_t value)
-{
-    put_varint(to, field << 3);
-    put_varint(to, (uint64_t)value);
-}
-
-static void put_blob(struct bytes *to, unsigned field, const void *data, size_t size)
-{
-    put_varint(to, field << 3 | 2);
-    put_varint(to, size);
-    put(to, data, size);
-}
-
-static void put_text(struct bytes *to, unsigned field, const char *text)
-{
-    put_blob(to, field, text, strlen(text));
-}
-
-/* Puts a finished message into its parent and frees it. */
-static void put_message(struct bytes *to, unsigned field, struct bytes *message)
-{
-    put_blob(to, field, message->data, message->size);
-    free(message->data);
-    *message = (struct bytes){0};
-}
-
-static void put_value_info(struct bytes *graph, unsigned field, const struct onnx_value *value)
-{
-    struct bytes shape = {0}, tensor = {0}, type = {0}, info = {0};
-    for (size_t i = 0; i < value->rank; i++) {
-        struct bytes dim = {0};
-        if (value->dims[i] < 0) {
-            put_text(&dim, DIM_PARAM, "N");
-        } else {
-            put_int(&dim, DIM_VALUE, value->dims[i]);
-        }
-        put_message(&shape, SHAPE_DIM, &dim);
-    }
-    put_int(&tensor, TENSOR_TYPE_ELEM, value->dtype);
-    put_message(&tensor, TENSOR_TYPE_SHAPE, &shape);
-    put_message(&type, TYPE_TENSOR, &tensor);
-    put_text(&info, VALUE_NAME, value->name);
-    put_message(&info, VALUE_TYPE, &type);
-    put_message(graph, field, &info);
-}
-
-static void put_weight(struct bytes *graph, const struct onnx_value *value)
-{
-    struct bytes tensor = {0};
     size_t elements = 1;
+    if (value->file) {
+        onnx_writer_external(w, value->name, value->dtype, value->rank, value->dims, value->file);
+        return;
+    }
     for (size_t i = 0; i < value->rank; i++) {
-        put_int(&tensor, TENSOR_DIMS, value->dims[i]);
         elements *= (size_t)value->dims[i];
     }
-    put_int(&tensor, TENSOR_DATA_TYPE, value->dtype);
-    put_text(&tensor, TENSOR_NAME, value->name);
-    if (value->file) {
-        struct bytes entry = {0};
-        put_text(&entry, ENTRY_KEY, "location");
-        put_text(&entry, ENTRY_VALUE, value->file);
-        put_message(&tensor, TENSOR_EXTERNAL_DATA, &entry);
-        put_int(&tensor, TENSOR_DATA_LOCATION, LOCATION_EXTERNAL);
-    } else {
-        put_blob(&tensor, TENSOR_RAW_DATA, value->data, elements * sizeof(float));
-    }
-    put_message(graph, GRAPH_INITIALIZER, &tensor);
-}
-
-static void put_node(struct bytes *graph, const struct onnx_node *from, size_t index)
-{
-    struct bytes node = {0};
-    char name[32];
-    for (size_t i = 0; i < 4 && from->inputs[i]; i++) {
-        put_text(&node, NODE_INPUT, from->inputs[i]);
-    }
-    for (size_t i = 0; i < 2 && from->outputs[i]; i++) {
-        put_text(&node, NODE_OUTPUT, from->outputs[i]);
-    }
-    snprintf(name, sizeof name, "node_%zu", index);
-    put_text(&node, NODE_NAME, name);
-    put_text(&node, NODE_OP_TYPE, from->op);
-    if (from->ints_name) {
-        struct bytes attribute = {0};
-        put_text(&attribute, ATTRIBUTE_NAME, from->ints_name);
-        for (size_t i = 0; i < 4; i++) {
-            put_int(&attribute, ATTRIBUTE_INTS, from->ints[i]);
-        }
-        put_int(&attribute, ATTRIBUTE_TYPE, ATTRIBUTE_TYPE_INTS);
-        put_message(&node, NODE_ATTRIBUTE, &attribute);
-    }
-    put_message(graph, GRAPH_NODE, &node);
+    onnx_writer_constant(w, value->name, value->dtype, value->rank, value->dims, value->data, elements * sizeof(float));
 }
 
 uint8_t *onnx_bytes(const struct onnx_model *model, size_t *ret_size)
 {
-    struct bytes graph = {0}, opset = {0}, file = {0};
+    struct onnx_writer *w = onnx_writer_new("test");
     for (size_t i = 0; i < model->nodes_count; i++) {
-        put_node(&graph, &model->nodes[i], i);
+        add_node(w, &model->nodes[i]);
     }
-    put_text(&graph, GRAPH_NAME, "test");
     for (size_t i = 0; i < model->weights_count; i++) {
-        put_weight(&graph, &model->weights[i]);
+        add_weight(w, &model->weights[i]);
     }
     for (size_t i = 0; i < model->inputs_count; i++) {
-        put_value_info(&graph, GRAPH_INPUT, &model->inputs[i]);
+        const struct onnx_value *in = &model->inputs[i];
+        onnx_writer_input(w, in->name, in->dtype, in->rank, in->dims, symbols);
     }
     for (size_t i = 0; i < model->outputs_count; i++) {
-        put_value_info(&graph, GRAPH_OUTPUT, &model->outputs[i]);
+        const struct onnx_value *out = &model->outputs[i];
+        onnx_writer_output(w, out->name, out->dtype, out->rank, out->dims, symbols);
     }
-    put_int(&file, MODEL_IR_VERSION, 8);
-    put_int(&opset, OPSET_VERSION, 17);
-    put_message(&file, MODEL_OPSET_IMPORT, &opset);
-    put_message(&file, MODEL_GRAPH, &graph);
-    *ret_size = file.size;
-    return file.data;
+    uint8_t *bytes = onnx_writer_bytes(w, 17, ret_size);
+    onnx_writer_free(w);
+    return bytes;
 }
 
 void onnx_write(const char *path, const struct onnx_model *model)
