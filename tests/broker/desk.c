@@ -245,6 +245,37 @@ void desk_cancel(struct desk *desk, uint32_t peer, struct job_id id)
     desk_say_client(desk, peer, env, NULL, 0, 0);
 }
 
+#define CONTROL_SERIAL 5u
+
+void desk_question(struct desk *desk, uint32_t peer, const char *verb, const char *argument)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    desk_say_client(desk, peer, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, CONTROL_SERIAL),
+                    0);
+}
+
+Penstock__ControlReply *desk_answer(struct desk *desk, enum pen_status *ret_status)
+{
+    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
+    if (!sent)
+        return NULL;
+    Penstock__ControlReply *reply = penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    if (!reply || reply->serial != CONTROL_SERIAL)
+        abort();
+    if (ret_status)
+        *ret_status = (enum pen_status)sent->env.status;
+    return reply;
+}
+
+Penstock__ControlReply *desk_ask(struct desk *desk, const char *verb, const char *argument, enum pen_status *ret_status)
+{
+    desk_question(desk, 1, verb, argument);
+    Penstock__ControlReply *reply = desk_answer(desk, ret_status);
+    if (!reply)
+        abort();
+    return reply;
+}
+
 struct sent *desk_next(struct side *side, enum frame_type type)
 {
     while (side->first < side->count) {

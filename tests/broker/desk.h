@@ -61,6 +61,12 @@ void desk_result(struct desk *desk, uint32_t peer, struct job_id id, uint8_t dig
 void desk_result_status(struct desk *desk, uint32_t peer, struct job_id id, enum pen_status status,
                         uint64_t compute_us);
 void desk_cancel(struct desk *desk, uint32_t peer, struct job_id id);
+/* A question of `penstock` (CONTROL), and the next answer to one: NULL = none has come; ret_status may be NULL; free with protobuf-c. */
+void desk_question(struct desk *desk, uint32_t peer, const char *verb, const char *argument);
+Penstock__ControlReply *desk_answer(struct desk *desk, enum pen_status *ret_status);
+/* Both, from client 1; it must be answered at once. */
+Penstock__ControlReply *desk_ask(struct desk *desk, const char *verb, const char *argument,
+                                 enum pen_status *ret_status);
 
 /* The next message of that type to that side, skipping others; NULL = none. Borrowed until the desk is freed. */
 struct sent *desk_next(struct side *side, enum frame_type type);

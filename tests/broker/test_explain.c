@@ -37,20 +37,12 @@ static struct desk *open_desk(int64_t jobs)
     return desk;
 }
 
-static Penstock__ControlReply *ask(struct desk *desk, const char *job)
-{
-    uint8_t meta[WIRE_META_BYTES];
-    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, "explain", job, 5), 0);
-    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
-    cr_assert_not_null(sent);
-    return penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
-}
-
 /* The explanation of job `sequence`; fails when there is none. */
 static Penstock__ControlReply *explained(struct desk *desk, uint64_t sequence)
 {
     char text[JOB_ID_TEXT_BYTES];
-    Penstock__ControlReply *reply = ask(desk, job_id_text((struct job_id){0xABC, sequence}, text));
+    Penstock__ControlReply *reply =
+        desk_ask(desk, "explain", job_id_text((struct job_id){0xABC, sequence}, text), NULL);
     cr_assert_not_null(reply->explanation, "%s: %s", text, reply->error);
     cr_assert_str_eq(reply->explanation->job, text);
     return reply;
@@ -233,7 +225,8 @@ Test(explain, the_ring_is_bounded_and_may_be_off)
             desk_result(desk, 900, (struct job_id){0xABC, i}, 0, 1);
         }
         for (uint64_t i = 1; i <= 3; i++) {
-            Penstock__ControlReply *reply = ask(desk, job_id_text((struct job_id){0xABC, i}, text));
+            Penstock__ControlReply *reply =
+                desk_ask(desk, "explain", job_id_text((struct job_id){0xABC, i}, text), NULL);
             cr_assert_eq(reply->explanation != NULL, (int64_t)i > 3 - room, "room %d, job %d", (int)room, (int)i);
             if (!reply->explanation)
                 HAS(reply->error, "--explain-jobs");

@@ -88,11 +88,12 @@ static void submit(uint32_t peer, const char *secret, enum pen_status expected)
 
 static enum pen_status cancel(uint32_t peer, const char *argument)
 {
-    uint8_t meta[WIRE_META_BYTES];
-    desk_say_client(desk, peer, envelope_make(FRAME_CONTROL), meta, wire_control(meta, "cancel", argument, 1), 0);
-    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
-    cr_assert_not_null(sent);
-    return (enum pen_status)sent->env.status;
+    enum pen_status status;
+    desk_question(desk, peer, "cancel", argument);
+    Penstock__ControlReply *reply = desk_answer(desk, &status);
+    cr_assert_not_null(reply);
+    penstock__control_reply__free_unpacked(reply, NULL);
+    return status;
 }
 
 Test(own, key_that_submitted_may_cancel_and_no_other)

@@ -239,33 +239,25 @@ Test(quarantine, age_lets_equal_jobs_run_again)
     desk_free(desk);
 }
 
-static Penstock__ControlReply *ask(struct desk *desk, const char *verb, const char *argument)
-{
-    uint8_t meta[WIRE_META_BYTES];
-    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, 1), 0);
-    struct sent *reply = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
-    return penstock__control_reply__unpack(NULL, reply->env.meta_bytes, reply->meta);
-}
-
 Test(quarantine, is_listed_shown_and_kicked_from_outside)
 {
     struct desk *desk = ready_desk();
     convict(desk, 1);
-    Penstock__ControlReply *reply = ask(desk, "quarantine", "");
+    Penstock__ControlReply *reply = desk_ask(desk, "quarantine", "", NULL);
     cr_assert_eq(reply->n_quarantine, 1);
     cr_assert_str_eq(reply->quarantine[0]->model, "echo");
     cr_assert_eq(reply->quarantine[0]->deaths, 3);
     cr_assert_eq(reply->quarantine[0]->digest.len, 16);
     penstock__control_reply__free_unpacked(reply, NULL);
-    reply = ask(desk, "quarantine", "0000000000000abc-2");
+    reply = desk_ask(desk, "quarantine", "0000000000000abc-2", NULL);
     cr_assert_not_null(strstr(reply->error, "no job of that id"));
     penstock__control_reply__free_unpacked(reply, NULL);
-    reply = ask(desk, "kick", "0000000000000abc-1");
+    reply = desk_ask(desk, "kick", "0000000000000abc-1", NULL);
     cr_assert_str_eq(reply->error, "");
     penstock__control_reply__free_unpacked(reply, NULL);
     cr_assert_eq(desk->broker.quarantine->count, 0);
     convict(desk, 2);
-    penstock__control_reply__free_unpacked(ask(desk, "kick", "all"), NULL);
+    penstock__control_reply__free_unpacked(desk_ask(desk, "kick", "all", NULL), NULL);
     cr_assert_eq(desk->broker.quarantine->count, 0);
     desk_free(desk);
 }

@@ -1,4 +1,4 @@
-/* Versions and their labels: who gets which; jobs whose version goes away; orders that workers carry out. */
+/* Versions and their labels: who gets which; jobs whose version goes away. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,12 +64,10 @@ static uint64_t goes_to(struct desk *desk, uint64_t version, const char *label, 
 
 static Penstock__ControlReply *ask(struct desk *desk, const char *verb, const char *argument, enum pen_status expect)
 {
-    uint8_t meta[WIRE_META_BYTES];
-    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, 5), 0);
-    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
-    cr_assert_not_null(sent);
-    cr_assert_eq(sent->env.status, expect, "%s %s: %s", verb, argument, pen_status_name(sent->env.status));
-    return penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    enum pen_status status;
+    Penstock__ControlReply *reply = desk_ask(desk, verb, argument, &status);
+    cr_assert_eq(status, expect, "%s %s: %s", verb, argument, pen_status_name(status));
+    return reply;
 }
 
 static void label(struct desk *desk, const char *argument, enum pen_status expect)
@@ -427,101 +425,4 @@ Test(versions, a_lost_worker_has_time_to_come_back)
     cr_assert_eq(sent->peer, 901);
     cr_assert_eq(version_sent(sent), 1);
     desk_free(desk);
-}
-
-/* ---- orders --------------------------------------------------------------------------------------------------------------------------- */
-
-static void say_outcome(struct desk *desk, uint32_t peer, uint64_t serial, enum pen_status status, const char *error)
-{
-    uint8_t meta[1024];
-    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
-    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
-    reply.serial = serial;
-    reply.error = (char *)(uintptr_t)error;
-    env.status = (uint8_t)status;
-    desk_say_worker(desk, peer, env, meta, penstock__control_reply__pack(&reply, meta));
-}
-
-/* Asks; returns the serial that workers were asked under. */
-static uint64_t begin(struct desk *desk, const char *verb, const char *argument, size_t workers)
-{
-    uint8_t meta[WIRE_META_BYTES];
-    uint64_t serial = 0;
-    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, verb, argument, 5), 0);
-    cr_assert_eq(desk_pending(&desk->workers, FRAME_CONTROL), workers);
-    for (size_t i = 0; i < workers; i++) {
-        struct sent *sent = desk_next(&desk->workers, FRAME_CONTROL);
-        Penstock__ControlRequest *request = penstock__control_request__unpack(NULL, sent->env.meta_bytes, sent->meta);
-        cr_assert_str_eq(request->verb, verb);
-        cr_assert_str_eq(request->argument, argument);
-        serial = request->serial;
-        penstock__control_request__free_unpacked(request, NULL);
-    }
-    cr_assert_null(desk_next(&desk->clients, FRAME_CONTROL_REPLY), "not before the workers have spoken");
-    return serial;
-}
-
-static Penstock__ControlReply *end(struct desk *desk, enum pen_status expect)
-{
-    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
-    cr_assert_not_null(sent);
-    cr_assert_eq(sent->env.status, expect);
-    Penstock__ControlReply *reply = penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
-    cr_assert_eq(reply->serial, 5);
-    return reply;
-}
-
-Test(orders, every_worker_that_takes_orders_is_asked_and_told_of)
-{
-    struct desk *desk = open_desk();
-    desk_worker(desk, 901,
-                &(struct wire_worker){
-                    .uuid = 8, .name = "x", .slots = 1, .models = &one, .models_count = 1, .takes_orders = true});
-    desk_worker(desk, 902,
-                &(struct wire_worker){.uuid = 9, .name = "deaf", .slots = 1, .models = &one, .models_count = 1});
-    uint64_t serial = begin(desk, "load", "net:3", 2);
-    say_outcome(desk, 901, serial, PEN_ERR_CORRUPT, "the file is cut");
-    say_outcome(desk, 901, serial, PEN_OK, "twice does not count");
-    say_outcome(desk, 902, serial, PEN_OK, "nobody asked");
-    cr_assert_null(desk_next(&desk->clients, FRAME_CONTROL_REPLY));
-    say_outcome(desk, 900, serial, PEN_OK, "");
-    Penstock__ControlReply *reply = end(desk, PEN_OK);
-    cr_assert_eq(reply->n_outcomes, 2);
-    cr_assert_str_eq(reply->outcomes[0]->worker, "w");
-    cr_assert_eq(reply->outcomes[1]->status, PEN_ERR_CORRUPT);
-    cr_assert_str_eq(reply->outcomes[1]->error, "the file is cut");
-    penstock__control_reply__free_unpacked(reply, NULL);
-    desk_free(desk);
-}
-
-Test(orders, when_all_fail_the_first_reason_is_the_answer)
-{
-    struct desk *desk = open_desk();
-    say_outcome(desk, 900, begin(desk, "unload", "other", 1), PEN_ERR_NOT_FOUND, "it does not serve that");
-    Penstock__ControlReply *reply = end(desk, PEN_ERR_NOT_FOUND);
-    cr_assert_str_eq(reply->error, "it does not serve that");
-    penstock__control_reply__free_unpacked(reply, NULL);
-    desk_free(desk);
-}
-
-Test(orders, a_lost_worker_and_silence_are_answers_too)
-{
-    struct desk *desk = open_desk();
-    begin(desk, "load", "net", 1);
-    desk_say_worker(desk, 900, envelope_make(FRAME_GOODBYE), NULL, 0);
-    penstock__control_reply__free_unpacked(end(desk, PEN_ERR_WORKER_LOST), NULL);
-    penstock__control_reply__free_unpacked(ask(desk, "load", "net", PEN_ERR_UNAVAILABLE), NULL);
-    penstock__control_reply__free_unpacked(ask(desk, "load", "", PEN_ERR_INVALID), NULL);
-    desk_free(desk);
-}
-
-Test(orders, so_many_at_a_time)
-{
-    struct desk *desk = open_desk();
-    uint8_t meta[WIRE_META_BYTES];
-    for (size_t i = 0; i < ERRANDS_MAX; i++)
-        begin(desk, "load", "net", 1);
-    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, wire_control(meta, "load", "net", 5), 0);
-    cr_assert_eq(desk_next(&desk->clients, FRAME_CONTROL_REPLY)->env.status, PEN_ERR_BUSY);
-    desk_free(desk); /* frees those that nobody has answered */
 }

@@ -203,14 +203,10 @@ Test(warming, explain_says_that_a_job_waits_for_a_load)
 {
     struct desk *desk = open_desk();
     struct wire_model cold = cold_of("net");
-    uint8_t meta[WIRE_META_BYTES];
     char text[JOB_ID_TEXT_BYTES];
     join(desk, COLD, &cold, 1, 0);
     submit(desk, "net", 1);
-    size_t bytes = wire_control(meta, "explain", job_id_text((struct job_id){0xA, 1}, text), 5);
-    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, bytes, 0);
-    struct sent *sent = desk_next(&desk->clients, FRAME_CONTROL_REPLY);
-    Penstock__ControlReply *reply = penstock__control_reply__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    Penstock__ControlReply *reply = desk_ask(desk, "explain", job_id_text((struct job_id){0xA, 1}, text), NULL);
     cr_assert_not_null(reply->explanation);
     cr_expect_not_null(strstr(reply->explanation->why_not, "cold loads it"), "%s", reply->explanation->why_not);
     cr_expect_eq(reply->explanation->candidates[0]->load_us, LOAD_US);
