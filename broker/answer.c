@@ -211,7 +211,7 @@ static void store(struct broker *broker, const struct cache_key *key, const char
     if (headroom_short(broker->headroom))
         return; /* what it would take is wanted for answers */
     env.flags = 0;
-    if (reply_header_set(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
+    if (parcel_set_header(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
         cache_value_read(raws, &value) == PEN_OK)
         cache_put(broker->cache, key, tenant, &value, broker->now_us);
 }

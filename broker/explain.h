@@ -70,9 +70,6 @@ void explain_step_init(struct explained_step *step, uint32_t number, const char 
 /* What is known of it from its job; dispatch: NULL where none runs it. */
 void explain_step_job(struct explained_step *step, const struct job *job, const struct dispatch *dispatch,
                       uint64_t now_us);
-/* Appends them to the message; false without memory. */
-bool explain_steps_write(const struct explained_step *steps, size_t count, ProtobufCAllocator *allocator,
-                         Penstock__Explanation *to);
 
 struct explained; /* one ended job */
 

@@ -1,5 +1,5 @@
 /*
- * explain_internal.h - what explain.c (what is kept of each job) and explain_write.c (the sentences about it) share.
+ * explain_internal.h - what explain.c (what is kept of each job), explain_write.c (the sentences about it) and explain_steps.c share.
  * Threads: owner.
  */
 #ifndef EXPLAIN_INTERNAL_H
@@ -31,5 +31,18 @@ void explained_describe(struct broker *broker, const struct job *job, const stru
 const struct explained *explained_find(const struct explain_ring *ring, struct job_id id);
 /* When the candidate was expected to be done, from when it was weighed. */
 uint64_t weighed_completion_us(const struct weighed *weighed);
+
+/* A message that is being written: all of it is allocated with `allocator`. */
+struct explain_writer {
+    struct broker *broker;
+    ProtobufCAllocator *allocator;
+    bool failed; /* without memory: the message is of no use */
+};
+
+void *explain_take(struct explain_writer *w, size_t bytes);     /* zeroed; NULL without memory */
+char *explain_copy(struct explain_writer *w, const char *text); /* "" without memory */
+/* explain_steps.c: appends them to the message. */
+void explain_steps_write(struct explain_writer *w, const struct explained_step *steps, size_t count,
+                         Penstock__Explanation *to);
 
 #endif

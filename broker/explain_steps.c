@@ -1,7 +1,5 @@
 /* explain_steps.c - where the steps of an ensemble ran, and how long they took. */
-#include <string.h>
-
-#include "broker.h"
+#include "explain_internal.h"
 
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model)
 {
@@ -34,46 +32,36 @@ static const char *state_name(const struct explained_step *step)
     return step->state == EXPLAINED_RUNS && !step->worker[0] ? "queued" : names[step->state];
 }
 
-static char *copy(ProtobufCAllocator *allocator, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    char *to = allocator->alloc(allocator->allocator_data, bytes);
-    return to ? memcpy(to, text, bytes) : NULL;
-}
-
-static bool write_one(const struct explained_step *step, ProtobufCAllocator *allocator, Penstock__ExplainedStep *to)
+static void write_one(struct explain_writer *w, const struct explained_step *step, Penstock__ExplainedStep *to)
 {
     penstock__explained_step__init(to);
     to->number = step->number;
-    to->model = copy(allocator, step->model);
+    to->model = explain_copy(w, step->model);
     to->version = step->version;
-    to->state = copy(allocator, state_name(step));
-    to->worker = copy(allocator, step->worker);
-    to->backend = copy(allocator, step->backend);
-    to->batch_reason = copy(allocator, step->reason);
+    to->state = explain_copy(w, state_name(step));
+    to->worker = explain_copy(w, step->worker);
+    to->backend = explain_copy(w, step->backend);
+    to->batch_reason = explain_copy(w, step->reason);
     to->batch_jobs = step->batch_jobs;
     to->attempts = step->attempts;
     to->queue_us = step->queue_us;
     to->compute_us = step->compute_us;
     to->total_us = step->total_us;
-    return to->model && to->state && to->worker && to->backend && to->batch_reason;
 }
 
-bool explain_steps_write(const struct explained_step *steps, size_t count, ProtobufCAllocator *allocator,
+void explain_steps_write(struct explain_writer *w, const struct explained_step *steps, size_t count,
                          Penstock__Explanation *to)
 {
     if (count == 0)
-        return true;
-    Penstock__ExplainedStep **list = allocator->alloc(allocator->allocator_data, count * sizeof *list);
-    Penstock__ExplainedStep *items = allocator->alloc(allocator->allocator_data, count * sizeof *items);
-    for (size_t i = 0; list && items && i < count; i++) {
-        list[i] = &items[i];
-        if (!write_one(&steps[i], allocator, &items[i]))
-            return false;
-    }
+        return;
+    Penstock__ExplainedStep **list = explain_take(w, count * sizeof *list);
+    Penstock__ExplainedStep *items = explain_take(w, count * sizeof *items);
     if (!list || !items)
-        return false;
+        return;
+    for (size_t i = 0; i < count; i++) {
+        list[i] = &items[i];
+        write_one(w, &steps[i], &items[i]);
+    }
     to->steps = list;
     to->n_steps = count;
-    return true;
 }

@@ -9,18 +9,13 @@
 #include "cascade.h"
 #include "choose.h"
 #include "explain_internal.h"
+#include "patch.h"
 
 #define SENTENCE_BYTES 400u
 
 /* ---- sentences --------------------------------------------------------------------------------------------------------------------- */
 
-struct writer {
-    struct broker *broker;
-    ProtobufCAllocator *allocator;
-    bool failed;
-};
-
-static void *take(struct writer *w, size_t bytes)
+void *explain_take(struct explain_writer *w, size_t bytes)
 {
     void *memory = w->allocator->alloc(w->allocator->allocator_data, bytes);
     w->failed |= !memory;
@@ -29,9 +24,9 @@ static void *take(struct writer *w, size_t bytes)
     return memory;
 }
 
-static char *copy(struct writer *w, const char *text)
+char *explain_copy(struct explain_writer *w, const char *text)
 {
-    char *to = take(w, strlen(text) + 1);
+    char *to = explain_take(w, strlen(text) + 1);
     return to ? strcpy(to, text) : (char *)(uintptr_t) "";
 }
 
@@ -45,7 +40,7 @@ static const char *name_of(const struct broker *broker, uint64_t uuid, char text
     return text;
 }
 
-static const char *why_worker(const struct writer *w, const struct explained *e, char text[SENTENCE_BYTES])
+static const char *why_worker(const struct explain_writer *w, const struct explained *e, char text[SENTENCE_BYTES])
 {
     const struct decision *d = &e->decision;
     const struct weighed *first = &d->kept[0], *other = &d->kept[1];
@@ -121,7 +116,7 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
     return text;
 }
 
-static const char *why_waits(const struct writer *w, const struct job *job, const struct decision *d,
+static const char *why_waits(const struct explain_writer *w, const struct job *job, const struct decision *d,
                              char text[SENTENCE_BYTES])
 {
     const struct lane *lane = job->lane;
@@ -165,18 +160,18 @@ static const char *backend_of(const struct broker *broker, const struct explaine
     return "";
 }
 
-static void fill_candidates(struct writer *w, const struct explained *e, Penstock__Explanation *to)
+static void fill_candidates(struct explain_writer *w, const struct explained *e, Penstock__Explanation *to)
 {
     const struct decision *d = &e->decision;
-    Penstock__Candidate **list = take(w, d->count * sizeof *list + 1);
+    Penstock__Candidate **list = explain_take(w, d->count * sizeof *list + 1);
     for (uint32_t i = 0; list && i < d->count; i++) {
         char name[EXPLAIN_NAME_BYTES];
-        Penstock__Candidate *one = take(w, sizeof *one);
+        Penstock__Candidate *one = explain_take(w, sizeof *one);
         if (!one)
             return;
         penstock__candidate__init(one);
-        one->worker = copy(w, name_of(w->broker, d->kept[i].worker, name));
-        one->backend = copy(w, backend_of(w->broker, e, d->kept[i].worker));
+        one->worker = explain_copy(w, name_of(w->broker, d->kept[i].worker, name));
+        one->backend = explain_copy(w, backend_of(w->broker, e, d->kept[i].worker));
         one->backlog_us = d->kept[i].backlog_us;
         one->expect_us = d->kept[i].expect_us;
         one->transfer_us = d->kept[i].transfer_us;
@@ -190,26 +185,27 @@ static void fill_candidates(struct writer *w, const struct explained *e, Penstoc
     to->capable = d->capable;
 }
 
-static Penstock__Explanation *fill(struct writer *w, const struct explained *e, const char *state, const char *why_not)
+static Penstock__Explanation *fill(struct explain_writer *w, const struct explained *e, const char *state,
+                                   const char *why_not)
 {
     char text[SENTENCE_BYTES], id[JOB_ID_TEXT_BYTES];
-    Penstock__Explanation *to = take(w, sizeof *to);
+    Penstock__Explanation *to = explain_take(w, sizeof *to);
     if (!to)
         return NULL;
     penstock__explanation__init(to);
-    to->job = copy(w, job_id_text(e->id, id));
-    to->model = copy(w, e->model);
+    to->job = explain_copy(w, job_id_text(e->id, id));
+    to->model = explain_copy(w, e->model);
     to->version = e->version;
-    to->state = copy(w, state);
-    to->tenant = copy(w, e->tenant->name);
+    to->state = explain_copy(w, state);
+    to->tenant = explain_copy(w, e->tenant->name);
     to->priority = e->priority;
-    to->worker = copy(w, e->worker);
-    to->backend = copy(w, e->backend);
-    to->why_worker = copy(w, why_worker(w, e, text));
-    to->why_batch = copy(w, why_batch(e, text));
-    to->why_not = copy(w, why_not);
+    to->worker = explain_copy(w, e->worker);
+    to->backend = explain_copy(w, e->backend);
+    to->why_worker = explain_copy(w, why_worker(w, e, text));
+    to->why_batch = explain_copy(w, why_batch(e, text));
+    to->why_not = explain_copy(w, why_not);
     fill_candidates(w, e, to);
-    to->batch_reason = copy(w, e->reason);
+    to->batch_reason = explain_copy(w, e->reason);
     to->batch_jobs = e->jobs;
     to->batch_rows = e->rows;
     to->queue_us = e->queue_us;
@@ -218,11 +214,11 @@ static Penstock__Explanation *fill(struct writer *w, const struct explained *e, 
     to->total_us = e->total_us;
     to->attempts = e->attempts;
     to->status = e->status;
-    w->failed |= !explain_steps_write(e->steps, e->steps_count, w->allocator, to);
+    explain_steps_write(w, e->steps, e->steps_count, to);
     return w->failed ? NULL : to;
 }
 
-static Penstock__Explanation *explain_live(struct writer *w, struct job *job)
+static Penstock__Explanation *explain_live(struct explain_writer *w, struct job *job)
 {
     static const char *const states[] = {
         [JOB_LOOKUP] = "lookup",      [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following",
@@ -243,7 +239,7 @@ static Penstock__Explanation *explain_live(struct writer *w, struct job *job)
     return fill(w, &e, states[job->state], text);
 }
 
-static Penstock__Explanation *explain_past(struct writer *w, const struct explained *e)
+static Penstock__Explanation *explain_past(struct explain_writer *w, const struct explained *e)
 {
     if (e->cached)
         return fill(w, e, "done", "It did not run: the result cache had the answer.");
@@ -253,7 +249,7 @@ static Penstock__Explanation *explain_past(struct writer *w, const struct explai
 
 Penstock__Explanation *explain_job(struct broker *broker, struct job_id id, ProtobufCAllocator *allocator)
 {
-    struct writer w = {.broker = broker, .allocator = allocator};
+    struct explain_writer w = {.broker = broker, .allocator = allocator};
     struct job *job = jobs_find(&broker->jobs, id);
     const struct explained *e = job && job->state != JOB_DONE ? NULL : explained_find(&broker->explain, id);
     if (job && job->state != JOB_DONE)
@@ -263,15 +259,6 @@ Penstock__Explanation *explain_job(struct broker *broker, struct job_id id, Prot
 
 /* ---- in a reply -------------------------------------------------------------------------------------------------------------------- */
 
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-    size_t used = 0;
-    for (; value >= 0x80; value >>= 7)
-        to[used++] = (uint8_t)(value | 0x80);
-    to[used++] = (uint8_t)value;
-    return used;
-}
-
 uint8_t *explain_packed(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
                         uint64_t compute_us, uint32_t field, size_t *ret_bytes)
 {
@@ -280,7 +267,7 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
     struct meta_arena arena;
     uint8_t *packed = NULL;
     meta_arena_init(&arena, 256u * 1024u);
-    struct writer w = {.broker = broker, .allocator = &arena.allocator};
+    struct explain_writer w = {.broker = broker, .allocator = &arena.allocator};
     explained_describe(broker, job, dispatch, compute_us, &e);
     e.status = PEN_OK;
     e.followed = job->state == JOB_FOLLOWING;
@@ -291,8 +278,8 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
     const Penstock__Explanation *said = fill(&w, &e, "done", "");
     size_t bytes = said ? penstock__explanation__get_packed_size(said) : 0;
     if (said && (packed = malloc(bytes + 20))) {
-        size_t used = put_varint(packed, (uint64_t)field << 3 | 2); /* wire type 2: length and bytes */
-        used += put_varint(packed + used, bytes);
+        size_t used = varint_put(packed, (uint64_t)field << 3 | 2); /* wire type 2: length and bytes */
+        used += varint_put(packed + used, bytes);
         *ret_bytes = used + penstock__explanation__pack(said, packed + used);
     }
     meta_arena_fini(&arena);

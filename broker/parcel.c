@@ -104,3 +104,33 @@ struct parcel *parcel_share(const struct parcel *parcel, bool skip_header)
     }
     return twin;
 }
+
+static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
+                                    zmq_msg_t *ret_frame)
+{
+    size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
+    size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
+    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
+        return PEN_ERR_NO_MEMORY;
+    uint8_t *to = zmq_msg_data(ret_frame);
+    env->meta_bytes = (uint32_t)(bytes + extra + more);
+    envelope_encode(env, to);
+    if (bytes)
+        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
+    if (extra)
+        memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
+    if (more)
+        memcpy(to + FRAME_ENVELOPE_BYTES + bytes + extra, patch->more, more);
+    return PEN_OK;
+}
+
+enum pen_status parcel_set_header(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
+                                  const struct patch *patch)
+{
+    zmq_msg_t frame;
+    if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
+        return PEN_ERR_NO_MEMORY;
+    zmq_msg_move(&parcel->frames[0], &frame);
+    zmq_msg_close(&frame);
+    return PEN_OK;
+}

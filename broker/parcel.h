@@ -14,6 +14,8 @@
 
 #include <zmq.h>
 
+#include "frame.h"
+#include "patch.h"
 #include "penstock/status.h"
 
 #define PARCEL_COPY_BYTES 8192u
@@ -38,5 +40,12 @@ struct parcel *parcel_share(const struct parcel *parcel, bool skip_header);
 enum pen_status parcel_frame(const struct parcel *parcel, size_t index, zmq_msg_t *ret_frame);
 /* Gives `bytes` bytes of frame `index` from `at` as a frame to send, sharing them. */
 enum pen_status parcel_piece(const struct parcel *parcel, size_t index, size_t at, size_t bytes, zmq_msg_t *ret_frame);
+
+/*
+ * The header into frame 0 of a parcel that has all others: the envelope, `bytes` of meta as they came, and the patch (NULL: none) as far as the whole stays
+ * within FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the parcel as it is.
+ */
+enum pen_status parcel_set_header(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
+                                  const struct patch *patch);
 
 #endif

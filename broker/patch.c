@@ -21,7 +21,7 @@ enum {
     RESULT_LAYERS = 33,
 };
 
-static size_t varint_put(uint8_t *bytes, uint64_t value)
+size_t varint_put(uint8_t *bytes, uint64_t value)
 {
     size_t n = 0;
     while (value >= 0x80) {

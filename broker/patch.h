@@ -21,8 +21,10 @@ struct patch {
     const uint8_t *more; /* packed fields that go behind those, borrowed; NULL = none */
     size_t more_bytes;
 };
-void patch_number(struct patch *patch, uint32_t field, uint64_t value);
-void patch_text(struct patch *patch, uint32_t field, const char *text); /* left out when it does not fit */
+void patch_number(struct patch *patch, uint32_t field, uint64_t value); /* left out when it does not fit, as below */
+void patch_text(struct patch *patch, uint32_t field, const char *text);
+/* A number as protobuf writes it, at most 10 bytes; returns how many. */
+size_t varint_put(uint8_t *bytes, uint64_t value);
 
 /* What the broker must know of a ResultMeta; texts are borrowed from the meta and not terminated. */
 struct result_facts {

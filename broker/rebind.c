@@ -1,7 +1,6 @@
 #include "rebind.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "admit.h"
 #include "broker.h"
@@ -51,20 +50,13 @@ static struct parcel *with_version(const struct job *job, const struct envelope 
 {
     struct patch patch = {.used = 0};
     struct envelope own = *env;
-    zmq_msg_t header;
     patch_number(&patch, JOB_VERSION, version);
-    own.meta_bytes = (uint32_t)(env->meta_bytes + patch.used);
-    struct parcel *parcel = own.meta_bytes <= FRAME_META_BYTES_MAX ? parcel_share(job->request, true) : NULL;
-    if (!parcel || zmq_msg_init_size(&header, FRAME_ENVELOPE_BYTES + own.meta_bytes) != 0) {
+    struct parcel *parcel =
+        env->meta_bytes + patch.used <= FRAME_META_BYTES_MAX ? parcel_share(job->request, true) : NULL;
+    if (!parcel || parcel_set_header(parcel, &own, meta, env->meta_bytes, &patch) != PEN_OK) {
         parcel_release(parcel);
         return NULL;
     }
-    uint8_t *to = zmq_msg_data(&header);
-    envelope_encode(&own, to);
-    memcpy(to + FRAME_ENVELOPE_BYTES, meta, env->meta_bytes);
-    memcpy(to + FRAME_ENVELOPE_BYTES + env->meta_bytes, patch.bytes, patch.used);
-    zmq_msg_move(&parcel->frames[0], &header);
-    zmq_msg_close(&header);
     return parcel;
 }
 

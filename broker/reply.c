@@ -23,37 +23,6 @@ enum {
     RESULT_SPLIT_US = 32,
 };
 
-/* Header frame of a RESULT: envelope, the meta as it came, and the patch unless the whole would be too large. */
-static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
-                                    zmq_msg_t *ret_frame)
-{
-    size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
-    size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
-    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
-        return PEN_ERR_NO_MEMORY;
-    uint8_t *to = zmq_msg_data(ret_frame);
-    env->meta_bytes = (uint32_t)(bytes + extra + more);
-    envelope_encode(env, to);
-    if (bytes)
-        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
-    if (extra)
-        memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
-    if (more)
-        memcpy(to + FRAME_ENVELOPE_BYTES + bytes + extra, patch->more, more);
-    return PEN_OK;
-}
-
-enum pen_status reply_header_set(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
-                                 const struct patch *patch)
-{
-    zmq_msg_t frame;
-    if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
-        return PEN_ERR_NO_MEMORY;
-    zmq_msg_move(&parcel->frames[0], &frame);
-    zmq_msg_close(&frame);
-    return PEN_OK;
-}
-
 struct parcel *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
                            uint64_t total_us, uint64_t retry_after_us)
 {
@@ -67,7 +36,7 @@ struct parcel *reply_error(struct job_id id, enum pen_status status, const char 
     result.total_us = total_us;
     result.retry_after_us = retry_after_us;
     struct parcel *parcel = parcel_new(1);
-    if (parcel && reply_header_set(parcel, &env, meta, penstock__result_meta__pack(&result, meta), NULL) != PEN_OK) {
+    if (parcel && parcel_set_header(parcel, &env, meta, penstock__result_meta__pack(&result, meta), NULL) != PEN_OK) {
         parcel_release(parcel);
         return NULL;
     }
@@ -142,7 +111,7 @@ struct parcel *reply_result(struct broker *broker, const struct job *job, const 
                                                  &patch.more_bytes)
                                 : NULL;
     patch.more = why;
-    enum pen_status status = reply_header_set(parcel, &env, group->meta, group->env.meta_bytes, &patch);
+    enum pen_status status = parcel_set_header(parcel, &env, group->meta, group->env.meta_bytes, &patch);
     free(why);
     if (status != PEN_OK) {
         parcel_release(parcel);
@@ -163,7 +132,7 @@ static struct parcel *again_as(struct job_id id, struct parcel *stored, const st
         return NULL;
     }
     env.job = id;
-    if (reply_header_set(parcel, &env, meta, env.meta_bytes, patch) != PEN_OK) {
+    if (parcel_set_header(parcel, &env, meta, env.meta_bytes, patch) != PEN_OK) {
         parcel_release(parcel);
         return NULL;
     }

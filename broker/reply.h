@@ -7,14 +7,7 @@
 
 #include "answer.h"
 
-/*
- * Header frame of a RESULT into frame 0 of a parcel that has all others: the envelope, `bytes` of meta as they came, and the patch (NULL: none) as far as
- * the whole stays within FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the parcel as it is.
- */
-enum pen_status reply_header_set(struct parcel *parcel, struct envelope *env, const void *meta, size_t bytes,
-                                 const struct patch *patch);
-
-/* The ones below give a parcel with one reference; NULL without memory. */
+/* Each gives a parcel with one reference; NULL without memory. */
 
 /* An end without outputs. model: "" where there is none; retry_after_us: 0 = the client shall not wait for anything. */
 struct parcel *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,

@@ -100,7 +100,6 @@ static enum pen_status make_request(const struct session *session, const struct 
 {
     struct patch patch = {.used = 0};
     struct envelope own = *env;
-    zmq_msg_t header;
     if (job->version == 0)
         patch_number(&patch, JOB_VERSION, admission->model->version);
     if (session->tenant->number != 0 || *job->tenant)
@@ -118,16 +117,9 @@ static enum pen_status make_request(const struct session *session, const struct 
         policy_of(&admission->model->queue.policies, admission->priority)->timeout_fixed ? 0 : env->deadline_us;
     own.sequence_id = sequence_id_of(env, job);
     own.tenant_hash = session->tenant->number ? (uint32_t)frame_name_hash(session->tenant->name) : 0;
-    own.meta_bytes = (uint32_t)(env->meta_bytes + patch.used);
     struct parcel *parcel = parcel_new(message->count);
-    if (!parcel || zmq_msg_init_size(&header, FRAME_ENVELOPE_BYTES + own.meta_bytes) != 0)
+    if (!parcel || parcel_set_header(parcel, &own, meta, env->meta_bytes, &patch) != PEN_OK)
         goto fail;
-    uint8_t *to = zmq_msg_data(&header);
-    envelope_encode(&own, to);
-    memcpy(to + FRAME_ENVELOPE_BYTES, meta, env->meta_bytes);
-    memcpy(to + FRAME_ENVELOPE_BYTES + env->meta_bytes, patch.bytes, patch.used);
-    zmq_msg_move(&parcel->frames[0], &header);
-    zmq_msg_close(&header);
     for (size_t i = 1; i < message->count; i++) {
         if (parcel_take(parcel, i, &message->frames[i]) != PEN_OK)
             goto fail;
