@@ -130,14 +130,14 @@ Test(flow, unread_replies_are_held_back_and_come_after_the_pong)
 
 Test(flow, answers_to_pings_count_as_unread_until_they_are_known_to_be_read)
 {
-    struct desk *desk = ready_desk(1);
+    struct desk *desk = flow_desk(1);
     desk->options.peer_bytes = 500;
     for (int i = 0; i < 40; i++) {
         desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
         if (desk_next(&desk->clients, FRAME_PING))
             desk_say_client(desk, 1, envelope_make(FRAME_PONG), NULL, 0, 0);
     }
-    submit(desk, "slow", 1, (struct wire_job){.fill = 1});
+    flow_submit(desk, "slow", 1, (struct wire_job){.fill = 1});
     desk_result(desk, 901, (struct job_id){0xA, 1}, 0, 1);
     cr_assert_not_null(desk_next(&desk->clients, FRAME_RESULT), "it reads all it gets, and must hear its result");
     desk_free(desk);

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "cascade_own.h"
+#include "cascade_internal.h"
 #include "sim.h"
 
 enum part { FIRST, SECOND, THIRD, LINE, FORK };
