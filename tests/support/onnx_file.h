@@ -18,8 +18,8 @@ struct onnx_value {
     int64_t dims[ONNX_DIMS_MAX];
     size_t rank;
     const float *data; /* NULL: an input or output; else an initialiser of float32 */
-    const char *
-        file; /* an initialiser whose data lies in this file beside the model, from its first byte; `data` is not looked at */
+    /* Of an initialiser whose data lies in that file beside the model, from its first byte: `data` is not read. */
+    const char *file;
 };
 
 struct onnx_node {
