@@ -78,6 +78,10 @@ static void not_accepted(struct broker *broker, struct entry *entry)
     if (client)
         depot_refuse(broker, client, &env, PEN_ERR_UNAVAILABLE,
                      "the journal cannot be written (disk full?); the job was not accepted");
+    entry->reply = answer_parcel_error(entry->id, PEN_ERR_NOT_FOUND,
+                                       "the detached job was not accepted: the journal could not be written");
+    if (entry->reply) /* somebody may have asked for it already */
+        depot_tell(broker, entry);
     entry_free(broker->depot, entry);
 }
 

@@ -145,6 +145,8 @@ static void on_cancel(struct broker *broker, struct session *session, struct mes
     (void)message;
     (void)meta;
     struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
+    if (job && job->session->depot)
+        return; /* it was accepted and belongs to the depot: the verb `cancel` ends it */
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
     else if (!job && env->job.client == session->uuid && !depot_cancel_fetch(broker, session, env) &&

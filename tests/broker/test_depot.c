@@ -107,6 +107,40 @@ Test(depot, power_cut_before_the_sync_leaves_nothing_and_after_it_everything)
     }
 }
 
+Test(depot, who_asked_for_a_job_before_it_was_refused_is_told)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    desk_client(desk, 2, 0xDEF);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+    paper->sync_fails = true;
+    sync_now(desk);
+    cr_expect_eq(reply(desk, 1), PEN_ERR_UNAVAILABLE);
+    cr_expect_eq(reply(desk, 7), PEN_ERR_NOT_FOUND);
+    desk_free(desk);
+    free(paper);
+}
+
+Test(depot, its_client_does_not_cancel_it_any_more_once_it_is_accepted)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    add_worker(desk);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT), "it runs");
+    desk_cancel(desk, 1, (struct job_id){0xABC, 1});
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+    fetch(desk, 1, (struct job_id){0xABC, 2}, ID);
+    cr_expect_eq(reply(desk, 2), PEN_OK);
+    desk_free(desk);
+    free(paper);
+}
+
 Test(depot, power_may_be_cut_at_every_byte)
 {
     struct paper *paper = paper_new();

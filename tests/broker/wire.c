@@ -256,6 +256,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.explain = job->explain;
     request.version_label = text(job->version_label);
     request.sequence_after = job->sequence_after;
+    request.detached_ttl_us = job->detached_ttl_us;
     return penstock__job_meta__pack(&request, meta);
 }
 

@@ -88,6 +88,7 @@ struct wire_job {
     const char *version_label;
     uint16_t flags; /* more of them */
     bool raw;       /* the payload in a raw frame instead of the meta */
+    uint64_t detached_ttl_us;
 };
 
 /* Each packs into `meta` of WIRE_META_BYTES and returns the size. */

@@ -1,4 +1,7 @@
-/* Sequences: a worker counts the jobs that it has run of each, and its answer is that count, so a state that is elsewhere, lost or run twice shows. */
+/*
+ * Sequences: a worker counts the jobs that it has run of each, and its answer is that count, so a state that is elsewhere, lost or run twice shows.
+ * Where there are two brokers, there are none: a sequence lives at one.
+ */
 #include "sim.h"
 
 #define FIRST_ANSWER 100u
@@ -49,8 +52,8 @@ void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_he
     if (!state || state->ending)
         sim_fail(sim, "worker %s was given job %016lx-%lu of a sequence whose state it does not keep", worker->name,
                  (unsigned long)held->id.client, (unsigned long)held->id.sequence);
-    for (uint32_t i = 0; state && i < worker->held_count; i++) {
-        const struct sim_held *other = &worker->held[i];
+    for (uint32_t i = 0; state && i < worker->links[0].held_count; i++) {
+        const struct sim_held *other = &worker->held[0][i];
         if (other->id.client == held->id.client && other->chain == held->chain && other->id.sequence >= state->first)
             sim_fail(sim, "worker %s was given job %lu of a sequence while it holds job %lu of it", worker->name,
                      (unsigned long)held->id.sequence, (unsigned long)other->id.sequence);
@@ -67,8 +70,8 @@ void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain)
 void chain_over(struct sim *sim, struct sim_worker *worker, uint64_t client, uint64_t chain)
 {
     struct sim_state *state = find(worker, client, chain);
-    for (uint32_t i = 0; state && i < worker->held_count; i++) {
-        if (worker->held[i].id.client == client && worker->held[i].chain == chain && sim_chance(sim, 50)) {
+    for (uint32_t i = 0; state && i < worker->links[0].held_count; i++) {
+        if (worker->held[0][i].id.client == client && worker->held[0][i].chain == chain && sim_chance(sim, 50)) {
             state->ending = true;
             return;
         }

@@ -106,7 +106,7 @@ static void check_lane(struct sim *sim, const struct lane *lane, uint32_t *queue
 /* Of one job, and its entry in the census. */
 static void check_live(struct sim *sim, const struct job *job, struct census *census)
 {
-    const struct broker *broker = &sim->broker;
+    const struct broker *broker = &sim->side->broker;
     struct sums *sums = sums_of(census, job->lane->model);
     bool dispatched = job->state == JOB_DISPATCHED, runs = dispatched || job->state == JOB_STEPS;
     if (!job->request)
@@ -151,7 +151,7 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
 
 static void check_kept(struct sim *sim)
 {
-    const struct sessions *sessions = &sim->broker.sessions;
+    const struct sessions *sessions = &sim->side->broker.sessions;
     const struct session *session;
     uint64_t kept = 0, kept_bytes = 0;
     TAILQ_FOREACH(session, &sessions->all, in_all)
@@ -178,7 +178,7 @@ static void check_kept(struct sim *sim)
 
 static void check_sessions(struct sim *sim, struct census *census)
 {
-    const struct broker *broker = &sim->broker;
+    const struct broker *broker = &sim->side->broker;
     const struct session *session;
     uint64_t live = 0, sessions = 0, unsent = 0;
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
@@ -209,14 +209,14 @@ static void check_sessions(struct sim *sim, struct census *census)
             (unsigned long)(live + broker->sessions.kept_count));
     /* Kept replies only change together with these figures; looked at anyway now and then, should that not be so. */
     struct kept_seen now = {broker, broker->sessions.kept_count, broker->sessions.kept_bytes, unsent, sessions};
-    if (memcmp(&now, &sim->kept_seen, sizeof now) != 0 || sim->checks % 8 == 0)
+    if (memcmp(&now, &sim->side->kept_seen, sizeof now) != 0 || sim->checks % 8 == 0)
         check_kept(sim);
-    sim->kept_seen = now;
+    sim->side->kept_seen = now;
 }
 
 static void check_places(struct sim *sim, const struct census *census)
 {
-    const struct broker *broker = &sim->broker;
+    const struct broker *broker = &sim->side->broker;
     const struct lane *lane;
     const struct job *job;
     uint32_t queued = 0, lookups = 0;
@@ -274,7 +274,7 @@ static void check_worker(struct sim *sim, const struct worker *worker, struct ce
 
 static void check_models(struct sim *sim, struct census *census)
 {
-    const struct broker *broker = &sim->broker;
+    const struct broker *broker = &sim->side->broker;
     const struct model *model;
     uint64_t bytes = broker->transfers.bytes + census->steps_bytes;
     TAILQ_FOREACH(model, &broker->models.all, in_all)
@@ -303,7 +303,7 @@ static void check_models(struct sim *sim, struct census *census)
 /* Large payloads: what is announced counts, what is open has its memory, and nobody may send more than the window. */
 static void check_transfers(struct sim *sim)
 {
-    const struct transfer_hub *hub = &sim->broker.transfers;
+    const struct transfer_hub *hub = &sim->side->broker.transfers;
     const struct transfer_link *link;
     const struct transfer_in *in;
     uint64_t bytes = 0;
@@ -349,7 +349,7 @@ static void check_transfers(struct sim *sim)
 /* Work is not left lying: when nothing can change any more by itself, no job waits while all who could run it are idle. */
 static void check_idle(struct sim *sim)
 {
-    const struct broker *broker = &sim->broker;
+    const struct broker *broker = &sim->side->broker;
     const struct lane *lane;
     if (broker->schedule)
         return; /* a pass is still to come */
@@ -364,7 +364,7 @@ static void check_idle(struct sim *sim)
             there |= offer->worker->state == WORKER_READY;
             idle |= offer->worker->state == WORKER_READY && offer->worker->messages == 0 &&
                     match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags);
-            busy |= offer->worker->messages > 0;
+            busy |= offer->worker->messages > 0 || offer->worker->paused;
         }
         steps_check_lane(sim, lane);
         if (idle && !busy && lane->wake_us == UINT64_MAX)
@@ -378,17 +378,24 @@ static void check_workers(struct sim *sim, const struct census *census)
 {
     const struct worker *worker;
     struct census found = {.dispatched = 0};
-    TAILQ_FOREACH(worker, &sim->broker.fleet.all, in_fleet)
+    TAILQ_FOREACH(worker, &sim->side->broker.fleet.all, in_fleet)
     check_worker(sim, worker, &found);
     if (found.dispatched != census->dispatched || found.hedged != census->hedged)
         BAD("%u jobs are dispatched and %u have twins; living workers have %u and %u", census->dispatched,
             census->hedged, found.dispatched, found.hedged);
 }
 
-void check_all(struct sim *sim)
+void check_given(struct sim *sim, const struct sim_side *side, uint32_t peer)
+{
+    const struct worker *worker = fleet_by_peer(&side->broker.fleet, peer);
+    if (worker && (worker->paused || worker->isolated))
+        sim_fail(sim, "worker %s is given a job while it runs a suspect alone, of %s broker", worker->hello->name,
+                 worker->paused ? "another" : "this");
+}
+
+static void check_side(struct sim *sim)
 {
     struct census census = {.models_count = 0};
-    sim->checks++;
     check_sessions(sim, &census);
     if (sim->failure[0])
         return; /* what is wrong there makes the rest unreadable */
@@ -398,4 +405,16 @@ void check_all(struct sim *sim)
     check_transfers(sim);
     check_idle(sim);
     fair_check(sim);
+    suspects_check(sim);
+    detached_check(sim);
+}
+
+void check_all(struct sim *sim)
+{
+    sim->checks++;
+    for (uint32_t i = 0; i < sim->sides_count && !sim->failure[0]; i++) {
+        sim->side = &sim->sides[i];
+        if (sim->side->up)
+            check_side(sim);
+    }
 }

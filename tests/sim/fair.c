@@ -34,28 +34,34 @@ struct open_charge {
     double units;
 };
 
-static struct {
-    struct sim *sim;
+static struct sim *world;
+static struct ledger {
     struct served served[SHARES_MAX];
     struct pair pairs[PAIRS_MAX];
     struct open_charge open[OPEN_MAX];
     uint32_t served_count, pairs_count, open_count;
-} ledger;
+} ledgers[SIM_SIDES];
+
+/* Of the broker whose turn it is. */
+static struct ledger *ledger(void)
+{
+    return &ledgers[world->side->number];
+}
 
 void fair_begin(struct sim *sim)
 {
-    ledger.sim = sim;
-    ledger.served_count = ledger.pairs_count = ledger.open_count = 0;
+    world = sim;
+    ledger()->served_count = ledger()->pairs_count = ledger()->open_count = 0;
 }
 
 static bool in_use(const struct served *served)
 {
-    for (uint32_t i = 0; i < ledger.open_count; i++) {
-        if (ledger.open[i].served == served)
+    for (uint32_t i = 0; i < ledger()->open_count; i++) {
+        if (ledger()->open[i].served == served)
             return true;
     }
-    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
-        if (ledger.pairs[i].served[0] == served || ledger.pairs[i].served[1] == served)
+    for (uint32_t i = 0; i < ledger()->pairs_count; i++) {
+        if (ledger()->pairs[i].served[0] == served || ledger()->pairs[i].served[1] == served)
             return true;
     }
     return false;
@@ -64,15 +70,15 @@ static bool in_use(const struct served *served)
 /* A share that is freed and made anew at the same place goes on from where it was: only differences count. */
 static struct served *served_of(const struct share *share)
 {
-    for (uint32_t i = 0; i < ledger.served_count; i++) {
-        if (ledger.served[i].share == share)
-            return &ledger.served[i];
+    for (uint32_t i = 0; i < ledger()->served_count; i++) {
+        if (ledger()->served[i].share == share)
+            return &ledger()->served[i];
     }
     struct served *served = NULL;
-    if (ledger.served_count < SHARES_MAX)
-        served = &ledger.served[ledger.served_count++];
+    if (ledger()->served_count < SHARES_MAX)
+        served = &ledger()->served[ledger()->served_count++];
     for (uint32_t i = 0; !served && i < SHARES_MAX; i++)
-        served = in_use(&ledger.served[i]) ? NULL : &ledger.served[i];
+        served = in_use(&ledger()->served[i]) ? NULL : &ledger()->served[i];
     if (!served)
         abort();
     *served = (struct served){.share = share};
@@ -81,8 +87,8 @@ static struct served *served_of(const struct share *share)
 
 static bool known(const struct lane *lane, const struct served *one, const struct served *other)
 {
-    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
-        const struct pair *pair = &ledger.pairs[i];
+    for (uint32_t i = 0; i < ledger()->pairs_count; i++) {
+        const struct pair *pair = &ledger()->pairs[i];
         if (pair->lane == lane && ((pair->served[0] == one && pair->served[1] == other) ||
                                    (pair->served[0] == other && pair->served[1] == one)))
             return true;
@@ -95,9 +101,9 @@ static void begin_pair(const struct lane *lane, const struct share *one, const s
     struct served *a = served_of(one), *b = served_of(other);
     if (a == b || one->priority != other->priority || known(lane, a, b))
         return;
-    if (ledger.pairs_count == PAIRS_MAX)
+    if (ledger()->pairs_count == PAIRS_MAX)
         abort();
-    ledger.pairs[ledger.pairs_count++] = (struct pair){
+    ledger()->pairs[ledger()->pairs_count++] = (struct pair){
         .lane = lane, .served = {a, b}, .from = {(double)one->start - a->units, (double)other->start - b->units}};
 }
 
@@ -120,11 +126,11 @@ void __wrap_shares_turn_end(struct shares *shares, struct turn *turn);
 
 void __wrap_shares_turn_end(struct shares *shares, struct turn *turn)
 {
-    for (uint32_t i = 0; i < ledger.pairs_count;) {
-        const struct pair *pair = &ledger.pairs[i];
+    for (uint32_t i = 0; i < ledger()->pairs_count;) {
+        const struct pair *pair = &ledger()->pairs[i];
         if (pair->lane == turn->lane &&
             (pair->served[0]->share == turn->share || pair->served[1]->share == turn->share))
-            ledger.pairs[i] = ledger.pairs[--ledger.pairs_count];
+            ledger()->pairs[i] = ledger()->pairs[--ledger()->pairs_count];
         else
             i++;
     }
@@ -136,10 +142,9 @@ static void check_pair(const struct pair *pair, size_t who)
 {
     const struct served *own = pair->served[who], *other = pair->served[1 - who];
     double had = pair->from[who] + own->units, others = pair->from[1 - who] + other->units;
-    ledger.sim->counts.fair_checks++;
+    world->counts.fair_checks++;
     if (had > others + own->charges + other->charges)
-        sim_fail(ledger.sim,
-                 "a client is served %.0f units of virtual time ahead of another that waits in the same lane",
+        sim_fail(world, "a client is served %.0f units of virtual time ahead of another that waits in the same lane",
                  had - others);
 }
 
@@ -147,9 +152,9 @@ static void check_pair(const struct pair *pair, size_t who)
 
 static struct open_charge *open_find(const struct charge *charge)
 {
-    for (uint32_t i = 0; i < ledger.open_count; i++) {
-        if (ledger.open[i].charge == charge)
-            return &ledger.open[i];
+    for (uint32_t i = 0; i < ledger()->open_count; i++) {
+        if (ledger()->open[i].charge == charge)
+            return &ledger()->open[i];
     }
     return NULL;
 }
@@ -157,8 +162,8 @@ static struct open_charge *open_find(const struct charge *charge)
 static void check_turn(const struct lane *lane, const struct job *job)
 {
     const struct served *served = served_of(job->turn->share);
-    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
-        const struct pair *pair = &ledger.pairs[i];
+    for (uint32_t i = 0; i < ledger()->pairs_count; i++) {
+        const struct pair *pair = &ledger()->pairs[i];
         if (pair->lane == lane && (pair->served[0] == served || pair->served[1] == served))
             check_pair(pair, pair->served[1] == served);
     }
@@ -172,13 +177,14 @@ void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_
     if (job->turn && job == lane_head(lane)) /* others start aside, where the head is better off without */
         check_turn(lane, job);
     __real_lane_charge(lane, job, cost_us, ret_charge);
-    if (ledger.open_count == OPEN_MAX || !ret_charge->share || open_find(ret_charge)) /* there is memory here */
+    if (ledger()->open_count == OPEN_MAX || !ret_charge->share || open_find(ret_charge)) /* there is memory here */
         abort();
     double units = (double)(cost_us ? cost_us : 1) * 1024.0 / ret_charge->share->weight;
     struct served *served = served_of(ret_charge->share);
     served->units += units;
     served->charges++;
-    ledger.open[ledger.open_count++] = (struct open_charge){.charge = ret_charge, .served = served, .units = units};
+    ledger()->open[ledger()->open_count++] =
+        (struct open_charge){.charge = ret_charge, .served = served, .units = units};
 }
 
 /* The broker lets nobody fall further behind its level than what may be saved up: what is forgotten then is a new lead of the others. */
@@ -186,10 +192,10 @@ static void forget(struct served *served, const struct shares *shares, const str
 {
     double least = (double)shares->now[share->priority] - (double)SHARE_BURST_US * 1024.0;
     if ((double)share->start > least + 2)
-        sim_fail(ledger.sim, "a client that was charged too much by %.0f units of virtual time did not get them back",
+        sim_fail(world, "a client that was charged too much by %.0f units of virtual time did not get them back",
                  units);
-    for (uint32_t i = 0; i < ledger.pairs_count; i++) {
-        struct pair *pair = &ledger.pairs[i];
+    for (uint32_t i = 0; i < ledger()->pairs_count; i++) {
+        struct pair *pair = &ledger()->pairs[i];
         if (pair->served[0] == served || pair->served[1] == served)
             pair->from[pair->served[1] == served] += units;
     }
@@ -207,7 +213,7 @@ void __wrap_shares_settle(struct shares *shares, struct charge *charge, double c
     if (!share && !open)
         return; /* a twin, or settled before */
     if (!share || !open || charge->share) {
-        sim_fail(ledger.sim, "a run's cost is settled more than once, or not at all");
+        sim_fail(world, "a run's cost is settled more than once, or not at all");
         return;
     }
     double change = cost_us * 1024.0 / share->weight - open->units, moved = (double)share->start - before;
@@ -215,8 +221,8 @@ void __wrap_shares_settle(struct shares *shares, struct charge *charge, double c
     open->served->charges++;
     if (moved > change + 2)
         forget(open->served, shares, share, moved - change);
-    *open = ledger.open[--ledger.open_count];
-    ledger.sim->counts.fair_settled++;
+    *open = ledger()->open[--ledger()->open_count];
+    world->counts.fair_settled++;
 }
 
 void fair_check(struct sim *sim)
@@ -224,7 +230,7 @@ void fair_check(struct sim *sim)
     const struct worker *worker;
     const struct dispatch *dispatch;
     uint32_t open = 0;
-    TAILQ_FOREACH(worker, &sim->broker.fleet.all, in_fleet)
+    TAILQ_FOREACH(worker, &sim->side->broker.fleet.all, in_fleet)
     {
         TAILQ_FOREACH(dispatch, &worker->dispatches, in_worker)
         {
@@ -236,6 +242,6 @@ void fair_check(struct sim *sim)
             }
         }
     }
-    if (open != ledger.open_count)
-        sim_fail(sim, "%u runs are charged, %u of them are under way", ledger.open_count, open);
+    if (open != ledger()->open_count)
+        sim_fail(sim, "%u runs are charged, %u of them are under way", ledger()->open_count, open);
 }

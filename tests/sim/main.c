@@ -77,6 +77,15 @@ static void report_counts(const struct sim_counts *c)
         {"ensembles", c->wholes},
         {"spread", c->spread},
         {"steps_seen_running", c->steps_sent},
+        {"two_brokers", c->twice},
+        {"failovers", c->failovers},
+        {"outages", c->outages},
+        {"run_alone", c->lonely},
+        {"innocent_lost", c->innocent_lost},
+        {"detached", c->detached},
+        {"accepted", c->accepted},
+        {"fetched", c->fetched},
+        {"journals_read", c->power_cuts},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -89,7 +98,8 @@ static bool lively(const struct sim_counts *c)
     bool usual = c->restarts && c->kills && c->cuts && c->freezes && c->drained && c->requeued && c->coalesced &&
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
                  c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates && c->announced &&
-                 c->chunks && c->wholes && c->spread && c->steps_sent;
+                 c->chunks && c->wholes && c->spread && c->steps_sent && c->twice && c->failovers && c->outages &&
+                 c->lonely && c->detached && c->accepted && c->fetched;
     bool rare = c->hedges_won && c->quarantined && c->refused;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }

@@ -167,6 +167,8 @@ static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
     if (own->frames_left > 0)
         sim_fail(own->sim, "a message ends before its frames do");
     sim_note(own->sim, frame_type_name(packet->envs[0].type), own->to->peer, packet->envs[0].job.sequence);
+    if (packet->envs[0].type == FRAME_SUBMIT)
+        check_given(own->sim, own->side, own->to->peer);
     if (packet->raw_bytes)
         sim_note(own->sim, "payload, number", packet->raw_bytes, packet->envs[0].transfer);
     if (own->to->state == CONN_OPEN)
@@ -175,17 +177,19 @@ static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
         free(packet);
 }
 
-static void port_init(struct sim *sim, struct virtual_port *port)
+static void port_init(struct sim *sim, struct sim_side *side, struct virtual_port *port)
 {
-    *port = (struct virtual_port){.sim = sim};
+    *port = (struct virtual_port){.sim = sim, .side = side};
     port->port.begin = virtual_begin;
     port->port.part = virtual_part;
 }
 
 void net_init(struct sim *sim)
 {
-    port_init(sim, &sim->clients_port);
-    port_init(sim, &sim->workers_port);
+    for (uint32_t i = 0; i < SIM_SIDES; i++) {
+        port_init(sim, &sim->sides[i], &sim->sides[i].clients_port);
+        port_init(sim, &sim->sides[i], &sim->sides[i].workers_port);
+    }
 }
 
 static void port_fini(struct virtual_port *port)
@@ -203,8 +207,10 @@ static void port_fini(struct virtual_port *port)
 
 void net_fini(struct sim *sim)
 {
-    port_fini(&sim->clients_port);
-    port_fini(&sim->workers_port);
+    for (uint32_t i = 0; i < SIM_SIDES; i++) {
+        port_fini(&sim->sides[i].clients_port);
+        port_fini(&sim->sides[i].workers_port);
+    }
 }
 
 /* ---- connections ---- */
@@ -215,6 +221,7 @@ struct conn *net_connect(struct sim *sim, struct virtual_port *port)
     if (!conn)
         abort();
     conn->peer = ++sim->next_peer;
+    conn->state = port->side->up ? CONN_OPEN : CONN_GONE;
     conn->next = port->conns;
     port->conns = conn;
     return conn;
@@ -241,9 +248,9 @@ void net_cut(struct conn *conn)
     channel_clear(&conn->down);
 }
 
-void net_broker_gone(struct sim *sim)
+void net_broker_gone(struct sim_side *side)
 {
-    struct virtual_port *const ports[] = {&sim->clients_port, &sim->workers_port};
+    struct virtual_port *const ports[] = {&side->clients_port, &side->workers_port};
     for (size_t i = 0; i < 2; i++) {
         for (struct conn *conn = ports[i]->conns; conn; conn = conn->next) {
             conn->state = CONN_GONE;
@@ -322,10 +329,11 @@ static void hand_over(struct sim *sim, struct virtual_port *port, const struct c
     }
     if (packet->raw_bytes)
         add_frame(&message, NULL, packet->raw_bytes, packet->values[0]);
-    if (port == &sim->clients_port)
-        front_message(&sim->broker, &message);
+    sim->side = port->side;
+    if (port == &port->side->clients_port)
+        front_message(&port->side->broker, &message);
     else
-        back_message(&sim->broker, &message);
+        back_message(&port->side->broker, &message);
     message_fini(&message);
 }
 
@@ -353,14 +361,15 @@ struct packet *net_take_down(struct conn *conn)
 
 bool net_tell_end(struct sim *sim, struct virtual_port *port)
 {
-    for (struct conn *conn = port->conns; conn; conn = conn->next) {
+    for (struct conn *conn = port->side->up ? port->conns : NULL; conn; conn = conn->next) {
         if (!conn->hint)
             continue;
         conn->hint = false;
-        if (port == &sim->clients_port)
-            broker_hint_clients(&sim->broker, -1);
+        sim->side = port->side;
+        if (port == &port->side->clients_port)
+            broker_hint_clients(&port->side->broker, -1);
         else
-            broker_hint_workers(&sim->broker, -1);
+            broker_hint_workers(&port->side->broker, -1);
         return true;
     }
     return false;

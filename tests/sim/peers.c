@@ -14,7 +14,9 @@ uint8_t sim_fill(struct job_id id)
 
 void client_begin(struct sim *sim, struct sim_client *client)
 {
-    *client = (struct sim_client){.uuid = ++sim->next_uuid};
+    *client = (struct sim_client){.uuid = ++sim->next_uuid, .side = &sim->sides[0]};
+    if (sim->has.twice)
+        client->side = &sim->sides[sim_draw(sim, SIM_SIDES)];
 }
 
 static void say(struct sim *sim, struct sim_client *client, enum frame_type type, uint64_t sequence)
@@ -27,19 +29,29 @@ static void say(struct sim *sim, struct sim_client *client, enum frame_type type
 static void hello(struct sim *sim, struct sim_client *client)
 {
     uint8_t meta[256];
-    const char *tenant = tenants[client->uuid % 3];
+    const char *tenant = tenants[sim->has.detached ? 0 : client->uuid % 3]; /* any may fetch any */
     size_t bytes = sim->has.bulk ? wire_client_hello_bulk(meta, client->uuid, tenant)
                                  : wire_client_hello(meta, client->uuid, tenant, 0);
-    client->ready = false;
+    client->ready = client->leaving = false;
     net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes);
 }
 
 void client_connect(struct sim *sim, struct sim_client *client)
 {
-    net_close(sim, &sim->clients_port, client->conn);
-    chunks_reset(sim, &sim->clients_port, &client->bulk);
-    client->conn = net_connect(sim, &sim->clients_port);
+    net_close(sim, &client->side->clients_port, client->conn);
+    chunks_reset(sim, &client->side->clients_port, &client->bulk);
+    client->conn = net_connect(sim, &client->side->clients_port);
     hello(sim, client);
+}
+
+void client_elsewhere(struct sim *sim, struct sim_client *client)
+{
+    net_close(sim, &client->side->clients_port, client->conn);
+    chunks_reset(sim, &client->side->clients_port, &client->bulk);
+    client->conn = NULL;
+    client->side = &sim->sides[1 - client->side->number];
+    sim->counts.failovers++;
+    client_connect(sim, client);
 }
 
 /* What a job is follows from its sequence, so that it is the same each time it is sent. */
@@ -50,7 +62,7 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
     size_t raw_bytes;
     uint64_t kind = client->uuid * 31 + job->sequence * 7;
     struct wire_job wire = {.id = {client->uuid, job->sequence},
-                            .model = models[kind % 23 == 0 ? 3 : kind % 3],
+                            .model = models[kind % 23 == 0 && !job->role ? 3 : kind % 3],
                             .fill = job->fill,
                             .priority = (uint8_t)(kind % 11 == 0),
                             .deadline_us = deadlines[kind % 6],
@@ -66,10 +78,11 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
     struct envelope env = job->steps ? steps_job(client, job, &wire) : wire_job_envelope(&wire);
     env.sequence_id = job->chain;
     env.flags |= (job->first ? FRAME_FLAG_SEQUENCE_START : 0u) | (job->last ? FRAME_FLAG_SEQUENCE_END : 0u);
-    size_t bytes = wire_job(meta, &wire, &raw_bytes);
+    size_t bytes =
+        job->role ? detached_job(sim, job, &wire, &env, meta, &raw_bytes) : wire_job(meta, &wire, &raw_bytes);
     if (job->sends++ > 0)
         env.flags |= FRAME_FLAG_RESENT;
-    if (chunks_announce(sim, &sim->clients_port, &client->bulk, client->uuid, &env, raw_bytes, job->fill))
+    if (chunks_announce(sim, &client->side->clients_port, &client->bulk, client->uuid, &env, raw_bytes, job->fill))
         raw_bytes = 0;
     net_say_raw(sim, client->conn, env, meta, bytes, raw_bytes, job->fill);
 }
@@ -80,13 +93,20 @@ void client_submit(struct sim *sim, struct sim_client *client)
         return;
     struct sim_job *job = &client->jobs[client->jobs_count++];
     uint8_t fill = sim_fill((struct job_id){client->uuid, client->jobs_count});
-    *job = (struct sim_job){.sequence = client->jobs_count, .fill = fill, .answer = fill, .other = fill};
+    *job = (struct sim_job){.sequence = client->jobs_count,
+                            .fill = fill,
+                            .answer = fill,
+                            .other = fill,
+                            .asked_us = sim->clock_us,
+                            .asked_of = sim->brokers};
     if (sim->has.chains && sim_chance(sim, 30))
         chain_submit(sim, client, job);
     else if (sim->has.steps && sim_chance(sim, 50))
         steps_submit(sim, job);
+    if (sim->has.detached && sim_chance(sim, 40))
+        detached_submit(sim, client, job);
     sim->counts.jobs++;
-    if (client->ready)
+    if (client->ready && !client->leaving) /* else the next broker gets it */
         send_job(sim, client, job);
 }
 
@@ -118,8 +138,8 @@ void client_ping(struct sim *sim, struct sim_client *client)
 
 static void retire(struct sim *sim, struct sim_client *client)
 {
-    net_close(sim, &sim->clients_port, client->conn);
-    chunks_reset(sim, &sim->clients_port, &client->bulk);
+    net_close(sim, &client->side->clients_port, client->conn);
+    chunks_reset(sim, &client->side->clients_port, &client->bulk);
     client_begin(sim, client);
 }
 
@@ -127,6 +147,11 @@ void client_goodbye(struct sim *sim, struct sim_client *client)
 {
     say(sim, client, FRAME_GOODBYE, 0);
     retire(sim, client);
+}
+
+void client_goodbye_for_now(struct sim *sim, struct sim_client *client)
+{
+    say(sim, client, FRAME_GOODBYE, 0);
 }
 
 void client_vanish(struct sim *sim, struct sim_client *client)
@@ -169,10 +194,13 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
     if (++job->results > job->sends)
         sim_fail(sim, "job %016lx-%lu was sent %u times and answered %u times", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->sends, job->results);
-    if (env->status == PEN_OK && value != job->answer && value != job->other)
+    if (!job->role && env->status == PEN_OK && value != job->answer && value != job->other)
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->answer, value);
     job->status = (enum pen_status)env->status;
+    sim->counts.innocent_lost += sim->has.gentle && job->status == PEN_ERR_WORKER_LOST && job->fill != 2;
+    if (job->role)
+        detached_answered(sim, job, value);
     if (job->chain && job->status != PEN_OK)
         chain_broken(sim, client, job);
     sim->counts.answers++;
@@ -211,9 +239,12 @@ bool client_read(struct sim *sim, struct sim_client *client)
     case FRAME_PING:
         say(sim, client, FRAME_PONG, 0);
         break;
+    case FRAME_DRAIN:
+        client->leaving = sim->has.twice;
+        break;
     case FRAME_RESULT:
         if (packet->envs[0].transfer)
-            chunks_expect(sim, &sim->clients_port, client->conn, &client->bulk, client->uuid, &packet->envs[0],
+            chunks_expect(sim, &client->side->clients_port, client->conn, &client->bulk, client->uuid, &packet->envs[0],
                           packet->totals[0]);
         else
             answered(sim, client, &packet->envs[0], packet->values[0]);

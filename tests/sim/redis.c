@@ -20,20 +20,35 @@ struct question {
     struct parcel *parcel;
 };
 
+/* A broker's connection. */
+struct cache_redis {
+    struct question questions[QUESTIONS];
+    uint32_t questions_count;
+    bool used;
+};
+
 static struct {
     struct entry entries[ENTRIES];
-    struct question questions[QUESTIONS];
-    uint32_t entries_count, questions_count;
+    struct cache_redis askers[SIM_SIDES];
+    uint32_t entries_count;
     uint64_t numbers;
 } store;
+
+static void forget_questions(struct cache_redis *redis)
+{
+    for (uint32_t i = 0; i < redis->questions_count; i++)
+        parcel_release(redis->questions[i].parcel);
+    redis->questions_count = 0;
+}
 
 void redis_forget(void)
 {
     for (uint32_t i = 0; i < store.entries_count; i++)
         parcel_release(store.entries[i].parcel);
-    for (uint32_t i = 0; i < store.questions_count; i++)
-        parcel_release(store.questions[i].parcel);
-    memset(&store, 0, sizeof store);
+    for (uint32_t i = 0; i < SIM_SIDES; i++)
+        forget_questions(&store.askers[i]);
+    store.entries_count = 0;
+    store.numbers = 0;
 }
 
 enum pen_status cache_redis_new(void *context, const struct cache_options *options, struct cache_redis **ret_redis,
@@ -42,7 +57,8 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     (void)context;
     (void)options;
     (void)reterr;
-    *ret_redis = (struct cache_redis *)(void *)&store;
+    *ret_redis = &store.askers[store.askers[0].used ? 1 : 0];
+    (*ret_redis)->used = true;
     return PEN_OK;
 }
 
@@ -51,19 +67,17 @@ void cache_redis_free(struct cache_redis *redis)
 {
     if (!redis)
         return;
-    for (uint32_t i = 0; i < store.questions_count; i++)
-        parcel_release(store.questions[i].parcel);
-    store.questions_count = 0;
+    forget_questions(redis);
+    redis->used = false;
 }
 
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant, uint64_t *ret_question)
 {
-    (void)redis;
     (void)tenant;
-    if (store.questions_count == QUESTIONS)
+    if (redis->questions_count == QUESTIONS)
         return false;
     *ret_question = ++store.numbers;
-    store.questions[store.questions_count++] = (struct question){.number = *ret_question, .key = *key};
+    redis->questions[redis->questions_count++] = (struct question){.number = *ret_question, .key = *key};
     return true;
 }
 
@@ -85,16 +99,15 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
 
 bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value)
 {
-    (void)redis;
-    for (uint32_t i = 0; i < store.questions_count; i++) {
-        if (!store.questions[i].answered)
+    for (uint32_t i = 0; i < redis->questions_count; i++) {
+        if (!redis->questions[i].answered)
             continue;
-        struct parcel *parcel = store.questions[i].parcel;
-        *ret_question = store.questions[i].number;
+        struct parcel *parcel = redis->questions[i].parcel;
+        *ret_question = redis->questions[i].number;
         *ret_hit = parcel && cache_value_read(parcel, ret_value) == PEN_OK;
         if (parcel && !*ret_hit)
             parcel_release(parcel);
-        store.questions[i] = store.questions[--store.questions_count];
+        redis->questions[i] = redis->questions[--redis->questions_count];
         return true;
     }
     return false;
@@ -119,16 +132,18 @@ void cache_redis_report(const struct cache_redis *redis, struct cache_report *re
 uint32_t redis_asked(void)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < store.questions_count; i++)
-        count += !store.questions[i].answered;
+    for (uint32_t k = 0; k < SIM_SIDES; k++)
+        for (uint32_t i = 0; i < store.askers[k].questions_count; i++)
+            count += !store.askers[k].questions[i].answered;
     return count;
 }
 
 void redis_answer(struct sim *sim)
 {
-    if (store.questions_count == 0)
+    struct cache_redis *redis = &store.askers[sim->sides_count > 1 ? sim_draw(sim, SIM_SIDES) : 0];
+    if (redis->questions_count == 0)
         return;
-    struct question *question = &store.questions[sim_draw(sim, store.questions_count)];
+    struct question *question = &redis->questions[sim_draw(sim, redis->questions_count)];
     question->answered = true;
     for (uint32_t i = 0; i < store.entries_count && !question->parcel; i++) {
         if (cache_key_equal(&store.entries[i].key, &question->key))
@@ -141,8 +156,8 @@ void redis_deliver(struct sim *sim)
     uint64_t number;
     bool hit;
     struct cache_value value;
-    while (cache_poll(sim->cache, sim->clock_us, &number, &hit, &value)) {
-        front_lookup(&sim->broker, number, hit, &value);
+    while (cache_poll(sim->side->cache, sim->clock_us, &number, &hit, &value)) {
+        front_lookup(&sim->side->broker, number, hit, &value);
         if (hit)
             parcel_release(value.parcel);
     }

@@ -62,21 +62,26 @@ void sim_fail(struct sim *sim, const char *format, ...)
 
 /* ---- the broker ---- */
 
-static void broker_up(struct sim *sim)
+static void broker_up(struct sim *sim, struct sim_side *side)
 {
     the_clock = &sim->clock_us;
+    sim->side = side;
     fair_begin(sim);
-    if (cache_new(NULL, &sim->options.cache, &sim->cache, NULL) != PEN_OK ||
-        broker_init(&sim->broker, &sim->options, sim->cache, sim_clock) != PEN_OK)
+    if (cache_new(NULL, &sim->options.cache, &side->cache, NULL) != PEN_OK ||
+        broker_init(&side->broker, &sim->options, side->cache, sim_clock) != PEN_OK)
         abort();
     steps_broker_up(sim);
-    sim->broker.clients = &sim->clients_port.port;
-    sim->broker.workers = &sim->workers_port.port;
+    if (sim->has.detached)
+        detached_broker_up(sim);
+    side->broker.clients = &side->clients_port.port;
+    side->broker.workers = &side->workers_port.port;
+    side->up = true;
 }
 
-static void broker_down(struct sim *sim)
+static void broker_down(struct sim *sim, struct sim_side *side)
 {
-    const struct stats *stats = &sim->broker.stats;
+    sim->side = side;
+    const struct stats *stats = &side->broker.stats;
     struct sim_counts *counts = &sim->counts;
     counts->requeued += stats->jobs_requeued;
     counts->coalesced += stats->jobs_coalesced;
@@ -88,11 +93,45 @@ static void broker_down(struct sim *sim)
     counts->hedges_won += stats->hedges_won;
     counts->quarantined += stats->quarantined;
     counts->refused += stats->quarantine_refused;
-    counts->dropped += sim->broker.sessions.dropped_unsent;
+    counts->dropped += side->broker.sessions.dropped_unsent;
     counts->spread += steps_spread(sim);
-    net_broker_gone(sim);
-    broker_fini(&sim->broker);
-    cache_free(sim->cache);
+    side->up = false;
+    net_broker_gone(side);
+    broker_fini(&side->broker);
+    cache_free(side->cache);
+}
+
+/* What is due by time. A broker that has drained ends. */
+static void tick(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        struct sim_side *side = sim->side = &sim->sides[i];
+        if (!side->up)
+            continue;
+        broker_tick(&side->broker);
+        if (side->broker.draining && broker_drained(&side->broker))
+            broker_down(sim, side);
+    }
+}
+
+static void deliver_redis(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        sim->side = &sim->sides[i];
+        if (sim->side->up)
+            redis_deliver(sim);
+    }
+}
+
+/* Where there is one, nothing is drawn. */
+static struct sim_side *some_side(struct sim *sim)
+{
+    return &sim->sides[sim->sides_count > 1 ? sim_draw(sim, SIM_SIDES) : 0];
+}
+
+static struct sim_link *some_link(struct sim *sim, struct sim_worker *worker)
+{
+    return &worker->links[some_side(sim)->number];
 }
 
 /* ---- what may happen in a step ---- */
@@ -102,8 +141,9 @@ static void some_up(struct sim *sim)
     uint32_t count = 1 + sim_draw(sim, 6);
     while (count-- > 0) {
         bool workers = sim_chance(sim, 50);
-        if (!net_deliver_up(sim, workers ? &sim->workers_port : &sim->clients_port))
-            net_deliver_up(sim, workers ? &sim->clients_port : &sim->workers_port);
+        struct sim_side *side = some_side(sim);
+        if (!net_deliver_up(sim, workers ? &side->workers_port : &side->clients_port))
+            net_deliver_up(sim, workers ? &side->clients_port : &side->workers_port);
     }
 }
 
@@ -115,14 +155,25 @@ static void some_down(struct sim *sim)
     while (count-- > 0 && client_read(sim, client))
         ;
     count = 1 + sim_draw(sim, 6);
-    while (count-- > 0 && worker_read(sim, worker))
+    struct sim_link *link = some_link(sim, worker);
+    while (count-- > 0 && worker_read(sim, link))
         ;
+}
+
+static uint64_t next_us_of(const struct sim *sim)
+{
+    uint64_t next_us = UINT64_MAX;
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        uint64_t own_us = sim->sides[i].up ? broker_next_us(&sim->sides[i].broker) : UINT64_MAX;
+        next_us = own_us < next_us ? own_us : next_us;
+    }
+    return next_us;
 }
 
 static void some_time(struct sim *sim)
 {
     static const uint32_t spans[] = {10, 200, 1000, 5000, 20000, 100000, 600000};
-    uint64_t next_us = broker_next_us(&sim->broker);
+    uint64_t next_us = next_us_of(sim);
     if (sim_chance(sim, 50) && next_us > sim->clock_us && next_us - sim->clock_us < 1000000)
         sim->clock_us = next_us;
     else
@@ -136,6 +187,10 @@ static void some_client(struct sim *sim)
     uint32_t count = 1 + sim_draw(sim, 5);
     if (!client->conn)
         client_connect(sim, client);
+    if (client->leaving && sim_chance(sim, 50)) {
+        client_goodbye_for_now(sim, client);
+        client_elsewhere(sim, client);
+    }
     while (count-- > 0)
         client_submit(sim, client);
 }
@@ -168,28 +223,37 @@ static void some_client_trouble(struct sim *sim)
         client_vanish(sim, client);
         break;
     default:
-        client_connect(sim, client);
+        if (sim->has.twice && sim_chance(sim, 60))
+            client_elsewhere(sim, client);
+        else
+            client_connect(sim, client);
     }
 }
 
 static void some_answer(struct sim *sim)
 {
     struct sim_worker *worker = &sim->workers[sim_draw(sim, SIM_WORKERS)];
+    struct sim_link *link = some_link(sim, worker);
     if (!worker->frozen)
-        worker_answer(sim, worker, 1 + sim_draw(sim, 4), false);
+        worker_answer(sim, link, 1 + sim_draw(sim, 4), false);
 }
 
 static void some_worker(struct sim *sim)
 {
     struct sim_worker *worker = &sim->workers[sim_draw(sim, SIM_WORKERS)];
-    if (!worker->frozen && (!worker->conn || worker->conn->state == CONN_GONE))
-        worker_connect(sim, worker);
+    struct sim_link *link = some_link(sim, worker);
+    if (!worker->frozen && (!link->conn || link->conn->state == CONN_GONE))
+        worker_connect(sim, link);
 }
 
 static void some_worker_trouble(struct sim *sim)
 {
     struct sim_worker *worker = &sim->workers[sim_draw(sim, SIM_WORKERS)];
-    switch (sim_draw(sim, 11)) {
+    struct sim_link *link = some_link(sim, worker);
+    uint32_t drawn = sim_draw(sim, 11);
+    if (sim->has.gentle && (drawn < 4 || drawn == 9 || drawn == 10))
+        return; /* what a broker may take for the end of the worker */
+    switch (drawn) {
     case 0:
         worker_kill(sim, worker);
         sim->counts.kills++;
@@ -199,47 +263,53 @@ static void some_worker_trouble(struct sim *sim)
         sim->counts.freezes++;
         break;
     case 2:
-        net_cut(worker->conn);
+        net_cut(link->conn);
         sim->counts.cuts++;
         break;
     case 3:
-        net_close(sim, &sim->workers_port, worker->conn);
+        net_close(sim, &link->side->workers_port, link->conn);
         break;
     case 4:
         worker_say_drain(sim, worker);
         sim->counts.drained++;
         break;
     case 9:
-        net_cut(worker->bulk.conn);
+        net_cut(link->bulk.conn);
         break;
     case 5:
-        if (worker->held_count == 0 || sim_chance(sim, 20))
+        if (worker_holds_jobs(worker) == 0 || sim_chance(sim, 20))
             worker_goodbye(sim, worker);
         break;
     case 6:
-        worker_lie(sim, worker);
+        worker_lie(sim, link);
         break;
     case 7:
     case 8:
         worker_change(sim, worker);
         break;
     default:
-        worker_connect(sim, worker);
+        worker_connect(sim, link);
     }
 }
 
 static void some_news(struct sim *sim)
 {
-    net_tell_end(sim, sim_chance(sim, 50) ? &sim->workers_port : &sim->clients_port);
+    struct sim_side *side = some_side(sim);
+    net_tell_end(sim, sim_chance(sim, 50) ? &side->workers_port : &side->clients_port);
 }
 
 /* Everybody who can gives a sign of life, as they all do every heartbeat. */
 static void signs_of_life(struct sim *sim)
 {
+    if (sim->has.detached)
+        detached_some(sim);
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
         client_ping(sim, &sim->clients[i]);
-    for (uint32_t i = 0; i < SIM_WORKERS; i++)
-        worker_beat(sim, &sim->workers[i]);
+    for (uint32_t i = 0; i < SIM_WORKERS; i++) {
+        for (uint32_t k = 0; k < sim->sides_count; k++)
+            worker_beat(sim, &sim->workers[i].links[k]);
+        suspects_turn(sim, &sim->workers[i]);
+    }
 }
 
 static void some_redis(struct sim *sim)
@@ -247,15 +317,34 @@ static void some_redis(struct sim *sim)
     sim->counts.lookups += redis_asked();
     redis_answer(sim);
     if (sim_chance(sim, 70))
-        redis_deliver(sim);
+        deliver_redis(sim);
+}
+
+/* One of two is killed, or drains, and may be away for a while. */
+static void some_outage(struct sim *sim)
+{
+    struct sim_side *side = some_side(sim);
+    if (!side->up)
+        broker_up(sim, side);
+    else if (sim_chance(sim, 50))
+        broker_drain(&side->broker);
+    else
+        broker_down(sim, side);
+    sim->counts.outages++;
+    sim_note(sim, side->up ? "broker is up" : "broker is down", side->number, 0);
 }
 
 static void some_restart(struct sim *sim)
 {
-    if (!sim_chance(sim, 15))
+    if (sim->has.twice && sim_chance(sim, 60)) {
+        some_outage(sim);
         return;
-    broker_down(sim);
-    broker_up(sim);
+    }
+    struct sim_side *side = some_side(sim);
+    if (!sim_chance(sim, 15) || !side->up)
+        return;
+    broker_down(sim, side);
+    broker_up(sim, side);
     sim->counts.restarts++;
     sim_note(sim, "restart", sim->clock_us, 0);
 }
@@ -294,22 +383,33 @@ static bool whole(const struct conn *conn, const struct sim_bulk *bulk)
 
 static void heal(struct sim *sim)
 {
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        struct sim_side *side = &sim->sides[i];
+        if (side->up && side->broker.draining)
+            broker_down(sim, side);
+        if (!side->up)
+            broker_up(sim, side);
+    }
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
         struct sim_worker *worker = &sim->workers[i];
         worker->frozen = false;
         bool changes = worker->kind == 2 || sim->has.steps;
         worker->kind = 0;
         steps_mend(worker, i);
-        if (changes && worker->ready)
+        if (changes && (worker->links[0].ready || worker->links[1].ready))
             worker_tell(sim, worker);
         if (worker->draining)
             worker_kill(sim, worker);
-        if (!whole(worker->conn, &worker->bulk) || sim_chance(sim, 30))
-            worker_connect(sim, worker); /* as a silent connection is, in time, by its own end */
+        for (uint32_t k = 0; k < sim->sides_count; k++) {
+            struct sim_link *link = &worker->links[k];
+            if (!whole(link->conn, &link->bulk) || sim_chance(sim, 30))
+                worker_connect(sim, link); /* as a silent connection is, in time, by its own end */
+        }
     }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
-        if (!whole(sim->clients[i].conn, &sim->clients[i].bulk))
-            client_connect(sim, &sim->clients[i]);
+        struct sim_client *client = &sim->clients[i];
+        if (!whole(client->conn, &client->bulk))
+            client_connect(sim, client);
     }
 }
 
@@ -325,8 +425,13 @@ static uint32_t unanswered(const struct sim *sim)
 static bool some_arrive(struct sim *sim)
 {
     uint32_t count = 1 + sim_draw(sim, 6), arrived = 0;
-    while (arrived < count && (net_deliver_up(sim, &sim->workers_port) || net_deliver_up(sim, &sim->clients_port)))
-        arrived++;
+    struct sim_side *side = some_side(sim);
+    for (uint32_t turn = 0; turn < sim->sides_count && arrived == 0; turn++) { /* something, if anything is there */
+        while (arrived < count &&
+               (net_deliver_up(sim, &side->workers_port) || net_deliver_up(sim, &side->clients_port)))
+            arrived++;
+        side = &sim->sides[1 - side->number];
+    }
     return arrived > 0;
 }
 
@@ -338,21 +443,22 @@ static void flow(struct sim *sim)
         for (uint32_t i = 0; i < SIM_CLIENTS; i++)
             moved |= client_read(sim, &sim->clients[i]);
         for (uint32_t i = 0; i < SIM_WORKERS; i++) {
-            moved |= worker_read(sim, &sim->workers[i]);
-            worker_answer(sim, &sim->workers[i], 16, true);
+            for (uint32_t k = 0; k < sim->sides_count; k++) {
+                moved |= worker_read(sim, &sim->workers[i].links[k]);
+                worker_answer(sim, &sim->workers[i].links[k], 16, true);
+            }
         }
         while (redis_asked() > 0)
             redis_answer(sim);
-        redis_deliver(sim);
-        broker_tick(&sim->broker);
+        deliver_redis(sim);
+        detached_work(sim, true);
+        tick(sim);
         check_all(sim);
     }
 }
 
-static void check_empty(struct sim *sim)
+static void check_answered(struct sim *sim)
 {
-    const struct broker *broker = &sim->broker;
-    const struct worker *worker;
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
         const struct sim_client *client = &sim->clients[i];
         for (uint32_t k = 0; k < client->jobs_count; k++) {
@@ -361,6 +467,11 @@ static void check_empty(struct sim *sim)
                          k + 1, client->jobs[k].sends);
         }
     }
+}
+
+static void check_empty(struct sim *sim, const struct broker *broker)
+{
+    const struct worker *worker;
     if (broker->live != 0 || broker->queued_bytes != 0 || broker->flights.count != 0 || broker->deadlines.count != 0 ||
         !TAILQ_EMPTY(&broker->lookups) || !TAILQ_EMPTY(&broker->models.active) || broker->lobby.count != 0)
         sim_fail(sim,
@@ -381,13 +492,22 @@ static void settle(struct sim *sim)
         flow(sim);
         sim->clock_us += SETTLE_US;
         signs_of_life(sim);
-        broker_tick(&sim->broker);
-        while (net_tell_end(sim, &sim->workers_port) || net_tell_end(sim, &sim->clients_port))
-            ;
-        if (unanswered(sim) == 0 && sim->broker.live == 0 && sim->broker.lobby.count == 0 && turn > 1)
+        tick(sim);
+        bool idle = true;
+        for (uint32_t i = 0; i < sim->sides_count; i++) {
+            struct sim_side *side = &sim->sides[i];
+            while (net_tell_end(sim, &side->workers_port) || net_tell_end(sim, &side->clients_port))
+                ;
+            idle &= side->broker.live == 0 && side->broker.lobby.count == 0;
+        }
+        if (unanswered(sim) == 0 && idle && turn > 1 && !detached_open(sim))
             break;
     }
-    check_empty(sim);
+    check_answered(sim);
+    sim->side = &sim->sides[0];
+    detached_check_end(sim);
+    for (uint32_t i = 0; i < sim->sides_count; i++)
+        check_empty(sim, &sim->sides[i].broker);
 }
 
 /* ---- a schedule ---- */
@@ -414,13 +534,32 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options.bulk_from = sim->has.bulk ? 2 : 1 << 20;
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
     sim->has.steps = sim_world(sim, 30);
+    sim->has.twice = sim_world(sim, 25);
+    sim->has.detached = sim_world(sim, 30) && !sim->has.twice;
+    if (sim->has.detached) {
+        sim->has.chains = sim->has.bulk = false;
+        sim->options.bulk_from = 1 << 20;
+    }
+    sim->sides_count = sim->has.twice ? 2 : 1;
+    if (!sim->has.twice)
+        return;
+    sim->counts.twice++;
+    sim->has.chains = false;
+    sim->has.gentle = sim_world(sim, 30);
+    if (!sim->has.gentle)
+        return;
+    sim->has.steps = sim->has.bulk = false;
+    sim->options.bulk_from = 1 << 20;
+    sim->options.max_attempts = sim->options.max_attempts == 1 ? 2 : sim->options.max_attempts;
+    sim->options.liveness_us = 600000000; /* nobody is silent for so long */
 }
 
 /* A pool that has worked for a while: it knows how long its jobs take. */
 static void some_past(struct sim *sim)
 {
     for (uint32_t i = 0; i < SIM_WORKERS; i++)
-        worker_connect(sim, &sim->workers[i]);
+        for (uint32_t k = 0; k < sim->sides_count; k++)
+            worker_connect(sim, &sim->workers[i].links[k]);
     for (uint32_t round = 0; round < 4; round++) {
         struct sim_client *client = &sim->clients[round % SIM_CLIENTS];
         client_connect(sim, client);
@@ -431,41 +570,62 @@ static void some_past(struct sim *sim)
     }
 }
 
-bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
+/* Everything at its beginning: all zero but for what is said here. */
+static void world_begin(struct sim *sim, const struct options *options, uint64_t seed)
 {
-    struct sim_counts counts = sim->counts;
     bool trace = sim->trace;
     memset(sim, 0, sizeof *sim);
-    *sim = (struct sim){
-        .seed = seed, .state = seed, .worlds = ~seed, .trace = trace, .clock_us = 1000000, .next_uuid = 0x1000};
+    sim->seed = sim->state = seed;
+    sim->worlds = ~seed;
+    sim->trace = trace;
+    sim->clock_us = 1000000;
+    sim->next_uuid = 0x1000;
     draw_options(sim, options);
     net_init(sim);
     redis_forget();
-    broker_up(sim);
+    detached_forget();
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        sim->sides[i].number = i;
+        broker_up(sim, &sim->sides[i]);
+    }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
         client_begin(sim, &sim->clients[i]);
     for (uint32_t i = 0; i < SIM_WORKERS; i++)
         worker_begin(sim, &sim->workers[i]);
+}
+
+static void world_end(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
+        chunks_reset(sim, &sim->clients[i].side->clients_port, &sim->clients[i].bulk);
+    for (uint32_t i = 0; i < SIM_WORKERS; i++)
+        for (uint32_t k = 0; k < sim->sides_count; k++)
+            chunks_reset(sim, &sim->sides[k].workers_port, &sim->workers[i].links[k].bulk);
+    for (uint32_t i = 0; i < sim->sides_count; i++)
+        if (sim->sides[i].up)
+            broker_down(sim, &sim->sides[i]);
+    net_fini(sim);
+    redis_forget();
+}
+
+bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
+{
+    struct sim_counts counts = sim->counts;
+    world_begin(sim, options, seed);
     if (sim_chance(sim, 10))
         some_past(sim);
     uint32_t steps = STEPS_MIN + sim_draw(sim, STEPS_DRAWN);
     for (sim->step = 1; sim->step <= steps && !sim->failure[0]; sim->step++) {
         act(sim);
         if (sim_chance(sim, 80))
-            broker_tick(&sim->broker);
+            tick(sim);
         check_all(sim);
     }
     if (!sim->failure[0])
         settle(sim);
     counts.schedules++;
     counts.steps += steps;
-    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
-        chunks_reset(sim, &sim->clients_port, &sim->clients[i].bulk);
-    for (uint32_t i = 0; i < SIM_WORKERS; i++)
-        chunks_reset(sim, &sim->workers_port, &sim->workers[i].bulk);
-    broker_down(sim);
-    net_fini(sim);
-    redis_forget();
+    world_end(sim);
     uint64_t *to = (uint64_t *)(void *)&counts, *from = (uint64_t *)(void *)&sim->counts;
     for (size_t i = 0; i < sizeof counts / sizeof *to; i++)
         to[i] += from[i];

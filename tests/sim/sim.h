@@ -1,5 +1,6 @@
 /*
- * sim.h - a whole pool in one thread: the broker's real logic between virtual sockets, with a clock and a world that one seed decides.
+ * sim.h - a whole pool in one thread: the broker's real logic between virtual sockets, with a clock and a world that one seed decides. Some worlds
+ * have two brokers, some ensembles, some detached jobs in a journal: drawn apart, so that the rest of a seed's course does not depend on it.
  *
  * The world: clients and workers that behave as proto/README.md says, and whatever may befall them - killed, frozen, cut off, slow, restarted.
  * Every step does one drawn thing; after every step check.c looks at the broker's whole state. At the end all is healed, and every job that
@@ -18,6 +19,8 @@
 
 #define SIM_CLIENTS     3u
 #define SIM_WORKERS     4u
+#define SIM_DETACHED    12u
+#define SIM_SIDES       2u  /* brokers */
 #define SIM_JOBS        24u /* of one client */
 #define SIM_HELD        256u
 #define SIM_GROUPS      64u
@@ -57,9 +60,11 @@ struct conn {
     struct channel up, down;
 };
 
+struct sim_side;
 struct virtual_port {
     struct port port; /* first: the broker's callbacks lead back here */
     struct sim *sim;
+    struct sim_side *side;
     struct conn *conns;
     struct conn *to; /* of the message that is being sent */
     struct packet *building;
@@ -68,15 +73,21 @@ struct virtual_port {
 
 /* ---- who lives in it ---- */
 
+/* What a job is to the depot. */
+enum sim_role { ROLE_PLAIN, ROLE_DETACHED, ROLE_FETCH };
+
 struct sim_job {
     uint64_t sequence;
     uint8_t fill;         /* each byte of its input */
     uint8_t answer;       /* the right one */
     uint8_t claim, other; /* the input that its digest is of, and what that makes right as well: steps.c */
     uint8_t chain;        /* number of its sequence of jobs, from 1; 0 = none */
+    uint8_t role, wanted; /* enum sim_role; wanted: number of the detached job that is submitted or fetched */
     uint8_t steps;        /* which ensemble or part of one, from 1; 0 = none: steps.c */
     bool first, last;
     uint32_t sends, results;
+    uint64_t asked_us; /* it was made then, in the time of the broker with this number */
+    uint32_t asked_of;
     bool cancelled;
     enum pen_status status;
 };
@@ -101,9 +112,10 @@ struct sim_state {
 struct sim_held {
     struct job_id id;
     struct digest digest;
-    uint64_t chain, model; /* model: as its envelope names it */
-    uint8_t value;         /* of its input */
-    bool first, last;
+    uint64_t chain, model;   /* model: as its envelope names it */
+    uint8_t value;           /* of its input */
+    bool first, last, alone; /* alone: it must run so */
+    uint32_t order;          /* of arrival at its worker, over all brokers */
 };
 
 /* The bulk connection of a peer, and what moves over it. */
@@ -118,29 +130,62 @@ struct sim_client {
     struct sim_bulk bulk;
     uint64_t uuid;
     struct sim_chain chains[SIM_CHAINS];
-    struct conn *conn; /* NULL: not connected */
-    bool ready;        /* welcomed */
+    struct sim_side *side; /* whose broker it uses now */
+    struct conn *conn;     /* NULL: not connected */
+    bool ready, leaving;   /* welcomed; told that the broker drains */
     struct sim_job jobs[SIM_JOBS];
     uint32_t jobs_count;
     uint64_t acked;
 };
 
-struct sim_worker {
+/* A worker and one of the brokers. */
+struct sim_worker;
+struct sim_link {
+    struct sim_worker *worker;
+    struct sim_side *side;
     struct sim_bulk bulk;
+    struct conn *conn;
+    bool ready;
+    uint32_t hellos, pings, pongs; /* pings and pongs of this connection */
+    uint32_t asked, asked_hellos;  /* the PONG that is awaited, of which connection; 0 = none */
+    uint32_t held_count;
+    struct sim_held *held; /* SIM_HELD */
+};
+
+/* suspects.c */
+enum sim_stage { STAGE_NONE, STAGE_DRAINING, STAGE_TELLING, STAGE_RUNNING, STAGE_OVER };
+
+struct sim_worker {
     uint64_t uuid;
     char name[16];
-    struct conn *conn;
-    bool ready, frozen, draining;
+    bool frozen, draining, runs_alone;
     uint32_t slots, kind, parts; /* which models it offers; parts: steps.c */
-    uint32_t held_count, states_count;
-    struct sim_held held[SIM_HELD]; /* from here on only what the counts say is good */
+    uint32_t states_count, orders;
+    enum sim_stage stage;
+    struct job_id one; /* that runs alone */
+    uint64_t told_us;
+    struct sim_link links[SIM_SIDES];
+    struct sim_held held[SIM_SIDES][SIM_HELD]; /* from here on only what the counts say is good */
     struct sim_state states[SIM_STATES];
+};
+
+/* A job that was submitted to be kept. */
+struct sim_detached {
+    struct job_id id;
+    uint64_t ttl_us;
+    uint64_t begun_us, heard_us; /* it was sent first, and heard to be accepted */
+    uint64_t expires_us;         /* from then on it may be gone; UINT64_MAX: nobody has heard of its acceptance yet */
+    uint8_t answer, other;
+    bool accepted, cancelled;
+    uint8_t status; /* as told, by the broker with that number: 0 = not told */
+    uint32_t told_by;
 };
 
 struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
-        fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent;
+        fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
+        twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -151,7 +196,18 @@ struct kept_seen {
 
 /* What this world has, beside what is always there. */
 struct sim_extras {
-    bool chains, bulk, steps;
+    bool chains, bulk, steps, twice, detached;
+    bool gentle; /* nothing but poisonous jobs ends workers, and all of these run suspects alone */
+};
+
+/* A broker, and what leads to it. */
+struct sim_side {
+    struct broker broker;
+    struct cache *cache;
+    struct virtual_port clients_port, workers_port;
+    struct kept_seen kept_seen;
+    uint32_t number;
+    bool up;
 };
 
 struct sim {
@@ -160,9 +216,11 @@ struct sim {
     uint64_t worlds; /* of the one that decides what the world has: the other draws of a seed stay what they were */
     uint64_t clock_us;
     struct options options;
-    struct broker broker;
-    struct cache *cache;
-    struct virtual_port clients_port, workers_port;
+    struct sim_side sides[SIM_SIDES], *side; /* side: whose turn it is */
+    uint32_t sides_count;
+    struct sim_detached detached[SIM_DETACHED];
+    uint32_t detached_count;
+    struct journal *journal;
     uint32_t next_peer, brokers; /* given; that have begun */
     uint64_t next_uuid;
     struct sim_client clients[SIM_CLIENTS];
@@ -173,8 +231,7 @@ struct sim {
     bool trace;
     uint64_t trail; /* digest of all that was sent and done: equal for equal seeds */
     struct sim_counts counts;
-    uint64_t checks; /* of the whole state */
-    struct kept_seen kept_seen;
+    uint64_t checks;               /* of the whole state */
     char failure[SIM_REPORT_TEXT]; /* "" = none */
 };
 
@@ -204,13 +261,13 @@ size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t byt
 bool net_deliver_up(struct sim *sim, struct virtual_port *port);
 struct packet *net_take_down(struct conn *conn); /* NULL = none; free(3) it */
 bool net_tell_end(struct sim *sim, struct virtual_port *port);
-void net_broker_gone(struct sim *sim); /* every connection ends */
+void net_broker_gone(struct sim_side *side); /* every connection ends */
 
 /* ---- redis.c: what the broker believes to be Redis ---- */
 void redis_forget(void);
-uint32_t redis_asked(void);         /* questions without an answer */
-void redis_answer(struct sim *sim); /* one of them, hit or miss as it is, in any order */
-void redis_deliver(struct sim *sim);
+uint32_t redis_asked(void);          /* questions without an answer */
+void redis_answer(struct sim *sim);  /* one of them, hit or miss as it is, in any order */
+void redis_deliver(struct sim *sim); /* to the side whose turn it is */
 
 /* ---- peers.c ---- */
 uint8_t sim_fill(struct job_id id); /* the input of that job, and its right answer */
@@ -221,22 +278,49 @@ void client_cancel(struct sim *sim, struct sim_client *client);
 void client_acknowledge(struct sim *sim, struct sim_client *client);
 void client_ping(struct sim *sim, struct sim_client *client);
 void client_goodbye(struct sim *sim, struct sim_client *client);
-void client_vanish(struct sim *sim, struct sim_client *client); /* killed: its jobs are nobody's */
+void client_goodbye_for_now(struct sim *sim, struct sim_client *client); /* to a broker that drains */
+void client_elsewhere(struct sim *sim, struct sim_client *client);       /* to the other broker */
+void client_vanish(struct sim *sim, struct sim_client *client);          /* killed: its jobs are nobody's */
 bool client_read(struct sim *sim, struct sim_client *client);
 uint32_t client_unanswered(const struct sim_client *client);
 
 /* ---- staff.c ---- */
 void worker_begin(struct sim *sim, struct sim_worker *worker);
-void worker_connect(struct sim *sim, struct sim_worker *worker);
-void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bool honest);
+void worker_connect(struct sim *sim, struct sim_link *link);
+void worker_answer(struct sim *sim, struct sim_link *link, uint32_t most, bool honest);
 void worker_change(struct sim *sim, struct sim_worker *worker); /* models are loaded or unloaded */
 void worker_tell(struct sim *sim, struct sim_worker *worker);   /* what it offers now */
 void worker_kill(struct sim *sim, struct sim_worker *worker);
 void worker_say_drain(struct sim *sim, struct sim_worker *worker);
 void worker_goodbye(struct sim *sim, struct sim_worker *worker);
-bool worker_read(struct sim *sim, struct sim_worker *worker);
-void worker_beat(struct sim *sim, struct sim_worker *worker);
-void worker_lie(struct sim *sim, struct sim_worker *worker); /* a result of a job that it never had */
+bool worker_read(struct sim *sim, struct sim_link *link);
+void worker_beat(struct sim *sim, struct sim_link *link);
+void worker_say(struct sim *sim, struct sim_link *link, enum frame_type type, struct job_id id);
+void worker_lie(struct sim *sim, struct sim_link *link); /* a result of a job that it never had */
+uint32_t worker_holds_jobs(const struct sim_worker *worker);
+
+/* ---- detached.c: jobs that a journal keeps, whose file forgets what was not synced when the power is cut ---- */
+void detached_forget(void);               /* a new world's file is empty */
+void detached_broker_up(struct sim *sim); /* it reads what its predecessor had synced */
+void detached_submit(struct sim *sim, const struct sim_client *client,
+                     struct sim_job *job); /* makes the job one, or a fetch */
+/* Its message; returns the meta's bytes, as wire_job. */
+size_t detached_job(const struct sim *sim, const struct sim_job *job, struct wire_job *wire, struct envelope *env,
+                    uint8_t *meta, size_t *ret_raw_bytes);
+void detached_answered(struct sim *sim, struct sim_job *job, uint8_t value);
+void detached_some(struct sim *sim);            /* the disk works, is full, fails; a job is cancelled */
+void detached_work(struct sim *sim, bool well); /* what was written is synced */
+void detached_check(struct sim *sim);           /* what was accepted is there */
+bool detached_open(const struct sim *sim);      /* something accepted has not ended */
+void detached_check_end(struct sim *sim);       /* and done */
+
+/* ---- suspects.c: jobs that must run alone, as worker/alone.c has it ---- */
+bool suspects_poisonous(const struct sim *sim, const struct sim_held *held); /* ends whoever runs it */
+bool suspects_may_run(const struct sim_worker *worker, const struct sim_held *held);
+void suspects_turn(struct sim *sim, struct sim_worker *worker); /* goes on as far as can be */
+void suspects_fill(const struct sim_link *link, Penstock__Heartbeat *beat, Penstock__RunningJob *room);
+void suspects_given(struct sim *sim, struct sim_link *link); /* work came over that link */
+void suspects_check(struct sim *sim);                        /* nobody innocent is in quarantine */
 
 /* ---- chunks.c ---- */
 /* The peer's ordinary connection is replaced: all transfers end, and so does the bulk connection. */
@@ -295,6 +379,7 @@ void chain_over(struct sim *sim, struct sim_worker *worker, uint64_t client, uin
 
 /* ---- check.c ---- */
 void check_all(struct sim *sim);
+void check_given(struct sim *sim, const struct sim_side *side, uint32_t peer); /* a job goes to that worker */
 
 /* ---- fair.c ---- */
 void fair_begin(struct sim *sim); /* forgets what was seen of a broker before */

@@ -50,14 +50,27 @@ void worker_begin(struct sim *sim, struct sim_worker *worker)
     worker->kind = sim_draw(sim, 3);
     if (sim->has.steps)
         steps_begin(sim, worker);
+    if (sim->has.twice)
+        worker->runs_alone = sim->has.gentle || sim_chance(sim, 70);
     snprintf(worker->name, sizeof worker->name, "w%u", (unsigned)(worker->uuid & 0xFFFF));
+    for (uint32_t i = 0; i < SIM_SIDES; i++) {
+        worker->links[i].worker = worker;
+        worker->links[i].side = &sim->sides[i];
+        worker->links[i].held = worker->held[i];
+    }
 }
 
-static void say(struct sim *sim, struct sim_worker *worker, enum frame_type type, struct job_id id)
+uint32_t worker_holds_jobs(const struct sim_worker *worker)
+{
+    return worker->links[0].held_count + worker->links[1].held_count;
+}
+
+void worker_say(struct sim *sim, struct sim_link *link, enum frame_type type, struct job_id id)
 {
     struct envelope env = envelope_make(type);
     env.job = id;
-    net_say(sim, worker->conn, env, NULL, 0);
+    link->pings += type == FRAME_PING;
+    net_say(sim, link->conn, env, NULL, 0);
 }
 
 /* kind 0 and 1 offer everything, kind 2 the first two. The model with state is there only where somebody asks for it. */
@@ -68,54 +81,54 @@ static size_t offers_of(const struct sim *sim, const struct sim_worker *worker, 
     return sim->has.steps ? count + steps_offers(worker, ret_models + count) : count;
 }
 
-static void hello(struct sim *sim, struct sim_worker *worker)
+static void hello(struct sim *sim, struct sim_link *link)
 {
     uint8_t meta[4096];
     struct wire_model models[OFFERS_MAX];
     struct job_id running[64];
-    uint32_t count = worker->held_count < 64 ? worker->held_count : 64;
+    struct sim_worker *worker = link->worker;
+    uint32_t count = link->held_count < 64 ? link->held_count : 64;
     for (uint32_t i = 0; i < count; i++)
-        running[i] = worker->held[i].id;
+        running[i] = link->held[i].id;
     struct wire_worker wire = {.uuid = worker->uuid,
                                .name = worker->name,
                                .slots = worker->slots,
                                .bulk = sim->has.bulk,
+                               .runs_alone = worker->runs_alone,
                                .models = models,
                                .models_count = offers_of(sim, worker, models),
                                .running = running,
                                .running_count = count};
     size_t bytes = wire_worker_hello(meta, &wire);
-    worker->ready = false;
-    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_HELLO), meta, bytes);
+    link->ready = false;
+    link->hellos++;
+    net_say(sim, link->conn, envelope_make(FRAME_WORKER_HELLO), meta, bytes);
 }
 
-void worker_connect(struct sim *sim, struct sim_worker *worker)
+void worker_connect(struct sim *sim, struct sim_link *link)
 {
-    net_close(sim, &sim->workers_port, worker->conn);
-    chunks_reset(sim, &sim->workers_port, &worker->bulk);
-    worker->conn = net_connect(sim, &sim->workers_port);
-    hello(sim, worker);
+    net_close(sim, &link->side->workers_port, link->conn);
+    chunks_reset(sim, &link->side->workers_port, &link->bulk);
+    link->conn = net_connect(sim, &link->side->workers_port);
+    link->pings = link->pongs = 0;
+    hello(sim, link);
 }
 
-/* A few jobs end whoever runs them. */
-static bool poisonous(struct job_id id)
+static bool runs_poison(const struct sim *sim, const struct sim_worker *worker)
 {
-    return (id.client * 5 + id.sequence) % 23 == 0;
-}
-
-static bool holds_poison(const struct sim_worker *worker)
-{
-    for (uint32_t i = 0; i < worker->held_count; i++) {
-        if (poisonous(worker->held[i].id))
-            return true;
+    for (uint32_t k = 0; k < SIM_SIDES; k++) {
+        for (uint32_t i = 0; i < worker->links[k].held_count; i++) {
+            if (suspects_poisonous(sim, &worker->held[k][i]) && suspects_may_run(worker, &worker->held[k][i]))
+                return true;
+        }
     }
     return false;
 }
 
-static void drop(struct sim_worker *worker, uint32_t index)
+static void drop(struct sim_link *link, uint32_t index)
 {
-    worker->held_count--;
-    worker->held[index] = worker->held[worker->held_count];
+    link->held_count--;
+    link->held[index] = link->held[link->held_count];
 }
 
 /* Runs take what nobody could forecast: fairness has something to settle. */
@@ -138,7 +151,7 @@ static size_t put_result(uint8_t *to, struct job_id id, struct digest digest, en
 }
 
 /* Some results are large, where that means something: y in a raw frame of four bytes, announced. */
-static size_t put_answer(struct sim *sim, struct sim_worker *worker, uint8_t *to, const struct sim_held *held,
+static size_t put_answer(struct sim *sim, struct sim_link *link, uint8_t *to, const struct sim_held *held,
                          struct digest digest, enum pen_status status, uint8_t value)
 {
     struct envelope env = envelope_make(FRAME_RESULT);
@@ -146,7 +159,7 @@ static size_t put_answer(struct sim *sim, struct sim_worker *worker, uint8_t *to
     env.job = held->id;
     env.digest = digest;
     if (status != PEN_OK || !sim->has.bulk || held->id.sequence % 3 != 0 ||
-        !chunks_announce(sim, &sim->workers_port, &worker->bulk, worker->uuid, &env, 4, value))
+        !chunks_announce(sim, &link->side->workers_port, &link->bulk, link->worker->uuid, &env, 4, value))
         return put_result(to, held->id, digest, status, value);
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     Penstock__TensorDesc output = PENSTOCK__TENSOR_DESC__INIT, *outputs[1] = {&output};
@@ -165,36 +178,58 @@ static size_t put_answer(struct sim *sim, struct sim_worker *worker, uint8_t *to
     return net_header(to, env, meta, penstock__result_meta__pack(&result, meta));
 }
 
+/* One of those that may run now: SIM_HELD = there is none. */
+static uint32_t some_held(struct sim *sim, const struct sim_link *link)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < link->held_count; i++)
+        count += suspects_may_run(link->worker, &link->held[i]);
+    uint32_t drawn = sim_draw(sim, count);
+    for (uint32_t i = 0; i < link->held_count && count > 0; i++) {
+        if (suspects_may_run(link->worker, &link->held[i]) && drawn-- == 0)
+            return i;
+    }
+    return SIM_HELD;
+}
+
 /* honest: nothing fails. Otherwise some runs fail, some are sent back, and a digest may be wrong. */
-void worker_answer(struct sim *sim, struct sim_worker *worker, uint32_t most, bool honest)
+void worker_answer(struct sim *sim, struct sim_link *link, uint32_t most, bool honest)
 {
     static const enum pen_status bad[] = {PEN_ERR_INTERNAL, PEN_ERR_UNAVAILABLE, PEN_ERR_BUSY, PEN_ERR_DEADLINE};
     uint8_t headers[16 * 700];
     size_t bytes = 0;
-    if (!worker->ready || !worker->conn || worker->conn->state == CONN_GONE)
+    struct sim_worker *worker = link->worker;
+    if (!link->ready || !link->conn || link->conn->state == CONN_GONE)
         return;
-    if (!honest && holds_poison(worker)) {
+    if (!honest && runs_poison(sim, worker)) {
         sim->counts.kills++;
         worker_kill(sim, worker);
+        for (uint32_t i = 0; sim->has.gentle && i < sim->sides_count;
+             i++) { /* it is supervised, and its end is heard of */
+            net_tell_end(sim, &sim->sides[i].workers_port);
+            worker_connect(sim, &worker->links[i]);
+        }
         return;
     }
-    for (uint32_t n = 0; n < most && n < 16 && worker->held_count > 0; n++) {
-        uint32_t index = sim_draw(sim, worker->held_count);
-        struct sim_held held = worker->held[index];
+    for (uint32_t n = 0, index; n < most && n < 16 && link->held_count > 0; n++) {
+        if ((index = some_held(sim, link)) == SIM_HELD)
+            break;
+        struct sim_held held = link->held[index];
         steps_run(&held);
         struct digest digest = held.digest;
         enum pen_status status = !honest && sim_chance(sim, 12) ? bad[sim_draw(sim, 4)] : PEN_OK;
         if (!honest && sim_chance(sim, 5))
             digest.bytes[3] ^= 1;
-        drop(worker, index);
+        drop(link, index);
         uint8_t value = held.value;
         if (held.chain && status != PEN_OK)
             chain_drop(worker, held.id.client, held.chain);
         else if (held.chain)
             status = chain_run(sim, worker, &held, &value);
-        bytes += put_answer(sim, worker, headers + bytes, &held, digest, status, value);
+        bytes += put_answer(sim, link, headers + bytes, &held, digest, status, value);
     }
-    net_say_groups(sim, worker->conn, headers, bytes);
+    net_say_groups(sim, link->conn, headers, bytes);
+    suspects_turn(sim, worker);
 }
 
 /*
@@ -211,34 +246,44 @@ static struct job_id lie_about(struct sim *sim)
     return (struct job_id){client->uuid, index + 1};
 }
 
-void worker_lie(struct sim *sim, struct sim_worker *worker)
+void worker_lie(struct sim *sim, struct sim_link *link)
 {
     uint8_t header[700];
     struct job_id id = lie_about(sim);
-    if (worker->ready && worker->conn->down.count == 0) /* nor of what is on its way to it */
-        net_say_groups(sim, worker->conn, header, put_result(header, id, (struct digest){.bytes = {1}}, PEN_OK, 99));
+    if (link->ready && link->conn->down.count == 0) /* nor of what is on its way to it */
+        net_say_groups(sim, link->conn, header, put_result(header, id, (struct digest){.bytes = {1}}, PEN_OK, 99));
+}
+
+static void leave(struct sim *sim, struct sim_worker *worker)
+{
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        net_close(sim, &sim->sides[i].workers_port, worker->links[i].conn);
+        chunks_reset(sim, &sim->sides[i].workers_port, &worker->links[i].bulk);
+    }
+    worker_begin(sim, worker);
 }
 
 void worker_kill(struct sim *sim, struct sim_worker *worker)
 {
-    net_close(sim, &sim->workers_port, worker->conn);
-    chunks_reset(sim, &sim->workers_port, &worker->bulk);
-    worker_begin(sim, worker);
+    leave(sim, worker);
 }
 
 void worker_tell(struct sim *sim, struct sim_worker *worker)
 {
     uint8_t meta[4096];
     struct wire_model models[OFFERS_MAX];
-    size_t count = offers_of(sim, worker, models);
-    net_say(sim, worker->conn, envelope_make(FRAME_WORKER_UPDATE), meta, wire_worker_update(meta, models, count));
+    size_t count = offers_of(sim, worker, models), bytes = wire_worker_update(meta, models, count);
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
+        if (worker->links[i].ready)
+            net_say(sim, worker->links[i].conn, envelope_make(FRAME_WORKER_UPDATE), meta, bytes);
+    }
     sim->counts.updates++;
 }
 
 /* Models come and go: what was held of one that goes is run all the same, and its states stay until the broker drops them. */
 void worker_change(struct sim *sim, struct sim_worker *worker)
 {
-    if (!worker->ready || worker->frozen)
+    if (!(worker->links[0].ready || worker->links[1].ready) || worker->frozen)
         return;
     if (sim->has.steps && sim_chance(sim, 70))
         steps_begin(sim, worker);
@@ -250,15 +295,15 @@ void worker_change(struct sim *sim, struct sim_worker *worker)
 void worker_say_drain(struct sim *sim, struct sim_worker *worker)
 {
     worker->draining = true;
-    say(sim, worker, FRAME_DRAIN, (struct job_id){0, 0});
+    for (uint32_t i = 0; i < sim->sides_count; i++)
+        worker_say(sim, &worker->links[i], FRAME_DRAIN, (struct job_id){0, 0});
 }
 
 void worker_goodbye(struct sim *sim, struct sim_worker *worker)
 {
-    say(sim, worker, FRAME_GOODBYE, (struct job_id){0, 0});
-    net_close(sim, &sim->workers_port, worker->conn);
-    chunks_reset(sim, &sim->workers_port, &worker->bulk);
-    worker_begin(sim, worker);
+    for (uint32_t i = 0; i < sim->sides_count; i++)
+        worker_say(sim, &worker->links[i], FRAME_GOODBYE, (struct job_id){0, 0});
+    leave(sim, worker);
 }
 
 static struct sim_held held_of(const struct envelope *env, uint8_t value)
@@ -269,115 +314,143 @@ static struct sim_held held_of(const struct envelope *env, uint8_t value)
                              .model = env->model_hash,
                              .value = value,
                              .first = env->flags & FRAME_FLAG_SEQUENCE_START,
-                             .last = env->flags & FRAME_FLAG_SEQUENCE_END};
+                             .last = env->flags & FRAME_FLAG_SEQUENCE_END,
+                             .alone = env->flags & FRAME_FLAG_ALONE};
 }
 
 /* A job is judged when it is given: the sequence of one that comes in chunks may be over before its last byte. */
-static void judge(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
+static void judge(struct sim *sim, struct sim_link *link, const struct envelope *env)
 {
     const struct sim_held given = held_of(env, 0);
     if (given.chain)
-        chain_taken(sim, worker, &given);
+        chain_taken(sim, link->worker, &given);
+    if (given.alone && !link->worker->runs_alone)
+        sim_fail(sim, "worker %s is asked to run a job alone and never said that it can", link->worker->name);
 }
 
-static void hold(struct sim *sim, struct sim_worker *worker, const struct envelope *env, uint8_t value)
+static void hold(struct sim *sim, struct sim_link *link, const struct envelope *env, uint8_t value)
 {
-    if (worker->held_count == SIM_HELD) {
+    if (link->held_count == SIM_HELD) {
         sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
         return;
     }
-    worker->held[worker->held_count++] = held_of(env, value);
+    link->held[link->held_count] = held_of(env, value);
+    link->held[link->held_count++].order = ++link->worker->orders;
+    suspects_turn(sim, link->worker);
 }
 
-static void take(struct sim *sim, struct sim_worker *worker, const struct packet *packet)
+static void take(struct sim *sim, struct sim_link *link, const struct packet *packet)
 {
+    suspects_given(sim, link);
     for (uint32_t i = 0; i < packet->count; i++) {
-        judge(sim, worker, &packet->envs[i]);
+        judge(sim, link, &packet->envs[i]);
         if (packet->envs[i].transfer)
-            chunks_expect(sim, &sim->workers_port, worker->conn, &worker->bulk, worker->uuid, &packet->envs[i],
+            chunks_expect(sim, &link->side->workers_port, link->conn, &link->bulk, link->worker->uuid, &packet->envs[i],
                           packet->totals[i]);
         else
-            hold(sim, worker, &packet->envs[i], packet->values[i]);
+            hold(sim, link, &packet->envs[i], packet->values[i]);
     }
 }
 
-static bool read_chunk(struct sim *sim, struct sim_worker *worker)
+static bool read_chunk(struct sim *sim, struct sim_link *link)
 {
     struct envelope env;
     uint8_t value;
-    enum chunk_news news = worker->frozen ? CHUNK_NONE : chunks_read(sim, worker->conn, &worker->bulk, &env, &value);
+    bool frozen = link->worker->frozen;
+    enum chunk_news news = frozen ? CHUNK_NONE : chunks_read(sim, link->conn, &link->bulk, &env, &value);
     if (news == CHUNK_DONE)
-        hold(sim, worker, &env, value);
+        hold(sim, link, &env, value);
     else if (news == CHUNK_RESUME)
-        worker_connect(sim, worker);
+        worker_connect(sim, link);
     return news != CHUNK_NONE;
 }
 
-/* Now and then another broker has work here, too. */
-void worker_beat(struct sim *sim, struct sim_worker *worker)
+/* What the other broker has here; where there is only one, now and then one that is not in this world. */
+static void fill_elsewhere(struct sim *sim, const struct sim_link *link, Penstock__Heartbeat *beat)
 {
-    uint8_t meta[64];
-    Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
-    if (!worker->ready || worker->frozen)
-        return;
-    if (sim_chance(sim, 15)) {
-        beat.credit = 1;
-        beat.elsewhere_us = sim_draw(sim, 20000);
+    uint32_t others = worker_holds_jobs(link->worker) - link->held_count;
+    if (sim->has.twice) {
+        beat->credit = others > 0 ? 1 : 2;
+        beat->elsewhere_us = others * 1000u;
+    } else if (sim_chance(sim, 15)) {
+        beat->credit = 1;
+        beat->elsewhere_us = sim_draw(sim, 20000);
     }
-    net_say(sim, worker->conn, envelope_make(FRAME_HEARTBEAT), meta, penstock__heartbeat__pack(&beat, meta));
+}
+
+void worker_beat(struct sim *sim, struct sim_link *link)
+{
+    uint8_t meta[128];
+    Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
+    Penstock__RunningJob alone;
+    if (!link->ready || link->worker->frozen)
+        return;
+    fill_elsewhere(sim, link, &beat);
+    suspects_fill(link, &beat, &alone);
+    net_say(sim, link->conn, envelope_make(FRAME_HEARTBEAT), meta, penstock__heartbeat__pack(&beat, meta));
 }
 
 /* Not begun: given up with CANCELLED. Running: the answer that is on its way comes all the same. */
-static void cancel(struct sim *sim, struct sim_worker *worker, const struct envelope *env)
+static void cancel(struct sim *sim, struct sim_link *link, const struct envelope *env)
 {
     uint8_t header[700];
     const struct job_id id = env->job;
     if (env->sequence_id)
-        chain_over(sim, worker, id.client, env->sequence_id);
-    if (chunks_refuse(sim, worker->conn, &worker->bulk, id)) {
-        net_say_groups(sim, worker->conn, header, put_result(header, id, env->digest, PEN_ERR_CANCELLED, 0));
+        chain_over(sim, link->worker, id.client, env->sequence_id);
+    if (chunks_refuse(sim, link->conn, &link->bulk, id)) {
+        net_say_groups(sim, link->conn, header, put_result(header, id, env->digest, PEN_ERR_CANCELLED, 0));
         return;
     }
-    for (uint32_t i = 0; i < worker->held_count; i++) {
-        if (!job_id_equal(worker->held[i].id, id) || sim_chance(sim, 40))
+    for (uint32_t i = 0; i < link->held_count; i++) {
+        if (!job_id_equal(link->held[i].id, id) || sim_chance(sim, 40))
             continue;
-        net_say_groups(sim, worker->conn, header, put_result(header, id, worker->held[i].digest, PEN_ERR_CANCELLED, 0));
-        drop(worker, i);
+        net_say_groups(sim, link->conn, header, put_result(header, id, link->held[i].digest, PEN_ERR_CANCELLED, 0));
+        drop(link, i);
+        suspects_turn(sim, link->worker);
         return;
     }
 }
 
-bool worker_read(struct sim *sim, struct sim_worker *worker)
+static void welcomed(struct sim *sim, struct sim_link *link, enum pen_status status)
 {
-    struct packet *packet = worker->frozen ? NULL : net_take_down(worker->conn);
+    if (status != PEN_OK)
+        sim_fail(sim, "a worker was not welcomed: %s", pen_status_name(status));
+    link->ready = true;
+    if (link->worker->draining)
+        worker_say(sim, link, FRAME_DRAIN, (struct job_id){0, 0});
+}
+
+bool worker_read(struct sim *sim, struct sim_link *link)
+{
+    struct packet *packet = link->worker->frozen ? NULL : net_take_down(link->conn);
     if (!packet)
-        return read_chunk(sim, worker);
+        return read_chunk(sim, link);
     const struct envelope *env = &packet->envs[0];
     switch (env->type) {
     case FRAME_WELCOME:
-        if (env->status != PEN_OK)
-            sim_fail(sim, "a worker was not welcomed: %s", pen_status_name((enum pen_status)env->status));
-        worker->ready = true;
-        if (worker->draining)
-            say(sim, worker, FRAME_DRAIN, (struct job_id){0, 0});
+        welcomed(sim, link, (enum pen_status)env->status);
         break;
     case FRAME_RESUME:
         if (sim->has.bulk)
-            worker_connect(sim, worker); /* both connections */
-        else if (worker->ready)
-            hello(sim, worker);
+            worker_connect(sim, link); /* both connections */
+        else if (link->ready)
+            hello(sim, link);
         break;
     case FRAME_CREDIT:
-        chunks_credit(sim, &worker->bulk, env);
+        chunks_credit(sim, &link->bulk, env);
         break;
     case FRAME_SUBMIT:
-        take(sim, worker, packet);
+        take(sim, link, packet);
         break;
     case FRAME_CANCEL:
-        cancel(sim, worker, env);
+        cancel(sim, link, env);
         break;
     case FRAME_PING:
-        say(sim, worker, FRAME_PONG, (struct job_id){0, 0});
+        worker_say(sim, link, FRAME_PONG, (struct job_id){0, 0});
+        break;
+    case FRAME_PONG:
+        link->pongs++;
+        suspects_turn(sim, link->worker);
         break;
     default:
         break;

@@ -151,7 +151,7 @@ struct envelope steps_job(const struct sim_client *client, const struct sim_job 
 {
     uint64_t kind = client->uuid * 13 + job->sequence * 5;
     wire->model = parts[job->steps - 1].name;
-    wire->backend = kind % 19 == 0 ? "xnnpack" : NULL;
+    wire->backend = kind % 19 == 0 && !job->role ? "xnnpack" : NULL; /* kept ones would wait for ever */
     wire->priority = (uint8_t)(kind % 4);
     struct envelope env = wire_job_envelope(wire);
     if (env.flags & FRAME_FLAG_DIGEST)
@@ -164,17 +164,17 @@ struct envelope steps_job(const struct sim_client *client, const struct sim_job 
 /* Not a random number, so that a seed replays; another after each restart, as random ones are. */
 void steps_broker_up(struct sim *sim)
 {
-    sim->broker.cascades->uuid = 0x57E9000000000000u + ++sim->brokers;
+    sim->side->broker.cascades->uuid = 0x57E9000000000000u + ++sim->brokers;
 }
 
 uint64_t steps_spread(const struct sim *sim)
 {
-    return sim->broker.cascades->count;
+    return sim->side->broker.cascades->count;
 }
 
 uint32_t steps_wholes(const struct sim *sim)
 {
-    return (uint32_t)sim->broker.cascades->by_number.count;
+    return (uint32_t)sim->side->broker.cascades->by_number.count;
 }
 
 static bool flows_in(const struct cascade *cascade, const struct script_step *step)
@@ -210,7 +210,7 @@ uint64_t steps_check_whole(struct sim *sim, const struct job *job, uint32_t *ste
     uint64_t bytes = cascade ? parcel_bytes(cascade->source) : 0;
     uint32_t under_way = 0;
     if (!cascade || cascade->over || cascade->job != job ||
-        cascade_find(sim->broker.cascades, cascade->number) != cascade) {
+        cascade_find(sim->side->broker.cascades, cascade->number) != cascade) {
         sim_fail(sim, "job %lu runs in steps, and its run is over or another's", (unsigned long)job->id.sequence);
         return 0;
     }
@@ -232,7 +232,7 @@ uint64_t steps_check_whole(struct sim *sim, const struct job *job, uint32_t *ste
 
 void steps_check_step(struct sim *sim, const struct job *job)
 {
-    const struct cascade *cascade = cascade_find(sim->broker.cascades, cascade_number(job->id));
+    const struct cascade *cascade = cascade_find(sim->side->broker.cascades, cascade_number(job->id));
     if (!cascade || cascade->steps[cascade_index(job->id)].job != job)
         sim_fail(sim, "a step is of no whole");
     else if (job->session != cascade->job->session || job->deadline_us != cascade->job->deadline_us ||
@@ -247,7 +247,7 @@ void steps_check_step(struct sim *sim, const struct job *job)
 
 void steps_check_lane(struct sim *sim, const struct lane *lane)
 {
-    const struct broker *broker = &sim->broker;
+    const struct broker *broker = &sim->side->broker;
     if (broker->beat_us > broker->now_us && !model_served(lane->model, &lane->demand) &&
         cascade_served(&broker->models, &broker->labels, lane->model, &lane->demand))
         sim_fail(sim, "jobs of ensemble %s wait though all of its steps are served", lane->model->name);

@@ -1,0 +1,217 @@
+/*
+ * Detached jobs in a journal. Its file keeps what was synced and nothing else when the broker ends, as after a power cut; at times it is full, or
+ * cannot be synced. What a client was told is accepted must be there until its time is over, whatever happens, and end in the right answer;
+ * what one fetch was told the next one is told by the same broker.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "depot_entry.h"
+#include "journal.h"
+#include "paper.h"
+#include "sim.h"
+
+#define EPOCH_US   4000000000000000u /* a depot that reads its journal does so by the real clock: that must be earlier */
+#define BYTES_MAX  (1u << 19)
+#define ROOM_SMALL 3000u
+
+static struct paper *paper;
+static const uint64_t *wall_us;
+
+static uint64_t wall(void)
+{
+    return EPOCH_US + *wall_us;
+}
+
+void detached_forget(void)
+{
+    if (!paper)
+        paper = paper_new();
+    paper->written = paper->synced = 0;
+    paper->room = sizeof paper->bytes;
+    paper->sync_fails = false;
+}
+
+void detached_broker_up(struct sim *sim)
+{
+    struct broker *broker = &sim->side->broker;
+    wall_us = &sim->clock_us;
+    paper->written = paper->synced;
+    sim->counts.power_cuts++;
+    if (journal_open_file(&paper->file, paper->synced, BYTES_MAX, &sim->journal) != PEN_OK ||
+        depot_open_journal(broker, sim->journal, paper->bytes, paper->synced) != PEN_OK)
+        abort();
+    depot_clock(broker->depot, wall);
+}
+
+void detached_work(struct sim *sim, bool well)
+{
+    if (!sim->has.detached || !sim->sides[0].up)
+        return;
+    if (well) {
+        paper->room = sizeof paper->bytes;
+        paper->sync_fails = false;
+    }
+    while (journal_work(sim->journal) && well)
+        ;
+}
+
+/* ---- clients ---- */
+
+static void begin(struct sim *sim, const struct sim_client *client, struct sim_job *job)
+{
+    static const uint64_t ttls[] = {0, 0, 500000, 100000};
+    struct sim_detached *one = &sim->detached[sim->detached_count];
+    job->role = ROLE_DETACHED;
+    job->wanted = (uint8_t)sim->detached_count++;
+    *one = (struct sim_detached){.id = {client->uuid, job->sequence},
+                                 .ttl_us = ttls[sim_draw(sim, 4)],
+                                 .begun_us = sim->clock_us,
+                                 .expires_us = UINT64_MAX,
+                                 .answer = job->answer,
+                                 .other = job->other};
+    sim->counts.detached++;
+}
+
+void detached_submit(struct sim *sim, const struct sim_client *client, struct sim_job *job)
+{
+    if (sim->detached_count < SIM_DETACHED && sim_chance(sim, 50)) {
+        begin(sim, client, job);
+    } else if (sim->detached_count > 0) {
+        job->role = ROLE_FETCH;
+        job->wanted = (uint8_t)sim_draw(sim, sim->detached_count);
+        job->steps = job->chain = 0;
+    }
+}
+
+size_t detached_job(const struct sim *sim, const struct sim_job *job, struct wire_job *wire, struct envelope *env,
+                    uint8_t *meta, size_t *ret_raw_bytes)
+{
+    const struct sim_detached *one = &sim->detached[job->wanted];
+    char text[JOB_ID_TEXT_BYTES];
+    if (job->role == ROLE_DETACHED) {
+        wire->detached_ttl_us = one->ttl_us;
+        env->flags |= FRAME_FLAG_DETACHED;
+        return wire_job(meta, wire, ret_raw_bytes);
+    }
+    Penstock__JobMeta fetch = PENSTOCK__JOB_META__INIT;
+    fetch.detached = (char *)(uintptr_t)job_id_text(one->id, text);
+    *env = envelope_make(FRAME_SUBMIT);
+    env->job = wire->id;
+    env->flags = FRAME_FLAG_FETCH;
+    *ret_raw_bytes = 0;
+    return penstock__job_meta__pack(&fetch, meta);
+}
+
+/* Its time begins when the broker takes it, which was not before the client heard of it. */
+static void accepted(struct sim *sim, struct sim_detached *one)
+{
+    uint64_t ttl_us = one->ttl_us ? one->ttl_us : (uint64_t)sim->options.detached_ttl_us;
+    one->accepted = true;
+    one->heard_us = sim->clock_us;
+    one->expires_us = one->begun_us + ttl_us;
+    sim->counts.accepted++;
+}
+
+static bool kept(const struct sim *sim, const struct sim_detached *one)
+{
+    return one->accepted && sim->clock_us < one->expires_us;
+}
+
+static void fetched(struct sim *sim, const struct sim_job *job, struct sim_detached *one, uint8_t value)
+{
+    bool unknown = job->status == PEN_ERR_NOT_FOUND;
+    if (unknown && kept(sim, one) && one->heard_us < job->asked_us)
+        sim_fail(sim, "detached job %lu was accepted, and is not known any more", (unsigned long)one->id.sequence);
+    if (unknown || job->status == PEN_ERR_BUSY || job->status == PEN_ERR_DEADLINE ||
+        (job->cancelled && job->status == PEN_ERR_CANCELLED))
+        return;
+    sim->counts.fetched++;
+    if (job->status == PEN_OK && value != one->answer && value != one->other)
+        sim_fail(sim, "detached job %lu asked for %u, and a fetch is told %u", (unsigned long)one->id.sequence,
+                 one->answer, value);
+    if (job->status == PEN_ERR_CANCELLED && !one->cancelled)
+        sim_fail(sim, "detached job %lu was cancelled by nobody", (unsigned long)one->id.sequence);
+    if (one->told_by == sim->brokers && one->status != job->status)
+        sim_fail(sim, "a fetch of detached job %lu is told %s, the one before %s", (unsigned long)one->id.sequence,
+                 pen_status_name(job->status), pen_status_name((enum pen_status)one->status));
+    one->status = (uint8_t)job->status;
+    one->told_by = job->asked_of == sim->brokers ? sim->brokers : 0;
+}
+
+void detached_answered(struct sim *sim, struct sim_job *job, uint8_t value)
+{
+    struct sim_detached *one = &sim->detached[job->wanted];
+    if (job->role == ROLE_FETCH)
+        fetched(sim, job, one, value);
+    else if (job->status == PEN_OK && !one->accepted)
+        accepted(sim, one);
+}
+
+/* ---- what happens ---- */
+
+static void cancel_some(struct sim *sim)
+{
+    struct sim_client *client = &sim->clients[sim_draw(sim, SIM_CLIENTS)];
+    struct sim_detached *one = &sim->detached[sim_draw(sim, sim->detached_count)];
+    char text[JOB_ID_TEXT_BYTES];
+    uint8_t meta[256];
+    if (sim->detached_count == 0 || !client->ready)
+        return;
+    one->cancelled = true;
+    size_t bytes = wire_control(meta, "cancel", job_id_text(one->id, text), 1);
+    net_say(sim, client->conn, envelope_make(FRAME_CONTROL), meta, bytes);
+}
+
+void detached_some(struct sim *sim)
+{
+    switch (sim_draw(sim, 12)) {
+    case 0:
+        paper->sync_fails = !paper->sync_fails;
+        break;
+    case 1:
+        paper->room = sim_chance(sim, 50) ? ROOM_SMALL : sizeof paper->bytes;
+        break;
+    case 2:
+        cancel_some(sim);
+        break;
+    case 3:
+        if (sim->sides[0].up)
+            journal_compact(sim->journal, wall());
+        break;
+    default:
+        detached_work(sim, sim_chance(sim, 30));
+    }
+}
+
+void detached_check(struct sim *sim)
+{
+    const struct depot *depot = sim->side->broker.depot;
+    for (uint32_t i = 0; depot && i < sim->detached_count; i++) {
+        const struct sim_detached *one = &sim->detached[i];
+        if (kept(sim, one) && !entry_find(depot, one->id))
+            sim_fail(sim, "detached job %lu was accepted, and is not in the depot", (unsigned long)one->id.sequence);
+    }
+}
+
+bool detached_open(const struct sim *sim)
+{
+    const struct depot *depot = sim->sides[0].broker.depot;
+    for (uint32_t i = 0; sim->has.detached && i < sim->detached_count; i++) {
+        const struct entry *entry = entry_find(depot, sim->detached[i].id);
+        if (kept(sim, &sim->detached[i]) && entry && entry->state != ENTRY_DONE)
+            return true;
+    }
+    return false;
+}
+
+void detached_check_end(struct sim *sim)
+{
+    const struct depot *depot = sim->side->broker.depot;
+    for (uint32_t i = 0; depot && i < sim->detached_count; i++) {
+        const struct sim_detached *one = &sim->detached[i];
+        const struct entry *entry = entry_find(depot, one->id);
+        if (kept(sim, one) && (!entry || entry->state != ENTRY_DONE || !entry->reply))
+            sim_fail(sim, "detached job %lu was accepted, and never ended", (unsigned long)one->id.sequence);
+    }
+}
