@@ -28,6 +28,21 @@ static bool returned(const struct result_group *group)
            group->env.status == PEN_ERR_CANCELLED;
 }
 
+#define EARLIER_RUNS 3u /* of a job on one worker, beyond its attempts */
+
+/* CANCELLED is no attempt of this broker's: nobody here has cancelled the job. Without an end it is not believed either. */
+static bool may_return(const struct broker *broker, const struct job *job, struct result_group *group)
+{
+    bool earlier = group->env.status == PEN_ERR_CANCELLED && job->lane->model->sequence_idle_us == 0;
+    if (!returned(group))
+        return false;
+    if (job->hedge || job->attempts < broker->options->max_attempts + (earlier ? EARLIER_RUNS : 0u))
+        return true;
+    if (earlier)
+        group->env.status = PEN_ERR_UNAVAILABLE;
+    return false;
+}
+
 /* The first answer counts; a twin that still runs is told to stop. */
 static void take_answer(struct broker *broker, struct job *job, struct dispatch *dispatch, uint32_t slot,
                         struct result_group *group)
@@ -72,7 +87,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
         broker->stats.results_duplicate++;
     else if (returned(group) && hedge_forget(job, dispatch, slot))
         ; /* the run that it was a twin of goes on */
-    else if (returned(group) && (job->hedge || job->attempts < broker->options->max_attempts))
+    else if (may_return(broker, job, group))
         dispatch_requeue(broker, job, false);
     else if (!answer_is_own(job, dispatch, slot, group))
         dispatch_requeue(broker, job, false); /* runs by itself, whatever the attempts: its first one is to come */

@@ -77,6 +77,38 @@ Test(again, the_end_of_a_cancelled_run_is_not_that_of_the_run_of_the_job_sent_ag
     desk_free(desk);
 }
 
+Test(again, a_run_from_before_a_restart_that_is_cancelled_does_not_end_the_jobs_last_attempt)
+{
+    struct desk *desk = ready_desk(1 << 20, 1 << 20);
+    struct job_id id = {0xABC, 1};
+    struct wire_job job = {.id = id, .model = "fast", .no_digest = true};
+    desk->options.max_attempts = 1;
+    desk_submit(desk, 1, &job);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result_status(desk, 901, id, PEN_ERR_CANCELLED,
+                       0); /* of the run that the worker had reported with its hello */
+    cr_expect_null(desk_next(&desk->clients, FRAME_RESULT), "nobody has cancelled it");
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result(desk, 901, id, 0, 1);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_OK);
+    desk_free(desk);
+}
+
+Test(again, a_worker_that_cancels_without_end_is_not_asked_without_end)
+{
+    struct desk *desk = ready_desk(1 << 20, 1 << 20);
+    struct job_id id = {0xABC, 1};
+    struct wire_job job = {.id = id, .model = "fast", .no_digest = true};
+    struct sent *result = NULL;
+    desk->options.max_attempts = 1;
+    desk_submit(desk, 1, &job);
+    for (int i = 0; i < 10 && !(result = desk_next(&desk->clients, FRAME_RESULT)); i++)
+        desk_result_status(desk, 901, id, PEN_ERR_CANCELLED, 0);
+    cr_assert(result && result->env.status == PEN_ERR_UNAVAILABLE);
+    desk_free(desk);
+}
+
 Test(again, client_that_was_thought_lost_is_asked_to_send_again)
 {
     struct desk *desk = ready_desk(1 << 20, 0);

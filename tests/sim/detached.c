@@ -13,7 +13,7 @@
 
 #define EPOCH_US   4000000000000000u /* a depot that reads its journal does so by the real clock: that must be earlier */
 #define BYTES_MAX  (1u << 19)
-#define ROOM_SMALL 3000u
+#define ROOM_SMALL 500u
 
 static struct paper *paper;
 static const uint64_t *wall_us;
@@ -170,7 +170,7 @@ void detached_some(struct sim *sim)
         paper->sync_fails = !paper->sync_fails;
         break;
     case 1:
-        paper->room = sim_chance(sim, 50) ? ROOM_SMALL : sizeof paper->bytes;
+        paper->room = sim_chance(sim, 50) ? paper->written + sim_draw(sim, ROOM_SMALL) : sizeof paper->bytes;
         break;
     case 2:
         cancel_some(sim);

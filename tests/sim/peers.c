@@ -199,6 +199,9 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
                  (unsigned long)sequence, job->answer, value);
     job->status = (enum pen_status)env->status;
     sim->counts.innocent_lost += sim->has.gentle && job->status == PEN_ERR_WORKER_LOST && job->fill != 2;
+    if (job->status == PEN_ERR_CANCELLED && !job->cancelled && !job->chain && job->role == ROLE_PLAIN)
+        sim_fail(sim, "job %016lx-%lu is answered CANCELLED and was cancelled by nobody", (unsigned long)client->uuid,
+                 (unsigned long)sequence);
     if (job->role)
         detached_answered(sim, job, value);
     if (job->chain && job->status != PEN_OK)
