@@ -189,9 +189,10 @@ static void fill_quarantined(const struct broker *broker, struct control_answer 
     to->bytes = entry->bytes;
     to->age_us = broker->now_us - entry->since_us;
     to->refused = entry->refused;
-    if (entry->has_digest) {
-        to->digest.data = (uint8_t *)(uintptr_t)entry->digest.bytes;
-        to->digest.len = sizeof entry->digest.bytes;
+    if (entry->has_digest || entry->has_content) {
+        const struct digest *digest = entry->has_digest ? &entry->digest : &entry->content;
+        to->digest.data = (uint8_t *)(uintptr_t)digest->bytes;
+        to->digest.len = sizeof digest->bytes;
     }
 }
 

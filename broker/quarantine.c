@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "frame.h"
-#include "job.pb-c.h"
+#include "job_meta.h"
+#include "letter.h"
 #include "penstock/dtype.h"
 #include "session.h"
 
@@ -61,30 +62,37 @@ static void describe(const Penstock__TensorDesc *input, char *text)
     append(text, "; ", one);
 }
 
-/* From the request itself: rare enough to unpack it once more. */
-static void fill_inputs(const struct parcel *request, char *text)
+#define CONTENT_BYTES_MAX                                                                                              \
+    (16u << 20) /* hashed in a millisecond or two; a larger job is known by its client's digest alone */
+#define META_BYTES_MAX (1u << 20)
+
+static uint64_t payload_of(const Penstock__JobMeta *meta)
 {
-    struct envelope env;
-    const uint8_t *meta;
-    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&request->frames[0];
-    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
-        return;
-    Penstock__JobMeta *job = penstock__job_meta__unpack(NULL, env.meta_bytes, meta);
-    for (size_t i = 0; job && i < job->n_inputs; i++)
-        describe(job->inputs[i], text);
-    if (job)
-        penstock__job_meta__free_unpacked(job, NULL);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < meta->n_inputs; i++)
+        bytes += meta->inputs[i]->bytes;
+    return bytes;
 }
 
-static void fill_digest(const struct parcel *request, struct quarantined *entry)
+/* From the request itself: rare enough to unpack and to hash it once more. */
+static void fill_content(const struct parcel *request, struct quarantined *entry)
 {
     struct envelope env;
-    const uint8_t *meta;
-    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&request->frames[0];
-    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
-        return;
-    entry->has_digest = (env.flags & FRAME_FLAG_DIGEST) != 0;
-    entry->digest = env.digest;
+    struct pen_tensor inputs[FRAME_MAX_TENSORS];
+    struct meta_arena arena;
+    meta_arena_init(&arena, META_BYTES_MAX);
+    Penstock__JobMeta *job = letter_open(request, &arena, &penstock__job_meta__descriptor, &env);
+    if (job) {
+        entry->has_digest = (env.flags & FRAME_FLAG_DIGEST) != 0;
+        entry->digest = env.digest;
+        entry->payload = payload_of(job);
+        for (size_t i = 0; i < job->n_inputs; i++)
+            describe(job->inputs[i], entry->inputs);
+        entry->has_content = entry->payload <= CONTENT_BYTES_MAX &&
+                             letter_tensors(request, job->inputs, job->n_inputs, inputs, NULL) == PEN_OK &&
+                             job_meta_digest(DIGEST_XXH3, job, inputs, &arena, &entry->content) == PEN_OK;
+    }
+    meta_arena_fini(&arena);
 }
 
 static void remove_at(struct quarantine *quarantine, uint32_t index)
@@ -107,9 +115,22 @@ void quarantine_add(struct quarantine *quarantine, const struct job *job, const 
     snprintf(entry->tenant, sizeof entry->tenant, "%s", job->session->tenant->name);
     snprintf(entry->model, sizeof entry->model, "%s", job->lane->model->name);
     fill_workers(quarantine, suspect->id, entry->workers);
-    fill_inputs(job->request, entry->inputs);
-    fill_digest(job->request, entry);
+    fill_content(job->request, entry);
     quarantine->admitted++;
+}
+
+static bool could_be(const struct quarantined *entry, const struct model *model, const char *tenant, uint64_t now_us,
+                     uint64_t age_us)
+{
+    return now_us - entry->since_us < age_us && entry->version == model->version &&
+           strcmp(entry->model, model->name) == 0 && strcmp(entry->tenant, tenant) == 0;
+}
+
+static const struct quarantined *refuse(struct quarantine *quarantine, struct quarantined *entry)
+{
+    entry->refused++;
+    quarantine->refused++;
+    return entry;
 }
 
 const struct quarantined *quarantine_refuses(struct quarantine *quarantine, const struct model *model,
@@ -118,13 +139,29 @@ const struct quarantined *quarantine_refuses(struct quarantine *quarantine, cons
 {
     for (uint32_t i = 0; i < quarantine->count; i++) {
         struct quarantined *entry = &quarantine->entries[i];
-        if (entry->has_digest && now_us - entry->since_us < age_us && digest_equal(entry->digest, *digest) &&
-            entry->version == model->version && strcmp(entry->model, model->name) == 0 &&
-            strcmp(entry->tenant, tenant) == 0) {
-            entry->refused++;
-            quarantine->refused++;
-            return entry;
-        }
+        if (entry->has_digest && digest_equal(entry->digest, *digest) && could_be(entry, model, tenant, now_us, age_us))
+            return refuse(quarantine, entry);
+    }
+    return NULL;
+}
+
+const struct quarantined *quarantine_refuses_content(struct quarantine *quarantine, const struct model *model,
+                                                     const char *tenant, const Penstock__JobMeta *meta,
+                                                     const struct pen_tensor *inputs, struct meta_arena *arena,
+                                                     uint64_t now_us, uint64_t age_us)
+{
+    struct digest content;
+    bool hashed = false;
+    uint64_t payload = payload_of(meta);
+    for (uint32_t i = 0; i < quarantine->count; i++) {
+        struct quarantined *entry = &quarantine->entries[i];
+        if (!entry->has_content || entry->payload != payload || !could_be(entry, model, tenant, now_us, age_us))
+            continue;
+        if (!hashed && job_meta_digest(DIGEST_XXH3, meta, inputs, arena, &content) != PEN_OK)
+            return NULL;
+        hashed = true;
+        if (digest_equal(entry->content, content))
+            return refuse(quarantine, entry);
     }
     return NULL;
 }

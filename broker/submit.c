@@ -244,14 +244,19 @@ static bool has_twin(const struct broker *broker, const struct admission *admiss
 
 /* Its like has just ended workers: not again, until somebody kicks it out or it is forgotten. */
 static bool in_quarantine(struct broker *broker, const struct session *session, const struct envelope *env,
-                          const struct admission *admission, struct pen_error *reterr)
+                          const Penstock__JobMeta *meta, const struct admission *admission, struct pen_error *reterr)
 {
     char id[JOB_ID_TEXT_BYTES];
-    if (broker->quarantine->count == 0 || !(env->flags & FRAME_FLAG_DIGEST))
+    const struct quarantined *entry = NULL;
+    const char *tenant = session->tenant->name;
+    uint64_t age_us = (uint64_t)broker->options->quarantine_age_us;
+    if (broker->quarantine->count == 0)
         return false;
-    const struct quarantined *entry =
-        quarantine_refuses(broker->quarantine, admission->model, session->tenant->name, &env->digest, broker->now_us,
-                           (uint64_t)broker->options->quarantine_age_us);
+    if (env->flags & FRAME_FLAG_DIGEST)
+        entry = quarantine_refuses(broker->quarantine, admission->model, tenant, &env->digest, broker->now_us, age_us);
+    if (!entry)
+        entry = quarantine_refuses_content(broker->quarantine, admission->model, tenant, meta, broker->tensors,
+                                           &broker->arena, broker->now_us, age_us);
     if (!entry)
         return false;
     broker->stats.quarantine_refused++;
@@ -307,7 +312,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         status = sequence_admit(broker, session, env, *ret_meta, admission, reterr);
     if (status != PEN_OK)
         return status;
-    if (in_quarantine(broker, session, env, admission, reterr))
+    if (in_quarantine(broker, session, env, *ret_meta, admission, reterr))
         return PEN_ERR_WORKER_LOST;
     enum cache_answer answer =
         has_twin(broker, admission) ? CACHE_MISS : look_up(broker, session, env, admission, &question);

@@ -72,7 +72,8 @@ static void print_one(const struct pen_quarantined *one)
            one->model, one->version, one->tenant, one->inputs, amount_bytes(one->bytes, bytes));
     printf("deaths    %u: it was on %s when they were lost\nage       %s\nrefused   %" PRIu64 " equal jobs%s\n",
            one->deaths, one->workers, amount_us(one->age_us, age), one->refused,
-           one->known ? "" : "; the client sent no digest, so equal ones are not known");
+           one->known ? ""
+                      : "; the client sent no digest and it is too large to be hashed, so equal ones are not known");
     printf("next      run it against one worker under a debugger, or: penstock quarantine kick %s\n", one->job);
 }
 

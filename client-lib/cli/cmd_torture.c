@@ -146,17 +146,22 @@ static void report_text(struct torture_ledger *ledger, const struct torture_plan
 static void strike(const struct options *o, struct torture_pool *pool, struct torture_plan *plan,
                    struct torture_ledger *ledger)
 {
-    bool own = !*o->broker;
+    bool own = !*o->broker, put_off = false;
+    enum fault fault;
     uint64_t end_us = clock_now_us() + (uint64_t)o->duration_us, fault_us = clock_now_us() + (uint64_t)o->interval_us;
+    uint64_t last_us = end_us + (uint64_t)o->settle_us; /* for a pool that does not come up again */
     /* Every fault that is due before the end strikes, also on a machine that is late for it: a seed's faults are the same everywhere. */
-    for (uint64_t now_us = clock_now_us(); now_us < end_us || fault_us < end_us; now_us = clock_now_us()) {
-        ledger_run(ledger, now_us + LOOK_US < fault_us ? now_us + LOOK_US : fault_us);
+    for (uint64_t now_us = clock_now_us(); now_us < end_us || (fault_us < end_us && now_us < last_us);
+         now_us = clock_now_us()) {
+        ledger_run(ledger, put_off || now_us + LOOK_US < fault_us ? now_us + LOOK_US : fault_us);
         plan_heal(plan, pool, false);
         if (own) {
             torture_pool_mend(pool);
         }
-        if (clock_now_us() >= fault_us) {
-            ledger_fault(ledger, plan_strike(plan, pool, own));
+        bool due = clock_now_us() >= fault_us;
+        put_off = due && !plan_strike(plan, pool, own, &fault);
+        if (due && !put_off) {
+            ledger_fault(ledger, fault);
             fault_us += (uint64_t)o->interval_us;
         }
     }

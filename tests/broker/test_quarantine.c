@@ -227,6 +227,39 @@ Test(quarantine, equal_jobs_are_refused_until_one_is_kicked_or_old)
     desk_free(desk);
 }
 
+/* raw: as a frame of its own, which is all zeros. */
+static void submit_bare(struct desk *desk, uint64_t sequence, uint8_t fill, bool raw)
+{
+    desk_submit(
+        desk, 1,
+        &(struct wire_job){
+            .id = {0xABC, sequence}, .model = "echo", .fill = fill, .no_cache = true, .no_digest = true, .raw = raw});
+}
+
+/* Who sends no digest does not get round it, however the bytes are packed. */
+Test(quarantine, equal_jobs_are_known_without_a_digest)
+{
+    for (int raw = 0; raw < 2; raw++) {
+        struct desk *desk = ready_desk();
+        submit_bare(desk, 1, 0, raw);
+        for (int i = 0; i < 3; i++)
+            die(desk, add_worker(desk));
+        cr_assert_eq(desk->broker.quarantine->count, 1);
+        cr_assert_not(desk->broker.quarantine->entries[0].has_digest);
+        add_worker(desk);
+        submit_bare(desk, 2, 0, raw);
+        cr_expect_eq(status_of(desk, 2), PEN_ERR_WORKER_LOST, "the same bytes");
+        submit_bare(desk, 3, 0, !raw);
+        cr_expect_eq(status_of(desk, 3), PEN_ERR_WORKER_LOST, "otherwise packed");
+        submit(desk, 4, 0);
+        cr_expect_eq(status_of(desk, 4), PEN_ERR_WORKER_LOST, "with a digest");
+        submit_bare(desk, 5, 8, false);
+        cr_expect_eq(status_of(desk, 5), PEN_STATUS_COUNT, "other bytes");
+        cr_expect_eq(desk->broker.stats.quarantine_refused, 3);
+        desk_free(desk);
+    }
+}
+
 Test(quarantine, age_lets_equal_jobs_run_again)
 {
     struct desk *desk = ready_desk();
@@ -298,19 +331,26 @@ Test(slow, worker_whose_run_lasts_far_too_long_is_counted_once_and_kept)
 
 /* ---- hedges ---- */
 
-static struct desk *hedging_desk(uint32_t peers[2])
+/* 60 runs have taken 1 ms, but every so many-th took 40 ms; 0 = none. */
+static struct desk *hedging_desk_of(uint32_t peers[2], uint64_t slow_every)
 {
     struct desk *desk = ready_desk();
     desk->options.hedge = true;
     peers[0] = add_worker(desk);
-    for (uint64_t i = 1; i <= 60; i++) { /* what is usual: 1 ms */
+    for (uint64_t i = 1; i <= 60; i++) {
         submit(desk, i, (uint8_t)i);
-        desk_result_status(desk, peers[0], (struct job_id){0xABC, i}, PEN_OK, 1000);
+        desk_result_status(desk, peers[0], (struct job_id){0xABC, i}, PEN_OK,
+                           slow_every && i % slow_every == 1 ? 40000 : 1000);
     }
     peers[1] = add_worker(desk);
     while (desk_next(&desk->workers, FRAME_SUBMIT))
         ;
     return desk;
+}
+
+static struct desk *hedging_desk(uint32_t peers[2])
+{
+    return hedging_desk_of(peers, 0);
 }
 
 static uint32_t run_by(struct desk *desk, uint64_t sequence)
@@ -367,5 +407,54 @@ Test(hedge, is_off_by_default)
     run_by(desk, 100);
     desk_wait(desk, 400000);
     cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_free(desk);
+}
+
+/* One run of ten took 40 ms: a job that takes 30 ms is not among the latest twentieth. */
+Test(hedge, twin_comes_when_95_of_100_would_be_done_and_not_before)
+{
+    uint32_t peers[2];
+    struct desk *desk = hedging_desk_of(peers, 10);
+    submit(desk, 100, 1);
+    run_by(desk, 100);
+    desk_wait(desk, 30000);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "slow ones like it are usual");
+    desk_wait(desk, 30000);
+    run_by(desk, 100);
+    desk_free(desk);
+}
+
+Test(hedge, twins_are_a_twentieth_of_the_dispatches_at_most)
+{
+    uint32_t peers[2];
+    struct desk *desk = hedging_desk(peers);
+    for (uint64_t i = 100; i < 110; i++) {
+        submit(desk, i, 1);
+        uint32_t first = run_by(desk, i);
+        desk_wait(desk, 400000);
+        while (desk_next(&desk->workers, FRAME_SUBMIT))
+            ;
+        desk_result_status(desk, first, (struct job_id){0xABC, i}, PEN_OK, 1000);
+        for (int k = 0; k < 2; k++) {
+            desk_result_status(desk, peers[k], (struct job_id){0xABC, i}, PEN_ERR_CANCELLED, 0);
+            desk_say_worker(desk, peers[k], envelope_make(FRAME_PING), NULL, 0);
+        }
+    }
+    uint64_t twins = desk->broker.stats.jobs_hedged, all = desk->broker.stats.jobs_dispatched;
+    cr_assert(twins > 0 && twins <= all / 20 + 1, "%lu of %lu", (unsigned long)twins, (unsigned long)all);
+    desk_free(desk);
+}
+
+Test(hedge, suspects_have_none)
+{
+    uint32_t peers[2];
+    struct desk *desk = hedging_desk(peers);
+    submit(desk, 100, 1);
+    uint32_t first = run_by(desk, 100);
+    die(desk, first);
+    run_by(desk, 100);
+    add_worker(desk);
+    desk_wait(desk, 400000);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "it may have ended that one");
     desk_free(desk);
 }

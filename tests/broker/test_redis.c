@@ -137,7 +137,7 @@ Test(redis, results_are_stored_with_prefix_and_expiry_and_survive_the_broker, .t
     peer_close(&scene.client);
     peer_close(&scene.worker);
     pool_restart_broker(&scene.pool, (const char *const[]){"--cache", scene.url, "--cache-namespace", "ns",
-                                                           "--cache-deadline", "1s", NULL});
+                                                           "--cache-deadline", "1s", PATIENT, NULL});
     connect_peers(&scene);
     await_state(&scene, "ok");
     cr_assert(job(&scene, 1, &us), "known to the next broker too");

@@ -10,7 +10,7 @@
 #include "folder.h"
 #include "pool.h"
 
-#define JOBS 60
+#define JOBS 1000
 
 static char folder[FOLDER_PATH_BYTES], journal[FOLDER_PATH_BYTES + 16];
 

@@ -12,7 +12,7 @@
 #include "folder.h"
 #include "pool.h"
 
-#define JOBS 80
+#define JOBS 250
 
 static char folder[FOLDER_PATH_BYTES], url[64];
 static struct pool pools[2];

@@ -80,6 +80,37 @@ static void settled(void)
     }
 }
 
+/* The words that `penstock quarantine VERB JOB` must print; its exit code. */
+static void quarantine_says(const char *verb, const char *job, const char *json, int code, const char *text)
+{
+    char *out = NULL, *err = NULL;
+    int got = pool_cli(&pools[1], "quarantine", (const char *const[]){verb, job, json, NULL}, &out, &err);
+    cr_expect_eq(got, code, "%s %s gave %d: %s", verb, job, got, err);
+    cr_expect(strstr(out, text) || strstr(err, text), "%s %s: '%s' is not in '%s%s'", verb, job, text, out, err);
+    free(out);
+    free(err);
+}
+
+/* Looked at, asked for again, let out, run again. */
+static void quarantine_is_used(const char *id)
+{
+    quarantine_says("show", id, NULL, 0, "deaths    3");
+    quarantine_says("show", id, "--json", 0, "\"known\":true");
+    quarantine_says("list", NULL, NULL, 0, id);
+    pen_job *like = digits_planted(clients[1], &digits, "KILL", 0);
+    pen_result *result = NULL;
+    cr_assert_eq(pen_job_wait(like, (int64_t)support_slow(20000) * 1000, &result, NULL), PEN_OK);
+    cr_expect_eq(pen_result_status(result), PEN_ERR_WORKER_LOST);
+    pen_result_free(result);
+    pen_job_free(like);
+    quarantine_says("show", id, NULL, 0, "refused   1 equal jobs");
+    quarantine_says("kick", "0123456789abcdef-9", NULL, 1, "no job of that id");
+    quarantine_says("kick", id, "--json", 0, id);
+    quarantine_says("kick", id, NULL, 1, "no job of that id");
+    quarantine_says("list", NULL, NULL, 0, "no job is in quarantine");
+    quarantine_says("free", id, NULL, 2, "list, show JOB, kick JOB");
+}
+
 Test(suspects, only_the_poisonous_job_of_two_brokers_is_found_guilty)
 {
     pen_job *job = digits_planted(clients[1], &digits, "KILL", 0);
@@ -89,6 +120,9 @@ Test(suspects, only_the_poisonous_job_of_two_brokers_is_found_guilty)
     settled();
     cr_expect_eq(quarantined(0), 0, "nothing at the broker that never had it");
     cr_expect_eq(quarantined(1), 1);
+    char id[PEN_JOB_ID_BYTES];
+    pen_job_id(job, id);
+    quarantine_is_used(id);
     pen_result_free(result);
     pen_job_free(job);
 }

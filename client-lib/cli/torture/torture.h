@@ -58,8 +58,8 @@ bool torture_pool_start(struct torture_pool *pool, struct pen_error *reterr);
 void torture_pool_stop(struct torture_pool *pool, bool keep_logs);
 /* What has ended is started again. */
 void torture_pool_mend(struct torture_pool *pool);
-void torture_pool_broker_restart(struct torture_pool *pool, int signal);
-bool model_write(const char *folder); /* torture_model.c */
+bool torture_pool_broker_restart(struct torture_pool *pool, int signal); /* false: none runs */
+bool model_write(const char *folder);                                    /* torture_model.c */
 
 /* ---- torture_ledger.c ---- */
 
@@ -109,6 +109,8 @@ double ledger_recovery_ms(struct torture_ledger *ledger, enum fault fault, doubl
 struct torture_plan {
     uint64_t seed, kinds, details; /* the generators' states */
     uint64_t struck;
+    enum fault next;
+    bool drawn;                       /* next is put off */
     uint8_t order[TORTURE_ORDER_MAX]; /* the kinds of the first faults, in order */
     enum fault deck[64];
     unsigned deck_left;
@@ -117,8 +119,9 @@ struct torture_plan {
 };
 
 void plan_init(struct torture_plan *plan, uint64_t seed);
-/* Lets the next fault happen; a pool that was given has no programs to hurt, so its clients' connection is cut. */
-enum fault plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_pool);
+/* Lets the next fault happen; a pool that was given has no programs to hurt, so its clients' connection is cut. False: whom it is meant for is not there at
+ * the moment (all workers are stopped or on their way up); nothing was done or counted, and the same fault comes at the next call. */
+bool plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_pool, enum fault *ret_fault);
 /* Continues what was stopped long enough; all of it when `all`. */
 void plan_heal(struct torture_plan *plan, struct torture_pool *pool, bool all);
 

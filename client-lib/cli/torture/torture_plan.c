@@ -69,11 +69,12 @@ static uint64_t some_time_us(struct torture_plan *plan)
     return clock_now_us() + 500000 + draw(&plan->details, 3500000);
 }
 
-static void hurt_worker(struct torture_plan *plan, struct torture_pool *pool, enum fault fault)
+/* False, as in the next ones: nobody is there to be hurt. */
+static bool hurt_worker(struct torture_plan *plan, struct torture_pool *pool, enum fault fault)
 {
     int index = some_worker(plan, pool);
     if (index < 0) {
-        return;
+        return false;
     }
     if (fault == FAULT_WORKER_STOP) {
         pool->stopped[index] = true;
@@ -84,47 +85,71 @@ static void hurt_worker(struct torture_plan *plan, struct torture_pool *pool, en
     } else {
         kill(pool->workers[index], fault == FAULT_WORKER_KILL ? SIGKILL : SIGTERM);
     }
+    return true;
 }
 
-static void hurt_redis(struct torture_plan *plan, struct torture_pool *pool, enum fault fault)
+static bool hurt_redis(struct torture_plan *plan, struct torture_pool *pool, enum fault fault)
 {
-    if (pool->redis <= 0) {
-        return;
+    if (pool->redis <= 0 || (fault == FAULT_REDIS_STOP && pool->redis_stopped)) {
+        return false;
     }
     if (fault == FAULT_REDIS_KILL) {
         kill(pool->redis, SIGKILL);
         pool->redis_stopped = false;
-        return;
+        return true;
     }
     kill(pool->redis, SIGSTOP); /* a black hole: it accepts and never answers */
     pool->redis_stopped = true;
     plan->redis_resume_us = some_time_us(plan);
+    return true;
 }
 
-enum fault plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_pool)
+static void hurt_client(struct torture_plan *plan, struct torture_pool *pool)
 {
-    enum fault fault = own_pool ? next_fault(plan) : FAULT_CUT_CLIENT;
+    if (draw(&plan->details, 3) == 0) {
+        relay_reset(pool->relay, pool->client_lane);
+    } else {
+        relay_cut(pool->relay, pool->client_lane, 1 + (unsigned)draw(&plan->details, 3), some_time_us(plan));
+    }
+}
+
+static bool hurt(struct torture_plan *plan, struct torture_pool *pool, enum fault fault)
+{
+    if (fault == FAULT_BROKER_KILL || fault == FAULT_BROKER_DRAIN) {
+        return torture_pool_broker_restart(pool, fault == FAULT_BROKER_KILL ? SIGKILL : SIGTERM);
+    }
+    if (fault == FAULT_REDIS_STOP || fault == FAULT_REDIS_KILL) {
+        return hurt_redis(plan, pool, fault);
+    }
+    if (fault != FAULT_CUT_CLIENT) {
+        return hurt_worker(plan, pool, fault);
+    }
+    hurt_client(plan, pool);
+    return true;
+}
+
+bool plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_pool, enum fault *ret_fault)
+{
+    if (!plan->drawn) {
+        plan->next = own_pool ? next_fault(plan) : FAULT_CUT_CLIENT;
+        plan->drawn = true;
+    }
+    enum fault fault = plan->next;
     if ((fault == FAULT_REDIS_STOP || fault == FAULT_REDIS_KILL) && !pool->with_redis) {
         fault = FAULT_WORKER_KILL;
     }
     plan->details = plan->seed ^ ~plan->struck;
+    if (!hurt(plan, pool, fault)) {
+        return false;
+    }
     if (plan->struck < TORTURE_ORDER_MAX) {
         plan->order[plan->struck] = (uint8_t)fault;
     }
     plan->struck++;
     plan->counts[fault]++;
-    if (fault == FAULT_BROKER_KILL || fault == FAULT_BROKER_DRAIN) {
-        torture_pool_broker_restart(pool, fault == FAULT_BROKER_KILL ? SIGKILL : SIGTERM);
-    } else if (fault == FAULT_REDIS_STOP || fault == FAULT_REDIS_KILL) {
-        hurt_redis(plan, pool, fault);
-    } else if (fault != FAULT_CUT_CLIENT) {
-        hurt_worker(plan, pool, fault);
-    } else if (draw(&plan->details, 3) == 0) {
-        relay_reset(pool->relay, pool->client_lane);
-    } else {
-        relay_cut(pool->relay, pool->client_lane, 1 + (unsigned)draw(&plan->details, 3), some_time_us(plan));
-    }
-    return fault;
+    plan->drawn = false;
+    *ret_fault = fault;
+    return true;
 }
 
 void plan_heal(struct torture_plan *plan, struct torture_pool *pool, bool all)

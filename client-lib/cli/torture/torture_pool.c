@@ -156,16 +156,17 @@ void torture_pool_mend(struct torture_pool *pool)
     }
 }
 
-void torture_pool_broker_restart(struct torture_pool *pool, int signal)
+bool torture_pool_broker_restart(struct torture_pool *pool, int signal)
 {
     if (pool->broker <= 0) {
-        return;
+        return false;
     }
     kill(pool->broker, signal); /* one that drains is found by torture_pool_mend when it has ended */
     if (signal == SIGKILL) {
         waitpid(pool->broker, NULL, 0);
         start_broker(pool);
     }
+    return true;
 }
 
 static bool make_folder(struct torture_pool *pool, struct pen_error *reterr)

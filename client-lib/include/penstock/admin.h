@@ -236,7 +236,7 @@ struct pen_quarantined {
     uint64_t version, bytes, age_us;
     uint64_t refused; /**< equal jobs turned away since */
     uint32_t deaths;
-    bool known; /**< its digest is known: equal jobs are refused */
+    bool known; /**< its content is known: equal jobs are refused */
 };
 
 struct pen_quarantine {
