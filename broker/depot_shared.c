@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "cascade_models.h"
 #include "journal.h"
 #include "keyring.h"
 #include "logline.h"
@@ -310,19 +311,26 @@ void shared_look(struct broker *broker)
         broker->depot->shared->models_changed = true;
 }
 
-/* Names of the models that some worker of ours may be given; NULL without memory. */
+static bool runnable(const struct broker *broker, const struct model *model)
+{
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        if (offer->worker->state == WORKER_READY)
+            return true;
+    }
+    return cascade_served(&broker->models, &broker->labels, model, NULL);
+}
+
+/* Names of the models that some worker of ours may be given, and of ensembles whose steps some may; NULL without memory. */
 static char *runnable_models(const struct broker *broker)
 {
     const struct model *model;
-    const struct offer *offer;
     size_t used = 0, count = 0;
     char *list = calloc(MODELS_TOLD_MAX, NOTE_MODEL_BYTES + 1), name[NOTE_MODEL_BYTES + 1];
     TAILQ_FOREACH(model, &broker->models.all, in_all)
     {
-        bool ready = false;
-        TAILQ_FOREACH(offer, &model->offers, in_model)
-        ready |= offer->worker->state == WORKER_READY;
-        if (!list || !ready || count == MODELS_TOLD_MAX || strlen(model->name) >= NOTE_MODEL_BYTES ||
+        if (!list || !runnable(broker, model) || count == MODELS_TOLD_MAX || strlen(model->name) >= NOTE_MODEL_BYTES ||
             strchr(model->name, '\n'))
             continue;
         snprintf(name, sizeof name, "%.255s\n", model->name);

@@ -109,6 +109,13 @@ size_t play_jobs(void)
     return play.count;
 }
 
+enum play_state play_state(struct job_id id)
+{
+    sweep();
+    const struct play_job *job = find(id);
+    return !job ? PLAY_NONE : job->reply ? PLAY_DONE : PLAY_OPEN;
+}
+
 uint64_t play_runs(void)
 {
     return play.runs;

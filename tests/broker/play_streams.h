@@ -18,6 +18,7 @@ void play_begin(uint64_t (*clock)(void)); /* an empty store */
 void play_end(void);
 void play_mood(enum play_mood mood); /* brokers are told */
 size_t play_jobs(void);              /* in the store */
-uint64_t play_runs(void);            /* times that a broker took a job */
+enum play_state { PLAY_NONE, PLAY_OPEN, PLAY_DONE } play_state(struct job_id id);
+uint64_t play_runs(void); /* times that a broker took a job */
 
 #endif

@@ -168,6 +168,32 @@ Test(shared, accepted_here_run_there_fetched_anywhere)
     cr_assert_eq(play_runs(), 1u);
 }
 
+/* Of `whole`: a step, or the recipe alone. */
+static struct wire_model part(const char *name, const struct wire_step *steps, size_t count)
+{
+    struct wire_model model = echo;
+    model.name = name;
+    model.not_ready = count > 0;
+    model.steps = steps;
+    model.steps_count = count;
+    return model;
+}
+
+Test(shared, an_ensemble_that_no_worker_has_whole_is_taken_and_run_in_steps)
+{
+    static const struct wire_step steps[] = {{"a", "x", "y"}};
+    struct wire_model models[] = {part("echo", steps, 1), part("a", NULL, 0)};
+    submit(0, 1);
+    desk_worker(desks[1], WORKER,
+                &(struct wire_worker){.uuid = 1, .name = "w", .slots = 1, .models = models, .models_count = 2});
+    wait_both(SECOND_);
+    struct sent *step = desk_next(&desks[1]->workers, FRAME_SUBMIT);
+    cr_assert_not_null(step, "its step is run");
+    desk_result(desks[1], WORKER, sent_job(step, 0), 0, 42);
+    desk_run(desks[1]);
+    cr_assert_eq(value_at(0, 8, 1), 42);
+}
+
 Test(shared, same_id_is_one_job_at_every_broker)
 {
     submit(0, 1);

@@ -1,7 +1,8 @@
 /*
- * Detached jobs in a journal. Its file keeps what was synced and nothing else when the broker ends, as after a power cut; at times it is full, or
- * cannot be synced. What a client was told is accepted must be there until its time is over, whatever happens, and end in the right answer;
- * what one fetch was told the next one is told by the same broker.
+ * Detached jobs, in a journal or in Redis. The journal's file keeps what was synced and nothing else when the broker ends, as after a power cut; at times
+ * it is full, or cannot be synced. Redis (play_streams.h) belongs to all brokers and can be away, or lose its answers. What a client was told is
+ * accepted must be there until its time is over, whatever happens, and end in the right answer; what one fetch was told the next one is
+ * told, by the same broker or, from Redis, by any.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "depot_entry.h"
 #include "journal.h"
 #include "paper.h"
+#include "play_streams.h"
 #include "sim.h"
 
 #define EPOCH_US   4000000000000000u /* a depot that reads its journal does so by the real clock: that must be earlier */
@@ -23,30 +25,61 @@ static uint64_t wall(void)
     return EPOCH_US + *wall_us;
 }
 
-void detached_forget(void)
+static void mood(enum play_mood wanted)
+{
+    static enum play_mood now;
+    if (wanted != now)
+        play_mood(wanted);
+    now = wanted;
+}
+
+void detached_begin(struct sim *sim, uint64_t (*clock)(void))
 {
     if (!paper)
         paper = paper_new();
     paper->written = paper->synced = 0;
     paper->room = sizeof paper->bytes;
     paper->sync_fails = false;
+    if (sim->has.shared)
+        play_begin(clock);
+}
+
+void detached_end(struct sim *sim)
+{
+    if (!sim->has.shared)
+        return;
+    sim->counts.taken += play_runs();
+    mood(PLAY_UP);
+    play_end();
+}
+
+static void journal_up(struct sim *sim, struct broker *broker)
+{
+    paper->written = paper->synced;
+    sim->counts.power_cuts++;
+    if (journal_open_file(&paper->file, paper->synced, BYTES_MAX, &sim->journal) != PEN_OK ||
+        depot_open_journal(broker, sim->journal, paper->bytes, paper->synced) != PEN_OK)
+        abort();
 }
 
 void detached_broker_up(struct sim *sim)
 {
     struct broker *broker = &sim->side->broker;
     wall_us = &sim->clock_us;
-    paper->written = paper->synced;
-    sim->counts.power_cuts++;
-    if (journal_open_file(&paper->file, paper->synced, BYTES_MAX, &sim->journal) != PEN_OK ||
-        depot_open_journal(broker, sim->journal, paper->bytes, paper->synced) != PEN_OK)
+    if (!sim->has.shared)
+        journal_up(sim, broker);
+    else if (depot_open_redis(broker, NULL) != PEN_OK)
         abort();
     depot_clock(broker->depot, wall);
 }
 
 void detached_work(struct sim *sim, bool well)
 {
-    if (!sim->has.detached || !sim->sides[0].up)
+    if (!sim->has.detached)
+        return;
+    if (well && sim->has.shared)
+        mood(PLAY_UP);
+    if (sim->has.shared || !sim->sides[0].up)
         return;
     if (well) {
         paper->room = sizeof paper->bytes;
@@ -103,13 +136,17 @@ size_t detached_job(const struct sim *sim, const struct sim_job *job, struct wir
     return penstock__job_meta__pack(&fetch, meta);
 }
 
+static uint64_t ttl_of(const struct sim *sim, const struct sim_detached *one)
+{
+    return one->ttl_us ? one->ttl_us : (uint64_t)sim->options.detached_ttl_us;
+}
+
 /* Its time begins when the broker takes it, which was not before the client heard of it. */
 static void accepted(struct sim *sim, struct sim_detached *one)
 {
-    uint64_t ttl_us = one->ttl_us ? one->ttl_us : (uint64_t)sim->options.detached_ttl_us;
     one->accepted = true;
     one->heard_us = sim->clock_us;
-    one->expires_us = one->begun_us + ttl_us;
+    one->expires_us = one->begun_us + ttl_of(sim, one);
     sim->counts.accepted++;
 }
 
@@ -118,13 +155,25 @@ static bool kept(const struct sim *sim, const struct sim_detached *one)
     return one->accepted && sim->clock_us < one->expires_us;
 }
 
+/* Who must say the same to all: Redis, or this broker until it ends. */
+static uint32_t teller(const struct sim *sim)
+{
+    return sim->has.shared ? 1 : sim->brokers;
+}
+
+/* A job that is sent again when its time is over is another one. */
+static bool first_life(const struct sim *sim, const struct sim_detached *one)
+{
+    return sim->clock_us < one->begun_us + ttl_of(sim, one);
+}
+
 static void fetched(struct sim *sim, const struct sim_job *job, struct sim_detached *one, uint8_t value)
 {
     bool unknown = job->status == PEN_ERR_NOT_FOUND;
     if (unknown && kept(sim, one) && one->heard_us < job->asked_us)
         sim_fail(sim, "detached job %lu was accepted, and is not known any more", (unsigned long)one->id.sequence);
-    if (unknown || job->status == PEN_ERR_BUSY || job->status == PEN_ERR_DEADLINE ||
-        (job->cancelled && job->status == PEN_ERR_CANCELLED))
+    if (unknown || job->status == PEN_ERR_BUSY || job->status == PEN_ERR_UNAVAILABLE ||
+        job->status == PEN_ERR_DEADLINE || (job->cancelled && job->status == PEN_ERR_CANCELLED))
         return;
     sim->counts.fetched++;
     if (job->status == PEN_OK && value != one->answer && value != one->other)
@@ -132,11 +181,11 @@ static void fetched(struct sim *sim, const struct sim_job *job, struct sim_detac
                  one->answer, value);
     if (job->status == PEN_ERR_CANCELLED && !one->cancelled)
         sim_fail(sim, "detached job %lu was cancelled by nobody", (unsigned long)one->id.sequence);
-    if (one->told_by == sim->brokers && one->status != job->status)
+    if (one->told_by == teller(sim) && first_life(sim, one) && one->status != job->status)
         sim_fail(sim, "a fetch of detached job %lu is told %s, the one before %s", (unsigned long)one->id.sequence,
                  pen_status_name(job->status), pen_status_name((enum pen_status)one->status));
     one->status = (uint8_t)job->status;
-    one->told_by = job->asked_of == sim->brokers ? sim->brokers : 0;
+    one->told_by = sim->has.shared || job->asked_of == sim->brokers ? teller(sim) : 0;
 }
 
 void detached_answered(struct sim *sim, struct sim_job *job, uint8_t value)
@@ -163,43 +212,61 @@ static void cancel_some(struct sim *sim)
     net_say(sim, client->conn, envelope_make(FRAME_CONTROL), meta, bytes);
 }
 
-void detached_some(struct sim *sim)
+static void trouble_of_redis(struct sim *sim)
 {
-    switch (sim_draw(sim, 12)) {
+    static const enum play_mood moods[] = {PLAY_UP, PLAY_UP, PLAY_DOWN, PLAY_DEAF};
+    mood(moods[sim_draw(sim, 4)]);
+}
+
+static void trouble_of_disk(struct sim *sim)
+{
+    switch (sim_draw(sim, 3)) {
     case 0:
         paper->sync_fails = !paper->sync_fails;
         break;
     case 1:
         paper->room = sim_chance(sim, 50) ? paper->written + sim_draw(sim, ROOM_SMALL) : sizeof paper->bytes;
         break;
-    case 2:
-        cancel_some(sim);
-        break;
-    case 3:
+    default:
         if (sim->sides[0].up)
             journal_compact(sim->journal, wall());
-        break;
-    default:
-        detached_work(sim, sim_chance(sim, 30));
     }
+}
+
+void detached_some(struct sim *sim)
+{
+    uint32_t drawn = sim_draw(sim, 12);
+    if (drawn == 0)
+        cancel_some(sim);
+    else if (drawn < 4 && sim->has.shared)
+        trouble_of_redis(sim);
+    else if (drawn < 4)
+        trouble_of_disk(sim);
+    else
+        detached_work(sim, sim_chance(sim, 30));
+}
+
+static enum play_state state_of(const struct sim *sim, const struct sim_detached *one)
+{
+    if (sim->has.shared)
+        return play_state(one->id);
+    const struct entry *entry = entry_find(sim->sides[0].broker.depot, one->id);
+    return !entry ? PLAY_NONE : entry->state == ENTRY_DONE && entry->reply ? PLAY_DONE : PLAY_OPEN;
 }
 
 void detached_check(struct sim *sim)
 {
-    const struct depot *depot = sim->side->broker.depot;
-    for (uint32_t i = 0; depot && i < sim->detached_count; i++) {
+    for (uint32_t i = 0; sim->side->number == 0 && i < sim->detached_count; i++) {
         const struct sim_detached *one = &sim->detached[i];
-        if (kept(sim, one) && !entry_find(depot, one->id))
-            sim_fail(sim, "detached job %lu was accepted, and is not in the depot", (unsigned long)one->id.sequence);
+        if (kept(sim, one) && state_of(sim, one) == PLAY_NONE)
+            sim_fail(sim, "detached job %lu was accepted, and is not there any more", (unsigned long)one->id.sequence);
     }
 }
 
 bool detached_open(const struct sim *sim)
 {
-    const struct depot *depot = sim->sides[0].broker.depot;
-    for (uint32_t i = 0; sim->has.detached && i < sim->detached_count; i++) {
-        const struct entry *entry = entry_find(depot, sim->detached[i].id);
-        if (kept(sim, &sim->detached[i]) && entry && entry->state != ENTRY_DONE)
+    for (uint32_t i = 0; i < sim->detached_count; i++) {
+        if (kept(sim, &sim->detached[i]) && state_of(sim, &sim->detached[i]) == PLAY_OPEN)
             return true;
     }
     return false;
@@ -207,11 +274,9 @@ bool detached_open(const struct sim *sim)
 
 void detached_check_end(struct sim *sim)
 {
-    const struct depot *depot = sim->side->broker.depot;
-    for (uint32_t i = 0; depot && i < sim->detached_count; i++) {
+    for (uint32_t i = 0; i < sim->detached_count; i++) {
         const struct sim_detached *one = &sim->detached[i];
-        const struct entry *entry = entry_find(depot, one->id);
-        if (kept(sim, one) && (!entry || entry->state != ENTRY_DONE || !entry->reply))
+        if (kept(sim, one) && state_of(sim, one) != PLAY_DONE)
             sim_fail(sim, "detached job %lu was accepted, and never ended", (unsigned long)one->id.sequence);
     }
 }

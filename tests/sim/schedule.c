@@ -301,8 +301,6 @@ static void some_news(struct sim *sim)
 /* Everybody who can gives a sign of life, as they all do every heartbeat. */
 static void signs_of_life(struct sim *sim)
 {
-    if (sim->has.detached)
-        detached_some(sim);
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
         client_ping(sim, &sim->clients[i]);
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
@@ -310,6 +308,14 @@ static void signs_of_life(struct sim *sim)
             worker_beat(sim, &sim->workers[i].links[k]);
         suspects_turn(sim, &sim->workers[i]);
     }
+}
+
+/* A heartbeat, and what befalls a disk or Redis meanwhile. */
+static void some_beat(struct sim *sim)
+{
+    if (sim->has.detached)
+        detached_some(sim);
+    signs_of_life(sim);
 }
 
 static void some_redis(struct sim *sim)
@@ -355,7 +361,7 @@ static const struct {
 } actions[] = {
     {26, some_up},     {18, some_down},          {12, some_time},           {12, some_client},
     {10, some_answer}, {3, some_cancel},         {4, some_acknowledgement}, {3, some_worker},
-    {3, some_redis},   {2, some_client_trouble}, {3, some_worker_trouble},  {4, signs_of_life},
+    {3, some_redis},   {2, some_client_trouble}, {3, some_worker_trouble},  {4, some_beat},
     {3, some_news},    {1, some_restart},
 };
 
@@ -400,10 +406,12 @@ static void heal(struct sim *sim)
             worker_tell(sim, worker);
         if (worker->draining)
             worker_kill(sim, worker);
+        steps_mend(worker, i); /* a new one, too */
         for (uint32_t k = 0; k < sim->sides_count; k++) {
             struct sim_link *link = &worker->links[k];
-            if (!whole(link->conn, &link->bulk) || sim_chance(sim, 30))
-                worker_connect(sim, link); /* as a silent connection is, in time, by its own end */
+            bool anew = !whole(link->conn, &link->bulk) || sim_chance(sim, 30);
+            if (anew || (sim->has.steps && !link->ready)) /* as a silent connection is, in time, by its own end */
+                worker_connect(sim, link);
         }
     }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
@@ -504,7 +512,6 @@ static void settle(struct sim *sim)
             break;
     }
     check_answered(sim);
-    sim->side = &sim->sides[0];
     detached_check_end(sim);
     for (uint32_t i = 0; i < sim->sides_count; i++)
         check_empty(sim, &sim->sides[i].broker);
@@ -535,8 +542,12 @@ static void draw_options(struct sim *sim, const struct options *options)
     sim->options.peer_bytes = sim_chance(sim, 20) ? 4096 : 1 << 20;
     sim->has.steps = sim_world(sim, 30);
     sim->has.twice = sim_world(sim, 25);
-    sim->has.detached = sim_world(sim, 30) && !sim->has.twice;
+    bool detached = sim_world(sim, 30), gentle = sim_world(sim, 30);
+    sim->has.gentle = sim->has.twice && gentle;
+    sim->has.shared = detached && !sim->has.gentle && (sim->has.twice || sim_world(sim, 40));
+    sim->has.detached = sim->has.shared || (detached && !sim->has.twice);
     if (sim->has.detached) {
+        sim->options.detached_lease_us = 300000;
         sim->has.chains = sim->has.bulk = false;
         sim->options.bulk_from = 1 << 20;
     }
@@ -545,7 +556,6 @@ static void draw_options(struct sim *sim, const struct options *options)
         return;
     sim->counts.twice++;
     sim->has.chains = false;
-    sim->has.gentle = sim_world(sim, 30);
     if (!sim->has.gentle)
         return;
     sim->has.steps = sim->has.bulk = false;
@@ -583,7 +593,7 @@ static void world_begin(struct sim *sim, const struct options *options, uint64_t
     draw_options(sim, options);
     net_init(sim);
     redis_forget();
-    detached_forget();
+    detached_begin(sim, sim_clock);
     for (uint32_t i = 0; i < sim->sides_count; i++) {
         sim->sides[i].number = i;
         broker_up(sim, &sim->sides[i]);
@@ -606,6 +616,7 @@ static void world_end(struct sim *sim)
             broker_down(sim, &sim->sides[i]);
     net_fini(sim);
     redis_forget();
+    detached_end(sim);
 }
 
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)

@@ -185,7 +185,7 @@ struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
-        twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts;
+        twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -197,6 +197,7 @@ struct kept_seen {
 /* What this world has, beside what is always there. */
 struct sim_extras {
     bool chains, bulk, steps, twice, detached;
+    bool shared; /* detached jobs are in Redis, all brokers' */
     bool gentle; /* nothing but poisonous jobs ends workers, and all of these run suspects alone */
 };
 
@@ -299,8 +300,9 @@ void worker_say(struct sim *sim, struct sim_link *link, enum frame_type type, st
 void worker_lie(struct sim *sim, struct sim_link *link); /* a result of a job that it never had */
 uint32_t worker_holds_jobs(const struct sim_worker *worker);
 
-/* ---- detached.c: jobs that a journal keeps, whose file forgets what was not synced when the power is cut ---- */
-void detached_forget(void);               /* a new world's file is empty */
+/* ---- detached.c: jobs that a journal keeps, whose file forgets what was not synced when the power is cut, or Redis ---- */
+void detached_begin(struct sim *sim, uint64_t (*clock)(void)); /* a new world's file, or Redis, is empty */
+void detached_end(struct sim *sim);
 void detached_broker_up(struct sim *sim); /* it reads what its predecessor had synced */
 void detached_submit(struct sim *sim, const struct sim_client *client,
                      struct sim_job *job); /* makes the job one, or a fetch */
@@ -309,7 +311,7 @@ size_t detached_job(const struct sim *sim, const struct sim_job *job, struct wir
                     uint8_t *meta, size_t *ret_raw_bytes);
 void detached_answered(struct sim *sim, struct sim_job *job, uint8_t value);
 void detached_some(struct sim *sim);            /* the disk works, is full, fails; a job is cancelled */
-void detached_work(struct sim *sim, bool well); /* what was written is synced */
+void detached_work(struct sim *sim, bool well); /* what was written is synced; well: and nothing fails any more */
 void detached_check(struct sim *sim);           /* what was accepted is there */
 bool detached_open(const struct sim *sim);      /* something accepted has not ended */
 void detached_check_end(struct sim *sim);       /* and done */
