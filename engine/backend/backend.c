@@ -20,6 +20,18 @@ bool backend_is_reference(const struct backend_ops *ops)
     return strcmp(ops->name, "reference") == 0;
 }
 
+bool node_values_known(const struct graph *g, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
+        const struct value *v = i < n->in_count ? node_in(g, n, i) : node_out(g, n, i - n->in_count);
+        if (v != NULL && (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || v->dtype == PEN_DTYPE_STRING ||
+                          v->shape.rank < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 uint64_t backend_now_ns(void)
 {
     struct timespec t;

@@ -112,6 +112,8 @@ struct backend_ops {
 
 /* It runs the kernels that the executor falls back to: what it takes is no fallback. */
 bool backend_is_reference(const struct backend_ops *ops);
+/* What a fast backend may rely on in `supports`: all inputs and outputs are tensors, no texts, of known dtype and rank. */
+bool node_values_known(const struct graph *g, const struct node *n);
 /* backend_table.c: built-in backends by falling priority; *ret_count of them. Explicit, generated from PENSTOCK_BACKENDS. */
 const struct backend_ops *const *backend_table(size_t *ret_count);
 const struct backend_ops *backend_find(const char *name); /* NULL when not built in */

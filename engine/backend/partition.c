@@ -302,3 +302,18 @@ void partition_free(struct placed *steps, uint32_t count)
     }
     free(steps);
 }
+
+struct partition partition_copy(const struct partition *part, uint32_t *lists)
+{
+    uint32_t *nodes = lists;
+    uint32_t *in = nodes + part->node_count;
+    uint32_t *out = in + part->in_count;
+    memcpy(nodes, part->nodes, part->node_count * sizeof *nodes);
+    if (part->in_count > 0) {
+        memcpy(in, part->in, part->in_count * sizeof *in);
+    }
+    if (part->out_count > 0) {
+        memcpy(out, part->out, part->out_count * sizeof *out);
+    }
+    return (struct partition){nodes, part->node_count, in, part->in_count, out, part->out_count};
+}

@@ -19,4 +19,7 @@ enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, ui
                               struct placed **ret_steps, uint32_t *ret_count);
 void partition_free(struct placed *steps, uint32_t count);
 
+/* The same with its lists in `lists`: room for the nodes, inputs and outputs, one behind the other. */
+struct partition partition_copy(const struct partition *part, uint32_t *lists);
+
 #endif

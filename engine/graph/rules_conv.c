@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-bool spatial_axes_of(const struct node *n, int32_t rank, struct spatial_axes *ret)
-{
-    if (rank < 2 || rank > PEN_MAX_RANK)
-        return false;
-    bool last = node_int(n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC || node_int(n, ATTR_channels_last, 0) != 0;
-    *ret = (struct spatial_axes){.count = rank - 2, .channel = last ? rank - 1 : 1, .first = last ? 1 : 2};
-    return true;
-}
-
 /* Kernel, strides, dilations, pads of a window over `count` axes. */
 struct window {
     int64_t kernel[PEN_MAX_RANK], stride[PEN_MAX_RANK], dilation[PEN_MAX_RANK], pad[2 * PEN_MAX_RANK];

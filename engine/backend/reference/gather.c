@@ -3,19 +3,6 @@
 
 #include <string.h>
 
-/* Index `at` of an index tensor, negative from the end; -1 when out of range. */
-static int64_t index_at(const struct rt_value *indices, int64_t at, int64_t dim)
-{
-    int64_t i = load_one_i64(indices->data, indices->dtype, at);
-    i = i < 0 ? i + dim : i;
-    return i >= 0 && i < dim ? i : -1;
-}
-
-static enum pen_status index_fail(struct kernel_call *k, int64_t dim)
-{
-    return kernel_fail(k, PEN_ERR_INVALID, "an index is outside a dimension of %lld", (long long)dim);
-}
-
 /* y[outer, i..., inner] = x[outer, indices[i...], inner] */
 enum pen_status kernel_gather(struct kernel_call *k)
 {
@@ -43,9 +30,9 @@ enum pen_status kernel_gather(struct kernel_call *k)
     int64_t outer = dims_product(in, 0, axis), count = shape_elements(is);
     size_t run = (size_t)dims_product(in, axis + 1, in->rank) * x.size;
     for (int64_t i = 0; i < count && status == PEN_OK; i++) {
-        int64_t from = index_at(&k->in[1], i, in->dim[axis]);
+        int64_t from = raw_index(&k->in[1], i, in->dim[axis]);
         if (from < 0) {
-            return index_fail(k, in->dim[axis]);
+            return raw_index_fail(k, in->dim[axis]);
         }
         for (int64_t o = 0; o < outer; o++) {
             memcpy(y.data + (size_t)(o * count + i) * run, x.data + (size_t)(o * in->dim[axis] + from) * run, run);
@@ -78,9 +65,9 @@ enum pen_status kernel_gather_elements(struct kernel_call *k)
     }
     dims_strides(in, strides);
     for (int64_t i = 0; status == PEN_OK && i < y.count; i++) {
-        int64_t from = index_at(&k->in[1], i, in->dim[axis]), at = 0;
+        int64_t from = raw_index(&k->in[1], i, in->dim[axis]), at = 0;
         if (from < 0) {
-            return index_fail(k, in->dim[axis]);
+            return raw_index_fail(k, in->dim[axis]);
         }
         for (int32_t d = 0; d < in->rank; d++) {
             at += (d == axis ? from : index[d]) * strides[d];
@@ -125,9 +112,9 @@ enum pen_status kernel_gather_nd(struct kernel_call *k)
     for (int64_t t = 0; t < tuples && status == PEN_OK; t++) {
         int64_t at = t / (tuples / batches) * batch_size;
         for (int32_t d = 0; d < depth; d++) {
-            int64_t i = index_at(&k->in[1], t * depth + d, in->dim[b + d]);
+            int64_t i = raw_index(&k->in[1], t * depth + d, in->dim[b + d]);
             if (i < 0) {
-                return index_fail(k, in->dim[b + d]);
+                return raw_index_fail(k, in->dim[b + d]);
             }
             at += i * strides[b + d];
         }

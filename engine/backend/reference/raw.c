@@ -106,3 +106,15 @@ void raw_scatter(uint8_t *dst, const uint8_t *src, size_t size, const struct sha
 {
     walk(dst, src, size, s, dst_strides, dst_offset, false);
 }
+
+int64_t raw_index(const struct rt_value *indices, int64_t at, int64_t dim)
+{
+    int64_t i = load_one_i64(indices->data, indices->dtype, at);
+    i = i < 0 ? i + dim : i;
+    return i >= 0 && i < dim ? i : -1;
+}
+
+enum pen_status raw_index_fail(struct kernel_call *k, int64_t dim)
+{
+    return kernel_fail(k, PEN_ERR_INVALID, "an index is outside a dimension of %lld", (long long)dim);
+}

@@ -32,4 +32,8 @@ void raw_gather(uint8_t *dst, const uint8_t *src, size_t size, const struct shap
 void raw_scatter(uint8_t *dst, const uint8_t *src, size_t size, const struct shape *s, const int64_t *dst_strides,
                  int64_t dst_offset);
 
+/* Index `at` of an index tensor, negative from the end; -1 when it is outside a dimension of `dim`, of which raw_index_fail speaks. */
+int64_t raw_index(const struct rt_value *indices, int64_t at, int64_t dim);
+enum pen_status raw_index_fail(struct kernel_call *k, int64_t dim);
+
 #endif

@@ -79,18 +79,6 @@ static enum pen_status start(struct kernel_call *k, uint32_t updates)
     return status;
 }
 
-static int64_t index_at(const struct rt_value *indices, int64_t at, int64_t dim)
-{
-    int64_t i = load_one_i64(indices->data, indices->dtype, at);
-    i = i < 0 ? i + dim : i;
-    return i >= 0 && i < dim ? i : -1;
-}
-
-static enum pen_status index_fail(struct kernel_call *k, int64_t dim)
-{
-    return kernel_fail(k, PEN_ERR_INVALID, "an index is outside a dimension of %lld", (long long)dim);
-}
-
 /* y[... indices[i] at axis ...] = updates[i] */
 enum pen_status kernel_scatter_elements(struct kernel_call *k)
 {
@@ -108,9 +96,9 @@ enum pen_status kernel_scatter_elements(struct kernel_call *k)
     }
     dims_strides(in, strides);
     for (int64_t i = 0; i < total && status == PEN_OK; i++) {
-        int64_t to = index_at(&k->in[1], i, in->dim[axis]), at = 0;
+        int64_t to = raw_index(&k->in[1], i, in->dim[axis]), at = 0;
         if (to < 0) {
-            return index_fail(k, in->dim[axis]);
+            return raw_index_fail(k, in->dim[axis]);
         }
         for (int32_t d = 0; d < in->rank; d++) {
             at += (d == axis ? to : index[d]) * strides[d];
@@ -140,9 +128,9 @@ enum pen_status kernel_scatter_nd(struct kernel_call *k)
     for (int64_t t = 0; t < tuples && status == PEN_OK; t++) {
         int64_t at = 0;
         for (int32_t d = 0; d < depth; d++) {
-            int64_t i = index_at(&k->in[1], t * depth + d, in->dim[d]);
+            int64_t i = raw_index(&k->in[1], t * depth + d, in->dim[d]);
             if (i < 0) {
-                return index_fail(k, in->dim[d]);
+                return raw_index_fail(k, in->dim[d]);
             }
             at += i * strides[d];
         }
@@ -181,7 +169,7 @@ enum pen_status kernel_tensor_scatter(struct kernel_call *k)
         for (int64_t t = 0; t < us->dim[axis]; t++) {
             int64_t to = circular && in->dim[axis] > 0 ? (first + t) % in->dim[axis] : first + t;
             if (to < 0 || to >= in->dim[axis]) {
-                return index_fail(k, in->dim[axis]);
+                return raw_index_fail(k, in->dim[axis]);
             }
             for (int64_t i = 0; i < run; i++) {
                 put(&k->out[0], (o * in->dim[axis] + to) * run + i, &k->in[1], (o * us->dim[axis] + t) * run + i,

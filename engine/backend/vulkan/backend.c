@@ -275,19 +275,6 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     say_number(say, context, "vulkan.subgroup_size", d->subgroup_size);
 }
 
-/* What every family may rely on: tensors whose dtype and rank are known. */
-static bool values_known(const struct graph *g, const struct node *n)
-{
-    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
-        const struct value *v = i < n->in_count ? node_in(g, n, i) : node_out(g, n, i - n->in_count);
-        if (v != NULL && (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || v->dtype == PEN_DTYPE_STRING ||
-                          v->shape.rank < 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* An empty list of axes is one, too: a reduction reads it while it is built. */
 static bool any_empty(const struct graph *g, const struct node *n)
 {
@@ -314,7 +301,7 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     if (op == NULL) {
         return vk_refuse(ret_reason, "no kernel");
     }
-    if (n->out_count == 0 || node_out(g, n, 0) == NULL || !values_known(g, n)) {
+    if (n->out_count == 0 || node_out(g, n, 0) == NULL || !node_values_known(g, n)) {
         return vk_refuse(ret_reason, "a type or rank is only known at run time");
     }
     if (any_empty(g, n)) {

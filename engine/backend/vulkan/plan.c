@@ -4,20 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void lists_copy(struct plan *p, const struct partition *part, uint32_t *lists)
-{
-    uint32_t *nodes = lists;
-    uint32_t *in = nodes + part->node_count;
-    uint32_t *out = in + part->in_count;
-    memcpy(nodes, part->nodes, part->node_count * sizeof *nodes);
-    if (part->in_count > 0) {
-        memcpy(in, part->in, part->in_count * sizeof *in);
-    }
-    if (part->out_count > 0) {
-        memcpy(out, part->out, part->out_count * sizeof *out);
-    }
-    p->part = (struct partition){nodes, part->node_count, in, part->in_count, out, part->out_count};
-}
+#include "backend/partition.h"
 
 enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
                               struct plan **ret_plan, struct pen_error *reterr)
@@ -34,7 +21,7 @@ enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, co
     p->g = g;
     pthread_mutex_init(&p->lock, NULL);
     p->wide = wide;
-    lists_copy(p, part, (uint32_t *)(p + 1));
+    p->part = partition_copy(part, (uint32_t *)(p + 1));
     *ret_plan = p;
     return PEN_OK;
 }

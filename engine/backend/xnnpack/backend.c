@@ -75,19 +75,6 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     return PEN_OK;
 }
 
-/* What every emitter may rely on: tensors whose dtype and rank are known. */
-static bool values_known(const struct graph *g, const struct node *n)
-{
-    for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {
-        const struct value *v = i < n->in_count ? node_in(g, n, i) : node_out(g, n, i - n->in_count);
-        if (v != NULL && (v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_NONE || v->dtype == PEN_DTYPE_STRING ||
-                          v->shape.rank < 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Recurrent cells may be asked for their last state alone. */
 static bool first_optional(enum op op)
 {
@@ -102,7 +89,7 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     if (e == NULL) {
         return refuse(ret_reason, "no kernel");
     }
-    if (n->out_count == 0 || (node_out(g, n, 0) == NULL && !first_optional(n->op)) || !values_known(g, n)) {
+    if (n->out_count == 0 || (node_out(g, n, 0) == NULL && !first_optional(n->op)) || !node_values_known(g, n)) {
         return refuse(ret_reason, "a type or rank is only known at run time");
     }
     return e->supports(g, n, ret_reason);

@@ -130,13 +130,32 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
     blocks_choose(d, threads);
 }
 
-void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads)
+struct dense_image dense_image_of_window(const struct window *w, size_t channels)
 {
-    struct dense_image image = {.batch = m,
+    return (struct dense_image){.batch = w->batch,
+                                .in_h = w->in[0],
+                                .in_w = w->in[1],
+                                .channels = channels,
+                                .pixel_stride = w->channels,
+                                .out_h = w->out[0],
+                                .out_w = w->out[1],
+                                .kernel_h = w->kernel[0],
+                                .kernel_w = w->kernel[1],
+                                .stride_h = w->stride[0],
+                                .stride_w = w->stride[1],
+                                .dilation_h = w->dilation[0],
+                                .dilation_w = w->dilation[1],
+                                .pad_top = w->begin[0],
+                                .pad_left = w->begin[1]};
+}
+
+struct dense_image dense_image_of_rows(size_t rows, size_t k, size_t stride)
+{
+    return (struct dense_image){.batch = rows,
                                 .in_h = 1,
                                 .in_w = 1,
                                 .channels = k,
-                                .pixel_stride = x_stride,
+                                .pixel_stride = stride,
                                 .out_h = 1,
                                 .out_w = 1,
                                 .kernel_h = 1,
@@ -145,6 +164,11 @@ void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_s
                                 .stride_w = 1,
                                 .dilation_h = 1,
                                 .dilation_w = 1};
+}
+
+void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads)
+{
+    struct dense_image image = dense_image_of_rows(m, k, x_stride);
     dense_init(d, &image, k, n, threads);
 }
 

@@ -9,6 +9,7 @@
 #define XNNPACK_DENSE_H
 
 #include "backend/xnnpack/emit.h"
+#include "backend/window.h"
 #include "backend/xnnpack/own.h"
 
 /* [k, n] weights in panels of gemm_nr columns: [n / nr][k][nr], then bias [n]; zeros fill the last panel. */
@@ -37,6 +38,10 @@ struct dense_image {
     size_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     size_t pad_top, pad_left;
 };
+/* A convolution's picture; channels: of one group. */
+struct dense_image dense_image_of_window(const struct window *w, size_t channels);
+/* A matrix [rows, k] with that many elements between rows: pixels of a picture one pixel wide. */
+struct dense_image dense_image_of_rows(size_t rows, size_t k, size_t stride);
 
 struct dense {
     struct dense_image image;

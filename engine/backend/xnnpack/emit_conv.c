@@ -101,22 +101,7 @@ static enum pen_status run_dense(struct step *s, struct run *r)
 
 static enum pen_status build_dense(struct build *b, struct conv *c)
 {
-    const struct window *w = &c->w;
-    struct dense_image image = {.batch = w->batch,
-                                .in_h = w->in[0],
-                                .in_w = w->in[1],
-                                .channels = c->f.in,
-                                .pixel_stride = w->channels,
-                                .out_h = w->out[0],
-                                .out_w = w->out[1],
-                                .kernel_h = w->kernel[0],
-                                .kernel_w = w->kernel[1],
-                                .stride_h = w->stride[0],
-                                .stride_w = w->stride[1],
-                                .dilation_h = w->dilation[0],
-                                .dilation_w = w->dilation[1],
-                                .pad_top = w->begin[0],
-                                .pad_left = w->begin[1]};
+    struct dense_image image = dense_image_of_window(&c->w, c->f.in);
     c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only unless repack */
     if (b->packed == NULL) {
         c->repack = true;

@@ -242,43 +242,6 @@ static enum pen_status product_run(struct step *s, struct run *r)
     return PEN_OK;
 }
 
-static struct dense_image conv_image(const struct window *w, const struct filter *f)
-{
-    return (struct dense_image){.batch = w->batch,
-                                .in_h = w->in[0],
-                                .in_w = w->in[1],
-                                .channels = f->in,
-                                .pixel_stride = w->channels,
-                                .out_h = w->out[0],
-                                .out_w = w->out[1],
-                                .kernel_h = w->kernel[0],
-                                .kernel_w = w->kernel[1],
-                                .stride_h = w->stride[0],
-                                .stride_w = w->stride[1],
-                                .dilation_h = w->dilation[0],
-                                .dilation_w = w->dilation[1],
-                                .pad_top = w->begin[0],
-                                .pad_left = w->begin[1]};
-}
-
-/* Rows of x are pixels of a picture one pixel wide. */
-static struct dense_image matrix_image(size_t rows, size_t k)
-{
-    return (struct dense_image){.batch = rows,
-                                .in_h = 1,
-                                .in_w = 1,
-                                .channels = k,
-                                .pixel_stride = k,
-                                .out_h = 1,
-                                .out_w = 1,
-                                .kernel_h = 1,
-                                .kernel_w = 1,
-                                .stride_h = 1,
-                                .stride_w = 1,
-                                .dilation_h = 1,
-                                .dilation_w = 1};
-}
-
 static bool image_of(const struct build *b, struct qproduct *q, struct dense_image *ret)
 {
     const struct shape *x = &build_in(b, 0)->shape, *y = &build_out(b, 0)->shape;
@@ -287,13 +250,13 @@ static bool image_of(const struct build *b, struct qproduct *q, struct dense_ima
     }
     if (!is_conv(b->n->op)) {
         size_t rows = (size_t)shape_elements(y) / q->f.out;
-        *ret = matrix_image(rows, q->f.in);
+        *ret = dense_image_of_rows(rows, q->f.in, q->f.in);
         return x->dim[x->rank - 1] == (int64_t)q->f.in && shape_elements(x) == (int64_t)(rows * q->f.in);
     }
     if (!window_read_exact(b->n, x, y, q->f.kernel, &q->w) || q->w.channels != q->f.in * q->f.groups) {
         return false;
     }
-    *ret = conv_image(&q->w, &q->f);
+    *ret = dense_image_of_window(&q->w, q->f.in);
     return true;
 }
 

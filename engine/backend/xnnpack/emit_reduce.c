@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "graph/axes.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/window.h"
 
@@ -64,33 +65,6 @@ static bool reduce_supports(const struct graph *g, const struct node *n, const c
     }
     return n->op != OP_ReduceLogSumExp || neighbours(axes, x->shape.rank) ||
            refuse(ret_reason, "log-sum-exp over axes that are not neighbours");
-}
-
-/* Which axes of x go away. False when an axis is out of range. */
-static bool axes_read(const struct build *b, int32_t rank, bool *gone)
-{
-    const struct fact *axes = build_in(b, 1);
-    memset(gone, 0, PEN_MAX_RANK);
-    if (b->n->op == OP_GlobalAveragePool || b->n->op == OP_GlobalMaxPool) {
-        bool last = node_int(b->n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC;
-        for (int32_t d = 0; d < rank; d++) {
-            gone[d] = last ? d > 0 && d < rank - 1 : d > 1;
-        }
-        return rank >= 2;
-    }
-    int64_t count = axes != NULL ? shape_elements(&axes->shape) : 0;
-    if (count == 0) {
-        memset(gone, node_int(b->n, ATTR_noop_with_empty_axes, 0) == 0, PEN_MAX_RANK);
-        return true;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        int32_t axis = shape_axis(((const int64_t *)axes->data)[i], rank);
-        if (axis < 0) {
-            return false;
-        }
-        gone[axis] = true;
-    }
-    return true;
 }
 
 static void fn_read(enum op op, struct reduce *q, enum fold_fn *first, enum fold_fn *then)
@@ -262,7 +236,7 @@ static enum pen_status reduce_build(struct build *b)
     if (q == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
-    if (!axes_read(b, x->rank, gone)) {
+    if (!reduced_axes_of(b->n, build_in(b, 1), x->rank, gone)) {
         return build_fail(b, PEN_ERR_SHAPE, "an axis is out of range");
     }
     enum fold_fn first, then;

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/resize.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 
@@ -52,46 +53,6 @@ static bool resize_supports(const struct graph *g, const struct node *n, const c
     return by_scale || by_size || refuse(ret_reason, "scales or sizes are not constant");
 }
 
-static double source_of(const struct node *n, double in, double out, double scale, double i)
-{
-    const enum attr_key key = ATTR_coordinate_transformation_mode;
-    if (node_text_is(n, key, "asymmetric", false)) {
-        return i / scale;
-    }
-    if (node_text_is(n, key, "align_corners", false)) {
-        double length = scale * in; /* not rounded, as the standard's own reference has it */
-        return length == 1.0 ? 0.0 : i * (in - 1.0) / (length - 1.0);
-    }
-    if (node_text_is(n, key, "pytorch_half_pixel", false)) {
-        return out == 1.0 ? 0.0 : (i + 0.5) / scale - 0.5;
-    }
-    if (node_text_is(n, key, "half_pixel_symmetric", false)) {
-        return in / 2.0 * (1.0 - out / (scale * in)) + (i + 0.5) / scale - 0.5;
-    }
-    return (i + 0.5) / scale - 0.5;
-}
-
-static double nearest_of(const struct node *n, double x)
-{
-    if (node_text_is(n, ATTR_nearest_mode, "floor", false)) {
-        return floor(x);
-    }
-    if (node_text_is(n, ATTR_nearest_mode, "ceil", false)) {
-        return ceil(x);
-    }
-    return node_text_is(n, ATTR_nearest_mode, "round_prefer_ceil", false) ? floor(x + 0.5) : ceil(x - 0.5);
-}
-
-/* Keys' cubic convolution kernel. */
-static double cubic(double t, double a)
-{
-    t = fabs(t);
-    if (t <= 1.0) {
-        return ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
-    }
-    return t < 2.0 ? ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a : 0.0;
-}
-
 /* Weights of the neighbours of one position, normalised. */
 static void weigh(const struct node *n, struct axis *a, size_t i, double x, double stretch)
 {
@@ -100,13 +61,13 @@ static void weigh(const struct node *n, struct axis *a, size_t i, double x, doub
     double first = floor(x) - (double)(a->taps / 2) + 1.0;
     for (size_t k = 0; k < a->taps; k++) {
         double at = first + (double)k, distance = (at - x) * stretch;
-        double w = is_cubic ? cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
+        double w = is_cubic ? resize_cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
         bool outside = at < 0.0 || at >= (double)a->in;
         sum += exclude && outside ? 0.0 : w;
     }
     for (size_t k = 0; k < a->taps; k++) {
         double at = first + (double)k, distance = (at - x) * stretch;
-        double w = is_cubic ? cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
+        double w = is_cubic ? resize_cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
         bool outside = at < 0.0 || at >= (double)a->in;
         a->weight[i * a->taps + k] = (exclude && outside) || sum == 0.0 ? 0.0f : (float)(w / sum);
         a->at[i * a->taps + k] = (int32_t)(at < 0.0 ? 0.0 : at >= (double)a->in ? (double)a->in - 1.0 : at);
@@ -128,9 +89,9 @@ static bool table_make(struct build *b, struct axis *a, double scale)
         return false;
     }
     for (size_t i = 0; i < a->out; i++) {
-        double x = source_of(b->n, (double)a->in, (double)a->out, scale, (double)i);
+        double x = resize_source(b->n, (double)a->in, (double)a->out, scale, (double)i);
         if (mode == NEAREST) {
-            double at = nearest_of(b->n, x);
+            double at = resize_nearest(b->n, x);
             a->at[i] = (int32_t)(at < 0.0 ? 0.0 : at >= (double)a->in ? (double)a->in - 1.0 : at);
             a->weight[i] = 1.0f;
         } else {

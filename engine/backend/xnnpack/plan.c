@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backend/partition.h"
+
 #define HUGE_BYTES ((size_t)2 << 20) /* of a large page */
 #define PAGE_BYTES ((size_t)4096)    /* at least: what is asked for is advice */
 
@@ -30,21 +32,6 @@ void *packed_alloc(size_t bytes)
         pages_touch(memory, bytes);
     }
     return memory;
-}
-
-static void lists_copy(struct plan *p, const struct partition *part, uint32_t *lists)
-{
-    uint32_t *nodes = lists;
-    uint32_t *in = nodes + part->node_count;
-    uint32_t *out = in + part->in_count;
-    memcpy(nodes, part->nodes, part->node_count * sizeof *nodes);
-    if (part->in_count > 0) {
-        memcpy(in, part->in, part->in_count * sizeof *in);
-    }
-    if (part->out_count > 0) {
-        memcpy(out, part->out, part->out_count * sizeof *out);
-    }
-    p->part = (struct partition){nodes, part->node_count, in, part->in_count, out, part->out_count};
 }
 
 static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
@@ -80,7 +67,7 @@ enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, con
     }
     p->backend = backend;
     p->g = g;
-    lists_copy(p, part, (uint32_t *)(p + 1));
+    p->part = partition_copy(part, (uint32_t *)(p + 1));
     p->packed = calloc(part->node_count + 1, sizeof *p->packed);
     enum pen_status status = p->packed != NULL ? pack_all(p, reterr) : PEN_ERR_NO_MEMORY;
     if (status != PEN_OK) {

@@ -2,6 +2,7 @@
 
 #include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/ops/ops.h"
+#include "graph/axes.h"
 
 /* Reductions over any axes, global pools, ArgMax, ArgMin, Hardmax. */
 #define WIDE_ITEMS 256 /* from here on a workgroup shares a result */
@@ -45,11 +46,6 @@ static enum reduce_kind kind_of(enum op op)
     return kinds[i].kind;
 }
 
-static bool pools(enum op op)
-{
-    return op == OP_GlobalAveragePool || op == OP_GlobalMaxPool || op == OP_GlobalLpPool;
-}
-
 static bool reduce_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0), *axes = node_in(g, n, 1);
@@ -57,33 +53,6 @@ static bool reduce_supports(const struct graph *g, const struct node *n, const c
         return vk_refuse(ret_reason, "only f32");
     }
     return axes == NULL || axes->dtype == PEN_DTYPE_I64 || vk_refuse(ret_reason, "axes of another type");
-}
-
-/* Which axes of x go away. False when an axis is out of range or only known while running. */
-static bool axes_read(const struct vk_build *b, int32_t rank, bool *gone)
-{
-    const struct fact *axes = pools(b->n->op) ? NULL : vk_in(b, 1);
-    memset(gone, 0, PEN_MAX_RANK);
-    if (pools(b->n->op)) {
-        bool last = node_int(b->n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC;
-        for (int32_t d = 0; d < rank; d++) {
-            gone[d] = last ? d > 0 && d < rank - 1 : d > 1;
-        }
-        return rank >= 2;
-    }
-    int64_t count = axes != NULL ? shape_elements(&axes->shape) : 0;
-    if (count == 0) {
-        memset(gone, node_int(b->n, ATTR_noop_with_empty_axes, 0) == 0, PEN_MAX_RANK);
-        return true;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        int32_t axis = axes->data != NULL ? shape_axis(((const int64_t *)axes->data)[i], rank) : -1;
-        if (axis < 0) {
-            return false;
-        }
-        gone[axis] = true;
-    }
-    return true;
 }
 
 /* Dims of one kind, neighbours merged. */
@@ -125,7 +94,7 @@ static void reduce_build(struct vk_build *b)
     bool gone[PEN_MAX_RANK];
     int64_t steps[PEN_MAX_RANK];
     struct dims kept = {.count = 1}, away = {.count = 1};
-    if (!axes_read(b, x->rank, gone)) {
+    if (!reduced_axes_of(b->n, vk_in(b, 1), x->rank, gone)) {
         vk_build_fail(b, PEN_ERR_UNSUPPORTED, "axes out of range, or only known while running");
         return;
     }

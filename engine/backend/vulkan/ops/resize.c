@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "backend/resize.h"
 #include "backend/vulkan/ops/ops.h"
 
 /*
@@ -27,46 +28,6 @@ static bool resize_supports(const struct graph *g, const struct node *n, const c
     bool by_scale = scales != NULL && shape_elements(&scales->shape) > 0 && scales->dtype == PEN_DTYPE_F32;
     bool by_size = sizes != NULL && shape_elements(&sizes->shape) > 0 && sizes->dtype == PEN_DTYPE_I64;
     return by_scale || by_size || vk_refuse(ret_reason, "no scales and no sizes");
-}
-
-static double source_of(const struct node *n, double in, double out, double scale, double i)
-{
-    const enum attr_key key = ATTR_coordinate_transformation_mode;
-    if (node_text_is(n, key, "asymmetric", false)) {
-        return i / scale;
-    }
-    if (node_text_is(n, key, "align_corners", false)) {
-        double length = scale * in; /* not rounded, as the standard's own reference has it */
-        return length == 1.0 ? 0.0 : i * (in - 1.0) / (length - 1.0);
-    }
-    if (node_text_is(n, key, "pytorch_half_pixel", false)) {
-        return out == 1.0 ? 0.0 : (i + 0.5) / scale - 0.5;
-    }
-    if (node_text_is(n, key, "half_pixel_symmetric", false)) {
-        return in / 2.0 * (1.0 - out / (scale * in)) + (i + 0.5) / scale - 0.5;
-    }
-    return (i + 0.5) / scale - 0.5;
-}
-
-static double nearest_of(const struct node *n, double x)
-{
-    if (node_text_is(n, ATTR_nearest_mode, "floor", false)) {
-        return floor(x);
-    }
-    if (node_text_is(n, ATTR_nearest_mode, "ceil", false)) {
-        return ceil(x);
-    }
-    return node_text_is(n, ATTR_nearest_mode, "round_prefer_ceil", false) ? floor(x + 0.5) : ceil(x - 0.5);
-}
-
-/* Keys' cubic convolution kernel. */
-static double cubic(double t, double a)
-{
-    t = fabs(t);
-    if (t <= 1.0) {
-        return ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
-    }
-    return t < 2.0 ? ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a : 0.0;
 }
 
 static enum resize_mode mode_of(const struct node *n)
@@ -96,7 +57,7 @@ static void weigh(const struct node *n, struct axis *a, size_t i, double x, doub
     for (int turn = 0; turn < 2; turn++) { /* the sum, then the entries */
         for (size_t k = 0; k < a->taps; k++) {
             double at = first + (double)k, distance = (at - x) * stretch;
-            double w = is_cubic ? cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
+            double w = is_cubic ? resize_cubic(distance, coefficient) : fmax(0.0, 1.0 - fabs(distance));
             w = exclude && (at < 0.0 || at >= (double)a->in) ? 0.0 : w;
             if (turn == 0) {
                 sum += w;
@@ -118,9 +79,9 @@ static bool table_make(const struct node *n, struct axis *a, double scale)
     a->taps = mode == MODE_NEAREST ? 1 : 2 * (size_t)ceil(reach);
     a->table = calloc(a->out * a->taps, 2 * sizeof *a->table);
     for (size_t i = 0; a->table != NULL && i < a->out; i++) {
-        double x = source_of(n, (double)a->in, (double)a->out, scale, (double)i);
+        double x = resize_source(n, (double)a->in, (double)a->out, scale, (double)i);
         if (mode == MODE_NEAREST) {
-            entry_set(a, i, nearest_of(n, x), 1.0);
+            entry_set(a, i, resize_nearest(n, x), 1.0);
         } else {
             weigh(n, a, i, x, stretch);
         }
