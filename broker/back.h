@@ -15,7 +15,7 @@ void back_drain(struct broker *broker, struct worker *worker);
 
 /* A RESULT message: takes the frames. */
 void back_result(struct broker *broker, struct worker *worker, struct message *message);
-/* There was no memory for the payload that the worker announced: its job is run again, or ends BUSY after its last attempt. */
+/* There was no memory for the payload that the worker announced: its job ends BUSY, unless a twin of it runs. */
 void back_result_dropped(struct broker *broker, struct worker *worker, const struct envelope *env);
 
 #endif

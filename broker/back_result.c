@@ -166,13 +166,14 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
 
 void back_result_dropped(struct broker *broker, struct worker *worker, const struct envelope *env)
 {
-    char text[] = "the broker has no memory for the result; try again later";
-    uint8_t bytes[sizeof text + 16];
-    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
-    meta.error = text;
-    struct result_group group = {.env = *env, .meta = bytes};
+    struct result_group group = {.env = *env};
+    struct dispatch *dispatch;
+    uint32_t slot;
+    struct job *job = find_run(broker, worker, env, &dispatch, &slot) ? dispatch->slots[slot].job : NULL;
+    if (job && !job->hedge) /* its twin goes on */
+        answer_error(broker, job, PEN_ERR_BUSY, "the broker has no memory for the result; try again later");
     group.env.status = PEN_ERR_BUSY;
-    group.env.meta_bytes = (uint32_t)penstock__result_meta__pack(&meta, bytes);
+    group.env.meta_bytes = 0;
     group.env.frames = 0;
     group.env.transfer = 0;
     one_result(broker, worker, &group);

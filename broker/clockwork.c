@@ -200,6 +200,8 @@ void broker_tick(struct broker *broker)
         expire_lookups(broker);
     if (broker->now_us >= broker->transfers.asked_until_us)
         transfer_asked_tick(broker);
+    if (broker->now_us >= broker->transfers.memory_us)
+        transfer_memory_tick(broker);
     if (broker->now_us >= broker->probe_us) {
         broker->probe_us = UINT64_MAX;
         probe_workers(broker);
@@ -224,7 +226,7 @@ uint64_t broker_next_us(const struct broker *broker)
     uint64_t next = earlier(earlier(broker->beat_us, broker->hedge_us), earlier(broker->probe_us, broker->wake_us));
     if (job)
         next = earlier(next, job->deadline_us);
-    next = earlier(next, broker->transfers.asked_until_us);
+    next = earlier(next, earlier(broker->transfers.asked_until_us, broker->transfers.memory_us));
     if (lookup)
         next = earlier(next, lookup->admitted_us + cache_deadline_us(broker->cache));
     return earlier(earlier(next, sequences_next_us(broker)), broker->drain_end_us);

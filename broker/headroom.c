@@ -1,15 +1,17 @@
 #include "headroom.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "logline.h"
 
 #define MIB         ((uint64_t)1024 * 1024)
 #define RESERVE_MIN (8 * MIB)
 #define RESERVE_MAX (256 * MIB)
-#define LOOK_US     10000u   /* a reading is so old at most when a job comes */
-#define DOUBT_US    2000u    /* the same when it would have to be refused */
-#define RELIEVE_US  1000000u /* giving memory back takes its time */
+#define LOOK_US     10000u    /* a reading is so old at most when a job comes */
+#define DOUBT_US    2000u     /* the same when it would have to be refused */
+#define RELIEVE_US  1000000u  /* giving memory back takes its time */
+#define ANSWERS_US  60000000u /* so long the largest result is remembered, and as long again */
 
 static const struct {
     const char *name, *remedy;
@@ -40,6 +42,18 @@ static uint64_t left_of(const struct memory_reading *reading, enum memory_limit 
     return room > used ? room - used : 0;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* With room for the largest of the results that come. */
+static uint64_t reserve_of(const struct headroom *h, uint64_t limit)
+{
+    uint64_t plain = headroom_reserve(limit), answer = larger(h->answers[0], h->answers[1]);
+    return answer < limit / 2 - plain ? plain + answer : limit / 2;
+}
+
 static void judge(struct headroom *h, const struct memory_reading *reading)
 {
     h->slack = h->left = h->limit = UINT64_MAX;
@@ -47,7 +61,7 @@ static void judge(struct headroom *h, const struct memory_reading *reading)
     for (enum memory_limit i = 0; i < MEMORY_LIMIT_COUNT; i++) {
         if (reading->limit[i] == UINT64_MAX)
             continue;
-        uint64_t left = left_of(reading, i), reserve = headroom_reserve(reading->limit[i]);
+        uint64_t left = left_of(reading, i), reserve = reserve_of(h, reading->limit[i]);
         uint64_t slack = left > reserve ? left - reserve : 0;
         if (slack > h->slack || (slack == h->slack && left >= h->left))
             continue;
@@ -65,26 +79,58 @@ static bool is_short(const struct headroom *h)
     return h->slack <= (h->is_short ? h->reserve / 4 : 0);
 }
 
+static const char *left_text(const struct headroom *h, char text[24])
+{
+    snprintf(text, 24, "%" PRIu64, h->left);
+    return h->left == UINT64_MAX ? "unlimited" : text;
+}
+
 static void tell(struct headroom *h, bool now_short)
 {
+    char text[24];
     if (now_short && !h->is_short)
         log_event(LOG_WARN, "memory_short", "left=%" PRIu64 " reserve=%" PRIu64 " limit=%" PRIu64 " of=%s", h->left,
                   h->reserve, h->limit, limits[h->which].name);
     if (!now_short && h->is_short)
-        log_event(LOG_INFO, "memory_back", "left=%" PRIu64 " refused=%" PRIu64, h->left, h->refused);
+        log_event(LOG_INFO, "memory_back", "left=%s refused=%" PRIu64, left_text(h, text), h->refused);
     h->is_short = now_short;
+}
+
+void headroom_relieve(struct headroom *headroom, uint64_t now_us)
+{
+    struct headroom *h = headroom;
+    if (!h || (h->relieved_us != 0 && now_us - h->relieved_us < RELIEVE_US))
+        return;
+    h->source.relieve(h->source.context);
+    h->relieved_us = now_us;
+}
+
+static void answers_age(struct headroom *h, uint64_t now_us)
+{
+    if (now_us - h->answers_us < ANSWERS_US)
+        return;
+    h->answers[1] = now_us - h->answers_us < 2 * ANSWERS_US ? h->answers[0] : 0;
+    h->answers[0] = 0;
+    h->answers_us = now_us;
+}
+
+void headroom_answer(struct headroom *headroom, uint64_t bytes, uint64_t now_us)
+{
+    struct headroom *h = headroom;
+    if (!h)
+        return;
+    answers_age(h, now_us);
+    h->answers[0] = larger(h->answers[0], bytes);
 }
 
 static void look(struct headroom *h, uint64_t now_us)
 {
     struct memory_reading reading = {.reusable = 0};
+    answers_age(h, now_us);
     h->source.read(h->source.context, false, &reading);
     judge(h, &reading);
     if (is_short(h)) {
-        if (h->relieved_us == 0 || now_us - h->relieved_us >= RELIEVE_US) {
-            h->source.relieve(h->source.context);
-            h->relieved_us = now_us;
-        }
+        headroom_relieve(h, now_us);
         h->source.read(h->source.context, true, &reading);
         judge(h, &reading);
     }

@@ -39,12 +39,14 @@ struct headroom {
     struct memory_source source;
     uint64_t read_us, relieved_us; /* when; 0 = never */
     uint64_t left, limit, reserve; /* of the tightest limit, by the last reading */
-    uint64_t slack;                /* what jobs may have of `left`; 0 = none */
-    uint64_t taken;                /* by jobs since that reading */
-    uint64_t missing;              /* ballast, after that reading */
-    enum memory_limit which;       /* the tightest */
-    bool is_short;                 /* as it was logged */
-    uint64_t refused;              /* jobs, so far */
+    uint64_t answers[2];           /* the largest result since `answers_us`, and in the time before that */
+    uint64_t answers_us;
+    uint64_t slack;          /* what jobs may have of `left`; 0 = none */
+    uint64_t taken;          /* by jobs since that reading */
+    uint64_t missing;        /* ballast, after that reading */
+    enum memory_limit which; /* the tightest */
+    bool is_short;           /* as it was logged */
+    uint64_t refused;        /* jobs, so far */
 };
 
 /* A reading is taken at once. The source is copied, its context borrowed. */
@@ -59,6 +61,12 @@ uint64_t headroom_reserve(uint64_t limit);
  */
 enum pen_status headroom_take(struct headroom *headroom, uint64_t held, uint64_t wanted, uint64_t now_us,
                               struct pen_error *reterr);
+
+/* A result of so many bytes is announced: room for one like it is kept, too, for a minute or two; at most half of the limit in all. NULL: nothing. */
+void headroom_answer(struct headroom *headroom, uint64_t bytes, uint64_t now_us);
+
+/* An answer found no memory: what is kept for speed is given back, at most once a second. NULL: nothing. */
+void headroom_relieve(struct headroom *headroom, uint64_t now_us);
 
 /* By the last reading: what only makes things quicker is left out. NULL: false. */
 bool headroom_short(const struct headroom *headroom);

@@ -13,7 +13,7 @@ enum pen_status transfer_hub_init(struct transfer_hub *hub)
 {
     TAILQ_INIT(&hub->links);
     TAILQ_INIT(&hub->waiting);
-    hub->asked_until_us = UINT64_MAX;
+    hub->asked_until_us = hub->memory_us = UINT64_MAX;
     return table_init(&hub->clients) == PEN_OK && table_init(&hub->workers) == PEN_OK ? PEN_OK : PEN_ERR_NO_MEMORY;
 }
 
@@ -215,6 +215,7 @@ static void out_end(struct broker *broker, struct transfer_link *link, struct tr
 {
     struct session *session = link->end->session;
     char id[JOB_ID_TEXT_BYTES];
+    broker->transfers.freed_us = broker->now_us;
     log_event(LOG_DEBUG, "transfer_out", "job=%s bytes=%" PRIu64 " of=%" PRIu64, job_id_text(out->id, id),
               out->run.moved, out->run.total);
     out_free(link, out);

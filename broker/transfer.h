@@ -49,6 +49,8 @@ struct transfer_hub {
     uint32_t open;               /* of clients, with credit */
     uint64_t bytes;              /* announced by clients and not yet a job */
     uint64_t asked_until_us;     /* when the first question to Redis is given up; UINT64_MAX = none */
+    uint64_t freed_us;           /* memory was last given back by a transfer */
+    uint64_t memory_us;          /* when results that found no memory ask again; UINT64_MAX = none waits */
 };
 
 enum pen_status transfer_hub_init(struct transfer_hub *hub); /* NO_MEMORY */
@@ -94,5 +96,7 @@ void transfer_tick(struct broker *broker);
 /* Redis has answered, or its time is over, for jobs whose payload waits for it (early.h). */
 void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
 void transfer_asked_tick(struct broker *broker); /* sets asked_until_us anew */
+/* Results whose payload found no memory ask for it again. */
+void transfer_memory_tick(struct broker *broker);
 
 #endif

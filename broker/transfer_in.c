@@ -13,6 +13,9 @@
 #include "submit.h"
 #include "urgency.h"
 
+#define RESULT_WAIT_US 1000000u /* for memory, since some was last given back */
+#define MEMORY_LOOK_US 20000u
+
 static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
                    const char *text)
 {
@@ -86,6 +89,7 @@ void transfer_in_free(struct broker *broker, struct transfer_in *in)
         quota_give(link->end->session->identity, in->run.total);
     }
     message_fini(&in->message);
+    broker->transfers.freed_us = broker->now_us;
     free(in);
 }
 
@@ -114,12 +118,16 @@ enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link
     return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
 }
 
+/* All of it or none. */
 static bool take_memory(struct transfer_in *in)
 {
     for (uint32_t i = 0; i < in->run.count; i++) {
         zmq_msg_t frame;
-        if (large_frame_new(&frame, in->run.sizes[i]) != 0 || message_add(&in->message, &frame) != PEN_OK)
-            return false;
+        if (large_frame_new(&frame, in->run.sizes[i]) == 0 && message_add(&in->message, &frame) == PEN_OK)
+            continue;
+        while (in->message.count > 1)
+            zmq_msg_close(&in->message.frames[--in->message.count]);
+        return false;
     }
     return true;
 }
@@ -141,6 +149,23 @@ static void give_up(struct broker *broker, struct transfer_in *in, enum pen_stat
         back_result_dropped(broker, worker, &env); /* or its slot would be taken for good */
 }
 
+/*
+ * A job was accepted, so its result waits for memory: what other answers take is free when they have gone, and new jobs are refused meanwhile. Where
+ * all the memory is taken by jobs that wait for each other, one of them must go in the end.
+ */
+static void wait_for_memory(struct broker *broker, struct transfer_in *in)
+{
+    if (in->lacking_us == 0)
+        in->lacking_us = broker->now_us;
+    uint64_t since_us = in->lacking_us > broker->transfers.freed_us ? in->lacking_us : broker->transfers.freed_us;
+    if (broker->now_us - since_us >= RESULT_WAIT_US) {
+        give_up(broker, in, PEN_ERR_BUSY, "");
+        return;
+    }
+    headroom_relieve(broker->headroom, broker->now_us);
+    broker->transfers.memory_us = broker->now_us + MEMORY_LOOK_US;
+}
+
 static void open_one(struct broker *broker, struct transfer_in *in)
 {
     struct transfer_link *link = in->link;
@@ -149,8 +174,12 @@ static void open_one(struct broker *broker, struct transfer_in *in)
         give_up(broker, in, PEN_ERR_BUSY, error.text);
         return;
     }
+    in->tried_us = broker->now_us;
     if (!take_memory(in)) {
-        give_up(broker, in, PEN_ERR_BUSY, "the broker has no memory for the job's payload; try again later");
+        if (link->end->session)
+            give_up(broker, in, PEN_ERR_BUSY, "the broker has no memory for the job's payload; try again later");
+        else
+            wait_for_memory(broker, in);
         return;
     }
     in->open = true;
@@ -176,13 +205,14 @@ static struct transfer_in *next_of_clients(struct broker *broker)
     return in;
 }
 
-static struct transfer_in *next_of_worker(const struct transfer_end *end)
+/* One that found no memory lets smaller ones pass. */
+static struct transfer_in *next_of_worker(const struct broker *broker, const struct transfer_end *end)
 {
     struct transfer_in *in = NULL;
     if (end->link && end->link->ins_open < TRANSFER_OPEN_PEER)
         TAILQ_FOREACH(in, &end->link->ins, in_link)
         {
-            if (!in->open)
+            if (!in->open && in->tried_us != broker->now_us)
                 break;
         }
     return in;
@@ -192,8 +222,27 @@ static struct transfer_in *next_of_worker(const struct transfer_end *end)
 void transfer_in_open(struct broker *broker, struct transfer_end *end)
 {
     struct transfer_in *in;
-    while ((in = end->session ? next_of_clients(broker) : next_of_worker(end)) != NULL)
+    while ((in = end->session ? next_of_clients(broker) : next_of_worker(broker, end)) != NULL)
         open_one(broker, in);
+}
+
+static struct transfer_link *link_waiting(const struct broker *broker)
+{
+    struct transfer_link *link;
+    TAILQ_FOREACH(link, &broker->transfers.links, in_hub)
+    {
+        if (link->end->worker && next_of_worker(broker, link->end))
+            break;
+    }
+    return link;
+}
+
+void transfer_memory_tick(struct broker *broker)
+{
+    struct transfer_link *link;
+    broker->transfers.memory_us = UINT64_MAX;
+    while ((link = link_waiting(broker)) != NULL)
+        transfer_in_open(broker, link->end);
 }
 
 /* ---- announcements ---- */
@@ -336,8 +385,10 @@ bool transfer_result(struct broker *broker, struct worker *worker, const struct 
                                worker->jobs);
     if (status == PEN_OK && (!link || !transfer_in_new(broker, link, env, &run, header)))
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
-    if (status == PEN_OK)
+    if (status == PEN_OK) {
+        headroom_answer(broker->headroom, run.total, broker->now_us);
         transfer_in_open(broker, &worker->transfers);
+    }
     return status == PEN_OK;
 }
 

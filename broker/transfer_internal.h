@@ -15,6 +15,8 @@ struct transfer_in {
     struct bulk run;
     struct message message;
     uint64_t since_us, moved_us;
+    uint64_t tried_us,
+        lacking_us;    /* a result: memory was asked for last; there was none since, 0 = there was no such time */
     uint64_t question; /* Redis was asked for its result, 0 = not, or it has answered */
     uint64_t after;    /* number of the job that it follows in its sequence, 0 = none (transfer_order.c) */
     bool open;         /* its memory is here and credit was given */

@@ -155,6 +155,25 @@ Test(headroom, free_memory_of_the_allocator_counts_half_below_the_limits_of_mapp
     cr_expect_eq(headroom_take(&headroom, 0, 0, 120000, &error), PEN_ERR_BUSY);
 }
 
+Test(headroom, room_for_the_largest_result_is_kept_for_a_while)
+{
+    const uint64_t minute = 60000000;
+    set(MEMORY_DATA, 256 * MIB, 200 * MIB); /* 56 left, 16 of them kept anyway */
+    headroom_answer(&headroom, 30 * MIB, minute);
+    headroom_answer(&headroom, 2 * MIB, minute + 1);
+    cr_expect_eq(headroom_take(&headroom, 0, 11 * MIB, minute + 2, &error), PEN_ERR_BUSY);
+    cr_expect_not_null(strstr(error.text, "46 MiB are kept for answers"), "%s", error.text);
+    cr_expect_eq(headroom_take(&headroom, 0, 9 * MIB, minute + 3, &error), PEN_OK, "%s", error.text);
+    cr_expect_eq(headroom_take(&headroom, 0, 11 * MIB, 2 * minute + 1000000, &error), PEN_ERR_BUSY, "a minute later");
+    cr_expect_eq(headroom_take(&headroom, 0, 39 * MIB, 3 * minute + 2000000, &error), PEN_OK, "%s", error.text);
+    headroom_answer(&headroom, 1024 * MIB, 4 * minute);
+    set(MEMORY_DATA, 256 * MIB, 100 * MIB);
+    cr_expect_eq(headroom_take(&headroom, 0, 27 * MIB, 5 * minute, &error), PEN_OK, "never more than half: %s",
+                 error.text);
+    headroom_answer(NULL, 1, 1);
+    headroom_relieve(NULL, 1);
+}
+
 Test(headroom, memory_kept_for_speed_is_given_back_once_a_second)
 {
     set(MEMORY_DATA, 128 * MIB, 127 * MIB);

@@ -142,8 +142,9 @@ Test(limits, worker_without_descriptors_refuses_a_new_model_and_serves_the_old_o
 
 #ifndef __SANITIZE_ADDRESS__
 
-#define MIB  ((uint64_t)1 << 20)
-#define ROWS 2048 /* of 1 KiB */
+#define MIB        ((uint64_t)1 << 20)
+#define ROWS       2048 /* of 1 KiB */
+#define LARGE_ROWS 600
 
 static pen_job *submit_rows(const uint8_t *bytes, uint32_t rows)
 {
@@ -262,35 +263,109 @@ static pen_job *submit_small(size_t index)
     return job;
 }
 
-/* libzmq ends a program whose queues find no memory: the broker must stop taking jobs before that, and say why. */
-Test(limits, broker_near_its_memory_limit_refuses_thousands_of_small_jobs_and_takes_them_again)
+static uint64_t jobs_admitted(void)
 {
-    enum { JOBS = 4000, LARGE_EVERY = 100, LARGE_ROWS = 600 };
+    struct pen_stats *stats;
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(pen_client_stats(client, (int64_t)support_slow(20000) * 1000, &stats, &error), PEN_OK, "%s",
+                 error.text);
+    uint64_t count = stats->jobs_admitted;
+    pen_client_stats_free(stats);
+    return count;
+}
+
+static size_t ended(pen_job *jobs[], size_t count)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += pen_job_poll(jobs[i]);
+    return all;
+}
+
+/* Sends jobs, every so many-th a large one (0 = none), until many were refused; how many that were. */
+static size_t send_until_refused(pen_job *jobs[], size_t count, size_t large_every)
+{
+    enum { REFUSED = 500 };
     static uint8_t bytes[LARGE_ROWS * 1024];
-    static pen_job *jobs[JOBS];
-    char models[FOLDER_PATH_BYTES];
-    size_t by_status[PEN_STATUS_COUNT] = {0};
-    wide_models(models);
-    pool_start(&pool, (const char *const[]){PATIENT, NULL});
-    pool_add_worker(&pool, "reference", models, NULL);
-    client = digits_client(pool.clients);
-    jobs_are_answered(200);
-    pid_t before = process_pid(pool.broker);
-    limit(pool.broker, RLIMIT_DATA, data_bytes(before) + MIB);
-    for (size_t i = 0; i < JOBS; i++)
-        jobs[i] = i % LARGE_EVERY == 0 ? submit_rows(bytes, LARGE_ROWS) : submit_small(i);
-    cr_assert_eq(answers(jobs, JOBS, by_status), JOBS);
+    size_t sent = 0, refused = 0;
+    while (sent < count && refused < REFUSED) {
+        jobs[sent] = large_every && sent % large_every == 0 ? submit_rows(bytes, LARGE_ROWS) : submit_small(sent);
+        if (++sent % 500 == 0)
+            refused = ended(jobs, sent); /* the worker stands still: what ends was refused */
+    }
+    uint64_t until_us = support_now_us() + (uint64_t)support_slow(20000) * 1000u;
+    while (refused == 0 && (refused = ended(jobs, sent)) == 0 && support_now_us() < until_us)
+        support_sleep_ms(5);
+    return sent;
+}
+
+static void tell_statuses(const char *whose, const size_t by_status[PEN_STATUS_COUNT])
+{
     for (size_t i = 0; i < PEN_STATUS_COUNT; i++)
         if (by_status[i])
-            printf("near the limit: %s %zu\n", pen_status_name((enum pen_status)i), by_status[i]);
+            printf("%s: %s %zu\n", whose, pen_status_name((enum pen_status)i), by_status[i]);
+}
+
+/*
+ * Jobs wait because their worker stands still, and the broker has come to its limit; more jobs are sent until they are refused, then the worker goes on. The large ones
+ * among them break connections where libzmq finds no memory to read them.
+ */
+static void flood_near_the_limit(size_t large_every)
+{
+    enum { BEFORE = 500, JOBS = 30000 };
+    static pen_job *before[BEFORE], *jobs[JOBS];
+    static uint8_t bytes[LARGE_ROWS * 1024];
+    size_t by_status[PEN_STATUS_COUNT] = {0}, by_status_before[PEN_STATUS_COUNT] = {0};
+    uint64_t admitted = jobs_admitted() + BEFORE;
+    process_signal(pool.workers[0], SIGSTOP);
+    for (size_t i = 0; i < BEFORE; i++)
+        before[i] = large_every && i % 10 == 0 ? submit_rows(bytes, LARGE_ROWS) : submit_small(i);
+    while (jobs_admitted() < admitted)
+        support_sleep_ms(5);
+    limit(pool.broker, RLIMIT_DATA, data_bytes(process_pid(pool.broker)) + MIB);
+    size_t sent = send_until_refused(jobs, JOBS, large_every);
+    process_signal(pool.workers[0], SIGCONT);
+    cr_assert_eq(answers(jobs, sent, by_status), sent);
+    cr_assert_eq(answers(before, BEFORE, by_status_before), (size_t)BEFORE);
+    tell_statuses("near the limit", by_status);
+    tell_statuses("before", by_status_before);
     cr_assert(process_alive(pool.broker), "%s", process_err(pool.broker));
-    cr_assert_gt(by_status[PEN_ERR_BUSY], 0u, "near its limit the broker takes no new jobs");
-    cr_assert_not_null(strstr(process_err(pool.broker), "evt=memory_short"), "%s", process_err(pool.broker));
+    cr_expect_gt(by_status[PEN_ERR_BUSY], 0u, "near its limit the broker takes no new jobs");
+    cr_expect_eq(by_status[PEN_OK] + by_status[PEN_ERR_BUSY], sent, "every job is done or refused, none is lost");
+    cr_expect_eq(by_status_before[PEN_OK], (size_t)BEFORE, "those that it had go on");
+    cr_expect_not_null(strstr(process_err(pool.broker), "evt=memory_short"), "%s", process_err(pool.broker));
     limit(pool.broker, RLIMIT_DATA, RLIM_INFINITY);
     uint64_t lifted_us = support_now_us();
     is_served_again();
-    cr_assert_lt(support_now_us() - lifted_us, (uint64_t)support_slow(10000) * 1000u);
+    cr_expect_lt(support_now_us() - lifted_us, (uint64_t)support_slow(10000) * 1000u);
     jobs_are_answered(50);
+}
+
+static pen_client *client_of_many_jobs(void)
+{
+    struct pen_client_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_client *many = NULL;
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = pool.clients;
+    options.jobs_max = 100000;
+    options.bytes_max = (uint64_t)4 << 30;
+    options.connect_timeout_us = (int64_t)support_slow(20000) * 1000;
+    cr_assert_eq(pen_client_connect(&options, &many, &error), PEN_OK, "%s", error.text);
+    return many;
+}
+
+/* libzmq ends a program whose queues find no memory: the broker must stop taking jobs before that, and say why. */
+Test(limits, broker_near_its_memory_limit_refuses_new_jobs_keeps_those_it_has_and_takes_them_again)
+{
+    char models[FOLDER_PATH_BYTES];
+    wide_models(models);
+    pool_start(&pool, (const char *const[]){PATIENT, "--queue-bytes", "4GiB", NULL});
+    pool_add_worker(&pool, "reference", models, NULL);
+    client = client_of_many_jobs();
+    jobs_are_answered(200);
+    flood_near_the_limit(0);
+    flood_near_the_limit(50);
     folder_free(models);
 }
 
