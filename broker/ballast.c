@@ -1,11 +1,13 @@
 #include "ballast.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -54,6 +56,52 @@ void ballast_hold(void)
         atomic_store(&guarded, true);
 }
 
+/* ---- large blocks of others ---- */
+
+#define PACED_FROM  (64u * 1024u) /* below it are libzmq's queues, which end the program when they get none */
+#define PAUSE_NS    1000000
+#define PAUSES_MAX  100
+#define TRIM_PAUSES 20 /* what is free inside the allocator counts as used: it is given back at every so many-th */
+
+static _Atomic(ballast_left) watch;
+static void *watch_context;
+static atomic_llong allowance; /* what may be taken until the next look */
+static _Thread_local bool is_owner;
+
+void ballast_watch(ballast_left left, void *context)
+{
+    watch_context = context;
+    is_owner = true;
+    atomic_store(&allowance, 0);
+    atomic_store(&watch, left);
+}
+
+#ifdef BALLAST_ALLOCATOR
+
+/* False: there was no room for a while. */
+static bool paced(size_t bytes)
+{
+    ballast_left left = bytes >= PACED_FROM && !is_owner ? atomic_load(&watch) : NULL;
+    if (!left || atomic_fetch_sub(&allowance, (long long)bytes) >= (long long)bytes)
+        return true;
+    for (int pause = 0; pause < PAUSES_MAX; pause++) {
+        uint64_t room = left(watch_context);
+        if (room >= bytes) {
+            uint64_t more = (room - bytes) / 2;
+            atomic_store(&allowance, more < INT64_MAX ? (long long)more : INT64_MAX);
+            return true;
+        }
+        if (pause % TRIM_PAUSES == 0)
+            malloc_trim(0);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    errno = ENOMEM;
+    return false;
+}
+
+#endif
+
 #ifdef BALLAST_ALLOCATOR /* not under sanitizers, which bring their own */
 
 /* The C library's own, under the names that it exports for this. */
@@ -86,6 +134,8 @@ static bool denied(size_t bytes)
 __attribute__((visibility("default"))) void *malloc(size_t bytes)
 {
     uint64_t before = ballast_missing();
+    if (!paced(bytes))
+        return NULL;
     void *block = denied(bytes) ? NULL : library_malloc(bytes);
     while (!block && drop(bytes, before)) {
         before = ballast_missing();

@@ -93,16 +93,19 @@ static void tell(struct headroom *h, bool now_short)
                   h->reserve, h->limit, limits[h->which].name);
     if (!now_short && h->is_short)
         log_event(LOG_INFO, "memory_back", "left=%s refused=%" PRIu64, left_text(h, text), h->refused);
+    if (now_short != h->is_short)
+        h->source.spare(h->source.context, now_short);
     h->is_short = now_short;
 }
 
-void headroom_relieve(struct headroom *headroom, uint64_t now_us)
+bool headroom_relieve(struct headroom *headroom, uint64_t now_us)
 {
     struct headroom *h = headroom;
     if (!h || (h->relieved_us != 0 && now_us - h->relieved_us < RELIEVE_US))
-        return;
+        return false;
     h->source.relieve(h->source.context);
     h->relieved_us = now_us;
+    return true;
 }
 
 static void answers_age(struct headroom *h, uint64_t now_us)
@@ -130,7 +133,10 @@ static void look(struct headroom *h, uint64_t now_us)
     h->source.read(h->source.context, false, &reading);
     judge(h, &reading);
     if (is_short(h)) {
-        headroom_relieve(h, now_us);
+        h->source.read(h->source.context, true, &reading);
+        judge(h, &reading);
+    }
+    if (is_short(h) && headroom_relieve(h, now_us)) {
         h->source.read(h->source.context, true, &reading);
         judge(h, &reading);
     }
@@ -148,6 +154,7 @@ static void look(struct headroom *h, uint64_t now_us)
 void headroom_init(struct headroom *headroom, const struct memory_source *source, uint64_t now_us)
 {
     *headroom = (struct headroom){.source = *source};
+    source->spare(source->context, false);
     look(headroom, now_us);
 }
 

@@ -30,8 +30,10 @@ struct memory_source {
     /* thorough: what takes longer is told, too: `reusable`, and what the kernel would take back. */
     void (*read)(void *context, bool thorough, struct memory_reading *ret_reading);
     void (*relieve)(void *context); /* gives back what is kept for speed alone */
-    uint64_t (*missing)(void);      /* bytes of the ballast that allocations without memory have given back */
-    void (*hold)(void);             /* takes them again, as far as there is memory */
+    void (*spare)(void *context,
+                  bool sparing); /* short, or no longer: freed memory is to go back at once, or to be kept for speed */
+    uint64_t (*missing)(void);   /* bytes of the ballast that allocations without memory have given back */
+    void (*hold)(void);          /* takes them again, as far as there is memory */
     void *context;
 };
 
@@ -65,8 +67,8 @@ enum pen_status headroom_take(struct headroom *headroom, uint64_t held, uint64_t
 /* A result of so many bytes is announced: room for one like it is kept, too, for a minute or two; at most half of the limit in all. NULL: nothing. */
 void headroom_answer(struct headroom *headroom, uint64_t bytes, uint64_t now_us);
 
-/* An answer found no memory: what is kept for speed is given back, at most once a second. NULL: nothing. */
-void headroom_relieve(struct headroom *headroom, uint64_t now_us);
+/* An answer found no memory: what is kept for speed is given back, at most once a second: true then. NULL: nothing. */
+bool headroom_relieve(struct headroom *headroom, uint64_t now_us);
 
 /* By the last reading: what only makes things quicker is left out. NULL: false. */
 bool headroom_short(const struct headroom *headroom);

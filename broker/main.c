@@ -216,7 +216,7 @@ static int run(const struct options *options, void *context, int signals)
     struct http *http = NULL;
     struct zap *zap = NULL;
     struct headroom headroom;
-    struct memory_files files = {.statm = -1, .group_limit = -1, .group_used = -1};
+    struct memory_files files = {.statm = -1};
     int code = EXIT_FAILED;
     if (broker_init(&broker, options, NULL, clock_now_us) != PEN_OK) {
         pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to start");

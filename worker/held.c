@@ -19,7 +19,13 @@ enum pen_status held_add(struct held *held, struct dispatch *dispatch, struct pe
 {
     bool too_many = dispatch->jobs_count > held->limit_jobs - held->jobs;
     bool too_big = held->dispatches > 0 && dispatch->bytes > held->limit_bytes - held->bytes;
-    if (too_many || too_big || dispatch->bytes > held->limit_bytes)
+    if (dispatch->bytes > held->limit_bytes)
+        return pen_error_set(
+            reterr, PEN_ERR_BUSY,
+            "%zu bytes of jobs are more than this worker takes at a time: %zu, a part of its memory limit "
+            "(--memory-limit, or its control group's); send less in a job, or give it more memory",
+            dispatch->bytes, held->limit_bytes);
+    if (too_many || too_big)
         return pen_error_set(reterr, PEN_ERR_BUSY,
                              "this worker holds %zu jobs of %zu bytes: it takes at most %zu and %zu", held->jobs,
                              held->bytes, held->limit_jobs, held->limit_bytes);
