@@ -7,6 +7,7 @@
 #include "ask.h"
 #include "deadline.h"
 #include "finish.h"
+#include "outgoing.h"
 #include "result.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -21,7 +22,6 @@
 #define ACKNOWLEDGE_US      50000u /* the contract allows 100 ms */
 #define ACKNOWLEDGE_COUNT   64u
 #define ACKNOWLEDGE_BYTES   (1024u * 1024u)
-#define SENDS_MAX           16u /* a job that was on this many lost connections may be what kills them */
 #define WELCOME_ARENA_BYTES (64u * 1024u)
 
 #define KEY_REFUSED                                                                                                    \
@@ -69,20 +69,6 @@ static void broker_next(struct pen_client *c)
     c->session.broker = (c->session.broker + 1) % c->brokers.count;
 }
 
-static struct envelope envelope_for(const struct pen_client *c, enum frame_type type)
-{
-    struct envelope env = envelope_make(type);
-    env.job.client = c->session.uuid;
-    return env;
-}
-
-static void send_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
-{
-    if (link_send(&c->link, env, NULL, 0) == 0) {
-        c->session.sent_us = now_us;
-    }
-}
-
 static void hello_send(struct pen_client *c, uint64_t now_us)
 {
     uint8_t packed[2048]; /* name and tenant are at most 255 bytes each */
@@ -94,7 +80,7 @@ static void hello_send(struct pen_client *c, uint64_t now_us)
     hello.grace_us = c->grace_us;
     hello.bulk = true;
     size_t bytes = penstock__client_hello__pack(&hello, packed);
-    struct envelope env = envelope_for(c, FRAME_CLIENT_HELLO);
+    struct envelope env = outgoing_envelope(c, FRAME_CLIENT_HELLO);
     link_send(&c->link, env, packed, bytes);
     c->session.sent_us = c->session.opened_us = now_us;
 }
@@ -159,13 +145,13 @@ static void reopen(struct pen_client *c, uint64_t now_us)
 
 static void acknowledge(struct pen_client *c, uint64_t now_us)
 {
-    struct envelope env = envelope_for(c, FRAME_ACK);
+    struct envelope env = outgoing_envelope(c, FRAME_ACK);
     env.job.sequence = pending_answered(&c->pending);
     c->session.unacknowledged = 0;
     c->session.unacknowledged_bytes = 0;
     c->session.acknowledge_us = DEADLINE_NONE;
     if (env.job.sequence) {
-        send_plain(c, env, now_us);
+        outgoing_plain(c, env, now_us);
     }
 }
 
@@ -212,7 +198,7 @@ static bool nothing_sent(const struct pen_client *c)
 static void leave(struct pen_client *c, uint64_t now_us)
 {
     acknowledge(c, now_us);
-    link_send(&c->link, envelope_for(c, FRAME_GOODBYE), NULL, 0);
+    link_send(&c->link, outgoing_envelope(c, FRAME_GOODBYE), NULL, 0);
     welcome_forget(c, now_us);
     link_close(&c->link, LEAVE_LINGER_MS);
     broker_next(c);
@@ -242,7 +228,7 @@ void session_tick(struct pen_client *c, uint64_t now_us)
         } else if (now_us >= s->acknowledge_us) {
             acknowledge(c, now_us);
         } else if (now_us >= s->sent_us + s->heartbeat_us) {
-            send_plain(c, envelope_for(c, FRAME_PING), now_us);
+            outgoing_plain(c, outgoing_envelope(c, FRAME_PING), now_us);
         }
     } else if (s->reopen_us == DEADLINE_NONE && now_us >= s->opened_us + hello_wait_us(c)) {
         broker_next(c);
@@ -270,90 +256,6 @@ uint64_t session_next_us(const struct pen_client *c)
     return next;
 }
 
-/* PEN_OK, or why the broker would hang up on this job. */
-static enum pen_status job_fits(const struct pen_client *c, const struct pen_job *job, char *text, size_t text_bytes)
-{
-    const struct session *s = &c->session;
-    uint64_t largest = 0;
-    for (size_t i = 0; i < job->frames_count; i++) {
-        largest = job->frames[i].bytes > largest ? job->frames[i].bytes : largest;
-    }
-    if (s->job_bytes_max && job->payload_bytes > s->job_bytes_max) {
-        snprintf(text, text_bytes,
-                 "the job has %zu bytes of inputs; the broker takes %" PRIu64 " (its --max-job-bytes).",
-                 job->payload_bytes, s->job_bytes_max);
-        return PEN_ERR_TOO_LARGE;
-    }
-    if (s->frame_bytes_max && largest > s->frame_bytes_max) {
-        snprintf(text, text_bytes,
-                 "an input has %" PRIu64 " bytes; the broker takes %" PRIu64 " (its --max-frame-bytes).", largest,
-                 s->frame_bytes_max);
-        return PEN_ERR_TOO_LARGE;
-    }
-    if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
-        snprintf(text, text_bytes,
-                 "this broker takes no detached jobs: it was started without --journal and without Redis.");
-        return PEN_ERR_UNSUPPORTED;
-    }
-    if (job->sends >= SENDS_MAX) {
-        snprintf(text, text_bytes, "the connection was lost %u times with this job on it.", job->sends);
-        return PEN_ERR_UNAVAILABLE;
-    }
-    return PEN_OK;
-}
-
-/* 0, or -1 when the socket takes no more. */
-static int job_send(struct pen_client *c, struct pen_job *job, uint64_t now_us)
-{
-    if (job->digest_kind >= 0 && job->digest_kind != (int)c->session.digest_kind) {
-        job_digest(job,
-                   c->session.digest_kind); /* on failure the old digest stays: the broker takes what the flag says */
-    }
-    struct envelope env = job->env;
-    env.job.client = c->session.uuid;
-    env.deadline_us = deadline_remaining(now_us, job->deadline_us);
-    env.flags = (uint16_t)(env.flags | (job->sends ? FRAME_FLAG_RESENT : 0));
-    if (!transfer_announce(c, job, env) && link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload,
-                                                            job->frames, job->frames_count) != 0) {
-        return -1;
-    }
-    c->counters.jobs_resent += job->sends != 0;
-    job->sends++;
-    c->session.sent_us = now_us;
-    return 0;
-}
-
-static void jobs_send(struct pen_client *c, uint64_t now_us)
-{
-    struct pen_job *job;
-    char text[256];
-    while ((job = c->pending.unsent) != NULL) {
-        enum pen_status status = job_fits(c, job, text, sizeof text);
-        if (status != PEN_OK) {
-            finish_job(c, job, result_local(status, text), now_us);
-        } else if (job_send(c, job, now_us) == 0) {
-            c->pending.unsent = job->newer;
-            job->cancel = job->cancelled;
-            c->session.cancels_waiting |= job->cancelled;
-        } else {
-            return;
-        }
-    }
-}
-
-static void cancels_send(struct pen_client *c, uint64_t now_us)
-{
-    c->session.cancels_waiting = false;
-    for (struct pen_job *job = c->pending.oldest; job && job != c->pending.unsent; job = job->newer) {
-        if (job->cancel) {
-            struct envelope env = envelope_for(c, FRAME_CANCEL);
-            env.job.sequence = job->env.job.sequence;
-            job->cancel = false;
-            send_plain(c, env, now_us);
-        }
-    }
-}
-
 void session_flush(struct pen_client *c, uint64_t now_us)
 {
     if (c->session.state != SESSION_READY) {
@@ -363,10 +265,10 @@ void session_flush(struct pen_client *c, uint64_t now_us)
         acknowledge(c, now_us);
     }
     if (!c->session.leaving) {
-        jobs_send(c, now_us);
+        outgoing_jobs(c, now_us);
     }
     if (c->session.cancels_waiting) {
-        cancels_send(c, now_us);
+        outgoing_cancels(c, now_us);
     }
     if (c->asks) {
         asks_send(c);
@@ -442,7 +344,7 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
         }
         break;
     case FRAME_PING:
-        send_plain(c, envelope_for(c, FRAME_PONG), now_us);
+        outgoing_plain(c, outgoing_envelope(c, FRAME_PONG), now_us);
         break;
     case FRAME_DRAIN:
         if (c->session.state == SESSION_READY && c->session.left + 1 < c->brokers.count && !c->session.leaving) {
@@ -506,7 +408,7 @@ void session_end(struct pen_client *c)
     bool ready = c->session.state == SESSION_READY;
     if (ready) {
         acknowledge(c, clock_now_us());
-        link_send(&c->link, envelope_for(c, FRAME_GOODBYE), NULL, 0);
+        link_send(&c->link, outgoing_envelope(c, FRAME_GOODBYE), NULL, 0);
     }
     link_close(&c->link, ready ? 100 : 0);
     finish_all(c, PEN_ERR_CANCELLED, "the client was closed before the answer came.");

@@ -8,6 +8,7 @@
 
 #include "alone.h"
 #include "brokers.h"
+#include "logline.h"
 #include "spin.h"
 #include "update.h"
 #include "vitals.h"
@@ -43,5 +44,8 @@ int serve_run(struct serve *serve);
 
 /* One turn of that: sends the results there are, handles the messages there are. True when there was anything. */
 bool serve_turn(struct serve *serve, uint64_t now_us);
+
+/* How much is logged from now on; `by`, for the log: who asked. */
+void serve_log_level(enum log_level level, const char *by);
 
 #endif

@@ -1,0 +1,109 @@
+/* outgoing.c - jobs in the order of their submission, each as the broker's welcome allows. */
+#include "outgoing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "deadline.h"
+#include "finish.h"
+#include "result.h"
+
+#define SENDS_MAX 16u /* a job that was on this many lost connections may be what kills them */
+
+struct envelope outgoing_envelope(const struct pen_client *c, enum frame_type type)
+{
+    struct envelope env = envelope_make(type);
+    env.job.client = c->session.uuid;
+    return env;
+}
+
+void outgoing_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
+{
+    if (link_send(&c->link, env, NULL, 0) == 0) {
+        c->session.sent_us = now_us;
+    }
+}
+
+/* PEN_OK, or why the broker would hang up on this job. */
+static enum pen_status job_fits(const struct pen_client *c, const struct pen_job *job, char *text, size_t text_bytes)
+{
+    const struct session *s = &c->session;
+    uint64_t largest = 0;
+    for (size_t i = 0; i < job->frames_count; i++) {
+        largest = job->frames[i].bytes > largest ? job->frames[i].bytes : largest;
+    }
+    if (s->job_bytes_max && job->payload_bytes > s->job_bytes_max) {
+        snprintf(text, text_bytes,
+                 "the job has %zu bytes of inputs; the broker takes %" PRIu64 " (its --max-job-bytes).",
+                 job->payload_bytes, s->job_bytes_max);
+        return PEN_ERR_TOO_LARGE;
+    }
+    if (s->frame_bytes_max && largest > s->frame_bytes_max) {
+        snprintf(text, text_bytes,
+                 "an input has %" PRIu64 " bytes; the broker takes %" PRIu64 " (its --max-frame-bytes).", largest,
+                 s->frame_bytes_max);
+        return PEN_ERR_TOO_LARGE;
+    }
+    if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
+        snprintf(text, text_bytes,
+                 "this broker takes no detached jobs: it was started without --journal and without Redis.");
+        return PEN_ERR_UNSUPPORTED;
+    }
+    if (job->sends >= SENDS_MAX) {
+        snprintf(text, text_bytes, "the connection was lost %u times with this job on it.", job->sends);
+        return PEN_ERR_UNAVAILABLE;
+    }
+    return PEN_OK;
+}
+
+/* 0, or -1 when the socket takes no more. */
+static int job_send(struct pen_client *c, struct pen_job *job, uint64_t now_us)
+{
+    if (job->digest_kind >= 0 && job->digest_kind != (int)c->session.digest_kind) {
+        job_digest(job,
+                   c->session.digest_kind); /* on failure the old digest stays: the broker takes what the flag says */
+    }
+    struct envelope env = job->env;
+    env.job.client = c->session.uuid;
+    env.deadline_us = deadline_remaining(now_us, job->deadline_us);
+    env.flags = (uint16_t)(env.flags | (job->sends ? FRAME_FLAG_RESENT : 0));
+    if (!transfer_announce(c, job, env) && link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload,
+                                                            job->frames, job->frames_count) != 0) {
+        return -1;
+    }
+    c->counters.jobs_resent += job->sends != 0;
+    job->sends++;
+    c->session.sent_us = now_us;
+    return 0;
+}
+
+void outgoing_jobs(struct pen_client *c, uint64_t now_us)
+{
+    struct pen_job *job;
+    char text[256];
+    while ((job = c->pending.unsent) != NULL) {
+        enum pen_status status = job_fits(c, job, text, sizeof text);
+        if (status != PEN_OK) {
+            finish_job(c, job, result_local(status, text), now_us);
+        } else if (job_send(c, job, now_us) == 0) {
+            c->pending.unsent = job->newer;
+            job->cancel = job->cancelled;
+            c->session.cancels_waiting |= job->cancelled;
+        } else {
+            return;
+        }
+    }
+}
+
+void outgoing_cancels(struct pen_client *c, uint64_t now_us)
+{
+    c->session.cancels_waiting = false;
+    for (struct pen_job *job = c->pending.oldest; job && job != c->pending.unsent; job = job->newer) {
+        if (job->cancel) {
+            struct envelope env = outgoing_envelope(c, FRAME_CANCEL);
+            env.job.sequence = job->env.job.sequence;
+            job->cancel = false;
+            outgoing_plain(c, env, now_us);
+        }
+    }
+}
