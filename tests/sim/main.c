@@ -100,8 +100,8 @@ static bool lively(const struct sim_counts *c)
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
                  c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates && c->announced &&
                  c->chunks && c->wholes && c->spread && c->steps_sent && c->twice && c->failovers && c->outages &&
-                 c->lonely && c->detached && c->accepted && c->fetched && c->taken;
-    bool rare = c->hedges_won && c->quarantined && c->refused;
+                 c->detached && c->accepted && c->fetched && c->taken;
+    bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }
 

@@ -10,13 +10,6 @@
 #define SETTLE_TURNS 400u
 #define SETTLE_US    20000u
 
-static uint64_t *the_clock; /* broker_init takes a function without an argument */
-
-static uint64_t sim_clock(void)
-{
-    return *the_clock;
-}
-
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 static uint64_t next_random(uint64_t *state)
 {
@@ -60,68 +53,7 @@ void sim_fail(struct sim *sim, const char *format, ...)
     va_end(args);
 }
 
-/* ---- the broker ---- */
-
-static void broker_up(struct sim *sim, struct sim_side *side)
-{
-    the_clock = &sim->clock_us;
-    sim->side = side;
-    fair_begin(sim);
-    if (cache_new(NULL, &sim->options.cache, &side->cache, NULL) != PEN_OK ||
-        broker_init(&side->broker, &sim->options, side->cache, sim_clock) != PEN_OK)
-        abort();
-    steps_broker_up(sim);
-    if (sim->has.detached)
-        detached_broker_up(sim);
-    side->broker.clients = &side->clients_port.port;
-    side->broker.workers = &side->workers_port.port;
-    side->up = true;
-}
-
-static void broker_down(struct sim *sim, struct sim_side *side)
-{
-    sim->side = side;
-    const struct stats *stats = &side->broker.stats;
-    struct sim_counts *counts = &sim->counts;
-    counts->requeued += stats->jobs_requeued;
-    counts->coalesced += stats->jobs_coalesced;
-    counts->hits += stats->cache_hits;
-    counts->expired += stats->jobs_expired;
-    counts->cancelled += stats->jobs_cancelled;
-    counts->duplicates += stats->results_duplicate;
-    counts->hedged += stats->jobs_hedged;
-    counts->hedges_won += stats->hedges_won;
-    counts->quarantined += stats->quarantined;
-    counts->refused += stats->quarantine_refused;
-    counts->dropped += side->broker.sessions.dropped_unsent;
-    counts->spread += steps_spread(sim);
-    side->up = false;
-    net_broker_gone(side);
-    broker_fini(&side->broker);
-    cache_free(side->cache);
-}
-
-/* What is due by time. A broker that has drained ends. */
-static void tick(struct sim *sim)
-{
-    for (uint32_t i = 0; i < sim->sides_count; i++) {
-        struct sim_side *side = sim->side = &sim->sides[i];
-        if (!side->up)
-            continue;
-        broker_tick(&side->broker);
-        if (side->broker.draining && broker_drained(&side->broker))
-            broker_down(sim, side);
-    }
-}
-
-static void deliver_redis(struct sim *sim)
-{
-    for (uint32_t i = 0; i < sim->sides_count; i++) {
-        sim->side = &sim->sides[i];
-        if (sim->side->up)
-            redis_deliver(sim);
-    }
-}
+/* ---- what may happen in a step ---- */
 
 /* Where there is one, nothing is drawn. */
 static struct sim_side *some_side(struct sim *sim)
@@ -133,8 +65,6 @@ static struct sim_link *some_link(struct sim *sim, struct sim_worker *worker)
 {
     return &worker->links[some_side(sim)->number];
 }
-
-/* ---- what may happen in a step ---- */
 
 static void some_up(struct sim *sim)
 {
@@ -160,20 +90,10 @@ static void some_down(struct sim *sim)
         ;
 }
 
-static uint64_t next_us_of(const struct sim *sim)
-{
-    uint64_t next_us = UINT64_MAX;
-    for (uint32_t i = 0; i < sim->sides_count; i++) {
-        uint64_t own_us = sim->sides[i].up ? broker_next_us(&sim->sides[i].broker) : UINT64_MAX;
-        next_us = own_us < next_us ? own_us : next_us;
-    }
-    return next_us;
-}
-
 static void some_time(struct sim *sim)
 {
     static const uint32_t spans[] = {10, 200, 1000, 5000, 20000, 100000, 600000};
-    uint64_t next_us = next_us_of(sim);
+    uint64_t next_us = sides_next_us(sim);
     if (sim_chance(sim, 50) && next_us > sim->clock_us && next_us - sim->clock_us < 1000000)
         sim->clock_us = next_us;
     else
@@ -323,7 +243,7 @@ static void some_redis(struct sim *sim)
     sim->counts.lookups += redis_asked();
     redis_answer(sim);
     if (sim_chance(sim, 70))
-        deliver_redis(sim);
+        sides_redis(sim);
 }
 
 /* One of two is killed, or drains, and may be away for a while. */
@@ -331,11 +251,11 @@ static void some_outage(struct sim *sim)
 {
     struct sim_side *side = some_side(sim);
     if (!side->up)
-        broker_up(sim, side);
+        side_up(sim, side);
     else if (sim_chance(sim, 50))
         broker_drain(&side->broker);
     else
-        broker_down(sim, side);
+        side_down(sim, side);
     sim->counts.outages++;
     sim_note(sim, side->up ? "broker is up" : "broker is down", side->number, 0);
 }
@@ -349,8 +269,8 @@ static void some_restart(struct sim *sim)
     struct sim_side *side = some_side(sim);
     if (!sim_chance(sim, 15) || !side->up)
         return;
-    broker_down(sim, side);
-    broker_up(sim, side);
+    side_down(sim, side);
+    side_up(sim, side);
     sim->counts.restarts++;
     sim_note(sim, "restart", sim->clock_us, 0);
 }
@@ -392,9 +312,9 @@ static void heal(struct sim *sim)
     for (uint32_t i = 0; i < sim->sides_count; i++) {
         struct sim_side *side = &sim->sides[i];
         if (side->up && side->broker.draining)
-            broker_down(sim, side);
+            side_down(sim, side);
         if (!side->up)
-            broker_up(sim, side);
+            side_up(sim, side);
     }
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
         struct sim_worker *worker = &sim->workers[i];
@@ -458,9 +378,9 @@ static void flow(struct sim *sim)
         }
         while (redis_asked() > 0)
             redis_answer(sim);
-        deliver_redis(sim);
+        sides_redis(sim);
         detached_work(sim, true);
-        tick(sim);
+        sides_tick(sim);
         check_all(sim);
     }
 }
@@ -500,7 +420,7 @@ static void settle(struct sim *sim)
         flow(sim);
         sim->clock_us += SETTLE_US;
         signs_of_life(sim);
-        tick(sim);
+        sides_tick(sim);
         bool idle = true;
         for (uint32_t i = 0; i < sim->sides_count; i++) {
             struct sim_side *side = &sim->sides[i];
@@ -593,10 +513,10 @@ static void world_begin(struct sim *sim, const struct options *options, uint64_t
     draw_options(sim, options);
     net_init(sim);
     redis_forget();
-    detached_begin(sim, sim_clock);
+    detached_begin(sim, sides_clock);
     for (uint32_t i = 0; i < sim->sides_count; i++) {
         sim->sides[i].number = i;
-        broker_up(sim, &sim->sides[i]);
+        side_up(sim, &sim->sides[i]);
     }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
         client_begin(sim, &sim->clients[i]);
@@ -613,7 +533,7 @@ static void world_end(struct sim *sim)
             chunks_reset(sim, &sim->sides[k].workers_port, &sim->workers[i].links[k].bulk);
     for (uint32_t i = 0; i < sim->sides_count; i++)
         if (sim->sides[i].up)
-            broker_down(sim, &sim->sides[i]);
+            side_down(sim, &sim->sides[i]);
     net_fini(sim);
     redis_forget();
     detached_end(sim);
@@ -629,7 +549,7 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
     for (sim->step = 1; sim->step <= steps && !sim->failure[0]; sim->step++) {
         act(sim);
         if (sim_chance(sim, 80))
-            tick(sim);
+            sides_tick(sim);
         check_all(sim);
     }
     if (!sim->failure[0])

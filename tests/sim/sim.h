@@ -387,6 +387,14 @@ void check_given(struct sim *sim, const struct sim_side *side, uint32_t peer); /
 void fair_begin(struct sim *sim); /* forgets what was seen of a broker before */
 void fair_check(struct sim *sim); /* what is charged and not settled is under way */
 
+/* ---- sides.c ---- */
+uint64_t sides_clock(void); /* of the world in hand */
+void side_up(struct sim *sim, struct sim_side *side);
+void side_down(struct sim *sim, struct sim_side *side); /* killed: what it had not handed over is lost */
+void sides_tick(struct sim *sim);                       /* what is due by time; a broker that has drained ends */
+void sides_redis(struct sim *sim);                      /* Redis' answers reach their brokers */
+uint64_t sides_next_us(const struct sim *sim);          /* when one of them has something to do */
+
 /* ---- schedule.c ---- */
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed);

@@ -240,7 +240,7 @@ static struct job_id lie_about(struct sim *sim)
 {
     const struct sim_client *client = &sim->clients[sim_draw(sim, SIM_CLIENTS)];
     uint32_t index = sim_draw(sim, client->jobs_count);
-    if (client->jobs_count == 0 || client->jobs[index].results == 0 ||
+    if (client->jobs_count == 0 || client->jobs[index].results == 0 || client->jobs[index].role != ROLE_PLAIN ||
         client->jobs[index].results < client->jobs[index].sends)
         return (struct job_id){.client = 0xDEAD, .sequence = 1 + sim_draw(sim, 50)};
     return (struct job_id){client->uuid, index + 1};
