@@ -83,7 +83,7 @@ static void beat_workers(struct broker *broker)
     for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
         next = TAILQ_NEXT(worker, in_fleet);
         if (broker->now_us - worker->link.heard_us >= (uint64_t)broker->options->liveness_us)
-            broker_worker_lost(broker, worker, loss_of_silent(worker->link.fd));
+            broker_worker_lost(broker, worker, loss_of_silent(worker->link.fd, (uint64_t)broker->options->liveness_us));
         else if (broker->now_us - worker->link.sent_us >= period_us &&
                  !broker_send_worker(broker, worker, &beat, NULL, 0))
             broker_worker_lost(broker, worker, LOSS_CLOSED);

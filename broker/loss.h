@@ -21,8 +21,8 @@ enum loss {
 };
 
 const char *loss_name(enum loss loss); /* "closed", "frozen", "cut", "silent" */
-/* Of a silent peer, from TCP_INFO of its connection; fd -1: unknown. */
-enum loss loss_of_silent(int fd);
+/* Of a peer that was silent for liveness_us, from TCP_INFO of its connection; fd -1: unknown. */
+enum loss loss_of_silent(int fd, uint64_t liveness_us);
 
 /* A run that lasts this long makes its worker slow: eight times what was expected, and not before a second. */
 bool loss_slow(uint64_t oldest_running_us, uint64_t expect_us);

@@ -9,6 +9,7 @@ made (it needs root and ip). The last line is `N passed, N failed, N skipped`.
 import json
 import os
 import random
+import re
 import selectors
 import shutil
 import signal
@@ -64,9 +65,15 @@ def network_free():
         ip("netns", "delete", f"{NAME}{host}")
 
 
-def start(host, log, *argv):
+def on(host, *argv, names=None):
+    """The command as run on that host; names: a file that stands there for /etc/hosts."""
+    inside = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(names)] if names else []
+    return ["ip", "netns", "exec", f"{NAME}{host}", *inside, *map(str, argv)]
+
+
+def start(host, log, *argv, names=None):
     with open(log, "ab") as out:
-        process = subprocess.Popen(["ip", "netns", "exec", f"{NAME}{host}", *map(str, argv)], stdout=subprocess.DEVNULL, stderr=out)
+        process = subprocess.Popen(on(host, *argv, names=names), stdout=subprocess.DEVNULL, stderr=out)
     processes.append(process)
     return process
 
@@ -85,18 +92,19 @@ def broker_start(host, folder):
                  f"tcp://{HOSTS[host]}:5551", "--allow-remote", "--http", "none", "--heartbeat", f"{LIVENESS_MS // 2}ms", "--liveness", f"{LIVENESS_MS}ms")
 
 
-def worker_start(host, folder, brokers=WORKERS):
-    return start(host, folder / f"worker-{host}.log", BIN / "penstock-worker", "--broker", brokers, "--models", SOURCE / "deploy/models", "--threads", "1",
-                 "--slots", "1", "--name", f"worker-{host}")
+def worker_start(host, folder, brokers=WORKERS, name=None, names=None):
+    name = name or f"worker-{host}"
+    return start(host, folder / f"{name}.log", BIN / "penstock-worker", "--broker", brokers, "--models", SOURCE / "deploy/models", "--threads", "1",
+                 "--slots", "1", "--name", name, names=names)
 
 
 class Load:
     """`penstock load` on the users' host while faults happen."""
 
-    def __init__(self, seconds, clients=CLIENTS, deadline="20s"):
+    def __init__(self, seconds, clients=CLIENTS, deadline="20s", names=None):
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", f"{NAME}users", str(BIN / "penstock"), "load", "--broker", clients, "--model", "digits", "--no-cache", "--duration",
-             f"{seconds}s", "--concurrency", "8", "--deadline", deadline, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            on("users", BIN / "penstock", "load", "--broker", clients, "--model", "digits", "--no-cache", "--duration", f"{seconds}s", "--concurrency", "8",
+               "--deadline", deadline, "--json", names=names), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.append(self.process)
         time.sleep(1)
 
@@ -207,6 +215,27 @@ def relay_open(port, host, delay, tear):
     return relay
 
 
+def one_name(folder):
+    """All brokers behind one name with several addresses, for clients and for a worker; one of the hosts is cut off and comes back."""
+    names = folder / "hosts"
+    names.write_text("127.0.0.1 localhost\n" + "".join(f"{HOSTS[host]} brokers.test\n" for host in ("one", "two")))
+    worker = worker_start("users", folder, "tcp://brokers.test:5551", name="by-name", names=names)
+    for host in ("one", "two"):
+        check(says(folder / "by-name.log", f"evt=welcome broker=tcp://{HOSTS[host]}:5551"), f"one name is enough for a worker to serve the broker on {host}")
+    load = Load(4, "tcp://brokers.test:5550", names=names)
+    cut("one")
+    time.sleep(2)
+    heal("one")
+    load.end("clients know one name with two addresses, a host is cut off")
+    load = Load(4, "tcp://brokers.test:5550", names=names)
+    cut("two")
+    time.sleep(2)
+    heal("two")
+    load.end("the same with the other host")
+    worker.terminate()
+    worker.wait()
+
+
 def scenarios(folder):
     brokers = {host: broker_start(host, folder) for host in ("one", "two")}
     for host in ("one", "two"):
@@ -220,6 +249,8 @@ def scenarios(folder):
     time.sleep(2)
     heal("one")
     load.end("a host is cut off and comes back")
+    lost = re.findall(r"evt=worker_lost worker=worker-one .*?reason=(\w+)", (folder / "broker-two.log").read_text())
+    check("cut" in lost, f"the other host's broker says that the worker there was cut off, not killed or frozen: {lost}")
 
     load = Load(4)
     deaf("one", "users")
@@ -235,6 +266,12 @@ def scenarios(folder):
 
     load = Load(4)
     deaf("one", "two")
+    time.sleep(2)
+    hear("one", "two")
+    load.end("one host hears the other, which does not hear it")
+
+    load = Load(4)
+    deaf("one", "two")
     deaf("two", "one")
     time.sleep(2)
     hear("one", "two")
@@ -246,6 +283,8 @@ def scenarios(folder):
     load.end("a broker is killed")
     brokers["one"].wait()
     broker_start("one", folder)
+
+    one_name(folder)
 
     relays = [relay_open(6000 + i, host, 0.02, 0.0) for i, host in enumerate(("one", "two"))]
     through = f"tcp://{HOSTS['users']}:6000,tcp://{HOSTS['users']}:6001"
