@@ -224,7 +224,7 @@ static bool same_epoch(const char *a, const char *b)
     return strncmp(a, b, length + 1) == 0;
 }
 
-static void read_reply(struct commons *commons, const redisReply *reply)
+static void read_reply(struct commons *commons, const redisReply *reply, bool goodbye)
 {
     const char *turn = reply->element[1]->str;
     pthread_mutex_lock(&commons->lock);
@@ -234,8 +234,9 @@ static void read_reply(struct commons *commons, const redisReply *reply)
     commons->orders_count++;
     pthread_mutex_unlock(&commons->lock);
     list_free(&commons->sending);
-    count_brokers(commons, reply->element[0]->integer);
-    if (reply->elements == 2)
+    if (!goodbye)
+        count_brokers(commons, reply->element[0]->integer);
+    if (goodbye || reply->elements == 2)
         return;
     if (commons->known && *commons->known && !same_epoch(commons->turn, turn))
         restore(commons);
@@ -251,7 +252,7 @@ static void beat(struct commons *commons, uint64_t alive_us)
     compose(commons, alive_ms);
     redisReply *reply = redisCommandArgv(commons->redis, commons->words_count, commons->words, commons->words_bytes);
     if (is_reply(reply)) {
-        read_reply(commons, reply);
+        read_reply(commons, reply, alive_us == 0);
         commons->beat_us = clock_now_us() + BEAT_US;
     } else {
         if (!reply || reply->type == REDIS_REPLY_ERROR)
