@@ -42,7 +42,8 @@ static void judge(struct broker *broker, struct entry *entry, enum pen_status st
         entry_move(broker->depot, entry, ENTRY_RUNNING, broker->now_us);
         return;
     }
-    if (pen_status_retryable(status) || status == PEN_ERR_NOT_FOUND)
+    bool curable = pen_status_retryable(status) || status == PEN_ERR_NOT_FOUND;
+    if (curable && status != PEN_ERR_WORKER_LOST) /* that is what quarantine says: its like has ended workers */
         return;
     struct parcel *reply = answer_parcel_error(entry->id, status, error->text);
     if (reply)

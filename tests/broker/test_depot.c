@@ -141,6 +141,40 @@ Test(depot, its_client_does_not_cancel_it_any_more_once_it_is_accepted)
     free(paper);
 }
 
+/* A worker of its own is given the job, and is lost with it. */
+static void lose_a_worker(struct desk *desk, uint32_t peer)
+{
+    struct wire_worker one = {.uuid = peer, .name = "w", .slots = 1, .models = &echo, .models_count = 1};
+    desk_worker(desk, peer, &one);
+    desk_run(desk);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    side_lose(&desk->workers, peer);
+    broker_hint_workers(&desk->broker, -1);
+    desk_wait(desk, 5000);
+}
+
+Test(depot, the_like_of_what_is_in_quarantine_ends_at_once)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    desk->options.max_attempts = 2;
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    lose_a_worker(desk, 911);
+    lose_a_worker(desk, 912);
+    cr_assert_eq(desk->broker.stats.quarantined, 1);
+    add_worker(desk);
+    submit(desk, 1, 0xABC, 2, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 2), PEN_OK, "it is accepted");
+    fetch(desk, 1, (struct job_id){0xABC, 3}, "0000000000000abc-2");
+    cr_expect_eq(reply(desk, 3), PEN_ERR_WORKER_LOST);
+    desk_free(desk);
+    free(paper);
+}
+
 Test(depot, power_may_be_cut_at_every_byte)
 {
     struct paper *paper = paper_new();
