@@ -8,6 +8,7 @@
 #include "control.pb-c.h"
 #include "drain.h"
 #include "signals.h"
+#include "slot.h"
 #include "tensor_codec.h"
 
 #define RECEIVE_BURST       256u /* messages before results get their turn */
@@ -29,8 +30,9 @@ static void dispatch_refuse(struct serve *serve, struct link *link, struct dispa
         reply_add_error(reply, &dispatch->jobs[i].env, serve->identity, status, text, 0);
     atomic_fetch_add(&serve->stats->jobs_failed, dispatch->jobs_count);
     dispatch_free(dispatch);
-    if (reply)
-        link_reply(link, reply);
+    if (!reply)
+        slot_die_without_memory();
+    link_reply(link, reply);
 }
 
 /* A SUBMIT that makes no sense as a whole is still answered when its first job's name could be read. */
@@ -52,6 +54,8 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
     struct pen_error error = {0};
     struct dispatch *dispatch = NULL;
     enum pen_status status = inbox_dispatch(serve->inbox, message, now_us, &dispatch, &error);
+    if (status == PEN_ERR_NO_MEMORY)
+        slot_die_without_memory(); /* the dispatch may have many jobs: none of them may hang */
     if (status != PEN_OK) {
         submit_refuse(serve, link, &message->env, status, error.text);
         return;

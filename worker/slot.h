@@ -50,4 +50,7 @@ struct slot_running {
 };
 void slot_running(struct slot *slot, struct slot_running *ret_running);
 
+/* Without memory for an answer a job would hang for ever: the broker runs the jobs of a dead worker elsewhere. Ends the process. Threads: any. */
+__attribute__((noreturn)) void slot_die_without_memory(void);
+
 #endif

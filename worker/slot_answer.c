@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Without memory for an answer the job would hang for ever: the broker runs the jobs of a dead worker elsewhere. */
-static void die_without_memory(void)
+void slot_die_without_memory(void)
 {
     log_event(LOG_ERROR, "out_of_memory", "error=%s",
               "no memory for a result: this worker ends so that its jobs run elsewhere");
@@ -22,7 +21,7 @@ void slot_reply_open(struct slot *slot, size_t jobs)
     size_t most = atomic_load(&slot->context.catalog->outputs_most);
     slot->work->reply = reply_new(jobs, jobs * (1 + most));
     if (!slot->work->reply)
-        die_without_memory();
+        slot_die_without_memory();
 }
 
 uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us)
@@ -44,7 +43,7 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
                      1);
     if (reply_add_error(slot->work->reply, &job->env, slot->context.identity, status, text,
                         slot_worker_us(slot, clock_now_us())) != PEN_OK)
-        die_without_memory();
+        slot_die_without_memory();
 }
 
 void slot_task_error(struct slot *slot, const struct task *task, enum pen_status status, const char *text)
