@@ -13,6 +13,8 @@
 #include "reply.h"
 #include "sequence.h"
 
+#define BUSY_HINT_US 100000u /* where nothing better is known */
+
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
     if (status == PEN_OK)
@@ -106,6 +108,8 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
                     uint64_t retry_after_us, const struct pen_error *error)
 {
     char id[JOB_ID_TEXT_BYTES];
+    if (retry_after_us == 0 && error->status == PEN_ERR_BUSY)
+        retry_after_us = BUSY_HINT_US;
     struct parcel *reply = reply_error(env->job, error->status, error->text, model, 0, retry_after_us);
     broker->stats.jobs_rejected++;
     record_refusal(broker, env->job, model, error);

@@ -16,6 +16,9 @@ static void learn(const struct broker *broker, struct dispatch *dispatch, const 
         speed_learn(&dispatch->offer->speed, dispatch->rows, group->facts.compute_us, broker->now_us);
         record_measured(dispatch, group->facts.compute_us);
     }
+    uint64_t away_us = broker->now_us - dispatch->sent_us;
+    if (first && dispatch->count == 1 && group->facts.worker_us > 0 && group->facts.worker_us <= away_us)
+        pace_learn(&dispatch->worker->pace, dispatch->bytes, away_us - group->facts.worker_us, broker->now_us);
 }
 
 /*

@@ -4,8 +4,7 @@
 #include "warming.h"
 
 /* Weighed for one batch: ready_look gives as many, or a few of each of many classes. */
-#define CANDIDATES_MAX        (2 * READY_LOOK)
-#define TRANSFER_BYTES_PER_US 1000u /* loopback and 10 Gbit/s alike, within a factor of two */
+#define CANDIDATES_MAX (2 * READY_LOOK)
 
 /* Rows of the batches that suit this offer best. */
 static uint32_t target_rows(const struct job *head, const struct offer *offer)
@@ -64,7 +63,7 @@ static bool gather_one(void *context, struct offer *offer)
     *candidate = (struct match_candidate){
         .backlog_us = worker_backlog_us(worker, g->broker->now_us),
         .expect_us = expect_us,
-        .transfer_us = parcel_bytes(g->head->request) / TRANSFER_BYTES_PER_US,
+        .transfer_us = pace_us(&worker->pace, parcel_bytes(g->head->request), g->broker->now_us),
         .slots = worker->slots,
     };
     if (offer->cold)

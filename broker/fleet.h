@@ -18,6 +18,7 @@
 #include "job.h"
 #include "link.h"
 #include "model.h"
+#include "pace.h"
 #include "tensor_codec.h"
 #include "transfer.h"
 #include "worker.pb-c.h"
@@ -94,6 +95,7 @@ struct worker {
         uint64_t models_loaded, models_evicted;
     } beat;                            /* of the last heartbeat */
     uint32_t credit;                   /* messages per slot that it takes from us; 0 = CREDIT_MESSAGES */
+    struct pace pace;                  /* of payloads on their way */
     uint64_t elsewhere_us;             /* expected work that it holds for other brokers, per slot */
     uint64_t busy_seen_us, busy_at_us; /* compute_us at the last look */
     double busy_share;                 /* of its slots, a mean over METRICS_RATE_S seconds */

@@ -118,8 +118,8 @@ static const struct setting table[] = {
      "slices of processor time asked of the kernel for threads that pass messages on: they need not wait for those "
      "that "
      "compute (Linux 6.12 on); 0 = the kernel's own"},
-    {"digest", SETTING_CHOICE, AT(digest_text), "xxh3", NULL, 0, 0, "xxh3|sha256",
-     "request digest asked of clients; sha256 where they do not trust each other"},
+    {"digest", SETTING_CHOICE, AT(digest_text), "auto", NULL, 0, 0, "auto|xxh3|sha256",
+     "request digest asked of clients; xxh3 can be forged: auto = sha256 where there are several identities (--keys)"},
     {"log-level", SETTING_CHOICE, AT(log_level_text), "info", NULL, 0, 0, "debug|info|warn|error",
      "least important lines that are logged"},
     {"log-format", SETTING_CHOICE, AT(log_format), "text", NULL, 0, 0, "text|json", "form of the log lines on stderr"},
@@ -286,7 +286,8 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
 
 static void derive(struct options *options)
 {
-    options->digest = strcmp(options->digest_text, "sha256") == 0 ? DIGEST_SHA256 : DIGEST_XXH3;
+    bool several = strcmp(options->digest_text, "auto") == 0 && *options->keys;
+    options->digest = several || strcmp(options->digest_text, "sha256") == 0 ? DIGEST_SHA256 : DIGEST_XXH3;
     options->cache.namespace = options->cache_namespace;
     options->cache.ttl_us = (uint64_t)options->cache_ttl_us;
     options->cache.deadline_us = (uint64_t)options->cache_deadline_us;

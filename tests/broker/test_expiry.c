@@ -142,6 +142,22 @@ static void expect_answer(struct desk *desk, uint64_t sequence, enum pen_status 
     penstock__result_meta__free_unpacked(meta, NULL);
 }
 
+Test(expiry, a_job_without_a_level_has_the_models_default)
+{
+    static const uint64_t order[] = {1, 4, 3, 2};
+    struct desk *desk = open_levels(NULL, 0);
+    submit_at(desk, 1, 1, 0); /* runs while the others come */
+    submit_at(desk, 2, 3, 0);
+    submit_at(desk, 3, 0, 0); /* 2, says the model */
+    submit_at(desk, 4, 1, 0);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+        cr_assert(sent && sent_job(sent, 0).sequence == order[i], "place %zu", i);
+        desk_result(desk, 900, (struct job_id){0xA, order[i]}, 0, 1);
+    }
+    desk_free(desk);
+}
+
 Test(expiry, each_level_has_its_own_default_timeout)
 {
     static const struct wire_policy policies[] = {{.level = 1, .timeout_us = 5000}, {.level = 3}};

@@ -194,6 +194,8 @@ Test(numbers, stages_of_a_job_are_those_of_the_clock)
     cr_expect_eq(series->busy_us, 2500);
     cr_expect(has(desk, "penstock_stage_seconds_sum{model=\"echo\",version=\"3\",backend=\"xnnpack\",precision=\"f32\","
                         "stage=\"total\"} 0.004\n"));
+    cr_expect(has(desk, "penstock_prediction_error_seconds_sum{model=\"echo\",version=\"3\",backend=\"xnnpack\","
+                        "precision=\"f32\"} 0.0024\n"));
     cr_expect(has(desk, "penstock_jobs_total{model=\"echo\",version=\"3\",outcome=\"done\",reason=\"computed\"} 1\n"));
     cr_expect(has(desk, "penstock_tenant_jobs_total{tenant=\"default\"} 1\n"));
     cr_expect(has(desk, "penstock_tenant_compute_seconds_total{tenant=\"default\"} 0.0025\n"));

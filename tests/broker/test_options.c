@@ -161,6 +161,28 @@ Test(options, detached_jobs_have_a_place)
     }
 }
 
+/* Whoever can forge a digest can have his answer given to others of his tenant. */
+Test(options, several_identities_get_digests_that_cannot_be_forged)
+{
+    struct options o;
+    enum settings_outcome outcome;
+    struct pen_error error = {.status = PEN_OK};
+    static const struct {
+        const char *argv[7];
+        int argc;
+        enum digest_kind digest;
+    } cases[] = {{{"x"}, 1, DIGEST_XXH3},
+                 {{"x", "--key", "/k", "--keys", "/l"}, 5, DIGEST_SHA256},
+                 {{"x", "--key", "/k", "--keys", "/l", "--digest", "xxh3"}, 7, DIGEST_XXH3},
+                 {{"x", "--digest", "sha256"}, 3, DIGEST_SHA256}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert_eq(options_load(cases[i].argc, (char **)cases[i].argv, &o, &outcome, &store, &error), PEN_OK, "%s",
+                     error.text);
+        cr_expect_eq(o.digest, cases[i].digest, "case %zu", i);
+        settings_free(store);
+    }
+}
+
 Test(options, addresses_beyond_loopback_need_a_word)
 {
     struct options o;

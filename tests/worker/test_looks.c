@@ -567,3 +567,13 @@ Test(looks, a_folder_that_is_emptied_to_be_filled_again_serves_on)
     offers_are("a:1");
     LOGGED_ONCE("evt=model_loading model=a version=1");
 }
+
+/* What a worker says of a model is what the broker's cache and single-flight go by. */
+Test(looks, models_with_random_operators_are_offered_as_not_to_be_cached)
+{
+    put("random/1", "RandomUniformLike");
+    start();
+    cr_assert(catalog_find(&catalog, "random", 0) && catalog_find(&catalog, "a", 0), "%s", (logged(""), log_text));
+    cr_expect(!catalog_find(&catalog, "random", 0)->cacheable);
+    cr_expect(catalog_find(&catalog, "a", 0)->cacheable);
+}
