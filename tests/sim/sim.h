@@ -160,7 +160,7 @@ struct sim_worker {
     char name[16];
     bool frozen, draining, runs_alone;
     uint32_t slots, kind, parts; /* which models it offers; parts: steps.c */
-    uint32_t states_count, orders;
+    uint32_t states_count, orders, one_order;
     enum sim_stage stage;
     struct job_id one; /* that runs alone */
     uint64_t told_us;

@@ -47,7 +47,7 @@ bool suspects_may_run(const struct sim_worker *worker, const struct sim_held *he
     if (!worker->runs_alone)
         return true;
     if (worker->stage == STAGE_RUNNING)
-        return job_id_equal(held->id, worker->one) && held->alone;
+        return held->order == worker->one_order;
     if (worker->stage == STAGE_TELLING || worker->stage == STAGE_OVER)
         return false;
     const struct sim_held *first = first_alone(worker, &before);
@@ -86,13 +86,14 @@ static bool next_stage(struct sim *sim, struct sim_worker *worker)
 {
     uint32_t before;
     const struct sim_held *first = first_alone(worker, &before);
-    bool here = first && job_id_equal(first->id, worker->one);
+    bool here = first && first->order == worker->one_order;
     switch (worker->stage) {
     case STAGE_NONE:
     case STAGE_DRAINING:
         if (!first || before > 0)
             return false;
         worker->one = first->id;
+        worker->one_order = first->order; /* two brokers may have given it the same job */
         worker->stage = STAGE_TELLING;
         tell(sim, worker);
         return true;
@@ -120,15 +121,21 @@ void suspects_turn(struct sim *sim, struct sim_worker *worker)
         ;
 }
 
+static bool holds_one(const struct sim_link *link)
+{
+    for (uint32_t i = 0; i < link->held_count; i++) {
+        if (link->held[i].order == link->worker->one_order)
+            return true;
+    }
+    return false;
+}
+
 void suspects_fill(const struct sim_link *link, Penstock__Heartbeat *beat, Penstock__RunningJob *room)
 {
     const struct sim_worker *worker = link->worker;
-    bool own = false;
     if (worker->stage != STAGE_TELLING && worker->stage != STAGE_RUNNING)
         return;
-    for (uint32_t i = 0; i < link->held_count; i++)
-        own |= link->held[i].alone && job_id_equal(link->held[i].id, worker->one);
-    if (!own) {
+    if (!holds_one(link)) {
         beat->paused = true;
         return;
     }
@@ -138,12 +145,15 @@ void suspects_fill(const struct sim_link *link, Penstock__Heartbeat *beat, Penst
     beat->alone = room;
 }
 
-/* Who has answered that it knows sends nothing until it hears that the suspect is over. */
+/*
+ * Another broker that has answered that it knows sends nothing until it hears that the suspect is over. The suspect's own may have forgotten: a worker
+ * that says hello anew has what it still holds adopted as jobs like any other.
+ */
 void suspects_given(struct sim *sim, struct sim_link *link)
 {
     const struct sim_worker *worker = link->worker;
     bool knows = link->asked != 0 && link->hellos == link->asked_hellos && link->pongs >= link->asked;
-    if ((worker->stage == STAGE_TELLING || worker->stage == STAGE_RUNNING) && knows)
+    if ((worker->stage == STAGE_TELLING || worker->stage == STAGE_RUNNING) && knows && !holds_one(link))
         sim_fail(sim, "worker %s is given work by a broker that knows of a suspect there", worker->name);
 }
 
