@@ -1,52 +1,44 @@
-/* loader.c - a thread for each load: a thread's priority only goes down. */
+/* loader.c - what is done aside: loading, warming, freeing. */
 #include "loader.h"
 
+#include "aside.h"
 #include "warmup.h"
-
-#include <pthread.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#define LOW_PRIORITY 19
 
 struct load {
     struct pen_engine *engine;
     struct catalog_entry *entry; /* NULL: `served` is cold and comes back */
     uint32_t slots;
-    bool warm; /* here, too */
     struct served *served;
     enum pen_status status;
     struct pen_error *reterr;
 };
 
-static void *load_main(void *argument)
+/* Helpers of a run have the priority of those that serve. */
+static void load_aside(void *argument)
 {
     struct load *load = argument;
-    pthread_setname_np(pthread_self(), "load");
-    setpriority(PRIO_PROCESS, (id_t)gettid(), LOW_PRIORITY); /* of this thread, on Linux */
+    pen_thread_alone(true);
     load->status = load->entry ? catalog_entry_load(load->entry, load->engine, &load->served, load->reterr)
                                : served_heat(load->served, load->engine, load->reterr);
-    if (load->status == PEN_OK && load->warm)
+    if (load->status == PEN_OK)
         load->status = warmup_run(load->served, load->slots, load->reterr);
-    return NULL;
 }
 
-static enum pen_status run(struct load *load, const char *name)
+static enum pen_status run(struct load *load, uint32_t threads, const char *name)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, load_main, load) != 0)
-        return pen_error_set(load->reterr, PEN_ERR_NO_MEMORY, "cannot start a thread to load model '%s'", name);
-    pthread_join(thread, NULL);
-    if (load->status == PEN_OK && !load->warm)
-        load->status = warmup_run(load->served, load->slots, load->reterr);
+    if (aside_run("load", load_aside, load) != PEN_OK)
+        return load->status =
+                   pen_error_set(load->reterr, PEN_ERR_NO_MEMORY, "cannot start a thread to load model '%s'", name);
+    if (load->status == PEN_OK && threads > 1)
+        load->status = warmup_helped(load->served, load->reterr);
     return load->status;
 }
 
 enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entry, uint32_t slots, uint32_t threads,
                            struct served **ret_served, struct pen_error *reterr)
 {
-    struct load load = {.engine = engine, .entry = entry, .slots = slots, .warm = threads <= 1, .reterr = reterr};
-    enum pen_status status = run(&load, entry->name);
+    struct load load = {.engine = engine, .entry = entry, .slots = slots, .reterr = reterr};
+    enum pen_status status = run(&load, threads, entry->name);
     if (status == PEN_OK)
         *ret_served = load.served;
     else
@@ -57,9 +49,31 @@ enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entr
 enum pen_status loader_heat(struct pen_engine *engine, struct served *served, uint32_t slots, uint32_t threads,
                             struct pen_error *reterr)
 {
-    struct load load = {.engine = engine, .slots = slots, .warm = threads <= 1, .served = served, .reterr = reterr};
-    enum pen_status status = run(&load, served->name);
+    struct load load = {.engine = engine, .slots = slots, .served = served, .reterr = reterr};
+    enum pen_status status = run(&load, threads, served->name);
     if (status != PEN_OK)
         served_cool(served);
     return status;
+}
+
+static void free_aside(void *argument)
+{
+    served_free(argument);
+}
+
+static void cool_aside(void *argument)
+{
+    served_cool(argument);
+}
+
+void loader_free(struct served *served)
+{
+    if (aside_run("unload", free_aside, served) != PEN_OK)
+        served_free(served);
+}
+
+void loader_cool(struct served *served)
+{
+    if (aside_run("unload", cool_aside, served) != PEN_OK)
+        served_cool(served);
 }

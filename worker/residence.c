@@ -2,6 +2,7 @@
 #include "residence.h"
 
 #include "deadline.h"
+#include "loader.h"
 #include "logline.h"
 
 #include <inttypes.h>
@@ -126,7 +127,7 @@ bool residence_cool(struct catalog *catalog, struct served *served)
     }
     pthread_mutex_unlock(&catalog->lock);
     if (free_of_jobs)
-        served_cool(served);
+        loader_cool(served);
     return free_of_jobs;
 }
 

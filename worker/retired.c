@@ -2,6 +2,7 @@
 #include "retired.h"
 
 #include "deadline.h"
+#include "loader.h"
 #include "logline.h"
 #include "residence.h"
 
@@ -112,7 +113,7 @@ static void unload(struct served *served)
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t version = served->version;
     memcpy(name, served->name, sizeof name);
-    served_free(served);
+    loader_free(served);
     log_gone("model_unloaded", name, version);
 }
 

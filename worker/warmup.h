@@ -28,4 +28,10 @@ size_t warmup_batches(const struct served *served, uint32_t ret_batches[SNAP_WAR
 /* Makes a session for each of `slots` slots and warms it; the first one's times are written to `served`. */
 enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr);
 
+/*
+ * Behind a warm-up without helpers: what runs of the smallest size gain by those of the calling thread is taken off all times. Two runs instead of
+ * three for each size: they are at the expense of those that are served.
+ */
+enum pen_status warmup_helped(struct served *served, struct pen_error *reterr);
+
 #endif

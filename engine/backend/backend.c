@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+_Thread_local bool backend_alone;
+
 const struct backend_ops *backend_find(const char *name)
 {
     size_t count = 0;

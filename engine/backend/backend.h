@@ -16,6 +16,9 @@
 #include "graph/infer.h"
 #include "penstock/engine.h"
 
+/* The calling thread works without helpers: pen_thread_alone. */
+extern _Thread_local bool backend_alone;
+
 struct backend;
 struct plan;
 struct exec;

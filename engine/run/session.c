@@ -341,6 +341,11 @@ enum pen_status pen_session_warm(struct pen_session *session, const struct pen_t
     return status;
 }
 
+void pen_thread_alone(bool alone)
+{
+    backend_alone = alone;
+}
+
 uint64_t pen_session_prepared(const struct pen_session *session)
 {
     return session->context.prepared_count;

@@ -51,7 +51,8 @@ enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr);
 void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
 
 /* pools.c: a slot that runs takes a team of threads and puts it back, so that there are as many as slots that run at once, however many buckets they have. */
-enum pen_status pool_take(struct backend *b, struct team **ret_team); /* NULL when the backend has one thread */
+enum pen_status pool_take(
+    struct backend *b, struct team **ret_team); /* NULL when the backend has one thread, or the caller is to be alone */
 void pool_put(struct backend *b, struct team *team);
 
 /* selftest.c: a convolution, a matrix product and a soft-max against plain C. *ret_error = largest |difference|. */

@@ -146,6 +146,12 @@ enum pen_status pen_session_bind(struct pen_session *session, const struct pen_t
                                  struct pen_error *reterr);
 void *pen_session_input(struct pen_session *session, size_t index, size_t *ret_bytes);
 
+/*
+ * What the calling thread loads, prepares and runs from now on uses no threads beside it, whatever the engine's options say: for work that is to give way to
+ * sessions that serve. Threads: any; each call is about the calling thread.
+ */
+void pen_thread_alone(bool alone);
+
 /* Shape buckets made ready so far, those dropped since included: a caller sees by it whether a bind had to prepare. */
 uint64_t pen_session_prepared(const struct pen_session *session);
 
