@@ -156,6 +156,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.detached = broker->depot != NULL;
     welcome.grace_us = (uint64_t)options->grace_us;
     welcome.bulk_bytes = (uint64_t)options->bulk_from;
+    welcome.bulk_port = port->bulk_number;
     welcome.digest_first_bytes = early_from(broker);
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
 }

@@ -23,10 +23,10 @@
 #include "spin.h"
 #include "urgency.h"
 
-#define DRAIN_MESSAGES 256u            /* of one socket before the other gets its turn */
-#define DRAIN_BYTES    (1024u * 1024u) /* the same in bytes: chunks are copied */
-#define SLOW_LOOK_US   1000u           /* signals, HTTP, keys while the broker is too busy to sleep */
-#define LOSS_LOOK_US   250u            /* monitors: what a lost worker held is waited for */
+#define DRAIN_MESSAGES 256u           /* of one socket before the other gets its turn */
+#define DRAIN_BYTES    (256u * 1024u) /* the same in bytes: chunks are copied */
+#define SLOW_LOOK_US   1000u          /* signals, HTTP, keys while the broker is too busy to sleep */
+#define LOSS_LOOK_US   250u           /* monitors: what a lost worker held is waited for */
 #define KEYS_LOOK_US   1000000u
 #define MANY_JOBS      10000u /* since the last quiet time: then more is given back */
 #define BLOCKS_LOOK_US 500000u

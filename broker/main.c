@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "audit.h"
@@ -28,6 +29,7 @@
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
 #define LINGER_MS   2000        /* the last replies get so long to leave */
+#define NAMED_LOOKS 2000u       /* a millisecond apart */
 #define START_BYTES (24u << 20) /* below the limits of mappings: stacks of two threads, and the reserve */
 
 /* One descriptor per connection: as many as the system grants. */
@@ -56,10 +58,34 @@ static int block_signals(void)
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* NULL: bulk connections come to the ordinary address. */
+static const char *apart(const char *setting)
+{
+    return strcmp(setting, "none") == 0 ? NULL : setting;
+}
+
+static bool any_apart(const struct options *options)
+{
+    return apart(options->bulk_clients) || apart(options->bulk_workers);
+}
+
+/* A thread has its name when it runs for the first time: libzmq's have been started by now. */
+static bool lower_bulk_thread(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (unsigned look = 0; look < NAMED_LOOKS; look++) {
+        if (urgency_give_way_named(PORT_BULK_THREAD) > 0)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 static enum pen_status open_ports(struct broker *broker, void *context, struct pen_error *reterr)
 {
     const struct options *options = broker->options;
     struct port_options ask = {.endpoint = options->listen_clients,
+                               .bulk_endpoint = apart(options->bulk_clients),
                                .fd = options->inherited.clients,
                                .monitor_name = "inproc://monitor-clients",
                                .frame_bytes_max = options->max_frame_bytes,
@@ -77,12 +103,15 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
     }
     ask.zap_domain = ZAP_DOMAIN_WORKERS;
     ask.endpoint = options->listen_workers;
+    ask.bulk_endpoint = apart(options->bulk_workers);
     ask.fd = options->inherited.workers;
     ask.monitor_name = "inproc://monitor-workers";
     status = port_open(broker->workers, context, &ask, reterr);
     key_pair_wipe(&key);
     if (status != PEN_OK)
         port_close(broker->clients, 0);
+    else if (any_apart(options) && !lower_bulk_thread())
+        log_event(LOG_WARN, "bulk_priority", "reason=%s", "the thread for large payloads cannot be told to give way");
     return status;
 }
 
@@ -286,6 +315,7 @@ int main(int argc, char **argv)
     void *context = signals >= 0 ? zmq_ctx_new() : NULL;
     if (context) {
         zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 64);
+        zmq_ctx_set(context, ZMQ_IO_THREADS, any_apart(&options) ? 2 : 1);
         code = run(&options, context, signals);
         zmq_ctx_term(context);
     }

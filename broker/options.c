@@ -64,6 +64,11 @@ static const struct setting table[] = {
      "replies that one client may leave unread before they are held back"},
     {"bulk-from", SETTING_BYTES, AT(bulk_from), "1MiB", "bytes", 0, 64 * GIB, NULL,
      "payloads of more bytes travel in chunks on a connection of their own, so that small jobs pass them; 0 = none do"},
+    {"bulk-clients", SETTING_TEXT, AT(bulk_clients), "none", NULL, 0, 0, NULL,
+     "where clients connect for chunks, tcp:// at the host of --listen-clients: a thread that gives way to all others "
+     "carries them then; none = at --listen-clients"},
+    {"bulk-workers", SETTING_TEXT, AT(bulk_workers), "none", NULL, 0, 0, NULL,
+     "the same for workers; none = at --listen-workers"},
     {"heartbeat", SETTING_DURATION, AT(heartbeat_us), "1s", "us", 10 * MS, 600 * SECOND, NULL,
      "silence after which a sign of life is sent"},
     {"liveness", SETTING_DURATION, AT(liveness_us), "2s", "us", 20 * MS, HOUR, NULL,
@@ -175,6 +180,18 @@ static enum pen_status check_endpoint(const struct options *options, const char 
                          flag, endpoint);
 }
 
+static enum pen_status check_bulk(const struct options *options, const char *flag, const char *endpoint,
+                                  struct pen_error *reterr)
+{
+    if (strcmp(endpoint, "none") == 0)
+        return PEN_OK;
+    if (strncmp(endpoint, "tcp://", 6) != 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "%s %.200s: it must be none or tcp://address:port, because peers are told its port", flag,
+                             endpoint);
+    return check_endpoint(options, flag, endpoint, reterr);
+}
+
 /* A name would have to be looked up: only numbers, which also say whether they are local. */
 static enum pen_status check_http(const struct options *options, struct pen_error *reterr)
 {
@@ -264,6 +281,10 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
         status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
     if (status == PEN_OK)
         status = check_endpoint(options, "--listen-workers", options->listen_workers, reterr);
+    if (status == PEN_OK)
+        status = check_bulk(options, "--bulk-clients", options->bulk_clients, reterr);
+    if (status == PEN_OK)
+        status = check_bulk(options, "--bulk-workers", options->bulk_workers, reterr);
     if (status == PEN_OK)
         status = check_http(options, reterr);
     if (status == PEN_OK)

@@ -15,6 +15,7 @@
 
 struct options {
     const char *listen_clients, *listen_workers;
+    const char *bulk_clients, *bulk_workers; /* "none": on those above */
     bool allow_remote;
     const char *key, *keys, *audit_log, *redis_password_file; /* files; "" = none */
     const char *cache_text;

@@ -41,11 +41,17 @@ struct port {
     void *socket, *monitor;
     bool authenticated; /* messages carry the keys of their senders */
     uint64_t bytes_in, bytes_out;
+    uint32_t bulk_number; /* the TCP port for bulk connections; 0 = none of their own */
 };
+
+#define PORT_BULK_THREAD                                                                                               \
+    "ZMQbg/IO/1" /* libzmq's name of the second I/O thread: bulk connections are on it, and nothing else */
 
 struct port_options {
     const char *endpoint;
-    int fd;                   /* a listening socket that was handed over, with this endpoint; -1 = none */
+    const char *
+        bulk_endpoint; /* tcp://, for bulk connections alone, on the second of the context's I/O threads; NULL = none */
+    int fd;            /* a listening socket that was handed over, with this endpoint; -1 = none */
     const char *monitor_name; /* inproc address of the monitor */
     int64_t frame_bytes_max;
     uint64_t heartbeat_us, liveness_us;

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bulk_link.h"
 #include "urgency.h"
 
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
@@ -31,6 +32,10 @@ void link_fini(struct link *link)
     free(link->endpoint);
     link->endpoint = NULL;
     key_pair_wipe(&link->keys.own);
+    if (link->bulk_context) {
+        zmq_ctx_term(link->bulk_context);
+        link->bulk_context = NULL;
+    }
     if (link->context) {
         zmq_ctx_term(link->context);
         link->context = NULL;
@@ -126,14 +131,30 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
     return PEN_OK;
 }
 
+/* The socket of the bulk connection, and where it goes: to a port of its own, on threads of its own, or beside the ordinary one. NULL: none. */
+static void *bulk_open(struct link *link, char ret_endpoint[BULK_ENDPOINT_BYTES])
+{
+    if (!link->socket || !link->endpoint || strlen(link->endpoint) >= BULK_ENDPOINT_BYTES) {
+        return NULL;
+    }
+    bool apart = bulk_endpoint(link->endpoint, link->bulk_port, ret_endpoint, BULK_ENDPOINT_BYTES);
+    if (!apart) {
+        strcpy(ret_endpoint, link->endpoint);
+    } else if (!link->bulk_context) {
+        link->bulk_context = bulk_context_new();
+    }
+    return zmq_socket(apart && link->bulk_context ? link->bulk_context : link->context, ZMQ_DEALER);
+}
+
 int link_attach(struct link *link, uint64_t session)
 {
+    char endpoint[BULK_ENDPOINT_BYTES];
     struct envelope env = envelope_make(FRAME_ATTACH);
     uint8_t bytes[FRAME_ENVELOPE_BYTES];
     if (link->bulk) {
         return 0;
     }
-    link->bulk = link->socket && link->endpoint ? zmq_socket(link->context, ZMQ_DEALER) : NULL;
+    link->bulk = bulk_open(link, endpoint);
     if (!link->bulk) {
         return -1;
     }
@@ -141,7 +162,7 @@ int link_attach(struct link *link, uint64_t session)
     use_keys(link->bulk, &link->keys);
     env.job.client = session;
     envelope_encode(&env, bytes);
-    if (zmq_connect(link->bulk, link->endpoint) == 0 &&
+    if (zmq_connect(link->bulk, endpoint) == 0 &&
         zmq_send(link->bulk, bytes, sizeof bytes, ZMQ_DONTWAIT) == (int)sizeof bytes) {
         return 0;
     }

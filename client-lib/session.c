@@ -299,6 +299,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->job_bytes_max = welcome->max_job_bytes;
     s->detached = welcome->detached;
     s->bulk_bytes = welcome->bulk_bytes;
+    c->link.bulk_port = welcome->bulk_port;
     s->digest_first_bytes = welcome->bulk_bytes ? welcome->digest_first_bytes : 0;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';

@@ -1,6 +1,13 @@
 #include "urgency.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,6 +40,43 @@ uint64_t urgency_slice_us(void)
 {
     struct attributes attributes;
     return attributes_get(&attributes) == 0 ? attributes.runtime_ns / 1000 : 0;
+}
+
+/* A thread's nice value, as Linux has it; 0: the calling one's. */
+static bool thread_lower(id_t thread)
+{
+    errno = 0;
+    int now = getpriority(PRIO_PROCESS, thread);
+    return errno == 0 && setpriority(PRIO_PROCESS, thread, now + URGENCY_NICE) == 0; /* the kernel ends at 19 */
+}
+
+void urgency_give_way(void)
+{
+    thread_lower(0);
+}
+
+static bool thread_is(const char *thread, const char *name)
+{
+    char path[64], found[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", thread);
+    FILE *file = fopen(path, "r");
+    bool read = file && fgets(found, sizeof found, file);
+    if (file)
+        fclose(file);
+    found[strcspn(found, "\n")] = '\0';
+    return read && strcmp(found, name) == 0;
+}
+
+unsigned urgency_give_way_named(const char *name)
+{
+    unsigned count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *entry; threads && (entry = readdir(threads));)
+        if (*entry->d_name != '.' && thread_is(entry->d_name, name))
+            count += thread_lower((id_t)strtoul(entry->d_name, NULL, 10));
+    if (threads)
+        closedir(threads);
+    return count;
 }
 
 void urgency_make_way(void)

@@ -19,6 +19,15 @@ void urgency_ask(uint64_t slice_us);
 /* What is in force for the calling thread; 0: the kernel does not say. */
 uint64_t urgency_slice_us(void);
 
+/*
+ * What carries large payloads gives way to everything else: the calling thread, and those that it starts from then on, get URGENCY_NICE more of nice(2).
+ * It cannot be taken back.
+ */
+#define URGENCY_NICE 10
+void urgency_give_way(void);
+/* The same for those threads of this process whose name that is. Returns how many. */
+unsigned urgency_give_way_named(const char *name);
+
 /* Between two pieces of a large payload: who waits for this processor goes first. */
 void urgency_make_way(void);
 

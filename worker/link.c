@@ -1,6 +1,7 @@
 /* link.c - one DEALER at a time, and what is said on it besides results. */
 #include "link.h"
 
+#include "bulk_link.h"
 #include "control.pb-c.h"
 
 #include "deadline.h"
@@ -67,6 +68,9 @@ void link_fini(struct link *link)
 {
     while (link->unsent)
         unsent_drop_first(link);
+    if (link->transfers.context)
+        zmq_ctx_term(link->transfers.context);
+    link->transfers.context = NULL;
     held_fini(&link->held);
 }
 
@@ -87,9 +91,9 @@ static void set_int(void *socket, int option, int value)
  * SNDHWM 0: a full queue would drop results silently; what can be in flight is bounded by the jobs held. RCVHWM finite: the rest stays
  * in the broker.
  */
-static void *socket_new(struct link *link)
+static void *socket_new(const struct link *link, void *context)
 {
-    void *socket = zmq_socket(link->context->zmq, ZMQ_DEALER);
+    void *socket = zmq_socket(context, ZMQ_DEALER);
     int64_t frame_limit = link->context->options->frame_limit;
     if (!socket)
         return NULL;
@@ -142,7 +146,7 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
 {
     link_close(link, 0);
     link->pings = link->pongs = link->drain_ping = 0;
-    link->socket = socket_new(link);
+    link->socket = socket_new(link, link->context->zmq);
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
     enum pen_status status = use_keys(link, link->socket, reterr);
@@ -155,19 +159,33 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
     return hello_send(link, now_us, reterr);
 }
 
+/* To a port of its own on threads of its own, or beside the ordinary connection. */
+static bool bulk_apart(struct link *link, char ret_endpoint[BULK_ENDPOINT_BYTES])
+{
+    struct transfers *transfers = &link->transfers;
+    if (!bulk_endpoint(link->endpoint, transfers->port, ret_endpoint, BULK_ENDPOINT_BYTES))
+        return false;
+    if (!transfers->context)
+        transfers->context = bulk_context_new();
+    return transfers->context != NULL;
+}
+
 enum pen_status link_attach(struct link *link, struct pen_error *reterr)
 {
+    char own[BULK_ENDPOINT_BYTES];
     struct envelope env = envelope_make(FRAME_ATTACH);
-    void *socket = socket_new(link);
+    bool apart = bulk_apart(link, own);
+    const char *endpoint = apart ? own : link->endpoint;
+    void *socket = socket_new(link, apart ? link->transfers.context : link->context->zmq);
     if (!socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
     enum pen_status status = use_keys(link, socket, reterr);
     env.job.client = hello_uuid(link->context->hello);
     uint8_t bytes[FRAME_ENVELOPE_BYTES];
     envelope_encode(&env, bytes);
-    if (status == PEN_OK && (zmq_connect(socket, link->endpoint) != 0 ||
+    if (status == PEN_OK && (zmq_connect(socket, endpoint) != 0 ||
                              zmq_send(socket, bytes, sizeof bytes, ZMQ_DONTWAIT) != (int)sizeof bytes))
-        status = pen_error_set(reterr, PEN_ERR_IO, "cannot open a second connection to %.256s: %s", link->endpoint,
+        status = pen_error_set(reterr, PEN_ERR_IO, "cannot open a second connection to %.256s: %s", endpoint,
                                zmq_strerror(errno));
     if (status == PEN_OK)
         link->transfers.socket = socket;
@@ -233,6 +251,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
             in_force(link->context->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
         link->max_frame_bytes = welcome->max_frame_bytes;
         link->transfers.from_bytes = welcome->bulk_bytes;
+        link->transfers.port = welcome->bulk_port;
         link->state = LINK_SERVING;
         link->complained_us = 0;
         log_event(LOG_INFO, "welcome",

@@ -40,6 +40,8 @@ static const char *const every_flag[] = {"x",
                                          "--max-job-bytes=13KiB",
                                          "--max-frame-bytes=128KiB",
                                          "--bulk-from=14KiB",
+                                         "--bulk-clients=tcp://127.0.0.1:2",
+                                         "--bulk-workers=tcp://127.0.0.1:3",
                                          "--digest-first=17KiB",
                                          "--peer-bytes=15KiB",
                                          "--heartbeat=20ms",
@@ -94,6 +96,8 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.max_job_bytes, 13 * 1024);
     cr_expect_eq(o.max_frame_bytes, 128 * 1024);
     cr_expect_eq(o.bulk_from, 14 * 1024);
+    cr_expect_str_eq(o.bulk_clients, "tcp://127.0.0.1:2");
+    cr_expect_str_eq(o.bulk_workers, "tcp://127.0.0.1:3");
     cr_expect_eq(o.digest_first, 17 * 1024);
     cr_expect_eq(o.peer_bytes, 15 * 1024);
     cr_expect_eq(o.heartbeat_us, 20000);
@@ -193,6 +197,20 @@ Test(options, addresses_beyond_loopback_need_a_word)
         const char *argv[] = {"x", "--listen-clients", bad[i]};
         cr_expect_eq(load(&o, &error, argv, 3), PEN_ERR_DENIED, "%s", bad[i]);
         cr_expect_not_null(strstr(error.text, "--allow-remote"));
+    }
+}
+
+Test(options, addresses_for_chunks_are_tcp_and_checked_like_the_others)
+{
+    struct options o;
+    struct pen_error error = {.status = PEN_OK};
+    static const char *const flags[] = {"--bulk-clients", "--bulk-workers"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        const char *remote[] = {"x", flags[i], "tcp://0.0.0.0:5552"}, *unix_socket[] = {"x", flags[i], "ipc:///tmp/b"};
+        cr_expect_eq(load(&o, &error, remote, 3), PEN_ERR_DENIED);
+        cr_expect_not_null(strstr(error.text, flags[i]));
+        cr_expect_eq(load(&o, &error, unix_socket, 3), PEN_ERR_INVALID);
+        cr_expect_not_null(strstr(error.text, flags[i]));
     }
 }
 
