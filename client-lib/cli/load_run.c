@@ -8,7 +8,8 @@
 #include "deadline.h"
 #include "urgency.h"
 
-#define STRAGGLER_US 60000000u /* after the end, for jobs without a deadline */
+#define STRAGGLER_US 60000000u  /* after the end, for jobs without a deadline */
+#define COPIED_BYTES (1u << 20) /* a job of more takes this thread longer than a slice */
 
 struct load {
     const struct load_plan *plan;
@@ -204,12 +205,22 @@ static void run_open(struct load *load)
     wait_for_stragglers(load);
 }
 
+/* Who copies large payloads all the time would keep its processor to the next tick from all those that wake up with slices no shorter than its own. */
+static bool is_short(const struct load_plan *plan)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < plan->inputs->count; i++) {
+        bytes += plan->inputs->tensors[i].bytes;
+    }
+    return bytes <= COPIED_BYTES;
+}
+
 void load_run(const struct load_plan *plan, struct load_report *report)
 {
     struct load load = {.plan = plan, .report = report, .start_us = clock_now_us()};
     load.stop_us = load.start_us + (uint64_t)plan->duration_us;
     load.progress_us = load.start_us + 1000000;
-    urgency_ask(URGENCY_SLICE_US); /* what is measured is not how late this thread got its turn */
+    urgency_ask(is_short(plan) ? URGENCY_SLICE_US : 0); /* what is measured is not how late this thread got its turn */
     if (plan->rate > 0.0) {
         run_open(&load);
     } else if (plan->concurrency > 1) {
