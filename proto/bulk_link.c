@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zmq.h>
-
 #include "urgency.h"
 
 bool bulk_endpoint(const char *endpoint, uint32_t port, char *ret_text, size_t bytes)
@@ -20,33 +18,29 @@ bool bulk_endpoint(const char *endpoint, uint32_t port, char *ret_text, size_t b
     return true;
 }
 
-/* libzmq's threads start with the first socket and inherit what the thread that opens it has; it has nothing else to do. */
-static void *context_begin(void *unused)
+struct beginning {
+    void *(*begin)(void *unused);
+};
+
+static void *begin_lowered(void *argument)
 {
-    (void)unused;
+    const struct beginning *beginning = argument;
     urgency_ask(0);
     urgency_give_way();
-    void *context = zmq_ctx_new();
-    void *socket = context ? zmq_socket(context, ZMQ_PAIR) : NULL;
-    if (socket) {
-        zmq_close(socket);
-        return context;
-    }
-    if (context)
-        zmq_ctx_term(context);
-    return NULL;
+    return beginning->begin(NULL);
 }
 
-void *bulk_context_new(void)
+void *bulk_begin(void *(*begin)(void *unused))
 {
+    struct beginning beginning = {begin};
     pthread_t thread;
     sigset_t all, before;
-    void *context = NULL;
+    void *result = NULL;
     sigfillset(&all); /* signals are for the threads of the program */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, NULL, context_begin, NULL);
+    int error = pthread_create(&thread, NULL, begin_lowered, &beginning);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
-        pthread_join(thread, &context);
-    return context;
+        pthread_join(thread, &result);
+    return result;
 }

@@ -1,6 +1,6 @@
 /*
- * bulk_link.h - where the owner of a bulk connection finds it when the broker has a port for such alone (proto/README.md, "Large payloads"), and a ZeroMQ context
- * for it whose threads give way to all others.
+ * bulk_link.h - where the owner of a bulk connection finds it when the broker has a port for such alone (proto/README.md, "Large payloads"), and how
+ * threads begin that carry it and give way to all others. bulk_context.h makes a ZeroMQ context so.
  *
  * Threads: any.
  */
@@ -16,7 +16,7 @@
 /* `endpoint` (tcp://host:port) with another port. False, nothing written: it is none such, or has no room in `bytes`, or the port is none. */
 bool bulk_endpoint(const char *endpoint, uint32_t port, char *ret_text, size_t bytes);
 
-/* Its threads run already and have been told to give way (urgency.h). Gives: for zmq_ctx_term. NULL: no memory, descriptors or threads. */
-void *bulk_context_new(void);
+/* Calls `begin` on a thread that gives way to all others (urgency.h), as do those that it starts, and gives what it returns. NULL: no thread. */
+void *bulk_begin(void *(*begin)(void *unused));
 
 #endif

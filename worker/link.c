@@ -1,7 +1,7 @@
 /* link.c - one DEALER at a time, and what is said on it besides results. */
 #include "link.h"
 
-#include "bulk_link.h"
+#include "bulk_context.h"
 #include "control.pb-c.h"
 
 #include "deadline.h"

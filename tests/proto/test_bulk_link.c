@@ -1,5 +1,5 @@
 /* Where a bulk connection goes when the broker has a port for it, and whose threads carry it. */
-#include "bulk_link.h"
+#include "bulk_context.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
