@@ -216,8 +216,10 @@ void dispatch_detach(struct broker *broker, struct job *job)
 
 static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
 {
+    const struct worker *worker = plan->offer->worker;
+    size_t bytes = dispatch->bytes + parcel_bytes(job->request);
     return dispatch->count < FRAME_MAX_GROUPS && !job->alone && dispatch->rows + job->rows <= plan->rows &&
-           dispatch->bytes + parcel_bytes(job->request) <= MESSAGE_BYTES_MAX;
+           bytes <= MESSAGE_BYTES_MAX && worker->bytes + bytes <= worker_bytes_max(worker);
 }
 
 static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job, const struct plan *plan)

@@ -339,6 +339,13 @@ static uint64_t ahead_us(uint64_t expect_us, bool grows)
     return grows && expect_us / 2 < PREFETCH_US ? expect_us / 2 : PREFETCH_US;
 }
 
+/* What it told, but for a little: headers of batches differ from those that are counted here. */
+size_t worker_bytes_max(const struct worker *worker)
+{
+    uint64_t told = worker->hello->queue_bytes, safe = told - told / 64;
+    return told > 0 && safe < CREDIT_BYTES ? (size_t)safe : CREDIT_BYTES;
+}
+
 bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes, bool grows,
                    uint64_t *ret_when_us)
 {
@@ -346,7 +353,7 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
     uint32_t messages = (worker->credit ? worker->credit : CREDIT_MESSAGES) * worker->slots;
     if (worker->state != WORKER_READY || worker->isolated || worker->paused)
         return false;
-    if (worker->messages > 0 && worker->bytes + bytes > CREDIT_BYTES)
+    if (worker->messages > 0 && worker->bytes + bytes > worker_bytes_max(worker))
         return false;
     if (worker->messages < worker->slots)
         return true;

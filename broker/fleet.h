@@ -143,6 +143,8 @@ bool offer_serves(const struct offer *offer, const struct demand *demand);
 bool model_served(const struct model *model, const struct demand *demand);
 /* Other brokers have work there, or had a moment ago. */
 bool worker_has_company(const struct worker *worker);
+/* Bytes of jobs that may be there at a time; one job alone may have more. */
+size_t worker_bytes_max(const struct worker *worker);
 /*
  * grows: of a batch that more jobs may join until the slot needs it. ret_when_us: where it has none now, when it is expected to have some by the time
  * alone; UINT64_MAX = when it has answered something.

@@ -357,6 +357,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->tags = texts(hello, facts->options->tags.items, facts->options->tags.count);
     message->n_tags = facts->options->tags.count;
     message->memory_bytes = facts->memory_bytes;
+    message->queue_bytes = facts->queue_bytes;
     message->takes_orders = true;
     message->runs_alone = true;
     message->budget_bytes = (uint64_t)facts->options->memory_budget;

@@ -25,7 +25,7 @@ struct hello_facts {
     const char *host;
     uint64_t uuid;
     uint32_t slots, threads;
-    uint64_t memory_bytes;
+    uint64_t memory_bytes, queue_bytes;
 };
 
 enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_hello, struct pen_error *reterr);

@@ -221,6 +221,7 @@ static enum pen_status hello_open(struct worker *worker, struct pen_error *reter
         .slots = worker->sizes.slots,
         .threads = worker->sizes.threads,
         .memory_bytes = worker->sizes.memory_bytes,
+        .queue_bytes = worker->sizes.queue_bytes,
     };
     return hello_new(&worker->facts, &worker->hello, reterr);
 }

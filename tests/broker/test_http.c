@@ -113,6 +113,7 @@ Test(http, draining_broker_is_not_ready_and_still_answers, .timeout = 60)
     heard_fini(&work);
     peer_close(&client);
     peer_close(&worker);
+    cr_expect_eq(process_wait(pool.broker, support_slow(10000)), 0, "a second signal would end it at once");
     pool_stop(&pool);
 }
 

@@ -54,6 +54,33 @@ Test(routing, who_may_run_a_job_takes_work_and_is_what_it_asks_for)
     desk_free(desk);
 }
 
+/* Jobs of about 1 KiB each, a batch of two more than it takes: it would answer BUSY, and again, until a job's attempts are over. */
+Test(routing, a_worker_gets_no_more_bytes_than_it_told)
+{
+    static const size_t took[][2] = {
+        {0, 4}, {5 * 1100, 4}, {2 * 1100 + 500, 2}, {500, 1}}; /* told, jobs of four that it gets */
+    for (size_t i = 0; i < sizeof took / sizeof *took; i++) {
+        struct desk *desk = desk_new();
+        struct wire_model batched = model;
+        batched.max_batch = 4;
+        batched.dim = 1024;
+        desk_open(desk);
+        desk_worker(
+            desk, 1000,
+            &(struct wire_worker){
+                .uuid = 1, .name = "w", .slots = 4, .queue_bytes = took[i][0], .models = &batched, .models_count = 1});
+        desk_client(desk, 1, 0xA);
+        size_t got = 0;
+        for (uint64_t k = 1; k <= 4; k++)
+            desk_submit(desk, 1,
+                        &(struct wire_job){.id = {0xA, k}, .model = "net", .dims = {1, 1024}, .no_digest = true});
+        for (struct sent *sent; (sent = desk_next(&desk->workers, FRAME_SUBMIT)) != NULL;)
+            got += sent_groups(sent);
+        cr_expect_eq(got, took[i][1], "%zu of %zu at %zu bytes", got, took[i][1], took[i][0]);
+        desk_free(desk);
+    }
+}
+
 Test(routing, each_of_three_hundred_workers_is_used_the_quickest_first)
 {
     struct desk *desk = many(300, UINT32_MAX);

@@ -181,6 +181,7 @@ size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
     hello.runs_alone = worker->runs_alone;
     hello.bulk = worker->bulk;
     hello.budget_bytes = worker->budget_bytes;
+    hello.queue_bytes = worker->queue_bytes;
     for (size_t i = 0; i < worker->models_count; i++) {
         fill_offer(&parts[i], &worker->models[i]);
         offers[i] = &parts[i].offer;

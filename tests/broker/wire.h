@@ -57,7 +57,7 @@ struct wire_worker {
     const char *tag; /* NULL = none */
     bool takes_orders, runs_alone;
     bool bulk; /* knows ATTACH, CHUNK and CREDIT */
-    uint64_t budget_bytes;
+    uint64_t budget_bytes, queue_bytes;
     const struct wire_model *models;
     size_t models_count;
     const struct job_id *running;

@@ -324,7 +324,7 @@ static void heal(struct sim *sim)
         steps_mend(worker, i);
         if (changes && (worker->links[0].ready || worker->links[1].ready))
             worker_tell(sim, worker);
-        if (worker->draining)
+        if (worker->draining && !sim->has.gentle)
             worker_kill(sim, worker);
         steps_mend(worker, i); /* a new one, too */
         for (uint32_t k = 0; k < sim->sides_count; k++) {
@@ -339,6 +339,20 @@ static void heal(struct sim *sim)
         if (!whole(client->conn, &client->bulk))
             client_connect(sim, client);
     }
+}
+
+/* In a gentle world who drains finishes what it holds: that is innocent of its end. */
+static bool replace_drained(struct sim *sim, uint32_t index)
+{
+    struct sim_worker *worker = &sim->workers[index];
+    if (!worker->draining || worker_holds_jobs(worker) > 0)
+        return false;
+    worker_goodbye(sim, worker);
+    steps_mend(worker, index);
+    worker->kind = 0;
+    for (uint32_t k = 0; k < sim->sides_count; k++)
+        worker_connect(sim, &worker->links[k]);
+    return true;
 }
 
 static uint32_t unanswered(const struct sim *sim)
@@ -375,6 +389,7 @@ static void flow(struct sim *sim)
                 moved |= worker_read(sim, &sim->workers[i].links[k]);
                 worker_answer(sim, &sim->workers[i].links[k], 16, true);
             }
+            moved |= replace_drained(sim, i);
         }
         while (redis_asked() > 0)
             redis_answer(sim);

@@ -78,7 +78,7 @@ Test(options, queue_bytes_make_it_busy)
                                {.sequence = 2, .input = play_digit_tensor(0, 16)}};
     struct play_result results[2];
     start("--queue-bytes", "1KiB", NULL, NULL);
-    play_serve(&play, &message);
+    cr_expect_eq(play_serve(&play, &message)->queue_bytes, 1024, "brokers send no more than that");
     play_submit(&play, jobs, 2);
     play_results(&play, results, 2);
     cr_expect(results[0].env.status == PEN_ERR_BUSY && results[1].env.status == PEN_ERR_BUSY, "%s", results[0].error);
