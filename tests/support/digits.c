@@ -53,7 +53,7 @@ struct pen_tensor digits_tensor(const struct digits *digits, size_t index)
                                .dtype = PEN_DTYPE_U8,
                                .rank = 4,
                                .dims = {1, 8, 8, 1},
-                               .data = digits->images + index * DIGITS_PIXELS,
+                               .data = digits->images + index % digits->count * DIGITS_PIXELS,
                                .bytes = DIGITS_PIXELS};
 }
 

@@ -24,7 +24,7 @@ struct digits {
 void digits_load(struct digits *digits);
 void digits_free(struct digits *digits);
 
-/* A tensor view of image `index` as a client sends it: "image", uint8 [1, 8, 8, 1]; the pixels are borrowed. */
+/* A tensor view of image `index` (beyond the last from the first again) as a client sends it: "image", uint8 [1, 8, 8, 1]; the pixels are borrowed. */
 struct pen_tensor digits_tensor(const struct digits *digits, size_t index);
 /* Options of a job for one image; `tensor` is borrowed until the options are used. */
 void digits_job(const struct pen_tensor *tensor, struct pen_job_options *ret_options);
