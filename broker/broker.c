@@ -66,6 +66,13 @@ static void drop_jobs(struct broker *broker)
     }
 }
 
+void broker_settle(struct broker *broker)
+{
+    jobs_settle(&broker->jobs);
+    table_settle(&broker->flights);
+    heap_settle(&broker->deadlines);
+}
+
 void broker_fini(struct broker *broker)
 {
     drop_jobs(broker);

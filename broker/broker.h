@@ -106,6 +106,8 @@ void broker_fini(struct broker *broker); /* jobs and sessions go without a word 
 
 /* Whatever is due now: deadlines, probes, silence, grace, ages, batches that close by time. */
 void broker_tick(struct broker *broker);
+/* Gives back what tables and lists of a burst hold no more: in a quiet time, for it takes a look at each record. */
+void broker_settle(struct broker *broker);
 /* When broker_tick has something to do next. */
 uint64_t broker_next_us(const struct broker *broker);
 

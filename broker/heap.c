@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define FIRST_ITEMS 16u
+
 static uint32_t *place_of(const struct heap *heap, const void *item)
 {
     return (uint32_t *)(void *)((char *)(uintptr_t)item + heap->place_offset);
@@ -58,7 +60,7 @@ void heap_fini(struct heap *heap)
 
 static enum pen_status grow(struct heap *heap)
 {
-    size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
+    size_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_ITEMS;
     if (capacity >= UINT32_MAX)
         return PEN_ERR_NO_MEMORY;
     void **items = realloc(heap->items, capacity * sizeof *items);
@@ -67,6 +69,18 @@ static enum pen_status grow(struct heap *heap)
     heap->items = items;
     heap->capacity = capacity;
     return PEN_OK;
+}
+
+void heap_settle(struct heap *heap)
+{
+    size_t capacity = heap->capacity;
+    while (capacity > FIRST_ITEMS && capacity / 2 >= heap->count)
+        capacity /= 2;
+    void **items = capacity < heap->capacity ? realloc(heap->items, capacity * sizeof *items) : NULL;
+    if (!items)
+        return;
+    heap->items = items;
+    heap->capacity = capacity;
 }
 
 enum pen_status heap_push(struct heap *heap, void *item)

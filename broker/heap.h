@@ -24,6 +24,7 @@ struct heap {
 
 void heap_init(struct heap *heap, heap_before before, size_t place_offset); /* takes no memory before the first push */
 void heap_fini(struct heap *heap);                                          /* the items stay their owners' */
+void heap_settle(struct heap *heap);                                        /* gives back room that a burst has left */
 enum pen_status heap_push(struct heap *heap, void *item);                   /* NO_MEMORY: it is not in */
 void *heap_top(const struct heap *heap);                                    /* NULL if empty */
 #define HEAP_FIRST_MAX 32u

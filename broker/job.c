@@ -34,13 +34,26 @@ enum pen_status jobs_init(struct jobs *jobs)
     return status == PEN_OK ? table_init(&jobs->notes) : status;
 }
 
-void jobs_fini(struct jobs *jobs)
+static void spares_free(struct jobs *jobs)
 {
     while (jobs->spare) {
         struct job *job = jobs->spare;
         jobs->spare = job->in_group.tqe_next;
         free(job);
     }
+    jobs->spares = 0;
+}
+
+void jobs_settle(struct jobs *jobs)
+{
+    spares_free(jobs);
+    table_settle(&jobs->by_id);
+    table_settle(&jobs->notes);
+}
+
+void jobs_fini(struct jobs *jobs)
+{
+    spares_free(jobs);
     table_fini(&jobs->notes);
     table_fini(&jobs->by_id);
 }

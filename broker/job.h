@@ -83,7 +83,8 @@ struct jobs {
 };
 
 enum pen_status jobs_init(struct jobs *jobs);
-void jobs_fini(struct jobs *jobs); /* every job has been freed before */
+void jobs_fini(struct jobs *jobs);   /* every job has been freed before */
+void jobs_settle(struct jobs *jobs); /* gives back room that a burst has left */
 struct job *jobs_find(const struct jobs *jobs, struct job_id id);
 /* A zeroed record in the table; NULL without memory. */
 struct job *jobs_new(struct jobs *jobs, struct job_id id);

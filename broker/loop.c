@@ -239,10 +239,13 @@ static void trim(struct loop *loop)
 {
     if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US)
         return;
-    if (loop->admitted - loop->admitted_trimmed >= MANY_JOBS)
-        memory_settle(); /* what a burst has touched and quiet times do not need */
-    else
+    if (loop->admitted - loop->admitted_trimmed >=
+        MANY_JOBS) { /* what a burst has touched and quiet times do not need */
+        broker_settle(loop->broker);
+        memory_settle();
+    } else {
         malloc_trim(0);
+    }
     loop->admitted_trimmed = loop->admitted;
     loop->worked = false;
 }

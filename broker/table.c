@@ -66,6 +66,20 @@ static void grow(struct table *table)
     free(old.slots);
 }
 
+void table_settle(struct table *table)
+{
+    struct table old = *table;
+    size_t slots = FIRST_SLOTS;
+    while (slots <= old.mask && old.count >= (slots - 1) / 5 * 4)
+        slots *= 2;
+    if (slots > old.mask || old.overflow || room_new(table, slots) != PEN_OK)
+        return;
+    for (size_t i = 0; i <= old.mask; i++)
+        if (old.slots[i])
+            place(table, old.slots[i]);
+    free(old.slots);
+}
+
 void table_insert(struct table *table, struct table_node *node, uint64_t hash)
 {
     node->hash = hash;

@@ -34,6 +34,8 @@ struct table {
 
 enum pen_status table_init(struct table *table);
 void table_fini(struct table *table); /* the records stay their owners' */
+/* Gives back room that a burst has left, as far as memory allows. */
+void table_settle(struct table *table);
 uint64_t table_hash(const struct table *table, uint64_t a, uint64_t b);
 void table_insert(struct table *table, struct table_node *node, uint64_t hash);
 void table_remove(struct table *table, struct table_node *node);

@@ -47,6 +47,11 @@ Test(heap, items_leave_in_order_whatever_is_removed_between)
         heap_remove(&heap, top);
     }
     cr_assert_eq(count, 500 - 167);
+    size_t grown = heap.capacity;
+    heap_settle(&heap);
+    cr_expect_lt(heap.capacity, grown);
+    cr_assert_eq(heap_push(&heap, &items[0]), PEN_OK);
+    cr_assert_eq(heap_top(&heap), (void *)&items[0]);
     heap_fini(&heap);
 }
 
@@ -68,6 +73,16 @@ Test(table, finds_what_was_inserted_and_nothing_else_through_growth)
             cr_assert_eq(table_entry(node, struct item, node)->key, i);
     }
     cr_assert_eq(table.count, 2500);
+    size_t grown = table.mask + 1;
+    for (int i = 1; i < 5000; i += 2) {
+        if (i % 100 != 1)
+            table_remove(&table, &items[i].node);
+    }
+    table_settle(&table);
+    cr_expect_eq(table.mask + 1, 128, "%zu slots after %zu", table.mask + 1, grown);
+    for (int i = 0; i < 5000; i++)
+        cr_assert_eq(table_first(&table, table_hash(&table, (uint64_t)i, 1)) != NULL, i % 100 == 1);
+    cr_assert_eq(table.count, 50);
     table_fini(&table);
     free(items);
 }
