@@ -109,7 +109,7 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     c->grace_us = o->grace_us;
     c->bytes_max = o->bytes_max;
     c->jobs_max = o->jobs_max;
-    c->spin_us = several_cpus() ? o->spin_us : 0;
+    spin_init(&c->spin, several_cpus() ? o->spin_us : 0);
     pending_init(&c->pending);
     session_init(&c->session);
     if (!c->endpoint || !c->name || (has_tenant && !c->tenant)) {

@@ -19,6 +19,7 @@
 #include "pending.h"
 #include "predecessors.h"
 #include "penstock/client.h"
+#include "spin.h"
 #include "transfer.h"
 
 struct ask;    /* ask.h: a question to the broker */
@@ -65,7 +66,7 @@ struct pen_client {
     char *endpoint, *name, *tenant; /* constant; endpoint as it was given, for people */
     int64_t unreachable_us;         /* constant, as are the limits */
     uint64_t grace_us, bytes_max;
-    uint32_t jobs_max, spin_us;
+    uint32_t jobs_max;
 
     struct link link;
     struct session session;
@@ -79,8 +80,8 @@ struct pen_client {
     bool driving; /* somebody owns the socket outside the lock */
     bool closing;
     struct waiter *waiters;
-    uint64_t reply_wait_us; /* running mean of the time to an answer: decides about spinning; the driver's */
-    atomic_bool nudged;     /* the driver is to look at the queues; any thread */
+    struct spin spin;   /* the driver's */
+    atomic_bool nudged; /* the driver is to look at the queues; any thread */
     pthread_t keeper;
     pthread_cond_t keeper_cond;
     uint64_t keeper_until_us; /* it sleeps until then */

@@ -10,8 +10,6 @@
 #define TURN_MESSAGES     64u    /* handled before the timers are looked at again */
 #define KEEPER_BUSY_US    20000u /* its pause while jobs are under way */
 #define KEEPER_CONNECT_US 5000u
-#define SPIN_WAIT_FACTOR                                                                                               \
-    2u /* spin only while answers come within about twice the spin: it replaces a wake of 35-50 us */
 
 struct waiter {
     struct waiter *next;
@@ -80,44 +78,25 @@ void drive_changed(struct pen_client *c)
     }
 }
 
-static void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
-
-/* Looks for a message for a little while without sleeping. As link_receive. */
-static int spin(struct pen_client *c, struct incoming *in, struct pen_error *error, uint64_t until_us)
-{
-    uint64_t stop = earlier(clock_now_us() + c->spin_us, until_us);
-    int got = 0;
-    while (got == 0 && !atomic_load_explicit(&c->nudged, memory_order_relaxed) && clock_now_us() < stop) {
-        pause_cpu();
-        got = link_receive(&c->link, in, error);
-    }
-    return got;
-}
-
-/* Without the lock, owning the socket. Waits for the first message. As link_receive; *ret_lost: the connection is gone. */
+/* Without the lock, owning the socket. Waits for the first message, awake while that pays. As link_receive; *ret_lost: the connection is gone. */
 static int wait_message(struct pen_client *c, struct incoming *in, struct pen_error *error, uint64_t until_us,
                         bool may_spin, bool *ret_lost)
 {
-    uint64_t start = clock_now_us();
-    int got = link_receive(&c->link, in, error);
-    if (got == 0 && may_spin && c->spin_us && c->reply_wait_us <= SPIN_WAIT_FACTOR * c->spin_us) {
-        got = spin(c, in, error, until_us);
-    }
     uint64_t now = clock_now_us();
+    int got = link_receive(&c->link, in, error);
+    while (got == 0 && may_spin && now < until_us && !atomic_load_explicit(&c->nudged, memory_order_relaxed) &&
+           spin_on(&c->spin, now)) {
+        urgency_make_way();
+        got = link_receive(&c->link, in, error);
+        now = clock_now_us();
+    }
     if (got == 0 && !atomic_load(&c->nudged)) {
         int events = link_wait(&c->link, until_us > now ? until_us - now : 0);
         *ret_lost = (events & LINK_LOST) != 0;
         got = events & LINK_READABLE ? link_receive(&c->link, in, error) : 0;
-        now = clock_now_us();
     }
-    if (may_spin && got != 0) {
-        c->reply_wait_us = (3 * c->reply_wait_us + earlier(now - start, 1000000)) / 4;
-    }
+    if (got != 0)
+        spin_found(&c->spin);
     return got;
 }
 
@@ -191,6 +170,7 @@ static void turn(struct pen_client *c, const bool *flag, uint64_t until_us)
     session_tick(c, now);
     session_flush(c, now);
     waiters_signal(c);
+    c->counters.busy_waits = c->spin.tried;
     if (*flag) {
         return;
     }

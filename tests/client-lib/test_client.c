@@ -471,3 +471,34 @@ Test(client, lists_models_workers_and_counters)
     pen_client_free(client);
     fake_stop(fake);
 }
+
+static uint64_t busy_waits(uint32_t spin_us)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    struct pen_client_options options;
+    struct pen_error error = {.status = PEN_OK};
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_client *client = NULL;
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = fake_endpoint(fake);
+    options.spin_us = spin_us;
+    cr_assert_eq(pen_client_connect(&options, &client, &error), PEN_OK, "%s", error.text);
+    for (int i = 0; i < 4; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_OK, "%s", error.text);
+        pen_result_free(result);
+    }
+    uint64_t waits = counters_of(client).busy_waits;
+    pen_client_free(client);
+    fake_stop(fake);
+    return waits;
+}
+
+Test(client, spin_us_is_waiting_awake)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        cr_skip_test("there is no spinning with one processor");
+    cr_expect_gt(busy_waits(1000), 0u);
+    cr_expect_eq(busy_waits(0), 0u);
+}

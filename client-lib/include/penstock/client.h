@@ -65,9 +65,10 @@ struct pen_client_options {
     uint32_t jobs_max;      /**< unanswered jobs before submit says BUSY; default 4096 */
     uint64_t bytes_max;     /**< payload bytes of unanswered jobs before submit says BUSY; default 1 GiB */
     uint64_t frame_bytes_max; /**< largest tensor accepted from the broker; default 256 MiB */
-    uint32_t spin_us;         /**< busy-wait at most this long for an answer, only with several CPUs; default 50 */
-    const char *key_file;     /**< of `penstock keygen`; with broker_key: encrypted and authenticated; NULL = plain */
-    const char *broker_key;   /**< the broker's public key, 64 hex digits */
+    uint32_t
+        spin_us; /**< busy-wait at most this long for an answer, while that pays and with several CPUs; default 50, 0 = never */
+    const char *key_file;   /**< of `penstock keygen`; with broker_key: encrypted and authenticated; NULL = plain */
+    const char *broker_key; /**< the broker's public key, 64 hex digits */
 };
 
 /** Sets every field to its default. @param options the caller's. @param struct_bytes sizeof *options. Threads: any. */
@@ -363,6 +364,7 @@ struct pen_client_counters {
     uint64_t connections;       /**< sockets opened */
     uint64_t jobs_resent;
     uint64_t jobs_pending; /**< unanswered now */
+    uint64_t busy_waits;   /**< waits for answers that were begun awake (spin_us) */
 };
 
 /** Copies the counters out. @param struct_bytes sizeof *ret_counters. Threads: any. */
