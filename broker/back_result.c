@@ -7,6 +7,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "sequence.h"
 
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {
@@ -129,6 +130,7 @@ static void one_result(struct broker *broker, struct worker *worker, struct resu
         return;
     }
     broker->stats.results_duplicate++;
+    sequence_run_failed(broker, worker, &group->env);
     log_event(LOG_DEBUG, "result_ignored", "job=%s worker=%s", job_id_text(group->env.job, text), worker->hello->name);
 }
 

@@ -289,6 +289,22 @@ void sequences_worker_gone(struct broker *broker, const struct worker *worker, e
     }
 }
 
+/* CANCELLED is of one that was not begun, most often; one of before the sequence was begun anew has nothing to do with it. */
+void sequence_run_failed(struct broker *broker, const struct worker *worker, const struct envelope *env)
+{
+    struct sequence *s;
+    if (env->sequence_id == 0 || env->status == PEN_OK || env->status == PEN_ERR_CANCELLED)
+        return;
+    TAILQ_FOREACH(s, &broker->sequences->all, in_all)
+    {
+        if (s->client == env->job.client && s->id == env->sequence_id && s->worker == worker->uuid &&
+            s->first_job <= env->job.sequence && frame_name_hash(s->model) == env->model_hash)
+            break;
+    }
+    if (s)
+        sequence_close(broker, s, PEN_ERR_UNAVAILABLE, "an earlier run of a job of it failed, and its state with it");
+}
+
 static bool offers(const struct worker *worker, const struct sequence *s)
 {
     bool there = false;

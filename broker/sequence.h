@@ -54,6 +54,9 @@ bool sequence_is_current(const struct sequence *sequence, const struct job *job,
 /* After it: the sequence ends with it, or the next job goes on. current, last: of sequence_is_current, asked before. */
 void sequence_ended(struct broker *broker, struct sequence *sequence, bool current, bool last, enum pen_status status);
 
+/* A run that nobody waits for has failed, as that of a job that was sent again: the worker has dropped the state with it. env: of its result. */
+void sequence_run_failed(struct broker *broker, const struct worker *worker, const struct envelope *env);
+
 /* The worker goes, or gets no more work; why: "was lost", "is draining". */
 void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why);
 /* Its list of models has changed. */

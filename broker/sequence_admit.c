@@ -55,7 +55,7 @@ static enum pen_status begin(struct broker *broker, struct session *session, uin
     s->id = id;
     s->version = model->version;
     s->idle_us = model->sequence_idle_us;
-    s->last_job = job;
+    s->first_job = s->last_job = job;
     TAILQ_INIT(&s->waiting);
     table_insert(&sequences->by_key, &s->by_key, table_hash(&sequences->by_key, s->client, s->id));
     TAILQ_INSERT_TAIL(&sequences->all, s, in_all);

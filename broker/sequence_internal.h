@@ -20,7 +20,7 @@ struct sequence {
     uint64_t worker; /* uuid; 0 = no job of it was given to one */
     struct job *current;
     struct job_list waiting;
-    uint64_t last_job; /* sequence number of the newest job */
+    uint64_t first_job, last_job; /* sequence numbers of the one that began it and of the newest */
     uint64_t idle_us, due_us;
     uint32_t due_place;
     bool ended;

@@ -295,6 +295,29 @@ Test(sequence, a_job_sent_again_has_its_answer_when_its_worker_has_ended_both_ru
     cr_assert(job_id_equal(expect_job(ONE), second));
 }
 
+/* After a restart of the broker a worker may still run a job that is sent to it again: the earlier run's end is taken for the later one's. */
+static void a_run_that_nobody_waits_for_ends(struct job_id id, enum pen_status status)
+{
+    struct envelope env = envelope_make(FRAME_RESULT);
+    env.job = id;
+    env.sequence_id = 7;
+    env.model_hash = frame_name_hash("adder");
+    env.status = (uint8_t)status;
+    desk_say_worker(desk, ONE, env, NULL, 0);
+}
+
+Test(sequence, a_later_run_that_fails_ends_it)
+{
+    step(ALICE, 7, START, ONE);
+    struct job_id before = {.client = ALICE, .sequence = next_job};
+    a_run_that_nobody_waits_for_ends(before, PEN_ERR_CANCELLED);
+    step(ALICE, 7, START, ONE);
+    a_run_that_nobody_waits_for_ends(before, PEN_ERR_NO_MEMORY);
+    step(ALICE, 7, 0, ONE);
+    a_run_that_nobody_waits_for_ends((struct job_id){.client = ALICE, .sequence = next_job}, PEN_ERR_NO_MEMORY);
+    expect_end(submit(ALICE, 7, 0), PEN_ERR_UNAVAILABLE, "an earlier run of a job of it failed");
+}
+
 Test(sequence, a_client_may_have_so_many_open_and_any_number_that_have_ended)
 {
     desk->clients.forget = desk->workers.forget = true;

@@ -138,11 +138,15 @@ static uint64_t took_us(struct job_id id, enum pen_status status)
     return status == PEN_OK ? us[id.sequence % (sizeof us / sizeof us[0])] : 0;
 }
 
-static size_t put_result(uint8_t *to, struct job_id id, struct digest digest, enum pen_status status, uint8_t value)
+static size_t put_result(uint8_t *to, const struct sim_held *held, struct digest digest, enum pen_status status,
+                         uint8_t value)
 {
+    const struct job_id id = held->id;
     uint8_t meta[512];
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = id;
+    env.sequence_id = held->chain;
+    env.model_hash = held->model;
     env.status = (uint8_t)status;
     env.digest = digest;
     return net_header(
@@ -160,7 +164,7 @@ static size_t put_answer(struct sim *sim, struct sim_link *link, uint8_t *to, co
     env.digest = digest;
     if (status != PEN_OK || !sim->has.bulk || held->id.sequence % 3 != 0 ||
         !chunks_announce(sim, &link->side->workers_port, &link->bulk, link->worker->uuid, &env, 4, value))
-        return put_result(to, held->id, digest, status, value);
+        return put_result(to, held, digest, status, value);
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     Penstock__TensorDesc output = PENSTOCK__TENSOR_DESC__INIT, *outputs[1] = {&output};
     int64_t dims[2] = {1, 4};
@@ -251,7 +255,8 @@ void worker_lie(struct sim *sim, struct sim_link *link)
     uint8_t header[700];
     struct job_id id = lie_about(sim);
     if (link->ready && link->conn->down.count == 0) /* nor of what is on its way to it */
-        net_say_groups(sim, link->conn, header, put_result(header, id, (struct digest){.bytes = {1}}, PEN_OK, 99));
+        net_say_groups(sim, link->conn, header,
+                       put_result(header, &(struct sim_held){.id = id}, (struct digest){.bytes = {1}}, PEN_OK, 99));
 }
 
 static void leave(struct sim *sim, struct sim_worker *worker)
@@ -398,13 +403,15 @@ static void cancel(struct sim *sim, struct sim_link *link, const struct envelope
     if (env->sequence_id)
         chain_over(sim, link->worker, id.client, env->sequence_id);
     if (chunks_refuse(sim, link->conn, &link->bulk, id)) {
-        net_say_groups(sim, link->conn, header, put_result(header, id, env->digest, PEN_ERR_CANCELLED, 0));
+        net_say_groups(sim, link->conn, header,
+                       put_result(header, &(struct sim_held){.id = id}, env->digest, PEN_ERR_CANCELLED, 0));
         return;
     }
     for (uint32_t i = 0; i < link->held_count; i++) {
         if (!job_id_equal(link->held[i].id, id) || sim_chance(sim, 40))
             continue;
-        net_say_groups(sim, link->conn, header, put_result(header, id, link->held[i].digest, PEN_ERR_CANCELLED, 0));
+        net_say_groups(sim, link->conn, header,
+                       put_result(header, &link->held[i], link->held[i].digest, PEN_ERR_CANCELLED, 0));
         drop(link, i);
         suspects_turn(sim, link->worker);
         return;
