@@ -9,6 +9,16 @@
 #define PEER_ID_BYTES 5u
 #define FRAMES_KEPT   256u /* room kept between messages */
 
+void message_cut(struct message *message, size_t count)
+{
+    while (message->count > count) {
+        zmq_msg_t *last = &message->frames[--message->count];
+        message->bytes -= zmq_msg_size(last);
+        zmq_msg_close(last);
+    }
+    message->overflow = false;
+}
+
 void message_clear(struct message *message)
 {
     for (size_t i = 0; i < message->count; i++)

@@ -33,7 +33,9 @@ struct message {
 void message_fini(struct message *message);
 void message_clear(struct message *message);                            /* closes the frames, keeps the room */
 enum pen_status message_add(struct message *message, zmq_msg_t *frame); /* takes the frame; closes it on failure */
-int message_fd(struct message *message);                                /* the connection it came over; -1 unknown */
+/* Closes all frames behind the first so many, none of which has been taken: as if they had never been added. */
+void message_cut(struct message *message, size_t count);
+int message_fd(struct message *message); /* the connection it came over; -1 unknown */
 
 struct port {
     bool (*begin)(struct port *port, uint32_t peer);              /* false: the peer is gone */

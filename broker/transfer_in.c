@@ -118,15 +118,14 @@ enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link
     return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
 }
 
-/* All of it or none. */
+/* All of it or none: then it may be tried again. */
 static bool take_memory(struct transfer_in *in)
 {
     for (uint32_t i = 0; i < in->run.count; i++) {
         zmq_msg_t frame;
         if (large_frame_new(&frame, in->run.sizes[i]) == 0 && message_add(&in->message, &frame) == PEN_OK)
             continue;
-        while (in->message.count > 1)
-            zmq_msg_close(&in->message.frames[--in->message.count]);
+        message_cut(&in->message, 1);
         return false;
     }
     return true;

@@ -1,5 +1,6 @@
 /* Results whose announced payload finds no memory, on the desk: their jobs were accepted, so they wait for it. Memory of large blocks is refused here at will. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,15 @@
 #include "desk.h"
 #include "large_block.h"
 
-#define MIB     (1024u * 1024u)
-#define LARGE   (2 * LARGE_BLOCK_BYTES)
-#define SMALL   (2 * MIB)
-#define CLIENT  1u
-#define WORKER  2u
-#define BULK    100u /* added for the bulk connections */
-#define SESSION 0xC1u
-#define UUID    0xA1u
+#define MIB        (1024u * 1024u)
+#define LARGE      (2 * LARGE_BLOCK_BYTES)
+#define SMALL      (2 * MIB)
+#define CLIENT     1u
+#define WORKER     2u
+#define FRAMES_MAX 20u
+#define BULK       100u /* added for the bulk connections */
+#define SESSION    0xC1u
+#define UUID       0xA1u
 
 static const struct wire_model wide = {.name = "wide",
                                        .version = 1,
@@ -25,7 +27,8 @@ static const struct wire_model wide = {.name = "wide",
                                        .digest = 9,
                                        .dim = -1};
 static struct desk *desk;
-static bool none; /* no memory for large blocks */
+static bool none;      /* no memory for large blocks */
+static size_t lacking; /* blocks of that size are refused, too; 0 = none */
 static unsigned asked;
 
 /* In place of the real one (--wrap). */
@@ -35,6 +38,13 @@ void *__wrap_large_block_take(size_t bytes, void **ret_hint)
 {
     asked++;
     return none ? NULL : __real_large_block_take(bytes, ret_hint);
+}
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+    return lacking > 0 && bytes == lacking ? NULL : __real_malloc(bytes);
 }
 
 static size_t add_bulk(uint8_t *meta, size_t bytes)
@@ -58,6 +68,7 @@ static void begin(void)
     env.job.client = UUID;
     desk_say_worker(desk, WORKER + BULK, env, NULL, 0);
     none = true;
+    lacking = 0;
     asked = 0;
 }
 
@@ -78,25 +89,37 @@ static struct job_id submit(uint64_t sequence)
     return job.id;
 }
 
-static void announce(struct job_id id, size_t bytes, uint32_t number)
+/* A result of so many frames of `bytes` each. */
+static void announce_frames(struct job_id id, uint32_t frames, size_t bytes, uint32_t number)
 {
-    uint8_t meta[1024];
+    uint8_t meta[4096];
+    char names[FRAMES_MAX][8];
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
-    Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[] = {&desc};
+    Penstock__TensorDesc descs[FRAMES_MAX], *pointers[FRAMES_MAX];
     int64_t dims[] = {1, (int64_t)bytes};
     struct envelope env = envelope_make(FRAME_RESULT);
-    desc.name = (char *)(uintptr_t) "y";
-    desc.dtype = PEN_DTYPE_U8;
-    desc.n_dims = 2;
-    desc.dims = dims;
-    desc.frame = 1;
-    desc.bytes = bytes;
-    result.outputs = descs;
-    result.n_outputs = 1;
+    for (uint32_t i = 0; i < frames; i++) {
+        penstock__tensor_desc__init(&descs[i]);
+        snprintf(names[i], sizeof names[i], "y%u", i % 100);
+        descs[i].name = names[i];
+        descs[i].dtype = PEN_DTYPE_U8;
+        descs[i].n_dims = 2;
+        descs[i].dims = dims;
+        descs[i].frame = i + 1;
+        descs[i].bytes = bytes;
+        pointers[i] = &descs[i];
+    }
+    result.outputs = pointers;
+    result.n_outputs = frames;
     env.job = id;
-    env.frames = 1;
+    env.frames = (uint8_t)frames;
     env.transfer = number;
     desk_say_worker(desk, WORKER, env, meta, penstock__result_meta__pack(&result, meta));
+}
+
+static void announce(struct job_id id, size_t bytes, uint32_t number)
+{
+    announce_frames(id, 1, bytes, number);
 }
 
 static void send_chunks(struct job_id id, uint32_t number, uint64_t bytes)
@@ -150,6 +173,22 @@ Test(transfer_memory, a_result_waits_for_memory_and_its_job_is_answered)
     struct sent *granted = desk_next(&desk->workers, FRAME_CREDIT);
     cr_assert(granted && granted->env.transfer == 3 && granted->env.status == PEN_OK);
     send_chunks(id, 3, LARGE);
+    expect_answer(id);
+}
+
+/* The list of its frames has room for 16 at first. */
+Test(transfer_memory, a_result_of_many_frames_that_found_no_memory_for_their_list_is_answered_like_any_other)
+{
+    struct job_id id = submit(1);
+    lacking = 32 * sizeof(zmq_msg_t);
+    none = false;
+    announce_frames(id, FRAMES_MAX, BULK_CHUNK_BYTES, 3);
+    wait_us(100000);
+    cr_expect_eq(desk_pending(&desk->workers, FRAME_CREDIT), 0u);
+    lacking = 0;
+    wait_us(50000);
+    cr_expect_gt(desk_pending(&desk->workers, FRAME_CREDIT), 0u);
+    send_chunks(id, 3, (uint64_t)FRAMES_MAX * BULK_CHUNK_BYTES);
     expect_answer(id);
 }
 
