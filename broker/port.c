@@ -9,6 +9,8 @@
 #define PEER_ID_BYTES 5u
 #define FRAMES_KEPT   256u /* room kept between messages */
 
+enum { THREAD_ORDINARY = 1, THREAD_BULK = 2 }; /* of the context's I/O threads, bits */
+
 void message_cut(struct message *message, size_t count)
 {
     while (message->count > count) {
@@ -164,16 +166,20 @@ static void unguessable_ids(void)
     srand((unsigned)random_u64());
 }
 
-/* The same socket at a second address. Which I/O thread a connection gets is a matter of the address that it came to. */
+/* Which of the context's I/O threads, by bits, carry the connections of an address that is bound from now on. */
+static void use_threads(void *socket, uint64_t threads)
+{
+    zmq_setsockopt(socket, ZMQ_AFFINITY, &threads, sizeof threads);
+}
+
+/* The same socket at a second address. */
 static enum pen_status bind_bulk(struct port *port, const struct port_options *options, struct pen_error *reterr)
 {
-    const uint64_t ordinary = 1, second = 2; /* bits of I/O threads */
     char endpoint[256] = "";
     size_t bytes = sizeof endpoint;
-    zmq_setsockopt(port->socket, ZMQ_AFFINITY, &second, sizeof second);
+    use_threads(port->socket, THREAD_BULK);
     if (zmq_bind(port->socket, options->bulk_endpoint) != 0)
         return bind_error(options->bulk_endpoint, reterr);
-    zmq_setsockopt(port->socket, ZMQ_AFFINITY, &ordinary, sizeof ordinary);
     zmq_getsockopt(port->socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes);
     const char *colon = strrchr(endpoint, ':');
     port->bulk_number = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : 0;
@@ -193,6 +199,7 @@ enum pen_status port_open(struct port *port, void *context, const struct port_op
     enum pen_status status = watch(port, context, options->monitor_name, reterr);
     if (status == PEN_OK && options->bulk_endpoint)
         status = bind_bulk(port, options, reterr);
+    use_threads(port->socket, THREAD_ORDINARY); /* also where only the other port has bulk connections of their own */
     if (options->fd >= 0)
         option_int(port->socket, ZMQ_USE_FD, options->fd); /* the socket's from now on: bind only names it */
     if (status == PEN_OK && zmq_bind(port->socket, options->endpoint) != 0)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "peer.h"
+#include "port.h"
 
 static const struct wire_model echo = {.name = "echo",
                                        .version = 1,
@@ -66,4 +67,34 @@ Test(sockets, jobs_of_a_vanished_worker_run_elsewhere_within_50_ms, .timeout = 6
     peer_close(&client);
     peer_close(&second);
     pool_stop(&pool);
+}
+
+/* The second I/O thread gives way to all others: who has no bulk address of its own must not get there by chance. */
+Test(sockets, ordinary_connections_are_on_the_first_thread_whoever_has_an_address_for_bulk, .timeout = 60)
+{
+    struct port_options options = {.endpoint = "tcp://127.0.0.1:*",
+                                   .fd = -1,
+                                   .monitor_name = "inproc://monitor-plain",
+                                   .frame_bytes_max = 1 << 20,
+                                   .heartbeat_us = 1000000,
+                                   .liveness_us = 2000000};
+    struct pen_error error = {.status = PEN_OK};
+    struct port plain, apart;
+    uint64_t threads = 0;
+    size_t bytes = sizeof threads;
+    void *context = zmq_ctx_new();
+    zmq_ctx_set(context, ZMQ_IO_THREADS, 2);
+    cr_assert_eq(port_open(&plain, context, &options, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(zmq_getsockopt(plain.socket, ZMQ_AFFINITY, &threads, &bytes), 0);
+    cr_expect_eq(threads, 1u);
+    cr_expect_eq(plain.bulk_number, 0u);
+    options.bulk_endpoint = "tcp://127.0.0.1:*";
+    options.monitor_name = "inproc://monitor-apart";
+    cr_assert_eq(port_open(&apart, context, &options, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(zmq_getsockopt(apart.socket, ZMQ_AFFINITY, &threads, &bytes), 0);
+    cr_expect_eq(threads, 1u);
+    cr_expect_neq(apart.bulk_number, 0u);
+    port_close(&plain, 0);
+    port_close(&apart, 0);
+    zmq_ctx_term(context);
 }
