@@ -73,9 +73,10 @@ static bool any_apart(const struct options *options)
 static bool lower_bulk_thread(void)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
+    bool refused;
     for (unsigned look = 0; look < NAMED_LOOKS; look++) {
-        if (urgency_give_way_named(PORT_BULK_THREAD) > 0)
-            return true;
+        if (urgency_give_way_named(PORT_BULK_THREAD, &refused) > 0)
+            return !refused;
         nanosleep(&pause, NULL);
     }
     return false;

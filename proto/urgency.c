@@ -67,13 +67,17 @@ static bool thread_is(const char *thread, const char *name)
     return read && strcmp(found, name) == 0;
 }
 
-unsigned urgency_give_way_named(const char *name)
+unsigned urgency_give_way_named(const char *name, bool *ret_refused)
 {
-    unsigned count = 0;
+    unsigned count = 0, lowered = 0;
     DIR *threads = opendir("/proc/self/task");
-    for (struct dirent *entry; threads && (entry = readdir(threads));)
-        if (*entry->d_name != '.' && thread_is(entry->d_name, name))
-            count += thread_lower((id_t)strtoul(entry->d_name, NULL, 10));
+    for (struct dirent *entry; threads && (entry = readdir(threads));) {
+        if (*entry->d_name == '.' || !thread_is(entry->d_name, name))
+            continue;
+        count++;
+        lowered += thread_lower((id_t)strtoul(entry->d_name, NULL, 10));
+    }
+    *ret_refused = lowered < count;
     if (threads)
         closedir(threads);
     return count;

@@ -9,6 +9,7 @@
 #ifndef URGENCY_H
 #define URGENCY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define URGENCY_SLICE_US 100u /* the shortest that the kernel takes */
@@ -25,8 +26,8 @@ uint64_t urgency_slice_us(void);
  */
 #define URGENCY_NICE 10
 void urgency_give_way(void);
-/* The same for those threads of this process whose name that is. Returns how many. */
-unsigned urgency_give_way_named(const char *name);
+/* The same for those threads of this process whose name that is. Returns how many there are; *ret_refused: the system lets one of them not. */
+unsigned urgency_give_way_named(const char *name, bool *ret_refused);
 
 /* Between two pieces of a large payload: who waits for this processor goes first. */
 void urgency_make_way(void);

@@ -2,6 +2,7 @@
 #include "bulk_context.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <zmq.h>
@@ -31,6 +32,19 @@ Test(bulk_link, what_has_no_port_or_no_room_is_left_alone)
     cr_expect_not(bulk_endpoint("tcp://127.0.0.1:5550", 7001, narrow, sizeof narrow));
 }
 
+static bool forbidden; /* by a sandbox */
+
+/* In place of the real one (--wrap). */
+int __real_setpriority(__priority_which_t which, id_t who, int value);
+int __wrap_setpriority(__priority_which_t which, id_t who, int value);
+int __wrap_setpriority(__priority_which_t which, id_t who, int value)
+{
+    if (!forbidden)
+        return __real_setpriority(which, who, value);
+    errno = EPERM;
+    return -1;
+}
+
 Test(bulk_link, its_context_carries_messages_and_leaves_the_caller_as_it_was)
 {
     char endpoint[256], text[8] = "";
@@ -47,7 +61,12 @@ Test(bulk_link, its_context_carries_messages_and_leaves_the_caller_as_it_was)
     cr_expect_eq(zmq_recv(one, text, sizeof text, 0), 5);
     zmq_close(one);
     zmq_close(other);
-    cr_expect_eq(urgency_give_way_named("ZMQbg/IO/0"), 1, "its thread has that name");
+    bool refused = true;
+    cr_expect_eq(urgency_give_way_named("ZMQbg/IO/0", &refused), 1, "its thread has that name");
+    cr_expect_not(refused);
+    forbidden = true;
+    cr_expect_eq(urgency_give_way_named("ZMQbg/IO/0", &refused), 1, "it is there, whatever the sandbox forbids");
+    cr_expect(refused);
     zmq_ctx_term(context);
 }
 
@@ -66,5 +85,7 @@ Test(bulk_link, who_gives_way_does_it_alone)
     pthread_join(thread, NULL);
     cr_expect_eq(lower, wanted);
     cr_expect_eq(getpriority(PRIO_PROCESS, 0), nice);
-    cr_expect_eq(urgency_give_way_named("no such thread"), 0);
+    bool refused = true;
+    cr_expect_eq(urgency_give_way_named("no such thread", &refused), 0);
+    cr_expect_not(refused);
 }
