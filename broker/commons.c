@@ -28,7 +28,7 @@
 
 /* One order as Redis keeps it. */
 struct order {
-    char field[FIELD_MAX], value[40]; /* value "": taken back; "?...": only where Redis has none */
+    char field[FIELD_MAX], value[48]; /* value "": taken back; "?...": only where Redis has none */
     TAILQ_ENTRY(order) in_list;
 };
 
@@ -89,7 +89,8 @@ static const char script[] =
 
 /* ---- orders ---- */
 
-static struct order *order_new(const char *text)
+/* prefix: "?" or "". NULL: that is no order, or there is no memory for it. */
+static struct order *order_new(const char *text, const char *prefix)
 {
     char model[256], label[LABEL_BYTES_MAX + 1];
     unsigned long long version;
@@ -101,7 +102,7 @@ static struct order *order_new(const char *text)
     }
     snprintf(order->field, sizeof order->field, "%s %s", model, label);
     if (version != 0)
-        snprintf(order->value, sizeof order->value, "%llu %lu", version, share_ppm);
+        snprintf(order->value, sizeof order->value, "%s%llu %lu", prefix, version, share_ppm);
     return order;
 }
 
@@ -127,18 +128,25 @@ static bool orders_add(struct commons *commons, struct order *order)
     return room;
 }
 
-/* Redis has forgotten: what is known here is told again, where nobody has told it anew. */
+static bool list_has(const struct order_list *list, const char *field)
+{
+    const struct order *order;
+    TAILQ_FOREACH(order, list, in_list)
+    {
+        if (strcmp(order->field, field) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Redis has forgotten: what is known here is told again, where nobody has told it anew. What was just sent is newer, also when it took a label back. */
 static void restore(struct commons *commons)
 {
     char *all = commons->known, *rest = all, *line;
     commons->known = NULL;
     while (rest && (line = strsep(&rest, "\n")) != NULL) {
-        struct order *order = *line ? order_new(line) : NULL;
-        if (!order)
-            continue;
-        memmove(order->value + 1, order->value, strlen(order->value) + 1);
-        order->value[0] = '?';
-        if (!orders_add(commons, order))
+        struct order *order = *line ? order_new(line, "?") : NULL;
+        if (order && (list_has(&commons->sending, order->field) || !orders_add(commons, order)))
             free(order);
     }
     free(all);
@@ -233,15 +241,15 @@ static void read_reply(struct commons *commons, const redisReply *reply, bool go
     TAILQ_FOREACH(order, &commons->orders, in_list)
     commons->orders_count++;
     pthread_mutex_unlock(&commons->lock);
-    list_free(&commons->sending);
     if (!goodbye)
         count_brokers(commons, reply->element[0]->integer);
-    if (goodbye || reply->elements == 2)
-        return;
-    if (commons->known && *commons->known && !same_epoch(commons->turn, turn))
-        restore(commons);
-    else
-        hear(commons, turn, reply->element[2]);
+    if (!goodbye && reply->elements == 3) {
+        if (commons->known && *commons->known && !same_epoch(commons->turn, turn))
+            restore(commons);
+        else
+            hear(commons, turn, reply->element[2]);
+    }
+    list_free(&commons->sending);
 }
 
 /* A word that was not answered is said again, its orders first: said twice they do the same. */
@@ -341,12 +349,13 @@ enum pen_status commons_new(const struct cache_options *redis, const char *names
     pthread_mutex_init(&commons->lock, NULL);
     atomic_init(&commons->brokers, 1);
     commons->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (commons->event >= 0 && pthread_create(&commons->thread, NULL, run, commons) == 0) {
+    int error = commons->event < 0 ? errno : pthread_create(&commons->thread, NULL, run, commons);
+    if (error == 0) {
         *ret_commons = commons;
         return PEN_OK;
     }
     enum pen_status status = pen_error_set(
-        reterr, PEN_ERR_IO, "cannot start the thread of what brokers share in Redis: %s", strerror(errno));
+        reterr, PEN_ERR_IO, "cannot start the thread of what brokers share in Redis: %s", strerror(error));
     if (commons->event >= 0)
         close(commons->event);
     pthread_mutex_destroy(&commons->lock);
@@ -386,13 +395,16 @@ uint32_t commons_brokers(const struct commons *commons)
 
 void commons_tell(struct commons *commons, const char *text)
 {
-    struct order *order = commons ? order_new(text) : NULL;
-    if (order && !orders_add(commons, order)) {
-        log_event(LOG_WARN, "order_not_told", "order=%s reason=%s", text, "too many wait for Redis");
-        free(order);
-    } else if (order) {
+    if (!commons)
+        return;
+    struct order *order = order_new(text, "");
+    if (order && orders_add(commons, order)) {
         wake(commons);
+        return;
     }
+    log_event(LOG_WARN, "order_not_told", "order=%s reason=%s", text,
+              order ? "too many wait for Redis" : "there is no memory for it");
+    free(order);
 }
 
 bool commons_hear(struct commons *commons, char **ret_orders)

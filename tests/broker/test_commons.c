@@ -137,6 +137,19 @@ Test(commons, a_redis_that_forgets_is_told_again_and_what_is_newer_stays)
     commons_free(two);
 }
 
+Test(commons, what_was_taken_back_while_redis_was_gone_does_not_come_back_with_it)
+{
+    struct commons *one = join(1);
+    commons_tell(one, "net stable 1");
+    commons_tell(one, "net canary 2 50000");
+    hears(one, "net canary 2 50000\nnet stable 1 0\n");
+    process_signal(redis, SIGSTOP);
+    commons_tell(one, "net canary 0");
+    redis_forgets();
+    hears(one, "net stable 1 0\n");
+    commons_free(one);
+}
+
 Test(commons, nobody_waits_for_a_redis_that_was_never_there)
 {
     process_signal(redis, SIGKILL);
