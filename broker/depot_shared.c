@@ -313,13 +313,7 @@ void shared_look(struct broker *broker)
 
 static bool runnable(const struct broker *broker, const struct model *model)
 {
-    const struct offer *offer;
-    TAILQ_FOREACH(offer, &model->offers, in_model)
-    {
-        if (offer->worker->state == WORKER_READY)
-            return true;
-    }
-    return cascade_served(&broker->models, &broker->labels, model, NULL);
+    return model_served(model, NULL) || cascade_served(&broker->models, &broker->labels, model, NULL);
 }
 
 /* Names of the models that some worker of ours may be given, and of ensembles whose steps some may; NULL without memory. */
