@@ -59,29 +59,29 @@ static bool parse_number(const char *text, long max, int *ret_value)
 }
 
 /* host[:port][/db] */
-static bool parse_redis(const char *text, struct cache_options *options)
+static bool parse_redis(const char *text, struct redis_place *place)
 {
     char copy[300];
     if (strlen(text) >= sizeof copy)
         return false;
     memcpy(copy, text, strlen(text) + 1);
-    options->port = REDIS_PORT;
-    options->database = 0;
+    place->port = REDIS_PORT;
+    place->database = 0;
     char *slash = strchr(copy, '/');
     if (slash) {
         *slash = '\0';
-        if (slash[1] && !parse_number(slash + 1, 1000000, &options->database))
+        if (slash[1] && !parse_number(slash + 1, 1000000, &place->database))
             return false;
     }
     char *colon = strrchr(copy, ':');
     if (colon) {
         *colon = '\0';
-        if (!parse_number(colon + 1, 65535, &options->port))
+        if (!parse_number(colon + 1, 65535, &place->port))
             return false;
     }
-    if (!*copy || strlen(copy) >= sizeof options->host)
+    if (!*copy || strlen(copy) >= sizeof place->host)
         return false;
-    memcpy(options->host, copy, strlen(copy) + 1);
+    memcpy(place->host, copy, strlen(copy) + 1);
     return true;
 }
 
@@ -103,7 +103,7 @@ enum pen_status cache_parse(const char *text, struct cache_options *ret_options,
             "--cache takes no password: everybody who lists processes would see it; use --redis-password-file");
     if (strncmp(text, "memory:", 7) == 0 && parse_bytes(text + 7, &options.bytes_max))
         options.kind = options.bytes_max ? CACHE_MEMORY : CACHE_NONE;
-    else if (strncmp(text, "redis://", 8) == 0 && parse_redis(text + 8, &options))
+    else if (strncmp(text, "redis://", 8) == 0 && parse_redis(text + 8, &options.redis))
         options.kind = CACHE_REDIS;
     else
         return parse_error(text, reterr);

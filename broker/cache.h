@@ -14,6 +14,7 @@
 #include "cache_key.h"
 #include "match.h"
 #include "parcel.h"
+#include "redis_place.h"
 
 #define CACHE_BACKEND_BYTES 32u
 
@@ -28,19 +29,17 @@ enum cache_kind { CACHE_NONE, CACHE_MEMORY, CACHE_REDIS };
 struct cache_options {
     enum cache_kind kind;
     uint64_t bytes_max; /* memory: the budget; Redis: of one value */
-    char host[256];     /* Redis */
-    int port, database;
-    char user[128], password[256]; /* "" = none */
-    const char *namespace;         /* key prefix */
+    struct redis_place redis;
+    const char *namespace; /* key prefix */
     uint64_t ttl_us;
     uint64_t deadline_us; /* for one answer */
 };
 
-/* "memory:64MiB", "redis://host:port/db", "none" -> kind, bytes, host, port, database. */
+/* "memory:64MiB", "redis://host:port/db", "none" -> kind, bytes, redis but for user and password. */
 enum pen_status cache_parse(const char *text, struct cache_options *ret_options, struct pen_error *reterr);
 
 /* A file of one line, "PASSWORD" or "USER PASSWORD", that only its owner may read. */
-enum pen_status cache_password_read(const char *path, struct cache_options *options, struct pen_error *reterr);
+enum pen_status cache_password_read(const char *path, struct redis_place *place, struct pen_error *reterr);
 
 enum cache_answer { CACHE_MISS, CACHE_HIT, CACHE_ASKED };
 

@@ -6,7 +6,7 @@
 
 #include "cache.h"
 
-enum pen_status cache_password_read(const char *path, struct cache_options *options, struct pen_error *reterr)
+enum pen_status cache_password_read(const char *path, struct redis_place *place, struct pen_error *reterr)
 {
     char first[256] = "", second[256] = "", line[520] = "";
     struct stat facts;
@@ -23,10 +23,10 @@ enum pen_status cache_password_read(const char *path, struct cache_options *opti
                              path);
     int words = got ? sscanf(line, "%255s %255s", first, second) : 0;
     memset(line, 0, sizeof line);
-    if (words < 1 || (words == 2 && strlen(first) >= sizeof options->user))
+    if (words < 1 || (words == 2 && strlen(first) >= sizeof place->user))
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "--redis-password-file %.300s holds no `PASSWORD` or `USER PASSWORD`", path);
-    snprintf(options->user, sizeof options->user, "%.127s", words == 2 ? first : "");
-    snprintf(options->password, sizeof options->password, "%s", words == 2 ? second : first);
+    snprintf(place->user, sizeof place->user, "%.127s", words == 2 ? first : "");
+    snprintf(place->password, sizeof place->password, "%s", words == 2 ? second : first);
     return PEN_OK;
 }

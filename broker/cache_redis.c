@@ -46,11 +46,7 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     if (!redis)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the Redis cache");
     snprintf(address, sizeof address, "inproc://redis-%p", (void *)redis);
-    memcpy(redis->thread.host, options->host, sizeof redis->thread.host);
-    redis->thread.port = options->port;
-    memcpy(redis->thread.user, options->user, sizeof redis->thread.user);
-    memcpy(redis->thread.password, options->password, sizeof redis->thread.password);
-    redis->thread.database = options->database;
+    redis->thread.place = options->redis;
     redis->thread.ttl_ms = options->ttl_us ? options->ttl_us / 1000 + 1 : 0;
     redis->thread.timeout_us = options->deadline_us;
     redis->namespace = options->namespace;
@@ -144,10 +140,11 @@ static void on_state(struct cache_redis *redis, const struct letter *letter)
     else
         breaker_trip(&redis->breaker, letter->text);
     if (letter->up && was_open)
-        log_event(LOG_INFO, "cache_up", "kind=redis host=%s port=%d", redis->thread.host, redis->thread.port);
+        log_event(LOG_INFO, "cache_up", "kind=redis host=%s port=%d", redis->thread.place.host,
+                  redis->thread.place.port);
     else if (!letter->up && !told)
-        log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.host,
-                  redis->thread.port, letter->text);
+        log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
+                  redis->thread.place.port, letter->text);
 }
 
 /* An answer: true when it is one for the caller. */
@@ -186,8 +183,8 @@ void cache_redis_give_up(struct cache_redis *redis)
 {
     if (!breaker_fail(&redis->breaker, "no answer in time"))
         return;
-    log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.host, redis->thread.port,
-              redis->breaker.reason);
+    log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
+              redis->thread.place.port, redis->breaker.reason);
     struct letter *letter = letter_new(LETTER_CHECK);
     if (letter)
         letter_send(redis->socket, letter);

@@ -35,8 +35,8 @@ struct order {
 TAILQ_HEAD(order_list, order);
 
 struct commons {
-    char host[256], user[128], password[256], prefix[160], me[17];
-    int port, database;
+    struct redis_place place;
+    char prefix[160], me[17];
     pthread_t thread;
     int event; /* an order, or the end */
     atomic_uint brokers;
@@ -209,7 +209,8 @@ static void count_brokers(struct commons *commons, long long count)
 static void go_down(struct commons *commons, const char *reason)
 {
     if (!commons->told_down)
-        log_event(LOG_WARN, "commons_down", "host=%s port=%d reason=%s", commons->host, commons->port, reason);
+        log_event(LOG_WARN, "commons_down", "host=%s port=%d reason=%s", commons->place.host, commons->place.port,
+                  reason);
     commons->told_down = true;
     if (commons->redis)
         redisFree(commons->redis);
@@ -272,20 +273,14 @@ static void beat(struct commons *commons, uint64_t alive_us)
 
 static void come_up(struct commons *commons)
 {
-    const struct redis_place place = {.host = commons->host,
-                                      .user = commons->user,
-                                      .password = commons->password,
-                                      .port = commons->port,
-                                      .database = commons->database,
-                                      .timeout_us = ANSWER_US};
     char reason[160];
-    commons->redis = redis_open(&place, reason, sizeof reason);
+    commons->redis = redis_open(&commons->place, ANSWER_US, reason, sizeof reason);
     if (!commons->redis) {
         go_down(commons, reason);
         return;
     }
     if (commons->told_down)
-        log_event(LOG_INFO, "commons_up", "host=%s port=%d", commons->host, commons->port);
+        log_event(LOG_INFO, "commons_up", "host=%s port=%d", commons->place.host, commons->place.port);
     commons->told_down = false;
     commons->beat_us = 0;
 }
@@ -331,17 +326,13 @@ static void *run(void *context)
 
 /* ---- for the broker's loop ---- */
 
-enum pen_status commons_new(const struct cache_options *redis, const char *namespace, uint64_t broker_uuid,
+enum pen_status commons_new(const struct redis_place *place, const char *namespace, uint64_t broker_uuid,
                             struct commons **ret_commons, struct pen_error *reterr)
 {
     struct commons *commons = calloc(1, sizeof *commons);
     if (!commons)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for what brokers share in Redis");
-    memcpy(commons->host, redis->host, sizeof commons->host);
-    memcpy(commons->user, redis->user, sizeof commons->user);
-    memcpy(commons->password, redis->password, sizeof commons->password);
-    commons->port = redis->port;
-    commons->database = redis->database;
+    commons->place = *place;
     snprintf(commons->prefix, sizeof commons->prefix, "%.128s:commons", namespace);
     snprintf(commons->me, sizeof commons->me, "%016" PRIx64, broker_uuid);
     TAILQ_INIT(&commons->orders);

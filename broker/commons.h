@@ -16,12 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cache.h"
+#include "penstock/status.h"
+#include "redis_place.h"
 
 struct commons;
 
-/* redis: kind CACHE_REDIS; its namespace may be another one's. Returns at once: the first word comes when Redis is there. */
-enum pen_status commons_new(const struct cache_options *redis, const char *namespace, uint64_t broker_uuid,
+/* The place is copied. Returns at once: the first word comes when Redis is there. */
+enum pen_status commons_new(const struct redis_place *place, const char *namespace, uint64_t broker_uuid,
                             struct commons **ret_commons, struct pen_error *reterr);
 void commons_free(struct commons *commons); /* says goodbye, so that the others need not wait; NULL is fine */
 

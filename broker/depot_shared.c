@@ -24,16 +24,11 @@
 static void fill_options(const struct broker *broker, struct streams_options *ret_options)
 {
     const struct options *options = broker->options;
-    const struct cache_options *redis = &options->detached_redis;
-    *ret_options = (struct streams_options){.port = redis->port,
-                                            .database = redis->database,
+    *ret_options = (struct streams_options){.place = options->detached_redis.redis,
                                             .lease_us = (uint64_t)options->detached_lease_us,
                                             .jobs_max = DEPOT_JOBS_MAX,
                                             .bytes_max = (uint64_t)options->detached_bytes,
                                             .broker_uuid = broker->uuid};
-    snprintf(ret_options->host, sizeof ret_options->host, "%s", redis->host);
-    snprintf(ret_options->user, sizeof ret_options->user, "%s", redis->user);
-    snprintf(ret_options->password, sizeof ret_options->password, "%s", redis->password);
     snprintf(ret_options->namespace, sizeof ret_options->namespace, "%.127s", options->cache.namespace);
 }
 

@@ -234,7 +234,7 @@ static enum pen_status open_commons(struct broker *broker, struct pen_error *ret
     const struct cache_options *redis = options->cache.kind == CACHE_REDIS ? &options->cache : &options->detached_redis;
     if (redis->kind != CACHE_REDIS)
         return PEN_OK;
-    return commons_new(redis, options->cache.namespace, broker->uuid, &broker->commons, reterr);
+    return commons_new(&redis->redis, options->cache.namespace, broker->uuid, &broker->commons, reterr);
 }
 
 static int run(const struct options *options, void *context, int signals)

@@ -265,8 +265,9 @@ static enum pen_status check_detached(struct options *options, struct pen_error 
     if (strcmp(where, "auto") == 0 || strcmp(where, "none") == 0 || strcmp(where, "journal") == 0)
         return PEN_OK;
     if (cache_parse(where, &options->detached_redis, &error) == PEN_OK && options->detached_redis.kind == CACHE_REDIS) {
-        memcpy(options->detached_redis.user, options->cache.user, sizeof options->cache.user);
-        memcpy(options->detached_redis.password, options->cache.password, sizeof options->cache.password);
+        struct redis_place *place = &options->detached_redis.redis;
+        memcpy(place->user, options->cache.redis.user, sizeof place->user);
+        memcpy(place->password, options->cache.redis.password, sizeof place->password);
         return PEN_OK;
     }
     return pen_error_set(reterr, PEN_ERR_INVALID,
@@ -299,7 +300,7 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
     if (status == PEN_OK)
         status = cache_parse(options->cache_text, &options->cache, reterr);
     if (status == PEN_OK && *options->redis_password_file)
-        status = cache_password_read(options->redis_password_file, &options->cache, reterr);
+        status = cache_password_read(options->redis_password_file, &options->cache.redis, reterr);
     if (status == PEN_OK)
         status = check_detached(options, reterr);
     return status;

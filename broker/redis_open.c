@@ -37,11 +37,11 @@ static bool log_in(redisContext *redis, const struct redis_place *place, char *r
     return redis_expect(redis, reply, REDIS_REPLY_STATUS, reason, bytes);
 }
 
-redisContext *redis_open(const struct redis_place *place, char *reason, size_t bytes)
+redisContext *redis_open(const struct redis_place *place, uint64_t timeout_us, char *reason, size_t bytes)
 {
     redisContext *redis = redisConnectWithTimeout(place->host, place->port, to_timeval(CONNECT_TIMEOUT_US));
     snprintf(reason, bytes, "%.150s", redis ? redis->errstr : "no memory");
-    if (redis && !redis->err && redisSetTimeout(redis, to_timeval(place->timeout_us)) == REDIS_OK &&
+    if (redis && !redis->err && redisSetTimeout(redis, to_timeval(timeout_us)) == REDIS_OK &&
         log_in(redis, place, reason, bytes) &&
         redis_expect(redis, redisCommand(redis, "SELECT %d", place->database), REDIS_REPLY_STATUS, reason, bytes)) {
         redisEnableKeepAlive(redis);

@@ -11,14 +11,10 @@
 
 #include <hiredis/hiredis.h>
 
-struct redis_place {
-    const char *host, *user, *password; /* password "": none; user "": Redis' default one */
-    int port, database;
-    uint64_t timeout_us; /* of each answer */
-};
+#include "redis_place.h"
 
-/* Gives the connection, for redisFree; NULL: `reason` says why, without the password. Waits at most 250 ms and two answers. */
-redisContext *redis_open(const struct redis_place *place, char *reason, size_t bytes);
+/* Gives the connection, for redisFree; NULL: `reason` says why, without the password. Waits at most 250 ms and two answers of timeout_us, which holds for later ones, too. */
+redisContext *redis_open(const struct redis_place *place, uint64_t timeout_us, char *reason, size_t bytes);
 
 /* What the connection has to say of its failure; of a time-out in words of our own. Borrowed from it. */
 const char *redis_reason(const redisContext *redis);

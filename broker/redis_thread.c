@@ -43,15 +43,8 @@ static void go_down(struct talk *talk, const char *text)
 /* Half-open: connects and proves it by an answered SELECT. */
 static void come_up(struct talk *talk)
 {
-    const struct redis_thread *thread = talk->thread;
-    const struct redis_place place = {.host = thread->host,
-                                      .user = thread->user,
-                                      .password = thread->password,
-                                      .port = thread->port,
-                                      .database = thread->database,
-                                      .timeout_us = thread->timeout_us};
     char reason[REDIS_TEXT_BYTES];
-    talk->redis = redis_open(&place, reason, sizeof reason);
+    talk->redis = redis_open(&talk->thread->place, talk->thread->timeout_us, reason, sizeof reason);
     talk->retry_us = clock_now_us() + RETRY_US;
     report(talk, talk->redis != NULL, talk->redis ? "" : reason);
 }

@@ -7,11 +7,11 @@
 
 #include <stdint.h>
 
+#include "redis_place.h"
+
 struct redis_thread {
     void *socket; /* its end of the PAIR: the starter's before the thread begins and after it was joined */
-    char host[256];
-    int port, database;
-    char user[128], password[256]; /* "" = none */
+    struct redis_place place;
     uint64_t ttl_ms, timeout_us;
 };
 

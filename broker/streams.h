@@ -9,12 +9,11 @@
 #define STREAMS_H
 
 #include "note.h"
+#include "redis_place.h"
 
 struct streams_options {
-    char host[256];
-    int port, database;
-    char user[128], password[256]; /* "" = none */
-    char namespace[128];           /* prefix of all keys */
+    struct redis_place place;
+    char namespace[128]; /* prefix of all keys */
     uint64_t lease_us;
     uint64_t jobs_max, bytes_max; /* of all brokers together */
     uint64_t broker_uuid;

@@ -340,14 +340,7 @@ static bool expect(struct talk *talk, redisContext *redis, redisReply *reply, in
 
 static redisContext *connect_one(struct talk *talk)
 {
-    const struct streams_options *options = &talk->streams->options;
-    const struct redis_place place = {.host = options->host,
-                                      .user = options->user,
-                                      .password = options->password,
-                                      .port = options->port,
-                                      .database = options->database,
-                                      .timeout_us = ANSWER_TIMEOUT_US};
-    return redis_open(&place, talk->reason, sizeof talk->reason);
+    return redis_open(&talk->streams->options.place, ANSWER_TIMEOUT_US, talk->reason, sizeof talk->reason);
 }
 
 static bool load_scripts(struct talk *talk)

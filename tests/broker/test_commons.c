@@ -28,10 +28,10 @@ TestSuite(commons, .init = begin, .fini = end, .timeout = 120);
 
 static struct commons *join(uint64_t uuid)
 {
-    struct cache_options options = {.kind = CACHE_REDIS, .host = "127.0.0.1", .port = port, .database = 2};
+    struct redis_place place = {.host = "127.0.0.1", .port = port, .database = 2};
     struct commons *commons = NULL;
     struct pen_error error = {.status = PEN_OK};
-    cr_assert_eq(commons_new(&options, "ns", uuid, &commons, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(commons_new(&place, "ns", uuid, &commons, &error), PEN_OK, "%s", error.text);
     return commons;
 }
 

@@ -84,8 +84,8 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_str_eq(o.http, "127.0.0.1:9");
     cr_expect(o.allow_remote);
     cr_expect_eq(o.cache.kind, CACHE_REDIS);
-    cr_expect_eq(o.cache.port, 5);
-    cr_expect_eq(o.cache.database, 2);
+    cr_expect_eq(o.cache.redis.port, 5);
+    cr_expect_eq(o.cache.redis.database, 2);
     cr_expect_eq(o.cache.ttl_us, 7000000);
     cr_expect_str_eq(o.cache.namespace, "n");
     cr_expect_eq(o.cache.deadline_us, 9000);
@@ -126,9 +126,9 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_str_eq(o.journal, "/tmp/j");
     cr_expect_eq(o.journal_bytes, 28 * 1024);
     cr_expect_eq(o.detached_redis.kind, CACHE_REDIS);
-    cr_expect_str_eq(o.detached_redis.host, "k");
-    cr_expect_eq(o.detached_redis.port, 6);
-    cr_expect_eq(o.detached_redis.database, 3);
+    cr_expect_str_eq(o.detached_redis.redis.host, "k");
+    cr_expect_eq(o.detached_redis.redis.port, 6);
+    cr_expect_eq(o.detached_redis.redis.database, 3);
     cr_expect_eq(o.detached_lease_us, 29000000);
     cr_expect_eq(o.detached_bytes, 30 * 1024);
     cr_expect_eq(o.detached_ttl_us, 31000000);

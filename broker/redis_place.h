@@ -1,0 +1,11 @@
+/* redis_place.h - where a Redis is, and as whom it is talked to. Plain data. */
+#ifndef REDIS_PLACE_H
+#define REDIS_PLACE_H
+
+struct redis_place {
+    char host[256];
+    int port, database;
+    char user[128], password[256]; /* password "": none; user "": Redis' default one */
+};
+
+#endif
