@@ -1,5 +1,6 @@
 #include "desk_bulk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,26 +45,40 @@ void desk_announce(struct desk *desk, uint32_t peer, const struct wire_job *job,
     desk_say_client(desk, peer, env, meta, bytes, 0);
 }
 
-void desk_announce_result(struct desk *desk, uint32_t peer, struct job_id id, size_t bytes, uint32_t number)
+void desk_announce_frames(struct desk *desk, uint32_t peer, struct job_id id, uint8_t frames, size_t bytes,
+                          uint32_t number)
 {
-    uint8_t meta[1024];
+    uint8_t meta[4096];
+    char names[DESK_FRAMES_MAX][8];
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
-    Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[] = {&desc};
+    Penstock__TensorDesc descs[DESK_FRAMES_MAX], *pointers[DESK_FRAMES_MAX];
     int64_t dims[] = {1, (int64_t)bytes};
     struct envelope env = envelope_make(FRAME_RESULT);
-    desc.name = (char *)(uintptr_t) "y";
-    desc.dtype = PEN_DTYPE_U8;
-    desc.n_dims = 2;
-    desc.dims = dims;
-    desc.frame = 1;
-    desc.bytes = bytes;
-    result.outputs = descs;
-    result.n_outputs = 1;
+    if (frames > DESK_FRAMES_MAX)
+        abort();
+    for (uint32_t i = 0; i < frames; i++) {
+        penstock__tensor_desc__init(&descs[i]);
+        snprintf(names[i], sizeof names[i], "y%.0u", i); /* nothing for 0 */
+        descs[i].name = names[i];
+        descs[i].dtype = PEN_DTYPE_U8;
+        descs[i].n_dims = 2;
+        descs[i].dims = dims;
+        descs[i].frame = i + 1;
+        descs[i].bytes = bytes;
+        pointers[i] = &descs[i];
+    }
+    result.outputs = pointers;
+    result.n_outputs = frames;
     result.backend = (char *)(uintptr_t) "xnnpack";
     env.job = id;
-    env.frames = 1;
+    env.frames = frames;
     env.transfer = number;
     desk_say_worker(desk, peer, env, meta, penstock__result_meta__pack(&result, meta));
+}
+
+void desk_announce_result(struct desk *desk, uint32_t peer, struct job_id id, size_t bytes, uint32_t number)
+{
+    desk_announce_frames(desk, peer, id, 1, bytes, number);
 }
 
 void desk_chunk(struct desk *desk, enum desk_end end, uint32_t peer, struct job_id id, uint32_t number, uint64_t offset,

@@ -23,6 +23,10 @@ void desk_attach(struct desk *desk, enum desk_end end, uint32_t peer, uint64_t u
 void desk_announce(struct desk *desk, uint32_t peer, const struct wire_job *job, uint32_t number);
 /* A RESULT whose y of `bytes` bytes is announced. */
 void desk_announce_result(struct desk *desk, uint32_t peer, struct job_id id, size_t bytes, uint32_t number);
+/* The same with so many outputs, at most DESK_FRAMES_MAX: y, y1, y2 ... of `bytes` bytes each. */
+#define DESK_FRAMES_MAX 20u
+void desk_announce_frames(struct desk *desk, uint32_t peer, struct job_id id, uint8_t frames, size_t bytes,
+                          uint32_t number);
 /* One CHUNK; each of its bytes is 1 + the number of whole chunks before it. */
 void desk_chunk(struct desk *desk, enum desk_end end, uint32_t peer, struct job_id id, uint32_t number, uint64_t offset,
                 size_t bytes);

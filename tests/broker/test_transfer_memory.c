@@ -1,23 +1,18 @@
 /* Results whose announced payload finds no memory, on the desk: their jobs were accepted, so they wait for it. Memory of large blocks is refused here at will. */
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
 #include "bulk.h"
-#include "desk.h"
+#include "desk_bulk.h"
 #include "large_block.h"
 
-#define MIB        (1024u * 1024u)
-#define LARGE      (2 * LARGE_BLOCK_BYTES)
-#define SMALL      (2 * MIB)
-#define CLIENT     1u
-#define WORKER     2u
-#define FRAMES_MAX 20u
-#define BULK       100u /* added for the bulk connections */
-#define SESSION    0xC1u
-#define UUID       0xA1u
+#define MIB     (1024u * 1024u)
+#define LARGE   (2 * LARGE_BLOCK_BYTES)
+#define SMALL   (2 * MIB)
+#define CLIENT  1u
+#define WORKER  2u
+#define SESSION 0xC1u
+#define UUID    0xA1u
 
 static const struct wire_model wide = {.name = "wide",
                                        .version = 1,
@@ -47,26 +42,15 @@ void *__wrap_malloc(size_t bytes)
     return lacking > 0 && bytes == lacking ? NULL : __real_malloc(bytes);
 }
 
-static size_t add_bulk(uint8_t *meta, size_t bytes)
-{
-    static const uint8_t field[] = {0x90, 0x03, 0x01}; /* `bulk = true`: field 50 of both hellos */
-    memcpy(meta + bytes, field, sizeof field);
-    return bytes + sizeof field;
-}
-
 static void begin(void)
 {
-    uint8_t meta[WIRE_META_BYTES];
-    struct wire_worker worker = {.uuid = UUID, .name = "w", .slots = 4, .models = &wide, .models_count = 1};
-    struct envelope env = envelope_make(FRAME_ATTACH);
+    struct wire_worker worker = {
+        .uuid = UUID, .name = "w", .slots = 4, .bulk = true, .models = &wide, .models_count = 1};
     desk = desk_new();
     desk_open(desk);
-    desk_say_client(desk, CLIENT, envelope_make(FRAME_CLIENT_HELLO), meta,
-                    add_bulk(meta, wire_client_hello(meta, SESSION, "", 0)), 0);
-    desk_say_worker(desk, WORKER, envelope_make(FRAME_WORKER_HELLO), meta,
-                    add_bulk(meta, wire_worker_hello(meta, &worker)));
-    env.job.client = UUID;
-    desk_say_worker(desk, WORKER + BULK, env, NULL, 0);
+    desk_client_bulk(desk, CLIENT, SESSION, "");
+    desk_worker(desk, WORKER, &worker);
+    desk_attach(desk, DESK_WORKER, WORKER + DESK_BULK, UUID);
     none = true;
     lacking = 0;
     asked = 0;
@@ -89,55 +73,14 @@ static struct job_id submit(uint64_t sequence)
     return job.id;
 }
 
-/* A result of so many frames of `bytes` each. */
-static void announce_frames(struct job_id id, uint32_t frames, size_t bytes, uint32_t number)
-{
-    uint8_t meta[4096];
-    char names[FRAMES_MAX][8];
-    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
-    Penstock__TensorDesc descs[FRAMES_MAX], *pointers[FRAMES_MAX];
-    int64_t dims[] = {1, (int64_t)bytes};
-    struct envelope env = envelope_make(FRAME_RESULT);
-    for (uint32_t i = 0; i < frames; i++) {
-        penstock__tensor_desc__init(&descs[i]);
-        snprintf(names[i], sizeof names[i], "y%u", i % 100);
-        descs[i].name = names[i];
-        descs[i].dtype = PEN_DTYPE_U8;
-        descs[i].n_dims = 2;
-        descs[i].dims = dims;
-        descs[i].frame = i + 1;
-        descs[i].bytes = bytes;
-        pointers[i] = &descs[i];
-    }
-    result.outputs = pointers;
-    result.n_outputs = frames;
-    env.job = id;
-    env.frames = (uint8_t)frames;
-    env.transfer = number;
-    desk_say_worker(desk, WORKER, env, meta, penstock__result_meta__pack(&result, meta));
-}
-
 static void announce(struct job_id id, size_t bytes, uint32_t number)
 {
-    announce_frames(id, 1, bytes, number);
+    desk_announce_result(desk, WORKER, id, bytes, number);
 }
 
 static void send_chunks(struct job_id id, uint32_t number, uint64_t bytes)
 {
-    for (uint64_t at = 0; at < bytes; at += BULK_CHUNK_BYTES) {
-        struct message message = {.peer = WORKER + BULK};
-        struct envelope env = bulk_envelope(FRAME_CHUNK, id, number, at);
-        zmq_msg_t frame;
-        zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES);
-        envelope_encode(&env, zmq_msg_data(&frame));
-        message_add(&message, &frame);
-        zmq_msg_init_size(&frame, BULK_CHUNK_BYTES);
-        memset(zmq_msg_data(&frame), 7, BULK_CHUNK_BYTES);
-        message_add(&message, &frame);
-        back_message(&desk->broker, &message);
-        message_fini(&message);
-        desk_run(desk);
-    }
+    desk_chunks(desk, DESK_WORKER, WORKER + DESK_BULK, id, number, 0, bytes);
 }
 
 /* Both peers are heard of meanwhile. */
@@ -182,13 +125,13 @@ Test(transfer_memory, a_result_of_many_frames_that_found_no_memory_for_their_lis
     struct job_id id = submit(1);
     lacking = 32 * sizeof(zmq_msg_t);
     none = false;
-    announce_frames(id, FRAMES_MAX, BULK_CHUNK_BYTES, 3);
+    desk_announce_frames(desk, WORKER, id, DESK_FRAMES_MAX, BULK_CHUNK_BYTES, 3);
     wait_us(100000);
     cr_expect_eq(desk_pending(&desk->workers, FRAME_CREDIT), 0u);
     lacking = 0;
     wait_us(50000);
     cr_expect_gt(desk_pending(&desk->workers, FRAME_CREDIT), 0u);
-    send_chunks(id, 3, (uint64_t)FRAMES_MAX * BULK_CHUNK_BYTES);
+    send_chunks(id, 3, (uint64_t)DESK_FRAMES_MAX * BULK_CHUNK_BYTES);
     expect_answer(id);
 }
 
