@@ -13,7 +13,7 @@
 #include "reply.h"
 #include "sequence.h"
 
-#define BUSY_HINT_US 100000u /* where nothing better is known */
+#define RETRY_HINT_US 100000u /* where nothing better is known */
 
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
@@ -108,8 +108,8 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
                     uint64_t retry_after_us, const struct pen_error *error)
 {
     char id[JOB_ID_TEXT_BYTES];
-    if (retry_after_us == 0 && error->status == PEN_ERR_BUSY)
-        retry_after_us = BUSY_HINT_US;
+    if (retry_after_us == 0 && pen_status_retryable(error->status))
+        retry_after_us = RETRY_HINT_US;
     struct parcel *reply = reply_error(env->job, error->status, error->text, model, 0, retry_after_us);
     broker->stats.jobs_rejected++;
     record_refusal(broker, env->job, model, error);

@@ -17,7 +17,7 @@ struct result_group {
     zmq_msg_t *frames;
 };
 
-/* Refuses a SUBMIT that never became a job. */
+/* Refuses a SUBMIT that never became a job. retry_after_us 0: nothing better is known than a tenth of a second, where it helps to try again. */
 void answer_refusal(struct broker *broker, struct session *session, const struct envelope *env, const char *model,
                     uint64_t retry_after_us, const struct pen_error *error);
 /* A hit for a SUBMIT that never became a job. */

@@ -366,8 +366,6 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     uint64_t hint_us = admission.late_us;
     if (status == PEN_ERR_BUSY && admission.model)
         hint_us = dispatch_wait_hint_us(broker, admission.model);
-    else if (pen_status_retryable(status))
-        hint_us = 100000;
     if (error.status == PEN_OK)
         pen_error_set(&error, status, "the job was refused: %s", pen_status_name(status));
     answer_refusal(broker, session, env, job_meta && strlen(job_meta->model) < 256 ? job_meta->model : "", hint_us,

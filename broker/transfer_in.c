@@ -21,7 +21,7 @@ static void refuse(struct broker *broker, struct session *session, const struct 
 {
     struct pen_error error = {.status = PEN_OK};
     pen_error_set(&error, status, "%s", text);
-    answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+    answer_refusal(broker, session, env, "", 0, &error);
 }
 
 /* ---- entries ---- */
@@ -343,7 +343,7 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
         status = transfer_in_announce(broker, transfer_link_of(broker, &session->transfers), env, &run, message, &in,
                                       &error);
     if (status != PEN_OK) {
-        answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+        answer_refusal(broker, session, env, "", 0, &error);
         return;
     }
     in->after = after;

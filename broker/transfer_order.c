@@ -90,6 +90,6 @@ bool transfer_hold(struct broker *broker, struct session *session, const struct 
         transfer_in_free(broker, known); /* it is sent again */
     enum pen_status status = hold(broker, session, env, after, message, &error);
     if (status != PEN_OK)
-        answer_refusal(broker, session, env, "", pen_status_retryable(status) ? 100000 : 0, &error);
+        answer_refusal(broker, session, env, "", 0, &error);
     return true;
 }

@@ -65,9 +65,9 @@ static enum pen_status reply(struct desk *desk, uint64_t sequence)
     if (!sent)
         return PEN_STATUS_COUNT;
     cr_assert_eq(sent->env.job.sequence, sequence);
-    if (sent->env.status == PEN_ERR_BUSY) {
+    if (sent->env.status == PEN_ERR_BUSY || sent->env.status == PEN_ERR_UNAVAILABLE) {
         Penstock__ResultMeta *meta = penstock__result_meta__unpack(NULL, sent->env.meta_bytes, sent->meta);
-        cr_assert(meta && meta->retry_after_us > 0, "BUSY says when to come back");
+        cr_assert(meta && meta->retry_after_us > 0, "it says when to come back");
         penstock__result_meta__free_unpacked(meta, NULL);
     }
     return (enum pen_status)sent->env.status;
