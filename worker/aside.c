@@ -1,6 +1,7 @@
 /* aside.c - a thread, its priority, and the timer that interrupts it. */
 #include "aside.h"
 
+#include "signals.h"
 #include "urgency.h"
 
 #include <errno.h>
@@ -103,10 +104,9 @@ static void *aside_main(void *argument)
 enum pen_status aside_run(const char *name, void (*work)(void *argument), void *argument)
 {
     struct aside aside = {.name = name, .work = work, .argument = argument};
-    sigset_t all, before;
+    sigset_t before;
     pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    signals_block(&before);
     int error = pthread_create(&thread, NULL, aside_main, &aside);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)

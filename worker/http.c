@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "signals.h"
 
 #define REQUEST_BYTES 4096u
 #define REQUEST_US    2000000u
@@ -180,7 +181,7 @@ enum pen_status worker_http_start(const char *address, struct vitals *vitals, st
                                   struct pen_error *reterr)
 {
     int fd = -1;
-    sigset_t all, before;
+    sigset_t before;
     enum pen_status status = listen_on(address, &fd, reterr);
     if (status != PEN_OK)
         return status;
@@ -189,8 +190,7 @@ enum pen_status worker_http_start(const char *address, struct vitals *vitals, st
     if (http && end_fd >= 0) {
         *http = (struct worker_http){.fd = fd, .end_fd = end_fd, .vitals = vitals};
         note_address(http);
-        sigfillset(&all); /* signals go to the network thread */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        signals_block(&before); /* they go to the network thread */
         int error = pthread_create(&http->thread, NULL, http_main, http);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (error == 0) {

@@ -2,6 +2,7 @@
 #include "worker.h"
 
 #include "deadline.h"
+#include "file_fault.h"
 #include "signals.h"
 #include "supervise.h"
 
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
     enum settings_outcome outcome = SETTINGS_RUN;
     size_t positional = 0;
     signals_install();
+    file_fault_install();
     enum pen_status status =
         settings_load(&options_program, argc, argv, &options, NULL, 0, &positional, &outcome, &store, &error);
     if (status != PEN_OK) {

@@ -69,6 +69,14 @@ bool signals_asked(void)
     return atomic_load(&asked_parent) + atomic_load(&asked_others) > 0;
 }
 
+void signals_block(sigset_t *ret_before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, ret_before);
+}
+
 void signals_wake(int fd)
 {
     atomic_store(&wake_fd, fd);

@@ -6,6 +6,7 @@
 #ifndef SIGNALS_H
 #define SIGNALS_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 void signals_install(void);
@@ -15,6 +16,8 @@ int signals_level(void);
 void signals_supervised(void); /* signals of the parent and of others count apart: two of one kind end the process */
 void signals_settled(
     void); /* all work is answered and only memory is left to free: a second signal changes nothing any more */
+/* Blocks all for threads that the caller makes now, but for SIGBUS (file_fault.h); pthread_sigmask takes *ret_before back. Threads: any. */
+void signals_block(sigset_t *ret_before);
 void signals_wake(int fd); /* an eventfd that is written when one comes; -1 = none */
 
 #endif

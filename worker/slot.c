@@ -3,6 +3,7 @@
 
 #include "deadline.h"
 #include "logline.h"
+#include "signals.h"
 #include "urgency.h"
 
 #include <inttypes.h>
@@ -381,9 +382,8 @@ enum pen_status slot_new(const struct slot_context *context, uint32_t number, st
 
 enum pen_status slot_start(struct slot *slot, struct pen_error *reterr)
 {
-    sigset_t all, before;
-    sigfillset(&all); /* signals go to the network thread */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    signals_block(&before); /* they go to the network thread */
     int error = pthread_create(&slot->thread, NULL, slot_main, slot);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)

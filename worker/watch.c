@@ -5,6 +5,7 @@
 #include "loader.h"
 #include "logline.h"
 #include "residence.h"
+#include "signals.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -259,9 +260,8 @@ static void *watch_main(void *argument)
 
 static int thread_start(struct watch *watch)
 {
-    sigset_t all, before;
-    sigfillset(&all); /* signals go to the network thread */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    signals_block(&before); /* they go to the network thread */
     int error = pthread_create(&watch->thread, NULL, watch_main, watch);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;

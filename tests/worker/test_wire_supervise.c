@@ -2,6 +2,8 @@
 #include "play_broker.h"
 
 #include "deadline.h"
+#include "folder.h"
+#include "onnx_file.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -154,6 +156,53 @@ Test(supervise, wedged_worker_is_restarted)
         play_submit(&play, jobs, 64);
     wait_log("evt=child_died code=6");
     wait_log("restarts=1");
+}
+
+/* y = x + w over float32 [N, 2]; w lies in a file of its own, which is read where it is mapped. */
+static void put_sum(const char *folder)
+{
+    char path[FOLDER_PATH_BYTES + 96];
+    static const float weights[256] = {1, 2}; /* the end of a file is copied */
+    const struct onnx_node node = {.op = "Add", .inputs = {"x", "w"}, .outputs = {"y"}};
+    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value out = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value weight = {.name = "w", .dtype = PEN_DTYPE_F32, .dims = {2}, .rank = 1, .file = "w.data"};
+    const struct onnx_model model = {.nodes = &node,
+                                     .nodes_count = 1,
+                                     .inputs = &in,
+                                     .inputs_count = 1,
+                                     .outputs = &out,
+                                     .outputs_count = 1,
+                                     .weights = &weight,
+                                     .weights_count = 1};
+    folder_make(folder);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    onnx_write(path, &model);
+    snprintf(path, sizeof path, "%s/w.data", folder);
+    file_write(path, weights, sizeof weights);
+}
+
+Test(supervise, file_that_is_cut_short_while_it_serves_is_named_and_the_worker_is_restarted)
+{
+    char root[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 64], line[FOLDER_PATH_BYTES + 128];
+    float x[] = {1, 1};
+    struct play_job job = {
+        .sequence = 1,
+        .model = "sum",
+        .input = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, 2}, .data = x, .bytes = sizeof x}};
+    const char *const arguments[] = {"--models", root, "--backend", "reference", "--supervise", NULL};
+    folder_new(root);
+    snprintf(path, sizeof path, "%s/sum/1", root);
+    put_sum(path);
+    snprintf(path, sizeof path, "%s/sum/1/w.data", root);
+    play_start(&play, arguments);
+    play_serve(&play, &message);
+    cr_assert(truncate(path, 0) == 0);
+    play_submit(&play, &job, 1);
+    ends(3, "evt=child_died code=1 "); /* the restarted one finds no model */
+    snprintf(line, sizeof line, "evt=file_fault file=%s error=\"it was cut short", path);
+    cr_expect(strstr(play_log(&play), line), "'%s' is not in:\n%s", line, play_log(&play));
+    folder_free(root);
 }
 
 Test(supervise, worker_drains_when_its_supervisor_is_killed)
