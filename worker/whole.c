@@ -6,11 +6,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define ITEMS_MAX 10000u /* looked at in one folder */
@@ -32,12 +33,21 @@ enum pen_status whole_pointer_check(const char *path, struct pen_error *reterr)
                          path);
 }
 
+/* Clients of NFS and SMB refuse a lease with EAGAIN, too, whenever their server has not delegated the file to them: for ever, if it never does. */
+bool whole_lease_tells(uint32_t system)
+{
+    return system != NFS_SUPER_MAGIC && system != CIFS_SUPER_MAGIC && system != SMB2_SUPER_MAGIC;
+}
+
 /*
  * A read lease is granted only while nobody has the file open for writing; it is given back at once. Who opens the file for writing in between waits so
- * long, and the kernel tells us with a signal, of which SIGURG is one that does nothing.
+ * long, and the kernel tells us with a signal, of which SIGURG is one that does no harm (aside.h).
  */
 static bool is_being_written(int fd)
 {
+    struct statfs system;
+    if (fstatfs(fd, &system) != 0 || !whole_lease_tells((uint32_t)system.f_type))
+        return false;
     fcntl(fd, F_SETSIG, SIGURG);
     if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
         fcntl(fd, F_SETLEASE, F_UNLCK);

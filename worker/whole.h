@@ -8,6 +8,9 @@
 #ifndef WHOLE_H
 #define WHOLE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "penstock/status.h"
 
 /*
@@ -15,6 +18,9 @@
  * file is this user's own or the process has CAP_LEASE.
  */
 enum pen_status whole_check(const char *folder, struct pen_error *reterr);
+
+/* Can a file system of this type (statfs) tell by a lease whether a file is open for writing? False for what is served over a network. */
+bool whole_lease_tells(uint32_t system);
 
 /* INVALID when the file is a pointer of git-lfs. */
 enum pen_status whole_pointer_check(const char *path, struct pen_error *reterr);

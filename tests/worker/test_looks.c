@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include "folder.h"
 #include "onnx_file.h"
+#include "whole.h"
 
 static char root[FOLDER_PATH_BYTES];
 static struct catalog catalog;
@@ -198,6 +200,13 @@ Test(looks, a_copy_that_stalls_while_somebody_writes_is_waited_for_and_taken_whe
     cr_expect(look());
     offers_are("(a:1) b:1 a:2");
     free(bytes);
+}
+
+Test(looks, where_a_refused_lease_says_nothing_of_writers_nobody_is_waited_for)
+{
+    cr_expect(!whole_lease_tells(NFS_SUPER_MAGIC) && !whole_lease_tells(SMB2_SUPER_MAGIC));
+    cr_expect(whole_lease_tells(EXT4_SUPER_MAGIC) && whole_lease_tells(TMPFS_MAGIC) &&
+              whole_lease_tells(OVERLAYFS_SUPER_MAGIC));
 }
 
 /* As fallocate and then write: the size says nothing. */
