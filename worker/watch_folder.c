@@ -46,6 +46,13 @@ static void entry_failed(struct watch *watch, const struct catalog_entry *entry,
               pen_status_name(error->status), error->text);
 }
 
+static void failed_forget(struct watch *watch, const struct catalog_entry *entry)
+{
+    for (size_t i = 0; i < FAILED_MAX && i < watch->failed_count; i++)
+        if (watch->failed[i] == entry->stamp)
+            watch->failed[i] = 0; /* of no entry */
+}
+
 /* What was read is neither the old nor the new when files change meanwhile, whatever came of it. */
 static bool entry_changed(const struct catalog_entry *entry, struct pen_error *reterr)
 {
@@ -94,6 +101,7 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
     }
     served_log(served, clock_now_us() - start_us);
     catalog_seen_forget(&watch->seen, entry->name);
+    failed_forget(watch, entry); /* an order has tried it again: nobody needs to stand in for it */
     if (replaced) {
         retired_forget(&watch->retired, replaced); /* it may have been on its way out */
         retired_add(&watch->retired, replaced, STAGE_OUT);

@@ -481,6 +481,29 @@ Test(looks, a_new_model_whose_latest_version_is_broken_is_served_by_the_one_belo
     offers_are("a:1 b:1 b:2");
 }
 
+Test(looks, who_stood_in_for_a_version_goes_when_an_order_loads_that_after_all)
+{
+    const float w[2] = {1, 2};
+    struct catalog found;
+    struct pen_error error = {0};
+    start();
+    options.memory_budget = 1; /* byte: no weights fit */
+    put_sum("a/2");
+    file_write(at("a/2/w.data"), w, sizeof w);
+    settle();
+    LOGGED_ONCE("evt=model_failed model=a version=2");
+    offers_are("a:1");
+    options.memory_budget = 0; /* none: its files are the same, so no look tries again */
+    settle();
+    offers_are("a:1");
+    cr_assert(watch_scan(&watch, &found, &error) == PEN_OK, "%s", error.text);
+    cr_assert_eq(found.entries[0].version, 2);
+    cr_assert(watch_entry_load(&watch, &found.entries[0], &error), "%s", error.text);
+    catalog_fini(&found);
+    settle();
+    offers_are("(a:1) a:2");
+}
+
 Test(looks, the_same_fault_after_it_was_mended_is_told_again)
 {
     start();
