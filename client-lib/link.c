@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bulk_context.h"
+#include "deadline.h"
 #include "urgency.h"
 
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
@@ -32,10 +32,7 @@ void link_fini(struct link *link)
     free(link->endpoint);
     link->endpoint = NULL;
     key_pair_wipe(&link->keys.own);
-    if (link->bulk_context) {
-        zmq_ctx_term(link->bulk_context);
-        link->bulk_context = NULL;
-    }
+    bulk_way_fini(&link->way);
     if (link->context) {
         zmq_ctx_term(link->context);
         link->context = NULL;
@@ -137,13 +134,24 @@ static void *bulk_open(struct link *link, char ret_endpoint[BULK_ENDPOINT_BYTES]
     if (!link->socket || !link->endpoint || strlen(link->endpoint) >= BULK_ENDPOINT_BYTES) {
         return NULL;
     }
-    bool apart = bulk_endpoint(link->endpoint, link->bulk_port, ret_endpoint, BULK_ENDPOINT_BYTES);
+    bool apart = bulk_way_apart(&link->way, link->endpoint, ret_endpoint);
     if (!apart) {
         strcpy(ret_endpoint, link->endpoint);
-    } else if (!link->bulk_context) {
-        link->bulk_context = bulk_context_new();
     }
-    return zmq_socket(apart && link->bulk_context ? link->bulk_context : link->context, ZMQ_DEALER);
+    void *socket = zmq_socket(apart ? link->way.context : link->context, ZMQ_DEALER);
+    if (socket && apart) {
+        bulk_way_begin(&link->way, socket, clock_now_us());
+    }
+    return socket;
+}
+
+static void bulk_close(struct link *link)
+{
+    if (link->bulk) {
+        zmq_close(link->bulk);
+        link->bulk = NULL;
+        bulk_way_end(&link->way, clock_now_us());
+    }
 }
 
 int link_attach(struct link *link, uint64_t session)
@@ -166,17 +174,13 @@ int link_attach(struct link *link, uint64_t session)
         zmq_send(link->bulk, bytes, sizeof bytes, ZMQ_DONTWAIT) == (int)sizeof bytes) {
         return 0;
     }
-    zmq_close(link->bulk);
-    link->bulk = NULL;
+    bulk_close(link);
     return -1;
 }
 
 void link_close(struct link *link, int linger_ms)
 {
-    if (link->bulk) {
-        zmq_close(link->bulk);
-        link->bulk = NULL;
-    }
+    bulk_close(link);
     if (link->socket) {
         zmq_socket_monitor(link->socket, NULL, 0);
         set_int(link->socket, ZMQ_LINGER, linger_ms);

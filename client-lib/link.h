@@ -13,6 +13,7 @@
 
 #include <zmq.h>
 
+#include "bulk_context.h"
 #include "frame.h"
 #include "keys.h"
 #include "payload.h"
@@ -20,14 +21,13 @@
 
 struct link {
     void *context;
-    void *socket;       /* NULL: closed */
-    void *bulk_context; /* of `bulk`, when the broker has a port for it; NULL until then */
-    uint32_t bulk_port; /* the broker's for `bulk`; 0: none of its own */
-    void *bulk;         /* second connection to the same broker, for large payloads; NULL until it is needed */
-    char *endpoint;     /* of the socket */
-    void *monitor;      /* PAIR that tells of a lost connection */
-    int wake_fd;        /* eventfd */
-    uint64_t opened;    /* sockets so far */
+    void *socket;        /* NULL: closed */
+    struct bulk_way way; /* of `bulk`, when the broker has a port for it */
+    void *bulk;          /* second connection to the same broker, for large payloads; NULL until it is needed */
+    char *endpoint;      /* of the socket */
+    void *monitor;       /* PAIR that tells of a lost connection */
+    int wake_fd;         /* eventfd */
+    uint64_t opened;     /* sockets so far */
     uint64_t frame_bytes_max;
     uint64_t frames_max; /* messages kept unread */
     struct key_set keys;

@@ -223,6 +223,8 @@ void session_tick(struct pen_client *c, uint64_t now_us)
     if (s->state == SESSION_READY) {
         if (now_us >= s->heard_us + s->liveness_us || now_us >= transfer_stall_us(c)) {
             session_lost(c, now_us);
+        } else if (now_us >= bulk_way_due_us(&c->link.way)) { /* large payloads go to the endpoint itself next time */
+            connection_drop(c, now_us);
         } else if (s->leaving && (now_us >= s->leave_us || nothing_sent(c))) {
             leave(c, now_us);
         } else if (now_us >= s->acknowledge_us) {
@@ -239,13 +241,14 @@ void session_tick(struct pen_client *c, uint64_t now_us)
     }
 }
 
-uint64_t session_next_us(const struct pen_client *c)
+uint64_t session_next_us(struct pen_client *c)
 {
     const struct session *s = &c->session;
     uint64_t next = c->pending.next_deadline_us;
     if (s->state == SESSION_READY) {
         next = earlier(next, s->acknowledge_us);
         next = earlier(next, transfer_stall_us(c));
+        next = earlier(next, bulk_way_due_us(&c->link.way));
         next = earlier(next, s->leaving ? s->leave_us : DEADLINE_NONE);
         next = earlier(next, s->heard_us + s->liveness_us);
         next = earlier(next, s->sent_us + s->heartbeat_us);
@@ -299,7 +302,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->job_bytes_max = welcome->max_job_bytes;
     s->detached = welcome->detached;
     s->bulk_bytes = welcome->bulk_bytes;
-    c->link.bulk_port = welcome->bulk_port;
+    bulk_way_welcome(&c->link.way, welcome->broker_uuid, welcome->bulk_port, s->liveness_us);
     s->digest_first_bytes = welcome->bulk_bytes ? welcome->digest_first_bytes : 0;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';

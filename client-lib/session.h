@@ -16,7 +16,7 @@ void session_spread(struct pen_client *client);
 /* Everything whose time has come: connect, reconnect, PING, ACK, deadlines, giving up. */
 void session_tick(struct pen_client *client, uint64_t now_us);
 /* When session_tick has something to do next. */
-uint64_t session_next_us(const struct pen_client *client);
+uint64_t session_next_us(struct pen_client *client);
 
 /* Sends what waits: jobs, cancellations, questions. Only when welcomed. */
 void session_flush(struct pen_client *client, uint64_t now_us);

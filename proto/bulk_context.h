@@ -1,13 +1,15 @@
 /*
- * bulk_context.h - a ZeroMQ context for a bulk connection whose threads give way to all others.
+ * bulk_context.h - a bulk connection to a port of its own: the ZeroMQ context whose threads give way to all others, and whether the port can be reached.
  *
  * Inline, so that proto itself needs no ZeroMQ: whoever includes this links it.
- * Threads: any.
+ * Threads: one-at-a-time.
  */
 #ifndef BULK_CONTEXT_H
 #define BULK_CONTEXT_H
 
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <zmq.h>
 
 #include "bulk_link.h"
@@ -31,6 +33,86 @@ static inline void *bulk_context_begin(void *unused)
 static inline void *bulk_context_new(void)
 {
     return bulk_begin(bulk_context_begin);
+}
+
+/* One owner's way to the port of its present broker. Zeroes are one that is not known yet. */
+struct bulk_way {
+    void *context; /* kept from one connection to the next; NULL until it is needed */
+    void *monitor; /* of the present connection; NULL: none, or nothing can be known of it */
+    bool up;       /* it was there */
+    uint32_t port; /* 0: the endpoint itself */
+    uint64_t
+        wait_us; /* what a connection has to come up: less than after what both sides end a transfer that stands still */
+    uint64_t due_us;      /* when the present one should have */
+    uint64_t broker;      /* uuid */
+    uint64_t unreachable; /* uuid of the broker whose port could not be reached; 0: none */
+    uint64_t begun;       /* connections so far */
+};
+
+/* A WELCOME. A port that could not be reached is not tried again until the broker is another. */
+static inline void bulk_way_welcome(struct bulk_way *way, uint64_t broker, uint32_t port, uint64_t liveness_us)
+{
+    way->wait_us = liveness_us / 2;
+    way->broker = broker;
+    way->port = broker != 0 && broker == way->unreachable ? 0 : port;
+}
+
+/* Where the connection goes; false: to the endpoint itself, on the caller's own context. */
+static inline bool bulk_way_apart(struct bulk_way *way, const char *endpoint, char ret_text[BULK_ENDPOINT_BYTES])
+{
+    if (!bulk_endpoint(endpoint, way->port, ret_text, BULK_ENDPOINT_BYTES))
+        return false;
+    if (!way->context)
+        way->context = bulk_context_new();
+    return way->context != NULL;
+}
+
+/* `socket` of that context is about to be connected there. Only its handshake is asked for: any message tells of it. */
+static inline void bulk_way_begin(struct bulk_way *way, void *socket, uint64_t now_us)
+{
+    char address[64];
+    int none = 0;
+    snprintf(address, sizeof address, "inproc://bulk-%" PRIu64, ++way->begun);
+    way->due_us = now_us + way->wait_us;
+    way->up = false;
+    way->monitor = zmq_socket(way->context, ZMQ_PAIR);
+    if (!way->monitor)
+        return;
+    zmq_setsockopt(way->monitor, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt(way->monitor, ZMQ_RCVHWM, &none, sizeof none); /* nobody need read them */
+    if (zmq_socket_monitor(socket, address, ZMQ_EVENT_HANDSHAKE_SUCCEEDED) == 0 &&
+        zmq_connect(way->monitor, address) == 0)
+        return;
+    zmq_socket_monitor(socket, NULL, 0);
+    zmq_close(way->monitor);
+    way->monitor = NULL;
+}
+
+/* When the present connection is to be given up; UINT64_MAX: it came up, or there is none. */
+static inline uint64_t bulk_way_due_us(struct bulk_way *way)
+{
+    uint8_t event[16];
+    way->up = way->up || !way->monitor || zmq_recv(way->monitor, event, sizeof event, ZMQ_DONTWAIT) >= 0;
+    return way->up ? UINT64_MAX : way->due_us;
+}
+
+/* The present connection was closed. True: it had its time and did not come up; its port will not be tried again. */
+static inline bool bulk_way_end(struct bulk_way *way, uint64_t now_us)
+{
+    bool never = bulk_way_due_us(way) <= now_us;
+    if (way->monitor)
+        zmq_close(way->monitor);
+    way->monitor = NULL;
+    if (never)
+        way->unreachable = way->broker;
+    return never;
+}
+
+static inline void bulk_way_fini(struct bulk_way *way)
+{
+    if (way->context)
+        zmq_ctx_term(way->context);
+    way->context = NULL;
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* link.c - one DEALER at a time, and what is said on it besides results. */
 #include "link.h"
 
-#include "bulk_context.h"
 #include "control.pb-c.h"
 
 #include "deadline.h"
@@ -68,9 +67,7 @@ void link_fini(struct link *link)
 {
     while (link->unsent)
         unsent_drop_first(link);
-    if (link->transfers.context)
-        zmq_ctx_term(link->transfers.context);
-    link->transfers.context = NULL;
+    bulk_way_fini(&link->transfers.way);
     held_fini(&link->held);
 }
 
@@ -159,38 +156,31 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
     return hello_send(link, now_us, reterr);
 }
 
-/* To a port of its own on threads of its own, or beside the ordinary connection. */
-static bool bulk_apart(struct link *link, char ret_endpoint[BULK_ENDPOINT_BYTES])
-{
-    struct transfers *transfers = &link->transfers;
-    if (!bulk_endpoint(link->endpoint, transfers->port, ret_endpoint, BULK_ENDPOINT_BYTES))
-        return false;
-    if (!transfers->context)
-        transfers->context = bulk_context_new();
-    return transfers->context != NULL;
-}
-
 enum pen_status link_attach(struct link *link, struct pen_error *reterr)
 {
     char own[BULK_ENDPOINT_BYTES];
     struct envelope env = envelope_make(FRAME_ATTACH);
-    bool apart = bulk_apart(link, own);
+    bool apart = bulk_way_apart(&link->transfers.way, link->endpoint, own); /* or beside the ordinary connection */
     const char *endpoint = apart ? own : link->endpoint;
-    void *socket = socket_new(link, apart ? link->transfers.context : link->context->zmq);
+    void *socket = socket_new(link, apart ? link->transfers.way.context : link->context->zmq);
     if (!socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
     enum pen_status status = use_keys(link, socket, reterr);
     env.job.client = hello_uuid(link->context->hello);
     uint8_t bytes[FRAME_ENVELOPE_BYTES];
     envelope_encode(&env, bytes);
+    if (apart)
+        bulk_way_begin(&link->transfers.way, socket, clock_now_us());
     if (status == PEN_OK && (zmq_connect(socket, endpoint) != 0 ||
                              zmq_send(socket, bytes, sizeof bytes, ZMQ_DONTWAIT) != (int)sizeof bytes))
         status = pen_error_set(reterr, PEN_ERR_IO, "cannot open a second connection to %.256s: %s", endpoint,
                                zmq_strerror(errno));
     if (status == PEN_OK)
         link->transfers.socket = socket;
-    else
+    else {
         zmq_close(socket);
+        bulk_way_end(&link->transfers.way, 0);
+    }
     return status;
 }
 
@@ -251,7 +241,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
             in_force(link->context->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
         link->max_frame_bytes = welcome->max_frame_bytes;
         link->transfers.from_bytes = welcome->bulk_bytes;
-        link->transfers.port = welcome->bulk_port;
+        bulk_way_welcome(&link->transfers.way, welcome->broker_uuid, welcome->bulk_port, link->liveness_us);
         link->state = LINK_SERVING;
         link->complained_us = 0;
         log_event(LOG_INFO, "welcome",
@@ -415,10 +405,10 @@ static uint64_t silence_due_us(const struct link *link)
 void link_check(struct link *link, uint64_t now_us)
 {
     struct pen_error error = {0};
-    bool stalled = transfer_stalled(link, now_us);
-    if (link->state == LINK_REFUSED || (now_us < silence_due_us(link) && !stalled))
+    bool silent = now_us >= silence_due_us(link) || transfer_stalled(link, now_us);
+    if (link->state == LINK_REFUSED || (!silent && now_us < bulk_way_due_us(&link->transfers.way)))
         return;
-    if (link->parked_until_us == 0)
+    if (silent && link->parked_until_us == 0)
         complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
                  now_us);
     link->parked_until_us = 0;

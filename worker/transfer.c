@@ -411,6 +411,18 @@ void transfer_credit(struct link *link, const struct envelope *env)
         departed(link, departure);
 }
 
+static void bulk_close(struct link *link)
+{
+    struct transfers *t = &link->transfers;
+    if (!t->socket)
+        return;
+    zmq_close(t->socket);
+    t->socket = NULL;
+    if (bulk_way_end(&t->way, clock_now_us()))
+        log_event(LOG_WARN, "bulk_unreachable", "broker=%s port=%" PRIu32 " error=%s", link->endpoint, t->way.port,
+                  "the broker's port of --bulk-workers cannot be reached: large payloads go to the endpoint itself");
+}
+
 /* ---- the end of a connection ------------------------------------------------------------------------------------------------------- */
 
 struct reply *transfer_reset(struct link *link)
@@ -431,9 +443,7 @@ struct reply *transfer_reset(struct link *link)
         unsent = departure->reply;
         free(departure);
     }
-    if (t->socket)
-        zmq_close(t->socket);
-    t->socket = NULL;
+    bulk_close(link);
     t->from_bytes = 0;
     return unsent;
 }

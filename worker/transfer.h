@@ -10,6 +10,7 @@
 #define TRANSFER_H
 
 #include "bulk.h"
+#include "bulk_context.h"
 #include "inbox.h"
 #include "outbox.h"
 
@@ -20,8 +21,7 @@ struct link;
 /* One broker's. */
 struct transfers {
     void *socket;             /* the bulk connection; NULL until it is needed */
-    void *context;            /* its own, when the broker has a port for it; kept for the next connection */
-    uint32_t port;            /* the broker's for it; 0: none of its own */
+    struct bulk_way way;      /* its own, when the broker has a port for it */
     uint64_t from_bytes;      /* of results that the broker wants in chunks; 0 = none */
     struct arrival *arrivals; /* dispatches that are not complete */
     struct departure *departures;

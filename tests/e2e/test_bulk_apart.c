@@ -21,6 +21,7 @@
 #define LARGE (24u * 1024u * 1024u)
 
 #define ANYWHERE "tcp://127.0.0.1:*"
+#define PATIENT  "--liveness", "20s" /* half of it is what a connection has to come up */
 
 static char models[FOLDER_PATH_BYTES];
 static struct pool pool;
@@ -131,20 +132,38 @@ static void expect_apart(const char *const flags[], unsigned ends)
 
 Test(bulk_apart, both_ends)
 {
-    expect_apart((const char *const[]){"--bulk-clients", ANYWHERE, "--bulk-workers", ANYWHERE, NULL}, 3);
+    expect_apart((const char *const[]){PATIENT, "--bulk-clients", ANYWHERE, "--bulk-workers", ANYWHERE, NULL}, 3);
 }
 
 Test(bulk_apart, clients_alone)
 {
-    expect_apart((const char *const[]){"--bulk-clients", ANYWHERE, NULL}, 1);
+    expect_apart((const char *const[]){PATIENT, "--bulk-clients", ANYWHERE, NULL}, 1);
 }
 
 Test(bulk_apart, workers_alone)
 {
-    expect_apart((const char *const[]){"--bulk-workers", ANYWHERE, NULL}, 2);
+    expect_apart((const char *const[]){PATIENT, "--bulk-workers", ANYWHERE, NULL}, 2);
 }
 
 Test(bulk_apart, nobody_unless_asked)
 {
     expect_apart((const char *const[]){NULL}, 0);
+}
+
+#define ELSEWHERE "tcp://127.0.0.2:*" /* the endpoints' host is 127.0.0.1: its port of that number is closed */
+
+/* Each end finds out once. */
+Test(bulk_apart, port_that_cannot_be_reached_is_left_for_the_endpoint_itself)
+{
+    struct pen_client_counters counters;
+    begin_with((const char *const[]){"--bulk-clients", ELSEWHERE, "--bulk-workers", ELSEWHERE, NULL});
+    run_large();
+    cr_assert(process_wait_text(pool.workers[0], "evt=bulk_unreachable", 0), "%s", process_err(pool.workers[0]));
+    pen_client_counters(client, &counters, sizeof counters);
+    uint64_t connections = counters.connections;
+    cr_expect_gt(connections, 1);
+    run_large();
+    pen_client_counters(client, &counters, sizeof counters);
+    cr_expect_eq(counters.connections, connections);
+    end();
 }

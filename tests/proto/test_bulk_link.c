@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <zmq.h>
 
@@ -67,6 +69,51 @@ Test(bulk_link, its_context_carries_messages_and_leaves_the_caller_as_it_was)
     forbidden = true;
     cr_expect_eq(urgency_give_way_named("ZMQbg/IO/0", &refused), 1, "it is there, whatever the sandbox forbids");
     cr_expect(refused);
+    zmq_ctx_term(context);
+}
+
+Test(bulk_link, port_that_cannot_be_reached_is_not_tried_again_until_the_broker_is_another)
+{
+    char text[BULK_ENDPOINT_BYTES];
+    struct bulk_way way = {0};
+    cr_expect_eq(bulk_way_due_us(&way), UINT64_MAX, "there is no connection");
+    bulk_way_welcome(&way, 7, 5551, 20000);
+    for (int late = 0; late < 2; late++) {
+        cr_assert(bulk_way_apart(&way, "tcp://127.0.0.1:5550", text));
+        cr_expect_str_eq(text, "tcp://127.0.0.1:5551");
+        void *socket = zmq_socket(way.context, ZMQ_DEALER);
+        bulk_way_begin(&way, socket, 1000);
+        cr_expect_eq(bulk_way_due_us(&way), 11000, "half of the liveness");
+        zmq_close(socket);
+        cr_expect_eq(bulk_way_end(&way, late ? 11000 : 10999), late == 1);
+        cr_expect_eq(bulk_way_due_us(&way), UINT64_MAX);
+        bulk_way_welcome(&way, 7, 5551, 20000);
+    }
+    cr_expect_not(bulk_way_apart(&way, "tcp://127.0.0.1:5550", text));
+    bulk_way_welcome(&way, 8, 5551, 20000);
+    cr_expect(bulk_way_apart(&way, "tcp://127.0.0.1:5550", text));
+    bulk_way_fini(&way);
+}
+
+Test(bulk_link, connection_that_came_up_is_never_late, .timeout = 60)
+{
+    char endpoint[256], text[BULK_ENDPOINT_BYTES];
+    size_t bytes = sizeof endpoint;
+    struct bulk_way way = {0};
+    void *context = zmq_ctx_new(), *router = zmq_socket(context, ZMQ_ROUTER);
+    cr_assert_eq(zmq_bind(router, "tcp://127.0.0.1:*"), 0);
+    cr_assert_eq(zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
+    bulk_way_welcome(&way, 7, (uint32_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10), 20000);
+    cr_assert(bulk_way_apart(&way, "tcp://127.0.0.1:5550", text));
+    void *socket = zmq_socket(way.context, ZMQ_DEALER);
+    bulk_way_begin(&way, socket, 1000);
+    cr_assert_eq(zmq_connect(socket, text), 0);
+    while (bulk_way_due_us(&way) != UINT64_MAX)
+        zmq_poll(&(zmq_pollitem_t){.socket = way.monitor, .events = ZMQ_POLLIN}, 1, 100);
+    zmq_close(socket);
+    cr_expect_not(bulk_way_end(&way, UINT64_MAX - 1));
+    bulk_way_fini(&way);
+    zmq_close(router);
     zmq_ctx_term(context);
 }
 
