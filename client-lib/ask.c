@@ -17,7 +17,7 @@ static enum pen_status pack(struct ask *ask, const char *verb, const char *argum
     ask->packed_bytes = penstock__control_request__get_packed_size(&request);
     ask->packed = malloc(ask->packed_bytes);
     if (!ask->packed) {
-        return PEN_ERR_NO_MEMORY;
+        return pen_error_set(&ask->error, PEN_ERR_NO_MEMORY, "no memory for the question.");
     }
     penstock__control_request__pack(&request, ask->packed);
     return PEN_OK;

@@ -148,7 +148,11 @@ struct pen_result *result_from(struct incoming *in)
     result->meta =
         meta_unpack(&result->arena, &penstock__result_meta__descriptor, in->meta, (size_t)in->env.meta_bytes);
     if (!result->meta) {
+        bool starved = result->arena.starved;
         pen_result_free(result);
+        if (starved) {
+            return result_no_memory();
+        }
         return result_local(PEN_ERR_CORRUPT,
                             "the answer's description is malformed; broker and client may differ in version.");
     }

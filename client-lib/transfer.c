@@ -150,9 +150,15 @@ static enum pen_status read_sizes(const struct pen_client *c, const struct incom
     meta_arena_init(&arena, META_ARENA_BYTES);
     const Penstock__ResultMeta *meta =
         meta_unpack(&arena, &penstock__result_meta__descriptor, in->meta, in->env.meta_bytes);
-    enum pen_status status = meta ? bulk_expect(ret_run, in->env.transfer, meta->outputs, meta->n_outputs,
-                                                in->env.frames, c->link.frame_bytes_max, 0, reterr)
-                                  : pen_error_set(reterr, PEN_ERR_CORRUPT, "the answer's description is malformed.");
+    enum pen_status status;
+    if (meta) {
+        status = bulk_expect(ret_run, in->env.transfer, meta->outputs, meta->n_outputs, in->env.frames,
+                             c->link.frame_bytes_max, 0, reterr);
+    } else if (arena.starved) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the answer's description.");
+    } else {
+        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "the answer's description is malformed.");
+    }
     meta_arena_fini(&arena);
     return status;
 }

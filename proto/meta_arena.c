@@ -24,6 +24,7 @@ static struct meta_block *block_new(struct meta_arena *arena, size_t wanted)
     size = size < wanted ? wanted : size;
     size = size > left ? left : size;
     struct meta_block *block = malloc(sizeof *block + size);
+    arena->starved |= !block;
     if (!block)
         return NULL;
     *block = (struct meta_block){.next = arena->blocks, .size = size, .used = 0};
@@ -81,6 +82,7 @@ void meta_arena_reset(struct meta_arena *arena)
         kept->used = 0;
     }
     arena->blocks = kept;
+    arena->starved = false;
     arena->used = 0;
     arena->total = kept ? kept->size : 0;
 }

@@ -6,6 +6,7 @@
 #ifndef TENSOR_CODEC_H
 #define TENSOR_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,12 +25,13 @@ struct meta_arena {
     ProtobufCAllocator allocator; /* give &arena->allocator to penstock__x__unpack */
     struct meta_block *blocks;
     size_t used, total, limit;
+    bool starved; /* there was no memory for what the limit allows: what was not unpacked may be well formed */
 };
 void meta_arena_init(struct meta_arena *arena, size_t limit_bytes);
 void meta_arena_reset(struct meta_arena *arena); /* keeps one block of at most 256 KiB: no malloc in the steady state */
 void meta_arena_fini(struct meta_arena *arena);
 
-/* Unpacks a meta with the arena; NULL when it is malformed or too big. The message lives until the arena is reset: never call __free_unpacked. */
+/* Unpacks a meta with the arena; NULL when it is malformed or too big, or the arena starved. The message lives until the arena is reset: never call __free_unpacked. */
 void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
                   size_t size);
 
