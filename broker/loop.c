@@ -317,6 +317,7 @@ enum pen_status loop_run(struct broker *broker, int signals)
         } else if (spin_on(spin, broker->now_us)) {
             urgency_make_way(); /* who waits for this processor may be who is waited for */
         } else {
+            broker->stats.busy_waits = loop.spins[0].tried + loop.spins[1].tried;
             status = sleep_until_event(&loop);
         }
     }

@@ -105,6 +105,8 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "clients_lost_total", "counter", "Clients that vanished or fell silent.", stats->clients_lost);
     line_single(w, "memory_refused_total", "counter", "Jobs turned away because the broker was near its memory limit.",
                 stats->memory_refused);
+    line_single(w, "busy_waits_total", "counter", "Waits for messages that were spent awake (--spin).",
+                stats->busy_waits);
     line_single(w, "messages_bad_total", "counter", "Messages that were not ours, broken or out of place.",
                 stats->messages_bad);
     line_single(w, "jobs_cancelled_total", "counter", "Jobs cancelled by their client, by its leaving, or by hand.",

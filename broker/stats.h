@@ -25,6 +25,7 @@ struct stats {
     uint64_t detached_taken, detached_again;  /* jobs taken from Redis; those that another broker had begun */
     uint64_t detached_duplicates;             /* results of theirs that came second and were thrown away */
     uint64_t chunks_in, chunks_out;           /* of large payloads, on bulk connections */
+    uint64_t busy_waits;                      /* of the loop, before it slept (--spin) */
     uint64_t messages_bad;                    /* dropped: not ours, broken, out of place */
 };
 

@@ -202,6 +202,15 @@ def worker_page(pool):
     check(re.search(r'^penstock_worker_models_warm\{worker="seen".*\} 1$', text(), re.M), "and how many models are warm")
 
 
+def busy_waits(pool):
+    return int(re.search(r"^penstock_busy_waits_total (\d+)$", get(pool.http, "/metrics")[1], re.M).group(1))
+
+
+def spinning(pool):
+    if len(os.sched_getaffinity(0)) > 1:
+        check(wait_for(lambda: pool.submit("--no-cache") and busy_waits(pool) > 0), "the broker waits awake for what comes next")
+
+
 def top(pool):
     with Terminal([BIN / "penstock", "top", "--broker", pool.clients, "--interval", "200ms"], 24, 120) as screen:
         check(screen.wait(lambda t: "digits:1" in t and "seen" in t), "top shows the model and the worker")
@@ -228,11 +237,13 @@ def top(pool):
 
 
 def sampled(folder):
-    pool = Pool(folder, "--trace-sample", "10", "--trace-keep", "5", "--cache", "none")
+    pool = Pool(folder, "--trace-sample", "10", "--trace-keep", "5", "--cache", "none", "--spin", "0")
     for _ in range(3):
         pool.run("submit", "digits", *([SAMPLES / "00_zero.png"] * 20))
     code, out, _ = pool.run("trace", "kept")
     check(code == 0 and len(out.splitlines()) == 5, f"one of ten is sampled, five are kept: {len(out.splitlines())}")
+    check(wait_for(lambda: re.search(r"^penstock_jobs_admitted_total\{.*\} 60$", get(pool.http, "/metrics")[1], re.M)), "the jobs are counted")
+    check(busy_waits(pool) == 0, "without --spin it sleeps at once")
     check(pool.stop() == [0, 0], "both end well")
 
 
@@ -244,6 +255,7 @@ def main():
             job = traces(pool)
             export(pool, collector, job)
             worker_page(pool)
+            spinning(pool)
             top(pool)
             logs(pool)
             check(pool.stop() == [0, 0], "broker and worker end well")
