@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/lifetime.h"
+#include "graph/room.h"
 #include "run/constants.h"
 
 /* While planning: when a value is made and last used, in steps. */
@@ -162,8 +163,8 @@ static enum pen_status arena_new(struct plan_state *st, uint64_t limit, struct p
                              "these input shapes need %zu bytes between steps, over the session's memory budget",
                              b->arena_bytes);
     }
-    if (posix_memalign(&b->arena, LIFETIME_ALIGN, b->arena_bytes + LIFETIME_PAD) != 0) {
-        b->arena = NULL;
+    b->arena = room_alloc(b->arena_bytes + LIFETIME_PAD);
+    if (b->arena == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an arena of %zu bytes", b->arena_bytes);
     }
     memset(b->arena, 0, b->arena_bytes + LIFETIME_PAD);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/lifetime.h"
+#include "graph/room.h"
 
 #define BLOCK_BYTES_MIN ((size_t)256 * 1024)
 
@@ -72,7 +73,7 @@ static struct rt_block *block_add(struct rt_arena *a, size_t bytes)
         return NULL;
     }
     struct rt_block *b = calloc(1, sizeof *b);
-    if (b == NULL || posix_memalign((void **)&b->bytes, LIFETIME_ALIGN, room) != 0) {
+    if (b == NULL || (b->bytes = room_alloc(room)) == NULL) {
         free(b);
         return NULL;
     }

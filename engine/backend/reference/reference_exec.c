@@ -7,6 +7,7 @@
 #include "backend/reference/kernels.h"
 #include "backend/reference/scratch.h"
 #include "graph/lifetime.h"
+#include "graph/room.h"
 
 /* A place in a call that holds the data pointer of a boundary value. */
 struct patch {
@@ -197,13 +198,13 @@ static uint8_t *placed(const struct builder *b, uint32_t value)
 static enum pen_status arena_make(struct builder *b, struct pen_error *reterr)
 {
     struct exec *e = b->e;
-    void *memory = NULL;
     enum pen_status status = lifetime_plan(b->items, b->item_count, &e->arena_bytes);
     if (status == PEN_OK && e->arena_bytes > e->g->limits.arena_bytes) {
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "values between nodes need %zu bytes, above the budget",
                              e->arena_bytes);
     }
-    if (status != PEN_OK || posix_memalign(&memory, LIFETIME_ALIGN, e->arena_bytes + LIFETIME_PAD) != 0) {
+    void *memory = status == PEN_OK ? room_alloc(e->arena_bytes + LIFETIME_PAD) : NULL;
+    if (memory == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu bytes between nodes", e->arena_bytes);
     }
     e->arena = memory;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/lifetime.h"
+#include "graph/room.h"
 
 #define SCRATCH_BLOCK ((size_t)1 << 20)
 
@@ -16,8 +17,8 @@ struct scratch_block {
 static struct scratch_block *block_new(size_t room)
 {
     struct scratch_block *b = malloc(sizeof *b);
-    void *data = NULL;
-    if (b == NULL || posix_memalign(&data, LIFETIME_ALIGN, room) != 0) {
+    void *data = b != NULL ? room_alloc(room) : NULL;
+    if (data == NULL) {
         free(b);
         return NULL;
     }

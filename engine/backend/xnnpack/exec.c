@@ -6,6 +6,7 @@
 #include "backend/xnnpack/check.h"
 #include "backend/xnnpack/place.h"
 #include "graph/lifetime.h"
+#include "graph/room.h"
 
 /* Memory that lives as long as the exec. */
 struct block {
@@ -152,8 +153,8 @@ static enum pen_status memory_make(struct exec *e, struct pen_error *reterr)
     }
     size_t arena = (e->place.arena_bytes + LIFETIME_PAD + 63) / 64 * 64;
     scratch = (scratch + LIFETIME_PAD + 63) / 64 * 64;
-    e->arena = aligned_alloc(64, arena);
-    e->scratch = aligned_alloc(64, scratch);
+    e->arena = room_alloc(arena);
+    e->scratch = room_alloc(scratch);
     if (e->arena == NULL || e->scratch == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for an arena of %zu bytes",
                              arena + scratch);

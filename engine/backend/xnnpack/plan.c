@@ -5,9 +5,11 @@
 #include <sys/mman.h>
 
 #include "backend/partition.h"
+#include "graph/room.h"
 
-#define HUGE_BYTES ((size_t)2 << 20) /* of a large page */
-#define PAGE_BYTES ((size_t)4096)    /* at least: what is asked for is advice */
+#define PAGE_BYTES      ((size_t)4096) /* at least: what is asked for is advice */
+#define TOUCH_BYTES     (16 * PAGE_BYTES)
+#define TOUCH_BYTES_MAX ((size_t)2 << 20) /* from here on room_alloc's pages are large */
 
 /* Pages that are about to be written: in one go instead of one by one. */
 static void pages_touch(void *memory, size_t bytes)
@@ -21,14 +23,8 @@ static void pages_touch(void *memory, size_t bytes)
 
 void *packed_alloc(size_t bytes)
 {
-    void *memory = NULL;
-    bool large = bytes >= HUGE_BYTES;
-    if (posix_memalign(&memory, large ? HUGE_BYTES : 64, bytes) != 0) {
-        return NULL;
-    }
-    if (large) {
-        (void)madvise(memory, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE);
-    } else if (bytes >= 16 * PAGE_BYTES) {
+    void *memory = room_alloc(bytes);
+    if (memory != NULL && bytes >= TOUCH_BYTES && bytes < TOUCH_BYTES_MAX) {
         pages_touch(memory, bytes);
     }
     return memory;
