@@ -9,11 +9,14 @@ kernel: by how much its jobs' answers came after their deadline. Of brokers: the
 change. The log counts milliseconds. The cut needs root (network namespaces), the wedge ptrace; each is left out with a word where it cannot be. Standard library only.
 """
 import ctypes
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -136,6 +139,15 @@ def cable_lay():
             ip("link", "set", "pennear", "up") and ip("-n", CABLE, "address", "add", f"{FAR}/24", "dev", "penfar") and ip("-n", CABLE, "link", "set", "penfar", "up"))
 
 
+def cable_cut():
+    """By the call itself: starting a program for it takes milliseconds, in which the worker is still heard."""
+    SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh14x", b"pennear", 0)
+        flags, = struct.unpack_from("h", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request), 16)
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"pennear", flags & ~IFF_UP))
+
+
 def cut_workers(build, folder, count):
     if not cable_lay():
         ip("netns", "delete", CABLE)
@@ -146,7 +158,7 @@ def cut_workers(build, folder, count):
         steady, load, seen = pool.worker(), pool.load(3600), []
         for _ in range(count):
             victim = pool.worker(inside=["ip", "netns", "exec", CABLE])
-            seen.append(pool.lose(victim, lambda: ip("link", "set", "pennear", "down")))
+            seen.append(pool.lose(victim, cable_cut))
             ip("link", "set", "pennear", "up")
         pool.end(load, steady)
         report_lost("cut cable to redispatched", seen, f"goal {2 * HEARTBEAT_MS}")
