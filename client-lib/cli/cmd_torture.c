@@ -1,5 +1,6 @@
 /* cmd_torture.c - `penstock torture`: faults under load, and the verdict. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,25 @@
 #include "deadline.h"
 #include "torture/torture.h"
 
-#define LOOK_US 50000u
+#define LOOK_US     50000u
+#define PROGRESS_US 1000000u
+
+static volatile sig_atomic_t interrupted; /* no further fault; the verdict is of what was */
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* The first SIGINT or SIGTERM ends the faults, the second the program. */
+static void signals_install(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
 
 struct options {
     const char *broker, *bin, *write_model;
@@ -60,7 +79,8 @@ static const struct settings_program program = {
         "p99, max, n}},\nfaults_by_kind, faults: [KIND of each in order], seed, duration_s, verdict}. A recovery "
         "ends when all jobs that were "
         "under way at the "
-        "fault have their answers; it counts when no other fault struck meanwhile.\n\nExit codes: 0 nothing lost, "
+        "fault have their answers; it counts when no other fault struck meanwhile.\n\nThe first SIGINT or SIGTERM "
+        "ends the faults, and the verdict is of the time until then (duration_s).\n\nExit codes: 0 nothing lost, "
         "nothing answered twice or wrongly; 1 otherwise; "
         "2 wrong usage; "
         "3 the pool did not start.",
@@ -88,7 +108,8 @@ static cJSON *recoveries_json(struct torture_ledger *ledger)
     return json;
 }
 
-static int report_json(const struct options *o, struct torture_ledger *ledger, const struct torture_plan *plan)
+static int report_json(const struct options *o, struct torture_ledger *ledger, const struct torture_plan *plan,
+                       uint64_t lasted_us)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddNumberToObject(json, "accepted", (double)ledger->accepted);
@@ -114,7 +135,7 @@ static int report_json(const struct options *o, struct torture_ledger *ledger, c
         cJSON_AddItemToArray(order, cJSON_CreateString(fault_name((enum fault)plan->order[i])));
     }
     cJSON_AddNumberToObject(json, "seed", (double)o->seed);
-    cJSON_AddNumberToObject(json, "duration_s", (double)o->duration_us * 1e-6);
+    cJSON_AddNumberToObject(json, "duration_s", (double)lasted_us * 1e-6);
     cJSON_AddStringToObject(json, "verdict", good(ledger) ? "good" : "bad");
     return command_print(json);
 }
@@ -143,15 +164,33 @@ static void report_text(struct torture_ledger *ledger, const struct torture_plan
     printf("verdict: %s\n", good(ledger) ? "good, no job was lost or answered twice" : "BAD");
 }
 
-static void strike(const struct options *o, struct torture_pool *pool, struct torture_plan *plan,
-                   struct torture_ledger *ledger)
+/* One line on a terminal, once a second. */
+static void show_progress(const struct options *o, const struct torture_ledger *ledger, const struct torture_plan *plan,
+                          uint64_t since_us, uint64_t *next_us)
+{
+    uint64_t now_us = clock_now_us();
+    if (now_us < *next_us || !isatty(STDERR_FILENO)) {
+        return;
+    }
+    *next_us = now_us + PROGRESS_US;
+    fprintf(stderr,
+            "\r%.0f s of %.0f: %" PRIu64 " faults, %" PRIu64 " jobs accepted, %" PRIu64 " answered, %" PRIu64
+            " under way   ",
+            (double)(now_us - since_us) * 1e-6, (double)o->duration_us * 1e-6, plan->struck, ledger->accepted,
+            ledger->answered, ledger->under_way);
+}
+
+/* Returns how long faults struck, in us. */
+static uint64_t strike(const struct options *o, struct torture_pool *pool, struct torture_plan *plan,
+                       struct torture_ledger *ledger)
 {
     bool own = !*o->broker, put_off = false;
     enum fault fault;
-    uint64_t end_us = clock_now_us() + (uint64_t)o->duration_us, fault_us = clock_now_us() + (uint64_t)o->interval_us;
+    uint64_t begin_us = clock_now_us(), shown_us = begin_us;
+    uint64_t end_us = begin_us + (uint64_t)o->duration_us, fault_us = begin_us + (uint64_t)o->interval_us;
     uint64_t last_us = end_us + (uint64_t)o->settle_us; /* for a pool that does not come up again */
     /* Every fault that is due before the end strikes, also on a machine that is late for it: a seed's faults are the same everywhere. */
-    for (uint64_t now_us = clock_now_us(); now_us < end_us || (fault_us < end_us && now_us < last_us);
+    for (uint64_t now_us = begin_us; !interrupted && (now_us < end_us || (fault_us < end_us && now_us < last_us));
          now_us = clock_now_us()) {
         ledger_run(ledger, put_off || now_us + LOOK_US < fault_us ? now_us + LOOK_US : fault_us);
         plan_heal(plan, pool, false);
@@ -164,7 +203,9 @@ static void strike(const struct options *o, struct torture_pool *pool, struct to
             ledger_fault(ledger, fault);
             fault_us += (uint64_t)o->interval_us;
         }
+        show_progress(o, ledger, plan, begin_us, &shown_us);
     }
+    uint64_t lasted_us = interrupted ? clock_now_us() - begin_us : (uint64_t)o->duration_us;
     plan_heal(plan, pool, true);
     for (uint64_t limit_us = clock_now_us() + (uint64_t)o->settle_us;
          ledger->under_way > 0 && clock_now_us() < limit_us;) {
@@ -172,7 +213,12 @@ static void strike(const struct options *o, struct torture_pool *pool, struct to
         if (own) {
             torture_pool_mend(pool);
         }
+        show_progress(o, ledger, plan, begin_us, &shown_us);
     }
+    if (isatty(STDERR_FILENO)) {
+        fputc('\n', stderr);
+    }
+    return lasted_us;
 }
 
 /* "tcp://127.0.0.1:5550" -> 5550; 0: it is none. */
@@ -203,13 +249,14 @@ static int torture(const struct options *o)
     struct torture_plan plan;
     struct pen_error error = {.status = PEN_OK, .text = ""};
     int code = EXIT_NO_POOL;
+    signals_install();
     plan_init(&plan, (uint64_t)o->seed);
     bool ready = *o->broker ? open_given(o, &pool, &error) : torture_pool_start(&pool, &error);
     if (ready && ledger_open(&ledger, pool.clients, (uint64_t)o->window, (uint64_t)o->large_every, &error)) {
-        strike(o, &pool, &plan, &ledger);
+        uint64_t lasted_us = strike(o, &pool, &plan, &ledger);
         code = good(&ledger) ? EXIT_OK : EXIT_JOB_FAILED;
         if (o->json) {
-            report_json(o, &ledger, &plan);
+            report_json(o, &ledger, &plan, lasted_us);
         } else {
             report_text(&ledger, &plan);
         }

@@ -1,5 +1,7 @@
 /* `penstock torture`: a good pool passes, its report has what it promises, and a broker that forgets jobs is caught. */
 #include <criterion/criterion.h>
+#include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +174,42 @@ Test(torture, given_pool_has_its_clients_cut_off_and_nothing_else, .timeout = 12
     cr_assert(process_alive(pool.workers[0]));
     cJSON_Delete(json);
     pool_stop(&pool);
+    folder_free(folder);
+}
+
+static size_t logs_in(const char *folder)
+{
+    char pattern[FOLDER_PATH_BYTES + 64];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/penstock-torture-*/*.log", folder);
+    size_t count = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+    globfree(&found);
+    return count;
+}
+
+Test(torture, signal_ends_the_faults_and_the_verdict_is_of_what_was, .timeout = 240)
+{
+    char folder[FOLDER_PATH_BYTES], temporary[FOLDER_PATH_BYTES + 16], pattern[FOLDER_PATH_BYTES + 64];
+    glob_t found;
+    folder_new(folder);
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder);
+    struct process *process = process_start(
+        (const char *const[]){"penstock", "torture", "--json", QUICK, "--duration", "1h", "--seed", "3", NULL},
+        (const char *const[]){temporary, NULL});
+    while (logs_in(folder) < 6) { /* a broker, four workers; and one that was started again after a fault */
+        cr_assert(process_alive(process), "%s", process_err(process));
+        support_sleep_ms(20);
+    }
+    process_signal(process, SIGTERM);
+    cr_assert_eq(process_wait(process, support_slow(60000)), 0, "%s%s", process_out(process), process_err(process));
+    cJSON *json = cJSON_Parse(process_out(process));
+    cr_assert_lt(number(json, "duration_s"), 3600);
+    cr_assert_gt(number(json, "accepted"), 0);
+    cr_assert_eq(number(json, "accepted"), number(json, "answered"));
+    snprintf(pattern, sizeof pattern, "%s/*", folder);
+    cr_assert_eq(glob(pattern, 0, NULL, &found), GLOB_NOMATCH, "%s is left", found.gl_pathv[0]);
+    cJSON_Delete(json);
+    process_free(process);
     folder_free(folder);
 }
 

@@ -59,7 +59,11 @@ void torture_pool_stop(struct torture_pool *pool, bool keep_logs);
 /* What has ended is started again. */
 void torture_pool_mend(struct torture_pool *pool);
 bool torture_pool_broker_restart(struct torture_pool *pool, int signal); /* false: none runs */
-bool model_write(const char *folder);                                    /* torture_model.c */
+
+/* ---- torture_model.c ---- */
+
+bool model_write(const char *folder);
+void model_remove(const char *folder); /* what model_write wrote, and its folders */
 
 /* ---- torture_ledger.c ---- */
 

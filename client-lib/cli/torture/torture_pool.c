@@ -247,24 +247,18 @@ static void end(pid_t *pid)
 /* Only what we made ourselves, by name. */
 static void remove_folder(const struct torture_pool *pool)
 {
-    static const char *const files[] = {"models/twice/1/model.onnx", "models/twice/config.json", "dump.rdb"};
-    static const char *const folders[] = {"models/twice/1", "models/twice", "models", "."};
     static const char *const names[] = {"penstock-broker", "penstock-worker", "redis-server"};
     char path[TORTURE_PATH_BYTES + 80];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", pool->folder, files[i]);
-        unlink(path);
-    }
     for (unsigned i = 0; i < pool->started; i++) {
         for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
             snprintf(path, sizeof path, "%s/%04u-%s.log", pool->folder, i, names[n]);
             unlink(path);
         }
     }
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, sizeof path, "%s/%s", pool->folder, strcmp(folders[i], ".") == 0 ? "" : folders[i]);
-        rmdir(path);
-    }
+    snprintf(path, sizeof path, "%s/dump.rdb", pool->folder);
+    unlink(path);
+    model_remove(pool->folder);
+    rmdir(pool->folder);
 }
 
 void torture_pool_stop(struct torture_pool *pool, bool keep_logs)
