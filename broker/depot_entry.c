@@ -1,6 +1,7 @@
 #include "depot_entry.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "answer.h"
 #include "deadline.h"
@@ -41,6 +42,7 @@ struct depot *depot_new(void)
         TAILQ_INIT(&depot->lists[i]);
     heap_init(&depot->expiry, expires_before, offsetof(struct entry, expiry_place));
     depot->wall = wall_us;
+    depot->journal_lock = -1;
     return depot;
 }
 
@@ -55,6 +57,8 @@ void depot_free(struct depot *depot)
     }
     watches_fini(&depot->watches);
     journal_free(depot->journal);
+    if (depot->journal_lock >= 0)
+        close(depot->journal_lock);
     heap_fini(&depot->expiry);
     table_fini(&depot->by_id);
     free(depot);

@@ -42,7 +42,7 @@ struct entry {
     uint64_t since_us;     /* in this state */
     uint64_t record_bytes; /* of its last record in the journal */
     bool unwritten;        /* its result is not in the journal */
-    uint64_t accepted_us;  /* here */
+    uint64_t accepted_us;  /* by our clock, of one that was here before us: when it would have been */
     uint32_t attempts;     /* times that it began */
 };
 TAILQ_HEAD(entry_list, entry);
@@ -51,6 +51,7 @@ struct shared;
 
 struct depot {
     struct journal *journal; /* NULL = none */
+    int journal_lock;        /* the journal is ours while this is open; -1 = none */
     struct shared *shared;   /* what is in Redis; NULL = nothing is */
     struct table by_id;
     struct entry_list lists[ENTRY_STATES];

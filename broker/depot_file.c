@@ -160,6 +160,26 @@ void depot_file_tick(struct broker *broker)
 
 /* ---- from the file ---- */
 
+/* When it was accepted is not in the journal; how long it may live, and when that is over, is. */
+static uint64_t age_of(struct broker *broker, const struct entry *entry)
+{
+    uint64_t now_us = broker->depot->wall(), ttl_us = (uint64_t)broker->options->detached_ttl_us;
+    uint64_t left_us = entry->expires_us > now_us ? entry->expires_us - now_us : 0;
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t frame;
+    if (parcel_frame(entry->request, 0, &frame) != PEN_OK)
+        return 0;
+    meta_arena_reset(&broker->arena);
+    const Penstock__JobMeta *job = NULL;
+    if (envelope_decode(zmq_msg_data(&frame), zmq_msg_size(&frame), &env, &meta, NULL) == PEN_OK)
+        job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env.meta_bytes);
+    if (job && job->detached_ttl_us && job->detached_ttl_us < ttl_us)
+        ttl_us = job->detached_ttl_us;
+    zmq_msg_close(&frame);
+    return ttl_us > left_us ? ttl_us - left_us : 0;
+}
+
 static void replay(struct broker *broker, const struct journal_record *record)
 {
     struct depot *depot = broker->depot;
@@ -186,6 +206,7 @@ static void replay(struct broker *broker, const struct journal_record *record)
     entry->owner = owner;
     entry->request = done ? NULL : parcel;
     entry->reply = done ? parcel : NULL;
+    entry->accepted_us = broker->now_us - (done ? 0 : age_of(broker, entry));
     weigh(depot, entry, JOURNAL_HEADER_BYTES + record->bytes);
     entry->status = status < PEN_STATUS_COUNT ? (enum pen_status)status : PEN_ERR_INTERNAL;
     entry_move(depot, entry, done ? ENTRY_DONE : ENTRY_WAITING, broker->now_us);
@@ -280,9 +301,12 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
     struct stat facts = {.st_size = 0};
     uint64_t size = 0, bytes_max = (uint64_t)broker->options->journal_bytes;
     broker->depot = depot_new();
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (!broker->depot)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the journal");
+    enum pen_status status = journal_claim(path, &broker->depot->journal_lock, reterr);
+    if (status != PEN_OK)
+        return status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno != ENOENT)
         return pen_error_set(reterr, PEN_ERR_IO, "cannot read --journal %.300s: %s", path, strerror(errno));
     if (fd >= 0 && fstat(fd, &facts) == 0 && facts.st_size > 0) {
@@ -299,7 +323,7 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
     }
     if (fd >= 0)
         close(fd);
-    enum pen_status status = write_anew(broker->depot, path, bytes_max, &size, reterr);
+    status = write_anew(broker->depot, path, bytes_max, &size, reterr);
     if (status == PEN_OK)
         status = journal_open(path, size, bytes_max, &broker->depot->journal, reterr);
     journal_sync_folder(path);

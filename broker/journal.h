@@ -21,6 +21,7 @@
 enum journal_type { JOURNAL_ACCEPTED = 1, JOURNAL_DONE = 2, JOURNAL_GONE = 3 };
 
 #define JOURNAL_HEADER_BYTES 56u
+#define JOURNAL_MAGIC_BYTES  4u
 #define JOURNAL_QUEUE_BYTES  (64u * 1024u * 1024u) /* handed over and not yet durable */
 
 /* One record; `payload` is borrowed. ACCEPTED: the tenant as text and the request; DONE: the status and the reply; GONE: nothing. */
@@ -59,6 +60,15 @@ struct journal_file {
 bool journal_header(uint8_t header[JOURNAL_HEADER_BYTES], const struct journal_record *record);
 /* What a header says, without a look at the payload: the record's whole size, or 0 when it is none. */
 uint64_t journal_peek(const uint8_t header[JOURNAL_HEADER_BYTES], struct journal_record *ret_record);
+
+/* May a journal begin with these first bytes (at most JOURNAL_MAGIC_BYTES)? Also one whose first record a power cut has torn or left as zeros. */
+bool journal_begins(const uint8_t *bytes, size_t size);
+
+/*
+ * This process's own until *ret_lock is closed, or the process ends: a lock on PATH.lock, because PATH itself is replaced. INVALID: something is there
+ * that is no journal, and was left as it is; IO: another process has it.
+ */
+enum pen_status journal_claim(const char *path, int *ret_lock, struct pen_error *reterr);
 
 /* Makes the names in the file's folder durable: 0 or an errno. */
 int journal_sync_folder(const char *path);

@@ -71,6 +71,14 @@ uint64_t journal_peek(const uint8_t header[JOURNAL_HEADER_BYTES], struct journal
     return JOURNAL_HEADER_BYTES + size;
 }
 
+bool journal_begins(const uint8_t *bytes, size_t size)
+{
+    static const uint8_t zeros[JOURNAL_MAGIC_BYTES];
+    uint8_t magic[JOURNAL_MAGIC_BYTES];
+    put_u32(magic, MAGIC);
+    return memcmp(bytes, magic, size) == 0 || memcmp(bytes, zeros, size) == 0;
+}
+
 size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *ret_record)
 {
     struct digest digest;

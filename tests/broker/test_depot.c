@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "depot.h"
+#include "depot_entry.h"
 #include "desk.h"
 #include "journal.h"
 #include "paper.h"
@@ -256,6 +258,54 @@ Test(depot, result_survives_the_broker_and_an_unsynced_one_is_computed_again)
         desk_free(desk);
         free(paper);
     }
+}
+
+static void ask_state(struct desk *desk, uint64_t own, Penstock__ResultMeta **ret_meta)
+{
+    uint8_t meta[256];
+    Penstock__JobMeta job = PENSTOCK__JOB_META__INIT;
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    job.detached = (char *)(uintptr_t)ID;
+    job.detached_state = true;
+    env.job = (struct job_id){0xABC, own};
+    env.flags = FRAME_FLAG_FETCH;
+    desk_say_client(desk, 1, env, meta, penstock__job_meta__pack(&job, meta), 0);
+    struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_not_null(sent);
+    *ret_meta = penstock__result_meta__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    cr_assert(*ret_meta && (*ret_meta)->detached);
+}
+
+#define HOUR_US UINT64_C(3600000000)
+
+static uint64_t an_hour_ago(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - HOUR_US;
+}
+
+/* Of a job that the broker before accepted: neither since this one's start nor since the machine's. */
+Test(depot, age_of_a_job_goes_on_behind_a_restart)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    Penstock__ResultMeta *state;
+    uint64_t begin_us = support_now_us();
+    desk->broker.depot->wall = an_hour_ago;
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    desk_free(desk);
+    desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    ask_state(desk, 9, &state);
+    uint64_t age_us = state->detached->age_us, took_us = support_now_us() - begin_us;
+    cr_assert(age_us >= HOUR_US - 1000000 && age_us <= HOUR_US + took_us + 1000000, "%lu", (unsigned long)age_us);
+    penstock__result_meta__free_unpacked(state, NULL);
+    desk_free(desk);
+    free(paper);
 }
 
 Test(depot, same_id_sent_again_is_one_job)
