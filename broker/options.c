@@ -157,11 +157,13 @@ static const struct settings_program program = {
     .table = table,
 };
 
-/* tcp://127.x, tcp://localhost, tcp://[::1], ipc:// and inproc:// stay on this machine. */
+/*
+ * tcp://127.x, tcp://localhost, tcp://[::1] and ipc:// stay on this machine. Not tcp://127.0.0.1:0;0.0.0.0:5550, which libzmq reads as
+ * "from;to" and listens on what is behind the semicolon.
+ */
 static bool is_local(const char *endpoint)
 {
-    static const char *const local[] = {
-        "tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:", "ipc://", "inproc://"};
+    static const char *const local[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:", "ipc://"};
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
         if (strncasecmp(endpoint, local[i], strlen(local[i])) == 0)
             return true;
@@ -172,6 +174,10 @@ static bool is_local(const char *endpoint)
 static enum pen_status check_endpoint(const struct options *options, const char *flag, const char *endpoint,
                                       struct pen_error *reterr)
 {
+    if (strncasecmp(endpoint, "tcp://", 6) == 0 ? strchr(endpoint, ';') != NULL
+                                                : strncasecmp(endpoint, "ipc://", 6) != 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s %.200s: it must be one tcp://address:port or ipc://path",
+                             flag, endpoint);
     if (options->allow_remote || *options->key || is_local(endpoint))
         return PEN_OK;
     return pen_error_set(reterr, PEN_ERR_DENIED,

@@ -200,6 +200,27 @@ Test(options, addresses_beyond_loopback_need_a_word)
     }
 }
 
+/* libzmq reads "tcp://from;to" and listens on `to`. */
+Test(options, one_address_cannot_hide_behind_another)
+{
+    struct options o;
+    struct pen_error error = {.status = PEN_OK};
+    static const char *const bad[] = {"tcp://127.0.0.1:1;0.0.0.0:1",
+                                      "tcp://0.0.0.0:1;127.0.0.1:1",
+                                      "inproc://x",
+                                      "udp://127.0.0.1:1",
+                                      "127.0.0.1:1",
+                                      ""};
+    static const char *const flags[] = {"--listen-clients", "--listen-workers"};
+    for (size_t i = 0; i < 2 * sizeof bad / sizeof bad[0]; i++) {
+        const char *argv[] = {"x", flags[i % 2], bad[i / 2], "--allow-remote"};
+        cr_expect_eq(load(&o, &error, argv, 4), PEN_ERR_INVALID, "%s", bad[i / 2]);
+        cr_expect_not_null(strstr(error.text, flags[i % 2]));
+    }
+    const char *chunks[] = {"x", "--bulk-clients", "tcp://127.0.0.1:2;0.0.0.0:2"};
+    cr_expect_eq(load(&o, &error, chunks, 3), PEN_ERR_INVALID);
+}
+
 Test(options, addresses_for_chunks_are_tcp_and_checked_like_the_others)
 {
     struct options o;
