@@ -222,6 +222,18 @@ static void worker_free(struct worker *worker)
     free(worker);
 }
 
+/* These go to operators' terminals, by logs, lists and pages: control characters (also those of two bytes, U+0080 to U+009F) become '?'. */
+static void clean(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at; at++) {
+        bool wide = at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0;
+        if (wide)
+            at[1] = '?';
+        if (wide || *at < ' ' || *at == 0x7F)
+            *at = '?';
+    }
+}
+
 static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, size_t bytes, struct pen_error *reterr)
 {
     worker->hello = meta_unpack(&worker->hello_arena, &penstock__worker_hello__descriptor, meta, bytes);
@@ -234,6 +246,11 @@ static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, si
     if (worker->hello->slots == 0 || worker->hello->slots > SLOTS_MAX)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has slots = %u; 1 to %u are allowed",
                              worker->hello->slots, SLOTS_MAX);
+    clean(worker->hello->name);
+    clean(worker->hello->host);
+    clean(worker->hello->device);
+    clean(worker->hello->backend);
+    clean(worker->hello->software);
     worker->uuid = worker->hello->uuid;
     worker->slots = worker->hello->slots;
     worker->tags = join_tags(worker->hello->tags, worker->hello->n_tags);

@@ -37,6 +37,18 @@ Test(control, models_workers_and_stats_are_told)
     desk_free(desk);
 }
 
+/* Lists and logs are read in terminals. */
+Test(control, names_of_workers_cannot_steer_a_terminal)
+{
+    struct desk *desk = flow_desk(1);
+    desk_worker(desk, 930, &(struct wire_worker){.uuid = 30, .name = "a\nb\x1b[31m\xc2\x9bm \xc3\xa9", .slots = 1});
+    Penstock__ControlReply *reply = desk_ask(desk, "workers", "", NULL);
+    cr_assert_eq(reply->n_workers, 2);
+    cr_assert_str_eq(reply->workers[1]->name, "a?b?[31m??m \xc3\xa9");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
 Test(control, drain_reaches_workers_by_name_and_the_broker)
 {
     struct desk *desk = flow_desk(1);
