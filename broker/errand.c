@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit.h"
 #include "broker.h"
 #include "control.pb-c.h"
+#include "keyring.h"
 #include "logline.h"
 
-#define TEXT_BYTES 200u
+#define TEXT_BYTES     200u
+#define ARGUMENT_BYTES 301u
 
 struct outcome {
     uint64_t worker; /* uuid */
@@ -22,6 +25,7 @@ struct errand {
     uint64_t number;         /* 0 = free */
     uint64_t client, serial; /* who asked, and as what */
     uint64_t until_us;
+    char verb[8], argument[ARGUMENT_BYTES];
     struct outcome *outcomes; /* [count] */
     size_t count, open;
 };
@@ -57,6 +61,16 @@ static enum pen_status verdict(const struct errand *order, const char **ret_text
     return order->outcomes[0].status;
 }
 
+/* That it was given is written down already. */
+static void note_failure(struct broker *broker, const struct errand *order, const struct session *session,
+                         enum pen_status status)
+{
+    const struct identity *identity = session ? session->identity : NULL;
+    const char *who = identity ? identity->name : session ? session->name : "";
+    if (status != PEN_OK)
+        audit_note(broker->audit, who, order->client, order->verb, order->argument, status);
+}
+
 static void errand_end(struct broker *broker, struct errand *order)
 {
     struct session *session = session_find(&broker->sessions, order->client);
@@ -74,6 +88,7 @@ static void errand_end(struct broker *broker, struct errand *order)
     reply.outcomes = list;
     reply.serial = order->serial;
     env.status = (uint8_t)verdict(order, &text);
+    note_failure(broker, order, session, (enum pen_status)env.status);
     reply.error = (char *)(uintptr_t)text;
     uint8_t *meta = malloc(penstock__control_reply__get_packed_size(&reply));
     if (meta && session && session->connected)
@@ -112,7 +127,7 @@ enum pen_status errand_begin(struct broker *broker, struct session *session, uin
 {
     struct errand *order = free_place(broker->errands);
     struct worker *worker;
-    if (*argument == '\0' || strlen(argument) > 300)
+    if (*argument == '\0' || strlen(argument) >= ARGUMENT_BYTES)
         return pen_error_set(reterr, PEN_ERR_INVALID, "name the model: NAME or NAME:VERSION");
     if (!order)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%u orders to workers are under way; try again later", ERRANDS_MAX);
@@ -124,6 +139,8 @@ enum pen_status errand_begin(struct broker *broker, struct session *session, uin
                              .serial = serial,
                              .until_us = broker->now_us + ERRAND_WAIT_US,
                              .outcomes = outcomes};
+    snprintf(order->verb, sizeof order->verb, "%s", verb);
+    snprintf(order->argument, sizeof order->argument, "%s", argument);
     TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
     {
         if (!worker->hello->takes_orders || worker->state != WORKER_READY ||

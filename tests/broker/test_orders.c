@@ -1,7 +1,12 @@
 /* Orders that workers carry out: load and unload, who is asked and what is told of it. */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "audit.h"
 #include "desk.h"
+#include "folder.h"
 
 static const struct wire_model one = {.name = "net",
                                       .version = 1,
@@ -88,6 +93,35 @@ Test(orders, every_worker_that_takes_orders_is_asked_and_told_of)
     cr_assert_str_eq(reply->outcomes[1]->error, "the file is cut");
     penstock__control_reply__free_unpacked(reply, NULL);
     desk_free(desk);
+}
+
+/* Which lines the file of --audit-log has of orders, one behind the other. */
+Test(orders, one_that_all_workers_failed_at_is_in_the_audit_log_as_failed)
+{
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 8];
+    struct desk *desk = open_desk();
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/audit", folder);
+    cr_assert_eq(audit_new(path, &desk->broker.audit, NULL), PEN_OK);
+    say_outcome(desk, 900, begin(desk, "load", "good", 1), PEN_OK, "");
+    penstock__control_reply__free_unpacked(end(desk, PEN_OK), NULL);
+    say_outcome(desk, 900, begin(desk, "unload", "other", 1), PEN_ERR_NOT_FOUND, "it does not serve that");
+    penstock__control_reply__free_unpacked(end(desk, PEN_ERR_NOT_FOUND), NULL);
+    char *lines = file_read(path, NULL), *line = lines;
+    static const char *const expected[] = {"verb=load argument=\"good\" status=OK\n",
+                                           "verb=unload argument=\"other\" status=OK\n",
+                                           "verb=unload argument=\"other\" status=NOT_FOUND\n"};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        line = strstr(line, expected[i]);
+        cr_assert_not_null(line, "line %zu of:\n%s", i, lines);
+        line += strlen(expected[i]);
+    }
+    cr_assert_eq(*line, '\0', "%s", lines);
+    free(lines);
+    audit_free(desk->broker.audit);
+    desk->broker.audit = NULL;
+    desk_free(desk);
+    folder_free(folder);
 }
 
 Test(orders, when_all_fail_the_first_reason_is_the_answer)
