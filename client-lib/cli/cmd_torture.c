@@ -1,9 +1,11 @@
 /* cmd_torture.c - `penstock torture`: faults under load, and the verdict. */
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -38,13 +40,13 @@ struct options {
 
 /* clang-format off */
 static const struct setting settings[] = {
-    {.name = "duration", .type = SETTING_DURATION, .offset = offsetof(struct options, duration_us), .def = "60s", .unit = "us", .min = 1000000, .max = 86400000000,
+    {.name = "duration", .type = SETTING_DURATION, .offset = offsetof(struct options, duration_us), .def = "60s", .unit = "s", .min = 1000000, .max = 86400000000,
      .help = "how long faults strike"},
     {.name = "seed", .type = SETTING_INT, .offset = offsetof(struct options, seed), .def = "1",
      .help = "decides which fault strikes next; the load's timing is the machine's"},
-    {.name = "interval", .type = SETTING_DURATION, .offset = offsetof(struct options, interval_us), .def = "2s", .unit = "us", .min = 10000, .max = 3600000000,
+    {.name = "interval", .type = SETTING_DURATION, .offset = offsetof(struct options, interval_us), .def = "2s", .unit = "s", .min = 10000, .max = 3600000000,
      .help = "between two faults"},
-    {.name = "settle", .type = SETTING_DURATION, .offset = offsetof(struct options, settle_us), .def = "40s", .unit = "us", .min = 1000000, .max = 3600000000,
+    {.name = "settle", .type = SETTING_DURATION, .offset = offsetof(struct options, settle_us), .def = "40s", .unit = "s", .min = 1000000, .max = 3600000000,
      .help = "after the last fault: a job without an answer by then is lost"},
     {.name = "window", .type = SETTING_INT, .offset = offsetof(struct options, window), .def = "64", .unit = "jobs", .min = 1, .max = 4000,
      .help = "jobs under way"},
@@ -228,6 +230,19 @@ static int local_port(const char *endpoint)
     return strncmp(endpoint, prefix, strlen(prefix)) == 0 ? atoi(endpoint + strlen(prefix)) : 0;
 }
 
+/* The relay takes connections whether there is somebody behind it or not. */
+static bool anybody_at(int port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool there = fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return there;
+}
+
 static bool open_given(const struct options *o, struct torture_pool *pool, struct pen_error *reterr)
 {
     int port = local_port(o->broker);
@@ -236,6 +251,11 @@ static bool open_given(const struct options *o, struct torture_pool *pool, struc
     if (pool->client_lane < 0) {
         pen_error_set(reterr, PEN_ERR_INVALID,
                       "--broker %.200s is no tcp://127.0.0.1:PORT that a relay can stand before.", o->broker);
+        return false;
+    }
+    if (!anybody_at(port)) {
+        pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                      "nobody listens at --broker %.200s; is penstock-broker running there?", o->broker);
         return false;
     }
     snprintf(pool->clients, sizeof pool->clients, "tcp://127.0.0.1:%d", relay_port(pool->relay, pool->client_lane));
