@@ -49,7 +49,7 @@ void desk_announce_frames(struct desk *desk, uint32_t peer, struct job_id id, ui
                           uint32_t number)
 {
     uint8_t meta[4096];
-    char names[DESK_FRAMES_MAX][8];
+    char names[DESK_FRAMES_MAX][12];
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     Penstock__TensorDesc descs[DESK_FRAMES_MAX], *pointers[DESK_FRAMES_MAX];
     int64_t dims[] = {1, (int64_t)bytes};
