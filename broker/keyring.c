@@ -33,12 +33,6 @@ static enum pen_status bad(const struct reader *reader, struct pen_error *reterr
     return pen_error_set(reterr, PEN_ERR_INVALID, "%.300s:%u: %s", reader->path, reader->line, what);
 }
 
-static bool name_valid(const char *name)
-{
-    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-    return name[length] == '\0' && length > 0 && length < IDENTITY_NAME_BYTES;
-}
-
 static bool roles_parse(char *text, unsigned *ret_roles)
 {
     static const struct {
@@ -80,7 +74,7 @@ static bool bytes_parse(const char *text, uint64_t *ret_bytes)
 static bool option_parse(const char *word, struct identity *identity)
 {
     char *end;
-    if (strncmp(word, "tenant=", 7) == 0 && name_valid(word + 7)) {
+    if (strncmp(word, "tenant=", 7) == 0 && key_name_valid(word + 7)) {
         snprintf(identity->tenant, sizeof identity->tenant, "%s", word + 7);
         return true;
     }
@@ -117,7 +111,7 @@ static enum pen_status line_parse(const struct reader *reader, char *line, struc
         return PEN_OK;
     if (key_parse(words[0], ret_identity->key, NULL) != PEN_OK)
         return bad(reader, reterr, "the first word is no public key of 64 hex digits");
-    if (count < 3 || !name_valid(words[1]))
+    if (count < 3 || !key_name_valid(words[1]))
         return bad(reader, reterr, "expected KEY NAME ROLES; a name has 1 to 64 characters of A-Z a-z 0-9 . _ -");
     if (!roles_parse(words[2], &ret_identity->roles))
         return bad(reader, reterr, "the roles are submit, worker, admin and observe, separated by commas");
@@ -156,6 +150,8 @@ static enum pen_status file_parse(const char *path, struct parsed *parsed, struc
             status = line_parse(&reader, line, &parsed->items[parsed->count], reterr);
         parsed->count += status == PEN_OK && parsed->items[parsed->count].name[0] != '\0';
     }
+    if (status == PEN_OK && ferror(file))
+        status = pen_error_set(reterr, PEN_ERR_IO, "cannot read --keys %.300s: %s", path, strerror(errno));
     fclose(file);
     return status;
 }

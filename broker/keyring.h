@@ -15,7 +15,7 @@
 #include "keys.h"
 
 #define IDENTITIES_MAX      4096u
-#define IDENTITY_NAME_BYTES 65u
+#define IDENTITY_NAME_BYTES KEY_NAME_BYTES
 
 enum role { ROLE_SUBMIT = 1, ROLE_WORKER = 2, ROLE_ADMIN = 4, ROLE_OBSERVE = 8 };
 

@@ -11,6 +11,12 @@
 
 #define FILE_BYTES_MAX 4096u
 
+bool key_name_valid(const char *name)
+{
+    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return name[length] == '\0' && length > 0 && length < KEY_NAME_BYTES;
+}
+
 enum pen_status key_pair_new(struct key_pair *ret_pair)
 {
     if (sodium_init() < 0)

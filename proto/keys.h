@@ -17,6 +17,10 @@
 #define KEY_BYTES      32u
 #define KEY_TEXT_BYTES 65u
 
+/* Of who owns a key, in the broker's list: 1 to 64 characters of A-Z a-z 0-9 . _ - */
+#define KEY_NAME_BYTES 65u
+bool key_name_valid(const char *name);
+
 struct key_pair {
     uint8_t public_key[KEY_BYTES], secret_key[KEY_BYTES];
 };

@@ -1,5 +1,6 @@
 /* cmd_keygen.c - `penstock keygen`: a new pair of keys. */
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 #include "keys.h"
@@ -35,6 +36,39 @@ static const struct settings_program program = {
     .after = "JSON: {file, public_key}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
+
+static bool roles_valid(const char *roles)
+{
+    static const char *const known[] = {"submit", "worker", "admin", "observe"};
+    for (const char *at = roles;; at++) {
+        size_t length = strcspn(at, ","), i = 0;
+        while (i < sizeof known / sizeof known[0] && (strlen(known[i]) != length || strncmp(at, known[i], length) != 0))
+            i++;
+        if (i == sizeof known / sizeof known[0])
+            return false;
+        at += length;
+        if (*at == '\0')
+            return true;
+    }
+}
+
+/* The line that is printed must be one that the broker takes. */
+static bool line_valid(const struct options *o)
+{
+    if (!key_name_valid(o->name)) {
+        fprintf(stderr, "penstock keygen: --name '%.80s': a name has 1 to 64 characters of A-Z a-z 0-9 . _ -\n",
+                o->name);
+        return false;
+    }
+    if (!roles_valid(o->roles)) {
+        fprintf(
+            stderr,
+            "penstock keygen: --roles '%.80s': the roles are submit, worker, admin and observe, separated by commas\n",
+            o->roles);
+        return false;
+    }
+    return true;
+}
 
 static int keygen(const struct options *o, const char *path)
 {
@@ -73,7 +107,9 @@ int command_keygen(int argc, char **argv)
     if (!command_settings(&program, argc, argv, &options, path, 1, &count, &store, &code)) {
         return code;
     }
-    if (count == 1) {
+    if (count == 1 && !line_valid(&options)) {
+        code = EXIT_USAGE;
+    } else if (count == 1) {
         code = keygen(&options, path[0]);
     } else {
         fprintf(stderr, "penstock keygen: name the file to write.\n");

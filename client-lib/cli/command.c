@@ -3,6 +3,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Everybody who lists processes sees their arguments: a secret, which the settings have copied, is there no longer than that takes. */
+static void hide_secrets(int argc, char **argv)
+{
+    static const char name[] = "--secret";
+    for (int i = 1; i < argc; i++) {
+        char *value = NULL;
+        if (strncmp(argv[i], name, sizeof name - 1) == 0)
+            value = argv[i][sizeof name - 1] == '='                    ? argv[i] + sizeof name
+                    : argv[i][sizeof name - 1] == '\0' && i + 1 < argc ? argv[++i]
+                                                                       : NULL;
+        if (value)
+            memset(value, 'x', strlen(value));
+    }
+}
 
 bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
                       const char **positional, size_t max_positional, size_t *ret_positional,
@@ -16,6 +32,7 @@ bool command_settings(const struct settings_program *program, int argc, char **a
         *ret_exit = EXIT_USAGE;
         return false;
     }
+    hide_secrets(argc, argv);
     if (outcome == SETTINGS_EXIT) {
         settings_free(*ret_store);
         *ret_exit = EXIT_OK;

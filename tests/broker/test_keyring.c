@@ -94,6 +94,15 @@ Test(keyring, bad_lines_are_named)
     }
 }
 
+/* Reading a folder fails where a file would end: it must not pass for an empty list. */
+Test(keyring, list_that_cannot_be_read_to_its_end_is_refused)
+{
+    struct keyring *keyring = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(keyring_new("/tmp", &keyring, &error), PEN_ERR_IO);
+    cr_assert_not_null(strstr(error.text, "/tmp"), "%s", error.text);
+}
+
 Test(keyring, changed_file_is_taken_over_and_a_bad_one_changes_nothing)
 {
     struct keyring *keyring = keyring_of(A " alice submit\n");

@@ -209,6 +209,46 @@ Test(security, no_secret_is_in_logs_process_titles_or_environments)
     pool_stop(&pool);
 }
 
+/* keygen prints a line that the broker takes, or makes no key. */
+Test(security, no_key_is_made_for_a_line_that_the_broker_would_refuse)
+{
+    static const char *const bad[][2] = {{"--name", "a b"},   {"--name", "a\nb"},     {"--name", ""},
+                                         {"--roles", "king"}, {"--roles", "submit,"}, {"--roles", ""}};
+    char path[FOLDER_PATH_BYTES + 16], *err = NULL;
+    file_of("never", path);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *const argv[] = {"penstock", "keygen", path, bad[i][0], bad[i][1], NULL};
+        cr_assert_eq(process_run(argv, 30000, NULL, &err), 2, "%s '%s'", bad[i][0], bad[i][1]);
+        cr_assert_not_null(strstr(err, bad[i][0]), "%s", err);
+        cr_assert_neq(access(path, F_OK), 0, "%s", path);
+        free(err);
+    }
+}
+
+/* A worker and its broker are not there: the command waits. */
+Test(security, secret_of_a_detached_job_leaves_the_process_list)
+{
+    static const char *const forms[][3] = {{"--secret", "xyzzy-plugh", NULL}, {"--secret=xyzzy-plugh", NULL}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const char *const argv[] = {"penstock",  "cancel", "0123456789abcdef-1", "--broker",  "tcp://127.0.0.1:1",
+                                    "--timeout", "60s",    forms[i][0],          forms[i][1], NULL};
+        struct process *process = process_start(argv, NULL);
+        char path[64], text[4096];
+        snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process_pid(process));
+        bool hidden = false;
+        for (uint64_t end_us = support_now_us() + (uint64_t)support_slow(10000) * 1000;
+             !hidden && support_now_us() < end_us; support_sleep_ms(5)) {
+            FILE *file = fopen(path, "r");
+            cr_assert_not_null(file);
+            size_t size = fread(text, 1, sizeof text, file);
+            fclose(file);
+            hidden = memmem(text, size, "xxxxxxxxxxx", 11) && !memmem(text, size, "xyzzy", 5);
+        }
+        cr_assert(hidden, "form %zu", i);
+        process_free(process);
+    }
+}
+
 static int broker_with(const char *const more[], char **ret_err)
 {
     const char *argv[16] = {"penstock-broker", "--http", "none"};
