@@ -40,7 +40,8 @@ struct admission {
     bool explain;     /* the reply is to say why */
     bool shared;      /* may be answered from the cache, joined with a twin, and stored; key is filled */
     struct cache_key key;
-    uint64_t late_us; /* refused for its deadline: when it should have been done, from now */
+    uint64_t
+        late_us; /* refused for its deadline: when it should have been done, from now; for a quota: when there is room */
 };
 
 /* What a job is told whose model nobody will serve again. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch.h"
 #include "job.pb-c.h"
 
 /* Field numbers of ResultMeta in proto/job.proto. */
@@ -16,6 +17,7 @@ enum {
     RESULT_WORKER_US = 13,
     RESULT_BATCH_SIZE = 14,
     RESULT_BATCH_REASON = 15,
+    RESULT_RETRY_AFTER_US = 17,
     RESULT_ATTEMPTS = 20,
     RESULT_EXPLANATION = 21,
     RESULT_WORKER_WAIT_US = 30,
@@ -41,6 +43,13 @@ struct parcel *reply_error(struct job_id id, enum pen_status status, const char 
         return NULL;
     }
     return parcel;
+}
+
+/* A worker that is busy knows nothing of the others: who may try again is told when by the broker. */
+static void hint_patch(const struct broker *broker, const struct job *job, enum pen_status status, struct patch *patch)
+{
+    if (pen_status_retryable(status))
+        patch_number(patch, RESULT_RETRY_AFTER_US, dispatch_wait_hint_us(broker, job->lane->model));
 }
 
 static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,
@@ -107,6 +116,7 @@ struct parcel *reply_result(struct broker *broker, const struct job *job, const 
         run_patch(broker, job, dispatch, &patch);
     else
         whole_patch(broker, job, group, &patch);
+    hint_patch(broker, job, (enum pen_status)env.status, &patch);
     uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us, RESULT_EXPLANATION,
                                                  &patch.more_bytes)
                                 : NULL;

@@ -26,7 +26,7 @@ enum pen_status submit_memory(struct broker *broker, uint64_t held, uint64_t wan
     return status;
 }
 
-enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes,
+enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes, uint64_t *ret_wait_us,
                             struct pen_error *reterr)
 {
     const struct options *options = broker->options;
@@ -47,8 +47,10 @@ enum pen_status submit_room(struct broker *broker, const struct session *session
     uint64_t wait_us;
     if (session->identity &&
         quota_check(session->identity, commons_brokers(broker->commons), bytes, (uint64_t)options->queue_limit,
-                    (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK)
+                    (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK) {
+        *ret_wait_us = wait_us;
         return PEN_ERR_BUSY;
+    }
     if (link_full(&session->link, (uint64_t)options->peer_bytes))
         return pen_error_set(reterr, PEN_ERR_BUSY,
                              "this client has more than %" PRId64
@@ -300,7 +302,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         status = read_meta(broker, env, meta, message, ret_meta, reterr);
     ask.meta = *ret_meta;
     if (status == PEN_OK)
-        status = submit_room(broker, session, message->bytes, reterr);
+        status = submit_room(broker, session, message->bytes, &admission->late_us, reterr);
     uint64_t version = *ret_meta ? (*ret_meta)->version : 0;
     if (status == PEN_OK)
         sequence_bind_version(broker, session, env, *ret_meta);
@@ -361,8 +363,10 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     if (job_meta)
         sequence_refused(broker, session, env, job_meta, error.text);
     if (may_wait(broker, env, &admission, status) &&
-        lobby_keep(&broker->lobby, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes))
+        lobby_keep(&broker->lobby, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes)) {
+        quota_uncheck(session->identity);
         return;
+    }
     uint64_t hint_us = admission.late_us;
     if (status == PEN_ERR_BUSY && admission.model)
         hint_us = dispatch_wait_hint_us(broker, admission.model);

@@ -18,8 +18,9 @@ void submit_waiting(struct broker *broker);
 /* A job that waits in the lobby is answered CANCELLED; any other id is none of the lobby's. */
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env);
 
-/* Whether a job of so many bytes may come at all: size, drain, waiting bytes, memory, quota, unread replies. */
-enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes,
+/* Whether a job of so many bytes may come at all: size, drain, waiting bytes, memory, quota, unread replies. *ret_wait_us: beyond a quota, when there is
+ * room again; else untouched. */
+enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes, uint64_t *ret_wait_us,
                             struct pen_error *reterr);
 
 /* Whether there is memory for a job: `held` bytes are here already, `wanted` will be taken. A refusal is counted. */

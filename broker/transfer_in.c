@@ -323,7 +323,7 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
                      struct message *message)
 {
     struct bulk run;
-    uint64_t after = 0;
+    uint64_t after = 0, wait_us = 0;
     struct pen_error error = {.status = PEN_OK};
     struct transfer_in *known = transfer_in_find(session->transfers.link, env->job);
     if (known)
@@ -332,7 +332,7 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
                                  ? read_job(broker, env, meta, &run, &after, &error)
                                  : pen_error_set(&error, PEN_ERR_CORRUPT, "raw frames behind an announcement of them");
     if (status == PEN_OK)
-        status = submit_room(broker, session, zmq_msg_size(&message->frames[0]) + run.total, &error);
+        status = submit_room(broker, session, zmq_msg_size(&message->frames[0]) + run.total, &wait_us, &error);
     uint64_t question = 0;
     enum cache_answer known_by_digest =
         status == PEN_OK ? early_look(broker, session, env, meta, &run, &question) : CACHE_MISS;
@@ -343,7 +343,7 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
         status = transfer_in_announce(broker, transfer_link_of(broker, &session->transfers), env, &run, message, &in,
                                       &error);
     if (status != PEN_OK) {
-        answer_refusal(broker, session, env, "", 0, &error);
+        answer_refusal(broker, session, env, "", wait_us, &error);
         return;
     }
     in->after = after;

@@ -57,11 +57,11 @@ static uint64_t read_after(struct broker *broker, const struct envelope *env, co
 }
 
 static enum pen_status hold(struct broker *broker, struct session *session, const struct envelope *env, uint64_t after,
-                            struct message *message, struct pen_error *reterr)
+                            struct message *message, uint64_t *ret_wait_us, struct pen_error *reterr)
 {
     struct transfer_in *in;
     struct bulk run;
-    enum pen_status status = submit_room(broker, session, message->bytes, reterr);
+    enum pen_status status = submit_room(broker, session, message->bytes, ret_wait_us, reterr);
     if (status != PEN_OK)
         return status;
     bulk_init(&run, 0);
@@ -88,8 +88,9 @@ bool transfer_hold(struct broker *broker, struct session *session, const struct 
     struct transfer_in *known = transfer_in_find(link, env->job);
     if (known)
         transfer_in_free(broker, known); /* it is sent again */
-    enum pen_status status = hold(broker, session, env, after, message, &error);
+    uint64_t wait_us = 0;
+    enum pen_status status = hold(broker, session, env, after, message, &wait_us, &error);
     if (status != PEN_OK)
-        answer_refusal(broker, session, env, "", 0, &error);
+        answer_refusal(broker, session, env, "", wait_us, &error);
     return true;
 }

@@ -284,6 +284,41 @@ Test(keyring, quota_of_a_key_covers_all_its_sessions_and_ends_with_its_jobs)
     leave(desk);
 }
 
+Test(keyring, who_submits_beyond_the_rate_is_told_when_the_next_job_may_come)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw;
+    struct desk *desk = guarded_desk(A " alice submit rate=2\n" W " w1 worker\n");
+    struct wire_job third = {.id = {1, 3}, .model = "echo", .no_digest = true};
+    worker_hello(desk, W, 9, 5);
+    hello(desk, A, 1, 1);
+    cr_assert_eq(submit(desk, A, 1, 1, 1), PEN_OK);
+    cr_assert_eq(submit(desk, A, 1, 1, 2), PEN_OK);
+    say(desk, false, A, 1, wire_job_envelope(&third), meta, wire_job(meta, &third, &raw));
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_eq(reply->env.status, PEN_ERR_BUSY);
+    Penstock__ResultMeta *result = sent_result(reply);
+    cr_assert_eq(result->retry_after_us, 500001, "%lu", (unsigned long)result->retry_after_us);
+    penstock__result_meta__free_unpacked(result, NULL);
+    leave(desk);
+}
+
+Test(keyring, job_that_waits_for_the_first_worker_counts_once_in_the_rate)
+{
+    struct desk *desk = desk_new();
+    desk->options.restart_wait_us = 2000000;
+    desk_open(desk);
+    desk->broker.keyring = keyring_of(A " alice submit rate=2\n" W " w1 worker\n");
+    hello(desk, A, 1, 1);
+    cr_assert_eq(submit(desk, A, 1, 1, 1), PEN_OK);
+    cr_assert_eq(desk->broker.lobby.count, 1);
+    worker_hello(desk, W, 9, 5);
+    cr_assert_eq(desk->broker.lobby.count, 0);
+    cr_assert_eq(submit(desk, A, 1, 1, 2), PEN_OK, "the second of its two");
+    cr_assert_eq(submit(desk, A, 1, 1, 3), PEN_ERR_BUSY);
+    leave(desk);
+}
+
 Test(keyring, taken_away_key_ends_its_sessions_and_workers)
 {
     struct desk *desk = guarded_desk(A " alice submit\n" B " bob submit\n" W " w1 worker\n");
