@@ -1,6 +1,7 @@
 /*
  * Sequences: a worker counts the jobs that it has run of each, and its answer is that count, so a state that is elsewhere, lost or run twice shows.
- * Where there are two brokers, there are none: a sequence lives at one.
+ * Where there are two brokers a sequence lives at one: who goes to the other in the middle of it is told so there and begins anew. What the first
+ * one still has of it may reach the worker on which it was begun anew; that tells them apart by the job that each follows (worker/states.c).
  */
 #include "sim.h"
 
@@ -35,6 +36,51 @@ uint64_t chain_before(const struct sim_client *client, const struct sim_job *job
     return 0;
 }
 
+void chain_some(struct sim *sim)
+{
+    if (sim->has.twice && sim->has.chains && sim_world(sim, 4))
+        client_elsewhere(sim, &sim->clients[sim_world_draw(sim, SIM_CLIENTS)]);
+}
+
+#define LIVES 64u
+
+void chain_sent(const struct conn *conn, struct sim_job *job)
+{
+    if (conn->state == CONN_OPEN)
+        job->lives |= (uint64_t)1 << conn->life % LIVES;
+}
+
+/* The first job of the sequence that it belongs to. */
+static const struct sim_job *first_of(const struct sim_client *client, const struct sim_job *job)
+{
+    const struct sim_job *first = job;
+    while (first > client->jobs && !(first->chain == job->chain && first->first))
+        first--;
+    return first;
+}
+
+static bool may_end(enum pen_status status)
+{
+    static const enum pen_status may[] = {PEN_ERR_NOT_FOUND,   PEN_ERR_CANCELLED, PEN_ERR_INVALID, PEN_ERR_BUSY,
+                                          PEN_ERR_UNAVAILABLE, PEN_ERR_DEADLINE,  PEN_ERR_DENIED};
+    for (size_t i = 0; i < sizeof may / sizeof may[0]; i++) {
+        if (status == may[i])
+            return true;
+    }
+    return false;
+}
+
+void chain_answered(struct sim *sim, const struct sim_client *client, const struct sim_job *job)
+{
+    const struct sim_job *first = first_of(client, job);
+    if (first == job || first->lives >> client->conn->life % LIVES & 1)
+        return;
+    sim->counts.chains_elsewhere += sim->has.twice && job->status == PEN_ERR_NOT_FOUND;
+    if (!may_end(job->status))
+        sim_fail(sim, "job %lu of a sequence is answered %s by a broker that has not seen its first job, %lu",
+                 (unsigned long)job->sequence, pen_status_name(job->status), (unsigned long)first->sequence);
+}
+
 static struct sim_state *find(struct sim_worker *worker, uint64_t client, uint64_t chain)
 {
     for (uint32_t i = 0; i < worker->states_count; i++) {
@@ -44,16 +90,34 @@ static struct sim_state *find(struct sim_worker *worker, uint64_t client, uint64
     return NULL;
 }
 
-void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_held *held)
+/* Of which brokers the worker has had jobs of that sequence, this one's included. */
+static uint32_t touched(struct sim_worker *worker, const struct sim_held *held, uint32_t side)
 {
+    struct sim_touch *touch = worker->touches, *end = touch + worker->touches_count;
+    while (touch < end && (touch->client != held->id.client || touch->id != held->chain))
+        touch++;
+    if (touch == end && worker->touches_count == SIM_STATES)
+        return UINT32_MAX; /* more than are told apart */
+    if (touch == end) {
+        worker->touches_count++;
+        *touch = (struct sim_touch){.client = held->id.client, .id = held->chain};
+    }
+    touch->sides |= 1u << side;
+    return touch->sides;
+}
+
+void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *held)
+{
+    struct sim_worker *worker = link->worker;
     const struct sim_state *state = find(worker, held->id.client, held->chain);
+    bool both = touched(worker, held, link->side->number) > 2;
     if (held->first)
         return;
-    if (!state || state->ending)
+    if (!both && (!state || state->ending))
         sim_fail(sim, "worker %s was given job %016lx-%lu of a sequence whose state it does not keep", worker->name,
                  (unsigned long)held->id.client, (unsigned long)held->id.sequence);
-    for (uint32_t i = 0; state && i < worker->links[0].held_count; i++) {
-        const struct sim_held *other = &worker->held[0][i];
+    for (uint32_t i = 0; state && i < link->held_count; i++) {
+        const struct sim_held *other = &link->held[i];
         if (other->id.client == held->id.client && other->chain == held->chain && other->id.sequence >= state->first)
             sim_fail(sim, "worker %s was given job %lu of a sequence while it holds job %lu of it", worker->name,
                      (unsigned long)held->id.sequence, (unsigned long)other->id.sequence);
@@ -67,26 +131,40 @@ void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain)
         *state = worker->states[--worker->states_count];
 }
 
-void chain_over(struct sim *sim, struct sim_worker *worker, uint64_t client, uint64_t chain)
+void chain_over(struct sim *sim, struct sim_link *link, uint64_t client, uint64_t chain)
 {
-    struct sim_state *state = find(worker, client, chain);
-    for (uint32_t i = 0; state && i < worker->links[0].held_count; i++) {
-        if (worker->held[0][i].id.client == client && worker->held[0][i].chain == chain && sim_chance(sim, 50)) {
+    struct sim_state *state = find(link->worker, client, chain);
+    for (uint32_t i = 0; state && i < link->held_count; i++) {
+        if (link->held[i].id.client == client && link->held[i].chain == chain && sim_chance(sim, 50)) {
             state->ending = true;
             return;
         }
     }
-    chain_drop(worker, client, chain);
+    chain_drop(link->worker, client, chain);
+}
+
+/* What worker/states.c makes of a job that comes to a state, or to none. */
+static enum pen_status judge(const struct sim_state *state, const struct sim_held *held)
+{
+    if (state && held->id.sequence < state->first)
+        return PEN_ERR_CANCELLED;
+    if (held->first)
+        return PEN_OK;
+    if (!state)
+        return PEN_ERR_NOT_FOUND;
+    return held->after != 0 && held->after != state->last ? PEN_ERR_CANCELLED : PEN_OK;
 }
 
 enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value)
 {
-    struct sim_state *state = find(worker, held->id.client, held->chain);
-    if (state ? held->id.sequence < state->first : !held->first)
-        return PEN_ERR_NOT_FOUND;
+    enum pen_status status = judge(find(worker, held->id.client, held->chain), held);
+    if (status != PEN_OK) {
+        sim->counts.chains_overtaken += sim->has.twice;
+        return status;
+    }
     if (held->first)
         chain_drop(worker, held->id.client, held->chain);
-    state = find(worker, held->id.client, held->chain);
+    struct sim_state *state = find(worker, held->id.client, held->chain);
     if (!state && worker->states_count == SIM_STATES) {
         sim_fail(sim, "worker %s keeps more than %u states", worker->name, SIM_STATES);
         return PEN_ERR_BUSY;
@@ -96,6 +174,7 @@ enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const stru
         *state = (struct sim_state){.client = held->id.client, .id = held->chain, .first = held->id.sequence};
     }
     *ret_value = (uint8_t)(FIRST_ANSWER + state->runs++);
+    state->last = held->id.sequence;
     if (held->last || state->ending)
         chain_drop(worker, held->id.client, held->chain);
     return PEN_OK;

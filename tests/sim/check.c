@@ -20,7 +20,8 @@ struct sums {
 
 struct census {
     uint32_t queued, lookups, followers, dispatched, hedged, deadlines, wholes, steps;
-    uint64_t steps_bytes; /* kept for ensembles that run in steps */
+    uint64_t steps_bytes;        /* kept for ensembles that run in steps */
+    uint64_t fresh, fresh_bytes; /* jobs that wait and never ran */
     struct sums models[CENSUS_MODELS];
     uint32_t models_count;
 };
@@ -115,6 +116,9 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
     sums->running += runs;
     sums->waiting += !runs;
     sums->bytes += runs ? 0 : parcel_bytes(job->request);
+    bool fresh = !runs && job->attempts == 0;
+    census->fresh += fresh;
+    census->fresh_bytes += fresh ? parcel_bytes(job->request) : 0;
     census->queued += job->state == JOB_QUEUED;
     census->lookups += job->state == JOB_LOOKUP;
     census->followers -= job->state == JOB_FOLLOWING;
@@ -298,6 +302,11 @@ static void check_models(struct sim *sim, struct census *census)
     }
     if (bytes != broker->queued_bytes)
         BAD("%lu bytes wait, %lu counted", (unsigned long)bytes, (unsigned long)broker->queued_bytes);
+    /* Work that comes back is taken whatever waits; what the broker adds to a job's meta is not judged. */
+    if (!sim->has.steps && census->fresh_bytes + broker->transfers.bytes >
+                               (uint64_t)sim->options.queue_bytes + census->fresh * SIM_META_ADDED)
+        BAD("%lu bytes of new jobs wait, and %lu are announced; --queue-bytes is %ld",
+            (unsigned long)census->fresh_bytes, (unsigned long)broker->transfers.bytes, (long)sim->options.queue_bytes);
 }
 
 /* Large payloads: what is announced counts, what is open has its memory, and nobody may send more than the window. */
@@ -388,6 +397,8 @@ static void check_workers(struct sim *sim, const struct census *census)
 void check_given(struct sim *sim, const struct sim_side *side, uint32_t peer)
 {
     const struct worker *worker = fleet_by_peer(&side->broker.fleet, peer);
+    if (worker)
+        scarce_given(sim, worker);
     if (worker && (worker->paused || worker->isolated))
         sim_fail(sim, "worker %s is given a job while it runs a suspect alone, of %s broker", worker->hello->name,
                  worker->paused ? "another" : "this");
@@ -407,6 +418,7 @@ static void check_side(struct sim *sim)
     fair_check(sim);
     suspects_check(sim);
     detached_check(sim);
+    quotas_check(sim);
 }
 
 void check_all(struct sim *sim)

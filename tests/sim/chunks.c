@@ -9,6 +9,7 @@
 struct sim_run {
     struct sim_run *next;
     struct envelope env; /* the announcement */
+    uint64_t after;      /* of a job of a sequence */
     uint64_t total, moved, granted;
     uint8_t value; /* each byte of the payload */
 };
@@ -52,6 +53,7 @@ static void attach(struct sim *sim, struct virtual_port *port, struct sim_bulk *
     struct envelope env = envelope_make(FRAME_ATTACH);
     env.job = (struct job_id){.client = uuid, .sequence = 0};
     bulk->conn = net_connect(sim, port);
+    bulk->conn->key = bulk->key;
     net_say(sim, bulk->conn, env, NULL, 0);
 }
 
@@ -100,7 +102,7 @@ static void give_credit(struct sim *sim, struct conn *conn, struct sim_run *run)
 }
 
 void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn, struct sim_bulk *bulk, uint64_t uuid,
-                   const struct envelope *env, uint64_t total)
+                   const struct envelope *env, uint64_t total, uint64_t after)
 {
     if (!sim->has.bulk || total == 0) {
         sim_fail(sim, "a payload of %lu bytes was announced to a peer that does not know chunks", (unsigned long)total);
@@ -108,7 +110,9 @@ void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn
     }
     if (!bulk->conn)
         attach(sim, port, bulk, uuid);
-    give_credit(sim, conn, run_add(&bulk->downs, env, total, 0));
+    struct sim_run *run = run_add(&bulk->downs, env, total, 0);
+    run->after = after;
+    give_credit(sim, conn, run);
 }
 
 bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct job_id job)
@@ -126,7 +130,7 @@ bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, st
 }
 
 enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct envelope *ret_env,
-                            uint8_t *ret_value)
+                            uint8_t *ret_value, uint64_t *ret_after)
 {
     struct packet *packet = net_take_down(bulk->conn);
     if (!packet)
@@ -156,6 +160,7 @@ enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk 
     }
     *ret_env = run->env;
     *ret_value = run->value;
+    *ret_after = run->after;
     run_drop(place);
     return CHUNK_DONE;
 }

@@ -87,6 +87,20 @@ static void report_counts(const struct sim_counts *c)
         {"fetched", c->fetched},
         {"journals_read", c->power_cuts},
         {"taken_from_redis", c->taken},
+        {"with_keys", c->keyed},
+        {"over_rate", c->over_rate},
+        {"over_bytes", c->over_bytes},
+        {"over_share", c->over_share},
+        {"denied", c->denied},
+        {"wrong_keys", c->strangers},
+        {"memory_scarce", c->scarce},
+        {"limits_moved", c->memory_moves},
+        {"over_memory", c->over_memory},
+        {"over_queue_bytes", c->over_queue},
+        {"over_peer_bytes", c->over_peer},
+        {"chains_at_two_brokers", c->chains_twice},
+        {"chains_not_found_elsewhere", c->chains_elsewhere},
+        {"chains_overtaken", c->chains_overtaken},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -100,8 +114,10 @@ static bool lively(const struct sim_counts *c)
                  c->hits && c->lookups && c->expired && c->cancelled && c->duplicates && c->dropped && c->hedged &&
                  c->fair_checks && c->fair_settled && c->chained && c->chains_broken && c->updates && c->announced &&
                  c->chunks && c->wholes && c->spread && c->steps_sent && c->twice && c->failovers && c->outages &&
-                 c->detached && c->accepted && c->fetched && c->taken;
-    bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely;
+                 c->detached && c->accepted && c->fetched && c->taken && c->keyed && c->over_rate && c->over_bytes &&
+                 c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
+                 c->over_queue && c->chains_twice && c->chains_elsewhere;
+    bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely && c->over_peer && c->chains_overtaken;
     return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
 }
 

@@ -121,6 +121,49 @@ static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
     return (uint32_t)total;
 }
 
+#define AFTER_KEY 0x69u /* JobMeta.sequence_after: field 13, eight bytes */
+
+static uint64_t read_after(const struct envelope *env, const uint8_t *meta)
+{
+    struct wire_reader reader = {meta, meta + env->meta_bytes};
+    struct wire_field field;
+    uint64_t after = 0;
+    for (const uint8_t *key = reader.at; env->sequence_id && wire_next(&reader, &field); key = reader.at) {
+        if (key[0] == AFTER_KEY)
+            memcpy(&after, key + 1, sizeof after); /* both are little-endian, as on the wire */
+    }
+    return after;
+}
+
+/* Who is told to try again is told when; numbers of the fields: ResultMeta in proto/job.proto. */
+static void read_refusal(struct sim *sim, const struct envelope *env, const uint8_t *meta)
+{
+    struct wire_reader reader = {meta, meta + env->meta_bytes};
+    struct wire_field field;
+    const uint8_t *text = NULL;
+    size_t bytes = 0;
+    uint64_t hint_us = 0;
+    if (env->status != PEN_ERR_BUSY && env->status != PEN_ERR_UNAVAILABLE)
+        return;
+    while (wire_next(&reader, &field)) {
+        if (field.number == 2 && field.data) {
+            text = field.data;
+            bytes = field.bytes;
+        }
+        hint_us = field.number == 17 ? field.value : hint_us;
+    }
+    if (!text)
+        sim_fail(sim, "job %lu is answered %s without a sentence", (unsigned long)env->job.sequence,
+                 pen_status_name((enum pen_status)env->status));
+    else if (hint_us == 0)
+        sim_fail(sim, "job %lu is answered %s without a hint when to try again: %.*s", (unsigned long)env->job.sequence,
+                 pen_status_name((enum pen_status)env->status), (int)bytes, (const char *)text);
+    if (!text || env->status != PEN_ERR_BUSY)
+        return;
+    quotas_refused(sim, (const char *)text, bytes, hint_us);
+    scarce_refused(sim, (const char *)text, bytes);
+}
+
 static void read_header(struct virtual_port *own, zmq_msg_t *frame)
 {
     struct packet *packet = own->building;
@@ -137,6 +180,9 @@ static void read_header(struct virtual_port *own, zmq_msg_t *frame)
     own->frames_left = env->transfer && env->type != FRAME_CHUNK ? 0 : env->frames;
     packet->totals[packet->count - 1] = env->transfer ? read_total(env, meta) : 0;
     packet->raws[packet->count - 1] = 0;
+    packet->afters[packet->count - 1] = env->type == FRAME_SUBMIT ? read_after(env, meta) : 0;
+    if (env->type == FRAME_RESULT)
+        read_refusal(own->sim, env, meta);
     packet->values[packet->count - 1] =
         env->type == FRAME_SUBMIT || (env->type == FRAME_RESULT && env->status == PEN_OK) ? read_value(env, meta) : 0;
 }
@@ -221,6 +267,7 @@ struct conn *net_connect(struct sim *sim, struct virtual_port *port)
     if (!conn)
         abort();
     conn->peer = ++sim->next_peer;
+    conn->life = port->side->life;
     conn->state = port->side->up ? CONN_OPEN : CONN_GONE;
     conn->next = port->conns;
     port->conns = conn;
@@ -320,7 +367,7 @@ static void add_frame(struct message *message, const void *data, size_t bytes, u
 /* The header frames lie one behind the other; each says how long its meta is. */
 static void hand_over(struct sim *sim, struct virtual_port *port, const struct conn *conn, const struct packet *packet)
 {
-    struct message message = {.peer = conn->peer};
+    struct message message = {.peer = conn->peer, .user = quotas_user(sim, conn)};
     for (size_t at = 0; at < packet->bytes;) {
         const uint8_t *header = packet->data + at;
         uint32_t meta_bytes = header[META_BYTES_AT] | (uint32_t)header[META_BYTES_AT + 1] << 8;

@@ -41,6 +41,7 @@ void client_connect(struct sim *sim, struct sim_client *client)
     net_close(sim, &client->side->clients_port, client->conn);
     chunks_reset(sim, &client->side->clients_port, &client->bulk);
     client->conn = net_connect(sim, &client->side->clients_port);
+    client->conn->key = client->bulk.key = (uint8_t)quotas_key_of(sim, client);
     hello(sim, client);
 }
 
@@ -80,6 +81,8 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
     env.flags |= (job->first ? FRAME_FLAG_SEQUENCE_START : 0u) | (job->last ? FRAME_FLAG_SEQUENCE_END : 0u);
     size_t bytes =
         job->role ? detached_job(sim, job, &wire, &env, meta, &raw_bytes) : wire_job(meta, &wire, &raw_bytes);
+    if (job->chain)
+        chain_sent(client->conn, job);
     if (job->sends++ > 0)
         env.flags |= FRAME_FLAG_RESENT;
     if (chunks_announce(sim, &client->side->clients_port, &client->bulk, client->uuid, &env, raw_bytes, job->fill))
@@ -169,8 +172,8 @@ uint32_t client_unanswered(const struct sim_client *client)
 
 static void welcomed(struct sim *sim, struct sim_client *client, enum pen_status status)
 {
-    if (status != PEN_OK) {
-        sim_fail(sim, "a client was not welcomed: %s", pen_status_name(status));
+    if (quotas_turned_away(sim, client->conn, "client", status)) {
+        client_connect(sim, client);
         return;
     }
     client->ready = true;
@@ -198,12 +201,15 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->answer, value);
     job->status = (enum pen_status)env->status;
+    quotas_answered(sim, client, job->status);
     sim->counts.innocent_lost += sim->has.gentle && job->status == PEN_ERR_WORKER_LOST && job->fill != 2;
     if (job->status == PEN_ERR_CANCELLED && !job->cancelled && !job->chain && job->role == ROLE_PLAIN)
         sim_fail(sim, "job %016lx-%lu is answered CANCELLED and was cancelled by nobody", (unsigned long)client->uuid,
                  (unsigned long)sequence);
-    if (job->role)
+    if (job->role && job->status != PEN_ERR_DENIED)
         detached_answered(sim, job, value);
+    if (job->chain)
+        chain_answered(sim, client, job);
     if (job->chain && job->status != PEN_OK)
         chain_broken(sim, client, job);
     sim->counts.answers++;
@@ -213,7 +219,8 @@ static bool read_chunk(struct sim *sim, struct sim_client *client)
 {
     struct envelope env;
     uint8_t value;
-    enum chunk_news news = chunks_read(sim, client->conn, &client->bulk, &env, &value);
+    uint64_t after;
+    enum chunk_news news = chunks_read(sim, client->conn, &client->bulk, &env, &value, &after);
     if (news == CHUNK_DONE)
         answered(sim, client, &env, value);
     else if (news == CHUNK_RESUME)
@@ -248,7 +255,7 @@ bool client_read(struct sim *sim, struct sim_client *client)
     case FRAME_RESULT:
         if (packet->envs[0].transfer)
             chunks_expect(sim, &client->side->clients_port, client->conn, &client->bulk, client->uuid, &packet->envs[0],
-                          packet->totals[0]);
+                          packet->totals[0], 0);
         else
             answered(sim, client, &packet->envs[0], packet->values[0]);
         break;

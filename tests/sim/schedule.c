@@ -34,6 +34,11 @@ bool sim_world(struct sim *sim, uint32_t percent)
     return next_random(&sim->worlds) % 100 < percent;
 }
 
+uint32_t sim_world_draw(struct sim *sim, uint32_t below)
+{
+    return (uint32_t)(next_random(&sim->worlds) % below);
+}
+
 void sim_note(struct sim *sim, const char *what, uint64_t a, uint64_t b)
 {
     sim->trail ^= a * 0x9E3779B97F4A7C15u + b + (uint64_t)(unsigned char)what[0];
@@ -309,6 +314,7 @@ static bool whole(const struct conn *conn, const struct sim_bulk *bulk)
 
 static void heal(struct sim *sim)
 {
+    scarce_heal(sim);
     for (uint32_t i = 0; i < sim->sides_count; i++) {
         struct sim_side *side = &sim->sides[i];
         if (side->up && side->broker.draining)
@@ -457,11 +463,28 @@ static void settle(struct sim *sim)
     }
     check_answered(sim);
     detached_check_end(sim);
-    for (uint32_t i = 0; i < sim->sides_count; i++)
+    for (uint32_t i = 0; i < sim->sides_count; i++) {
         check_empty(sim, &sim->sides[i].broker);
+        quotas_check_end(sim, &sim->sides[i].broker);
+    }
+    if (!sim->has.scarce || sim->failure[0])
+        return;
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
+        client_acknowledge(sim, &sim->clients[i]);
+    flow(sim);
+    scarce_check_end(sim);
 }
 
 /* ---- a schedule ---- */
+
+/* Nobody is silent for so long, and a death has to come from a poisonous job. */
+static void draw_gentle(struct sim *sim)
+{
+    sim->has.steps = sim->has.bulk = false;
+    sim->options.bulk_from = 1 << 20;
+    sim->options.max_attempts = sim->options.max_attempts == 1 ? 2 : sim->options.max_attempts;
+    sim->options.liveness_us = 600000000;
+}
 
 static void draw_options(struct sim *sim, const struct options *options)
 {
@@ -500,12 +523,25 @@ static void draw_options(struct sim *sim, const struct options *options)
         return;
     sim->counts.twice++;
     sim->has.chains = false;
-    if (!sim->has.gentle)
-        return;
-    sim->has.steps = sim->has.bulk = false;
-    sim->options.bulk_from = 1 << 20;
-    sim->options.max_attempts = sim->options.max_attempts == 1 ? 2 : sim->options.max_attempts;
-    sim->options.liveness_us = 600000000; /* nobody is silent for so long */
+    if (sim->has.gentle)
+        draw_gentle(sim);
+}
+
+/* What came later is drawn behind all that, from numbers of its own: other worlds stay what they were. */
+static void draw_later(struct sim *sim)
+{
+    sim->worlds = sim->seed * 0x9E3779B97F4A7C15u + 1;
+    sim->has.keys = sim_world(sim, 15);
+    sim->has.scarce = sim_world(sim, 15);
+    bool chains = sim_world(sim, 50);
+    if (sim->has.twice && !sim->has.detached && chains) {
+        sim->has.chains = true;
+        sim->counts.chains_twice++;
+    }
+    if (sim->has.keys)
+        quotas_draw(sim);
+    if (sim->has.scarce)
+        scarce_draw(sim);
 }
 
 /* A pool that has worked for a while: it knows how long its jobs take. */
@@ -535,6 +571,7 @@ static void world_begin(struct sim *sim, const struct options *options, uint64_t
     sim->clock_us = 1000000;
     sim->next_uuid = 0x1000;
     draw_options(sim, options);
+    draw_later(sim);
     net_init(sim);
     redis_forget();
     detached_begin(sim, sides_clock);
@@ -572,6 +609,8 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
     uint32_t steps = STEPS_MIN + sim_draw(sim, STEPS_DRAWN);
     for (sim->step = 1; sim->step <= steps && !sim->failure[0]; sim->step++) {
         act(sim);
+        scarce_some(sim);
+        chain_some(sim);
         if (sim_chance(sim, 80))
             sides_tick(sim);
         check_all(sim);

@@ -19,6 +19,9 @@ void side_up(struct sim *sim, struct sim_side *side)
         broker_init(&side->broker, &sim->options, side->cache, sides_clock) != PEN_OK)
         abort();
     steps_broker_up(sim);
+    side->life = sim->brokers;
+    quotas_side_up(sim);
+    scarce_side_up(sim);
     if (sim->has.detached)
         detached_broker_up(sim);
     side->broker.clients = &side->clients_port.port;
@@ -41,6 +44,7 @@ void side_down(struct sim *sim, struct sim_side *side)
     counts->hedges_won += stats->hedges_won;
     counts->quarantined += stats->quarantined;
     counts->refused += stats->quarantine_refused;
+    counts->over_memory += stats->memory_refused;
     counts->dropped += side->broker.sessions.dropped_unsent;
     counts->spread += steps_spread(sim);
     side->up = false;

@@ -1,6 +1,7 @@
 /*
  * sim.h - a whole pool in one thread: the broker's real logic between virtual sockets, with a clock and a world that one seed decides. Some worlds
- * have two brokers, some ensembles, some detached jobs in a journal: drawn apart, so that the rest of a seed's course does not depend on it.
+ * have two brokers, some ensembles, some detached jobs in a journal, some keys and quotas, some little memory: drawn apart, so that the rest of a seed's
+ * course does not depend on it.
  *
  * The world: clients and workers that behave as proto/README.md says, and whatever may befall them - killed, frozen, cut off, slow, restarted.
  * Every step does one drawn thing; after every step check.c looks at the broker's whole state. At the end all is healed, and every job that
@@ -25,6 +26,7 @@
 #define SIM_HELD        256u
 #define SIM_GROUPS      64u
 #define SIM_REPORT_TEXT 256u
+#define SIM_META_ADDED  8u /* bytes that a broker adds to a meta here: version and tenant */
 
 /* ---- the network: net.c ---- */
 
@@ -37,7 +39,8 @@ struct packet {
     struct envelope envs[SIM_GROUPS];
     uint8_t values
         [SIM_GROUPS]; /* the first byte of a job's input or of a result's output, or of a CHUNK; up: every byte of the raw frame */
-    uint8_t raws[SIM_GROUPS]; /* raw frames that have come */
+    uint8_t raws[SIM_GROUPS];    /* raw frames that have come */
+    uint64_t afters[SIM_GROUPS]; /* of jobs of sequences: the job that each follows */
     uint8_t data[];
 };
 
@@ -54,9 +57,10 @@ enum conn_state {
 
 struct conn {
     struct conn *next;
-    uint32_t peer;
+    uint32_t peer, life; /* life: of the broker at its other end */
     enum conn_state state;
-    bool hint; /* the monitor has yet to tell of its end */
+    uint8_t key; /* enum sim_key: whose it is */
+    bool hint;   /* the monitor has yet to tell of its end */
     struct channel up, down;
 };
 
@@ -86,6 +90,7 @@ struct sim_job {
     uint8_t steps;        /* which ensemble or part of one, from 1; 0 = none: steps.c */
     bool first, last;
     uint32_t sends, results;
+    uint64_t lives;    /* of brokers that it was sent to: a bit for each */
     uint64_t asked_us; /* it was made then, in the time of the broker with this number */
     uint32_t asked_of;
     bool cancelled;
@@ -103,9 +108,15 @@ struct sim_chain {
 
 /* What a worker keeps of a sequence: how many of its jobs it has run. */
 struct sim_state {
-    uint64_t client, id, first; /* first: the job that began it */
+    uint64_t client, id, first, last; /* first: the job that began it; last: that left it as it is */
     uint8_t runs;
     bool ending; /* dropped as soon as its job is done */
+};
+
+/* A sequence of which a worker has had jobs, from these brokers: each is a bit. */
+struct sim_touch {
+    uint64_t client, id;
+    uint32_t sides;
 };
 
 /* A job that a worker holds. */
@@ -113,6 +124,7 @@ struct sim_held {
     struct job_id id;
     struct digest digest;
     uint64_t chain, model;   /* model: as its envelope names it */
+    uint64_t after;          /* the job that it follows in its sequence, as its meta says; 0 = none */
     uint8_t value;           /* of its input */
     bool first, last, alone; /* alone: it must run so */
     uint32_t order;          /* of arrival at its worker, over all brokers */
@@ -122,6 +134,7 @@ struct sim_held {
 struct sim_run;
 struct sim_bulk {
     struct conn *conn; /* NULL: not needed yet */
+    uint8_t key;       /* enum sim_key */
     struct sim_run *ups, *downs;
     uint32_t numbers;
 };
@@ -160,13 +173,14 @@ struct sim_worker {
     char name[16];
     bool frozen, draining, runs_alone;
     uint32_t slots, kind, parts; /* which models it offers; parts: steps.c */
-    uint32_t states_count, orders, one_order;
+    uint32_t states_count, touches_count, orders, one_order;
     enum sim_stage stage;
     struct job_id one; /* that runs alone */
     uint64_t told_us;
     struct sim_link links[SIM_SIDES];
     struct sim_held held[SIM_SIDES][SIM_HELD]; /* from here on only what the counts say is good */
     struct sim_state states[SIM_STATES];
+    struct sim_touch touches[SIM_STATES];
 };
 
 /* A job that was submitted to be kept. */
@@ -185,7 +199,9 @@ struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
-        twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken;
+        twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
+        over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
+        chains_twice, chains_elsewhere, chains_overtaken;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -197,17 +213,30 @@ struct kept_seen {
 /* What this world has, beside what is always there. */
 struct sim_extras {
     bool chains, bulk, steps, twice, detached;
-    bool shared; /* detached jobs are in Redis, all brokers' */
-    bool gentle; /* nothing but poisonous jobs ends workers, and all of these run suspects alone */
+    bool shared;  /* detached jobs are in Redis, all brokers' */
+    bool gentle;  /* nothing but poisonous jobs ends workers, and all of these run suspects alone */
+    bool keys;    /* who comes has a key with roles and quotas: quotas.c */
+    bool watcher; /* the last client's key may only look */
+    bool scarce;  /* memory of brokers and workers is short: scarce.c */
+};
+
+/* quotas.c */
+enum sim_key { SIM_KEY_RED, SIM_KEY_BLUE, SIM_KEY_WATCH, SIM_KEY_STAFF, SIM_KEYS };
+
+struct sim_quota {
+    double rate;
+    uint64_t bytes;
+    uint32_t share;
 };
 
 /* A broker, and what leads to it. */
 struct sim_side {
     struct broker broker;
+    struct headroom headroom; /* where memory is scarce */
     struct cache *cache;
     struct virtual_port clients_port, workers_port;
     struct kept_seen kept_seen;
-    uint32_t number;
+    uint32_t number, life; /* life: number of this broker, over all that the world has had */
     bool up;
 };
 
@@ -222,6 +251,8 @@ struct sim {
     struct sim_detached detached[SIM_DETACHED];
     uint32_t detached_count;
     struct journal *journal;
+    struct sim_quota quotas[SIM_KEYS];
+    uint64_t worker_bytes;       /* that a worker may have outstanding, as it says; 0 = it does not say */
     uint32_t next_peer, brokers; /* given; that have begun */
     uint64_t next_uuid;
     struct sim_client clients[SIM_CLIENTS];
@@ -239,6 +270,7 @@ struct sim {
 uint32_t sim_draw(struct sim *sim, uint32_t below); /* 0 when below is 0 */
 bool sim_chance(struct sim *sim, uint32_t percent);
 bool sim_world(struct sim *sim, uint32_t percent);                        /* a chance drawn apart */
+uint32_t sim_world_draw(struct sim *sim, uint32_t below);                 /* the same of numbers */
 void sim_note(struct sim *sim, const char *what, uint64_t a, uint64_t b); /* into the trail, and printed when tracing */
 __attribute__((format(printf, 2, 3))) void sim_fail(struct sim *sim, const char *format, ...);
 
@@ -333,18 +365,18 @@ bool chunks_announce(struct sim *sim, struct virtual_port *port, struct sim_bulk
 void chunks_credit(struct sim *sim, struct sim_bulk *bulk, const struct envelope *env); /* CREDIT came */
 /* A payload was announced over `conn`: gives credit for some of it. */
 void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn, struct sim_bulk *bulk, uint64_t uuid,
-                   const struct envelope *env, uint64_t total);
+                   const struct envelope *env, uint64_t total, uint64_t after);
 /* It is not wanted any more; false: none of that job is coming. */
 bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct job_id job);
 
 enum chunk_news {
     CHUNK_NONE,
     CHUNK_SOME,
-    CHUNK_DONE,   /* *ret_env is the announcement of a payload that is complete, *ret_value its first byte */
+    CHUNK_DONE, /* *ret_env is the announcement of a payload that is complete, *ret_value its first byte, *ret_after as announced */
     CHUNK_RESUME, /* the broker asks for a new beginning */
 };
 enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct envelope *ret_env,
-                            uint8_t *ret_value);
+                            uint8_t *ret_value, uint64_t *ret_after);
 
 /* ---- steps.c: ensembles, run whole by one worker or spread over several; each model's answer is a function of its input ---- */
 void steps_begin(struct sim *sim, struct sim_worker *worker); /* which parts it has */
@@ -370,14 +402,42 @@ void chain_submit(struct sim *sim, struct sim_client *client, struct sim_job *jo
 void chain_broken(struct sim *sim, struct sim_client *client, const struct sim_job *job);
 /* Number of the job before it in its sequence, or in the one that had its name before; 0 = none. */
 uint64_t chain_before(const struct sim_client *client, const struct sim_job *job);
-/* The worker is given the job: the state that it needs must be here. */
-void chain_taken(struct sim *sim, struct sim_worker *worker, const struct sim_held *held);
+void chain_some(struct sim *sim); /* where there are two brokers: a client goes to the other one */
+/* A job of a sequence goes to the broker at the other end of `conn`. */
+void chain_sent(const struct conn *conn, struct sim_job *job);
+/* It is answered by that one: with its result only if that broker has seen the sequence begin. */
+void chain_answered(struct sim *sim, const struct sim_client *client, const struct sim_job *job);
+/* The worker is given the job: the state that it needs must be here, unless the other broker has had to do with it. */
+void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *held);
 /* It has run, and *ret_value is the right answer: the state moves on. NOT_FOUND: it was dropped meanwhile, or begun anew. */
 enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value);
 /* A job of it failed here. */
 void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain);
 /* The broker says that the sequence is over; a job of it that has begun goes on with its state. */
-void chain_over(struct sim *sim, struct sim_worker *worker, uint64_t client, uint64_t chain);
+void chain_over(struct sim *sim, struct sim_link *link, uint64_t client, uint64_t chain);
+
+/* ---- quotas.c: keys, roles and quotas of clients ---- */
+void quotas_draw(struct sim *sim);
+void quotas_side_up(struct sim *sim);
+enum sim_key quotas_key_of(struct sim *sim, const struct sim_client *client); /* at times a wrong one */
+enum sim_key quotas_key_of_worker(struct sim *sim);
+const char *quotas_user(const struct sim *sim, const struct conn *conn); /* as the porter tells the broker; NULL */
+/* True: it came with a wrong key, was told so, and is to come again. Whoever else is not welcomed is a failure. */
+bool quotas_turned_away(struct sim *sim, const struct conn *conn, const char *who, enum pen_status status);
+void quotas_answered(struct sim *sim, const struct sim_client *client, enum pen_status status);
+/* The broker refuses a job with that sentence and hint. */
+void quotas_refused(struct sim *sim, const char *text, size_t bytes, uint64_t retry_after_us);
+void quotas_check(struct sim *sim); /* what is counted is what is there, and within the quotas */
+void quotas_check_end(struct sim *sim, const struct broker *broker);
+
+/* ---- scarce.c: limits of memory that are lowered and raised ---- */
+void scarce_draw(struct sim *sim);
+void scarce_side_up(struct sim *sim);
+void scarce_some(struct sim *sim); /* a limit moves, an allocation fails */
+void scarce_heal(struct sim *sim);
+void scarce_refused(struct sim *sim, const char *text, size_t bytes);
+void scarce_given(struct sim *sim, const struct worker *worker); /* a message goes to it */
+void scarce_check_end(struct sim *sim);
 
 /* ---- check.c ---- */
 void check_all(struct sim *sim);

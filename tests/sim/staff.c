@@ -94,6 +94,7 @@ static void hello(struct sim *sim, struct sim_link *link)
                                .name = worker->name,
                                .slots = worker->slots,
                                .bulk = sim->has.bulk,
+                               .queue_bytes = sim->worker_bytes,
                                .runs_alone = worker->runs_alone,
                                .models = models,
                                .models_count = offers_of(sim, worker, models),
@@ -110,6 +111,7 @@ void worker_connect(struct sim *sim, struct sim_link *link)
     net_close(sim, &link->side->workers_port, link->conn);
     chunks_reset(sim, &link->side->workers_port, &link->bulk);
     link->conn = net_connect(sim, &link->side->workers_port);
+    link->conn->key = link->bulk.key = (uint8_t)quotas_key_of_worker(sim);
     link->pings = link->pongs = 0;
     hello(sim, link);
 }
@@ -311,11 +313,12 @@ void worker_goodbye(struct sim *sim, struct sim_worker *worker)
     leave(sim, worker);
 }
 
-static struct sim_held held_of(const struct envelope *env, uint8_t value)
+static struct sim_held held_of(const struct envelope *env, uint8_t value, uint64_t after)
 {
     return (struct sim_held){.id = env->job,
                              .digest = env->digest,
                              .chain = env->sequence_id,
+                             .after = after,
                              .model = env->model_hash,
                              .value = value,
                              .first = env->flags & FRAME_FLAG_SEQUENCE_START,
@@ -326,20 +329,20 @@ static struct sim_held held_of(const struct envelope *env, uint8_t value)
 /* A job is judged when it is given: the sequence of one that comes in chunks may be over before its last byte. */
 static void judge(struct sim *sim, struct sim_link *link, const struct envelope *env)
 {
-    const struct sim_held given = held_of(env, 0);
+    const struct sim_held given = held_of(env, 0, 0);
     if (given.chain)
-        chain_taken(sim, link->worker, &given);
+        chain_taken(sim, link, &given);
     if (given.alone && !link->worker->runs_alone)
         sim_fail(sim, "worker %s is asked to run a job alone and never said that it can", link->worker->name);
 }
 
-static void hold(struct sim *sim, struct sim_link *link, const struct envelope *env, uint8_t value)
+static void hold(struct sim *sim, struct sim_link *link, const struct envelope *env, uint8_t value, uint64_t after)
 {
     if (link->held_count == SIM_HELD) {
         sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
         return;
     }
-    link->held[link->held_count] = held_of(env, value);
+    link->held[link->held_count] = held_of(env, value, after);
     link->held[link->held_count++].order = ++link->worker->orders;
     suspects_turn(sim, link->worker);
 }
@@ -351,9 +354,9 @@ static void take(struct sim *sim, struct sim_link *link, const struct packet *pa
         judge(sim, link, &packet->envs[i]);
         if (packet->envs[i].transfer)
             chunks_expect(sim, &link->side->workers_port, link->conn, &link->bulk, link->worker->uuid, &packet->envs[i],
-                          packet->totals[i]);
+                          packet->totals[i], packet->afters[i]);
         else
-            hold(sim, link, &packet->envs[i], packet->values[i]);
+            hold(sim, link, &packet->envs[i], packet->values[i], packet->afters[i]);
     }
 }
 
@@ -361,10 +364,11 @@ static bool read_chunk(struct sim *sim, struct sim_link *link)
 {
     struct envelope env;
     uint8_t value;
+    uint64_t after;
     bool frozen = link->worker->frozen;
-    enum chunk_news news = frozen ? CHUNK_NONE : chunks_read(sim, link->conn, &link->bulk, &env, &value);
+    enum chunk_news news = frozen ? CHUNK_NONE : chunks_read(sim, link->conn, &link->bulk, &env, &value, &after);
     if (news == CHUNK_DONE)
-        hold(sim, link, &env, value);
+        hold(sim, link, &env, value, after);
     else if (news == CHUNK_RESUME)
         worker_connect(sim, link);
     return news != CHUNK_NONE;
@@ -401,7 +405,7 @@ static void cancel(struct sim *sim, struct sim_link *link, const struct envelope
     uint8_t header[700];
     const struct job_id id = env->job;
     if (env->sequence_id)
-        chain_over(sim, link->worker, id.client, env->sequence_id);
+        chain_over(sim, link, id.client, env->sequence_id);
     if (chunks_refuse(sim, link->conn, &link->bulk, id)) {
         net_say_groups(sim, link->conn, header,
                        put_result(header, &(struct sim_held){.id = id}, env->digest, PEN_ERR_CANCELLED, 0));
@@ -420,8 +424,10 @@ static void cancel(struct sim *sim, struct sim_link *link, const struct envelope
 
 static void welcomed(struct sim *sim, struct sim_link *link, enum pen_status status)
 {
-    if (status != PEN_OK)
-        sim_fail(sim, "a worker was not welcomed: %s", pen_status_name(status));
+    if (quotas_turned_away(sim, link->conn, "worker", status)) {
+        worker_connect(sim, link);
+        return;
+    }
     link->ready = true;
     if (link->worker->draining)
         worker_say(sim, link, FRAME_DRAIN, (struct job_id){0, 0});
