@@ -118,7 +118,7 @@ static bool lively(const struct sim_counts *c)
                  c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
                  c->over_queue && c->chains_twice && c->chains_elsewhere;
     bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely && c->over_peer && c->chains_overtaken;
-    return (usual || c->schedules < 500) && (rare || c->schedules < 20000);
+    return (usual || c->schedules < 500) && (rare || c->schedules < 50000);
 }
 
 /* The same seed twice: the same world. */
