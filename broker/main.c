@@ -28,18 +28,27 @@
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
-#define LINGER_MS   2000        /* the last replies get so long to leave */
-#define NAMED_LOOKS 2000u       /* a millisecond apart */
-#define START_BYTES (24u << 20) /* below the limits of mappings: stacks of two threads, and the reserve */
+#define LINGER_MS       2000  /* the last replies get so long to leave */
+#define NAMED_LOOKS     2000u /* a millisecond apart */
+#define DESCRIPTORS_MIN 64u
+#define START_BYTES     (24u << 20) /* below the limits of mappings: stacks of two threads, and the reserve */
 
-/* One descriptor per connection: as many as the system grants. */
-static void raise_descriptors(void)
+/* One descriptor per connection: as many as the system grants. Below a few dozen libzmq ends the program while it opens its own. */
+static enum pen_status raise_descriptors(struct pen_error *reterr)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return PEN_OK;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    if (limit.rlim_max >= DESCRIPTORS_MIN)
+        return PEN_OK;
+    return pen_error_set(
+        reterr, PEN_ERR_NO_MEMORY,
+        "the limit of open files is %llu (ulimit -n); a broker needs %u, and one more for each connection",
+        (unsigned long long)limit.rlim_max, DESCRIPTORS_MIN);
 }
 
 /* Blocked before any thread starts, so that libzmq's and the cache's threads inherit it. */
@@ -303,12 +312,15 @@ int main(int argc, char **argv)
     enum settings_outcome outcome = SETTINGS_RUN;
     struct pen_error error = {.status = PEN_OK};
     memory_tune();
-    raise_descriptors();
     if (options_load(argc, argv, &options, &outcome, &store, &error) != PEN_OK)
         return fail(EXIT_USAGE, &error);
     if (outcome == SETTINGS_EXIT) {
         settings_free(store);
         return 0;
+    }
+    if (raise_descriptors(&error) != PEN_OK) {
+        settings_free(store);
+        return fail(EXIT_FAILED, &error);
     }
     log_setup("broker", options.log_level, strcmp(options.log_format, "json") == 0);
     int signals = block_signals(), code = EXIT_FAILED;

@@ -308,6 +308,22 @@ Test(program, says_what_is_wrong_and_exits_2_or_3, .timeout = 60)
     pool_stop(&pool);
 }
 
+/* libzmq ends a program whose descriptors it cannot have. */
+Test(program, too_few_descriptors_are_a_sentence, .timeout = 60)
+{
+    for (int limit = 10; limit < 64; limit += 9) {
+        char script[512];
+        snprintf(script, sizeof script,
+                 "ulimit -n %d; exec %s/penstock-broker --listen-clients 'tcp://127.0.0.1:*' --listen-workers "
+                 "'tcp://127.0.0.1:*' --http none",
+                 limit, PENSTOCK_BIN);
+        struct process *broker = process_start_path((const char *const[]){"sh", "-c", script, NULL}, NULL);
+        cr_assert_eq(process_wait(broker, 10000), 1, "%d: %s", limit, process_err(broker));
+        cr_assert_not_null(strstr(process_err(broker), "ulimit -n"), "%s", process_err(broker));
+        process_free(broker);
+    }
+}
+
 Test(program, listens_within_50_ms_and_idles_small, .timeout = 60)
 {
     struct pool pool;
