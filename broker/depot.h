@@ -21,11 +21,11 @@ struct owner;
     (UINT64_MAX - TENANTS_MAX) /* sessions of the broker's own: no client may say hello with these */
 #define DEPOT_JOBS_MAX 100000u
 
-/* Reads the journal at `path`, writes it anew with what still counts, and goes on with it. */
+/* Reads the journal at `path`, writes it anew with what still counts, and goes on with it. A file that is no journal, or one of a later version, is left as it is. */
 enum pen_status depot_open(struct broker *broker, const char *path, struct pen_error *reterr);
 /* Redis keeps them: that of --detached. Beside a journal it is asked first. */
 enum pen_status depot_open_redis(struct broker *broker, struct pen_error *reterr);
-/* The same over an open journal (tests): `bytes` are what the file held. */
+/* The same over an open journal (tests): `bytes` are what the file held. Fails, as depot_open does, on what only a later version writes. */
 enum pen_status depot_open_journal(struct broker *broker, struct journal *journal, const uint8_t *bytes, size_t size);
 void depot_free(struct depot *depot); /* NULL is fine */
 /* Another wall clock (tests); it counts microseconds since 1970. */

@@ -180,7 +180,7 @@ static uint64_t age_of(struct broker *broker, const struct entry *entry)
     return ttl_us > left_us ? ttl_us - left_us : 0;
 }
 
-static void replay(struct broker *broker, const struct journal_record *record)
+static enum pen_status replay(struct broker *broker, const struct journal_record *record, struct pen_error *reterr)
 {
     struct depot *depot = broker->depot;
     char text[OWNER_TEXT_BYTES];
@@ -192,14 +192,21 @@ static void replay(struct broker *broker, const struct journal_record *record)
     if (record->type == JOURNAL_GONE || record->expires_us <= depot->wall()) {
         if (entry)
             entry_free(depot, entry);
-        return;
+        return PEN_OK;
     }
     struct parcel *parcel = journal_unpack(record->payload, record->bytes, text, sizeof text, &status);
-    if (!parcel || !owner_read(text, &owner) ||
-        tenant_intern(&broker->sessions, owner.tenant, &tenant, NULL) != PEN_OK ||
-        (!entry && !(entry = entry_new(depot, record->id, tenant, record->expires_us, ENTRY_WAITING)))) {
+    if (!parcel || !owner_read(text, &owner)) {
         parcel_release(parcel);
-        return;
+        return pen_error_set(reterr, PEN_ERR_VERSION, "a job in it is whole, but not in a form that this build reads");
+    }
+    enum pen_status result = tenant_intern(&broker->sessions, owner.tenant, &tenant, reterr);
+    if (result == PEN_OK && !entry &&
+        !(entry = entry_new(depot, record->id, tenant, record->expires_us, ENTRY_WAITING)))
+        result = depot->count < DEPOT_JOBS_MAX ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for its jobs")
+                                               : PEN_OK; /* the clock was set back: ended jobs seem to count */
+    if (result != PEN_OK || !entry) {
+        parcel_release(parcel);
+        return result;
     }
     parcel_release(entry->request);
     parcel_release(entry->reply);
@@ -210,27 +217,33 @@ static void replay(struct broker *broker, const struct journal_record *record)
     weigh(depot, entry, JOURNAL_HEADER_BYTES + record->bytes);
     entry->status = status < PEN_STATUS_COUNT ? (enum pen_status)status : PEN_ERR_INTERNAL;
     entry_move(depot, entry, done ? ENTRY_DONE : ENTRY_WAITING, broker->now_us);
+    return PEN_OK;
 }
 
-static size_t replay_all(struct broker *broker, const uint8_t *bytes, size_t size)
+static enum pen_status replay_all(struct broker *broker, const uint8_t *bytes, size_t size, size_t *ret_good,
+                                  struct pen_error *reterr)
 {
     size_t at = 0, used;
     struct journal_record record;
-    while ((used = journal_read(bytes + at, size - at, &record)) > 0) {
-        replay(broker, &record);
-        at += used;
+    enum pen_status status = PEN_OK;
+    while (status == PEN_OK && (used = journal_read(bytes + at, size - at, &record)) > 0) {
+        status = replay(broker, &record, reterr);
+        at += status == PEN_OK ? used : 0;
     }
-    return at;
+    *ret_good = at;
+    if (status == PEN_OK && journal_newer(bytes + at, size - at))
+        status = pen_error_set(reterr, PEN_ERR_VERSION, "it has records that only a later version of Penstock writes");
+    return status;
 }
 
 enum pen_status depot_open_journal(struct broker *broker, struct journal *journal, const uint8_t *bytes, size_t size)
 {
+    size_t good;
     broker->depot = depot_new();
     if (!broker->depot)
         return PEN_ERR_NO_MEMORY;
     broker->depot->journal = journal;
-    replay_all(broker, bytes, size);
-    return PEN_OK;
+    return replay_all(broker, bytes, size, &good, NULL);
 }
 
 static int not_yet(struct journal_file *file)
@@ -315,11 +328,20 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
             close(fd);
             return pen_error_set(reterr, PEN_ERR_IO, "cannot read --journal %.300s: %s", path, strerror(errno));
         }
-        size_t good = replay_all(broker, bytes, (size_t)facts.st_size);
+        struct pen_error why = {0};
+        size_t good = 0;
+        enum pen_status read = replay_all(broker, bytes, (size_t)facts.st_size, &good, &why);
         log_event(good == (size_t)facts.st_size ? LOG_INFO : LOG_WARN, "journal_read",
                   "jobs=%" PRIu64 " bytes=%zu torn_bytes=%zu", broker->depot->count, good,
                   (size_t)facts.st_size - good);
         munmap(bytes, (size_t)facts.st_size);
+        if (read != PEN_OK) {
+            close(fd);
+            return pen_error_set(reterr, read,
+                                 "cannot go on with --journal %.300s, at byte %zu: %.200s. The file is left as it is: "
+                                 "start the version that wrote it, or name another file",
+                                 path, good, why.text);
+        }
     }
     if (fd >= 0)
         close(fd);

@@ -36,6 +36,12 @@ struct journal_record {
 /* Reads one record: its size, or 0 when these bytes hold no whole and right one. */
 size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *ret_record);
 
+/*
+ * Whether a whole record, or a form of them, that only a later version writes stands where journal_read found none: not ours to throw away. False: what a loss
+ * of power leaves; nobody was told of it.
+ */
+bool journal_newer(const uint8_t *bytes, size_t left);
+
 /* Payloads. pack gives a buffer for free(3), NULL without memory; unpack gives a parcel, NULL when the payload is malformed. */
 uint8_t *journal_pack(const char *text, uint32_t status, const struct parcel *parcel, size_t *ret_bytes);
 struct parcel *journal_unpack(const uint8_t *payload, size_t bytes, char *ret_text, size_t text_bytes,

@@ -6,8 +6,9 @@
 #include "frame.h"
 #include "journal.h"
 
-#define MAGIC     0x314A4B50u /* "PKJ1" */
-#define DIGEST_AT 40u
+#define MAGIC      0x314A4B50u /* "PKJ1" */
+#define MAGIC_MASK 0x00FFFFFFu /* the digit is the form's number */
+#define DIGEST_AT  40u
 
 static void put_u32(uint8_t *to, uint32_t value)
 {
@@ -92,6 +93,23 @@ size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *re
         return 0;
     *ret_record = record;
     return (size_t)size;
+}
+
+/* The parts of a header that every version has: its type may be any, its digest is right. */
+static bool signed_whole(const uint8_t *bytes, size_t left)
+{
+    struct digest digest;
+    uint64_t size = left >= JOURNAL_HEADER_BYTES ? get_u64(bytes + 32) : UINT64_MAX;
+    return left >= JOURNAL_HEADER_BYTES && size <= left - JOURNAL_HEADER_BYTES &&
+           sign(bytes, bytes + JOURNAL_HEADER_BYTES, (size_t)size, &digest) &&
+           memcmp(digest.bytes, bytes + DIGEST_AT, sizeof digest.bytes) == 0;
+}
+
+bool journal_newer(const uint8_t *bytes, size_t left)
+{
+    if (left < JOURNAL_MAGIC_BYTES || (get_u32(bytes) & MAGIC_MASK) != (MAGIC & MAGIC_MASK))
+        return false;
+    return get_u32(bytes) == MAGIC ? signed_whole(bytes, left) : bytes[3] > '1' && bytes[3] <= '9';
 }
 
 uint8_t *journal_pack(const char *text, uint32_t status, const struct parcel *parcel, size_t *ret_bytes)
