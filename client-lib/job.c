@@ -247,6 +247,7 @@ static void envelope_fill(struct pen_job *job, const struct pen_job_options *o)
     job->env.model_hash = frame_name_hash(o->model ? o->model : "");
     job->env.tenant_hash = (uint32_t)frame_name_hash(job->client->tenant);
     job->env.sequence_id = o->sequence_id;
+    job->labelled = o->version_label && *o->version_label;
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;
     job->env.flags = o->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS) ? FRAME_FLAG_NO_CACHE : 0;

@@ -23,6 +23,7 @@ struct pen_job {
     uint64_t submitted_us;
     uint64_t deadline_us; /* absolute; DEADLINE_NONE */
     int digest_kind;      /* of env.digest; -1: none wanted */
+    bool labelled;        /* its version is the one that carries a label */
     pen_job_callback callback;
     void *callback_arg;
     struct payload *payload; /* raw inputs; NULL when all are in the meta */

@@ -24,10 +24,9 @@ void outgoing_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
     }
 }
 
-/* PEN_OK, or why the broker would hang up on this job. */
-static enum pen_status job_fits(const struct pen_client *c, const struct pen_job *job, char *text, size_t text_bytes)
+/* What the broker would hang up on. */
+static enum pen_status check_sizes(const struct session *s, const struct pen_job *job, char *text, size_t text_bytes)
 {
-    const struct session *s = &c->session;
     uint64_t largest = 0;
     for (size_t i = 0; i < job->frames_count; i++) {
         largest = job->frames[i].bytes > largest ? job->frames[i].bytes : largest;
@@ -44,16 +43,42 @@ static enum pen_status job_fits(const struct pen_client *c, const struct pen_job
                  s->frame_bytes_max);
         return PEN_ERR_TOO_LARGE;
     }
-    if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
-        snprintf(text, text_bytes,
-                 "this broker takes no detached jobs: it was started without --journal and without Redis.");
-        return PEN_ERR_UNSUPPORTED;
-    }
-    if (job->sends >= SENDS_MAX) {
-        snprintf(text, text_bytes, "the connection was lost %u times with this job on it.", job->sends);
-        return PEN_ERR_UNAVAILABLE;
-    }
     return PEN_OK;
+}
+
+/* What the broker, an older one too, would not do and not refuse either: it skips fields and flags that it does not know. */
+static enum pen_status check_knowledge(const struct session *s, const struct pen_job *job, char *text,
+                                       size_t text_bytes)
+{
+    const char *why = NULL;
+    if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
+        why = "this broker takes no detached jobs: it was started without --journal and without Redis.";
+    } else if (s->broker_minor == 0 && job->labelled) {
+        why =
+            "this broker speaks version 1.0 of the protocol and may not know labels: it would run the highest version, "
+            "whatever the label says. Name the version itself.";
+    } else if (s->broker_minor == 0 && (job->env.flags & (FRAME_FLAG_SEQUENCE_START | FRAME_FLAG_SEQUENCE_END))) {
+        why = "this broker speaks version 1.0 of the protocol, which has no sequences: it would send their jobs to "
+              "workers that lack their state. It takes a newer broker.";
+    }
+    if (why) {
+        snprintf(text, text_bytes, "%s", why);
+    }
+    return why ? PEN_ERR_UNSUPPORTED : PEN_OK;
+}
+
+/* PEN_OK, or why this job is not sent. */
+static enum pen_status job_fits(const struct pen_client *c, const struct pen_job *job, char *text, size_t text_bytes)
+{
+    enum pen_status status = check_sizes(&c->session, job, text, text_bytes);
+    if (status == PEN_OK) {
+        status = check_knowledge(&c->session, job, text, text_bytes);
+    }
+    if (status == PEN_OK && job->sends >= SENDS_MAX) {
+        snprintf(text, text_bytes, "the connection was lost %u times with this job on it.", job->sends);
+        status = PEN_ERR_UNAVAILABLE;
+    }
+    return status;
 }
 
 /* 0, or -1 when the socket takes no more. */

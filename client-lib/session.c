@@ -293,9 +293,10 @@ void session_cancel(struct pen_client *c, struct pen_job *job)
     c->session.cancels_waiting = true;
 }
 
-static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uint64_t now_us)
+static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uint8_t minor, uint64_t now_us)
 {
     struct session *s = &c->session;
+    s->broker_minor = minor;
     s->heartbeat_us = clamp(welcome->heartbeat_us ? welcome->heartbeat_us : HEARTBEAT_US, 10000, 60000000);
     s->liveness_us = clamp(welcome->liveness_us ? welcome->liveness_us : LIVENESS_US, 2 * s->heartbeat_us, 300000000);
     s->frame_bytes_max = welcome->max_frame_bytes;
@@ -320,7 +321,7 @@ static void welcome_receive(struct pen_client *c, const struct incoming *in, uin
     if (!welcome) {
         c->counters.messages_bad++;
     } else if (in->env.status == PEN_OK) {
-        welcomed(c, welcome, now_us);
+        welcomed(c, welcome, in->env.minor, now_us);
     } else {
         snprintf(text, sizeof text, "%.900s", *welcome->error ? welcome->error : "the broker refuses this client.");
         if (pen_status_retryable((enum pen_status)in->env.status)) {

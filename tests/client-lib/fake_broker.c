@@ -143,6 +143,7 @@ static void welcome(struct fake_broker *f, struct parts *p, const struct fake_be
     meta.digest_kind = b->digest_kind;
     env.status = (uint8_t)b->hello_status;
     env.major = b->major ? b->major : env.major;
+    env.minor = b->first_minor ? 0 : env.minor;
     if (b->hello_status != PEN_OK) {
         meta.error = (char *)(uintptr_t) "the test's broker refuses.";
     }

@@ -28,6 +28,7 @@ struct fake_behaviour {
     enum pen_status job_status; /* of results */
     enum pen_status hello_status;
     uint8_t major;                      /* of the welcome's envelope; 0 = ours */
+    bool first_minor;                   /* the welcome is one of version 1.0 */
     uint64_t heartbeat_us, liveness_us; /* 0 = 100 ms, 300 ms */
     uint64_t max_job_bytes;
     uint32_t digest_kind;

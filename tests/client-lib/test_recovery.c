@@ -199,6 +199,29 @@ Test(recovery, silence_leads_to_a_new_connection)
     fake_stop(fake);
 }
 
+/* A broker of 1.0 skips the label and runs the highest version, and spreads a sequence over its workers: neither is tried. */
+Test(recovery, what_a_broker_of_1_0_would_pass_over_is_not_sent_to_it)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.first_minor = true});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    for (int kind = 0; kind < 4; kind++) {
+        struct pen_job_options job = job_of(&in);
+        struct pen_error error = {.status = PEN_OK};
+        pen_result *result = NULL;
+        job.version_label = kind == 0 ? "stable" : NULL;
+        job.sequence_id = kind == 1 || kind == 2 ? 7 : 0;
+        job.flags |= kind == 1 ? PEN_JOB_SEQUENCE_START : kind == 2 ? PEN_JOB_SEQUENCE_END : 0;
+        enum pen_status status = pen_client_run(client, &job, &result, &error);
+        cr_assert_eq(status, kind < 3 ? PEN_ERR_UNSUPPORTED : PEN_OK, "kind %d: %s", kind, error.text);
+        cr_assert(kind == 3 || strstr(error.text, kind ? "no sequences" : "labels"), "%s", error.text);
+        pen_result_free(result);
+    }
+    cr_assert_eq(fake_see(fake).submits, 1);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(recovery, an_idle_client_pings)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.heartbeat_us = 50000, .liveness_us = 400000});

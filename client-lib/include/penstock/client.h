@@ -166,7 +166,9 @@ struct pen_job_options {
     pen_job_callback callback; /**< NULL: the future style */
     void *callback_arg;
     const char
-        *version_label; /**< instead of a version: the one that carries this label, such as "canary"; NULL = none */
+        *version_label; /**< instead of a version: the one that carries this label, such as "canary"; NULL = none. A
+                           broker of protocol 1.0 would pass it over: the job ends UNSUPPORTED there, as does the first
+                           and the last one of a sequence */
     uint64_t
         detached_ttl_us; /**< with PEN_JOB_DETACHED: how long job and result are kept; 0 = as long as the broker does */
     const char *detached; /**< id of a detached job: this job ends with that one's result, as soon as it is there;
