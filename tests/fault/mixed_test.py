@@ -70,19 +70,34 @@ def old_build(build, source):
 class Pool:
     """A broker and workers; each program from the folder that is named."""
 
-    def __init__(self, source, broker, *workers):
-        self.folder, self.models, self.started = tempfile.TemporaryDirectory(), source / "deploy/models", []
-        said = self.start("broker", broker / "penstock-broker", "--listen-clients", ANY, "--listen-workers", ANY, "--http", "none", wait="evt=listening")
+    def __init__(self, models, broker, *workers, options=()):
+        self.folder, self.models, self.started = tempfile.TemporaryDirectory(), models, []
+        self.clients = self.work = ANY
+        self.start_broker(broker, *options)
+        for worker in workers:
+            self.start_worker(worker)
+
+    def start_broker(self, folder, *options):
+        """At the addresses of the one before, if there was one."""
+        said = self.start("broker", folder / "penstock-broker", "--listen-clients", self.clients, "--listen-workers", self.work, "--http", "none", *options,
+                          wait="evt=listening")
         self.clients, self.work = (re.search(rf"\b{name}=(tcp://\S+)", said).group(1) for name in ("clients", "workers"))
-        for number, worker in enumerate(workers):
-            self.start(f"worker{number}", worker / "penstock-worker", "--broker", self.work, "--models", self.models, "--backend", "reference", "--slots", "1",
-                       "--threads", "1", wait="evt=welcome")
+
+    def start_worker(self, folder):
+        self.start("worker", folder / "penstock-worker", "--broker", self.work, "--models", self.models, "--backend", "reference", "--slots", "1", "--threads", "1",
+                   wait="evt=welcome")
+
+    def end(self, number, how=signal.SIGTERM):
+        """The program that was started as that one ends: its exit status."""
+        process = self.started.pop(number)
+        process.send_signal(how)
+        return process.wait(60 * SLOW)
 
     def __enter__(self):
         return self
 
     def start(self, name, program, *words, wait):
-        log = Path(self.folder.name) / name
+        log = Path(self.folder.name) / f"{name}{len(list(Path(self.folder.name).iterdir()))}"
         with open(log, "w") as out:
             process = subprocess.Popen([program, *map(str, words)], stdout=subprocess.DEVNULL, stderr=out)
         self.started.append(process)
@@ -129,7 +144,7 @@ def one_job(pool, client, source):
 
 
 def try_all(source, what, broker, workers, client):
-    with Pool(source, broker, *workers) as pool:
+    with Pool(source / "deploy/models", broker, *workers) as pool:
         for verb, (right, told) in (("a picture is recognised", one_job(pool, client, source)), ("a second of jobs is answered", load(pool, client))):
             check(right, f"{what}: {verb}" + ("" if right else f"\n{told}"))
         models = pool.run(client, "models", "--json")
@@ -138,15 +153,14 @@ def try_all(source, what, broker, workers, client):
 
 def old_worker_dies(source, old, new):
     """A pool of both under load: the old worker is killed, then an old one comes back."""
-    with Pool(source, new, old, new) as pool:
+    with Pool(source / "deploy/models", new, old, new) as pool:
         client = subprocess.Popen([new / "penstock", "load", "--broker", pool.clients, *LOAD, "6s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 30 * SLOW
         while not pool.all_busy(new) and time.monotonic() < end:
             time.sleep(0.02)
         check(client.poll() is None and pool.all_busy(new), "the old worker has its part of the load")
-        pool.started[1].kill()
-        pool.started.pop(1).wait()
-        pool.start("again", old / "penstock-worker", "--broker", pool.work, "--models", pool.models, "--backend", "reference", "--slots", "1", wait="evt=welcome")
+        pool.end(1, signal.SIGKILL)
+        pool.start_worker(old)
         out, err = client.communicate(timeout=200 * SLOW)
         right = all_answered(client.returncode, out)
         check(right, "both kinds of workers, the old one is killed and replaced: all jobs are answered" + ("" if right else f"\n{out}{err}"))
