@@ -138,6 +138,56 @@ static enum pen_status reply_status(const struct incoming *in, const Penstock__C
     return *reply->error ? PEN_ERR_INVALID : PEN_OK;
 }
 
+static bool varint_read(const uint8_t **at, const uint8_t *end, uint64_t *ret_value)
+{
+    *ret_value = 0;
+    for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+        uint8_t byte = *(*at)++;
+        *ret_value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ControlReply.serial out of its packed form, for a reply that there is no memory to unpack; 0: not found. */
+static uint64_t serial_read(const uint8_t *at, size_t bytes)
+{
+    const uint8_t *end = at + bytes;
+    uint64_t tag, value;
+    while (at < end && varint_read(&at, end, &tag)) {
+        uint64_t skip = (tag & 7) == 1 ? 8 : (tag & 7) == 5 ? 4 : 0;
+        if ((tag & 7) == 0 || (tag & 7) == 2) {
+            if (!varint_read(&at, end, &value)) {
+                return 0;
+            }
+            if (tag == (1 << 3 | 0)) {
+                return value;
+            }
+            skip = (tag & 7) == 2 ? value : 0;
+        } else if (skip == 0) {
+            return 0;
+        }
+        if (skip > (uint64_t)(end - at)) {
+            return 0;
+        }
+        at += skip;
+    }
+    return 0;
+}
+
+/* Whoever asked must not wait for what has come. */
+static void answer_without_memory(struct pen_client *c, const struct incoming *in)
+{
+    uint64_t serial = serial_read(in->meta, in->env.meta_bytes);
+    for (struct ask *ask = c->asks; ask; ask = ask->next) {
+        if (!ask->done && ask->serial == serial) {
+            settle(ask, PEN_ERR_NO_MEMORY, "no memory for the broker's answer.");
+        }
+    }
+}
+
 /* The serial is in the meta, so the reply is unpacked before we know whose it is; its arena then goes to the asker. */
 void asks_answer(struct pen_client *c, const struct incoming *in)
 {
@@ -153,7 +203,10 @@ void asks_answer(struct pen_client *c, const struct incoming *in)
         ask = ask->next;
     }
     if (!reply || !ask) {
-        c->counters.messages_bad += !reply;
+        c->counters.messages_bad += !reply && !arena.starved;
+        if (!reply && arena.starved) {
+            answer_without_memory(c, in);
+        }
         meta_arena_fini(&arena);
         return;
     }

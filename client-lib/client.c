@@ -76,9 +76,10 @@ void client_release(struct pen_client *c)
     free(c);
 }
 
-static char *text_copy(const char *text)
+static bool texts_good(const char *endpoint, const char *name, const char *tenant)
 {
-    return text && strnlen(text, NAME_BYTES_MAX + 1) <= NAME_BYTES_MAX ? strdup(text) : NULL;
+    return endpoint && strnlen(name, NAME_BYTES_MAX + 1) <= NAME_BYTES_MAX &&
+           strnlen(tenant, NAME_BYTES_MAX + 1) <= NAME_BYTES_MAX;
 }
 
 /* Spinning steals the CPU from the very peer we wait for when there is only one. */
@@ -91,6 +92,13 @@ static bool several_cpus(void)
 static enum pen_status client_new(const struct pen_client_options *o, struct pen_client **ret_client,
                                   struct pen_error *reterr)
 {
+    bool has_tenant = o->tenant && *o->tenant && strcmp(o->tenant, "default") != 0;
+    const char *name = o->name ? o->name : "";
+    if (!texts_good(o->endpoint, name, has_tenant ? o->tenant : "")) {
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "endpoint, name and tenant must be texts; name and tenant of at most %u bytes.",
+                             NAME_BYTES_MAX);
+    }
     struct pen_client *c = calloc(1, sizeof *c);
     if (!c) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a client.");
@@ -101,10 +109,9 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     c->finished_fd = -1;
     c->finished_tail = &c->finished;
     c->ordered_tail = &c->ordered;
-    bool has_tenant = o->tenant && *o->tenant && strcmp(o->tenant, "default") != 0;
-    c->endpoint = o->endpoint ? strndup(o->endpoint, ENDPOINTS_BYTES_MAX + 1) : NULL;
-    c->name = text_copy(o->name ? o->name : "");
-    c->tenant = has_tenant ? text_copy(o->tenant) : NULL;
+    c->endpoint = strndup(o->endpoint, ENDPOINTS_BYTES_MAX + 1);
+    c->name = strdup(name);
+    c->tenant = has_tenant ? strdup(o->tenant) : NULL;
     c->unreachable_us = o->unreachable_us > 0 ? o->unreachable_us : 0;
     c->grace_us = o->grace_us;
     c->bytes_max = o->bytes_max;
@@ -114,9 +121,7 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     session_init(&c->session);
     if (!c->endpoint || !c->name || (has_tenant && !c->tenant)) {
         client_release(c);
-        return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "endpoint, name and tenant must be texts; name and tenant of at most %u bytes.",
-                             NAME_BYTES_MAX);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a client.");
     }
     enum pen_status status = endpoints_parse(c->endpoint, &c->brokers, reterr);
     if (status != PEN_OK) {
@@ -148,7 +153,9 @@ static enum pen_status client_start(struct pen_client *c, uint64_t frame_bytes_m
     c->link.keys = *keys;
     status = endpoints_check(c, reterr);
     if (status == PEN_OK) {
-        endpoints_resolve(&c->brokers, true);
+        status = endpoints_resolve(&c->brokers, true, reterr);
+    }
+    if (status == PEN_OK) {
         session_spread(c);
         pthread_mutex_lock(&c->lock);
         session_tick(c, clock_now_us());

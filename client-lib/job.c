@@ -201,21 +201,21 @@ static char *text_or_empty(const char *text)
     return (char *)(uintptr_t)(text ? text : "");
 }
 
-/* Without memory for it the job has no lock: its key may still cancel it. */
-static void lock_fill(struct request *r, const char *secret)
+static enum pen_status lock_fill(struct request *r, const char *secret)
 {
     struct digest_stream *stream = secret ? digest_new(DIGEST_SHA256) : NULL;
     if (!stream) {
-        return;
+        return secret ? PEN_ERR_NO_MEMORY : PEN_OK;
     }
     digest_update(stream, secret, strlen(secret));
     r->lock = digest_final(stream);
     digest_free(stream);
     r->meta.detached_lock.data = r->lock.bytes;
     r->meta.detached_lock.len = sizeof r->lock.bytes;
+    return PEN_OK;
 }
 
-static void request_fill(struct request *r, const struct pen_client *client, const struct pen_job_options *o)
+static enum pen_status request_fill(struct request *r, const struct pen_client *client, const struct pen_job_options *o)
 {
     penstock__job_meta__init(&r->meta);
     r->meta.model = text_or_empty(o->model);
@@ -233,12 +233,12 @@ static void request_fill(struct request *r, const struct pen_client *client, con
     r->meta.detached = text_or_empty(o->detached);
     r->meta.detached_ttl_us = o->detached_ttl_us;
     r->meta.detached_state = o->detached_state;
-    lock_fill(r, o->detached_secret);
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);
     tensors_encode(o->inputs, o->inputs_count, r->descs, r->desc_pointers, r->frame_order, &r->frames_count);
     r->meta.n_inputs = o->inputs_count;
     r->meta.inputs = r->desc_pointers;
+    return lock_fill(r, o->detached_secret);
 }
 
 static void envelope_fill(struct pen_job *job, const struct pen_job_options *o)
@@ -348,7 +348,10 @@ enum pen_status job_new(struct pen_client *client, const struct pen_job_options 
     if (status != PEN_OK) {
         return status;
     }
-    request_fill(&r, client, o);
+    status = request_fill(&r, client, o);
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "no memory for the lock of a detached job.");
+    }
     size_t meta_bytes = penstock__job_meta__get_packed_size(&r.meta) + (o->sequence_id ? AFTER_BYTES : 0);
     if (meta_bytes > FRAME_META_BYTES_MAX) {
         return too_large(meta_bytes, reterr);

@@ -29,8 +29,6 @@ enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t 
 void link_fini(struct link *link)
 {
     link_close(link, 0);
-    free(link->endpoint);
-    link->endpoint = NULL;
     key_pair_wipe(&link->keys.own);
     bulk_way_fini(&link->way);
     if (link->context) {
@@ -111,8 +109,7 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
     }
     link->opened++;
     socket_options(link, link->socket);
-    free(link->endpoint);
-    link->endpoint = strdup(endpoint);
+    link->endpoint = endpoint;
     use_keys(link->socket, &link->keys);
     link->refused_before = link->refused;
     link->refused = false;
@@ -174,7 +171,9 @@ int link_attach(struct link *link, uint64_t session)
         zmq_send(link->bulk, bytes, sizeof bytes, ZMQ_DONTWAIT) == (int)sizeof bytes) {
         return 0;
     }
+    int why = errno;
     bulk_close(link);
+    errno = why;
     return -1;
 }
 

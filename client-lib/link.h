@@ -21,13 +21,13 @@
 
 struct link {
     void *context;
-    void *socket;        /* NULL: closed */
-    struct bulk_way way; /* of `bulk`, when the broker has a port for it */
-    void *bulk;          /* second connection to the same broker, for large payloads; NULL until it is needed */
-    char *endpoint;      /* of the socket */
-    void *monitor;       /* PAIR that tells of a lost connection */
-    int wake_fd;         /* eventfd */
-    uint64_t opened;     /* sockets so far */
+    void *socket;         /* NULL: closed */
+    struct bulk_way way;  /* of `bulk`, when the broker has a port for it */
+    void *bulk;           /* second connection to the same broker, for large payloads; NULL until it is needed */
+    const char *endpoint; /* of the socket; borrowed from the client's list */
+    void *monitor;        /* PAIR that tells of a lost connection */
+    int wake_fd;          /* eventfd */
+    uint64_t opened;      /* sockets so far */
     uint64_t frame_bytes_max;
     uint64_t frames_max; /* messages kept unread */
     struct key_set keys;
@@ -39,6 +39,7 @@ enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t 
 void link_fini(struct link *link);
 
 /* Opens a new socket; the old one must be closed. INVALID for a malformed endpoint. */
+/* endpoint: borrowed until the next link_open() or link_close(). */
 enum pen_status link_open(struct link *link, const char *endpoint, struct pen_error *reterr);
 void link_close(struct link *link, int linger_ms); /* fine when closed */
 

@@ -17,11 +17,13 @@ struct envelope outgoing_envelope(const struct pen_client *c, enum frame_type ty
     return env;
 }
 
-void outgoing_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
+bool outgoing_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
 {
-    if (link_send(&c->link, env, NULL, 0) == 0) {
-        c->session.sent_us = now_us;
+    if (link_send(&c->link, env, NULL, 0) != 0) {
+        return false;
     }
+    c->session.sent_us = now_us;
+    return true;
 }
 
 /* What the broker would hang up on. */
@@ -127,8 +129,8 @@ void outgoing_cancels(struct pen_client *c, uint64_t now_us)
         if (job->cancel) {
             struct envelope env = outgoing_envelope(c, FRAME_CANCEL);
             env.job.sequence = job->env.job.sequence;
-            job->cancel = false;
-            outgoing_plain(c, env, now_us);
+            job->cancel = !outgoing_plain(c, env, now_us);
+            c->session.cancels_waiting |= job->cancel; /* without memory: at the next turn */
         }
     }
 }

@@ -67,19 +67,33 @@ static struct predecessor *add(struct predecessors *p, uint64_t model_hash, uint
     return one;
 }
 
-uint64_t predecessors_next(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id, uint64_t job)
+/* The newest of all from now on; NULL: no memory. */
+static struct predecessor *touch(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id)
 {
     if (!p->buckets && !(p->buckets = calloc(BUCKETS, sizeof(struct predecessor *)))) {
-        return 0;
+        return NULL;
     }
     struct predecessor *one = *place_of(p, model_hash, sequence_id);
     if (one) {
         list_remove(p, one);
     } else if (!(one = add(p, model_hash, sequence_id))) {
-        return 0;
+        return NULL;
     }
-    uint64_t before = one->job;
-    one->job = job;
     list_append(p, one);
+    return one;
+}
+
+bool predecessors_reserve(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id)
+{
+    return touch(p, model_hash, sequence_id) != NULL;
+}
+
+uint64_t predecessors_next(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id, uint64_t job)
+{
+    struct predecessor *one = touch(p, model_hash, sequence_id);
+    uint64_t before = one ? one->job : 0;
+    if (one) {
+        one->job = job;
+    }
     return before;
 }

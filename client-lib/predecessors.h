@@ -7,6 +7,7 @@
 #ifndef PREDECESSORS_H
 #define PREDECESSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +24,10 @@ struct predecessors {
 
 void predecessors_fini(struct predecessors *p);
 
-/* The job's number becomes the newest of its sequence. Returns the one until now; 0 = none is known, or without memory. */
+/* Room for one more of these: a predecessors_next() of it then needs no memory, as long as fewer than PREDECESSORS_MAX others come between. False: no memory. */
+bool predecessors_reserve(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id);
+
+/* The job's number becomes the newest of its sequence. Returns the one until now; 0 = none is known. */
 uint64_t predecessors_next(struct predecessors *p, uint64_t model_hash, uint64_t sequence_id, uint64_t job);
 
 #endif

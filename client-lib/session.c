@@ -150,8 +150,8 @@ static void acknowledge(struct pen_client *c, uint64_t now_us)
     c->session.unacknowledged = 0;
     c->session.unacknowledged_bytes = 0;
     c->session.acknowledge_us = DEADLINE_NONE;
-    if (env.job.sequence) {
-        outgoing_plain(c, env, now_us);
+    if (env.job.sequence && !outgoing_plain(c, env, now_us)) {
+        c->session.acknowledge_us = now_us + ACKNOWLEDGE_US;
     }
 }
 
@@ -248,6 +248,7 @@ uint64_t session_next_us(struct pen_client *c)
     if (s->state == SESSION_READY) {
         next = earlier(next, s->acknowledge_us);
         next = earlier(next, transfer_stall_us(c));
+        next = earlier(next, transfer_again_us(c));
         next = earlier(next, bulk_way_due_us(&c->link.way));
         next = earlier(next, s->leaving ? s->leave_us : DEADLINE_NONE);
         next = earlier(next, s->heard_us + s->liveness_us);
@@ -273,6 +274,7 @@ void session_flush(struct pen_client *c, uint64_t now_us)
     if (c->session.cancels_waiting) {
         outgoing_cancels(c, now_us);
     }
+    transfer_again(c, now_us);
     if (c->asks) {
         asks_send(c);
     }
@@ -358,7 +360,7 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
         }
         break;
     case FRAME_CREDIT:
-        transfer_credit(c, &in->env);
+        transfer_credit(c, &in->env, now_us);
         break;
     case FRAME_CONTROL_REPLY:
         asks_answer(c, in);

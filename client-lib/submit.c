@@ -63,10 +63,23 @@ static void follow(struct pen_client *c, struct pen_job *job)
     job_follow(job, before == 0 && !(job->env.flags & FRAME_FLAG_SEQUENCE_START) ? number : before);
 }
 
+/* Lock held. What a job of a sequence needs to say which one it follows; all that enqueueing can fail for, apart from the limits. */
+static enum pen_status reserve(struct pen_client *c, const struct pen_job *job, struct pen_error *reterr)
+{
+    if (job->env.sequence_id == 0 ||
+        predecessors_reserve(&c->predecessors, job->env.model_hash, job->env.sequence_id)) {
+        return PEN_OK;
+    }
+    return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a job of a sequence.");
+}
+
 /* Lock held. */
 static enum pen_status enqueue(struct pen_client *c, struct pen_job *job, struct pen_error *reterr)
 {
     enum pen_status status = admit(c, job, reterr);
+    if (status == PEN_OK) {
+        status = reserve(c, job, reterr);
+    }
     if (status == PEN_OK) {
         follow(c, job);
         job->env.job.client = c->session.uuid;
@@ -217,6 +230,9 @@ static enum pen_status enqueue_all(struct pen_client *c, struct pen_job *const *
 {
     pthread_mutex_lock(&c->lock);
     enum pen_status status = admit_all(c, jobs, count, reterr);
+    for (size_t i = 0; i < count && status == PEN_OK; i++) {
+        status = reserve(c, jobs[i], reterr);
+    }
     for (size_t i = 0; i < count && status == PEN_OK; i++) {
         status = enqueue(c, jobs[i], reterr);
     }

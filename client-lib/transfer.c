@@ -1,5 +1,6 @@
 #include "transfer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #define EARLY_MISSES     4u
 #define EARLY_RETRY      32u
 #define META_ARENA_BYTES (512u * 1024u)
+#define AGAIN_US         2000u
 
 struct upload {
     struct upload *next;
@@ -108,9 +110,30 @@ static struct upload *upload_find(const struct pen_client *c, const struct envel
     return upload;
 }
 
-void transfer_credit(struct pen_client *c, const struct envelope *env)
+/* As far as the credit goes. What there is no memory for is sent a little later. */
+static void send_pieces(struct pen_client *c, struct upload *upload, uint64_t now_us)
 {
     struct bulk_piece piece;
+    struct pen_job *job = upload->job;
+    uint64_t offset = upload->run.moved;
+    while (bulk_next(&upload->run, &piece)) {
+        struct envelope chunk = bulk_envelope(FRAME_CHUNK, (struct job_id){c->session.uuid, job->env.job.sequence},
+                                              upload->run.number, offset);
+        const unsigned char *from = (const unsigned char *)job->frames[piece.frame].data + piece.at;
+        if (link_send_chunk(&c->link, chunk, job->payload, from, piece.bytes) != 0) {
+            bulk_back(&upload->run, &piece);
+            c->transfers.again_us = now_us + AGAIN_US;
+            return;
+        }
+        offset = upload->run.moved;
+    }
+    if (bulk_done(&upload->run)) {
+        upload_remove(c, job, false);
+    }
+}
+
+void transfer_credit(struct pen_client *c, const struct envelope *env, uint64_t now_us)
+{
     struct upload *upload = upload_find(c, env);
     if (upload && upload->early && upload->run.granted == 0) {
         c->transfers.early_misses++;
@@ -118,20 +141,24 @@ void transfer_credit(struct pen_client *c, const struct envelope *env)
     if (!upload || !bulk_credited(&upload->run, env->offset)) {
         return;
     }
-    struct pen_job *job = upload->job;
-    uint64_t offset = upload->run.moved;
-    while (bulk_next(&upload->run, &piece)) {
-        struct envelope chunk =
-            bulk_envelope(FRAME_CHUNK, (struct job_id){c->session.uuid, job->env.job.sequence}, env->transfer, offset);
-        const unsigned char *from = (const unsigned char *)job->frames[piece.frame].data + piece.at;
-        if (link_send_chunk(&c->link, chunk, job->payload, from, piece.bytes) != 0) {
-            return; /* the broker misses it and asks for everything anew */
-        }
-        offset = upload->run.moved;
+    send_pieces(c, upload, now_us);
+}
+
+void transfer_again(struct pen_client *c, uint64_t now_us)
+{
+    if (now_us < transfer_again_us(c)) {
+        return;
     }
-    if (bulk_done(&upload->run)) {
-        upload_remove(c, job, false);
+    c->transfers.again_us = 0;
+    for (struct upload *upload = c->transfers.uploads, *next; upload; upload = next) {
+        next = upload->next;
+        send_pieces(c, upload, now_us);
     }
+}
+
+uint64_t transfer_again_us(const struct pen_client *c)
+{
+    return c->transfers.again_us ? c->transfers.again_us : DEADLINE_NONE;
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------------------------------ */
@@ -224,8 +251,10 @@ void transfer_result(struct pen_client *c, struct incoming *in, uint64_t now_us)
         header_take(download, in);
         status = take_memory(download, &error);
     }
+    errno = 0;
     if (status == PEN_OK && link_attach(&c->link, c->session.uuid) != 0) {
-        status = pen_error_set(&error, PEN_ERR_IO, "cannot open a second connection to the broker.");
+        status = pen_error_set(&error, errno == ENOMEM ? PEN_ERR_NO_MEMORY : PEN_ERR_IO,
+                               "cannot open a second connection to the broker.");
     }
     if (status != PEN_OK) {
         if (download) {

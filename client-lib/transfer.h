@@ -23,12 +23,16 @@ struct transfers {
     unsigned early_misses,
         early_skipped; /* digests announced alone that the broker did not know, in a row; jobs sent whole since */
     uint64_t moved_us; /* last chunk that came, or when the first download began */
+    uint64_t again_us; /* a piece could not be sent: when to try again; 0 = none */
 };
 
 /* Announces the job. False: it is to be sent whole. */
 bool transfer_announce(struct pen_client *client, struct pen_job *job, struct envelope env);
 /* A CREDIT: sends as far as it goes. */
-void transfer_credit(struct pen_client *client, const struct envelope *env);
+void transfer_credit(struct pen_client *client, const struct envelope *env, uint64_t now_us);
+/* Sends what there was no memory for, when that is due: at transfer_again_us(), DEADLINE_NONE. */
+void transfer_again(struct pen_client *client, uint64_t now_us);
+uint64_t transfer_again_us(const struct pen_client *client);
 
 /* An announced RESULT: takes the header out of `in`, or ends the job when it cannot be taken. */
 void transfer_result(struct pen_client *client, struct incoming *in, uint64_t now_us);

@@ -95,6 +95,13 @@ bool bulk_next(struct bulk *bulk, struct bulk_piece *ret_piece)
     return true;
 }
 
+void bulk_back(struct bulk *bulk, const struct bulk_piece *piece)
+{
+    bulk->moved -= piece->bytes;
+    bulk->frame = piece->frame;
+    bulk->at = piece->at;
+}
+
 bool bulk_accept(struct bulk *bulk, uint64_t offset, size_t bytes, struct bulk_piece *ret_piece)
 {
     if (bytes == 0 || bulk_done(bulk) || offset != bulk->moved || bytes > bulk->granted - bulk->moved ||

@@ -52,6 +52,9 @@ bool bulk_credited(struct bulk *bulk, uint64_t until);
 /* Sender: the next piece, which counts as sent. False: no credit, or nothing left. */
 bool bulk_next(struct bulk *bulk, struct bulk_piece *ret_piece);
 
+/* Sender: that piece, the last that bulk_next() gave, could not be sent: it is the next one again. */
+void bulk_back(struct bulk *bulk, const struct bulk_piece *piece);
+
 /* Receiver: where a CHUNK's bytes belong; they count as received. False: they are not the next ones, reach over a frame or exceed the credit. */
 bool bulk_accept(struct bulk *bulk, uint64_t offset, size_t bytes, struct bulk_piece *ret_piece);
 /* Receiver: true when more credit (bulk->granted) is to be told. */

@@ -82,47 +82,59 @@ static bool host_split(const char *text, char host[ENDPOINTS_ONE_BYTES_MAX + 1],
     return host[strspn(host, "0123456789.")] != '\0';
 }
 
-static size_t addresses_add(struct endpoints *to, const struct addrinfo *found, const char *port)
+/* False: there is no memory for it. What there is no room for is left out. */
+static bool endpoints_take(struct endpoints *endpoints, const char *text)
 {
-    size_t count = 0;
-    for (const struct addrinfo *one = found; one; one = one->ai_next) {
+    return endpoints_add(endpoints, text) || endpoints->count == ENDPOINTS_MAX;
+}
+
+static bool addresses_take(struct endpoints *to, const struct addrinfo *found, const char *port)
+{
+    bool whole = true;
+    for (const struct addrinfo *one = found; one && whole; one = one->ai_next) {
         char number[NI_MAXHOST], text[NI_MAXHOST + 32];
         if (getnameinfo(one->ai_addr, one->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST) != 0)
             continue;
         snprintf(text, sizeof text, strchr(number, ':') ? "tcp://[%s]:%.16s" : "tcp://%s:%.16s", number, port);
-        count += endpoints_add(to, text);
+        whole = endpoints_take(to, text);
     }
-    return count;
+    return whole;
 }
 
 /* IPv4 unless the name has nothing else: ZeroMQ's sockets use IPv6 only when told. */
-static void name_resolve(struct endpoints *to, const char *host, const char *port)
+static bool name_resolve(struct endpoints *to, const char *host, const char *port)
 {
     const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
+    bool whole = true;
     if (getaddrinfo(host, NULL, &hints, &found) != 0)
-        return;
+        return true;
     if (found && found->ai_next)
-        addresses_add(to, found, port);
+        whole = addresses_take(to, found, port);
     freeaddrinfo(found);
+    return whole;
 }
 
-void endpoints_resolve(struct endpoints *endpoints, bool keep_names)
+enum pen_status endpoints_resolve(struct endpoints *endpoints, bool keep_names, struct pen_error *reterr)
 {
     struct endpoints resolved = {0};
-    for (size_t i = 0; i < endpoints->count; i++) {
+    bool whole = true;
+    for (size_t i = 0; i < endpoints->count && whole; i++) {
         char host[ENDPOINTS_ONE_BYTES_MAX + 1];
         const char *port;
         size_t before = resolved.count;
         if (host_split(endpoints->texts[i], host, &port))
-            name_resolve(&resolved, host, port);
-        if (resolved.count == before)
-            endpoints_add(&resolved, endpoints->texts[i]);
+            whole = name_resolve(&resolved, host, port);
+        if (whole && resolved.count == before)
+            whole = endpoints_take(&resolved, endpoints->texts[i]);
     }
-    for (size_t i = 0; keep_names && i < endpoints->count; i++)
-        endpoints_add(&resolved, endpoints->texts[i]);
-    endpoints_fini(endpoints);
+    for (size_t i = 0; keep_names && whole && i < endpoints->count; i++)
+        whole = endpoints_take(&resolved, endpoints->texts[i]);
+    endpoints_fini(whole ? endpoints : &resolved);
+    if (!whole)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of brokers.");
     *endpoints = resolved;
+    return PEN_OK;
 }
 
 void endpoints_fini(struct endpoints *endpoints)

@@ -27,9 +27,9 @@ enum pen_status endpoints_parse(const char *list, struct endpoints *ret_endpoint
 /*
  * Puts the addresses behind each tcp:// name that has several in its place; keep_names: and the name itself behind them all, as it may mean other hosts
  * by the time those are gone. Asks the resolver, which may take seconds; names that it does not know, or that have one address, stay as they are. What
- * goes beyond ENDPOINTS_MAX is left out.
+ * goes beyond ENDPOINTS_MAX is left out. NO_MEMORY: the list is as it was.
  */
-void endpoints_resolve(struct endpoints *endpoints, bool keep_names);
+enum pen_status endpoints_resolve(struct endpoints *endpoints, bool keep_names, struct pen_error *reterr);
 
 void endpoints_fini(struct endpoints *endpoints);
 
