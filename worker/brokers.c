@@ -20,7 +20,9 @@ enum pen_status brokers_init(struct brokers *brokers, const struct link_context 
     brokers->slots = slots;
     if (status != PEN_OK)
         return status;
-    endpoints_resolve(&brokers->endpoints, false);
+    status = endpoints_resolve(&brokers->endpoints, false, reterr);
+    if (status != PEN_OK)
+        return status;
     brokers->count = brokers->endpoints.count;
     for (size_t i = 0; i < brokers->count; i++)
         link_init(&brokers->links[i], &brokers->context, brokers->endpoints.texts[i], held_jobs,

@@ -18,6 +18,7 @@
 #define HEARTBEAT_US_MIN  1000u /* whatever a broker says: no storm of heartbeats */
 #define LIVENESS_US_MIN   20000u
 #define HELLO_WAIT_US     1000000u  /* a hello without an answer is repeated on a new socket */
+#define MEMORY_WAIT_US    50000u    /* the same when there was no memory to say it */
 #define RESUME_WAIT_US    50000u    /* a second RESUME within this is the answer to what was sent before the hello */
 #define COMPLAIN_US       10000000u /* between two lines about a silent broker */
 #define UNSENT_BYTES_MAX  (256u * 1024u * 1024u)
@@ -142,7 +143,8 @@ static enum pen_status use_keys(const struct link *link, void *socket, struct pe
 enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
     link_close(link, 0);
-    link->pings = link->pongs = link->drain_ping = 0;
+    link->pings = link->pongs = link->pings_owed = link->drain_ping = 0;
+    link->gives_back = false;
     link->socket = socket_new(link, link->context->zmq);
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
@@ -276,20 +278,25 @@ static bool fits(const struct link *link, const struct reply *reply)
 }
 
 /* A frame above the broker's limit would cost us the connection; the callers get a sentence instead. */
-static struct reply *too_large(const struct link *link, struct reply *reply)
+static struct reply *too_large(struct link *link, struct reply *reply)
 {
     char text[160];
+    bool whole;
     struct reply *refusal = reply_new(reply->jobs_count, reply->jobs_count);
     snprintf(text, sizeof text, "the result has a frame above the %" PRIu64 " bytes that the broker takes",
              link->max_frame_bytes);
-    for (size_t i = 0; refusal && i < reply->jobs_count; i++) {
+    whole = refusal != NULL;
+    for (size_t i = 0; whole && i < reply->jobs_count; i++) {
         struct envelope env = envelope_make(FRAME_SUBMIT);
         env.job = reply->jobs[i];
-        if (reply_add_error(refusal, &env, link->context->identity, PEN_ERR_TOO_LARGE, text, 0) != PEN_OK)
-            break;
+        whole = reply_add_error(refusal, &env, link->context->identity, PEN_ERR_TOO_LARGE, text, 0) == PEN_OK;
     }
     reply_free(reply);
-    return refusal;
+    if (whole)
+        return refusal;
+    reply_free(refusal);
+    link_give_back(link);
+    return NULL;
 }
 
 static void keep(struct link *link, struct reply *reply)
@@ -323,16 +330,19 @@ void link_reply(struct link *link, struct reply *reply)
         log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
 }
 
-static void send_frame(struct link *link, const struct envelope *env, const ProtobufCMessage *meta)
+/* False: no memory, no socket. */
+static bool send_frame(struct link *link, const struct envelope *env, const ProtobufCMessage *meta)
 {
     zmq_msg_t frame;
     if (!link->socket || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env->meta_bytes) != 0)
-        return;
+        return false;
     envelope_encode(env, zmq_msg_data(&frame));
     if (meta)
         protobuf_c_message_pack(meta, (uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES);
-    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
-        zmq_msg_close(&frame);
+    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) >= 0)
+        return true;
+    zmq_msg_close(&frame);
+    return false;
 }
 
 void link_send_envelope(struct link *link, const struct envelope *env)
@@ -346,25 +356,35 @@ void link_send(struct link *link, enum frame_type type)
     send_frame(link, &env, NULL);
 }
 
+/* PONGs are counted: a PING that there was no memory for is sent later, in its place. */
+static void pings_send(struct link *link)
+{
+    const struct envelope env = envelope_make(FRAME_PING);
+    while (link->pings_owed > 0 && send_frame(link, &env, NULL))
+        link->pings_owed--;
+}
+
 uint64_t link_ping(struct link *link)
 {
-    link_send(link, FRAME_PING);
+    link->pings_owed++;
+    pings_send(link);
     return ++link->pings;
 }
 
-void link_update(struct link *link)
+bool link_update(struct link *link)
 {
     zmq_msg_t frame;
     struct pen_error error = {0};
     if (hello_update_frame(link->context->hello, &frame, &error) != PEN_OK) {
         log_event(LOG_ERROR, "update_failed", "error=%s", error.text);
-        return;
+        return error.status != PEN_ERR_NO_MEMORY;
     }
     if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
         zmq_msg_close(&frame);
+    return true;
 }
 
-void link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome)
+bool link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome)
 {
     struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
     Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
@@ -372,7 +392,7 @@ void link_control_reply(struct link *link, uint64_t serial, const struct pen_err
     reply.error = (char *)(uintptr_t)(outcome->status == PEN_OK ? "" : outcome->text);
     env.status = (uint8_t)outcome->status;
     env.meta_bytes = (uint32_t)penstock__control_reply__get_packed_size(&reply);
-    send_frame(link, &env, &reply.base);
+    return send_frame(link, &env, &reply.base);
 }
 
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us)
@@ -402,11 +422,21 @@ static uint64_t silence_due_us(const struct link *link)
     return link->state == LINK_SERVING ? link->received_us + link->liveness_us : link->hello_us + HELLO_WAIT_US;
 }
 
+void link_give_back(struct link *link)
+{
+    if (!link->gives_back)
+        log_event(LOG_WARN, "jobs_given_back", "broker=%s error=%s", link->endpoint,
+                  "no memory to take or answer a job: the connection is made anew, and the broker runs it elsewhere");
+    link->gives_back = true;
+}
+
 void link_check(struct link *link, uint64_t now_us)
 {
     struct pen_error error = {0};
     bool silent = now_us >= silence_due_us(link) || transfer_stalled(link, now_us);
-    if (link->state == LINK_REFUSED || (!silent && now_us < bulk_way_due_us(&link->transfers.way)))
+    pings_send(link);
+    transfer_again(link, now_us);
+    if (link->state == LINK_REFUSED || (!silent && !link->gives_back && now_us < bulk_way_due_us(&link->transfers.way)))
         return;
     if (silent && link->parked_until_us == 0)
         complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
@@ -414,7 +444,8 @@ void link_check(struct link *link, uint64_t now_us)
     link->parked_until_us = 0;
     if (link_connect(link, now_us, &error) != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
-        link->hello_us = now_us; /* try again as after an unanswered hello */
+        link->hello_us = now_us; /* try again as after an unanswered hello, or, when it was for memory, soon */
+        link->hello_us -= error.status == PEN_ERR_NO_MEMORY ? HELLO_WAIT_US - MEMORY_WAIT_US : 0;
     }
 }
 
@@ -427,5 +458,6 @@ uint64_t link_beat_due_us(const struct link *link)
 uint64_t link_next_us(const struct link *link)
 {
     uint64_t silence_us = silence_due_us(link), beat_us = link_beat_due_us(link);
-    return silence_us < beat_us ? silence_us : beat_us;
+    uint64_t next_us = silence_us < beat_us ? silence_us : beat_us;
+    return transfer_again_us(link) < next_us ? transfer_again_us(link) : next_us;
 }

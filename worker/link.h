@@ -45,6 +45,8 @@ struct link {
     uint64_t hello_us, received_us, beat_us; /* when it was last sent, received, sent */
     uint64_t hellos;                         /* sent, over all connections */
     uint64_t pings, pongs;                   /* on this connection: they come back in order */
+    uint64_t pings_owed;                     /* counted, and not sent for want of memory */
+    bool gives_back;                         /* link_give_back() */
     uint64_t drain_ping; /* when its PONG is there the broker has read our DRAIN: no dispatch is on its way any more */
     uint64_t complained_us;             /* of a broker that does not answer */
     struct reply *unsent, *unsent_last; /* oldest first */
@@ -76,12 +78,14 @@ void link_reply(struct link *link, struct reply *reply);
 void link_send(struct link *link, enum frame_type type);
 uint64_t link_ping(
     struct link *link); /* a PING: the broker has read all before it when link->pongs reaches the number given */
-void link_update(struct link *link); /* the models of the hello, to a broker that knows us */
+bool link_update(struct link *link); /* the models of the hello, to a broker that knows us; false: no memory now */
+/* Jobs can be neither taken nor answered, for want of memory: link_check() makes the connection anew, and what this worker does not hold runs elsewhere. */
+void link_give_back(struct link *link);
 /* Opens the bulk connection: transfer.h. */
 enum pen_status link_attach(struct link *link, struct pen_error *reterr);
 void link_send_envelope(struct link *link, const struct envelope *env);
-/* The outcome of an order. */
-void link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome);
+/* The outcome of an order. False: there was no memory for it. */
+bool link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome);
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);
 
 /* Reconnects after silence. */

@@ -21,32 +21,43 @@ static void dropped(struct serve *serve, enum pen_status status, const char *tex
     log_event(LOG_WARN, "message_dropped", "status=%s error=%s", pen_status_name(status), text);
 }
 
-/* Answers every job of a dispatch that is not taken. */
+/* Answers every job of a dispatch that is not taken; without memory for that the connection's end gives them back. */
 static void dispatch_refuse(struct serve *serve, struct link *link, struct dispatch *dispatch, enum pen_status status,
                             const char *text)
 {
     struct reply *reply = reply_new(dispatch->jobs_count, dispatch->jobs_count);
-    for (size_t i = 0; reply && i < dispatch->jobs_count; i++)
-        reply_add_error(reply, &dispatch->jobs[i].env, serve->identity, status, text, 0);
+    bool whole = reply != NULL;
+    for (size_t i = 0; whole && i < dispatch->jobs_count; i++)
+        whole = reply_add_error(reply, &dispatch->jobs[i].env, serve->identity, status, text, 0) == PEN_OK;
     atomic_fetch_add(&serve->stats->jobs_failed, dispatch->jobs_count);
     dispatch_free(dispatch);
-    if (!reply)
-        slot_die_without_memory();
-    link_reply(link, reply);
+    if (whole) {
+        link_reply(link, reply);
+        return;
+    }
+    reply_free(reply);
+    link_give_back(link);
+}
+
+static void answer_one(struct serve *serve, struct link *link, const struct envelope *env, enum pen_status status,
+                       const char *text, uint64_t worker_us)
+{
+    struct reply *reply = reply_new(1, 1);
+    if (reply && reply_add_error(reply, env, serve->identity, status, text, worker_us) == PEN_OK) {
+        link_reply(link, reply);
+        return;
+    }
+    reply_free(reply);
+    link_give_back(link);
 }
 
 /* A SUBMIT that makes no sense as a whole is still answered when its first job's name could be read. */
 static void submit_refuse(struct serve *serve, struct link *link, const struct envelope *env, enum pen_status status,
                           const char *text)
 {
-    struct reply *reply = env->job.client != 0 ? reply_new(1, 1) : NULL;
     dropped(serve, status, text);
-    if (!reply)
-        return;
-    if (reply_add_error(reply, env, serve->identity, status, text, 0) == PEN_OK)
-        link_reply(link, reply);
-    else
-        reply_free(reply);
+    if (env->job.client != 0)
+        answer_one(serve, link, env, status, text, 0);
 }
 
 static void on_submit(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -54,8 +65,10 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
     struct pen_error error = {0};
     struct dispatch *dispatch = NULL;
     enum pen_status status = inbox_dispatch(serve->inbox, message, now_us, &dispatch, &error);
-    if (status == PEN_ERR_NO_MEMORY)
-        slot_die_without_memory(); /* the dispatch may have many jobs: none of them may hang */
+    if (status == PEN_ERR_NO_MEMORY) {
+        link_give_back(link); /* the dispatch may have many jobs: none of them may hang */
+        return;
+    }
     if (status != PEN_OK) {
         submit_refuse(serve, link, &message->env, status, error.text);
         return;
@@ -85,11 +98,7 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
 static void job_end(struct serve *serve, struct link *link, struct dispatch *dispatch, struct job *job,
                     enum pen_status status, const char *text, uint64_t now_us)
 {
-    struct reply *reply = reply_new(1, 1);
-    if (reply) {
-        reply_add_error(reply, &job->env, serve->identity, status, text, now_us - dispatch->received_us);
-        link_reply(link, reply);
-    }
+    answer_one(serve, link, &job->env, status, text, now_us - dispatch->received_us);
     dispatch = transfer_cancel(link, job);
     if (dispatch)
         alone_push(&serve->alone, serve->handoff, dispatch);
@@ -129,8 +138,7 @@ static void on_chunk(struct serve *serve, struct link *link, struct message *mes
 static void on_credit(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     (void)serve;
-    (void)now_us;
-    transfer_credit(link, &message->env);
+    transfer_credit(link, &message->env, now_us);
 }
 
 static void on_welcome(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -202,6 +210,13 @@ static enum pen_status read_order(const Penstock__ControlRequest *request, struc
     return PEN_OK;
 }
 
+/* Without memory it is told by a later turn. */
+static void outcome_tell(struct serve *serve, struct link *link, const struct order *order)
+{
+    if (!link_control_reply(link, order->serial, &order->outcome))
+        orders_return(serve->orders, order);
+}
+
 static void on_control(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct meta_arena arena;
@@ -210,14 +225,16 @@ static void on_control(struct serve *serve, struct link *link, struct message *m
     meta_arena_init(&arena, CONTROL_ARENA_BYTES);
     const Penstock__ControlRequest *request =
         meta_unpack(&arena, &penstock__control_request__descriptor, message->meta, message->env.meta_bytes);
-    if (!request) {
+    if (!request && arena.starved) {
+        link_give_back(link); /* whoever gave the order hears that this connection is gone */
+    } else if (!request) {
         dropped(serve, PEN_ERR_CORRUPT, "an order's meta is no ControlRequest");
     } else if (read_order(request, &order, &order.outcome) != PEN_OK) {
-        link_control_reply(link, order.serial, &order.outcome);
+        outcome_tell(serve, link, &order);
     } else if (serve->draining || !orders_push(serve->orders, &order)) {
         pen_error_set(&order.outcome, PEN_ERR_BUSY, "the worker is draining, or has %u orders to carry out",
                       ORDERS_MAX);
-        link_control_reply(link, order.serial, &order.outcome);
+        outcome_tell(serve, link, &order);
     } else {
         watch_wake(serve->update.watch);
     }

@@ -102,6 +102,16 @@ bool orders_answer(struct orders *orders, struct order *ret_order)
     return any;
 }
 
+void orders_return(struct orders *orders, const struct order *order)
+{
+    pthread_mutex_lock(&orders->lock);
+    if (orders->under_way < ORDERS_MAX) {
+        orders->under_way++;
+        ring_put(&orders->done, order);
+    }
+    pthread_mutex_unlock(&orders->lock);
+}
+
 /* ---- what they mean later ------------------------------------------------------------------------------------------------------------- */
 
 static void rule_drop(struct orders *orders, size_t index)

@@ -39,6 +39,8 @@ bool orders_push(struct orders *orders, const struct order *order); /* false: to
 bool orders_take(struct orders *orders, struct order *ret_order);   /* false: there is none */
 void orders_done(struct orders *orders, const struct order *order);
 bool orders_answer(struct orders *orders, struct order *ret_order); /* one that is done; false: none */
+/* Done, and its outcome could not be told: orders_answer() gives it again. Threads: the network thread's. */
+void orders_return(struct orders *orders, const struct order *order);
 
 /* Remembers the order. PEN_ERR_TOO_LARGE beyond RULES_MAX. */
 enum pen_status orders_apply(struct orders *orders, const struct order *order, struct pen_error *reterr);

@@ -88,7 +88,10 @@ static void tell_outcomes(struct serve *serve, uint64_t now_us)
     struct order order;
     while (orders_answer(serve->orders, &order)) {
         update_tick(&serve->update, serve->brokers, now_us);
-        link_control_reply(&serve->brokers->links[order.link], order.serial, &order.outcome);
+        if (!link_control_reply(&serve->brokers->links[order.link], order.serial, &order.outcome)) {
+            orders_return(serve->orders, &order); /* without memory: at the next turn */
+            return;
+        }
     }
 }
 

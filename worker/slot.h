@@ -51,6 +51,10 @@ struct slot_running {
 void slot_running(struct slot *slot, struct slot_running *ret_running);
 
 /* Without memory for an answer a job would hang for ever: the broker runs the jobs of a dead worker elsewhere. Ends the process. Threads: any. */
-__attribute__((noreturn)) void slot_die_without_memory(void);
+/*
+ * Memory for an answer is lacking for the `attempt`-th time (from 0) in a row: waits a moment for others to give some back. After about half a second the
+ * process ends, so that its jobs run elsewhere.
+ */
+void slot_memory_wait(unsigned attempt);
 
 #endif

@@ -7,10 +7,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-void slot_die_without_memory(void)
+#define ATTEMPTS_MAX 9u /* pauses of 1, 2, 4 ... 256 ms */
+
+void slot_memory_wait(unsigned attempt)
 {
+    const struct timespec pause = {.tv_nsec = 1000000L << attempt};
+    if (attempt < ATTEMPTS_MAX) {
+        nanosleep(&pause, NULL);
+        return;
+    }
     log_event(LOG_ERROR, "out_of_memory", "error=%s",
               "no memory for a result: this worker ends so that its jobs run elsewhere");
     _exit(1);
@@ -19,9 +27,8 @@ void slot_die_without_memory(void)
 void slot_reply_open(struct slot *slot, size_t jobs)
 {
     size_t most = atomic_load(&slot->context.catalog->outputs_most);
-    slot->work->reply = reply_new(jobs, jobs * (1 + most));
-    if (!slot->work->reply)
-        slot_die_without_memory();
+    for (unsigned attempt = 0; !(slot->work->reply = reply_new(jobs, jobs * (1 + most))); attempt++)
+        slot_memory_wait(attempt);
 }
 
 uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us)
@@ -41,9 +48,10 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
                      : status == PEN_ERR_DEADLINE ? &stats->jobs_expired
                                                   : &stats->jobs_failed,
                      1);
-    if (reply_add_error(slot->work->reply, &job->env, slot->context.identity, status, text,
-                        slot_worker_us(slot, clock_now_us())) != PEN_OK)
-        slot_die_without_memory();
+    for (unsigned attempt = 0; reply_add_error(slot->work->reply, &job->env, slot->context.identity, status, text,
+                                               slot_worker_us(slot, clock_now_us())) != PEN_OK;
+         attempt++)
+        slot_memory_wait(attempt);
 }
 
 void slot_task_error(struct slot *slot, const struct task *task, enum pen_status status, const char *text)
@@ -172,6 +180,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     enum pen_status status = reply_add(slot->work->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
                                        task->digested ? &task->digest : NULL, &meta, views, taken, &error);
     if (status != PEN_OK) {
+        if (task->states) /* its state was kept already, and nobody hears of it: a failed job ends its sequence */
+            states_end(task->states, task->job->env.job.client, task->job->env.sequence_id);
         slot_answer_error(slot, task->job, status, error.text);
         return;
     }

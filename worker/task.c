@@ -211,6 +211,8 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job's meta has %u bytes, at most %u are allowed",
                              job->env.meta_bytes, FRAME_META_BYTES_MAX);
     const Penstock__JobMeta *meta = meta_unpack(arena, &penstock__job_meta__descriptor, job->meta, job->env.meta_bytes);
+    if (!meta && arena->starved)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the worker has no memory for the job's meta");
     if (!meta)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta, or needs too much memory");
     ret_task->layers = meta->trace >= 2;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define META_ARENA_BYTES (1024u * 1024u)
+#define AGAIN_US         2000u
 
 /* A job of a dispatch that is on its way. */
 struct arriving {
@@ -52,9 +53,11 @@ static enum pen_status expect(const struct job *job, uint64_t frame_limit, struc
     meta_arena_init(&arena, META_ARENA_BYTES);
     const Penstock__JobMeta *meta =
         meta_unpack(&arena, &penstock__job_meta__descriptor, job->meta, job->env.meta_bytes);
-    enum pen_status status = meta ? bulk_expect(ret_run, job->env.transfer, meta->inputs, meta->n_inputs,
-                                                job->env.frames, frame_limit, 0, reterr)
-                                  : pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta");
+    enum pen_status status =
+        meta ? bulk_expect(ret_run, job->env.transfer, meta->inputs, meta->n_inputs, job->env.frames, frame_limit, 0,
+                           reterr)
+        : arena.starved ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the worker has no memory for the job's meta")
+                        : pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta");
     meta_arena_fini(&arena);
     return status;
 }
@@ -393,22 +396,50 @@ static struct departure *departure_find(const struct link *link, const struct en
     return departure;
 }
 
-/* A piece that cannot be sent is missed by the broker, which then asks for everything anew. */
-void transfer_credit(struct link *link, const struct envelope *env)
+/* As far as the credit goes. What there is no memory for is sent a little later. */
+static void send_pieces(struct link *link, struct departure *departure, uint64_t now_us)
 {
     struct bulk_piece piece;
+    uint64_t offset = departure->run.moved;
+    bool sent = connect_bulk(link);
+    while (sent && bulk_next(&departure->run, &piece)) {
+        sent = send_piece(link, departure, &piece, offset);
+        if (!sent)
+            bulk_back(&departure->run, &piece);
+        offset = departure->run.moved;
+    }
+    if (!sent)
+        link->transfers.again_us = now_us + AGAIN_US;
+    if (bulk_done(&departure->run))
+        departed(link, departure);
+}
+
+void transfer_credit(struct link *link, const struct envelope *env, uint64_t now_us)
+{
     struct departure *departure = departure_find(link, env);
     if (!departure)
         return;
-    bool wanted = env->status == PEN_OK && connect_bulk(link) && bulk_credited(&departure->run, env->offset);
-    uint64_t offset = departure->run.moved;
-    while (wanted && bulk_next(&departure->run, &piece)) {
-        if (!send_piece(link, departure, &piece, offset))
-            break;
-        offset = departure->run.moved;
-    }
-    if (env->status != PEN_OK || bulk_done(&departure->run))
+    if (env->status != PEN_OK)
         departed(link, departure);
+    else if (bulk_credited(&departure->run, env->offset))
+        send_pieces(link, departure, now_us);
+}
+
+void transfer_again(struct link *link, uint64_t now_us)
+{
+    if (now_us < transfer_again_us(link))
+        return;
+    link->transfers.again_us = 0;
+    for (struct departure *departure = link->transfers.departures, *next; departure; departure = next) {
+        next = departure->next;
+        if (departure->run.moved < departure->run.granted)
+            send_pieces(link, departure, now_us);
+    }
+}
+
+uint64_t transfer_again_us(const struct link *link)
+{
+    return link->transfers.again_us ? link->transfers.again_us : DEADLINE_NONE;
 }
 
 static void bulk_close(struct link *link)
@@ -445,5 +476,6 @@ struct reply *transfer_reset(struct link *link)
     }
     bulk_close(link);
     t->from_bytes = 0;
+    t->again_us = 0;
     return unsent;
 }

@@ -27,6 +27,7 @@ struct transfers {
     struct departure *departures;
     uint32_t numbers;  /* given to departures so far */
     uint64_t moved_us; /* last chunk that came */
+    uint64_t again_us; /* a piece could not be sent: when to try again; 0 = none */
 };
 
 /* Some of its jobs' payloads are announced. */
@@ -47,7 +48,10 @@ uint64_t transfer_late_us(const struct link *link); /* when there may be one; DE
 /* Announces the groups of the reply that are large and gives what is left of it, NULL when nothing is. */
 struct reply *transfer_depart(struct link *link, struct reply *reply);
 /* A CREDIT: sends as far as it goes. */
-void transfer_credit(struct link *link, const struct envelope *env);
+void transfer_credit(struct link *link, const struct envelope *env, uint64_t now_us);
+/* Sends what there was no memory for, when that is due: at transfer_again_us(), DEADLINE_NONE. */
+void transfer_again(struct link *link, uint64_t now_us);
+uint64_t transfer_again_us(const struct link *link);
 
 /* A dispatch waits for chunks that have not come for `liveness_us`. */
 bool transfer_stalled(const struct link *link, uint64_t now_us);

@@ -14,8 +14,7 @@ static void link_step(struct update_link *update, struct link *link, uint64_t no
         update->state = UPDATE_READ; /* no connection, or one whose hello has the new list: brokers_hello_replace */
         update->read_us = now_us;
     }
-    if (update->state == UPDATE_DUE) {
-        link_update(link);
+    if (update->state == UPDATE_DUE && link_update(link)) { /* without memory: at a later tick */
         update->ping = link_ping(link);
         update->hellos = link->hellos;
         update->state = UPDATE_SENT;

@@ -32,8 +32,10 @@ static void post(struct watch *watch)
     struct pen_error error = {0};
     if (hello_new(&watch->context.facts, &hello, &error) != PEN_OK) {
         log_event(LOG_ERROR, "update_failed", "error=%s", error.text);
+        watch->unposted = true;
         return;
     }
+    watch->unposted = false;
     pthread_mutex_lock(&watch->lock);
     hello_free(watch->posted); /* nobody has taken it: the newer one holds all of it */
     watch->posted = hello;
@@ -215,7 +217,7 @@ static void pause_for(struct watch *watch, uint64_t us)
 /* When to look again at what changes by itself. */
 static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
 {
-    uint64_t retired_us = watch->retired.count > 0 ? STEP_US : UINT64_MAX;
+    uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : UINT64_MAX;
     uint64_t room_us = watch->room_us > now_us ? watch->room_us - now_us : ROOM_STEP_US;
     if (watch->room_us != UINT64_MAX)
         return room_us < retired_us ? room_us : retired_us;
@@ -250,7 +252,7 @@ static void *watch_main(void *argument)
             changed |= looks && watch_look(watch, &again);
             look_us = clock_now_us() + (again ? 0 : interval_us);
         }
-        if (changed)
+        if (changed || watch->unposted)
             post(watch);
     }
     return NULL;

@@ -41,7 +41,8 @@ static void entry_waits(struct watch *watch, const struct catalog_entry *entry, 
 
 static void entry_failed(struct watch *watch, const struct catalog_entry *entry, const struct pen_error *error)
 {
-    watch->failed[watch->failed_count++ % FAILED_MAX] = entry->stamp;
+    if (error->status != PEN_ERR_NO_MEMORY) /* that may be another at the next look, with the same files */
+        watch->failed[watch->failed_count++ % FAILED_MAX] = entry->stamp;
     log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", entry->name, entry->version,
               pen_status_name(error->status), error->text);
 }

@@ -36,6 +36,7 @@ struct watch {
     struct retired_list retired;
     uint64_t room_us; /* when a model that waits for room is tried again; UINT64_MAX = none waits */
     bool folder_lost;
+    bool unposted; /* offers have changed, and there was no memory to say so: soon again */
 };
 
 bool watch_stopping(struct watch *watch);
