@@ -23,6 +23,7 @@ struct graph_arena {
     struct block *blocks; /* of constants; sorted by address when `sorted` */
     size_t block_count, block_room;
     bool sorted;
+    bool starved;
 };
 
 struct graph_arena *arena_new(uint64_t limit)
@@ -104,9 +105,15 @@ void *arena_alloc(struct graph_arena *arena, size_t bytes)
         return NULL;
     size_t room = bytes >= ALIGN ? bytes + PAD : bytes + 1;
     void *memory = room > BIG_BYTES ? alloc_big(arena, room) : alloc_small(arena, room, bytes >= ALIGN ? ALIGN : 16);
+    arena->starved |= !memory;
     if (memory)
         arena->total += bytes;
     return memory;
+}
+
+bool arena_starved(const struct graph_arena *arena)
+{
+    return arena->starved;
 }
 
 static bool chunks_own(const struct chunk *chunk, uintptr_t at)
@@ -141,14 +148,18 @@ void *arena_alloc_data(struct graph_arena *arena, size_t bytes)
     if (arena->block_count == arena->block_room) {
         size_t room = arena->block_room ? arena->block_room * 2 : 16;
         struct block *bigger = realloc(arena->blocks, room * sizeof *bigger);
-        if (!bigger)
+        if (!bigger) {
+            arena->starved = true;
             return NULL;
+        }
         arena->blocks = bigger;
         arena->block_room = room;
     }
     struct block *block = &arena->blocks[arena->block_count];
-    if (!block_map(block, bytes, PAD))
+    if (!block_map(block, bytes, PAD)) {
+        arena->starved = true;
         return NULL;
+    }
     arena->block_count++;
     arena->sorted = false;
     arena->total += bytes;

@@ -272,7 +272,7 @@ static enum pen_status bind_inputs(struct scope *s, struct bytes message, const 
             return broken(s, "a body takes other inputs than it is given");
         status = names_put(&s->names, t.name, inputs[at++]);
     }
-    if (status == PEN_ERR_INVALID || at != count)
+    if (status == PEN_ERR_INVALID || (status == PEN_OK && at != count))
         return broken(s, "a body takes other inputs than it is given");
     return status;
 }

@@ -132,6 +132,14 @@ static enum pen_status copy_typed(const struct header *h, uint8_t *to, size_t by
     return at == bytes ? PEN_OK : broken(h, "holds less data than its shape", reterr);
 }
 
+static enum pen_status no_room(const struct tensor_source *source, const struct header *h, struct pen_error *reterr)
+{
+    enum pen_status status = broken(h, "does not fit the memory budget", reterr);
+    return arena_starved(source->arena)
+               ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a tensor of the model's file")
+               : status;
+}
+
 static enum pen_status load_strings(const struct tensor_source *source, const struct header *h, struct tensor *t,
                                     struct pen_error *reterr)
 {
@@ -141,7 +149,7 @@ static enum pen_status load_strings(const struct tensor_source *source, const st
         return broken(h, "holds less data than its shape", reterr);
     struct string_view *views = arena_alloc(source->arena, t->bytes);
     if (!views)
-        return broken(h, "does not fit the memory budget", reterr);
+        return no_room(source, h, reterr);
     for (int64_t i = 0; i < elements; i++) {
         if (pb_each(&cursor, STRINGS, &text) != 1)
             return broken(h, "holds less data than its shape", reterr);
@@ -171,7 +179,7 @@ static enum pen_status take_raw(const struct tensor_source *source, const struct
     }
     uint8_t *memory = arena_alloc_data(source->arena, t->bytes);
     if (!memory)
-        return broken(h, "does not fit the memory budget", reterr);
+        return no_room(source, h, reterr);
     if (raw.size)
         memcpy(memory, raw.at, raw.size);
     for (size_t i = 0; i < raw.size && h->dtype == PEN_DTYPE_BOOL; i++)
@@ -206,7 +214,7 @@ static enum pen_status take_data(const struct tensor_source *source, const struc
         return broken(h, "holds less data than its shape", reterr);
     uint8_t *memory = arena_alloc_data(source->arena, t->bytes);
     if (!memory)
-        return broken(h, "does not fit the memory budget", reterr);
+        return no_room(source, h, reterr);
     t->data = memory;
     return copy_typed(h, memory, t->bytes, reterr);
 }
@@ -307,6 +315,8 @@ enum pen_status tensor_load_sparse(const struct tensor_source *source, struct by
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "sparse tensors of strings are not supported");
     if (shape_bytes(&t.shape, t.dtype, source->tensor_limit, &t.bytes) == PEN_OK)
         memory = arena_alloc(source->arena, t.bytes);
+    if (!memory && arena_starved(source->arena))
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a sparse tensor");
     if (!memory)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a sparse tensor does not fit the memory budget when dense");
     t.data = memory;

@@ -171,8 +171,12 @@ static bool model_init(struct model *m, const cJSON *layers)
             build_stop(b, PEN_ERR_NO_MEMORY, "no memory for %u calls", k->call_count);
             return false;
         }
-        if (names_put(&m->names, (struct bytes){(const uint8_t *)k->name, strlen(k->name)}, m->count - 1) != PEN_OK) {
-            build_stop(b, PEN_ERR_CORRUPT, "two layers are named '%.100s'", k->name);
+        enum pen_status put =
+            names_put(&m->names, (struct bytes){(const uint8_t *)k->name, strlen(k->name)}, m->count - 1);
+        if (put != PEN_OK) {
+            build_stop(b, put == PEN_ERR_NO_MEMORY ? put : PEN_ERR_CORRUPT,
+                       put == PEN_ERR_NO_MEMORY ? "no memory for layer '%.100s'" : "two layers are named '%.100s'",
+                       k->name);
             return false;
         }
     }

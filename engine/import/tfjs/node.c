@@ -76,8 +76,11 @@ bool js_scope_init(struct scope *s, const cJSON *nodes)
             build_stop(s->b, PEN_ERR_CORRUPT, "node %u has no name or operator", s->count);
             return false;
         }
-        if (names_put(&s->names, (struct bytes){(const uint8_t *)n->name, strlen(n->name)}, s->count) != PEN_OK) {
-            build_stop(s->b, PEN_ERR_CORRUPT, "two nodes are named '%.120s'", n->name);
+        enum pen_status put = names_put(&s->names, (struct bytes){(const uint8_t *)n->name, strlen(n->name)}, s->count);
+        if (put != PEN_OK) {
+            build_stop(s->b, put == PEN_ERR_NO_MEMORY ? put : PEN_ERR_CORRUPT,
+                       put == PEN_ERR_NO_MEMORY ? "no memory for node '%.120s'" : "two nodes are named '%.120s'",
+                       n->name);
             return false;
         }
         s->count++;

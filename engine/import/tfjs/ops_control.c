@@ -37,7 +37,12 @@ static void arguments_enter(struct scope *s, const cJSON *f, const uint32_t *arg
     s->arg_count = count;
     for (uint32_t i = 0; i < count && s->b->status == PEN_OK; i++) {
         const char *name = list_name(f, "inputArg", i);
-        if (!name || names_put(&s->names, (struct bytes){(const uint8_t *)name, strlen(name)}, s->count + i) != PEN_OK)
+        enum pen_status put =
+            name ? names_put(&s->names, (struct bytes){(const uint8_t *)name, strlen(name)}, s->count + i)
+                 : PEN_ERR_CORRUPT;
+        if (put == PEN_ERR_NO_MEMORY)
+            build_stop(s->b, put, "no memory for the arguments of a function");
+        else if (put != PEN_OK)
             build_stop(s->b, PEN_ERR_CORRUPT, "a function's argument %u has no name of its own", i);
     }
 }
