@@ -196,7 +196,7 @@ static void orders_run(struct watch *watch)
 {
     struct order order;
     while (!watch_stopping(watch) && orders_take(watch->context.orders, &order)) {
-        if (order_run(watch, &order))
+        if (order_run(watch, &order) || watch->unposted)
             post(watch);
         orders_done(watch->context.orders, &order);
         outbox_wake(watch->context.outbox);
