@@ -110,7 +110,7 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
     struct job *job = held_find(&link->held, message->env.job, &dispatch);
     int expected = JOB_WAITING;
     if (message->env.sequence_id != 0) /* the sequence is over, too */
-        states_end(serve->states, message->env.job.client, message->env.sequence_id);
+        states_end(serve->states, message->env.job.client, message->env.sequence_id, message->env.job.sequence);
     if (!job)
         return; /* answered already, or never ours */
     if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_ANSWERED)) {

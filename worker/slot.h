@@ -50,10 +50,9 @@ struct slot_running {
 };
 void slot_running(struct slot *slot, struct slot_running *ret_running);
 
-/* Without memory for an answer a job would hang for ever: the broker runs the jobs of a dead worker elsewhere. Ends the process. Threads: any. */
 /*
  * Memory for an answer is lacking for the `attempt`-th time (from 0) in a row: waits a moment for others to give some back. After about half a second the
- * process ends, so that its jobs run elsewhere.
+ * process ends: the broker runs the jobs of a dead worker elsewhere, while one without an answer would hang for ever. Threads: any.
  */
 void slot_memory_wait(unsigned attempt);
 

@@ -181,7 +181,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
                                        task->digested ? &task->digest : NULL, &meta, views, taken, &error);
     if (status != PEN_OK) {
         if (task->states) /* its state was kept already, and nobody hears of it: a failed job ends its sequence */
-            states_end(task->states, task->job->env.job.client, task->job->env.sequence_id);
+            states_end(task->states, task->job->env.job.client, task->job->env.sequence_id,
+                       task->job->env.job.sequence);
         slot_answer_error(slot, task->job, status, error.text);
         return;
     }

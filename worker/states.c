@@ -233,14 +233,14 @@ void state_close(struct states *states, struct state *state, bool keep, uint64_t
     pthread_mutex_unlock(&states->lock);
 }
 
-void states_end(struct states *states, uint64_t client, uint64_t id)
+void states_end(struct states *states, uint64_t client, uint64_t id, uint64_t job)
 {
     if (!states)
         return;
     pthread_mutex_lock(&states->lock);
     for (struct state **place = bucket_of(states, client, id); *place;) {
         struct state *state = *place;
-        bool meant = state->client == client && state->id == id;
+        bool meant = state->client == client && state->id == id && state->first <= job;
         if (meant && !state->busy) {
             drop(states, place);
             continue;

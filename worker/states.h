@@ -32,8 +32,11 @@ void state_put(struct state *state, size_t index, const void *data);
 /* Ends what states_open began. keep: false drops the sequence. */
 void state_close(struct states *states, struct state *state, bool keep, uint64_t now_us);
 
-/* The sequence is over: dropped now, or when its job ends. Unknown ones are fine, and so is NULL. */
-void states_end(struct states *states, uint64_t client, uint64_t id);
+/*
+ * The sequence is over as far as its client's job number `job`: dropped now, or when its job ends. One that a later job has begun anew, with another broker
+ * perhaps, is not meant. Unknown ones are fine, and so is NULL.
+ */
+void states_end(struct states *states, uint64_t client, uint64_t id, uint64_t job);
 /* Drops what nobody has asked for. Cheap: looks once a second. NULL is fine. */
 void states_sweep(struct states *states, uint64_t now_us);
 size_t states_count(struct states *states);

@@ -131,16 +131,18 @@ void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain)
         *state = worker->states[--worker->states_count];
 }
 
-void chain_over(struct sim *sim, struct sim_link *link, uint64_t client, uint64_t chain)
+void chain_over(struct sim *sim, struct sim_link *link, struct job_id job, uint64_t chain)
 {
-    struct sim_state *state = find(link->worker, client, chain);
+    struct sim_state *state = find(link->worker, job.client, chain);
+    if (state && state->first > job.sequence) /* begun anew since, with another broker */
+        return;
     for (uint32_t i = 0; state && i < link->held_count; i++) {
-        if (link->held[i].id.client == client && link->held[i].chain == chain && sim_chance(sim, 50)) {
+        if (link->held[i].id.client == job.client && link->held[i].chain == chain && sim_chance(sim, 50)) {
             state->ending = true;
             return;
         }
     }
-    chain_drop(link->worker, client, chain);
+    chain_drop(link->worker, job.client, chain);
 }
 
 /* What worker/states.c makes of a job that comes to a state, or to none. */

@@ -414,7 +414,7 @@ enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const stru
 /* A job of it failed here. */
 void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain);
 /* The broker says that the sequence is over; a job of it that has begun goes on with its state. */
-void chain_over(struct sim *sim, struct sim_link *link, uint64_t client, uint64_t chain);
+void chain_over(struct sim *sim, struct sim_link *link, struct job_id job, uint64_t chain);
 
 /* ---- quotas.c: keys, roles and quotas of clients ---- */
 void quotas_draw(struct sim *sim);

@@ -405,7 +405,7 @@ static void cancel(struct sim *sim, struct sim_link *link, const struct envelope
     uint8_t header[700];
     const struct job_id id = env->job;
     if (env->sequence_id)
-        chain_over(sim, link, id.client, env->sequence_id);
+        chain_over(sim, link, id, env->sequence_id);
     if (chunks_refuse(sim, link->conn, &link->bulk, id)) {
         net_say_groups(sim, link->conn, header,
                        put_result(header, &(struct sim_held){.id = id}, env->digest, PEN_ERR_CANCELLED, 0));

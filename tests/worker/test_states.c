@@ -122,12 +122,12 @@ Test(states, one_that_ends_while_its_job_runs_is_dropped_with_it)
 {
     struct state *state = NULL;
     cr_assert(open_one(&adder, 1, 7, true, START, &state, NULL) == PEN_OK);
-    states_end(states, 1, 7);
+    states_end(states, 1, 7, 1);
     cr_expect(states_count(states) == 1, "its job runs");
     state_close(states, state, true, START);
     cr_expect(states_count(states) == 0);
-    states_end(states, 1, 7); /* unknown by now */
-    states_end(NULL, 1, 7);
+    states_end(states, 1, 7, 1); /* unknown by now */
+    states_end(NULL, 1, 7, 1);
 }
 
 Test(states, one_that_is_begun_anew_while_its_job_runs_leaves_that_job_alone)
@@ -141,6 +141,19 @@ Test(states, one_that_is_begun_anew_while_its_job_runs_leaves_that_job_alone)
     state_close(states, old, true, START);
     cr_expect(states_count(states) == 1);
     run(1, 7, false, 5, 6, START);
+}
+
+/* The first broker may hear late that its client is with another one, and ends a sequence that the client has begun anew there. */
+Test(states, one_that_a_later_job_has_begun_anew_is_spared)
+{
+    struct state *state = NULL;
+    cr_assert(open_job(&adder, (struct job_id){.client = 1, .sequence = 5}, 7, true, 0, START, &state, NULL) == PEN_OK);
+    states_end(states, 1, 7, 4);
+    state_close(states, state, true, START);
+    states_end(states, 1, 7, 4);
+    cr_expect(states_count(states) == 1);
+    states_end(states, 1, 7, 5);
+    cr_expect(states_count(states) == 0);
 }
 
 Test(states, silent_ones_are_forgotten_after_twice_the_idle_time)
@@ -174,7 +187,7 @@ Test(states, caps_of_the_model_and_of_the_worker_are_told)
         state_close(states, state, true, START);
     }
     cr_expect(open_one(&other, 1, 3, true, START, &state, "--sequence-memory") == PEN_ERR_BUSY);
-    states_end(states, 1, 1); /* of both models: room again */
+    states_end(states, 1, 1, 1); /* of both models: room again */
     cr_expect(open_one(&other, 1, 3, true, START, &state, NULL) == PEN_OK);
     state_close(states, state, true, START);
 }
