@@ -17,7 +17,7 @@ struct options {
 /* clang-format off */
 static const struct setting settings[] = {
     COMMON_SETTINGS(struct options),
-    {.name = "wait", .type = SETTING_DURATION, .offset = offsetof(struct options, wait_us), .def = "10s", .unit = "us", .min = 1000, .max = 86400000000,
+    {.name = "wait", .type = SETTING_DURATION, .offset = offsetof(struct options, wait_us), .def = "10s", .min = 1000, .max = 86400000000,
      .help = "how long to wait for a job that is not done"},
     {.name = "state", .type = SETTING_FLAG, .offset = offsetof(struct options, state), .def = "false",
      .help = "say at once what becomes of the job, without its result"},

@@ -264,6 +264,16 @@ Test(options, a_collector_is_an_address)
     settings_free(store);
 }
 
+/* Whoever writes 30 means seconds; microseconds would end jobs at once. */
+Test(options, a_time_has_a_unit)
+{
+    struct options o;
+    struct pen_error error = {.text = ""};
+    cr_expect_eq(load(&o, &error, (const char *const[]){"x", "--drain-timeout=30"}, 2), PEN_ERR_INVALID);
+    cr_expect_not_null(strstr(error.text, "with its unit"), "%s", error.text);
+    cr_expect_eq(load(&o, &error, (const char *const[]){"x", "--drain-delay=0"}, 2), PEN_OK, "%s", error.text);
+}
+
 Test(options, liveness_must_exceed_the_heartbeat)
 {
     struct options o;
