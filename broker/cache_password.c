@@ -2,26 +2,23 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cache.h"
+#include "small_file.h"
 
 enum pen_status cache_password_read(const char *path, struct redis_place *place, struct pen_error *reterr)
 {
     char first[256] = "", second[256] = "", line[520] = "";
     struct stat facts;
-    FILE *file = fopen(path, "re");
-    if (!file || fstat(fileno(file), &facts) != 0) {
-        if (file)
-            fclose(file);
-        return pen_error_set(reterr, PEN_ERR_IO, "cannot read --redis-password-file %.300s: %s", path, strerror(errno));
-    }
-    char *got = fgets(line, sizeof line, file);
-    fclose(file);
+    ssize_t got = small_file_read(path, line, sizeof line - 1, &facts);
+    if (got < 0)
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot read --redis-password-file %.300s: %s", path,
+                             small_file_reason(errno));
+    line[strcspn(line, "\n")] = '\0';
     if (S_ISREG(facts.st_mode) && (facts.st_mode & 077) != 0)
         return pen_error_set(reterr, PEN_ERR_DENIED, "others may read --redis-password-file %.300s; chmod 600 it",
                              path);
-    int words = got ? sscanf(line, "%255s %255s", first, second) : 0;
+    int words = got > 0 ? sscanf(line, "%255s %255s", first, second) : 0;
     memset(line, 0, sizeof line);
     if (words < 1 || (words == 2 && strlen(first) >= sizeof place->user))
         return pen_error_set(reterr, PEN_ERR_INVALID,

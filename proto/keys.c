@@ -9,6 +9,8 @@
 
 #include <sodium.h>
 
+#include "small_file.h"
+
 #define FILE_BYTES_MAX 4096u
 
 bool key_name_valid(const char *name)
@@ -71,14 +73,10 @@ enum pen_status key_file_write(const char *path, const struct key_pair *pair, st
 static enum pen_status read_private(const char *path, char *text, size_t capacity, struct pen_error *reterr)
 {
     struct stat facts;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return pen_error_set(reterr, PEN_ERR_IO, "cannot read the key file %.300s: %s; `penstock keygen` makes one",
-                             path, strerror(errno));
-    ssize_t got = fstat(fd, &facts) == 0 ? read(fd, text, capacity - 1) : -1;
-    close(fd);
+    ssize_t got = small_file_read(path, text, capacity - 1, &facts);
     if (got < 0)
-        return pen_error_set(reterr, PEN_ERR_IO, "cannot read the key file %.300s", path);
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot read the key file %.300s: %s; `penstock keygen` makes one",
+                             path, small_file_reason(errno));
     text[got] = '\0';
     if (S_ISREG(facts.st_mode) && (facts.st_mode & 077) != 0)
         return pen_error_set(

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "small_file.h"
+
 struct reader {
     const struct settings_program *program;
     const char *path;
@@ -108,32 +110,24 @@ enum pen_status settings_apply_text(const struct settings_program *program, cons
     return status;
 }
 
-static enum pen_status io_error(const char *path, const char *verb, struct pen_error *reterr)
-{
-    return pen_error_set(reterr, errno == ENOENT ? PEN_ERR_NOT_FOUND : PEN_ERR_IO,
-                         "cannot %s the config file '%.300s': %s", verb, path, strerror(errno));
-}
-
 enum pen_status settings_apply_file(const struct settings_program *program, const char *path, void *options,
                                     struct settings_store *store, struct pen_error *reterr)
 {
-    FILE *file = fopen(path, "rbe");
-    if (!file)
-        return io_error(path, "open", reterr);
-    enum pen_status status;
+    struct stat facts;
     char *text = malloc(SETTINGS_FILE_BYTES_MAX + 1);
-    size_t bytes = text ? fread(text, 1, SETTINGS_FILE_BYTES_MAX + 1, file) : 0;
     if (!text)
-        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to read the config file '%.300s'", path);
-    else if (ferror(file))
-        status = io_error(path, "read", reterr);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to read the config file '%.300s'", path);
+    enum pen_status status;
+    ssize_t bytes = small_file_read(path, text, SETTINGS_FILE_BYTES_MAX + 1, &facts);
+    if (bytes < 0)
+        status = pen_error_set(reterr, errno == ENOENT ? PEN_ERR_NOT_FOUND : PEN_ERR_IO,
+                               "cannot read the config file '%.300s': %s", path, small_file_reason(errno));
     else if (bytes > SETTINGS_FILE_BYTES_MAX)
         status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
                                "the config file '%.300s' is larger than %u bytes; is it the right file?", path,
                                SETTINGS_FILE_BYTES_MAX);
     else
-        status = settings_apply_text(program, path, text, bytes, options, store, reterr);
+        status = settings_apply_text(program, path, text, (size_t)bytes, options, store, reterr);
     free(text);
-    fclose(file);
     return status;
 }
