@@ -42,10 +42,8 @@ static enum pen_status check_room(struct broker *broker, const struct session *s
     if (message->overflow || message->count != 1u + env->frames)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "the envelope announces %u raw frames, the message has %zu",
                              env->frames, message->count - 1);
-    if (message->bytes > (uint64_t)options->max_job_bytes)
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                             "the job has %zu bytes; this broker takes %" PRId64 " (--max-job-bytes)", message->bytes,
-                             options->max_job_bytes);
+    if (submit_fits(options, message->bytes, reterr) != PEN_OK)
+        return PEN_ERR_TOO_LARGE;
     if (submit_memory(broker, message->bytes, 0, reterr) != PEN_OK)
         return PEN_ERR_BUSY;
     if (!session->identity)

@@ -1,12 +1,14 @@
 #include "keyring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LINE_BYTES_MAX 1024u
 #define PATH_BYTES_MAX 512u
@@ -127,6 +129,20 @@ static enum pen_status line_parse(const struct reader *reader, char *line, struc
 
 /* ---- the file ---- */
 
+/* It is read again when it changes, so it is a file that stays; a pipe would also keep the loop until somebody writes to it. */
+static FILE *file_open(const char *path, struct pen_error *reterr)
+{
+    struct stat facts = {.st_mode = 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    FILE *file = fd >= 0 && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) ? fdopen(fd, "r") : NULL;
+    if (!file)
+        pen_error_set(reterr, PEN_ERR_IO, "cannot read --keys %.300s: %s", path,
+                      facts.st_mode && !S_ISREG(facts.st_mode) ? "it is no ordinary file" : strerror(errno));
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
 struct parsed {
     struct identity *items;
     size_t count;
@@ -137,9 +153,9 @@ static enum pen_status file_parse(const char *path, struct parsed *parsed, struc
     char line[LINE_BYTES_MAX];
     struct reader reader = {.path = path};
     enum pen_status status = PEN_OK;
-    FILE *file = fopen(path, "re");
+    FILE *file = file_open(path, reterr);
     if (!file)
-        return pen_error_set(reterr, PEN_ERR_IO, "cannot read --keys %.300s: %s", path, strerror(errno));
+        return PEN_ERR_IO;
     while (status == PEN_OK && fgets(line, sizeof line, file)) {
         reader.line++;
         if (!strchr(line, '\n') && !feof(file))
@@ -300,9 +316,32 @@ static const char *part_text(uint32_t brokers, char text[64])
     return text;
 }
 
+static uint64_t share_of(const struct identity *identity, uint64_t limit)
+{
+    return limit / 100 * identity->share + limit % 100 * identity->share / 100;
+}
+
 static bool beyond_share(const struct identity *identity, uint64_t used, uint64_t more, uint64_t limit)
 {
-    return identity->share != 0 && used + more > limit / 100 * identity->share + limit % 100 * identity->share / 100;
+    return identity->share != 0 && used + more > share_of(identity, limit);
+}
+
+/* What has no room in an empty queue either is not to be tried again. */
+static enum pen_status check_fits(const struct identity *identity, uint32_t brokers, size_t bytes, uint64_t queue_bytes,
+                                  struct pen_error *reterr)
+{
+    char part[64];
+    if (identity->bytes_max != 0 && bytes > identity->bytes_max / brokers)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "the job has %zu bytes; the quota of %s is %" PRIu64
+                             " bytes of unanswered jobs%s: send less at a time, or have bytes= raised",
+                             bytes, identity->name, identity->bytes_max, part_text(brokers, part));
+    if (beyond_share(identity, 0, bytes, queue_bytes))
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "the job has %zu bytes; %s may have %u per cent of the queue (share=), which are %" PRIu64
+                             " bytes",
+                             bytes, identity->name, identity->share, share_of(identity, queue_bytes));
+    return PEN_OK;
 }
 
 static enum pen_status check_rate(struct identity *identity, uint32_t brokers, uint64_t now_us, uint64_t *ret_wait_us,
@@ -326,6 +365,10 @@ enum pen_status quota_check(struct identity *identity, uint32_t brokers, size_t 
 {
     char part[64];
     *ret_wait_us = 100000;
+    if (check_fits(identity, brokers, bytes, queue_bytes, reterr) != PEN_OK) {
+        identity->refused++;
+        return PEN_ERR_TOO_LARGE;
+    }
     if (identity->bytes_max != 0 && identity->bytes + bytes > identity->bytes_max / brokers) {
         identity->refused++;
         return pen_error_set(reterr, PEN_ERR_BUSY,

@@ -46,7 +46,8 @@ struct identity *keyring_find(struct keyring *keyring, const char *user);
 /* May this key come in at a door that wants one of these roles? */
 bool keyring_allows(struct keyring *keyring, const uint8_t key[KEY_BYTES], unsigned roles);
 
-/* A job of that size now: PEN_ERR_BUSY and a sentence beyond a quota; *ret_wait_us: when there is room again, as a hint. brokers: among so many rate and
+/* A job of that size now: PEN_ERR_BUSY and a sentence beyond a quota; *ret_wait_us: when there is room again, as a hint. PEN_ERR_TOO_LARGE: it alone is beyond
+ * a quota, so it will never fit. brokers: among so many rate and
  * bytes are divided, each grants its part; the share is one of this broker's own queue. */
 enum pen_status quota_check(struct identity *identity, uint32_t brokers, size_t bytes, uint64_t queue_limit,
                             uint64_t queue_bytes, uint64_t now_us, uint64_t *ret_wait_us, struct pen_error *reterr);

@@ -26,14 +26,26 @@ enum pen_status submit_memory(struct broker *broker, uint64_t held, uint64_t wan
     return status;
 }
 
-enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes, uint64_t *ret_wait_us,
-                            struct pen_error *reterr)
+enum pen_status submit_fits(const struct options *options, size_t bytes, struct pen_error *reterr)
 {
-    const struct options *options = broker->options;
     if (bytes > (uint64_t)options->max_job_bytes)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
                              "the job has %zu bytes; this broker takes %" PRId64 " (--max-job-bytes)", bytes,
                              options->max_job_bytes);
+    if (bytes > (uint64_t)options->queue_bytes)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "the job has %zu bytes; all jobs that wait at this broker may have %" PRId64
+                             " (--queue-bytes)",
+                             bytes, options->queue_bytes);
+    return PEN_OK;
+}
+
+enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes, uint64_t *ret_wait_us,
+                            struct pen_error *reterr)
+{
+    const struct options *options = broker->options;
+    if (submit_fits(options, bytes, reterr) != PEN_OK)
+        return PEN_ERR_TOO_LARGE;
     if (broker->now_us >= broker->drain_refuse_us)
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
                              "the broker is draining and takes no new jobs; try again shortly or another broker");
@@ -44,12 +56,14 @@ enum pen_status submit_room(struct broker *broker, const struct session *session
                              broker->queued_bytes, options->queue_bytes);
     if (submit_memory(broker, bytes, 0, reterr) != PEN_OK)
         return PEN_ERR_BUSY;
-    uint64_t wait_us;
-    if (session->identity &&
-        quota_check(session->identity, commons_brokers(broker->commons), bytes, (uint64_t)options->queue_limit,
-                    (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr) != PEN_OK) {
+    uint64_t wait_us = 0;
+    enum pen_status status = PEN_OK;
+    if (session->identity)
+        status = quota_check(session->identity, commons_brokers(broker->commons), bytes, (uint64_t)options->queue_limit,
+                             (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr);
+    if (status != PEN_OK) {
         *ret_wait_us = wait_us;
-        return PEN_ERR_BUSY;
+        return status;
     }
     if (link_full(&session->link, (uint64_t)options->peer_bytes))
         return pen_error_set(reterr, PEN_ERR_BUSY,

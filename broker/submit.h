@@ -18,6 +18,8 @@ void submit_waiting(struct broker *broker);
 /* A job that waits in the lobby is answered CANCELLED; any other id is none of the lobby's. */
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env);
 
+/* PEN_ERR_TOO_LARGE: a job of so many bytes has no room here, however little waits. */
+enum pen_status submit_fits(const struct options *options, size_t bytes, struct pen_error *reterr);
 /* Whether a job of so many bytes may come at all: size, drain, waiting bytes, memory, quota, unread replies. *ret_wait_us: beyond a quota, when there is
  * room again; else untouched. */
 enum pen_status submit_room(struct broker *broker, const struct session *session, size_t bytes, uint64_t *ret_wait_us,

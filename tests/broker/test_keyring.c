@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "back.h"
@@ -103,6 +104,23 @@ Test(keyring, list_that_cannot_be_read_to_its_end_is_refused)
     cr_assert_not_null(strstr(error.text, "/tmp"), "%s", error.text);
 }
 
+Test(keyring, pipe_is_refused_at_once_and_a_link_to_a_file_is_followed, .timeout = 30)
+{
+    struct keyring *keyring = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    keyring_free(keyring_of(A " alice submit\n"));
+    char other[sizeof path + 8];
+    snprintf(other, sizeof other, "%s.other", path);
+    cr_assert_eq(mkfifo(other, 0600), 0);
+    cr_assert_eq(keyring_new(other, &keyring, &error), PEN_ERR_IO);
+    cr_assert_not_null(strstr(error.text, "no ordinary file"), "%s", error.text);
+    unlink(other);
+    cr_assert_eq(symlink(path, other), 0);
+    cr_assert_eq(keyring_new(other, &keyring, &error), PEN_OK, "%s", error.text);
+    keyring_free(keyring);
+    unlink(other);
+}
+
 Test(keyring, changed_file_is_taken_over_and_a_bad_one_changes_nothing)
 {
     struct keyring *keyring = keyring_of(A " alice submit\n");
@@ -143,6 +161,21 @@ Test(keyring, quotas_bound_rate_bytes_and_share)
     id.jobs = 100;
     cr_assert_eq(quota_check(&id, 1, 10, 1000, 1 << 30, 10000000, &wait_us, &error), PEN_ERR_BUSY, "10 %% of 1000");
     cr_assert_not_null(strstr(error.text, "share"));
+    cr_assert_eq(id.refused, 3);
+}
+
+Test(keyring, job_that_never_fits_its_quota_is_not_told_to_come_again)
+{
+    struct identity id = {.name = "a", .bytes_max = 1000, .share = 10};
+    struct pen_error error = {.status = PEN_OK};
+    uint64_t wait_us;
+    cr_assert_eq(quota_check(&id, 1, 1001, 1000, 1 << 30, 1, &wait_us, &error), PEN_ERR_TOO_LARGE);
+    cr_assert_not_null(strstr(error.text, "1001 bytes; the quota of a is 1000"), "%s", error.text);
+    cr_assert_eq(quota_check(&id, 1, 1000, 1000, 1 << 30, 1, &wait_us, &error), PEN_OK);
+    cr_assert_eq(quota_check(&id, 1, 901, 1000, 9000, 1, &wait_us, &error), PEN_ERR_TOO_LARGE);
+    cr_assert_not_null(strstr(error.text, "10 per cent of the queue (share=), which are 900 bytes"), "%s", error.text);
+    quota_take(&id, 1);
+    cr_assert_eq(quota_check(&id, 1, 1000, 1000, 1 << 30, 1, &wait_us, &error), PEN_ERR_BUSY, "later");
     cr_assert_eq(id.refused, 3);
 }
 

@@ -151,8 +151,11 @@ Test(own, quota_counts_detached_jobs_until_they_are_done)
 {
     struct wire_worker one = {.uuid = 1, .name = "w", .slots = 8, .models = &echo, .models_count = 1};
     alice.bytes_max = 64;
-    submit(enter(&alice), NULL, PEN_ERR_BUSY);
+    submit(enter(&alice), NULL, PEN_ERR_TOO_LARGE); /* not BUSY: it alone is beyond the quota */
     alice.bytes_max = 4096;
+    desk->options.queue_bytes = 64;
+    submit(enter(&alice), NULL, PEN_ERR_TOO_LARGE); /* accepted it could wait for its turn for ever */
+    desk->options.queue_bytes = 1 << 20;
     submit(enter(&alice), NULL, PEN_OK);
     cr_assert_gt(alice.bytes, 0u);
     cr_assert_eq(alice.jobs, 1u);

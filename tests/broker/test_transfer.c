@@ -182,15 +182,17 @@ Test(transfer, what_is_announced_is_judged_before_anything_is_held)
     static const struct {
         size_t bytes;
         enum pen_status status;
-    } cases[] = {{300 * MIB, PEN_ERR_TOO_LARGE}, {200 * MIB, PEN_ERR_BUSY}};
+    } cases[] = {{300 * MIB, PEN_ERR_TOO_LARGE}, {200 * MIB, PEN_ERR_TOO_LARGE}, {99 * MIB, PEN_ERR_BUSY}};
     desk->options.queue_bytes = 100 * (int64_t)MIB;
-    for (size_t i = 0; i < 2; i++) {
+    desk->broker.queued_bytes = 2 * MIB;
+    for (size_t i = 0; i < 3; i++) {
         struct wire_job job = job_of(SESSION, 1 + i, LARGE);
         job.dims[1] = (int64_t)cases[i].bytes;
         desk_announce(desk, CLIENT, &job, 1);
         struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
         cr_assert(result && result->env.status == cases[i].status, "case %zu: %u", i, result ? result->env.status : 0);
     }
+    desk->broker.queued_bytes = 0;
     expect_nothing_held();
 }
 
