@@ -98,6 +98,8 @@ static void read_signals(struct loop *loop)
             log_event(LOG_INFO, "log_level", "level=%s by=signal", log_level_name(log_level_now()));
             continue;
         }
+        if (info.ssi_signo == SIGHUP && loop->signals_seen > 0)
+            continue; /* a terminal that is closed may say it twice */
         loop->signals_seen++;
         if (loop->signals_seen == 1)
             broker_drain(loop->broker);

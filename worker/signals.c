@@ -21,8 +21,8 @@ static void handle(int number, siginfo_t *info, void *context)
     int fd = atomic_load(&wake_fd);
     bool parent = atomic_load(&supervised) && info->si_pid == getppid();
     (void)context;
-    if (atomic_load(&settled))
-        return;
+    if (atomic_load(&settled) || (number == SIGHUP && signals_asked()))
+        return; /* a terminal that is closed may say it twice */
     if (atomic_fetch_add(parent ? &asked_parent : &asked_others, 1) > 0)
         _exit(128 + number);
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
@@ -50,6 +50,12 @@ int signals_level(void)
     return number == SIGUSR1 ? 1 : number == SIGUSR2 ? -1 : 0;
 }
 
+bool signals_hangup_ignored(void)
+{
+    struct sigaction now;
+    return sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 void signals_install(void)
 {
     struct sigaction level = {.sa_handler = handle_level, .sa_flags = SA_RESTART};
@@ -60,6 +66,8 @@ void signals_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    if (!signals_hangup_ignored())
+        sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error of write(2), not the end */
 }

@@ -1,5 +1,5 @@
 /*
- * signals.h - SIGTERM and SIGINT ask for a drain; the second one ends the process at once. Installed before models load.
+ * signals.h - SIGTERM, SIGINT and SIGHUP ask for a drain; the second one, which no SIGHUP is, ends the process at once. Installed before models load.
  *
  * Threads: signals_asked any; the rest one-at-a-time at start.
  */
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 void signals_install(void);
+bool signals_hangup_ignored(void); /* nohup: SIGHUP stays ignored */
 bool signals_asked(void);
 /* 1 after SIGUSR1 (log more), -1 after SIGUSR2 (log less), 0 otherwise; the answer is given once. */
 int signals_level(void);

@@ -125,6 +125,8 @@ int supervise_run(int (*work)(void *context), void *context)
     sigemptyset(&supervisor.watched);
     sigaddset(&supervisor.watched, SIGTERM);
     sigaddset(&supervisor.watched, SIGINT);
+    if (!signals_hangup_ignored())
+        sigaddset(&supervisor.watched, SIGHUP);
     sigaddset(&supervisor.watched, SIGCHLD);
     sigaddset(&supervisor.watched, SIGUSR1);
     sigaddset(&supervisor.watched, SIGUSR2);

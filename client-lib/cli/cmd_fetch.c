@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "job_id.h"
 #include "npy.h"
 #include "penstock/dtype.h"
 
@@ -126,6 +127,12 @@ static int fetch(const void *options_given, const char *job)
     struct pen_error error = {.status = PEN_OK, .text = ""};
     pen_result *result = NULL;
     int code = EXIT_OK;
+    struct job_id id;
+    if (job_id_parse(job, &id) != 0) { /* asked here, for a job may have ended INVALID too */
+        pen_error_set(&error, PEN_ERR_INVALID, "\"%.100s\" " JOB_ID_REFUSED ".", job);
+        command_fail(&o->common, &error);
+        return EXIT_USAGE;
+    }
     pen_client *client = command_connect(&o->common, program.name, &code);
     if (!client) {
         return code;

@@ -434,6 +434,27 @@ Test(program, second_signal_exits_at_once, .timeout = 60)
     peer_close(&worker);
 }
 
+Test(program, closed_terminal_drains_however_often_it_says_so, .timeout = 60)
+{
+    struct pool pool;
+    struct peer client, worker;
+    struct heard heard = {.count = 0}, work = {.count = 0};
+    pool_start(&pool, NULL);
+    with_running_job(&pool, &client, &worker, &work);
+    process_signal(pool.broker, SIGHUP);
+    cr_assert(process_wait_text(pool.broker, "evt=drain", 5000));
+    process_signal(pool.broker, SIGHUP);
+    peer_answer(&worker, &work, 10);
+    cr_assert(peer_expect(&client, &heard, FRAME_RESULT, 5000));
+    cr_assert_eq(heard.env.status, PEN_OK);
+    cr_assert_eq(process_wait(pool.broker, 5000), 0);
+    heard_fini(&heard);
+    heard_fini(&work);
+    peer_close(&client);
+    peer_close(&worker);
+    pool_stop(&pool);
+}
+
 Test(program, drain_timeout_answers_and_ends, .timeout = 60)
 {
     struct pool pool;

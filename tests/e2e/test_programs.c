@@ -92,6 +92,15 @@ Test(programs, command_without_a_broker_ends_soon_and_says_where_it_looked)
     free(err);
 }
 
+Test(programs, text_that_is_no_job_id_is_wrong_usage_before_any_broker_is_asked)
+{
+    char *out, *err;
+    cr_assert_eq(process_run((const char *const[]){"penstock", "fetch", "zzz", "--json", NULL}, 20000, &out, &err), 2);
+    cr_assert(strstr(err, "\"zzz\" is no job id") && strstr(out, "{\"error\":{\"code\":\"INVALID\""), "%s%s", out, err);
+    free(out);
+    free(err);
+}
+
 Test(programs, all_print_help_and_version)
 {
     const char *programs[] = {"penstock-broker", "penstock-worker", "penstock", "penstock-engine"};
@@ -108,11 +117,11 @@ Test(programs, all_print_help_and_version)
     }
 }
 
-/* Ctrl-C and SIGTERM end idle programs with 0, at once. */
-Test(programs, idle_broker_and_worker_end_cleanly_on_both_signals)
+/* Ctrl-C, SIGTERM and a terminal that is closed end idle programs with 0, at once. */
+Test(programs, idle_broker_and_worker_end_cleanly_on_each_signal)
 {
-    const int signals[] = {SIGTERM, SIGINT};
-    for (size_t i = 0; i < 2; i++) {
+    const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct pool pool;
         pool_start(&pool, NULL);
         pool_add_worker(&pool, "xnnpack", NULL, NULL);

@@ -166,6 +166,7 @@ Test(life, second_signal_ends_it_at_once)
     play_expect(&play, FRAME_PONG, &message);
     kill(play.pid, SIGTERM);
     play_expect(&play, FRAME_DRAIN, &message); /* no PONG: it would wait */
+    kill(play.pid, SIGHUP);                    /* not the second: the code below tells */
     kill(play.pid, SIGTERM);
     cr_expect(play_exit_code(&play, 900) == 128 + SIGTERM);
 }
