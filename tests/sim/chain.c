@@ -62,7 +62,7 @@ static const struct sim_job *first_of(const struct sim_client *client, const str
 static bool may_end(enum pen_status status)
 {
     static const enum pen_status may[] = {PEN_ERR_NOT_FOUND,   PEN_ERR_CANCELLED, PEN_ERR_INVALID, PEN_ERR_BUSY,
-                                          PEN_ERR_UNAVAILABLE, PEN_ERR_DEADLINE,  PEN_ERR_DENIED};
+                                          PEN_ERR_UNAVAILABLE, PEN_ERR_DEADLINE,  PEN_ERR_DENIED,  PEN_ERR_TOO_LARGE};
     for (size_t i = 0; i < sizeof may / sizeof may[0]; i++) {
         if (status == may[i])
             return true;
