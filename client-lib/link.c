@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "descriptors.h"
 #include "urgency.h"
 
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
@@ -16,10 +17,14 @@ enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t 
     memset(link, 0, sizeof *link);
     link->frame_bytes_max = frame_bytes_max;
     link->frames_max = messages_max;
-    link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    link->context = zmq_ctx_new();
+    bool room = descriptors_free(1 + DESCRIPTORS_CONTEXT);
+    link->wake_fd = room ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    link->context = room ? zmq_ctx_new() : NULL;
     if (link->wake_fd < 0 || !link->context) {
+        errno = room ? errno : EMFILE;
+        int why = errno;
         link_fini(link);
+        errno = why;
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot start a client: %s; raise the limit of open files.",
                              strerror(errno));
     }

@@ -13,12 +13,13 @@
 #include <zmq.h>
 
 #include "bulk_link.h"
+#include "descriptors.h"
 
 /* libzmq's threads start with the first socket and inherit what the thread that opens it has. */
 static inline void *bulk_context_begin(void *unused)
 {
     (void)unused;
-    void *context = zmq_ctx_new();
+    void *context = descriptors_free(DESCRIPTORS_CONTEXT) ? zmq_ctx_new() : NULL;
     void *socket = context ? zmq_socket(context, ZMQ_PAIR) : NULL;
     if (socket) {
         zmq_close(socket);

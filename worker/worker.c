@@ -2,6 +2,7 @@
 #include "worker.h"
 
 #include "deadline.h"
+#include "descriptors.h"
 #include "job_id.h"
 #include "large_block.h"
 #include "notify.h"
@@ -24,8 +25,9 @@
 
 #define BLOCKS_KEPT_BYTES (256u * 1024u * 1024u) /* of large frames, for two seconds */
 
-#define QUEUE_BYTES_MAX   (UINT64_C(1) << 30)
-#define GOODBYE_LINGER_MS 500
+#define QUEUE_BYTES_MAX    (UINT64_C(1) << 30)
+#define GOODBYE_LINGER_MS  500
+#define WORKER_DESCRIPTORS (7 + DESCRIPTORS_CONTEXT) /* and what wakes its threads */
 
 struct worker {
     const struct options *options;
@@ -228,6 +230,10 @@ static enum pen_status hello_open(struct worker *worker, struct pen_error *reter
 
 static enum pen_status parts_open(struct worker *worker, struct pen_error *reterr)
 {
+    if (!descriptors_free(WORKER_DESCRIPTORS))
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY,
+                             "fewer than %u files may still be opened (ulimit -n): too few for the message path",
+                             WORKER_DESCRIPTORS);
     worker->zmq = zmq_ctx_new();
     worker->handoff = handoff_new(spin_us(worker));
     worker->outbox = outbox_new();

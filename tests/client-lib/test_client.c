@@ -1,9 +1,11 @@
 /* The client against a broker of the test's own: every style and option, cancelling, lists. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "deadline.h"
@@ -199,6 +201,34 @@ Test(client, malformed_endpoint_is_told_at_once)
     cr_assert_eq(pen_client_connect(&o, &client, &error), PEN_ERR_INVALID);
     cr_assert_not_null(strstr(error.text, "tcp://"));
     cr_assert_null(client);
+}
+
+/* libzmq ends a program whose descriptors it cannot have: a caller's program must not die of that. */
+Test(client, too_few_descriptors_are_a_status)
+{
+    struct rlimit limit = {.rlim_cur = 96, .rlim_max = 96};
+    int kept[96];
+    size_t count = 0, refused = 0;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while (count < 96 && (kept[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    cr_assert_gt(count, 16);
+    for (int left = 0; left < 16; left++, close(kept[--count])) {
+        struct pen_client_options o;
+        struct pen_error error = {.status = PEN_OK};
+        pen_client *client = NULL;
+        pen_client_options_init(&o, sizeof o);
+        o.endpoint = "tcp://127.0.0.1:9"; /* nobody */
+        if (pen_client_connect(&o, &client, &error) != PEN_OK) {
+            cr_assert_eq(error.status, PEN_ERR_NO_MEMORY);
+            cr_assert_not_null(strstr(error.text, "open files"), "%s", error.text);
+            refused++;
+        }
+        pen_client_free(client);
+    }
+    while (count > 0)
+        close(kept[--count]);
+    cr_assert(refused >= 6 && refused < 16, "%zu of 16", refused);
 }
 
 Test(client, failed_jobs_carry_their_status_and_sentence)

@@ -101,6 +101,21 @@ Test(programs, text_that_is_no_job_id_is_wrong_usage_before_any_broker_is_asked)
     free(err);
 }
 
+/* libzmq ends a program whose descriptors it cannot have. */
+Test(programs, worker_with_too_few_descriptors_says_so)
+{
+    for (int limit = 10; limit < 20; limit += 5) {
+        char script[512];
+        snprintf(script, sizeof script,
+                 "ulimit -n %d; exec %s/penstock-worker --backend reference --models %s --broker tcp://127.0.0.1:9",
+                 limit, PENSTOCK_BIN, POOL_DIGITS_MODELS);
+        struct process *worker = process_start_path((const char *const[]){"sh", "-c", script, NULL}, NULL);
+        cr_assert_eq(process_wait(worker, 10000), 1, "%d: %s", limit, process_err(worker));
+        cr_assert_not_null(strstr(process_err(worker), "error="), "%s", process_err(worker));
+        process_free(worker);
+    }
+}
+
 Test(programs, all_print_help_and_version)
 {
     const char *programs[] = {"penstock-broker", "penstock-worker", "penstock", "penstock-engine"};

@@ -79,7 +79,7 @@ PEN_API void pen_client_options_init(struct pen_client_options *options, size_t 
  * @param options NULL for the defaults.
  * @param ret_client given; free with pen_client_free().
  * @return PEN_OK; INVALID for a malformed endpoint; UNAVAILABLE when connect_timeout_us ran out; the broker's reason when it
- *         refuses (VERSION, DENIED, ...); NO_MEMORY.
+ *         refuses (VERSION, DENIED, ...); NO_MEMORY, also where too few files may still be opened.
  */
 PEN_API enum pen_status pen_client_connect(const struct pen_client_options *options, pen_client **ret_client,
                                            struct pen_error *reterr);
