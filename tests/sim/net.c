@@ -412,7 +412,7 @@ bool net_tell_end(struct sim *sim, struct virtual_port *port)
         if (!conn->hint)
             continue;
         conn->hint = false;
-        sim->side = port->side;
+        side_turn(sim, port->side);
         if (port == &port->side->clients_port)
             broker_hint_clients(&port->side->broker, -1);
         else

@@ -255,6 +255,8 @@ static void some_redis(struct sim *sim)
 static void some_outage(struct sim *sim)
 {
     struct sim_side *side = some_side(sim);
+    if (side->up)
+        side_turn(sim, side);
     if (!side->up)
         side_up(sim, side);
     else if (sim_chance(sim, 50))

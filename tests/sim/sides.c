@@ -53,6 +53,12 @@ void side_down(struct sim *sim, struct sim_side *side)
     cache_free(side->cache);
 }
 
+void side_turn(struct sim *sim, struct sim_side *side)
+{
+    sim->side = side;
+    side->broker.now_us = sim->clock_us;
+}
+
 /* What is due by time. A broker that has drained ends. */
 void sides_tick(struct sim *sim)
 {
@@ -69,9 +75,10 @@ void sides_tick(struct sim *sim)
 void sides_redis(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->sides_count; i++) {
-        sim->side = &sim->sides[i];
-        if (sim->side->up)
-            redis_deliver(sim);
+        if (!sim->sides[i].up)
+            continue;
+        side_turn(sim, &sim->sides[i]);
+        redis_deliver(sim);
     }
 }
 

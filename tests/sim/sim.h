@@ -451,9 +451,11 @@ void fair_check(struct sim *sim); /* what is charged and not settled is under wa
 uint64_t sides_clock(void); /* of the world in hand */
 void side_up(struct sim *sim, struct sim_side *side);
 void side_down(struct sim *sim, struct sim_side *side); /* killed: what it had not handed over is lost */
-void sides_tick(struct sim *sim);                       /* what is due by time; a broker that has drained ends */
-void sides_redis(struct sim *sim);                      /* Redis' answers reach their brokers */
-uint64_t sides_next_us(const struct sim *sim);          /* when one of them has something to do */
+void side_turn(struct sim *sim,
+               struct sim_side *side);         /* it reads the clock, as broker/loop.c does before it is told */
+void sides_tick(struct sim *sim);              /* what is due by time; a broker that has drained ends */
+void sides_redis(struct sim *sim);             /* Redis' answers reach their brokers */
+uint64_t sides_next_us(const struct sim *sim); /* when one of them has something to do */
 
 /* ---- schedule.c ---- */
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */
