@@ -134,14 +134,36 @@ static void one_result(struct broker *broker, struct worker *worker, struct resu
     log_event(LOG_DEBUG, "result_ignored", "job=%s worker=%s", job_id_text(group->env.job, text), worker->hello->name);
 }
 
-/* A result whose meta cannot be read is still the end of its job. */
-static void broken_result(struct broker *broker, struct result_group *group)
+/* A result that came, or was to come, and cannot be taken: the end of its run, and of its job when no twin goes on. */
+static void run_failed(struct broker *broker, struct worker *worker, const struct envelope *env, enum pen_status status,
+                       const char *text)
 {
-    back_bad_message(broker, "a result's meta is no ResultMeta");
-    group->env.status = PEN_ERR_CORRUPT;
-    group->env.frames = 0;
-    group->env.meta_bytes = 0;
-    group->facts = (struct result_facts){.compute_us = 0};
+    struct result_group group = {.env = *env};
+    struct dispatch *dispatch;
+    uint32_t slot;
+    struct job *job = find_run(broker, worker, env, &dispatch, &slot) ? dispatch->slots[slot].job : NULL;
+    if (job && !job->hedge)
+        answer_error(broker, job, status, text);
+    group.env.status = (uint8_t)status;
+    group.env.meta_bytes = 0;
+    group.env.frames = 0;
+    group.env.transfer = 0;
+    one_result(broker, worker, &group);
+}
+
+void back_result_dropped(struct broker *broker, struct worker *worker, const struct envelope *env)
+{
+    run_failed(broker, worker, env, PEN_ERR_BUSY, "the broker has no memory for the result; try again later");
+}
+
+static void refused_result(struct broker *broker, struct worker *worker, const struct envelope *env,
+                           enum pen_status status, const char *why)
+{
+    char text[384];
+    back_bad_message(broker, why);
+    snprintf(text, sizeof text, "the worker '%.60s' gave a result that cannot be taken: %.200s", worker->hello->name,
+             why);
+    run_failed(broker, worker, env, status, text);
 }
 
 /* The payload is announced. What nobody waits for is not asked for; what cannot be taken ends its job. */
@@ -155,33 +177,19 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
     if (wanted && transfer_result(broker, worker, &group->env, group->meta, group->header, &error))
         return;
     transfer_decline(broker, &worker->transfers, &group->env);
+    if (wanted && error.status == PEN_OK)
+        return; /* an earlier one of that job is on its way */
     if (wanted && error.status == PEN_ERR_NO_MEMORY) {
         back_result_dropped(broker, worker, &group->env);
         return;
     }
     if (wanted) {
-        back_bad_message(broker, error.text);
-        group->env.status = (uint8_t)error.status;
-        group->env.meta_bytes = 0;
+        refused_result(broker, worker, &group->env, error.status, error.text);
+        return;
     }
     group->env.frames = 0;
     group->env.transfer = 0;
     one_result(broker, worker, group);
-}
-
-void back_result_dropped(struct broker *broker, struct worker *worker, const struct envelope *env)
-{
-    struct result_group group = {.env = *env};
-    struct dispatch *dispatch;
-    uint32_t slot;
-    struct job *job = find_run(broker, worker, env, &dispatch, &slot) ? dispatch->slots[slot].job : NULL;
-    if (job && !job->hedge) /* its twin goes on */
-        answer_error(broker, job, PEN_ERR_BUSY, "the broker has no memory for the result; try again later");
-    group.env.status = PEN_ERR_BUSY;
-    group.env.meta_bytes = 0;
-    group.env.frames = 0;
-    group.env.transfer = 0;
-    one_result(broker, worker, &group);
 }
 
 void back_result(struct broker *broker, struct worker *worker, struct message *message)
@@ -206,9 +214,12 @@ void back_result(struct broker *broker, struct worker *worker, struct message *m
         at += 1u + (group.env.transfer ? 0 : group.env.frames);
         if (group.env.flags & FRAME_FLAG_PARTIAL)
             continue; /* reserved */
-        if (!result_read(group.meta, group.env.meta_bytes, &group.facts))
-            broken_result(broker, &group);
-        if (group.env.transfer)
+        bool readable = result_read(group.meta, group.env.meta_bytes, &group.facts);
+        if (!readable && group.env.transfer)
+            transfer_decline(broker, &worker->transfers, &group.env);
+        if (!readable)
+            refused_result(broker, worker, &group.env, PEN_ERR_CORRUPT, "its meta is no ResultMeta");
+        else if (group.env.transfer)
             announced_result(broker, worker, &group);
         else
             one_result(broker, worker, &group);

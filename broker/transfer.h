@@ -69,7 +69,8 @@ bool transfer_hold(struct broker *broker, struct session *session, const struct 
                    struct message *message);
 /* It was cancelled while it came. True: there was one, it is answered. */
 bool transfer_cancel(struct broker *broker, struct session *session, struct job_id id);
-/* A RESULT whose payload is announced; the header is taken. False: it cannot be taken, *reterr says why; the job is to be answered so. */
+/* A RESULT whose payload is announced; the header is taken. False: it cannot be taken, *reterr says why; the job is to be answered so. Without a status in
+ * *reterr the payload is to be declined and nothing else: another announcement of that job is under way for each run of it. */
 bool transfer_result(struct broker *broker, struct worker *worker, const struct envelope *env, const uint8_t *meta,
                      zmq_msg_t *header, struct pen_error *reterr);
 /* The payload of that announcement is not wanted. */

@@ -366,36 +366,6 @@ bool transfer_cancel(struct broker *broker, struct session *session, struct job_
     return true;
 }
 
-bool transfer_result(struct broker *broker, struct worker *worker, const struct envelope *env, const uint8_t *meta,
-                     zmq_msg_t *header, struct pen_error *reterr)
-{
-    struct bulk run;
-    meta_arena_reset(&broker->arena);
-    Penstock__ResultMeta *result =
-        meta_unpack(&broker->arena, &penstock__result_meta__descriptor, meta, env->meta_bytes);
-    enum pen_status status =
-        result
-            ? bulk_expect(&run, env->transfer, result->outputs, result->n_outputs, env->frames,
-                          (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr)
-            : pen_error_set(reterr, PEN_ERR_CORRUPT, "a result's meta is no ResultMeta (proto/job.proto)");
-    struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &worker->transfers) : NULL;
-    if (link && link->ins_count >= worker->jobs)
-        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "more results are announced than the worker holds jobs (%u)",
-                               worker->jobs);
-    if (status == PEN_OK && (!link || !transfer_in_new(broker, link, env, &run, header)))
-        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
-    if (status == PEN_OK) {
-        headroom_answer(broker->headroom, run.total, broker->now_us);
-        transfer_in_open(broker, &worker->transfers);
-    }
-    return status == PEN_OK;
-}
-
-void transfer_decline(struct broker *broker, struct transfer_end *end, const struct envelope *env)
-{
-    transfer_tell(broker, end, env->job, env->transfer, 0, PEN_ERR_CANCELLED);
-}
-
 /* ---- chunks ---- */
 
 /* What is left of the deadline; false: nothing is. */

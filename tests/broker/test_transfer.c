@@ -421,11 +421,35 @@ Test(transfer, a_worker_announces_no_more_results_than_it_holds_jobs)
     struct wire_job small = job_of(SESSION, 1, 1000);
     desk_submit(desk, CLIENT, &small);
     desk_announce_result(desk, WORKER, small.id, LARGE, 3);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_CREDIT));
     desk_announce_result(desk, WORKER, small.id, LARGE, 4);
-    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
-    cr_assert(result && result->env.status == PEN_ERR_CORRUPT);
+    struct sent *declined = desk_next(&desk->workers, FRAME_CREDIT);
+    cr_assert(declined && declined->env.transfer == 4 && declined->env.status == PEN_ERR_CANCELLED);
+    cr_expect_eq(desk_pending(&desk->clients, FRAME_RESULT), 0u, "the first is on its way");
     desk_chunks(desk, DESK_WORKER, WORKER + DESK_BULK, small.id, 3, 0, LARGE);
-    cr_expect_eq(desk_pending(&desk->clients, FRAME_RESULT), 0u);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_OK);
+}
+
+/* A run that had been given back answers after all, with a payload; then the run that came in its place fails without one. */
+Test(transfer, what_was_announced_of_a_run_that_ended_otherwise_is_no_other_ones_fault)
+{
+    struct wire_job first = job_of(SESSION, 1, 1000), second = job_of(SESSION, 2, 1000);
+    desk_submit(desk, CLIENT, &first);
+    desk_announce_result(desk, WORKER, first.id, LARGE, 3);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_CREDIT));
+    desk_result_status(desk, WORKER, first.id, PEN_ERR_NO_MEMORY, 5);
+    struct sent *result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_ERR_NO_MEMORY);
+    desk_submit(desk, CLIENT, &second);
+    desk_announce_result(desk, WORKER, second.id, LARGE, 4);
+    struct sent *declined = desk_next(&desk->workers, FRAME_CREDIT);
+    cr_assert(declined && declined->env.transfer == 3 && declined->env.status == PEN_ERR_CANCELLED);
+    struct sent *granted = desk_next(&desk->workers, FRAME_CREDIT);
+    cr_assert(granted && granted->env.transfer == 4 && granted->env.status == PEN_OK);
+    desk_chunks(desk, DESK_WORKER, WORKER + DESK_BULK, second.id, 4, 0, LARGE);
+    result = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert(result && result->env.status == PEN_OK);
 }
 
 Test(transfer, a_result_too_large_is_a_typed_error)
