@@ -40,6 +40,7 @@ struct session {
     uint64_t opened_us; /* present socket */
     uint64_t reopen_us; /* not before; DEADLINE_NONE: not wanted */
     uint64_t lost_us;   /* since when there is no broker */
+    size_t unanswered;  /* hellos in a row */
     uint64_t sent_us, heard_us;
     uint64_t heartbeat_us, liveness_us;
     uint64_t frame_bytes_max, job_bytes_max; /* the broker's; 0 = unknown */

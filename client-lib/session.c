@@ -16,6 +16,7 @@
 #define LIVENESS_US         1500000u
 #define HELLO_RETRY_US      1000000u /* a hello without an answer */
 #define HELLO_NEXT_US       250000u  /* the same when there are other brokers to try */
+#define HELLO_DOUBLINGS     2u       /* of both: an answer slower than that must not be hung up on each time */
 #define LEAVE_US            200000u /* what a draining broker gets to answer what it has before its jobs are sent elsewhere */
 #define LEAVE_LINGER_MS     100
 #define REOPEN_PAUSE_US     20000u /* between two sockets: whoever accepts and hangs up must not make us spin */
@@ -60,7 +61,9 @@ static const char *broker_endpoint(const struct pen_client *c)
 
 static uint64_t hello_wait_us(const struct pen_client *c)
 {
-    return c->brokers.count > 1 ? HELLO_NEXT_US : HELLO_RETRY_US;
+    size_t rounds = c->session.unanswered / c->brokers.count;
+    uint64_t first_us = c->brokers.count > 1 ? HELLO_NEXT_US : HELLO_RETRY_US;
+    return first_us << (rounds < HELLO_DOUBLINGS ? rounds : HELLO_DOUBLINGS);
 }
 
 /* The one that was spoken to is lost, or does not answer: the next of the list has its turn. */
@@ -233,6 +236,7 @@ void session_tick(struct pen_client *c, uint64_t now_us)
             outgoing_plain(c, outgoing_envelope(c, FRAME_PING), now_us);
         }
     } else if (s->reopen_us == DEADLINE_NONE && now_us >= s->opened_us + hello_wait_us(c)) {
+        s->unanswered++;
         broker_next(c);
         s->reopen_us = now_us;
     }
@@ -320,6 +324,7 @@ static void welcome_receive(struct pen_client *c, const struct incoming *in, uin
     char text[PEN_ERROR_TEXT_BYTES];
     meta_arena_init(&arena, WELCOME_ARENA_BYTES);
     Penstock__Welcome *welcome = meta_unpack(&arena, &penstock__welcome__descriptor, in->meta, in->env.meta_bytes);
+    c->session.unanswered = 0;
     if (!welcome) {
         c->counters.messages_bad++;
     } else if (in->env.status == PEN_OK) {

@@ -28,6 +28,7 @@ struct download {
     struct download *next;
     struct bulk run;
     struct incoming in; /* header; frames as they fill */
+    bool untold;        /* the credit granted: there was no memory to say it */
 };
 
 /* ---- jobs --------------------------------------------------------------------------------------------------------------------------- */
@@ -144,6 +145,32 @@ void transfer_credit(struct pen_client *c, const struct envelope *env, uint64_t 
     send_pieces(c, upload, now_us);
 }
 
+uint64_t transfer_again_us(const struct pen_client *c)
+{
+    return c->transfers.again_us ? c->transfers.again_us : DEADLINE_NONE;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Without memory nothing is said: then the broker finds, after its liveness, that its transfer does not move. */
+static void decline(struct pen_client *c, struct job_id id, uint32_t number)
+{
+    struct envelope env = bulk_envelope(FRAME_CREDIT, id, number, 0);
+    env.status = (uint8_t)PEN_ERR_CANCELLED;
+    link_send(&c->link, env, NULL, 0);
+}
+
+/* What there is no memory to say is said a little later. */
+static void tell_credit(struct pen_client *c, struct download *download, uint64_t now_us)
+{
+    const struct bulk *run = &download->run;
+    struct envelope env = bulk_envelope(FRAME_CREDIT, download->in.env.job, run->number, run->granted);
+    download->untold = link_send(&c->link, env, NULL, 0) != 0;
+    if (download->untold) {
+        c->transfers.again_us = now_us + AGAIN_US;
+    }
+}
+
 void transfer_again(struct pen_client *c, uint64_t now_us)
 {
     if (now_us < transfer_again_us(c)) {
@@ -154,20 +181,11 @@ void transfer_again(struct pen_client *c, uint64_t now_us)
         next = upload->next;
         send_pieces(c, upload, now_us);
     }
-}
-
-uint64_t transfer_again_us(const struct pen_client *c)
-{
-    return c->transfers.again_us ? c->transfers.again_us : DEADLINE_NONE;
-}
-
-/* ---- results ------------------------------------------------------------------------------------------------------------------------ */
-
-static void tell_credit(struct pen_client *c, struct job_id id, uint32_t number, uint64_t until, enum pen_status status)
-{
-    struct envelope env = bulk_envelope(FRAME_CREDIT, id, number, until);
-    env.status = (uint8_t)status;
-    link_send(&c->link, env, NULL, 0);
+    for (struct download *download = c->transfers.downloads; download; download = download->next) {
+        if (download->untold) {
+            tell_credit(c, download, now_us);
+        }
+    }
 }
 
 static enum pen_status read_sizes(const struct pen_client *c, const struct incoming *in, struct bulk *ret_run,
@@ -240,7 +258,7 @@ void transfer_result(struct pen_client *c, struct incoming *in, uint64_t now_us)
     struct pen_job *job = id.client == c->session.uuid ? pending_find(&c->pending, id.sequence) : NULL;
     if (!job) {
         c->counters.results_duplicate++;
-        tell_credit(c, id, number, 0, PEN_ERR_CANCELLED);
+        decline(c, id, number);
         return;
     }
     download_remove(c, id.sequence); /* announced again */
@@ -260,7 +278,7 @@ void transfer_result(struct pen_client *c, struct incoming *in, uint64_t now_us)
         if (download) {
             download_free(download);
         }
-        tell_credit(c, id, number, 0, PEN_ERR_CANCELLED);
+        decline(c, id, number);
         finish_job(c, job, result_local(status, error.text), now_us);
         return;
     }
@@ -268,7 +286,7 @@ void transfer_result(struct pen_client *c, struct incoming *in, uint64_t now_us)
     download->next = c->transfers.downloads;
     c->transfers.downloads = download;
     bulk_grant(&download->run);
-    tell_credit(c, id, number, download->run.granted, PEN_OK);
+    tell_credit(c, download, now_us);
 }
 
 bool transfer_chunk(struct pen_client *c, const struct incoming *in, uint64_t now_us, struct incoming *ret_in)
@@ -294,7 +312,7 @@ bool transfer_chunk(struct pen_client *c, const struct incoming *in, uint64_t no
     urgency_make_way();
     if (!bulk_done(&download->run)) {
         if (bulk_grant(&download->run)) {
-            tell_credit(c, in->env.job, in->env.transfer, download->run.granted, PEN_OK);
+            tell_credit(c, download, now_us);
         }
         return false;
     }

@@ -23,7 +23,7 @@ struct transfers {
     unsigned early_misses,
         early_skipped; /* digests announced alone that the broker did not know, in a row; jobs sent whole since */
     uint64_t moved_us; /* last chunk that came, or when the first download began */
-    uint64_t again_us; /* a piece could not be sent: when to try again; 0 = none */
+    uint64_t again_us; /* a piece or a credit could not be sent: when to try again; 0 = none */
 };
 
 /* Announces the job. False: it is to be sent whole. */

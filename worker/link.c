@@ -18,6 +18,7 @@
 #define HEARTBEAT_US_MIN  1000u /* whatever a broker says: no storm of heartbeats */
 #define LIVENESS_US_MIN   20000u
 #define HELLO_WAIT_US     1000000u  /* a hello without an answer is repeated on a new socket */
+#define HELLO_DOUBLINGS   2u        /* of that wait: an answer slower than it must not be hung up on each time */
 #define MEMORY_WAIT_US    50000u    /* the same when there was no memory to say it */
 #define RESUME_WAIT_US    50000u    /* a second RESUME within this is the answer to what was sent before the hello */
 #define COMPLAIN_US       10000000u /* between two lines about a silent broker */
@@ -231,6 +232,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
     struct meta_arena arena;
     if (link->state != LINK_HELLO && link->state != LINK_SERVING)
         return;
+    link->unanswered = 0;
     meta_arena_init(&arena, WELCOME_BYTES_MAX * 4);
     const Penstock__Welcome *welcome = meta_unpack(&arena, &penstock__welcome__descriptor, meta, env->meta_bytes);
     if (env->status != PEN_OK) {
@@ -345,9 +347,9 @@ static bool send_frame(struct link *link, const struct envelope *env, const Prot
     return false;
 }
 
-void link_send_envelope(struct link *link, const struct envelope *env)
+bool link_send_envelope(struct link *link, const struct envelope *env)
 {
-    send_frame(link, env, NULL);
+    return send_frame(link, env, NULL);
 }
 
 void link_send(struct link *link, enum frame_type type)
@@ -415,11 +417,16 @@ static void complain(struct link *link, const char *evt, uint64_t silent_us, uin
               link->held.jobs);
 }
 
+static uint64_t hello_wait_us(const struct link *link)
+{
+    return (uint64_t)HELLO_WAIT_US << (link->unanswered < HELLO_DOUBLINGS ? link->unanswered : HELLO_DOUBLINGS);
+}
+
 static uint64_t silence_due_us(const struct link *link)
 {
     if (link->parked_until_us != 0)
         return link->parked_until_us;
-    return link->state == LINK_SERVING ? link->received_us + link->liveness_us : link->hello_us + HELLO_WAIT_US;
+    return link->state == LINK_SERVING ? link->received_us + link->liveness_us : link->hello_us + hello_wait_us(link);
 }
 
 void link_give_back(struct link *link)
@@ -441,11 +448,12 @@ void link_check(struct link *link, uint64_t now_us)
     if (silent && link->parked_until_us == 0)
         complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
                  now_us);
+    link->unanswered += silent && link->state == LINK_HELLO && link->parked_until_us == 0;
     link->parked_until_us = 0;
     if (link_connect(link, now_us, &error) != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
         link->hello_us = now_us; /* try again as after an unanswered hello, or, when it was for memory, soon */
-        link->hello_us -= error.status == PEN_ERR_NO_MEMORY ? HELLO_WAIT_US - MEMORY_WAIT_US : 0;
+        link->hello_us -= error.status == PEN_ERR_NO_MEMORY ? hello_wait_us(link) - MEMORY_WAIT_US : 0;
     }
 }
 

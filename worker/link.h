@@ -43,6 +43,7 @@ struct link {
     uint64_t max_frame_bytes;           /* of what the broker takes; 0 = not said */
     uint64_t broker_uuid;
     uint64_t hello_us, received_us, beat_us; /* when it was last sent, received, sent */
+    unsigned unanswered;                     /* hellos in a row */
     uint64_t hellos;                         /* sent, over all connections */
     uint64_t pings, pongs;                   /* on this connection: they come back in order */
     uint64_t pings_owed;                     /* counted, and not sent for want of memory */
@@ -83,7 +84,7 @@ bool link_update(struct link *link); /* the models of the hello, to a broker tha
 void link_give_back(struct link *link);
 /* Opens the bulk connection: transfer.h. */
 enum pen_status link_attach(struct link *link, struct pen_error *reterr);
-void link_send_envelope(struct link *link, const struct envelope *env);
+bool link_send_envelope(struct link *link, const struct envelope *env); /* false: no memory, no socket */
 /* The outcome of an order. False: there was no memory for it. */
 bool link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome);
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);

@@ -20,6 +20,7 @@ struct arriving {
     struct job *job;
     struct bulk run;
     bool awaited;
+    bool untold; /* the credit granted: there was no memory to say it */
 };
 
 struct arrival {
@@ -78,10 +79,22 @@ enum pen_status transfer_measure(struct dispatch *dispatch, uint64_t frame_limit
     return PEN_OK;
 }
 
-static void tell_credit(struct link *link, struct job_id id, const struct bulk *run)
+/* What there is no memory to say is said a little later. */
+static void tell_credit(struct link *link, struct arriving *arriving, uint64_t now_us)
 {
-    struct envelope env = bulk_envelope(FRAME_CREDIT, id, run->number, run->granted);
-    link_send_envelope(link, &env);
+    const struct bulk *run = &arriving->run;
+    struct envelope env = bulk_envelope(FRAME_CREDIT, arriving->job->env.job, run->number, run->granted);
+    arriving->untold = !link_send_envelope(link, &env);
+    if (arriving->untold)
+        link->transfers.again_us = now_us + AGAIN_US;
+}
+
+static void tell_again(struct link *link, uint64_t now_us)
+{
+    for (struct arrival *arrival = link->transfers.arrivals; arrival; arrival = arrival->next)
+        for (size_t i = 0; i < arrival->count; i++)
+            if (arrival->jobs[i].awaited && arrival->jobs[i].untold)
+                tell_credit(link, &arrival->jobs[i], now_us);
 }
 
 static bool connect_bulk(struct link *link)
@@ -136,7 +149,7 @@ enum pen_status transfer_ask(struct link *link, struct dispatch *dispatch, uint6
     link->transfers.arrivals = arrival;
     for (size_t i = 0; i < arrival->count; i++) {
         bulk_grant(&arrival->jobs[i].run);
-        tell_credit(link, arrival->jobs[i].job->env.job, &arrival->jobs[i].run);
+        tell_credit(link, &arrival->jobs[i], now_us);
     }
     return PEN_OK;
 }
@@ -188,7 +201,7 @@ enum pen_status transfer_chunk(struct link *link, const struct message *message,
     if (bulk_done(&job->run))
         *ret_complete = arrived(link, arrival, job);
     else if (bulk_grant(&job->run))
-        tell_credit(link, job->job->env.job, &job->run);
+        tell_credit(link, job, now_us);
     return PEN_OK;
 }
 
@@ -430,6 +443,7 @@ void transfer_again(struct link *link, uint64_t now_us)
     if (now_us < transfer_again_us(link))
         return;
     link->transfers.again_us = 0;
+    tell_again(link, now_us);
     for (struct departure *departure = link->transfers.departures, *next; departure; departure = next) {
         next = departure->next;
         if (departure->run.moved < departure->run.granted)

@@ -27,7 +27,7 @@ struct transfers {
     struct departure *departures;
     uint32_t numbers;  /* given to departures so far */
     uint64_t moved_us; /* last chunk that came */
-    uint64_t again_us; /* a piece could not be sent: when to try again; 0 = none */
+    uint64_t again_us; /* a piece or a credit could not be sent: when to try again; 0 = none */
 };
 
 /* Some of its jobs' payloads are announced. */

@@ -137,6 +137,9 @@ static void welcome(struct fake_broker *f, struct parts *p, const struct fake_be
 {
     Penstock__Welcome meta = PENSTOCK__WELCOME__INIT;
     struct envelope env = envelope_make(FRAME_WELCOME);
+    if (b->hello_delay_us) {
+        usleep(b->hello_delay_us);
+    }
     meta.heartbeat_us = b->heartbeat_us ? b->heartbeat_us : 100000;
     meta.liveness_us = b->liveness_us ? b->liveness_us : 300000;
     meta.max_job_bytes = b->max_job_bytes;

@@ -25,6 +25,7 @@ struct fake_behaviour {
     unsigned garbage;           /* malformed messages before each answer */
     unsigned mutants;           /* copies of each answer with some bits flipped, before it */
     unsigned delay_us;          /* before each result */
+    unsigned hello_delay_us;    /* before each welcome: it answers one hello after the other */
     enum pen_status job_status; /* of results */
     enum pen_status hello_status;
     uint8_t major;                      /* of the welcome's envelope; 0 = ours */

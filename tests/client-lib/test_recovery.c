@@ -31,6 +31,21 @@ Test(recovery, acknowledges_within_100_ms)
     fake_stop(fake);
 }
 
+/* A broker on a starved machine: whoever hangs up after a second each time, with the answer under way, never gets in. */
+Test(recovery, a_welcome_that_takes_longer_than_a_hello_is_waited_for_in_the_end)
+{
+    pen_client *client = NULL;
+    struct pen_client_options options;
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hello_delay_us = 1200000});
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = fake_endpoint(fake);
+    options.connect_timeout_us = 20 * SECOND;
+    cr_assert_eq(pen_client_connect(&options, &client, NULL), PEN_OK);
+    cr_expect_gt(counters_of(client).connections, 1, "the first wait is a second");
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(recovery, duplicate_results_are_ignored)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.extra_results = 2});

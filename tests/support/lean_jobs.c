@@ -10,7 +10,7 @@
 
 #define ROW         1024u
 #define LARGE_BYTES (192u * ROW)
-#define WAIT_US     ((int64_t)support_slow(20000) * 1000)
+#define WAIT_US     ((int64_t)support_slow(60000) * 1000)
 
 enum { SMALL = 6, ALIKE = 2, MANY = 6, LARGE = 3, STEPS = 3, JOBS = SMALL + ALIKE + MANY + LARGE + STEPS + 2 };
 

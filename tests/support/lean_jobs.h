@@ -15,7 +15,7 @@
 struct lean_tally {
     unsigned submitted, refused; /* jobs; refused at once, by the client itself */
     unsigned ended[PEN_STATUS_COUNT];
-    unsigned lost;       /* of the submitted: no end within 20 s (PENSTOCK_SLOW) */
+    unsigned lost;       /* of the submitted: no end within 60 s (PENSTOCK_SLOW) */
     unsigned twice;      /* callbacks or releases that came more than once, or not at all */
     unsigned wrong;      /* ended with PEN_OK, and not with what the model makes of the inputs */
     enum pen_status odd; /* a status that none of these may end with, PEN_OK: there was none */

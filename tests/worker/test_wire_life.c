@@ -83,6 +83,16 @@ Test(life, silence_brings_a_new_connection_of_the_same_worker)
     cr_expect(play_logged(&play, "evt=broker_silent"));
 }
 
+/* A broker that is slower than a hello's first wait must not be hung up on each time with its answer under way. */
+Test(life, an_unanswered_hello_is_followed_by_one_that_waits_longer)
+{
+    uint64_t before_us = clock_now_us();
+    start(NULL, NULL);
+    for (int i = 0; i < 3; i++)
+        play_hello(&play, &message);
+    cr_expect(clock_now_us() - before_us >= 3000000, "one second, then two");
+}
+
 Test(life, reconnecting_worker_tells_what_it_holds_and_answers_it)
 {
     static struct play_job jobs[64];
