@@ -116,6 +116,12 @@ enum play_state play_state(struct job_id id)
     return !job ? PLAY_NONE : job->reply ? PLAY_DONE : PLAY_OPEN;
 }
 
+const struct parcel *play_reply(struct job_id id)
+{
+    const struct play_job *job = find(id);
+    return job ? job->reply : NULL;
+}
+
 uint64_t play_runs(void)
 {
     return play.runs;

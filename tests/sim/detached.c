@@ -167,9 +167,21 @@ static bool first_life(const struct sim *sim, const struct sim_detached *one)
     return sim->clock_us < one->begun_us + ttl_of(sim, one);
 }
 
+/* Its own end may be NOT_FOUND, when a model that it needed was unloaded; that is kept like any other. */
+static bool ended_not_found(const struct sim *sim, const struct sim_detached *one)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    const struct entry *entry = sim->has.shared ? NULL : entry_find(sim->sides[0].broker.depot, one->id);
+    const struct parcel *reply = sim->has.shared ? play_reply(one->id) : entry ? entry->reply : NULL;
+    zmq_msg_t *header = reply ? (zmq_msg_t *)(uintptr_t)&reply->frames[0] : NULL;
+    return header && envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
+           env.status == PEN_ERR_NOT_FOUND;
+}
+
 static void fetched(struct sim *sim, const struct sim_job *job, struct sim_detached *one, uint8_t value)
 {
-    bool unknown = job->status == PEN_ERR_NOT_FOUND;
+    bool unknown = job->status == PEN_ERR_NOT_FOUND && !ended_not_found(sim, one);
     if (unknown && kept(sim, one) && one->heard_us < job->asked_us)
         sim_fail(sim, "detached job %lu was accepted, and is not known any more", (unsigned long)one->id.sequence);
     if (unknown || job->status == PEN_ERR_BUSY || job->status == PEN_ERR_UNAVAILABLE ||

@@ -338,7 +338,8 @@ static void heal(struct sim *sim)
         for (uint32_t k = 0; k < sim->sides_count; k++) {
             struct sim_link *link = &worker->links[k];
             bool anew = !whole(link->conn, &link->bulk) || (!sim->has.gentle && sim_chance(sim, 30));
-            if (anew || (sim->has.steps && !link->ready)) /* as a silent connection is, in time, by its own end */
+            if (anew ||
+                (changes && !link->ready)) /* a silent connection; or its hello is on its way, and offers less */
                 worker_connect(sim, link);
         }
     }
