@@ -116,8 +116,8 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     explain_short(broker, session, env->job, model, error->status, error->text);
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
               pen_status_name(error->status), error->text);
-    /* BUSY must reach a client that has its cap unread; one that still goes on submitting at twice that is not worth an answer. */
-    if (reply && !answer_send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes))
+    /* BUSY must reach a client that has its cap unread. */
+    if (reply && !answer_send_past(broker, session, reply))
         log_event(LOG_WARN, "refusal_unsent", "job=%s unread_bytes=%" PRIu64, id,
                   session->link.bytes_sent - session->link.bytes_taken);
     parcel_release(reply);

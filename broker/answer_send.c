@@ -78,6 +78,14 @@ void answer_unsent(struct broker *broker, struct session *session)
     recall(broker, session);
 }
 
+bool answer_send_past(struct broker *broker, struct session *session, struct parcel *parcel)
+{
+    if (answer_send_within(broker, session, parcel, 2 * (uint64_t)broker->options->peer_bytes))
+        return true;
+    session->missed |= session->connected; /* nothing is kept of it: the client sends the job again when it has read */
+    return false;
+}
+
 struct parcel *answer_parcel_error(struct job_id id, enum pen_status status, const char *text)
 {
     return reply_error(id, status, text, "", 0, 0);
@@ -87,7 +95,7 @@ void answer_accepted(struct broker *broker, struct session *session, struct job_
 {
     struct parcel *reply = reply_error(id, PEN_OK, "", "", 0, 0);
     if (reply)
-        answer_send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes);
+        answer_send_past(broker, session, reply);
     parcel_release(reply);
 }
 
@@ -95,6 +103,6 @@ void answer_stored(struct broker *broker, struct session *session, struct job_id
 {
     struct parcel *reply = reply_stored(id, stored);
     if (reply)
-        answer_send_within(broker, session, reply, 2 * (uint64_t)broker->options->peer_bytes);
+        answer_send_past(broker, session, reply);
     parcel_release(reply);
 }

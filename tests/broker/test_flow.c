@@ -158,6 +158,20 @@ Test(flow, client_that_does_not_read_is_busy)
     desk_free(desk);
 }
 
+Test(flow, client_whose_refusal_found_no_room_is_asked_to_send_its_jobs_again)
+{
+    struct desk *desk = flow_desk(1);
+    desk->options.peer_bytes = 500;
+    for (uint64_t i = 1; i <= 20; i++)
+        flow_submit(desk, "nowhere", i, (struct wire_job){.fill = 1});
+    cr_assert_lt(desk_pending(&desk->clients, FRAME_RESULT), 20);
+    cr_assert_eq(desk_pending(&desk->clients, FRAME_RESUME), 0, "it has not read yet");
+    for (int i = 0; i < 8; i++) /* to more PINGs than come */
+        desk_say_client(desk, 1, envelope_make(FRAME_PONG), NULL, 0, 0);
+    cr_assert_eq(desk_pending(&desk->clients, FRAME_RESUME), 1, "once");
+    desk_free(desk);
+}
+
 Test(flow, drain_refuses_new_jobs_and_finishes_the_others)
 {
     struct desk *desk = flow_desk(1);

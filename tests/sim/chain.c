@@ -135,11 +135,18 @@ void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *
     }
 }
 
-void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain)
+static void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain)
 {
     struct sim_state *state = find(worker, client, chain);
     if (state)
         *state = worker->states[--worker->states_count];
+}
+
+void chain_failed(struct sim_worker *worker, const struct sim_held *held)
+{
+    const struct sim_state *state = find(worker, held->id.client, held->chain);
+    if (state && state->first <= held->id.sequence)
+        chain_drop(worker, held->id.client, held->chain);
 }
 
 void chain_over(struct sim *sim, struct sim_link *link, struct job_id job, uint64_t chain)

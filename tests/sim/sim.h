@@ -411,8 +411,8 @@ void chain_answered(struct sim *sim, const struct sim_client *client, const stru
 void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *held);
 /* It has run, and *ret_value is the right answer: the state moves on. NOT_FOUND: it was dropped meanwhile, or begun anew. */
 enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value);
-/* A job of it failed here. */
-void chain_drop(struct sim_worker *worker, uint64_t client, uint64_t chain);
+/* A job of it failed here: one of before the sequence was begun anew ends nothing. */
+void chain_failed(struct sim_worker *worker, const struct sim_held *held);
 /* The broker says that the sequence is over; a job of it that has begun goes on with its state. */
 void chain_over(struct sim *sim, struct sim_link *link, struct job_id job, uint64_t chain);
 

@@ -229,7 +229,7 @@ void worker_answer(struct sim *sim, struct sim_link *link, uint32_t most, bool h
         drop(link, index);
         uint8_t value = held.value;
         if (held.chain && status != PEN_OK)
-            chain_drop(worker, held.id.client, held.chain);
+            chain_failed(worker, &held);
         else if (held.chain)
             status = chain_run(sim, worker, &held, &value);
         bytes += put_answer(sim, link, headers + bytes, &held, digest, status, value);
