@@ -67,13 +67,20 @@ static void record_stopped(struct broker *broker, struct dispatch *dispatch, enu
     record_saved(broker, dispatch->offer->model, left_us < dispatch->expect_us ? left_us : dispatch->expect_us);
 }
 
-/* What was not sent of it stays, unless it is for another run of that job. */
-static void forget_payload(struct worker *worker, struct job_id id)
+/*
+ * What was not sent of it stays, unless it is for another run of that job. The worker may still wait for it, when the result was that of a run which it had
+ * given back before; it is told not to.
+ */
+static void forget_payload(struct broker *broker, struct worker *worker, struct job_id id)
 {
+    struct envelope cancel = envelope_make(FRAME_CANCEL);
     struct dispatch *dispatch;
     uint32_t slot;
-    if (transfer_sends(&worker->transfers) && !worker_holds(worker, id, true, &dispatch, &slot))
-        transfer_forget(&worker->transfers, id);
+    if (!transfer_sends(&worker->transfers) || worker_holds(worker, id, true, &dispatch, &slot))
+        return;
+    cancel.job = id;
+    if (transfer_forget(&worker->transfers, id))
+        broker_send_worker(broker, worker, &cancel, NULL, 0);
 }
 
 static void take_result(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
@@ -98,7 +105,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     else
         take_answer(broker, job, dispatch, slot, group);
     dispatch_answer(dispatch, slot);
-    forget_payload(worker, group->env.job);
+    forget_payload(broker, worker, group->env.job);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active);
 }
 

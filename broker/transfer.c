@@ -253,14 +253,18 @@ void transfer_credit(struct broker *broker, struct transfer_end *end, const stru
         out_end(broker, link, out);
 }
 
-void transfer_forget(struct transfer_end *end, struct job_id id)
+bool transfer_forget(struct transfer_end *end, struct job_id id)
 {
     struct transfer_out *out, *next;
+    bool any = false;
     for (out = end->link ? TAILQ_FIRST(&end->link->outs) : NULL; out; out = next) {
         next = TAILQ_NEXT(out, in_link);
-        if (job_id_equal(out->id, id))
-            out_free(end->link, out);
+        if (!job_id_equal(out->id, id))
+            continue;
+        out_free(end->link, out);
+        any = true;
     }
+    return any;
 }
 
 /* ---- the bulk connection speaks ---- */

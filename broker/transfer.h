@@ -85,8 +85,8 @@ bool transfer_sends(const struct transfer_end *end);
 /* Begins one and writes its number into `header`, which becomes a copy. False without memory. */
 bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
                     zmq_msg_t *header);
-/* The job's answer is here, or it is not wanted: what was not sent of it stays. */
-void transfer_forget(struct transfer_end *end, struct job_id id);
+/* The job's answer is here, or it is not wanted: what was not sent of it stays. True: there was something of it. */
+bool transfer_forget(struct transfer_end *end, struct job_id id);
 
 /* The peer's connection is lost, new, or no longer trusted: all its transfers end. It will begin them anew. */
 void transfer_reset(struct broker *broker, struct transfer_end *end);

@@ -416,6 +416,16 @@ Test(transfer, the_result_of_a_first_run_leaves_the_second_its_payload)
     cr_expect_eq(desk->broker.stats.results_duplicate, 1u);
 }
 
+Test(transfer, a_worker_does_not_wait_for_the_payload_of_a_job_that_it_has_answered)
+{
+    struct wire_job large = job_of(SESSION, 1, LARGE);
+    upload(CLIENT, &large, 1);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result(desk, WORKER, large.id, 1, 5); /* of a run that it had before its connection was lost */
+    struct sent *cancel = desk_next(&desk->workers, FRAME_CANCEL);
+    cr_assert(cancel && job_id_equal(cancel->env.job, large.id) && cancel->env.sequence_id == 0);
+}
+
 Test(transfer, a_worker_announces_no_more_results_than_it_holds_jobs)
 {
     struct wire_job small = job_of(SESSION, 1, 1000);
