@@ -281,7 +281,7 @@ static int torture(const struct options *o)
             report_text(&ledger, &plan);
         }
     } else {
-        fprintf(stderr, "penstock torture: %s: %s\n", pen_status_name(error.status), error.text);
+        command_fail(&(struct common){.json = o->json}, &error);
     }
     bool keep = pool.folder[0] && (o->keep_logs || code != EXIT_OK);
     ledger_close(&ledger);
