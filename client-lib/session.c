@@ -16,7 +16,7 @@
 #define LIVENESS_US         1500000u
 #define HELLO_RETRY_US      1000000u /* a hello without an answer */
 #define HELLO_NEXT_US       250000u  /* the same when there are other brokers to try */
-#define HELLO_DOUBLINGS     2u       /* of both: an answer slower than that must not be hung up on each time */
+#define HELLO_DOUBLINGS     1u       /* of that wait: who answers slower is not hung up on each time */
 #define LEAVE_US            200000u /* what a draining broker gets to answer what it has before its jobs are sent elsewhere */
 #define LEAVE_LINGER_MS     100
 #define REOPEN_PAUSE_US     20000u /* between two sockets: whoever accepts and hangs up must not make us spin */

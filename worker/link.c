@@ -18,7 +18,7 @@
 #define HEARTBEAT_US_MIN  1000u /* whatever a broker says: no storm of heartbeats */
 #define LIVENESS_US_MIN   20000u
 #define HELLO_WAIT_US     1000000u  /* a hello without an answer is repeated on a new socket */
-#define HELLO_DOUBLINGS   2u        /* of that wait: an answer slower than it must not be hung up on each time */
+#define HELLO_DOUBLINGS   1u        /* of that wait: who answers slower is not hung up on each time */
 #define MEMORY_WAIT_US    50000u    /* the same when there was no memory to say it */
 #define RESUME_WAIT_US    50000u    /* a second RESUME within this is the answer to what was sent before the hello */
 #define COMPLAIN_US       10000000u /* between two lines about a silent broker */
