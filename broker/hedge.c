@@ -72,7 +72,7 @@ static struct offer *idle_offer(const struct job *job)
     TAILQ_FOREACH(offer, &job->lane->model->offers, in_model)
     {
         const struct worker *worker = offer->worker;
-        if (worker != job->dispatch->worker && worker->messages == 0 && !offer->cold &&
+        if (worker != job->dispatch->worker && worker->messages == 0 && !worker->paused && !offer->cold &&
             offer_serves(offer, &job->lane->demand))
             return offer;
     }

@@ -458,3 +458,25 @@ Test(hedge, suspects_have_none)
     cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "it may have ended that one");
     desk_free(desk);
 }
+
+/* It says so in its heartbeat: what came now would begin only after another broker's suspect. */
+Test(hedge, worker_that_runs_another_brokers_suspect_alone_gets_none)
+{
+    uint32_t peers[2];
+    struct desk *desk = hedging_desk(peers);
+    Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
+    uint8_t meta[64];
+    submit(desk, 100, 1);
+    uint32_t first = run_by(desk, 100);
+    beat.paused = true;
+    desk_say_worker(desk, peers[first == peers[0]], envelope_make(FRAME_HEARTBEAT), meta,
+                    penstock__heartbeat__pack(&beat, meta));
+    desk_wait(desk, 400000);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    beat.paused = false;
+    desk_say_worker(desk, peers[first == peers[0]], envelope_make(FRAME_HEARTBEAT), meta,
+                    penstock__heartbeat__pack(&beat, meta));
+    desk_wait(desk, 400000);
+    cr_assert_neq(run_by(desk, 100), first);
+    desk_free(desk);
+}
