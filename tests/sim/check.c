@@ -116,7 +116,8 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
     sums->running += runs;
     sums->waiting += !runs;
     sums->bytes += runs ? 0 : parcel_bytes(job->request);
-    bool fresh = !runs && job->attempts == 0;
+    bool fresh =
+        !runs && job->attempts == 0 && !job->front; /* one that came back by its worker had not begun, perhaps */
     census->fresh += fresh;
     census->fresh_bytes += fresh ? parcel_bytes(job->request) : 0;
     census->queued += job->state == JOB_QUEUED;
