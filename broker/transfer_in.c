@@ -165,18 +165,26 @@ static void wait_for_memory(struct broker *broker, struct transfer_in *in)
     broker->transfers.memory_us = broker->now_us + MEMORY_LOOK_US;
 }
 
+/* A client's job that cannot be taken, and what waits for it by its order. */
+static void turn_away(struct broker *broker, struct transfer_in *in, const char *text)
+{
+    uint64_t client = in->env.job.client;
+    give_up(broker, in, PEN_ERR_BUSY, text);
+    transfer_follow(broker, client);
+}
+
 static void open_one(struct broker *broker, struct transfer_in *in)
 {
     struct transfer_link *link = in->link;
     struct pen_error error = {.status = PEN_OK};
     if (link->end->session && submit_memory(broker, 0, in->run.total, &error) != PEN_OK) {
-        give_up(broker, in, PEN_ERR_BUSY, error.text);
+        turn_away(broker, in, error.text);
         return;
     }
     in->tried_us = broker->now_us;
     if (!take_memory(in)) {
         if (link->end->session)
-            give_up(broker, in, PEN_ERR_BUSY, "the broker has no memory for the job's payload; try again later");
+            turn_away(broker, in, "the broker has no memory for the job's payload; try again later");
         else
             wait_for_memory(broker, in);
         return;
