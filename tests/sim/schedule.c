@@ -5,10 +5,8 @@
 
 #include "sim.h"
 
-#define STEPS_MIN    40u
-#define STEPS_DRAWN  120u
-#define SETTLE_TURNS 400u
-#define SETTLE_US    20000u
+#define STEPS_MIN   40u
+#define STEPS_DRAWN 120u
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 static uint64_t next_random(uint64_t *state)
@@ -61,14 +59,14 @@ void sim_fail(struct sim *sim, const char *format, ...)
 /* ---- what may happen in a step ---- */
 
 /* Where there is one, nothing is drawn. */
-static struct sim_side *some_side(struct sim *sim)
+struct sim_side *sim_some_side(struct sim *sim)
 {
     return &sim->sides[sim->sides_count > 1 ? sim_draw(sim, SIM_SIDES) : 0];
 }
 
 static struct sim_link *some_link(struct sim *sim, struct sim_worker *worker)
 {
-    return &worker->links[some_side(sim)->number];
+    return &worker->links[sim_some_side(sim)->number];
 }
 
 static void some_up(struct sim *sim)
@@ -76,7 +74,7 @@ static void some_up(struct sim *sim)
     uint32_t count = 1 + sim_draw(sim, 6);
     while (count-- > 0) {
         bool workers = sim_chance(sim, 50);
-        struct sim_side *side = some_side(sim);
+        struct sim_side *side = sim_some_side(sim);
         if (!net_deliver_up(sim, workers ? &side->workers_port : &side->clients_port))
             net_deliver_up(sim, workers ? &side->clients_port : &side->workers_port);
     }
@@ -219,12 +217,12 @@ static void some_worker_trouble(struct sim *sim)
 
 static void some_news(struct sim *sim)
 {
-    struct sim_side *side = some_side(sim);
+    struct sim_side *side = sim_some_side(sim);
     net_tell_end(sim, sim_chance(sim, 50) ? &side->workers_port : &side->clients_port);
 }
 
 /* Everybody who can gives a sign of life, as they all do every heartbeat. */
-static void signs_of_life(struct sim *sim)
+void sim_signs_of_life(struct sim *sim)
 {
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
         client_ping(sim, &sim->clients[i]);
@@ -240,7 +238,7 @@ static void some_beat(struct sim *sim)
 {
     if (sim->has.detached)
         detached_some(sim);
-    signs_of_life(sim);
+    sim_signs_of_life(sim);
 }
 
 static void some_redis(struct sim *sim)
@@ -254,7 +252,7 @@ static void some_redis(struct sim *sim)
 /* One of two is killed, or drains, and may be away for a while. */
 static void some_outage(struct sim *sim)
 {
-    struct sim_side *side = some_side(sim);
+    struct sim_side *side = sim_some_side(sim);
     if (side->up)
         side_turn(sim, side);
     if (!side->up)
@@ -273,7 +271,7 @@ static void some_restart(struct sim *sim)
         some_outage(sim);
         return;
     }
-    struct sim_side *side = some_side(sim);
+    struct sim_side *side = sim_some_side(sim);
     if (!sim_chance(sim, 15) || !side->up)
         return;
     side_down(sim, side);
@@ -305,177 +303,6 @@ static void act(struct sim *sim)
         }
         drawn -= actions[i].weight;
     }
-}
-
-/* ---- the end ---- */
-
-static bool whole(const struct conn *conn, const struct sim_bulk *bulk)
-{
-    return conn && conn->state == CONN_OPEN && (!bulk->conn || bulk->conn->state == CONN_OPEN);
-}
-
-static void heal(struct sim *sim)
-{
-    scarce_heal(sim);
-    for (uint32_t i = 0; i < sim->sides_count; i++) {
-        struct sim_side *side = &sim->sides[i];
-        if (side->up && side->broker.draining)
-            side_down(sim, side);
-        if (!side->up)
-            side_up(sim, side);
-    }
-    for (uint32_t i = 0; i < SIM_WORKERS; i++) {
-        struct sim_worker *worker = &sim->workers[i];
-        worker->frozen = false;
-        bool changes = worker->kind == 2 || sim->has.steps;
-        worker->kind = 0;
-        steps_mend(worker, i);
-        if (changes && (worker->links[0].ready || worker->links[1].ready))
-            worker_tell(sim, worker);
-        if (worker->draining && !sim->has.gentle)
-            worker_kill(sim, worker);
-        steps_mend(worker, i); /* a new one, too */
-        for (uint32_t k = 0; k < sim->sides_count; k++) {
-            struct sim_link *link = &worker->links[k];
-            bool anew = !whole(link->conn, &link->bulk) || (!sim->has.gentle && sim_chance(sim, 30));
-            if (anew ||
-                (changes && !link->ready)) /* a silent connection; or its hello is on its way, and offers less */
-                worker_connect(sim, link);
-        }
-    }
-    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
-        struct sim_client *client = &sim->clients[i];
-        if (!whole(client->conn, &client->bulk))
-            client_connect(sim, client);
-    }
-}
-
-/* In a gentle world who drains finishes what it holds: that is innocent of its end. */
-static bool replace_drained(struct sim *sim, uint32_t index)
-{
-    struct sim_worker *worker = &sim->workers[index];
-    if (!worker->draining || worker_holds_jobs(worker) > 0)
-        return false;
-    worker_goodbye(sim, worker);
-    steps_mend(worker, index);
-    worker->kind = 0;
-    for (uint32_t k = 0; k < sim->sides_count; k++)
-        worker_connect(sim, &worker->links[k]);
-    return true;
-}
-
-static uint32_t unanswered(const struct sim *sim)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
-        count += client_unanswered(&sim->clients[i]);
-    return count;
-}
-
-/* A turn of the broker's loop takes what is there: replies first. */
-static bool some_arrive(struct sim *sim)
-{
-    uint32_t count = 1 + sim_draw(sim, 6), arrived = 0;
-    struct sim_side *side = some_side(sim);
-    for (uint32_t turn = 0; turn < sim->sides_count && arrived == 0; turn++) { /* something, if anything is there */
-        while (arrived < count &&
-               (net_deliver_up(sim, &side->workers_port) || net_deliver_up(sim, &side->clients_port)))
-            arrived++;
-        side = &sim->sides[1 - side->number];
-    }
-    return arrived > 0;
-}
-
-static void flow(struct sim *sim)
-{
-    bool moved = true;
-    while (moved && !sim->failure[0]) {
-        moved = some_arrive(sim);
-        for (uint32_t i = 0; i < SIM_CLIENTS; i++)
-            moved |= client_read(sim, &sim->clients[i]);
-        for (uint32_t i = 0; i < SIM_WORKERS; i++) {
-            for (uint32_t k = 0; k < sim->sides_count; k++) {
-                moved |= worker_read(sim, &sim->workers[i].links[k]);
-                worker_answer(sim, &sim->workers[i].links[k], 16, true);
-            }
-            moved |= replace_drained(sim, i);
-        }
-        while (redis_asked() > 0)
-            redis_answer(sim);
-        sides_redis(sim);
-        detached_work(sim, true);
-        sides_tick(sim);
-        check_all(sim);
-    }
-}
-
-static void check_answered(struct sim *sim)
-{
-    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
-        const struct sim_client *client = &sim->clients[i];
-        for (uint32_t k = 0; k < client->jobs_count; k++) {
-            if (client->jobs[k].results == 0)
-                sim_fail(sim, "job %016lx-%u never had an answer; it was sent %u times", (unsigned long)client->uuid,
-                         k + 1, client->jobs[k].sends);
-        }
-    }
-}
-
-/* A worker that has yet to answer something: behind a suspect it may be for a second, also what nobody wants any more. NULL: there is none. */
-static const struct worker *owing(const struct broker *broker)
-{
-    const struct worker *worker;
-    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
-    {
-        if (worker->messages != 0)
-            return worker;
-    }
-    return NULL;
-}
-
-static void check_empty(struct sim *sim, const struct broker *broker)
-{
-    const struct worker *worker = owing(broker);
-    if (broker->live != 0 || broker->queued_bytes != 0 || broker->flights.count != 0 || broker->deadlines.count != 0 ||
-        !TAILQ_EMPTY(&broker->lookups) || !TAILQ_EMPTY(&broker->models.active) || broker->lobby.count != 0)
-        sim_fail(sim,
-                 "nobody waits, and yet %lu jobs live, %lu bytes wait, %zu flights, %zu deadlines, %lu in the lobby",
-                 (unsigned long)broker->live, (unsigned long)broker->queued_bytes, broker->flights.count,
-                 broker->deadlines.count, (unsigned long)broker->lobby.count);
-    if (worker)
-        sim_fail(sim, "worker %s still owes %u messages", worker->hello->name, worker->messages);
-}
-
-static void settle(struct sim *sim)
-{
-    heal(sim);
-    for (uint32_t turn = 0; turn < SETTLE_TURNS && !sim->failure[0]; turn++) {
-        flow(sim);
-        sim->clock_us += SETTLE_US;
-        signs_of_life(sim);
-        sides_tick(sim);
-        bool idle = true;
-        for (uint32_t i = 0; i < sim->sides_count; i++) {
-            struct sim_side *side = &sim->sides[i];
-            while (net_tell_end(sim, &side->workers_port) || net_tell_end(sim, &side->clients_port))
-                ;
-            idle &= side->broker.live == 0 && side->broker.lobby.count == 0 && owing(&side->broker) == NULL;
-        }
-        if (unanswered(sim) == 0 && idle && turn > 1 && !detached_open(sim))
-            break;
-    }
-    check_answered(sim);
-    detached_check_end(sim);
-    for (uint32_t i = 0; i < sim->sides_count; i++) {
-        check_empty(sim, &sim->sides[i].broker);
-        quotas_check_end(sim, &sim->sides[i].broker);
-    }
-    if (!sim->has.scarce || sim->failure[0])
-        return;
-    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
-        client_acknowledge(sim, &sim->clients[i]);
-    flow(sim);
-    scarce_check_end(sim);
 }
 
 /* ---- a schedule ---- */
@@ -558,7 +385,7 @@ static void some_past(struct sim *sim)
         client_connect(sim, client);
         for (uint32_t i = 0; i < SIM_JOBS; i++)
             client_submit(sim, client);
-        flow(sim);
+        sim_flow(sim);
         client_goodbye(sim, client);
     }
 }
@@ -619,7 +446,7 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
         check_all(sim);
     }
     if (!sim->failure[0])
-        settle(sim);
+        sim_settle(sim);
     counts.schedules++;
     counts.steps += steps;
     world_end(sim);

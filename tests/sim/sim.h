@@ -457,7 +457,17 @@ void sides_tick(struct sim *sim);              /* what is due by time; a broker 
 void sides_redis(struct sim *sim);             /* Redis' answers reach their brokers */
 uint64_t sides_next_us(const struct sim *sim); /* when one of them has something to do */
 
+/* ---- settle.c ---- */
+
+/* What is on its way arrives, workers answer at once, until nothing moves any more. */
+void sim_flow(struct sim *sim);
+/* Mends the world and lets time pass until nobody waits; fails when somebody waits for ever, or something is left. */
+void sim_settle(struct sim *sim);
+
 /* ---- schedule.c ---- */
+
+struct sim_side *sim_some_side(struct sim *sim); /* a broker that is there; where there is one, nothing is drawn */
+void sim_signs_of_life(struct sim *sim);         /* of all workers and clients */
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed);
 
