@@ -103,7 +103,7 @@ Test(slices, a_client_leaves_its_callers_thread_as_it_was)
     options.endpoint = pool.clients;
     cr_assert_eq(pen_client_connect(&options, &client, NULL), PEN_OK);
     cr_expect_eq(slice_us(0), own_us);
-    cr_expect_eq(slice_by_name(getpid(), "ZMQbg/IO"), 100, "the library's connections");
+    cr_expect_eq(slice_awaited(getpid(), "ZMQbg/IO", 100), 100, "the library's connections");
     pen_client_free(client);
     pool_stop(&pool);
 }
