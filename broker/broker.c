@@ -226,6 +226,27 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
     broker_worker_leave(broker, worker, !worker->paused); /* paused: it had begun none of them */
 }
 
+/* What a worker said last is read by then, however much others have to say: most of what may wait on one connection, by many busy ones. */
+#define ENDED_WAIT_US 20000u
+
+void broker_worker_ended(struct broker *broker, struct worker *worker)
+{
+    if (!broker->workers->queues) {
+        broker_worker_lost(broker, worker, LOSS_CLOSED);
+    } else if (worker->ended_us == 0) {
+        worker->ended_us = broker->now_us;
+        worker->ended_mark = broker->workers->emptied;
+        broker_worker_closes(broker, worker);
+        broker->probe_us = broker->now_us;
+    }
+}
+
+bool broker_worker_over(const struct broker *broker, const struct worker *worker)
+{
+    return worker->ended_us != 0 &&
+           (broker->workers->emptied != worker->ended_mark || broker->now_us - worker->ended_us >= ENDED_WAIT_US);
+}
+
 static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
                       bool suspect)
 {

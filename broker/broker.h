@@ -125,6 +125,12 @@ bool broker_drained(const struct broker *broker); /* nothing is left to answer, 
 void broker_session_end(struct broker *broker, struct session *session, const char *reason);
 /* The worker is no candidate for work any more. */
 void broker_worker_closes(struct broker *broker, struct worker *worker);
+/*
+ * A message to it could not be sent: its connection has ended. It is given up when what it had said before that was read, which may be its answers, or
+ * its GOODBYE: at once where nothing can wait to be read.
+ */
+void broker_worker_ended(struct broker *broker, struct worker *worker);
+bool broker_worker_over(const struct broker *broker, const struct worker *worker); /* it ended, and all was read */
 /* The worker is gone: its jobs are queued again or answered. */
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss);
 

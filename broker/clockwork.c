@@ -20,16 +20,26 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void probe_workers(struct broker *broker)
+/* May free it. */
+static void probe_worker(struct broker *broker, struct worker *worker)
 {
     struct envelope env = envelope_make(FRAME_PING);
+    if (broker_worker_over(broker, worker))
+        broker_worker_lost(broker, worker, LOSS_CLOSED);
+    else if (worker->ended_us != 0)
+        broker->probe_us = broker->now_us; /* the loop reads, and comes back here */
+    else if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
+        broker_worker_ended(broker, worker);
+    else
+        broker->probe_us = earlier(broker->probe_us, link_probe_next_us(&worker->link));
+}
+
+static void probe_workers(struct broker *broker)
+{
     struct worker *worker, *next;
     for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
         next = TAILQ_NEXT(worker, in_fleet);
-        if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
-            broker_worker_lost(broker, worker, LOSS_CLOSED);
-        else
-            broker->probe_us = earlier(broker->probe_us, link_probe_next_us(&worker->link));
+        probe_worker(broker, worker);
     }
 }
 
@@ -82,11 +92,13 @@ static void beat_workers(struct broker *broker)
     struct worker *worker, *next;
     for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
         next = TAILQ_NEXT(worker, in_fleet);
+        if (worker->ended_us != 0)
+            continue; /* probe_worker sees to it */
         if (broker->now_us - worker->link.heard_us >= (uint64_t)broker->options->liveness_us)
             broker_worker_lost(broker, worker, loss_of_silent(worker->link.fd, (uint64_t)broker->options->liveness_us));
         else if (broker->now_us - worker->link.sent_us >= period_us &&
                  !broker_send_worker(broker, worker, &beat, NULL, 0))
-            broker_worker_lost(broker, worker, LOSS_CLOSED);
+            broker_worker_ended(broker, worker);
         else
             broker->beat_us = earlier(broker->beat_us, worker->link.heard_us + (uint64_t)broker->options->liveness_us);
     }

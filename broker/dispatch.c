@@ -316,7 +316,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
         return false;
     if (!broker->workers->begin(broker->workers, worker->link.peer)) {
         dispatch_discard(dispatch);
-        broker_worker_lost(broker, worker, LOSS_CLOSED);
+        broker_worker_ended(broker, worker);
         return true;
     }
     dispatch->count = 0;

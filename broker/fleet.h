@@ -69,6 +69,7 @@ struct worker {
     TAILQ_ENTRY(worker) in_fleet;
     uint64_t uuid, since_us;
     enum worker_state state;
+    uint64_t ended_us, ended_mark; /* its connection proved to be gone then, 0 = no; mark: port.emptied by then */
     struct meta_arena hello_arena;
     struct meta_arena update_arena[2]; /* the older update lives until the newer one has replaced its offers */
     unsigned update_turn;

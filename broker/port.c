@@ -189,7 +189,7 @@ static enum pen_status bind_bulk(struct port *port, const struct port_options *o
 enum pen_status port_open(struct port *port, void *context, const struct port_options *options,
                           struct pen_error *reterr)
 {
-    *port = (struct port){.begin = router_begin, .part = router_part};
+    *port = (struct port){.begin = router_begin, .part = router_part, .queues = true};
     unguessable_ids();
     port->socket = zmq_socket(context, ZMQ_ROUTER);
     if (!port->socket)
@@ -247,8 +247,10 @@ bool port_receive(struct port *port, struct message *message)
 {
     bool more;
     message_clear(message);
-    if (!receive_peer(port, message, &more))
+    if (!receive_peer(port, message, &more)) {
+        port->emptied++;
         return false;
+    }
     while (more) {
         zmq_msg_t frame;
         zmq_msg_init(&frame);

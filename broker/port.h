@@ -42,6 +42,8 @@ struct port {
     void (*part)(struct port *port, zmq_msg_t *frame, bool more); /* takes the frame */
     void *socket, *monitor;
     bool authenticated; /* messages carry the keys of their senders */
+    bool queues;        /* what has come waits in it until it is received */
+    uint64_t emptied;   /* how often nothing was left to receive */
     uint64_t bytes_in, bytes_out;
     uint32_t bulk_number; /* the TCP port for bulk connections; 0 = none of their own */
 };

@@ -83,6 +83,63 @@ Test(losses, killed_worker_its_batch_runs_again_alone_and_in_front)
     desk_free(desk);
 }
 
+/* Two jobs on a worker whose connection has ended; what it said before waits in the port. */
+static struct desk *desk_of_ended(void)
+{
+    struct desk *desk = ready_desk();
+    desk->workers.port.queues = true;
+    submit(desk, 1, 0);
+    submit(desk, 2, 0);
+    nearly_done(desk);
+    cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2);
+    side_lose(&desk->workers, 901);
+    broker_hint_workers(&desk->broker, 33);
+    desk_run(desk);
+    cr_assert_eq(desk->broker.stats.workers_lost, 0, "its last words are not read yet");
+    cr_assert_leq(broker_next_us(&desk->broker), desk->broker.now_us, "nobody sleeps meanwhile");
+    return desk;
+}
+
+Test(losses, what_a_worker_said_before_its_connection_ended_counts)
+{
+    struct desk *desk = desk_of_ended();
+    submit(desk, 3, 0);
+    desk_run(desk);
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 1);
+    cr_assert_eq(answer_of(desk, 1), PEN_OK);
+    desk->workers.port.emptied++;
+    desk_run(desk);
+    cr_assert_eq(desk->broker.stats.workers_lost, 1);
+    cr_assert_eq(desk->broker.fleet.count, 0);
+    cr_assert_eq(desk->broker.stats.jobs_requeued, 1, "the second alone; the third was never given to it");
+    desk_free(desk);
+}
+
+Test(losses, a_goodbye_before_the_connection_ended_makes_no_suspects)
+{
+    struct desk *desk = desk_of_ended();
+    desk_say_worker(desk, 901, envelope_make(FRAME_GOODBYE), NULL, 0);
+    desk_run(desk);
+    cr_assert_eq(desk->broker.stats.workers_lost, 0);
+    cr_assert_eq(desk->broker.fleet.count, 0);
+    struct wire_worker two = worker(2);
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    desk_worker(desk, 902, &two);
+    cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 2, "neither must run alone");
+    desk_free(desk);
+}
+
+Test(losses, a_worker_whose_connection_ended_is_given_up_soon_however_much_others_say)
+{
+    struct desk *desk = desk_of_ended();
+    desk_wait(desk, 19000);
+    cr_assert_eq(desk->broker.stats.workers_lost, 0);
+    desk_wait(desk, 2000);
+    cr_assert_eq(desk->broker.stats.workers_lost, 1);
+    desk_free(desk);
+}
+
 Test(losses, poison_job_is_answered_after_its_attempts)
 {
     struct desk *desk = ready_desk();

@@ -371,7 +371,7 @@ static void check_idle(struct sim *sim)
         {
             if (lane->demand.worker && lane->demand.worker != offer->worker->uuid)
                 continue;
-            there |= offer->worker->state == WORKER_READY;
+            there |= offer->worker->state == WORKER_READY || offer->worker->ended_us != 0; /* it is read out first */
             idle |= offer->worker->state == WORKER_READY && offer->worker->messages == 0 &&
                     match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags);
             busy |= offer->worker->messages > 0 || offer->worker->paused;

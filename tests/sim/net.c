@@ -69,6 +69,8 @@ static bool virtual_begin(struct port *port, uint32_t peer)
     own->to = conn_find(own, peer);
     if (own->building)
         sim_fail(own->sim, "a message began inside another");
+    if (own->to)
+        own->to->found |= own->to->state == CONN_GONE;
     if (!own->to || own->to->state == CONN_GONE)
         return false;
     own->building = packet_new(0);
@@ -228,6 +230,7 @@ static void port_init(struct sim *sim, struct sim_side *side, struct virtual_por
     *port = (struct virtual_port){.sim = sim, .side = side};
     port->port.begin = virtual_begin;
     port->port.part = virtual_part;
+    port->port.queues = true;
 }
 
 void net_init(struct sim *sim)
@@ -384,6 +387,22 @@ static void hand_over(struct sim *sim, struct virtual_port *port, const struct c
     message_fini(&message);
 }
 
+static void deliver_first(struct sim *sim, struct virtual_port *port, struct conn *conn)
+{
+    struct packet *packet = channel_pop(&conn->up);
+    hand_over(sim, port, conn, packet);
+    free(packet);
+}
+
+void net_read_out(struct sim *sim, struct virtual_port *port)
+{
+    for (struct conn *conn = port->conns; conn; conn = conn->next) {
+        while (conn->found && conn->up.count > 0)
+            deliver_first(sim, port, conn);
+    }
+    port->port.emptied++;
+}
+
 bool net_deliver_up(struct sim *sim, struct virtual_port *port)
 {
     uint32_t count = 0;
@@ -393,9 +412,7 @@ bool net_deliver_up(struct sim *sim, struct virtual_port *port)
     for (struct conn *conn = port->conns; conn; conn = conn->next) {
         if (conn->up.count == 0 || chosen-- > 0)
             continue;
-        struct packet *packet = channel_pop(&conn->up);
-        hand_over(sim, port, conn, packet);
-        free(packet);
+        deliver_first(sim, port, conn);
         return true;
     }
     return false;

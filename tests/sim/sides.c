@@ -66,6 +66,7 @@ void sides_tick(struct sim *sim)
         struct sim_side *side = sim->side = &sim->sides[i];
         if (!side->up)
             continue;
+        net_read_out(sim, &side->workers_port);
         broker_tick(&side->broker);
         if (side->broker.draining && broker_drained(&side->broker))
             side_down(sim, side);

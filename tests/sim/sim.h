@@ -61,6 +61,7 @@ struct conn {
     enum conn_state state;
     uint8_t key; /* enum sim_key: whose it is */
     bool hint;   /* the monitor has yet to tell of its end */
+    bool found;  /* the broker has found it to be gone: what had arrived is read before the broker's time goes on */
     struct channel up, down;
 };
 
@@ -294,6 +295,8 @@ size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t byt
 bool net_deliver_up(struct sim *sim, struct virtual_port *port);
 struct packet *net_take_down(struct conn *conn); /* NULL = none; free(3) it */
 bool net_tell_end(struct sim *sim, struct virtual_port *port);
+/* A turn of broker/loop.c: what had arrived over connections that were found to be gone is read. */
+void net_read_out(struct sim *sim, struct virtual_port *port);
 void net_broker_gone(struct sim_side *side); /* every connection ends */
 
 /* ---- redis.c: what the broker believes to be Redis ---- */
