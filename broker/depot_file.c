@@ -220,19 +220,39 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
     return PEN_OK;
 }
 
+/*
+ * Where a record is broken and its header still says where it ends, those behind it count: only what is not followed by a whole one is a torn tail. No other
+ * place is looked at, for what is in a payload is the client's word.
+ */
+static size_t skip_broken(const uint8_t *bytes, size_t left, size_t at)
+{
+    struct journal_record broken, next;
+    uint64_t size = left >= JOURNAL_HEADER_BYTES ? journal_peek(bytes, &broken) : 0;
+    char id[JOB_ID_TEXT_BYTES];
+    if (size == 0 || size >= left || journal_read(bytes + size, left - (size_t)size, &next) == 0)
+        return 0;
+    log_event(LOG_ERROR, "journal_broken", "job=%s at=%zu bytes=%" PRIu64, job_id_text(broken.id, id), at, size);
+    return (size_t)size;
+}
+
 static enum pen_status replay_all(struct broker *broker, const uint8_t *bytes, size_t size, size_t *ret_good,
                                   struct pen_error *reterr)
 {
     size_t at = 0, used;
     struct journal_record record;
     enum pen_status status = PEN_OK;
-    while (status == PEN_OK && (used = journal_read(bytes + at, size - at, &record)) > 0) {
-        status = replay(broker, &record, reterr);
-        at += status == PEN_OK ? used : 0;
-    }
+    do {
+        while (status == PEN_OK && (used = journal_read(bytes + at, size - at, &record)) > 0) {
+            status = replay(broker, &record, reterr);
+            at += status == PEN_OK ? used : 0;
+        }
+        if (status == PEN_OK && journal_newer(bytes + at, size - at))
+            status =
+                pen_error_set(reterr, PEN_ERR_VERSION, "it has records that only a later version of Penstock writes");
+        used = status == PEN_OK ? skip_broken(bytes + at, size - at, at) : 0;
+        at += used;
+    } while (used > 0);
     *ret_good = at;
-    if (status == PEN_OK && journal_newer(bytes + at, size - at))
-        status = pen_error_set(reterr, PEN_ERR_VERSION, "it has records that only a later version of Penstock writes");
     return status;
 }
 
@@ -305,14 +325,32 @@ static enum pen_status write_anew(struct depot *depot, const char *path, uint64_
     if (status == PEN_OK && !placed)
         status = pen_error_set(reterr, PEN_ERR_IO, "cannot put the new journal in the place of %.300s: %s", path,
                                strerror(errno));
-    *ret_size = placed ? (uint64_t)facts.st_size : 0;
+    if (!placed)
+        unlink(fresh);
+    else
+        *ret_size = (uint64_t)facts.st_size;
     return status;
+}
+
+/* A full disk may have no room for a second file: then the old one goes on behind its good bytes, and is written anew when there is. */
+static enum pen_status open_for_more(struct broker *broker, const char *path, uint64_t good, struct pen_error *reterr)
+{
+    uint64_t size = good, bytes_max = (uint64_t)broker->options->journal_bytes;
+    struct pen_error why = {0};
+    enum pen_status status = write_anew(broker->depot, path, bytes_max, &size, &why);
+    if (status == PEN_ERR_IO && good > 0) {
+        log_event(LOG_WARN, "journal_kept", "bytes=%" PRIu64 " reason=%s", good, why.text);
+        status = PEN_OK;
+    }
+    if (status != PEN_OK)
+        return pen_error_set(reterr, status, "%s", why.text);
+    return journal_open(path, size, bytes_max, &broker->depot->journal, reterr);
 }
 
 enum pen_status depot_open(struct broker *broker, const char *path, struct pen_error *reterr)
 {
     struct stat facts = {.st_size = 0};
-    uint64_t size = 0, bytes_max = (uint64_t)broker->options->journal_bytes;
+    size_t good = 0;
     broker->depot = depot_new();
     if (!broker->depot)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the journal");
@@ -329,7 +367,6 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
             return pen_error_set(reterr, PEN_ERR_IO, "cannot read --journal %.300s: %s", path, strerror(errno));
         }
         struct pen_error why = {0};
-        size_t good = 0;
         enum pen_status read = replay_all(broker, bytes, (size_t)facts.st_size, &good, &why);
         log_event(good == (size_t)facts.st_size ? LOG_INFO : LOG_WARN, "journal_read",
                   "jobs=%" PRIu64 " bytes=%zu torn_bytes=%zu", broker->depot->count, good,
@@ -345,9 +382,7 @@ enum pen_status depot_open(struct broker *broker, const char *path, struct pen_e
     }
     if (fd >= 0)
         close(fd);
-    status = write_anew(broker->depot, path, bytes_max, &size, reterr);
-    if (status == PEN_OK)
-        status = journal_open(path, size, bytes_max, &broker->depot->journal, reterr);
+    status = open_for_more(broker, path, good, reterr);
     journal_sync_folder(path);
     return status;
 }

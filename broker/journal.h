@@ -2,7 +2,7 @@
  * journal.h - what must survive the broker: an append-only file of records, durable before anybody is told so.
  *
  * The owner hands over records and goes on; a thread writes what has gathered and syncs it in one go (fdatasync), then says which are durable.
- * A record is whole or not there: each carries a digest of itself, and reading stops at the first that is not whole (a torn tail).
+ * A record is whole or not there: each carries a digest of itself, and reading stops at the first that is not whole and has no whole one behind it (a torn tail).
  * A batch that cannot be written (disk full) is cut off again and told as failed; the next one is tried afresh.
  * Threads: owner, but for journal_work, which the journal's own thread runs; a journal without a thread is stepped by its owner (tests).
  */

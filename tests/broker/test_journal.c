@@ -5,9 +5,13 @@
  * by one of 1.1. Each holds two jobs of model echo, x u8 [1,4]: of 1s, which has run there (result and request), and of 2s, which waited when that broker was killed.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "depot.h"
 #include "desk.h"
@@ -206,5 +210,43 @@ Test(journal, later_versions_file_is_left_as_it_is)
     put_file(written[0].file, ids);
     put_newer(0);
     check_left(path, paper->bytes, paper->synced, PEN_ERR_VERSION, "later version");
+    folder_free(folder);
+}
+
+/* The header of the first is whole: it says where the second begins. */
+Test(journal, broken_record_costs_no_other_job)
+{
+    struct job_id ids[2];
+    struct journal_record record;
+    put_file(written[2].file, ids);
+    size_t first = journal_read(paper->bytes, paper->synced, &record);
+    cr_assert_gt(first, JOURNAL_HEADER_BYTES);
+    paper->bytes[first - 1] ^= 1;
+    cr_assert_eq(open_journal(), PEN_OK);
+    cr_assert_eq(depot_count(desk->broker.depot), 2u, "the record that is broken was void, those behind it count");
+}
+
+/* A limit for files stands for a disk that has no room for a second one. */
+Test(journal, full_disk_keeps_no_broker_from_starting)
+{
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 16], fresh[FOLDER_PATH_BYTES + 24];
+    struct job_id ids[2];
+    struct pen_error error = {0};
+    struct rlimit tight = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY}, wide = {RLIM_INFINITY, RLIM_INFINITY};
+    struct stat facts;
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/journal", folder);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    put_file(written[2].file, ids);
+    file_write(path, paper->bytes, paper->synced);
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    enum pen_status status = depot_open(&desk->broker, path, &error);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &wide), 0);
+    cr_assert_eq(status, PEN_OK, "%s", error.text);
+    cr_assert_eq(depot_count(desk->broker.depot), 2u);
+    cr_assert_eq(stat(path, &facts), 0);
+    cr_assert_eq((size_t)facts.st_size, paper->synced, "the old file goes on");
+    cr_assert_neq(access(fresh, F_OK), 0, "what did not become whole takes no room");
     folder_free(folder);
 }
