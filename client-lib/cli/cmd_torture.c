@@ -23,13 +23,16 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
-/* The first SIGINT or SIGTERM ends the faults, the second the program. */
+/* The first SIGINT or SIGTERM ends the faults, the second the program; a terminal that goes does as the first, unless nohup said otherwise. */
 static void signals_install(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+        sigaction(SIGHUP, &action, NULL);
+    }
 }
 
 struct options {
@@ -272,7 +275,8 @@ static int torture(const struct options *o)
     signals_install();
     plan_init(&plan, (uint64_t)o->seed);
     bool ready = *o->broker ? open_given(o, &pool, &error) : torture_pool_start(&pool, &error);
-    if (ready && ledger_open(&ledger, pool.clients, (uint64_t)o->window, (uint64_t)o->large_every, &error)) {
+    if (ready && ledger_open(&ledger, pool.clients, (uint64_t)o->window, (uint64_t)o->large_every, &error) &&
+        torture_pool_serves(ledger.client, !*o->broker, &error)) {
         uint64_t lasted_us = strike(o, &pool, &plan, &ledger);
         code = good(&ledger) ? EXIT_OK : EXIT_JOB_FAILED;
         if (o->json) {

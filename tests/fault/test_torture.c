@@ -193,6 +193,7 @@ Test(torture, signal_ends_the_faults_and_the_verdict_is_of_what_was, .timeout = 
     glob_t found;
     folder_new(folder);
     snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder);
+    signal(SIGHUP, SIG_DFL); /* under nohup it would be ignored */
     struct process *process = process_start(
         (const char *const[]){"penstock", "torture", "--json", QUICK, "--duration", "1h", "--seed", "3", NULL},
         (const char *const[]){temporary, NULL});
@@ -200,7 +201,7 @@ Test(torture, signal_ends_the_faults_and_the_verdict_is_of_what_was, .timeout = 
         cr_assert(process_alive(process), "%s", process_err(process));
         support_sleep_ms(20);
     }
-    process_signal(process, SIGTERM);
+    process_signal(process, SIGHUP); /* as SIGINT and SIGTERM */
     cr_assert_eq(process_wait(process, support_slow(60000)), 0, "%s%s", process_out(process), process_err(process));
     cJSON *json = cJSON_Parse(process_out(process));
     cr_assert_lt(number(json, "duration_s"), 3600);
@@ -235,4 +236,33 @@ Test(torture, broker_address_that_no_relay_can_stand_before_is_refused, .timeout
     cr_expect(strstr(out, "\"error\"") && strstr(out, "relay"), "%s", out);
     free(out);
     free(err);
+}
+
+/* Jobs of models that nobody has all end in errors, none of them lost: that would be a good verdict of nothing. */
+Test(torture, pool_without_the_models_gets_no_verdict, .timeout = 120)
+{
+    struct pool pool;
+    int code;
+    pool_start(&pool, NULL);
+    cJSON *json = torture((const char *const[]){"--broker", pool.clients, "--duration", "1s", NULL}, &code);
+    cr_assert_eq(code, 3);
+    const cJSON *text = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "error"), "text");
+    cr_assert(cJSON_IsString(text) && strstr(text->valuestring, "--write-model"));
+    cJSON_Delete(json);
+    pool_stop(&pool);
+}
+
+/* It was started anew for ever, each time counted as killed. */
+Test(torture, redis_that_is_not_there_is_named, .timeout = 120)
+{
+    char folder[FOLDER_PATH_BYTES], temporary[FOLDER_PATH_BYTES + 16];
+    folder_new(folder);
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder);
+    struct process *process =
+        process_start((const char *const[]){"penstock", "torture", "--redis", "--duration", "1s", "--json", NULL},
+                      (const char *const[]){temporary, "PATH=/nonexistent", NULL});
+    cr_assert_eq(process_wait(process, support_slow(60000)), 3, "%s", process_err(process));
+    cr_assert_not_null(strstr(process_out(process), "redis-server"), "%s", process_out(process));
+    process_free(process);
+    folder_free(folder);
 }

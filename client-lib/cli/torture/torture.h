@@ -53,8 +53,10 @@ struct torture_pool {
     char clients[ENDPOINT_BYTES]; /* through the relay */
 };
 
-/* Starts everything and waits until jobs can be answered. False: *reterr says why; torture_pool_stop is due all the same. */
+/* Starts everything and waits until broker and Redis listen. False: *reterr says why; torture_pool_stop is due all the same. */
 bool torture_pool_start(struct torture_pool *pool, struct pen_error *reterr);
+/* Waits until workers offer the models of the jobs: a minute, three seconds in a pool that is not `own`. False: *reterr says what to do. */
+bool torture_pool_serves(pen_client *client, bool own, struct pen_error *reterr);
 void torture_pool_stop(struct torture_pool *pool, bool keep_logs);
 /* What has ended is started again. */
 void torture_pool_mend(struct torture_pool *pool);

@@ -17,8 +17,10 @@
 #include "deadline.h"
 #include "torture.h"
 
-#define ARGS_MAX 32
-#define WAIT_US  15000000u
+#define ARGS_MAX  32
+#define WAIT_US   15000000u
+#define SERVES_US 60000000u /* a worker warms up, on a busy machine too */
+#define ASK_US    3000000u
 
 static void pause_ms(long ms)
 {
@@ -201,8 +203,30 @@ static bool lay_lines(struct torture_pool *pool, struct pen_error *reterr)
     return true;
 }
 
+/* A program that cannot be started has ended at once. */
+static bool all_listen(struct torture_pool *pool, bool *ret_ended, struct pen_error *reterr)
+{
+    struct {
+        const char *name;
+        pid_t *pid;
+    } programs[] = {{"penstock-broker", &pool->broker}, {"redis-server", &pool->redis}};
+    *ret_ended = false;
+    for (size_t i = 0; i < (pool->with_redis ? 2u : 1u); i++) {
+        pid_t probe = *programs[i].pid;
+        if (ended(&probe)) {
+            *programs[i].pid = 0;
+            *ret_ended = true;
+            pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s ended at once, or is not there; its log is in %.300s",
+                          programs[i].name, pool->folder);
+        }
+    }
+    return port_open(pool->clients_port) && port_open(pool->workers_port) &&
+           (!pool->with_redis || port_open(pool->redis_port));
+}
+
 bool torture_pool_start(struct torture_pool *pool, struct pen_error *reterr)
 {
+    bool gone;
     if (!make_folder(pool, reterr) || !lay_lines(pool, reterr)) {
         return false;
     }
@@ -214,14 +238,40 @@ bool torture_pool_start(struct torture_pool *pool, struct pen_error *reterr)
         start_worker(pool, i);
     }
     uint64_t limit_us = clock_now_us() + WAIT_US;
-    while (clock_now_us() < limit_us && !(port_open(pool->clients_port) && port_open(pool->workers_port))) {
-        pid_t probe = pool->broker;
-        if (ended(&probe)) {
-            pool->broker = 0;
-            pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the broker ended at once; its log is in %.300s", pool->folder);
+    while (clock_now_us() < limit_us && !all_listen(pool, &gone, reterr)) {
+        if (gone) {
             return false;
         }
         pause_ms(10);
+    }
+    return true;
+}
+
+static bool serves(pen_client *client, const char *name)
+{
+    struct pen_model_list *list = NULL;
+    bool found = false;
+    if (pen_client_models(client, ASK_US, &list, NULL) != PEN_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < list->count && !found; i++) {
+        found = strcmp(list->models[i]->name, name) == 0;
+    }
+    pen_client_models_free(list);
+    return found;
+}
+
+bool torture_pool_serves(pen_client *client, bool own, struct pen_error *reterr)
+{
+    uint64_t limit_us = clock_now_us() + (own ? SERVES_US : ASK_US);
+    while (!serves(client, MODEL_NAME) || !serves(client, LARGE_NAME)) {
+        if (clock_now_us() >= limit_us) {
+            pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "no worker of the pool serves the models %s and %s; %s",
+                          MODEL_NAME, LARGE_NAME,
+                          own ? "their logs say why" : "penstock torture --write-model DIR writes them");
+            return false;
+        }
+        pause_ms(20);
     }
     return true;
 }
