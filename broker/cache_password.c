@@ -25,5 +25,6 @@ enum pen_status cache_password_read(const char *path, struct redis_place *place,
                              "--redis-password-file %.300s holds no `PASSWORD` or `USER PASSWORD`", path);
     snprintf(place->user, sizeof place->user, "%.127s", words == 2 ? first : "");
     snprintf(place->password, sizeof place->password, "%s", words == 2 ? second : first);
+    place->password_file = S_ISREG(facts.st_mode) ? path : NULL; /* a pipe has it once */
     return PEN_OK;
 }

@@ -39,7 +39,7 @@ static const struct setting table[] = {
     {"cache", SETTING_TEXT, AT(cache_text), "memory:64MiB", NULL, 0, 0, NULL,
      "result cache: memory:<bytes>, redis://host:port/db or none"},
     {"redis-password-file", SETTING_TEXT, AT(redis_password_file), "", NULL, 0, 0, NULL,
-     "file with the password of Redis, or `user password`; only its owner may read it"},
+     "file with the password of Redis, or `user password`; only its owner may read it; read again at each connection"},
     {"cache-ttl", SETTING_DURATION, AT(cache_ttl_us), "1h", NULL, 0, 365 * 24 * HOUR, NULL,
      "age at which a cached result is forgotten; 0 = never"},
     {"cache-namespace", SETTING_TEXT, AT(cache_namespace), "penstock", NULL, 0, 0, NULL, "prefix of the keys in Redis"},
@@ -274,6 +274,7 @@ static enum pen_status check_detached(struct options *options, struct pen_error 
         struct redis_place *place = &options->detached_redis.redis;
         memcpy(place->user, options->cache.redis.user, sizeof place->user);
         memcpy(place->password, options->cache.redis.password, sizeof place->password);
+        place->password_file = options->cache.redis.password_file;
         return PEN_OK;
     }
     return pen_error_set(reterr, PEN_ERR_INVALID,

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "cache.h"
+
 #define CONNECT_TIMEOUT_US 250000u
 
 static struct timeval to_timeval(uint64_t us)
@@ -28,12 +30,17 @@ bool redis_expect(redisContext *redis, redisReply *reply, int type, char *reason
     return good;
 }
 
+/* With what the file says now; while it cannot be read, with what it said before. */
 static bool log_in(redisContext *redis, const struct redis_place *place, char *reason, size_t bytes)
 {
+    struct redis_place now = *place;
     if (!*place->password)
         return true;
-    redisReply *reply = *place->user ? redisCommand(redis, "AUTH %s %s", place->user, place->password)
-                                     : redisCommand(redis, "AUTH %s", place->password);
+    if (place->password_file)
+        cache_password_read(place->password_file, &now, NULL);
+    redisReply *reply = *now.user ? redisCommand(redis, "AUTH %s %s", now.user, now.password)
+                                  : redisCommand(redis, "AUTH %s", now.password);
+    explicit_bzero(&now, sizeof now);
     return redis_expect(redis, reply, REDIS_REPLY_STATUS, reason, bytes);
 }
 

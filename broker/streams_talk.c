@@ -228,15 +228,20 @@ static void read_reply(struct talk *talk, struct note *note, const redisReply *r
         read_word(note, reply->str ? reply->str : "");
 }
 
-/* A restarted or flushed Redis has no scripts: the connection is made anew, with them. */
+/*
+ * A restarted or flushed Redis has no scripts: the connection is made anew, with them. One that became a replica, or whose disk is full, writes nothing: it counts
+ * as gone until it writes again. Nothing of what was asked is done then.
+ */
 static bool usable(struct talk *talk, const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ERROR ||
-        (strncmp(reply->str, "NOSCRIPT", 8) != 0 && strncmp(reply->str, "LOADING", 7) != 0 &&
-         strncmp(reply->str, "READONLY", 8) != 0))
-        return true;
-    snprintf(talk->reason, sizeof talk->reason, "%.150s", reply->str);
-    return false;
+    static const char *const errors[] = {"NOSCRIPT", "LOADING", "READONLY", "MISCONF"};
+    for (size_t i = 0; reply->type == REDIS_REPLY_ERROR && i < sizeof errors / sizeof *errors; i++) {
+        if (strncmp(reply->str, errors[i], strlen(errors[i])) == 0) {
+            snprintf(talk->reason, sizeof talk->reason, "%.150s", reply->str);
+            return false;
+        }
+    }
+    return true;
 }
 
 static redisReply *next_reply(struct talk *talk)
@@ -244,10 +249,6 @@ static redisReply *next_reply(struct talk *talk)
     void *reply = NULL;
     if (redisGetReply(talk->redis, &reply) != REDIS_OK || !reply) {
         snprintf(talk->reason, sizeof talk->reason, "%.150s", redis_reason(talk->redis));
-        return NULL;
-    }
-    if (!usable(talk, reply)) {
-        freeReplyObject(reply);
         return NULL;
     }
     return reply;
@@ -260,7 +261,12 @@ bool talk_answer(struct talk *talk, struct note *note)
         return false;
     parcel_release(note->parcel);
     note->parcel = NULL;
-    read_reply(talk, note, reply);
+    if (usable(talk, reply)) {
+        read_reply(talk, note, reply);
+    } else {
+        note->answer = ANSWER_DOWN;
+        talk->refused = true;
+    }
     freeReplyObject(reply);
     return true;
 }
@@ -303,6 +309,10 @@ bool talk_take(struct talk *talk, const char *models, uint32_t count, bool claim
     *ret_taken = 0;
     if (!reply)
         return false;
+    if (!usable(talk, reply)) {
+        freeReplyObject(reply);
+        return false;
+    }
     if (reply->type == REDIS_REPLY_ERROR)
         snprintf(talk->reason, sizeof talk->reason, "%.150s", reply->str);
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
@@ -357,10 +367,17 @@ static bool load_scripts(struct talk *talk)
     return true;
 }
 
+/* A replica, or a Redis whose disk is full, takes scripts and writes nothing. */
+static bool writes(struct talk *talk)
+{
+    return expect(talk, talk->redis, redisCommand(talk->redis, "DEL %s:probe", talk->prefix), REDIS_REPLY_INTEGER);
+}
+
 bool talk_open(struct talk *talk)
 {
+    talk->refused = false;
     talk->redis = connect_one(talk);
-    if (talk->redis && load_scripts(talk) && (talk->bell = connect_one(talk)) != NULL &&
+    if (talk->redis && load_scripts(talk) && writes(talk) && (talk->bell = connect_one(talk)) != NULL &&
         expect(talk, talk->bell, redisCommand(talk->bell, "SUBSCRIBE %s:bell", talk->prefix), REDIS_REPLY_ARRAY))
         return true;
     talk_close(talk);

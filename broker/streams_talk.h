@@ -22,9 +22,10 @@ struct talk {
     char sha[SCRIPT_COUNT][41];
     char prefix[160], me[17];
     char reason[NOTE_TEXT_BYTES]; /* of the last failure */
+    bool refused;                 /* Redis does not do what is asked: the connection is of no use, though it answers */
 };
 
-/* Connects, logs in, loads the scripts, subscribes; false: `reason` says why not, and nothing is open. */
+/* Connects, logs in, loads the scripts, writes, subscribes; false: `reason` says why not, and nothing is open. */
 bool talk_open(struct talk *talk);
 void talk_close(struct talk *talk);
 /* What Redis keeps of what it was told when it is killed: one sentence. */

@@ -108,6 +108,8 @@ static void exchange(struct work *work)
         box_put(&work->talk.streams->out, note);
     }
     work->count = 0;
+    if (work->talk.redis && work->talk.refused)
+        go_down(work);
 }
 
 /* ---- taking ---- */

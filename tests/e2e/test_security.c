@@ -300,6 +300,27 @@ Test(security, key_file_that_others_read_stops_the_program)
     free(err);
 }
 
+static void write_password(const char *path, const char *password)
+{
+    FILE *file = fopen(path, "w");
+    fprintf(file, "%s\n", password);
+    fclose(file);
+}
+
+static void await_cache(bool works)
+{
+    static const char word[] = "\"cache_state\":\"ok\"";
+    char *out = NULL;
+    for (int i = 0; i < 200 && !(out && (strstr(out, word) != NULL) == works); i++) {
+        free(out);
+        out = NULL;
+        pool_cli(&pool, "top", (const char *const[]){"--once", "--json", NULL}, &out, NULL);
+        support_sleep_ms(50);
+    }
+    cr_assert_eq(strstr(out, word) != NULL, works, "%s", out);
+    free(out);
+}
+
 Test(security, redis_with_a_password_is_used_and_the_password_hidden)
 {
     char path[FOLDER_PATH_BYTES + 16], url[64], *err = NULL;
@@ -307,24 +328,19 @@ Test(security, redis_with_a_password_is_used_and_the_password_hidden)
     static const char password[] = "correct-horse-battery";
     struct process *redis = redis_start(&port, (const char *const[]){"--requirepass", password, NULL});
     snprintf(url, sizeof url, "redis://127.0.0.1:%d/0", port);
-    FILE *file = fopen(file_of("redis", path), "w");
-    fprintf(file, "%s\n", password);
-    fclose(file);
+    write_password(file_of("redis", path), password);
     chmod(path, 0644);
     cr_assert_eq(broker_with((const char *const[]){"--cache", url, "--redis-password-file", path, NULL}, &err), 2);
     cr_assert_not_null(strstr(err, "chmod 600"), "%s", err);
     free(err);
     chmod(path, 0600);
     pool_start(&pool, (const char *const[]){"--cache", url, "--redis-password-file", path, "--http", "none", NULL});
-    char *out = NULL;
-    for (int i = 0; i < 100 && !(out && strstr(out, "\"cache_state\":\"ok\"")); i++) {
-        free(out);
-        out = NULL;
-        pool_cli(&pool, "top", (const char *const[]){"--once", "--json", NULL}, &out, NULL);
-        support_sleep_ms(50);
-    }
-    cr_assert_not_null(strstr(out, "\"cache_state\":\"ok\""), "%s", out);
-    free(out);
+    await_cache(true);
+    process_free(redis);
+    await_cache(false);
+    write_password(path, "another-one");
+    redis = redis_start(&port, (const char *const[]){"--requirepass", "another-one", NULL});
+    await_cache(true); /* the file is read again: no restart for a new password */
     check_hidden(pool.broker, process_err(pool.broker), password);
     pool_stop(&pool);
     cr_assert_eq(broker_with((const char *const[]){"--cache", "redis://:secret@127.0.0.1:1/0", NULL}, &err), 2);

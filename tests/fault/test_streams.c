@@ -229,6 +229,34 @@ Test(streams, without_redis_a_typed_error_or_the_journal_as_the_setting_says)
     redis_up();
 }
 
+/* A replica answers and writes nothing: it came up and went with every job, which was refused as if nobody knew what had become of it. */
+Test(streams, redis_that_writes_nothing_counts_as_gone)
+{
+    char id[PEN_JOB_ID_BYTES], path[FOLDER_PATH_BYTES + 16];
+    snprintf(path, sizeof path, "%s/journal", folder);
+    await_up(0);
+    process_signal(pools[1].broker, SIGTERM);
+    cr_assert_eq(process_wait(pools[1].broker, 20000), 0, "%s", process_err(pools[1].broker));
+    pool_restart_broker(&pools[1], (const char *const[]){"--detached", url, "--journal", path, "--http", "none", NULL});
+    await_up(1);
+    pool_add_worker(&pools[1], "xnnpack", NULL, NULL);
+    free(redis_cli(port, (const char *const[]){"replicaof", "127.0.0.1", "1", NULL}));
+    pen_client *plain = digits_client(pools[0].clients), *fallen = digits_client(pools[1].clients);
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(try_submit(plain, 0, id), PEN_ERR_UNAVAILABLE);
+        cr_assert_eq(try_submit(fallen, 0, id), PEN_OK, "%s", process_err(pools[1].broker));
+        fetch(fallen, id);
+        support_sleep_ms(40); /* longer, together, than it takes to try again */
+    }
+    for (int i = 0; i < 2; i++)
+        cr_assert(process_wait_text(pools[i].broker, "READONLY", 0), "%s", process_err(pools[i].broker));
+    cr_assert_null(strstr(process_err(pools[0].broker), "may have been accepted"), "a refusal is no doubt");
+    free(redis_cli(port, (const char *const[]){"replicaof", "no", "one", NULL}));
+    submit(plain, 0, id);
+    pen_client_free(plain);
+    pen_client_free(fallen);
+}
+
 Test(streams, cancelled_at_another_broker)
 {
     char id[PEN_JOB_ID_BYTES];
