@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "http_page.h"
+#include "http_patience.h"
 
 #define CONNECTIONS_MAX    64u
 #define STREAMS_MAX        32u /* of them: scrapes and probes always get through */
@@ -23,6 +24,7 @@
 struct http {
     struct MHD_Daemon *daemon;
     struct post *post;
+    struct patience *patience;
     bool local_only;
     atomic_uint streams;
     char address[80];
@@ -218,6 +220,8 @@ static enum MHD_Result send_page(struct http *http, struct MHD_Connection *conne
     struct page page;
     page_make(http->post, path, &page);
     struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
+    if (page.stream && response)
+        patience_answers(http->patience, connection, true);
     page_fini(&page);
     if (!response)
         return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers of events, or no memory\n");
@@ -236,6 +240,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)upload;
     (void)upload_bytes;
     (void)state;
+    patience_answers(http->patience, connection, false);
     /* Answered before any body is read: the connection is closed behind it. */
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
@@ -257,12 +262,13 @@ static size_t leave_escaped(void *context, struct MHD_Connection *connection, ch
 
 static struct MHD_Daemon *start_daemon(struct http *http, int fd)
 {
-    return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-                                MHD_USE_ITC,
-                            0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                            CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
-                            MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
-                            MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_END);
+    return MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
+        on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, patience_notify, http->patience, MHD_OPTION_NOTIFY_COMPLETED, patience_asks,
+        http->patience, MHD_OPTION_END);
 }
 
 enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct http **ret_http,
@@ -276,9 +282,14 @@ enum pen_status http_start(const char *address, int fd, bool local_only, struct 
         http->post = post;
         http->local_only = local_only;
         note_address(http, fd);
-        http->daemon = start_daemon(http, fd);
+        http->patience = patience_new(post, CONNECTIONS_MAX);
+        http->daemon = http->patience ? start_daemon(http, fd) : NULL;
     }
     if (!http || !http->daemon) {
+        if (http) {
+            post_close(post);
+            patience_free(http->patience);
+        }
         free(http);
         close(fd);
         return pen_error_set(reterr, PEN_ERR_IO, "--http %s: no memory or no thread for it", address);
@@ -298,5 +309,6 @@ void http_stop(struct http *http)
         return;
     post_close(http->post);
     MHD_stop_daemon(http->daemon);
+    patience_free(http->patience);
     free(http);
 }
