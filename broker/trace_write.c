@@ -280,7 +280,7 @@ enum pen_status trace_answer(const struct snapshot *snapshot, const char *questi
         snprintf(text, sizeof text, "%.*s", (int)(bytes < sizeof text ? bytes : sizeof text - 1), question);
         if (bytes >= sizeof text || job_id_parse(text, &id) != 0)
             return pen_error_set(reterr, PEN_ERR_INVALID,
-                                 "'%.40s' is neither a job id nor one of recent, errors, slow, kept", question);
+                                 "'%s' is neither a job id nor one of recent, errors, slow, kept", text);
         rows = snapshot_life(snapshot, id);
     }
     if (!rows)

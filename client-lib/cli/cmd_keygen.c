@@ -84,8 +84,7 @@ static int keygen(const struct options *o, const char *path)
     key_text(pair.public_key, text);
     key_pair_wipe(&pair);
     if (status != PEN_OK) {
-        fprintf(stderr, "penstock: %s: %s\n", pen_status_name(status), error.text);
-        return EXIT_JOB_FAILED;
+        return command_fail(&(struct common){.json = o->json}, &error);
     }
     if (o->json) {
         cJSON *json = cJSON_CreateObject();

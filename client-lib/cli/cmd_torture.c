@@ -296,13 +296,14 @@ static int torture(const struct options *o)
     return code;
 }
 
-static int write_model(const char *folder)
+static int write_model(const struct options *o)
 {
-    if (model_write(folder)) {
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    if (model_write(o->write_model)) {
         return EXIT_OK;
     }
-    fprintf(stderr, "penstock torture: cannot write into %s; does the folder exist?\n", folder);
-    return EXIT_JOB_FAILED;
+    pen_error_set(&error, PEN_ERR_IO, "cannot write into %.300s; does the folder exist?", o->write_model);
+    return command_fail(&(struct common){.json = o->json}, &error);
 }
 
 int command_torture(int argc, char **argv)
@@ -312,7 +313,7 @@ int command_torture(int argc, char **argv)
     size_t count = 0;
     int code = EXIT_OK;
     if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
-        code = *options.write_model ? write_model(options.write_model) : torture(&options);
+        code = *options.write_model ? write_model(&options) : torture(&options);
         settings_free(store);
     }
     return code;

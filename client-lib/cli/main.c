@@ -1,4 +1,5 @@
 /* main.c - `penstock`: finds the subcommand. */
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,9 +83,8 @@ static int welcome(void)
     return EXIT_OK;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    setlocale(LC_CTYPE, "");
     if (argc < 2) {
         return welcome();
     }
@@ -108,4 +108,17 @@ int main(int argc, char **argv)
     fprintf(stderr, "penstock: there is no command \"%s\".\n\n", argv[1]);
     commands_print(stderr);
     return EXIT_USAGE;
+}
+
+/* What was printed into a full disk was not told to anybody, whatever became of the job. A reader that has gone has heard enough: that ends us by SIGPIPE. */
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    int code = run(argc, argv);
+    int error = fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0;
+    if (error != 0 && code == EXIT_OK) {
+        fprintf(stderr, "penstock: IO: the answer could not be written to stdout: %s\n", strerror(error));
+        code = EXIT_JOB_FAILED;
+    }
+    return code;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,31 +208,6 @@ Test(http, readers_of_events_do_not_lock_out_scrapes, .timeout = 60)
     cr_expect_eq(http_get(address, "/metrics", NULL), 200);
     cr_expect_eq(http_get(address, "/events", NULL), 503, "more than 32 are told so");
     for (size_t i = 0; i < 40; i++)
-        close(fds[i]);
-    pool_stop(&pool);
-}
-
-/* None of them is ever silent, and none ends its request. */
-Test(http, slow_clients_do_not_keep_the_connections, .timeout = 120)
-{
-    struct pool pool;
-    char address[64];
-    int fds[64], status = 0;
-    start(&pool, address, sizeof address);
-    for (size_t i = 0; i < 64; i++) {
-        fds[i] = http_connect(address);
-        http_say(fds[i], "GET /metrics HTTP/1.1\r\nX: ");
-    }
-    uint64_t start_us = support_now_us(), end_us = start_us + (uint64_t)support_slow(30000) * 1000;
-    while (status != 200 && support_now_us() < end_us) {
-        for (size_t i = 0; i < 64; i++)
-            send(fds[i], "a", 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* those that were closed do not matter */
-        support_sleep_ms(500);
-        if (support_now_us() - start_us > 9000000)
-            status = http_get(address, "/v2/health/live", NULL);
-    }
-    cr_assert_eq(status, 200);
-    for (size_t i = 0; i < 64; i++)
         close(fds[i]);
     pool_stop(&pool);
 }

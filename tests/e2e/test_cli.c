@@ -231,6 +231,32 @@ Test(cli, file_that_is_no_picture_is_named)
     free(err);
 }
 
+/* What nobody could read was not answered, whatever the command found out. */
+Test(cli, answer_into_a_full_disk_is_a_failure)
+{
+    char command[512];
+    char *err;
+    snprintf(command, sizeof command, PENSTOCK_BIN "/penstock models --json --broker %s > /dev/full", pool.clients);
+    cr_assert_eq(process_run((const char *const[]){"/bin/sh", "-c", command, NULL}, 30000, NULL, &err), 1, "%s", err);
+    cr_assert_not_null(strstr(err, "stdout"), "%s", err);
+    free(err);
+}
+
+/* Also where no broker is asked. */
+Test(cli, errors_are_json_with_json)
+{
+    static const char *const cases[][5] = {{"penstock", "keygen", "/nonexistent/key", "--json", NULL},
+                                           {"penstock", "torture", "--write-model=/proc/no", "--json", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *out;
+        cr_assert_eq(process_run(cases[i], 30000, &out, NULL), 1);
+        cJSON *json = cJSON_Parse(out);
+        cr_assert(cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(json, "error")), "%s: %s", cases[i][1], out);
+        cJSON_Delete(json);
+        free(out);
+    }
+}
+
 Test(cli, drain_of_a_worker_ends_it_and_leaves_the_broker)
 {
     pool_cli(&pool, "drain", ARGS("first"), NULL, NULL);
