@@ -172,7 +172,7 @@ static enum pen_status judge(const struct sim_state *state, const struct sim_hel
         return PEN_OK;
     if (!state)
         return PEN_ERR_NOT_FOUND;
-    return held->after != 0 && held->after != state->last ? PEN_ERR_CANCELLED : PEN_OK;
+    return held->said.after != 0 && held->said.after != state->last ? PEN_ERR_CANCELLED : PEN_OK;
 }
 
 enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value)

@@ -9,7 +9,7 @@
 struct sim_run {
     struct sim_run *next;
     struct envelope env; /* the announcement */
-    uint64_t after;      /* of a job of a sequence */
+    struct sim_said said; /* of a job */
     uint64_t total, moved, granted;
     uint8_t value; /* each byte of the payload */
 };
@@ -102,7 +102,7 @@ static void give_credit(struct sim *sim, struct conn *conn, struct sim_run *run)
 }
 
 void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn, struct sim_bulk *bulk, uint64_t uuid,
-                   const struct envelope *env, uint64_t total, uint64_t after)
+                   const struct envelope *env, uint64_t total, struct sim_said said)
 {
     if (!sim->has.bulk || total == 0) {
         sim_fail(sim, "a payload of %lu bytes was announced to a peer that does not know chunks", (unsigned long)total);
@@ -111,7 +111,7 @@ void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn
     if (!bulk->conn)
         attach(sim, port, bulk, uuid);
     struct sim_run *run = run_add(&bulk->downs, env, total, 0);
-    run->after = after;
+    run->said = said;
     give_credit(sim, conn, run);
 }
 
@@ -130,7 +130,7 @@ bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, st
 }
 
 enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct envelope *ret_env,
-                            uint8_t *ret_value, uint64_t *ret_after)
+                            uint8_t *ret_value, struct sim_said *ret_said)
 {
     struct packet *packet = net_take_down(bulk->conn);
     if (!packet)
@@ -160,7 +160,7 @@ enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk 
     }
     *ret_env = run->env;
     *ret_value = run->value;
-    *ret_after = run->after;
+    *ret_said = run->said;
     run_drop(place);
     return CHUNK_DONE;
 }

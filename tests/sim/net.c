@@ -123,18 +123,21 @@ static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
     return (uint32_t)total;
 }
 
-#define AFTER_KEY 0x69u /* JobMeta.sequence_after: field 13, eight bytes */
+#define AFTER_KEY   0x69u /* JobMeta.sequence_after: field 13, eight bytes */
+#define VERSION_KEY 0x10u /* JobMeta.version: field 2; what was patched in comes last, and counts */
 
-static uint64_t read_after(const struct envelope *env, const uint8_t *meta)
+static struct sim_said read_said(const struct envelope *env, const uint8_t *meta)
 {
     struct wire_reader reader = {meta, meta + env->meta_bytes};
     struct wire_field field;
-    uint64_t after = 0;
-    for (const uint8_t *key = reader.at; env->sequence_id && wire_next(&reader, &field); key = reader.at) {
-        if (key[0] == AFTER_KEY)
-            memcpy(&after, key + 1, sizeof after); /* both are little-endian, as on the wire */
+    struct sim_said said = {.after = 0};
+    for (const uint8_t *key = reader.at; wire_next(&reader, &field); key = reader.at) {
+        if (key[0] == AFTER_KEY && env->sequence_id)
+            memcpy(&said.after, key + 1, sizeof said.after); /* both are little-endian, as on the wire */
+        if (key[0] == VERSION_KEY)
+            said.version = field.value;
     }
-    return after;
+    return said;
 }
 
 /* Who is told to try again is told when; numbers of the fields: ResultMeta in proto/job.proto. */
@@ -182,7 +185,7 @@ static void read_header(struct virtual_port *own, zmq_msg_t *frame)
     own->frames_left = env->transfer && env->type != FRAME_CHUNK ? 0 : env->frames;
     packet->totals[packet->count - 1] = env->transfer ? read_total(env, meta) : 0;
     packet->raws[packet->count - 1] = 0;
-    packet->afters[packet->count - 1] = env->type == FRAME_SUBMIT ? read_after(env, meta) : 0;
+    packet->said[packet->count - 1] = env->type == FRAME_SUBMIT ? read_said(env, meta) : (struct sim_said){.after = 0};
     if (env->type == FRAME_RESULT)
         read_refusal(own->sim, env, meta);
     packet->values[packet->count - 1] =

@@ -219,8 +219,8 @@ static bool read_chunk(struct sim *sim, struct sim_client *client)
 {
     struct envelope env;
     uint8_t value;
-    uint64_t after;
-    enum chunk_news news = chunks_read(sim, client->conn, &client->bulk, &env, &value, &after);
+    struct sim_said said;
+    enum chunk_news news = chunks_read(sim, client->conn, &client->bulk, &env, &value, &said);
     if (news == CHUNK_DONE)
         answered(sim, client, &env, value);
     else if (news == CHUNK_RESUME)
@@ -255,7 +255,7 @@ bool client_read(struct sim *sim, struct sim_client *client)
     case FRAME_RESULT:
         if (packet->envs[0].transfer)
             chunks_expect(sim, &client->side->clients_port, client->conn, &client->bulk, client->uuid, &packet->envs[0],
-                          packet->totals[0], 0);
+                          packet->totals[0], (struct sim_said){.after = 0});
         else
             answered(sim, client, &packet->envs[0], packet->values[0]);
         break;

@@ -372,6 +372,10 @@ static void draw_later(struct sim *sim)
         quotas_draw(sim);
     if (sim->has.scarce)
         scarce_draw(sim);
+    if (sim->has.detached && sim_world(sim, 50)) {
+        sim->has.bulk = true;
+        sim->options.bulk_from = 2;
+    }
 }
 
 /* A pool that has worked for a while: it knows how long its jobs take. */

@@ -30,6 +30,12 @@
 
 /* ---- the network: net.c ---- */
 
+/* What else the meta of a job says. */
+struct sim_said {
+    uint64_t after;   /* of jobs of sequences: the job that each follows; 0 = none */
+    uint64_t version; /* of its model */
+};
+
 /* A message on its way. To the broker: one header frame, and a raw frame when raw_bytes. From it: what its groups say. */
 struct packet {
     struct packet *next;
@@ -40,7 +46,7 @@ struct packet {
     uint8_t values
         [SIM_GROUPS]; /* the first byte of a job's input or of a result's output, or of a CHUNK; up: every byte of the raw frame */
     uint8_t raws[SIM_GROUPS];    /* raw frames that have come */
-    uint64_t afters[SIM_GROUPS]; /* of jobs of sequences: the job that each follows */
+    struct sim_said said[SIM_GROUPS];
     uint8_t data[];
 };
 
@@ -125,7 +131,7 @@ struct sim_held {
     struct job_id id;
     struct digest digest;
     uint64_t chain, model;   /* model: as its envelope names it */
-    uint64_t after;          /* the job that it follows in its sequence, as its meta says; 0 = none */
+    struct sim_said said;
     uint8_t value;           /* of its input */
     bool first, last, alone; /* alone: it must run so */
     uint32_t order;          /* of arrival at its worker, over all brokers */
@@ -368,18 +374,18 @@ bool chunks_announce(struct sim *sim, struct virtual_port *port, struct sim_bulk
 void chunks_credit(struct sim *sim, struct sim_bulk *bulk, const struct envelope *env); /* CREDIT came */
 /* A payload was announced over `conn`: gives credit for some of it. */
 void chunks_expect(struct sim *sim, struct virtual_port *port, struct conn *conn, struct sim_bulk *bulk, uint64_t uuid,
-                   const struct envelope *env, uint64_t total, uint64_t after);
+                   const struct envelope *env, uint64_t total, struct sim_said said);
 /* It is not wanted any more; false: none of that job is coming. */
 bool chunks_refuse(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct job_id job);
 
 enum chunk_news {
     CHUNK_NONE,
     CHUNK_SOME,
-    CHUNK_DONE, /* *ret_env is the announcement of a payload that is complete, *ret_value its first byte, *ret_after as announced */
+    CHUNK_DONE, /* *ret_env is the announcement of a payload that is complete, *ret_value its first byte, *ret_said as announced */
     CHUNK_RESUME, /* the broker asks for a new beginning */
 };
 enum chunk_news chunks_read(struct sim *sim, struct conn *conn, struct sim_bulk *bulk, struct envelope *ret_env,
-                            uint8_t *ret_value, uint64_t *ret_after);
+                            uint8_t *ret_value, struct sim_said *ret_said);
 
 /* ---- steps.c: ensembles, run whole by one worker or spread over several; each model's answer is a function of its input ---- */
 void steps_begin(struct sim *sim, struct sim_worker *worker); /* which parts it has */

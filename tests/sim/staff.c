@@ -313,12 +313,12 @@ void worker_goodbye(struct sim *sim, struct sim_worker *worker)
     leave(sim, worker);
 }
 
-static struct sim_held held_of(const struct envelope *env, uint8_t value, uint64_t after)
+static struct sim_held held_of(const struct envelope *env, uint8_t value, struct sim_said said)
 {
     return (struct sim_held){.id = env->job,
                              .digest = env->digest,
                              .chain = env->sequence_id,
-                             .after = after,
+                             .said = said,
                              .model = env->model_hash,
                              .value = value,
                              .first = env->flags & FRAME_FLAG_SEQUENCE_START,
@@ -329,20 +329,21 @@ static struct sim_held held_of(const struct envelope *env, uint8_t value, uint64
 /* A job is judged when it is given: the sequence of one that comes in chunks may be over before its last byte. */
 static void judge(struct sim *sim, struct sim_link *link, const struct envelope *env)
 {
-    const struct sim_held given = held_of(env, 0, 0);
+    const struct sim_held given = held_of(env, 0, (struct sim_said){.after = 0});
     if (given.chain)
         chain_taken(sim, link, &given);
     if (given.alone && !link->worker->runs_alone)
         sim_fail(sim, "worker %s is asked to run a job alone and never said that it can", link->worker->name);
 }
 
-static void hold(struct sim *sim, struct sim_link *link, const struct envelope *env, uint8_t value, uint64_t after)
+static void hold(struct sim *sim, struct sim_link *link, const struct envelope *env, uint8_t value,
+                 struct sim_said said)
 {
     if (link->held_count == SIM_HELD) {
         sim_fail(sim, "a worker was given more than %u jobs", SIM_HELD);
         return;
     }
-    link->held[link->held_count] = held_of(env, value, after);
+    link->held[link->held_count] = held_of(env, value, said);
     link->held[link->held_count++].order = ++link->worker->orders;
     suspects_turn(sim, link->worker);
 }
@@ -354,9 +355,9 @@ static void take(struct sim *sim, struct sim_link *link, const struct packet *pa
         judge(sim, link, &packet->envs[i]);
         if (packet->envs[i].transfer)
             chunks_expect(sim, &link->side->workers_port, link->conn, &link->bulk, link->worker->uuid, &packet->envs[i],
-                          packet->totals[i], packet->afters[i]);
+                          packet->totals[i], packet->said[i]);
         else
-            hold(sim, link, &packet->envs[i], packet->values[i], packet->afters[i]);
+            hold(sim, link, &packet->envs[i], packet->values[i], packet->said[i]);
     }
 }
 
@@ -364,11 +365,11 @@ static bool read_chunk(struct sim *sim, struct sim_link *link)
 {
     struct envelope env;
     uint8_t value;
-    uint64_t after;
+    struct sim_said said;
     bool frozen = link->worker->frozen;
-    enum chunk_news news = frozen ? CHUNK_NONE : chunks_read(sim, link->conn, &link->bulk, &env, &value, &after);
+    enum chunk_news news = frozen ? CHUNK_NONE : chunks_read(sim, link->conn, &link->bulk, &env, &value, &said);
     if (news == CHUNK_DONE)
-        hold(sim, link, &env, value, after);
+        hold(sim, link, &env, value, said);
     else if (news == CHUNK_RESUME)
         worker_connect(sim, link);
     return news != CHUNK_NONE;
