@@ -60,6 +60,16 @@ static struct parcel *with_version(const struct job *job, const struct envelope 
     return parcel;
 }
 
+/* Its new size is what its key has in flight from now on, and is given back in the end. */
+static void take_request(struct job *job, struct parcel *request)
+{
+    struct identity *identity = job->step ? NULL : job->session->identity;
+    quota_give(identity, parcel_bytes(job->request));
+    quota_take(identity, parcel_bytes(request));
+    parcel_release(job->request);
+    job->request = request;
+}
+
 /* False: the job stays where it is. */
 static bool rebind(struct broker *broker, struct job *job)
 {
@@ -80,9 +90,8 @@ static bool rebind(struct broker *broker, struct job *job)
     dispatch_detach(broker, job);
     from->users--;
     lane_release(job->lane);
-    parcel_release(job->request);
+    take_request(job, request);
     job->lane = lane;
-    job->request = request;
     job->rows = admission.rows;
     to->users++;
     queue_add(&to->queue, job->priority, parcel_bytes(request)); /* it was admitted once */

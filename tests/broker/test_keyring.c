@@ -317,6 +317,37 @@ Test(keyring, quota_of_a_key_covers_all_its_sessions_and_ends_with_its_jobs)
     leave(desk);
 }
 
+static void update(struct desk *desk, uint64_t version)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    struct wire_model model = echo;
+    model.version = version;
+    model.warm_us = 500000;
+    say(desk, true, W, 9, envelope_make(FRAME_WORKER_UPDATE), meta, wire_worker_update(meta, &model, 1));
+}
+
+/* Its request says the new version, too: other bytes than those with which it came. */
+Test(keyring, job_that_goes_to_another_version_gives_back_what_it_has)
+{
+    struct desk *desk = guarded_desk(A " alice submit bytes=10000\n" W " w1 worker\n");
+    worker_hello(desk, W, 9, 5);
+    hello(desk, A, 1, 1);
+    update(desk, 2);
+    for (uint64_t i = 1; i <= 12; i++)
+        cr_assert_eq(submit(desk, A, 1, 1, i), PEN_OK);
+    update(desk, 3);
+    update(desk, 4);
+    const struct job *last = jobs_find(&desk->broker.jobs, (struct job_id){1, 12});
+    cr_assert(last && last->lane->model->version == 4, "it waits for the version that is there now");
+    const struct identity *alice = keyring_find(desk->broker.keyring, A);
+    for (uint64_t i = 1; i <= 12; i++)
+        desk_result(desk, 9, (struct job_id){1, i}, 0, 1);
+    cr_assert_eq(desk->broker.live, 0);
+    cr_assert_eq(alice->jobs, 0);
+    cr_assert_eq(alice->bytes, 0, "%lu", (unsigned long)alice->bytes);
+    leave(desk);
+}
+
 Test(keyring, who_submits_beyond_the_rate_is_told_when_the_next_job_may_come)
 {
     uint8_t meta[WIRE_META_BYTES];
