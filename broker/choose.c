@@ -164,17 +164,16 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
 static int choose_isolated(const struct broker *broker, struct offer *const *offers,
                            const struct match_candidate *candidates, size_t count)
 {
-    size_t least = 0;
-    int shared = MATCH_WAIT;
+    int shared = MATCH_WAIT, least = MATCH_WAIT;
     for (size_t i = 0; i < count; i++) {
         if (candidates[i].credit && !worker_has_company(offers[i]->worker))
             return (int)i;
         if (candidates[i].credit && (shared == MATCH_WAIT || offers[i]->worker->hello->runs_alone))
             shared = (int)i;
-        if (candidates[i].backlog_us < candidates[least].backlog_us)
-            least = i;
+        if (!offers[i]->cold && (least == MATCH_WAIT || candidates[i].backlog_us < candidates[least].backlog_us))
+            least = (int)i; /* a load runs beside other work */
     }
-    if (shared == MATCH_WAIT && count > 0)
+    if (shared == MATCH_WAIT && least != MATCH_WAIT)
         offers[least]->worker->reserved_pass = broker->pass;
     return shared;
 }

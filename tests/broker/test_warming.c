@@ -134,6 +134,31 @@ Test(warming, while_a_model_loads_its_worker_runs_others_and_the_jobs_may_go_els
 }
 
 /* Who must drive another model out for it counts its load twice. */
+/* One more death would be its last: it must run alone, where its model is being loaded. */
+Test(warming, while_a_suspect_waits_for_a_load_the_worker_runs_others)
+{
+    struct desk *desk = open_desk();
+    desk->options.max_attempts = 2;
+    join(desk, WARM, &warm, 1, 0);
+    submit(desk, "net", 1);
+    side_lose(&desk->workers, WARM);
+    broker_hint_workers(&desk->broker, -1);
+    desk_run(desk);
+    cr_assert_eq(desk->broker.fleet.count, 0);
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    struct wire_model both[2] = {cold_of("net"), warm};
+    both[1].name = "own";
+    join(desk, COLD, both, 2, 0);
+    cr_expect_eq(asked(desk, "net"), COLD);
+    submit(desk, "own", 2);
+    desk_run(desk);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(sent, "the slot is free while the suspect's model loads");
+    cr_expect_eq(sent_job(sent, 0).sequence, 2);
+    desk_free(desk);
+}
+
 Test(warming, a_worker_with_room_is_asked_before_one_that_must_evict)
 {
     struct desk *desk = open_desk();
