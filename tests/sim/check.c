@@ -366,18 +366,19 @@ static void check_idle(struct sim *sim)
     TAILQ_FOREACH(lane, &broker->models.active, in_active)
     {
         const struct offer *offer;
-        bool idle = false, busy = false, there = lane->demand.worker == 0;
+        bool idle = false, busy = false, loading = false, there = lane->demand.worker == 0;
         TAILQ_FOREACH(offer, &lane->model->offers, in_model)
         {
             if (lane->demand.worker && lane->demand.worker != offer->worker->uuid)
                 continue;
             there |= offer->worker->state == WORKER_READY || offer->worker->ended_us != 0; /* it is read out first */
-            idle |= offer->worker->state == WORKER_READY && offer->worker->messages == 0 &&
+            idle |= offer->worker->state == WORKER_READY && offer->worker->messages == 0 && !offer->cold &&
                     match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags);
+            loading |= offer->worker->warming == offer;
             busy |= offer->worker->messages > 0 || offer->worker->paused;
         }
         steps_check_lane(sim, lane);
-        if (idle && !busy && lane->wake_us == UINT64_MAX)
+        if (idle && !busy && !loading && lane->wake_us == UINT64_MAX)
             BAD("jobs of model %s wait though every worker is idle", lane->model->name);
         if (!there)
             BAD("jobs of model %s wait for a state on a worker that gets no more work", lane->model->name);

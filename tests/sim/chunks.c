@@ -8,7 +8,7 @@
 
 struct sim_run {
     struct sim_run *next;
-    struct envelope env; /* the announcement */
+    struct envelope env;  /* the announcement */
     struct sim_said said; /* of a job */
     uint64_t total, moved, granted;
     uint8_t value; /* each byte of the payload */

@@ -55,15 +55,21 @@ void client_elsewhere(struct sim *sim, struct sim_client *client)
     client_connect(sim, client);
 }
 
+static uint64_t kind_of(const struct sim_client *client, const struct sim_job *job)
+{
+    return client->uuid * 31 + job->sequence * 7;
+}
+
 /* What a job is follows from its sequence, so that it is the same each time it is sent. */
 static void send_job(struct sim *sim, struct sim_client *client, struct sim_job *job)
 {
     static const uint64_t deadlines[] = {0, 0, 0, 2000, 50000, 400000};
     uint8_t meta[1024];
     size_t raw_bytes;
-    uint64_t kind = client->uuid * 31 + job->sequence * 7;
+    uint64_t kind = kind_of(client, job);
     struct wire_job wire = {.id = {client->uuid, job->sequence},
                             .model = models[kind % 23 == 0 && !job->role ? 3 : kind % 3],
+                            .version = job->version,
                             .fill = job->fill,
                             .priority = (uint8_t)(kind % 11 == 0),
                             .deadline_us = deadlines[kind % 6],
@@ -106,6 +112,7 @@ void client_submit(struct sim *sim, struct sim_client *client)
         chain_submit(sim, client, job);
     else if (sim->has.steps && sim_chance(sim, 50))
         steps_submit(sim, job);
+    models_submit(sim, job, models[kind_of(client, job) % 3]);
     if (sim->has.detached && sim_chance(sim, 40))
         detached_submit(sim, client, job);
     sim->counts.jobs++;
@@ -203,7 +210,8 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
     job->status = (enum pen_status)env->status;
     quotas_answered(sim, client, job->status);
     sim->counts.innocent_lost += sim->has.gentle && job->status == PEN_ERR_WORKER_LOST && job->fill != 2;
-    if (job->status == PEN_ERR_CANCELLED && !job->cancelled && !job->chain && job->role == ROLE_PLAIN)
+    if (job->status == PEN_ERR_CANCELLED && !job->cancelled && !job->ended_by_order && !job->chain &&
+        job->role == ROLE_PLAIN)
         sim_fail(sim, "job %016lx-%lu is answered CANCELLED and was cancelled by nobody", (unsigned long)client->uuid,
                  (unsigned long)sequence);
     if (job->role && job->status != PEN_ERR_DENIED)

@@ -372,6 +372,8 @@ static void draw_later(struct sim *sim)
         quotas_draw(sim);
     if (sim->has.scarce)
         scarce_draw(sim);
+    models_draw(sim);
+    sim->has.orders = sim_world(sim, 30);
     if (sim->has.detached && sim_world(sim, 50)) {
         sim->has.bulk = true;
         sim->options.bulk_from = 2;
@@ -445,6 +447,8 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
         act(sim);
         scarce_some(sim);
         chain_some(sim);
+        if (sim->has.orders)
+            orders_some(sim);
         if (sim_chance(sim, 80))
             sides_tick(sim);
         check_all(sim);

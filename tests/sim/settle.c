@@ -22,14 +22,14 @@ static void heal(struct sim *sim)
     for (uint32_t i = 0; i < SIM_WORKERS; i++) {
         struct sim_worker *worker = &sim->workers[i];
         worker->frozen = false;
-        bool changes = worker->kind == 2 || sim->has.steps;
-        worker->kind = 0;
+        bool changes = models_mend(worker) || sim->has.steps;
         steps_mend(worker, i);
         if (changes && (worker->links[0].ready || worker->links[1].ready))
             worker_tell(sim, worker);
         if (worker->draining && !sim->has.gentle)
             worker_kill(sim, worker);
         steps_mend(worker, i); /* a new one, too */
+        models_mend(worker);
         for (uint32_t k = 0; k < sim->sides_count; k++) {
             struct sim_link *link = &worker->links[k];
             bool anew = !whole(link->conn, &link->bulk) || (!sim->has.gentle && sim_chance(sim, 30));

@@ -45,7 +45,7 @@ struct packet {
     struct envelope envs[SIM_GROUPS];
     uint8_t values
         [SIM_GROUPS]; /* the first byte of a job's input or of a result's output, or of a CHUNK; up: every byte of the raw frame */
-    uint8_t raws[SIM_GROUPS];    /* raw frames that have come */
+    uint8_t raws[SIM_GROUPS]; /* raw frames that have come */
     struct sim_said said[SIM_GROUPS];
     uint8_t data[];
 };
@@ -95,7 +95,9 @@ struct sim_job {
     uint8_t chain;        /* number of its sequence of jobs, from 1; 0 = none */
     uint8_t role, wanted; /* enum sim_role; wanted: number of the detached job that is submitted or fetched */
     uint8_t steps;        /* which ensemble or part of one, from 1; 0 = none: steps.c */
+    uint8_t version;      /* that it asks for; 0 = any */
     bool first, last;
+    bool ended_by_order; /* somebody asked for its end, if it came in time */
     uint32_t sends, results;
     uint64_t lives;    /* of brokers that it was sent to: a bit for each */
     uint64_t asked_us; /* it was made then, in the time of the broker with this number */
@@ -130,7 +132,7 @@ struct sim_touch {
 struct sim_held {
     struct job_id id;
     struct digest digest;
-    uint64_t chain, model;   /* model: as its envelope names it */
+    uint64_t chain, model; /* model: as its envelope names it */
     struct sim_said said;
     uint8_t value;           /* of its input */
     bool first, last, alone; /* alone: it must run so */
@@ -180,6 +182,7 @@ struct sim_worker {
     char name[16];
     bool frozen, draining, runs_alone;
     uint32_t slots, kind, parts; /* which models it offers; parts: steps.c */
+    uint32_t cold;               /* those of them that are not in memory, bits: models.c */
     uint32_t states_count, touches_count, orders, one_order;
     enum sim_stage stage;
     struct job_id one; /* that runs alone */
@@ -208,7 +211,7 @@ struct sim_counts {
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
         twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
         over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
-        chains_twice, chains_elsewhere, chains_overtaken;
+        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -220,11 +223,13 @@ struct kept_seen {
 /* What this world has, beside what is always there. */
 struct sim_extras {
     bool chains, bulk, steps, twice, detached;
-    bool shared;  /* detached jobs are in Redis, all brokers' */
-    bool gentle;  /* nothing but poisonous jobs ends workers, and all of these run suspects alone */
-    bool keys;    /* who comes has a key with roles and quotas: quotas.c */
-    bool watcher; /* the last client's key may only look */
-    bool scarce;  /* memory of brokers and workers is short: scarce.c */
+    bool shared;         /* detached jobs are in Redis, all brokers' */
+    bool gentle;         /* nothing but poisonous jobs ends workers, and all of these run suspects alone */
+    bool keys;           /* who comes has a key with roles and quotas: quotas.c */
+    bool watcher;        /* the last client's key may only look */
+    bool scarce;         /* memory of brokers and workers is short: scarce.c */
+    bool versions, cold; /* of models there are two, some of them not in memory: models.c */
+    bool orders;         /* of administrators: orders.c */
 };
 
 /* quotas.c */
@@ -424,6 +429,19 @@ enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const stru
 void chain_failed(struct sim_worker *worker, const struct sim_held *held);
 /* The broker says that the sequence is over; a job of it that has begun goes on with its state. */
 void chain_over(struct sim *sim, struct sim_link *link, struct job_id job, uint64_t chain);
+
+/* ---- models.c: versions, and models that are not in memory ---- */
+void models_draw(struct sim *sim);
+void models_begin(struct sim *sim, struct sim_worker *worker);
+void models_offers(const struct sim *sim, const struct sim_worker *worker, struct wire_model *models, size_t count);
+bool models_change(struct sim *sim, struct sim_worker *worker); /* false: nothing of this kind */
+void models_warm(struct sim *sim, struct sim_worker *worker);   /* it is asked to load one */
+bool models_mend(struct sim_worker *worker); /* all of the older version, in memory; false: they were */
+void models_submit(struct sim *sim, struct sim_job *job, const char *model); /* which version, and its right answers */
+uint8_t models_run(const struct sim_held *held, uint8_t value);              /* the version's answer */
+
+/* ---- orders.c ---- */
+void orders_some(struct sim *sim);
 
 /* ---- quotas.c: keys, roles and quotas of clients ---- */
 void quotas_draw(struct sim *sim);

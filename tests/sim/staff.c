@@ -50,6 +50,7 @@ void worker_begin(struct sim *sim, struct sim_worker *worker)
     worker->kind = sim_draw(sim, 3);
     if (sim->has.steps)
         steps_begin(sim, worker);
+    models_begin(sim, worker);
     if (sim->has.twice)
         worker->runs_alone = sim->has.gentle || sim_chance(sim, 70);
     snprintf(worker->name, sizeof worker->name, "w%u", (unsigned)(worker->uuid & 0xFFFF));
@@ -78,6 +79,7 @@ static size_t offers_of(const struct sim *sim, const struct sim_worker *worker, 
 {
     size_t count = worker->kind == 2 ? 2 : sim->has.chains ? 4 : 3;
     memcpy(ret_models, offers, count * sizeof *offers);
+    models_offers(sim, worker, ret_models, count);
     return sim->has.steps ? count + steps_offers(worker, ret_models + count) : count;
 }
 
@@ -96,6 +98,7 @@ static void hello(struct sim *sim, struct sim_link *link)
                                .bulk = sim->has.bulk,
                                .queue_bytes = sim->worker_bytes,
                                .runs_alone = worker->runs_alone,
+                               .takes_orders = sim->has.cold,
                                .models = models,
                                .models_count = offers_of(sim, worker, models),
                                .running = running,
@@ -227,7 +230,7 @@ void worker_answer(struct sim *sim, struct sim_link *link, uint32_t most, bool h
         if (!honest && sim_chance(sim, 5))
             digest.bytes[3] ^= 1;
         drop(link, index);
-        uint8_t value = held.value;
+        uint8_t value = models_run(&held, held.value);
         if (held.chain && status != PEN_OK)
             chain_failed(worker, &held);
         else if (held.chain)
@@ -292,7 +295,9 @@ void worker_change(struct sim *sim, struct sim_worker *worker)
 {
     if (!(worker->links[0].ready || worker->links[1].ready) || worker->frozen)
         return;
-    if (sim->has.steps && sim_chance(sim, 70))
+    if (models_change(sim, worker))
+        ;
+    else if (sim->has.steps && sim_chance(sim, 70))
         steps_begin(sim, worker);
     else
         worker->kind = worker->kind == 2 ? 0 : 2;
@@ -461,6 +466,13 @@ bool worker_read(struct sim *sim, struct sim_link *link)
         break;
     case FRAME_PING:
         worker_say(sim, link, FRAME_PONG, (struct job_id){0, 0});
+        break;
+    case FRAME_DRAIN:
+        if (!link->worker->draining)
+            worker_say_drain(sim, link->worker);
+        break;
+    case FRAME_CONTROL:
+        models_warm(sim, link->worker);
         break;
     case FRAME_PONG:
         link->pongs++;
