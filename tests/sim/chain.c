@@ -101,30 +101,31 @@ static struct sim_state *find(struct sim_worker *worker, uint64_t client, uint64
     return NULL;
 }
 
-/* Of which brokers the worker has had jobs of that sequence, this one's included. */
-static uint32_t touched(struct sim_worker *worker, const struct sim_held *held, uint32_t side)
+/* Has the worker had jobs of that sequence of another broker, or of one that has been restarted since? */
+static bool shared(struct sim_worker *worker, const struct sim_held *held, uint32_t life)
 {
     struct sim_touch *touch = worker->touches, *end = touch + worker->touches_count;
     while (touch < end && (touch->client != held->id.client || touch->id != held->chain))
         touch++;
     if (touch == end && worker->touches_count == SIM_STATES)
-        return UINT32_MAX; /* more than are told apart */
+        return true; /* more than are told apart */
     if (touch == end) {
         worker->touches_count++;
-        *touch = (struct sim_touch){.client = held->id.client, .id = held->chain};
+        *touch = (struct sim_touch){.client = held->id.client, .id = held->chain, .life = life};
     }
-    touch->sides |= 1u << side;
-    return touch->sides;
+    touch->several |= touch->life != life;
+    return touch->several;
 }
 
+/* What one broker has here another does not know: then it is the worker that tells them apart, and the answers that are judged. */
 void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *held)
 {
     struct sim_worker *worker = link->worker;
     const struct sim_state *state = find(worker, held->id.client, held->chain);
-    bool both = touched(worker, held, link->side->number) > 2;
-    if (held->first)
+    bool several = shared(worker, held, link->conn->life);
+    if (held->first || several)
         return;
-    if (!both && (!state || state->ending))
+    if (!state || state->ending)
         sim_fail(sim, "worker %s was given job %016lx-%lu of a sequence whose state it does not keep", worker->name,
                  (unsigned long)held->id.client, (unsigned long)held->id.sequence);
     for (uint32_t i = 0; state && i < link->held_count; i++) {

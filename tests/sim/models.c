@@ -95,3 +95,22 @@ uint8_t models_run(const struct sim_held *held, uint8_t value)
 {
     return held->said.version == NEWER ? (uint8_t)(value + NEWER_ADDS) : value;
 }
+
+#define DIGEST_FIELD 19u /* ResultMeta.model_digest */
+#define DIGEST_BYTES 16u
+#define TWIN_DIGEST  3u /* staff.c */
+
+/* What a worker ran it says itself: a run may be older than the broker that adopts it, and of the other version. */
+size_t models_sign(const struct sim_held *held, uint8_t *meta, size_t bytes)
+{
+    static uint64_t twin;
+    if (twin == 0)
+        twin = frame_name_hash("twin");
+    if (held->model != twin)
+        return bytes;
+    meta[bytes++] = (uint8_t)((DIGEST_FIELD << 3 | 2u) & 0x7F) | 0x80;
+    meta[bytes++] = (uint8_t)((DIGEST_FIELD << 3 | 2u) >> 7);
+    meta[bytes++] = DIGEST_BYTES;
+    memset(meta + bytes, held->said.version == NEWER ? TWIN_DIGEST + DIGEST_ADDS : TWIN_DIGEST, DIGEST_BYTES);
+    return bytes + DIGEST_BYTES;
+}

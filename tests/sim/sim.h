@@ -122,10 +122,11 @@ struct sim_state {
     bool ending; /* dropped as soon as its job is done */
 };
 
-/* A sequence of which a worker has had jobs, from these brokers: each is a bit. */
+/* A sequence of which a worker has had jobs: of one broker, that with this life, or of several. */
 struct sim_touch {
     uint64_t client, id;
-    uint32_t sides;
+    uint32_t life;
+    bool several;
 };
 
 /* A job that a worker holds. */
@@ -421,7 +422,7 @@ void chain_some(struct sim *sim); /* where there are two brokers: a client goes 
 void chain_sent(const struct conn *conn, struct sim_job *job);
 /* It is answered by that one: with its result only if that broker has seen the sequence begin. */
 void chain_answered(struct sim *sim, const struct sim_client *client, const struct sim_job *job);
-/* The worker is given the job: the state that it needs must be here, unless the other broker has had to do with it. */
+/* The worker is given the job: the state that it needs must be here, unless another broker has had to do with it, or one before a restart. */
 void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *held);
 /* It has run, and *ret_value is the right answer: the state moves on. NOT_FOUND: it was dropped meanwhile, or begun anew. */
 enum pen_status chain_run(struct sim *sim, struct sim_worker *worker, const struct sim_held *held, uint8_t *ret_value);
@@ -439,6 +440,8 @@ void models_warm(struct sim *sim, struct sim_worker *worker);   /* it is asked t
 bool models_mend(struct sim_worker *worker); /* all of the older version, in memory; false: they were */
 void models_submit(struct sim *sim, struct sim_job *job, const char *model); /* which version, and its right answers */
 uint8_t models_run(const struct sim_held *held, uint8_t value);              /* the version's answer */
+/* Adds to its ResultMeta of `bytes` with which content it ran, where a result may be kept; returns the bytes. */
+size_t models_sign(const struct sim_held *held, uint8_t *meta, size_t bytes);
 
 /* ---- orders.c ---- */
 void orders_some(struct sim *sim);

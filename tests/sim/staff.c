@@ -154,9 +154,9 @@ static size_t put_result(uint8_t *to, const struct sim_held *held, struct digest
     env.model_hash = held->model;
     env.status = (uint8_t)status;
     env.digest = digest;
-    return net_header(
-        to, env, meta,
-        wire_result(meta, value, "reference", PRECISION_F32, took_us(id, status), status == PEN_OK ? NULL : "no"));
+    size_t bytes =
+        wire_result(meta, value, "reference", PRECISION_F32, took_us(id, status), status == PEN_OK ? NULL : "no");
+    return net_header(to, env, meta, models_sign(held, meta, bytes));
 }
 
 /* Some results are large, where that means something: y in a raw frame of four bytes, announced. */
@@ -184,7 +184,7 @@ static size_t put_answer(struct sim *sim, struct sim_link *link, uint8_t *to, co
     result.backend = (char *)(uintptr_t) "reference";
     result.precision = PRECISION_F32;
     result.compute_us = took_us(held->id, status);
-    return net_header(to, env, meta, penstock__result_meta__pack(&result, meta));
+    return net_header(to, env, meta, models_sign(held, meta, penstock__result_meta__pack(&result, meta)));
 }
 
 /* One of those that may run now: SIM_HELD = there is none. */
