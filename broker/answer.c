@@ -80,6 +80,8 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     bool last = false, current = sequence && sequence_is_current(sequence, job, &last);
     if (session->depot) {
         record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+        if (status != PEN_ERR_UNAVAILABLE) /* then it waits to be run again */
+            explain_end(broker, job, status, ending);
         retire(broker, job, status);
         session_remove(session, job);
         depot_done(broker, job, reply, status);

@@ -126,6 +126,7 @@ static void on_accept(struct broker *broker, struct entry *entry, const struct n
                             "under its id, or fetch it"},
         [ANSWER_DENIED] = {PEN_ERR_DENIED, "a detached job of that id belongs to another tenant"},
         [ANSWER_FULL] = {PEN_ERR_BUSY, NULL},
+        [ANSWER_LARGE] = {PEN_ERR_TOO_LARGE, NULL},
         [ANSWER_ERROR] = {PEN_ERR_UNAVAILABLE, NULL},
     };
     if (!entry || entry->state != ENTRY_ACCEPTING || !entry->shared)

@@ -1,6 +1,7 @@
 #include "journal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,11 @@ enum pen_status journal_append(struct journal *journal, const struct journal_rec
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a record of the journal");
     enum pen_status status = PEN_OK;
     pthread_mutex_lock(&journal->lock);
-    if (journal->size + journal->writing + journal->queued + size > journal->bytes_max)
+    if (size > journal->bytes_max)
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                               "it takes %zu bytes of the journal, which may have %" PRIu64 " in all (--journal-bytes)",
+                               size, journal->bytes_max);
+    else if (journal->size + journal->writing + journal->queued + size > journal->bytes_max)
         status = pen_error_set(reterr, PEN_ERR_BUSY, "the journal is as large as it may be (--journal-bytes)");
     else if (journal->queued > 0 && journal->queued + size > JOURNAL_QUEUE_BYTES)
         status = pen_error_set(reterr, PEN_ERR_BUSY, "the disk does not keep up with the journal; try again later");

@@ -92,7 +92,8 @@ enum pen_status journal_open_file(struct journal_file *file, uint64_t size, uint
                                   struct journal **ret_journal);
 void journal_free(struct journal *journal); /* NULL is fine; writes what is left */
 
-/* Hands a record over. *ret_ticket counts up from 1. BUSY: too much is on its way, or the file is as large as it may be. */
+/* Hands a record over. *ret_ticket counts up from 1. BUSY: too much is on its way, or the file is as large as it may be; TOO_LARGE: it would
+ * not fit into an empty one. */
 enum pen_status journal_append(struct journal *journal, const struct journal_record *record, uint64_t *ret_ticket,
                                struct pen_error *reterr);
 /* The next batch that was dealt with: tickets first..last; ok: they are durable. False: none. */

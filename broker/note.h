@@ -44,6 +44,7 @@ enum note_answer {
     ANSWER_ENDED,   /* CANCEL: too late */
     ANSWER_DENIED,  /* it is somebody else's */
     ANSWER_FULL,    /* text: which cap */
+    ANSWER_LARGE,   /* ACCEPT: beyond a cap by itself; text: which */
     ANSWER_ERROR,   /* text: what Redis says */
 };
 

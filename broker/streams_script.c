@@ -49,6 +49,7 @@ const char *const script_texts[SCRIPT_COUNT] = {
         "if redis.call('ZCARD', P .. ':ends') >= tonumber(ARGV[7]) then return 'full' end\n"
         "local own = tonumber(redis.call('HGET', P .. ':bytes', key) or '0')\n"
         "local all = tonumber(redis.call('HGET', P .. ':bytes', '*') or '0')\n"
+        "if #request > tonumber(ARGV[8]) then return 'large' end\n"
         "if all + #request > tonumber(ARGV[8]) then return 'bytes' end\n"
         "if key ~= '-' and ARGV[9] ~= '0' and own + #request > tonumber(ARGV[9]) then return 'quota' end\n"
         "local entry = enter(model, id)\n"

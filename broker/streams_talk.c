@@ -173,14 +173,16 @@ static void read_word(struct note *note, const char *word)
         const char *word;
         enum note_answer answer;
         const char *text;
-    } rows[] = {{"ok", ANSWER_OK, ""},
-                {"known", ANSWER_KNOWN, ""},
-                {"none", ANSWER_NONE, ""},
-                {"ended", ANSWER_ENDED, ""},
-                {"denied", ANSWER_DENIED, ""},
-                {"full", ANSWER_FULL, "Redis keeps as many detached jobs as it may"},
-                {"bytes", ANSWER_FULL, "the detached jobs in Redis have as many bytes as they may (--detached-bytes)"},
-                {"quota", ANSWER_FULL, "this key's detached jobs have as many bytes as its quota allows"}};
+    } rows[] = {
+        {"ok", ANSWER_OK, ""},
+        {"known", ANSWER_KNOWN, ""},
+        {"none", ANSWER_NONE, ""},
+        {"ended", ANSWER_ENDED, ""},
+        {"denied", ANSWER_DENIED, ""},
+        {"full", ANSWER_FULL, "Redis keeps as many detached jobs as it may"},
+        {"bytes", ANSWER_FULL, "the detached jobs in Redis have as many bytes as they may (--detached-bytes)"},
+        {"large", ANSWER_LARGE, "the job has more bytes than all detached jobs in Redis may have (--detached-bytes)"},
+        {"quota", ANSWER_FULL, "this key's detached jobs have as many bytes as its quota allows"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(word, rows[i].word) == 0) {
             note->answer = rows[i].answer;

@@ -5,8 +5,8 @@
 
 #include "command.h"
 #include "job_id.h"
-#include "npy.h"
 #include "penstock/dtype.h"
+#include "show.h"
 
 struct options {
     struct common common;
@@ -85,17 +85,10 @@ static void print_text(const char *job, const pen_result *result)
     }
 }
 
+/* As `penstock submit` writes them: the folder is made, a name with a slash is no path. */
 static bool write_outputs(const char *folder, const char *job, const pen_result *result, struct pen_error *reterr)
 {
-    for (size_t i = 0; *folder && i < pen_result_outputs(result); i++) {
-        char path[1024];
-        const struct pen_tensor *output = pen_result_output(result, i);
-        snprintf(path, sizeof path, "%.500s/%s.%.200s.npy", folder, job, output->name);
-        if (npy_write(path, output, reterr) != PEN_OK) {
-            return false;
-        }
-    }
-    return true;
+    return !*folder || show_save(&(struct show){.output_dir = folder}, job, result, reterr) == PEN_OK;
 }
 
 static int print_state(const struct common *common, const char *job, const struct pen_result_info *info)

@@ -8,6 +8,7 @@
 #include "depot.h"
 #include "depot_entry.h"
 #include "desk.h"
+#include "explain_internal.h"
 #include "journal.h"
 #include "paper.h"
 #include "process.h"
@@ -227,6 +228,7 @@ Test(depot, client_leaves_and_another_session_fetches_the_result)
     penstock__result_meta__free_unpacked(result, NULL);
     fetch(desk, 2, (struct job_id){0xDEF, 8}, ID);
     cr_assert_eq(reply(desk, 8), PEN_OK, "it stays until its time is over");
+    cr_assert_not_null(explained_find(&desk->broker.explain, (struct job_id){0xABC, 1}), "why it ran there is kept");
     fetch(desk, 2, (struct job_id){0xDEF, 9}, "0000000000000abc-2");
     cr_assert_eq(reply(desk, 9), PEN_ERR_NOT_FOUND);
     desk_free(desk);
@@ -362,6 +364,21 @@ Test(depot, journal_has_a_cap)
     cr_assert_eq(reply(desk, 2), PEN_ERR_BUSY);
     sync_now(desk);
     cr_assert_eq(reply(desk, 1), PEN_OK);
+    desk_free(desk);
+    free(paper);
+}
+
+/* To be told BUSY would let its client try for ever. */
+Test(depot, job_beyond_the_journals_cap_by_itself_is_too_large)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    cr_assert_eq(journal_open_file(&paper->file, 0, 100, &the_journal), PEN_OK);
+    cr_assert_eq(depot_open_journal(&desk->broker, the_journal, paper->bytes, 0), PEN_OK);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    cr_assert_eq(reply(desk, 1), PEN_ERR_TOO_LARGE);
     desk_free(desk);
     free(paper);
 }

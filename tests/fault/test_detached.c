@@ -97,8 +97,9 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
     struct pool pool;
     char *out = NULL, *err = NULL;
     folder_new(folder);
-    char other[sizeof journal];
+    char other[sizeof journal], into[sizeof journal], written[sizeof journal + 96];
     snprintf(other, sizeof other, "%s/other", folder);
+    snprintf(into, sizeof into, "%s/into", folder);
     snprintf(journal, sizeof journal, "%s/journal", folder);
     pool_start(&pool, (const char *const[]){"--journal", journal, "--http", "none", NULL});
     pool_add_worker(&pool, "xnnpack", NULL, NULL);
@@ -115,9 +116,11 @@ Test(detached, command_line_detaches_and_fetches, .timeout = 120)
     cr_assert_not_null(strstr(fetched, "\"state\":\""), "%s", fetched);
     free(fetched);
     free(err);
-    code = pool_cli(&pool, "fetch", (const char *const[]){id, "--json", NULL}, &fetched, &err);
+    code = pool_cli(&pool, "fetch", (const char *const[]){id, "--json", "--output-dir", into, NULL}, &fetched, &err);
     cr_assert_eq(code, 0, "%s", err);
     cr_assert_not_null(strstr(fetched, "\"status\":\"OK\""), "%s", fetched);
+    snprintf(written, sizeof written, "%s/%s.probabilities.npy", into, id);
+    cr_assert_eq(access(written, R_OK), 0, "the folder is made");
     free(fetched);
     free(err);
     code = pool_cli(&pool, "fetch", (const char *const[]){"0123456789abcdef-1", "--wait", "1s", NULL}, &fetched, &err);

@@ -257,6 +257,28 @@ Test(streams, redis_that_writes_nothing_counts_as_gone)
     pen_client_free(fallen);
 }
 
+/* In an empty Redis, too: to be told BUSY would let its client try for ever. */
+Test(streams, job_beyond_the_cap_by_itself_is_too_large)
+{
+    char value[5008] = "x=", *out, *err;
+    memset(value + 2, 'a', sizeof value - 3);
+    process_signal(pools[1].broker, SIGTERM);
+    cr_assert_eq(process_wait(pools[1].broker, 20000), 0, "%s", process_err(pools[1].broker));
+    pool_restart_broker(&pools[1],
+                        (const char *const[]){"--detached", url, "--detached-bytes", "4KiB", "--http", "none", NULL});
+    await_up(1);
+    pool_add_worker(&pools[1], "xnnpack", NULL, NULL);
+    const char *const job[] = {"digits",      PENSTOCK_SOURCE "/deploy/models/digits/samples/00_zero.png",
+                               "--detach",    "--json",
+                               "--parameter", value,
+                               NULL};
+    cr_assert_eq(pool_cli(&pools[1], "submit", job, &out, &err), 1, "%s", err);
+    cr_assert_not_null(strstr(out, "TOO_LARGE"), "%s", out);
+    cr_assert_not_null(strstr(out, "--detached-bytes"), "%s", out);
+    free(out);
+    free(err);
+}
+
 Test(streams, cancelled_at_another_broker)
 {
     char id[PEN_JOB_ID_BYTES];
