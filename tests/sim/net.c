@@ -285,6 +285,8 @@ void net_close(struct sim *sim, struct virtual_port *port, struct conn *conn)
     (void)port;
     if (!conn || conn->state == CONN_GONE)
         return;
+    if (conn->state == CONN_CUT && !sim->has.gentle && sim_world(sim, 50))
+        return; /* the broker never hears of its end, and what it sends comes to nobody */
     if (conn->state == CONN_CUT || (!sim->has.gentle && sim_chance(sim, 50)))
         channel_clear(&conn->up); /* in a gentle world a GOODBYE arrives */
     channel_clear(&conn->down);

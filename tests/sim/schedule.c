@@ -249,7 +249,7 @@ static void some_redis(struct sim *sim)
         sides_redis(sim);
 }
 
-/* One of two is killed, or drains, and may be away for a while. */
+/* One is killed, or drains, and may be away for a while. */
 static void some_outage(struct sim *sim)
 {
     struct sim_side *side = sim_some_side(sim);
@@ -267,7 +267,7 @@ static void some_outage(struct sim *sim)
 
 static void some_restart(struct sim *sim)
 {
-    if (sim->has.twice && sim_chance(sim, 60)) {
+    if (sim->has.twice ? sim_chance(sim, 60) : sim_world(sim, 15)) {
         some_outage(sim);
         return;
     }
@@ -374,6 +374,8 @@ static void draw_later(struct sim *sim)
         scarce_draw(sim);
     models_draw(sim);
     sim->has.orders = sim_world(sim, 30);
+    sim->has.late = sim_world(sim, 8);
+    sim->options.hedge |= sim->has.late;
     if (sim->has.detached && sim_world(sim, 50)) {
         sim->has.bulk = true;
         sim->options.bulk_from = 2;
@@ -440,7 +442,7 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
 {
     struct sim_counts counts = sim->counts;
     world_begin(sim, options, seed);
-    if (sim_chance(sim, 10))
+    if (sim_chance(sim, 10) || sim->has.late)
         some_past(sim);
     uint32_t steps = STEPS_MIN + sim_draw(sim, STEPS_DRAWN);
     for (sim->step = 1; sim->step <= steps && !sim->failure[0]; sim->step++) {

@@ -154,7 +154,8 @@ void sim_settle(struct sim *sim)
             struct sim_side *side = &sim->sides[i];
             while (net_tell_end(sim, &side->workers_port) || net_tell_end(sim, &side->clients_port))
                 ;
-            idle &= side->broker.live == 0 && side->broker.lobby.count == 0 && owing(&side->broker) == NULL;
+            idle &= side->broker.live == 0 && side->broker.lobby.count == 0 && side->broker.queued_bytes == 0 &&
+                    owing(&side->broker) == NULL;
         }
         if (unanswered(sim) == 0 && idle && turn > 1 && !detached_open(sim))
             break;

@@ -231,6 +231,7 @@ struct sim_extras {
     bool scarce;         /* memory of brokers and workers is short: scarce.c */
     bool versions, cold; /* of models there are two, some of them not in memory: models.c */
     bool orders;         /* of administrators: orders.c */
+    bool late;           /* it is known how long jobs take, and late ones get a twin */
 };
 
 /* quotas.c */
