@@ -171,7 +171,7 @@ static int load(const struct options *o)
     if (!client) {
         return code;
     }
-    enum pen_status status = pen_client_models(client, o->common.timeout_us, &models, &error);
+    enum pen_status status = command_models_wait(&o->common, client, &models, &error);
     const struct pen_model *model =
         status == PEN_OK ? model_find(models, o->model, (uint64_t)o->request.version) : NULL;
     if (status == PEN_OK && !model) {

@@ -211,7 +211,7 @@ static int submit(const struct options *o, const char *const *positional, size_t
     if (!run.client) {
         return code;
     }
-    enum pen_status status = pen_client_models(run.client, o->common.timeout_us, &models, &error);
+    enum pen_status status = command_models_wait(&o->common, run.client, &models, &error);
     if (status == PEN_OK) {
         run.model = model_find(models, positional[0], (uint64_t)o->request.version);
         if (!run.model) {

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "deadline.h"
 
 /* Everybody who lists processes sees their arguments: a secret, which the settings have copied, is there no longer than that takes. */
 static void hide_secrets(int argc, char **argv)
@@ -86,6 +89,22 @@ pen_client *command_connect(const struct common *common, const char *name, int *
         return NULL;
     }
     return client;
+}
+
+enum pen_status command_models_wait(const struct common *common, pen_client *client, struct pen_model_list **ret_models,
+                                    struct pen_error *reterr)
+{
+    uint64_t limit_us = clock_now_us() + (common->timeout_us > 0 ? (uint64_t)common->timeout_us : 0);
+    struct timespec pause = {.tv_nsec = 50000000};
+    for (;;) {
+        enum pen_status status = pen_client_models(client, common->timeout_us, ret_models, reterr);
+        if (status != PEN_OK || (*ret_models)->count > 0 || clock_now_us() >= limit_us) {
+            return status;
+        }
+        pen_client_models_free(*ret_models);
+        *ret_models = NULL;
+        nanosleep(&pause, NULL);
+    }
 }
 
 int command_of_job(const struct settings_program *program, int argc, char **argv, void *options,

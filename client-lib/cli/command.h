@@ -78,6 +78,12 @@ int command_of_job(const struct settings_program *program, int argc, char **argv
 /* A session whose broker has answered; NULL: the error was told and *ret_exit set. */
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit);
 
+/*
+ * As pen_client_models; a broker that has none yet, because it has just begun and its workers are on their way back, is asked again for as long as --timeout.
+ */
+enum pen_status command_models_wait(const struct common *common, pen_client *client, struct pen_model_list **ret_models,
+                                    struct pen_error *reterr);
+
 /* Says on stderr what went wrong, as text or {"error": {...}}, and returns the exit code for the status. */
 int command_fail(const struct common *common, const struct pen_error *error);
 int command_exit_of(enum pen_status status);

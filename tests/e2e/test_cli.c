@@ -231,6 +231,22 @@ Test(cli, file_that_is_no_picture_is_named)
     free(err);
 }
 
+/* A broker that was started again knows no model until its workers are back. */
+Test(cli, submit_waits_for_the_first_worker)
+{
+    struct pool late;
+    pool_start(&late, NULL);
+    struct process *submit = process_start(
+        ARGS("penstock", "submit", "digits", SAMPLE("03_three.png"), "--timeout", "60s", "--broker", late.clients),
+        NULL);
+    cr_assert(process_wait_text(late.broker, "name=\"penstock submit\"", support_slow(10000)), "%s",
+              process_err(late.broker));
+    pool_add_worker(&late, "xnnpack", NULL, NULL);
+    cr_assert_eq(process_wait(submit, support_slow(60000)), 0, "%s", process_err(submit));
+    process_free(submit);
+    pool_stop(&late);
+}
+
 /* What nobody could read was not answered, whatever the command found out. */
 Test(cli, answer_into_a_full_disk_is_a_failure)
 {
