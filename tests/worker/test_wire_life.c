@@ -55,9 +55,9 @@ Test(life, heartbeats_come_by_themselves_and_pings_are_answered)
     play_hello(&play, &message);
     uint64_t before_us = clock_now_us();
     play_send_welcome(&play, PEN_OK, NULL, 50000, 30000000, 0);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 20; i++)
         play_expect(&play, FRAME_HEARTBEAT, &message);
-    cr_expect(clock_now_us() - before_us < 2000000);
+    cr_expect(clock_now_us() - before_us < 15000000, "one second, not twenty");
     meta_arena_reset(&play.arena);
     const Penstock__Heartbeat *beat =
         meta_unpack(&play.arena, &penstock__heartbeat__descriptor, message.meta, message.env.meta_bytes);
@@ -178,7 +178,7 @@ Test(life, second_signal_ends_it_at_once)
     play_expect(&play, FRAME_DRAIN, &message); /* no PONG: it would wait */
     kill(play.pid, SIGHUP);                    /* not the second: the code below tells */
     kill(play.pid, SIGTERM);
-    cr_expect(play_exit_code(&play, 900) == 128 + SIGTERM);
+    cr_expect(play_exit_code(&play, PLAY_WAIT_MS) == 128 + SIGTERM);
 }
 
 Test(life, signal_without_a_broker_ends_it)

@@ -46,16 +46,27 @@ static void drop(const char *path)
     folder_free(whole);
 }
 
-static void open_watched(void)
+static void open_with(const char *interval)
 {
     const char *const arguments[] = {"--models", root,      "--backend", "reference",     "--slots",
-                                     "1",        "--watch", "60ms",      "--allow-empty", NULL};
+                                     "1",        "--watch", interval,    "--allow-empty", NULL};
     folder_new(root);
     put("a", 1, "Neg");
     play_open(&play);
     play_start(&play, arguments);
     Penstock__WorkerHello *hello = play_serve(&play, &message);
     cr_assert(hello->n_models == 1, "%s", play_log(&play));
+}
+
+static void open_watched(void)
+{
+    open_with("60ms");
+}
+
+/* A version that nobody asks for leaves after one interval: here the test asks in time also on a busy machine. */
+static void open_seldom(void)
+{
+    open_with("700ms");
 }
 
 static void close_watched(void)
@@ -66,6 +77,7 @@ static void close_watched(void)
 }
 
 TestSuite(watch, .init = open_watched, .fini = close_watched, .timeout = 60);
+TestSuite(watch_seldom, .init = open_seldom, .fini = close_watched, .timeout = 60);
 
 /* The next WORKER_UPDATE, with the PING behind it answered: what it offers, "a:1 a:2". */
 static const char *update(void)
@@ -94,9 +106,19 @@ static void update_is(const char *offers)
     cr_assert(strcmp(got, offers) == 0, "'%s' instead of '%s'; log:\n%s", got, offers, play_log(&play));
 }
 
+/* First both, then one is withdrawn; a machine that is busy elsewhere may hear of both changes at once. */
+static void update_turns(const char *both, const char *last)
+{
+    const char *got = update();
+    if (strcmp(got, last) == 0)
+        return;
+    cr_assert(strcmp(got, both) == 0, "'%s' instead of '%s'; log:\n%s", got, both, play_log(&play));
+    update_is(last);
+}
+
 static void wait_log(const char *part)
 {
-    for (int i = 0; i < 10000 && !strstr(play_log(&play), part); i++)
+    for (int i = 0; i < PLAY_WAIT_MS && !strstr(play_log(&play), part); i++)
         usleep(1000);
     cr_assert(strstr(play_log(&play), part), "'%s' is not in:\n%s", part, play_log(&play));
 }
@@ -161,7 +183,7 @@ Test(watch, model_with_shards_is_replaced_when_one_changes)
     cr_expect(answer("sum", 1, PEN_OK) == 12, "what serves goes on");
 }
 
-Test(watch, new_version_takes_over_and_the_old_one_leaves_when_nobody_asks)
+Test(watch_seldom, new_version_takes_over_and_the_old_one_leaves_when_nobody_asks)
 {
     put("a", 2, "Abs");
     update_is("a:1 a:2");
@@ -198,8 +220,7 @@ Test(watch, broken_version_leaves_the_old_one_serving_and_says_why_once)
     cr_expect(first && !strstr(first + 1, "evt=model_failed"), "%s", play_log(&play));
     cr_expect(answer("a", 1, PEN_OK) == -2 && answer("a", 0, PEN_OK) == -2);
     put("a", 2, "Abs"); /* mended */
-    update_is("a:1 a:2");
-    update_is("a:2");
+    update_turns("a:1 a:2", "a:2");
 }
 
 Test(watch, wrong_config_leaves_all_of_the_model_serving)
@@ -210,8 +231,7 @@ Test(watch, wrong_config_leaves_all_of_the_model_serving)
     usleep(300000);
     cr_expect(answer("a", 0, PEN_OK) == -2);
     put_text("a/config.json", "{\"max_batch_size\":4}");
-    update_is("a:1 a:2");
-    update_is("a:2");
+    update_turns("a:1 a:2", "a:2");
     const char *log = play_log(&play), *first = strstr(log, "did you mean");
     cr_expect(first && !strstr(first + 1, "did you mean"), "said once:\n%s", log);
 }
@@ -242,11 +262,7 @@ Test(watch, memory_is_flat_over_many_versions)
         put("a", version, version % 2 ? "Neg" : "Abs");
         snprintf(both, sizeof both, "a:%d a:%d", version - 1, version);
         snprintf(offers, sizeof offers, "a:%d", version);
-        const char *got = update();
-        if (strcmp(got, offers) != 0) { /* a machine that is busy elsewhere may hear of both changes at once */
-            cr_assert(strcmp(got, both) == 0, "'%s' instead of '%s'", got, both);
-            update_is(offers);
-        }
+        update_turns(both, offers);
         snprintf(old, sizeof old, "a/%d", version - 1);
         snprintf(offers, sizeof offers, "version=%d models=1 sessions=1", version - 1);
         wait_log(offers);
