@@ -141,7 +141,7 @@ static void welcome(struct fake_broker *f, struct parts *p, const struct fake_be
         usleep(b->hello_delay_us);
     }
     meta.heartbeat_us = b->heartbeat_us ? b->heartbeat_us : 100000;
-    meta.liveness_us = b->liveness_us ? b->liveness_us : 300000;
+    meta.liveness_us = b->liveness_us ? b->liveness_us : 20000000;
     meta.max_job_bytes = b->max_job_bytes;
     meta.digest_kind = b->digest_kind;
     env.status = (uint8_t)b->hello_status;
@@ -406,6 +406,9 @@ static void *fake_main(void *arg)
         bool frozen = f->behaviour.frozen;
         pthread_mutex_unlock(&f->lock);
         if (frozen) {
+            pthread_mutex_lock(&f->lock);
+            f->seen.frozen_turns++;
+            pthread_mutex_unlock(&f->lock);
             usleep(2000);
             continue;
         }
@@ -466,7 +469,7 @@ struct fake_seen fake_see(struct fake_broker *f)
 
 bool fake_wait(struct fake_broker *f, size_t offset, unsigned least)
 {
-    for (int i = 0; i < 2500; i++) {
+    for (int i = 0; i < 10000; i++) {
         struct fake_seen seen = fake_see(f);
         unsigned value;
         memcpy(&value, (const char *)&seen + offset, sizeof value);

@@ -30,7 +30,7 @@ struct fake_behaviour {
     enum pen_status hello_status;
     uint8_t major;                      /* of the welcome's envelope; 0 = ours */
     bool first_minor;                   /* the welcome is one of version 1.0 */
-    uint64_t heartbeat_us, liveness_us; /* 0 = 100 ms, 300 ms */
+    uint64_t heartbeat_us, liveness_us; /* 0 = 100 ms, 20 s: a busy machine is not silence */
     uint64_t max_job_bytes;
     uint32_t digest_kind;
     bool control_mute;
@@ -39,6 +39,7 @@ struct fake_behaviour {
 
 struct fake_seen {
     unsigned hellos, submits, resents, cancels, acks, pings, goodbyes, controls, results_sent;
+    unsigned frozen_turns; /* of its loop, in which it read nothing */
     uint64_t acknowledged; /* highest */
     struct envelope last_submit;
     char model[64], tenant[64], backend[64], verb[64], argument[64], hello_name[64];

@@ -76,7 +76,7 @@ Test(brokers, jobs_of_a_lost_broker_are_answered_by_the_other_at_once)
     fakes[lost] = NULL;
     cr_assert_eq(pen_job_wait(job, 20 * SECOND, &result, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(pen_result_status(result), PEN_OK, "%s", pen_result_error(result));
-    cr_assert_lt(clock_now_us() - before_us, 1000000u);
+    cr_assert_lt(clock_now_us() - before_us, 5u * SECOND, "its silence need not be waited for");
     cr_assert_eq(fake_see(fakes[!lost]).resents, 1u, "the broker must know that it may have been done before");
     cr_assert_eq(counters_of(client).jobs_ended, 1u);
     pen_result_free(result);

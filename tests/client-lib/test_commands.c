@@ -109,7 +109,7 @@ Test(command, submit_json_has_stable_keys)
 Test(command, submit_passes_every_option_on)
 {
     cr_assert_eq(RUN("submit", "echo", picture, "--backend=xnnpack", "--precision=f32", "--priority=4", "--no-cache",
-                     "--explain", "--deadline=7s", "--tag=a", "--tag=b", "--outputs=y", "--parameter=k=3",
+                     "--explain", "--deadline=70s", "--tag=a", "--tag=b", "--outputs=y", "--parameter=k=3",
                      "--tenant=acme", "--sequence=5"),
                  0, "%s", err);
     struct fake_seen seen = fake_see(fake);
@@ -119,7 +119,7 @@ Test(command, submit_passes_every_option_on)
     cr_assert_eq(seen.last_submit.priority, 4);
     cr_assert_eq(seen.last_submit.sequence_id, 5);
     cr_assert((seen.last_submit.flags & FRAME_FLAG_NO_CACHE) != 0);
-    cr_assert(seen.last_submit.deadline_us > 5000000 && seen.last_submit.deadline_us <= 7000000);
+    cr_assert(seen.last_submit.deadline_us > 50000000 && seen.last_submit.deadline_us <= 70000000);
     cr_assert(seen.explain);
     cr_assert(seen.tags == 2 && seen.outputs == 1 && seen.parameters == 1);
 }
@@ -256,7 +256,7 @@ Test(command, load_open_loop_keeps_its_rate_and_counts_from_the_due_time)
     cr_assert_gt(number_at(json, "latency_us", "max"), 250000, "the wait of a late job counts");
     cJSON_Delete(json);
     json = load("--concurrency", "1");
-    cr_assert_lt(number_at(json, "latency_us", "p50"), 40000, "the closed loop waits for each");
+    cr_assert_lt(number_at(json, "latency_us", "p50"), 200000, "the closed loop waits for each");
     cJSON_Delete(json);
 }
 

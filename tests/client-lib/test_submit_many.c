@@ -72,7 +72,7 @@ static void count_release(void *arg)
 /* On the thread of the connection, soon after the answer. */
 static void expect_released(const atomic_int *released, int wanted)
 {
-    for (int tries = 0; atomic_load(released) < wanted && tries < 1000; tries++) {
+    for (int tries = 0; atomic_load(released) < wanted && tries < 20000; tries++) {
         usleep(1000);
     }
     cr_assert_eq(atomic_load(released), wanted, "each once");
