@@ -4,15 +4,18 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#define START_MS 10000
-#define STOP_MS  10000
+#define START_MS 30000
+#define STOP_MS  30000
 #define ARGS_MAX 48
+#define PORTS    12000
 
 struct args {
     const char *items[ARGS_MAX];
@@ -62,8 +65,11 @@ static void broker_start(struct pool *pool, const char *clients, const char *wor
 
 void pool_start(struct pool *pool, const char *const extra[])
 {
+    char clients[POOL_ENDPOINT_BYTES], workers[POOL_ENDPOINT_BYTES];
     memset(pool, 0, sizeof *pool);
-    broker_start(pool, "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", extra);
+    snprintf(clients, sizeof clients, "tcp://127.0.0.1:%d", port_free());
+    snprintf(workers, sizeof workers, "tcp://127.0.0.1:%d", port_free());
+    broker_start(pool, clients, workers, extra);
     if (!process_log_value(pool->broker, "evt=listening", "clients", pool->clients, sizeof pool->clients) ||
         !process_log_value(pool->broker, "evt=listening", "workers", pool->workers_endpoint,
                            sizeof pool->workers_endpoint)) {
@@ -138,22 +144,67 @@ int pool_cli(struct pool *pool, const char *verb, const char *const argv[], char
     return process_run(args.items, 60000, ret_out, ret_err);
 }
 
+static int socket_bound(int family, const void *address, socklen_t size)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, address, size) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool port_bindable(int port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket_bound(AF_INET, &address, sizeof address);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+/* For as long as this process lives no other test is given the port: the name of a socket that nobody calls. */
+static bool port_claim(int port)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "penstock-test-port-%d", port);
+    return socket_bound(AF_UNIX, &address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) >=
+           0;
+}
+
+/* The first of the ports that the system gives to whoever asks for any. */
+static int ports_given_from(void)
+{
+    int first = 32768;
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (!file || fscanf(file, "%d", &first) != 1) {
+        first = 32768;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return first > PORTS + 1024 ? first : 32768;
+}
+
 int port_free(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
-        support_fail("no free loopback port: %s", strerror(errno));
+    static unsigned next;
+    int first = ports_given_from() - PORTS;
+    next = next ? next : (unsigned)getpid() * 37u + (unsigned)support_now_us() % 997u;
+    for (int tries = 0; tries < PORTS; tries++) {
+        int port = first + (int)(next++ % PORTS);
+        if (port_claim(port) && port_bindable(port)) {
+            return port;
+        }
     }
-    close(fd);
-    return ntohs(address.sin_port);
+    support_fail("no free loopback port from %d to %d", first, first + PORTS - 1);
 }
 
 struct process *redis_start(int *ret_port, const char *const extra[])
 {
-    for (int attempt = 0; attempt < 5; attempt++) { /* the port may be taken between port_free and the start */
+    for (int attempt = 0; attempt < 5; attempt++) { /* somebody else's program may have the port by now */
         char port[16];
         *ret_port = *ret_port > 0 ? *ret_port : port_free();
         snprintf(port, sizeof port, "%d", *ret_port);

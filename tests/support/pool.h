@@ -1,5 +1,5 @@
 /*
- * pool.h - a whole pool of real processes on loopback ports that the system picks: broker, workers, and a Redis where wanted.
+ * pool.h - a whole pool of real processes on loopback ports of their own: broker, workers, and a Redis where wanted.
  *
  * Threads: owner - the test's main thread. Failures end the test with the log of the program at fault.
  */
@@ -42,7 +42,10 @@ int pool_cli(struct pool *pool, const char *verb, const char *const argv[], char
 struct process *redis_start(int *ret_port, const char *const extra[]);
 /* Runs redis-cli against it and returns its output (free it). */
 char *redis_cli(int port, const char *const argv[]);
-/* A loopback port that nothing listens on at this moment. */
+/*
+ * A loopback port that nothing listens on. It is none of those that the system gives to programs that ask for any, and no other test is given it while this process
+ * lives: what listened there can be started again, and who connects meanwhile meets nobody else.
+ */
 int port_free(void);
 
 #endif
