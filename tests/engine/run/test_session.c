@@ -244,11 +244,14 @@ Test(session, a_running_model_stops_between_layers)
     const struct pen_tensor *out = NULL;
     size_t count = 0;
     pthread_t thread;
-    pen_stop_arm(stop, UINT64_MAX);
-    cr_assert_eq(pthread_create(&thread, NULL, stop_later, stop), 0);
-    cr_assert_eq(pen_session_run(f.session, &in, 1, stop, &out, &count, &f.error), PEN_ERR_CANCELLED, "%s",
-                 f.error.text);
-    pthread_join(thread, NULL);
+    enum pen_status status = PEN_OK;
+    for (int i = 0; i < 10 && status == PEN_OK; i++) { /* a busy machine may be late with the stop */
+        pen_stop_arm(stop, UINT64_MAX);
+        cr_assert_eq(pthread_create(&thread, NULL, stop_later, stop), 0);
+        status = pen_session_run(f.session, &in, 1, stop, &out, &count, &f.error);
+        pthread_join(thread, NULL);
+    }
+    cr_assert_eq(status, PEN_ERR_CANCELLED, "%s", f.error.text);
     pen_stop_arm(stop, 1);
     cr_assert_eq(pen_session_run(f.session, &in, 1, stop, &out, &count, &f.error), PEN_ERR_DEADLINE, "%s",
                  f.error.text);

@@ -312,14 +312,18 @@ Test(tools, bench_batch_and_shape_change_the_work)
 
 Test(tools, bench_runs_as_long_as_told)
 {
-    uint64_t start = support_now_us();
-    struct printed p = engine(ARGS("bench", "--model", DIGITS, "--seconds", "300ms", "--json"));
-    uint64_t took = support_now_us() - start;
-    cJSON *json = json_of(&p);
-    cr_assert_gt(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "runs")), 10);
-    cr_assert_gt(took, 300000u);
-    cr_assert_lt(took, 1000u * (uint64_t)support_slow(1900)); /* the default is 2 s */
-    cJSON_Delete(json);
+    const uint64_t limit_us = 1000u * (uint64_t)support_slow(1900); /* the default is 2 s */
+    uint64_t took = UINT64_MAX;
+    for (int i = 0; i < 4 && took >= limit_us; i++) { /* a busy machine may hold a start up */
+        uint64_t start = support_now_us();
+        struct printed p = engine(ARGS("bench", "--model", DIGITS, "--seconds", "300ms", "--json"));
+        took = support_now_us() - start;
+        cJSON *json = json_of(&p);
+        cr_assert_gt(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "runs")), 10);
+        cr_assert_gt(took, 300000u);
+        cJSON_Delete(json);
+    }
+    cr_assert_lt(took, limit_us);
     struct printed timed = engine(ARGS("bench", "--model", DIGITS, "--runs", "3", "--profile"));
     struct printed plain = engine(ARGS("bench", "--model", DIGITS, "--runs", "3"));
     cr_assert_not_null(strstr(timed.out, " us\n"), "%s", timed.out);
