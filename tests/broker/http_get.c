@@ -11,7 +11,7 @@
 
 #include "process.h"
 
-#define ANSWER_MS 5000
+#define ANSWER_MS 10000
 
 int http_connect(const char *address)
 {
