@@ -118,7 +118,7 @@ class Browser:
             raise RuntimeError(f"{script}: {result['exceptionDetails'].get('exception', {}).get('description')}")
         return result["result"].get("value")
 
-    def await_true(self, script, timeout_s=10):
+    def await_true(self, script, timeout_s=30):
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             if self.run(script):

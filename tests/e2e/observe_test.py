@@ -91,7 +91,7 @@ class Pool:
         assert wait_for(lambda: get(self.http, "/v2/models/digits/ready")[0] == 200), "the worker is not ready"
 
     def log(self, name):
-        return self.logs[name].read_text()
+        return "".join(line for line in self.logs[name].read_text().splitlines(True) if line.endswith("\n"))  # the last may be on its way
 
     def run(self, *arguments):
         """Exit code, standard output and error of `penstock VERB --broker ...`."""

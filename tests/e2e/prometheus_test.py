@@ -6,6 +6,7 @@
 Skips with a message where prometheus is not installed. The last line is `N passed, N failed, N skipped`.
 """
 import json
+import os
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
 RULES = SOURCE / "deploy/prometheus"
+SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 passed = failed = 0
 
 
@@ -30,12 +32,12 @@ def check(condition, what):
 
 
 def get(address, path):
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
         return answer.read().decode()
 
 
-def wait_for(question, seconds=20):
-    end = time.monotonic() + seconds
+def wait_for(question, seconds=30):
+    end = time.monotonic() + seconds * SLOW
     while time.monotonic() < end:
         try:
             if question():
@@ -84,7 +86,7 @@ def scrape(programs, http, queries, folder):
                                      stdout=subprocess.DEVNULL, stderr=(folder / "log").open("w")))
     check(wait_for(lambda: value(prometheus, 'up{job="penstock"}') == 1), "Prometheus has scraped the broker")
     check(wait_for(lambda: value(prometheus, "penstock_ready") == 1), "and knows that it is ready")
-    check(wait_for(lambda: value(prometheus, 'sum(rate(penstock_jobs_total{outcome="done"}[10s]))') > 20), "rates of jobs are those of the load")
+    check(wait_for(lambda: value(prometheus, 'sum(rate(penstock_jobs_total{outcome="done"}[10s]))') > 5), "rates of jobs are those of the load")
     check(wait_for(lambda: 0 < value(prometheus, 'histogram_quantile(0.99, sum by (le) (rate(penstock_stage_seconds_bucket{stage="total"}[10s])))') < 5), "a p99 comes out")
     bad = []
     for query in queries:
@@ -102,7 +104,7 @@ def run(programs, folder):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     programs.append(subprocess.Popen([BIN / "penstock-worker", "--broker", workers, "--models", SOURCE / "deploy/models", "--slots", "1", "--threads", "1"], **quiet))
     check(wait_for(lambda: get(http, "/v2/models/digits/ready")), "the worker is ready")
-    programs.append(subprocess.Popen([BIN / "penstock", "load", "--broker", clients, "--model", "digits", "--unique", "--rate", "100", "--duration", "60s"], **quiet))
+    programs.append(subprocess.Popen([BIN / "penstock", "load", "--broker", clients, "--model", "digits", "--unique", "--rate", "100", "--duration", "170s"], **quiet))
     check(wait_for(lambda: "penstock_stage_seconds_bucket{" in get(http, "/metrics")), "jobs leave histograms")
     queries = check_files(get(http, "/metrics"))
     scrape(programs, http, queries, folder)

@@ -276,12 +276,12 @@ Test(cli, errors_are_json_with_json)
 Test(cli, drain_of_a_worker_ends_it_and_leaves_the_broker)
 {
     pool_cli(&pool, "drain", ARGS("first"), NULL, NULL);
-    cr_assert_eq(process_wait(pool.workers[0], 5000), 0, "%s", process_err(pool.workers[0]));
+    cr_assert_eq(process_wait(pool.workers[0], 20000), 0, "%s", process_err(pool.workers[0]));
     cr_assert(process_alive(pool.broker));
 }
 
 Test(cli, drain_of_the_broker_ends_it_with_0)
 {
     pool_cli(&pool, "drain", (const char *const[]){NULL}, NULL, NULL);
-    cr_assert_eq(process_wait(pool.broker, 5000), 0, "%s", process_err(pool.broker));
+    cr_assert_eq(process_wait(pool.broker, 20000), 0, "%s", process_err(pool.broker));
 }

@@ -13,7 +13,7 @@
 /* The program ends by itself with a non-zero status and says every word, on stderr. */
 static void expect_end(struct process *process, const char *const words[])
 {
-    int status = process_wait(process, 10000);
+    int status = process_wait(process, 30000);
     const char *log = process_err(process);
     cr_assert(status > 0 && status < 128, "ended with %d (-1: still runs); its log:\n%s", status, log);
     for (size_t i = 0; words[i]; i++) {
@@ -121,11 +121,11 @@ Test(programs, all_print_help_and_version)
     const char *programs[] = {"penstock-broker", "penstock-worker", "penstock", "penstock-engine"};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         char *out;
-        cr_assert_eq(process_run((const char *const[]){programs[i], "--help", NULL}, 5000, &out, NULL), 0, "%s --help",
+        cr_assert_eq(process_run((const char *const[]){programs[i], "--help", NULL}, 30000, &out, NULL), 0, "%s --help",
                      programs[i]);
         cr_assert_not_null(strstr(out, programs[i]));
         free(out);
-        cr_assert_eq(process_run((const char *const[]){programs[i], "--version", NULL}, 5000, &out, NULL), 0,
+        cr_assert_eq(process_run((const char *const[]){programs[i], "--version", NULL}, 30000, &out, NULL), 0,
                      "%s --version", programs[i]);
         cr_assert_not_null(strstr(out, "0.1.0"), "%s --version says %s", programs[i], out);
         free(out);
@@ -141,10 +141,11 @@ Test(programs, idle_broker_and_worker_end_cleanly_on_each_signal)
         pool_start(&pool, NULL);
         pool_add_worker(&pool, "xnnpack", NULL, NULL);
         process_signal(pool.workers[0], signals[i]);
-        cr_assert_eq(process_wait(pool.workers[0], 5000), 0, "worker, signal %d: %s", signals[i],
+        cr_assert_eq(process_wait(pool.workers[0], 20000), 0, "worker, signal %d: %s", signals[i],
                      process_err(pool.workers[0]));
         process_signal(pool.broker, signals[i]);
-        cr_assert_eq(process_wait(pool.broker, 5000), 0, "broker, signal %d: %s", signals[i], process_err(pool.broker));
+        cr_assert_eq(process_wait(pool.broker, 20000), 0, "broker, signal %d: %s", signals[i],
+                     process_err(pool.broker));
         pool_stop(&pool);
     }
 }
@@ -160,7 +161,7 @@ Test(programs, worker_started_before_the_broker_serves_once_it_is_there)
     pool_start_worker(&pool, "xnnpack", NULL, NULL);
     support_sleep_ms(300);
     pool_restart_broker(&pool, NULL);
-    cr_assert(process_wait_text(pool.workers[0], "evt=welcome", 10000), "%s", process_err(pool.workers[0]));
+    cr_assert(process_wait_text(pool.workers[0], "evt=welcome", 30000), "%s", process_err(pool.workers[0]));
     pen_client *client = digits_client(pool.clients);
     pen_result_free(digits_run(client, &digits, 0, 0));
     pen_client_free(client);

@@ -88,10 +88,10 @@ static void start(void)
                     (const char *const[]){"--key", file_of("worker", path), "--broker-key", broker_key, NULL});
 }
 
-static int ask_as(const char *name, const char *verb, const char *argument, char **ret_err)
+static int ask_as(const char *name, const char *verb, const char *argument, const char *timeout, char **ret_err)
 {
     char path[FOLDER_PATH_BYTES + 16], *out = NULL, *err = NULL;
-    const char *argv[16] = {"penstock", verb, "--broker", pool.clients, "--timeout", "1500ms"};
+    const char *argv[16] = {"penstock", verb, "--broker", pool.clients, "--timeout", timeout};
     size_t count = 6;
     if (name) {
         argv[count++] = "--key";
@@ -106,10 +106,11 @@ static int ask_as(const char *name, const char *verb, const char *argument, char
     return code;
 }
 
+/* Who is to come in may be kept waiting by a busy machine; who is not tries until the time is over. */
 static void expect(const char *name, const char *verb, const char *argument, int code, const char *says)
 {
     char *err = NULL;
-    int got = ask_as(name, verb, argument, &err);
+    int got = ask_as(name, verb, argument, code != 3 ? "20s" : says ? "5s" : "1500ms", &err);
     cr_assert_eq(got, code, "%s as %s gave %d: %s", verb, name ? name : "nobody", got, err);
     cr_assert(!says || strstr(err, says), "%s as %s: %s", verb, name ? name : "nobody", err);
     free(err);
@@ -141,7 +142,7 @@ Test(security, wrong_broker_key_is_no_connection)
     start();
     memcpy(right, broker_key, KEY_TEXT);
     memcpy(broker_key, alice, KEY_TEXT - 1); /* somebody else's public key */
-    cr_assert_eq(ask_as("alice", "models", NULL, &err), 3, "%s", err);
+    cr_assert_eq(ask_as("alice", "models", NULL, "1500ms", &err), 3, "%s", err);
     memcpy(broker_key, right, KEY_TEXT);
     free(err);
     pool_stop(&pool);
@@ -199,7 +200,7 @@ Test(security, no_secret_is_in_logs_process_titles_or_environments)
     char secret[KEY_TEXT];
     char *err = NULL;
     start();
-    ask_as("alice", "models", NULL, &err);
+    ask_as("alice", "models", NULL, "20s", &err);
     free(err);
     secret_of("broker", secret);
     check_hidden(pool.broker, process_err(pool.broker), secret);
@@ -255,7 +256,7 @@ static int broker_with(const char *const more[], char **ret_err)
     size_t count = 3;
     while (*more)
         argv[count++] = *more++;
-    return process_run(argv, 5000, NULL, ret_err);
+    return process_run(argv, 30000, NULL, ret_err);
 }
 
 Test(security, other_addresses_need_keys_or_a_word_and_the_word_warns)
