@@ -154,7 +154,7 @@ def try_all(source, what, broker, workers, client):
 def old_worker_dies(source, old, new):
     """A pool of both under load: the old worker is killed, then an old one comes back."""
     with Pool(source / "deploy/models", new, old, new) as pool:
-        client = subprocess.Popen([new / "penstock", "load", "--broker", pool.clients, *LOAD, "6s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        client = subprocess.Popen([new / "penstock", "load", "--broker", pool.clients, *LOAD, "12s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 30 * SLOW
         while not pool.all_busy(new) and time.monotonic() < end:
             time.sleep(0.02)

@@ -91,7 +91,8 @@ static uint64_t admitted(void)
 {
     struct pen_error error = {0};
     struct pen_stats *stats;
-    cr_assert_eq(pen_client_stats(client, 5000000, &stats, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_client_stats(client, (int64_t)support_slow(20000) * 1000, &stats, &error), PEN_OK, "%s",
+                 error.text);
     uint64_t count = stats->jobs_admitted;
     pen_client_stats_free(stats);
     return count;

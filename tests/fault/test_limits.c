@@ -158,7 +158,7 @@ static pen_job *submit_rows(const uint8_t *bytes, uint32_t rows)
     options.inputs = &input;
     options.inputs_count = 1;
     options.flags = PEN_JOB_NO_CACHE;
-    options.deadline_us = (uint64_t)support_slow(10000) * 1000u;
+    options.deadline_us = (uint64_t)support_slow(40000) * 1000u; /* many wait behind each other */
     cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
     return job;
 }
@@ -258,7 +258,7 @@ static pen_job *submit_small(size_t index)
     pen_job *job = NULL;
     digits_job(&tensor, &options);
     options.flags = PEN_JOB_NO_CACHE;
-    options.deadline_us = (uint64_t)support_slow(30000) * 1000u;
+    options.deadline_us = (uint64_t)support_slow(50000) * 1000u;
     cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
     return job;
 }
@@ -337,7 +337,7 @@ static void flood_near_the_limit(size_t large_every)
     limit(pool.broker, RLIMIT_DATA, RLIM_INFINITY);
     uint64_t lifted_us = support_now_us();
     is_served_again();
-    cr_expect_lt(support_now_us() - lifted_us, (uint64_t)support_slow(10000) * 1000u);
+    cr_expect_lt(support_now_us() - lifted_us, (uint64_t)support_slow(30000) * 1000u);
     jobs_are_answered(50);
 }
 

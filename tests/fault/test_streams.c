@@ -129,7 +129,8 @@ static uint64_t jobs_done(int broker)
     struct pen_error error = {0};
     struct pen_stats *stats;
     pen_client *client = digits_client(pools[broker].clients);
-    cr_assert_eq(pen_client_stats(client, 5000000, &stats, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_client_stats(client, (int64_t)support_slow(20000) * 1000, &stats, &error), PEN_OK, "%s",
+                 error.text);
     uint64_t count = stats->jobs_done;
     pen_client_stats_free(stats);
     pen_client_free(client);
@@ -289,8 +290,8 @@ Test(streams, cancelled_at_another_broker)
     await_up(1);
     pen_client *here = digits_client(pools[0].clients), *there = digits_client(pools[1].clients);
     submit(here, 0, id);
-    cr_assert_eq(pen_client_cancel(there, id, 5000000, &error), PEN_OK, "%s", error.text);
-    cr_assert_eq(pen_client_cancel(there, id, 5000000, &error), PEN_ERR_NOT_FOUND);
+    cr_assert_eq(pen_client_cancel(there, id, (int64_t)support_slow(20000) * 1000, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_client_cancel(there, id, (int64_t)support_slow(20000) * 1000, &error), PEN_ERR_NOT_FOUND);
     pen_job_options_init(&job_options, sizeof job_options);
     job_options.detached = id;
     cr_assert_eq(pen_client_run(here, &job_options, &result, &error), PEN_ERR_CANCELLED, "%s", error.text);
@@ -307,11 +308,11 @@ Test(streams, second_signal_ends_a_broker_at_once_whose_redis_answers_nothing)
     submit(client, 0, id);
     process_signal(redis, SIGSTOP);
     process_signal(pools[0].broker, SIGTERM);
-    cr_assert(process_wait_text(pools[0].broker, "evt=stopped", 5000), "%s", process_err(pools[0].broker));
+    cr_assert(process_wait_text(pools[0].broker, "evt=stopped", 20000), "%s", process_err(pools[0].broker));
     uint64_t start_us = support_now_us();
     process_signal(pools[0].broker, SIGTERM);
-    cr_assert_eq(process_wait(pools[0].broker, 5000), 4, "%s", process_err(pools[0].broker));
-    cr_expect_lt(support_now_us() - start_us, (uint64_t)support_slow(1000) * 1000);
+    cr_assert_eq(process_wait(pools[0].broker, 20000), 4, "%s", process_err(pools[0].broker));
+    cr_expect_lt(support_now_us() - start_us, (uint64_t)support_slow(4000) * 1000);
     process_signal(redis, SIGCONT);
     pen_client_free(client);
 }

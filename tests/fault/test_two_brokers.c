@@ -40,7 +40,8 @@ static uint64_t jobs_done(const struct pool *pool)
     struct pen_error error = {0};
     struct pen_stats *stats;
     pen_client *client = digits_client(pool->clients);
-    cr_assert_eq(pen_client_stats(client, 5000000, &stats, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_client_stats(client, (int64_t)support_slow(20000) * 1000, &stats, &error), PEN_OK, "%s",
+                 error.text);
     uint64_t count = stats->jobs_done;
     pen_client_stats_free(stats);
     pen_client_free(client);

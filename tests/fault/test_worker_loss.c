@@ -43,20 +43,26 @@ static struct pen_stats *stats(void)
     return now;
 }
 
-/* A busy host may hold a process up for longer than the limit: of six kills one must be within it, and all must lose nothing. */
+/*
+ * A busy host may hold a process up for longer than the limit: of six kills one must be within it, beyond what the slowest job took just before, when nobody was killed;
+ * and all must lose nothing.
+ */
 Test(worker_loss, killed_workers_jobs_run_elsewhere_within_50_ms)
 {
     const uint64_t limit_us = (uint64_t)support_slow(REDISPATCH_MS) * 1000u;
     uint64_t best_us = UINT64_MAX;
     size_t kills = 0;
     while (kills < 3 || (best_us > limit_us && kills < KILLS)) {
+        ledger_forget_slowest(ledger);
         ledger_submit(ledger, JOBS / KILLS * kills + JOBS / KILLS / 2, WINDOW);
+        uint64_t usual_us = ledger_sums(ledger).slowest_us;
         ledger_forget_slowest(ledger);
         process_signal(pool.workers[kills++], SIGKILL);
         ledger_submit(ledger, JOBS / KILLS * kills, WINDOW);
         ledger_settle(ledger, 10000);
         struct ledger_sums sums = ledger_sums(ledger);
-        best_us = sums.slowest_us < best_us ? sums.slowest_us : best_us;
+        uint64_t added_us = sums.slowest_us > usual_us ? sums.slowest_us - usual_us : 0;
+        best_us = added_us < best_us ? added_us : best_us;
         cr_log_info("slowest job around kill %zu: %lu us; %zu run again so far", kills, (unsigned long)sums.slowest_us,
                     sums.rerun);
         pool_add_worker(&pool, "xnnpack", NULL, NULL);
