@@ -103,6 +103,7 @@ static void report_counts(const struct sim_counts *c)
         {"chains_overtaken", c->chains_overtaken},
         {"versions_asked", c->versioned},
         {"orders", c->orders},
+        {"keys_changed", c->keys_changed},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -118,7 +119,8 @@ static bool lively(const struct sim_counts *c)
                  c->chunks && c->wholes && c->spread && c->steps_sent && c->twice && c->failovers && c->outages &&
                  c->detached && c->accepted && c->fetched && c->taken && c->keyed && c->over_rate && c->over_bytes &&
                  c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
-                 c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders;
+                 c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders &&
+                 c->keys_changed;
     bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely && c->over_peer && c->chains_overtaken;
     return (usual || c->schedules < 500) && (rare || c->schedules < 50000);
 }

@@ -37,6 +37,8 @@ struct granted {
 
 static struct sim *world;
 static struct keyring *keyrings[SIM_SIDES];
+static struct identity *identities[SIM_SIDES][SIM_KEYS]; /* those that are taken away, too */
+static uint32_t taken_away;                              /* keys that were, some time in this world: bits */
 static struct {
     struct granted items[LOG_MAX];
     uint32_t count;
@@ -66,6 +68,7 @@ void quotas_draw(struct sim *sim)
     static const uint64_t bytes[] = {0, 0, 500, 2500};
     static const uint32_t shares[] = {0, 0, 1, 40};
     sim->counts.keyed++;
+    taken_away = 0;
     sim->has.watcher = sim_world(sim, 30);
     for (size_t i = 0; i <= SIM_KEY_BLUE; i++)
         sim->quotas[i] = (struct sim_quota){.rate = rates[sim_world_draw(sim, 4)],
@@ -75,7 +78,7 @@ void quotas_draw(struct sim *sim)
 
 static struct identity *identity_of(uint32_t side, size_t key)
 {
-    return keyring_find(keyrings[side], keys[key].user);
+    return identities[side][key];
 }
 
 /* A new broker has counted nothing yet. */
@@ -85,12 +88,16 @@ void quotas_side_up(struct sim *sim)
     world = sim;
     if (!sim->has.keys)
         return;
-    if (!keyrings[side])
+    if (!keyrings[side]) {
         keyrings[side] = keyring_make();
+        for (size_t i = 0; i < SIM_KEYS; i++)
+            identities[side][i] = keyring_find(keyrings[side], keys[i].user);
+    }
     sim->side->broker.keyring = keyrings[side];
     for (size_t i = 0; i < SIM_KEYS; i++) {
         struct identity *identity = identity_of(side, i);
         const struct sim_quota *quota = &sim->quotas[i];
+        identity->active = true;
         identity->jobs = identity->bytes = identity->refused = 0;
         identity->rate = identity->tokens = quota->rate;
         identity->tokens_us = sim->clock_us;
@@ -100,6 +107,29 @@ void quotas_side_up(struct sim *sim)
         snprintf(identity->tenant, sizeof identity->tenant, "%s", sim->has.detached ? "all" : keys[i].tenant);
         granted[side][i].count = 0;
     }
+}
+
+/* A key is taken away at one broker, or given back: that one's file says so. */
+void quotas_some(struct sim *sim)
+{
+    struct sim_side *side = &sim->sides[sim_world_draw(sim, sim->sides_count)];
+    uint32_t key = sim_world_draw(sim, SIM_KEYS);
+    if (!side->up || !sim_world(sim, 3))
+        return;
+    struct identity *identity = identity_of(side->number, key);
+    identity->active = !identity->active;
+    taken_away |= 1u << key;
+    sim->counts.keys_changed++;
+    sim_note(sim, identity->active ? "key given" : "key taken", side->number, key);
+    side_turn(sim, side);
+    broker_keys_changed(&side->broker);
+}
+
+void quotas_heal(struct sim *sim)
+{
+    for (uint32_t i = 0; sim->has.keys && i < sim->sides_count; i++)
+        for (uint32_t k = 0; k < SIM_KEYS; k++)
+            identity_of(i, k)->active = true;
 }
 
 /* ---- who comes ---- */
@@ -129,6 +159,8 @@ const char *quotas_user(const struct sim *sim, const struct conn *conn)
 bool quotas_turned_away(struct sim *sim, const struct conn *conn, const char *who, enum pen_status status)
 {
     bool wrong = sim->has.keys && (conn->key == SIM_KEY_STAFF) == (strcmp(who, "client") == 0);
+    if (sim->has.keys && status == PEN_ERR_DENIED && taken_away >> conn->key & 1)
+        return true;
     if (status != (wrong ? PEN_ERR_DENIED : PEN_OK))
         sim_fail(sim, "a %s with the key of %s is told %s", who, keys[conn->key].tenant, pen_status_name(status));
     sim->counts.strangers += wrong;

@@ -451,6 +451,8 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
         chain_some(sim);
         if (sim->has.orders)
             orders_some(sim);
+        if (sim->has.keys)
+            quotas_some(sim);
         if (sim_chance(sim, 80))
             sides_tick(sim);
         check_all(sim);

@@ -12,6 +12,7 @@ static bool whole(const struct conn *conn, const struct sim_bulk *bulk)
 static void heal(struct sim *sim)
 {
     scarce_heal(sim);
+    quotas_heal(sim);
     for (uint32_t i = 0; i < sim->sides_count; i++) {
         struct sim_side *side = &sim->sides[i];
         if (side->up && side->broker.draining)

@@ -212,7 +212,7 @@ struct sim_counts {
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
         twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
         over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
-        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders;
+        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed;
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */
@@ -450,6 +450,8 @@ void orders_some(struct sim *sim);
 /* ---- quotas.c: keys, roles and quotas of clients ---- */
 void quotas_draw(struct sim *sim);
 void quotas_side_up(struct sim *sim);
+void quotas_some(struct sim *sim);                                            /* a key is taken away or given back */
+void quotas_heal(struct sim *sim);                                            /* all are there */
 enum sim_key quotas_key_of(struct sim *sim, const struct sim_client *client); /* at times a wrong one */
 enum sim_key quotas_key_of_worker(struct sim *sim);
 const char *quotas_user(const struct sim *sim, const struct conn *conn); /* as the porter tells the broker; NULL */
