@@ -79,26 +79,18 @@ static const char chain[] =
     "{\"model_name\":\"digits\",\"input_map\":{\"image\":\"image\"},\"output_map\":{\"probabilities\":\"p\"}},"
     "{\"model_name\":\"rows\",\"input_map\":{\"x\":\"p\"},\"output_map\":{\"y\":\"probabilities\"}}]}}";
 
-Test(ensembles, jobs_of_an_ensemble_share_batches)
+#define JOBS 32
+
+/* Of so many jobs at once; each is answered as the model inside it answers. */
+static uint32_t largest_batch(pen_client *client, const struct digits *digits)
 {
-    static const int64_t rows[2] = {-1, 10};
-    enum { JOBS = 32 };
-    struct digits digits;
     pen_job *jobs[JOBS];
     struct pen_tensor images[JOBS];
     struct pen_job_options options[JOBS];
     struct pen_error error = {0};
     uint32_t most = 0;
-    digits_load(&digits);
-    put("rows", "Relu", rows, 2); /* probabilities are positive: passed on */
-    folder_make(in_root("digits/1"));
-    file_copy(POOL_DIGITS_MODELS "/digits/1/model.onnx", in_root("digits/1/model.onnx"));
-    file_copy(POOL_DIGITS_MODELS "/digits/config.json", in_root("digits/config.json"));
-    put_config("chain", chain);
-    pool_add_worker(&pool, "xnnpack", root, NULL);
-    pen_client *client = digits_client(pool.clients);
     for (size_t i = 0; i < JOBS; i++) {
-        images[i] = digits_tensor(&digits, i);
+        images[i] = digits_tensor(digits, i);
         digits_job(&images[i], &options[i]);
         options[i].model = "chain";
         options[i].flags = PEN_JOB_NO_CACHE;
@@ -107,13 +99,35 @@ Test(ensembles, jobs_of_an_ensemble_share_batches)
     for (size_t i = 0; i < JOBS; i++) {
         pen_result *result = NULL;
         cr_assert(pen_job_wait(jobs[i], (int64_t)support_slow(30000) * 1000, &result, &error) == PEN_OK);
-        pen_result *direct = digits_run(client, &digits, i, PEN_JOB_NO_CACHE);
+        pen_result *direct = digits_run(client, digits, i, PEN_JOB_NO_CACHE);
         cr_assert(pen_result_status(result) == PEN_OK, "%s", pen_result_error(result));
         cr_expect(digits_class(result) == digits_class(direct), "job %zu", i);
         most = pen_result_info(result)->batch_size > most ? pen_result_info(result)->batch_size : most;
         pen_result_free(direct);
         pen_result_free(result);
         pen_job_free(jobs[i]);
+    }
+    return most;
+}
+
+/* What a batch costs is measured by each worker at its start; of one that was held up while it measured, batches may not be asked: then by the next. */
+Test(ensembles, jobs_of_an_ensemble_share_batches)
+{
+    static const int64_t rows[2] = {-1, 10};
+    struct digits digits;
+    uint32_t most = 0;
+    digits_load(&digits);
+    put("rows", "Relu", rows, 2); /* probabilities are positive: passed on */
+    folder_make(in_root("digits/1"));
+    file_copy(POOL_DIGITS_MODELS "/digits/1/model.onnx", in_root("digits/1/model.onnx"));
+    file_copy(POOL_DIGITS_MODELS "/digits/config.json", in_root("digits/config.json"));
+    put_config("chain", chain);
+    pen_client *client = digits_client(pool.clients);
+    for (size_t i = 0; i < 5 && most < 2; i++) {
+        if (i > 0)
+            cr_assert_eq(process_stop(pool.workers[i - 1], 30000), 0);
+        pool_add_worker(&pool, "xnnpack", root, NULL);
+        most = largest_batch(client, &digits);
     }
     cr_expect(most > 1 && most <= 8, "the largest batch had %u jobs", most);
     pen_client_free(client);
