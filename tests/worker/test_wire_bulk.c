@@ -78,10 +78,10 @@ static void ended(uint64_t sequence, enum pen_status status)
 
 Test(bulk, payload_that_does_not_come_is_given_up_at_the_deadline_and_its_memory_is_free)
 {
-    announce(1, 300000);
+    announce(1, 1000000); /* time enough to be asked for on a busy machine */
     asked_for(1);
     ended(1, PEN_ERR_DEADLINE);
-    announce(2, 300000);
+    announce(2, 1000000);
     asked_for(2);
     ended(2, PEN_ERR_DEADLINE);
     cr_expect_eq(play_metric(&play, "jobs_expired_total"), 2);
