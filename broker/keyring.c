@@ -21,6 +21,7 @@ struct keyring {
     struct timespec changed;
     off_t size;
     ino_t inode;
+    bool emptied; /* since the last look */
 };
 
 /* ---- one line ---- */
@@ -216,13 +217,29 @@ static enum pen_status apply(struct keyring *keyring, const struct parsed *parse
     return status;
 }
 
+/*
+ * An editor may empty the file before it writes it, and who is shown out for that moment may not come back by himself: an empty list counts when it still is
+ * one at the next look.
+ */
+static bool just_emptied(struct keyring *keyring, const struct parsed *parsed)
+{
+    bool just = parsed->count == 0 && keyring->count > 0 && !keyring->emptied;
+    keyring->emptied = just;
+    if (just)
+        keyring->size = -1; /* another file, at the next look */
+    return just;
+}
+
+/* BUSY, without a sentence: nothing has changed yet. */
 static enum pen_status load(struct keyring *keyring, struct pen_error *reterr)
 {
     struct parsed parsed = {.items = calloc(IDENTITIES_MAX + 1, sizeof(struct identity))};
     if (!parsed.items)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the keys");
     enum pen_status status = file_parse(keyring->path, &parsed, reterr);
-    if (status == PEN_OK)
+    if (status == PEN_OK && just_emptied(keyring, &parsed))
+        status = PEN_ERR_BUSY;
+    else if (status == PEN_OK)
         status = apply(keyring, &parsed, reterr);
     free(parsed.items);
     return status;

@@ -142,6 +142,27 @@ Test(keyring, changed_file_is_taken_over_and_a_bad_one_changes_nothing)
     keyring_free(keyring);
 }
 
+/* As an editor does it that is looked at between its two steps. */
+Test(keyring, empty_list_counts_when_it_stays_empty)
+{
+    struct keyring *keyring = keyring_of(A " alice submit\n");
+    struct pen_error error = {.status = PEN_OK};
+    for (int i = 0; i < 2; i++) {
+        write_keys("");
+        cr_assert_not(keyring_refresh(keyring, &error));
+        cr_assert_eq(error.status, PEN_OK, "nothing is wrong");
+        cr_assert_not_null(keyring_find(keyring, A));
+        write_keys(A " alice submit,observe\n");
+        cr_assert(keyring_refresh(keyring, &error));
+    }
+    write_keys("");
+    cr_assert_not(keyring_refresh(keyring, &error));
+    cr_assert(keyring_refresh(keyring, &error));
+    cr_assert_null(keyring_find(keyring, A));
+    cr_assert_not(keyring_refresh(keyring, &error), "nothing new");
+    keyring_free(keyring);
+}
+
 Test(keyring, quotas_bound_rate_bytes_and_share)
 {
     struct identity id = {.name = "a", .rate = 10, .tokens = 10, .bytes_max = 1000, .share = 10};
