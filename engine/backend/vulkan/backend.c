@@ -118,6 +118,12 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
     k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
+    const VkPhysicalDeviceLimits *l = &d->limits;
+    k->subgroup = d->coopmat.kind != VK_COOPMAT_NONE ? d->coopmat.size.subgroup : VK_LOCAL / 2;
+    k->invocations = l->maxComputeWorkGroupInvocations < l->maxComputeWorkGroupSize[0]
+                         ? l->maxComputeWorkGroupInvocations
+                         : l->maxComputeWorkGroupSize[0];
+    k->shared_bytes = l->maxComputeSharedMemorySize;
     const struct vk_cache_key key = vk_cache_key_of(&d->info);
     b->tuned = vk_tune_load(b->cache_dir, &key, vk_backend_precision(b), k->tuned);
     return PEN_OK;

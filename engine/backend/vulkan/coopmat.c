@@ -26,8 +26,8 @@ enum { TYPE_F16 = 0, TYPE_F32 = 1, SCOPE_SUBGROUP = 3 };
 static bool suits(const struct vk_coopmat_property *p)
 {
     return p->a == TYPE_F16 && p->b == TYPE_F16 && p->c == TYPE_F32 && p->result == TYPE_F32 &&
-           p->scope == SCOPE_SUBGROUP && p->m > 0 && p->n > 0 && p->k > 0 && 32 % p->m == 0 && 32 % p->n == 0 &&
-           32 % p->k == 0;
+           p->scope == SCOPE_SUBGROUP && p->m > 0 && p->n >= 8 && p->k >= 8 && 32 % p->m == 0 && 32 % p->n == 0 &&
+           32 % p->k == 0; /* shared memory is written in eights */
 }
 
 /* How much a size is wanted. */
@@ -122,6 +122,12 @@ static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum 
     return feature.nv.cooperativeMatrix && vk_coopmat_pick(list, count, info->subgroup_size, &info->coopmat.size);
 }
 
+/* A validation layer from before the extension takes every use of it for an error. */
+static bool layer_knows_khr(const struct vk_instance *in)
+{
+    return !in->validate || in->layer_version >= VK_MAKE_API_VERSION(0, 1, 3, 255);
+}
+
 void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits)
 {
     info->coopmat = (struct vk_coopmat){0};
@@ -129,7 +135,7 @@ void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const 
         !vk_coopmat_limits(info->subgroup_size, limits)) {
         return;
     }
-    if (kind_read(in, info, VK_COOPMAT_KHR)) {
+    if (layer_knows_khr(in) && kind_read(in, info, VK_COOPMAT_KHR)) {
         info->coopmat.kind = VK_COOPMAT_KHR;
     } else if (kind_read(in, info, VK_COOPMAT_NV)) {
         info->coopmat.kind = VK_COOPMAT_NV;

@@ -39,7 +39,7 @@ struct vk_coopmat_property {
     uint32_t scope;           /* 3 subgroup */
 };
 
-/* 16 x 16 x 16 when there is one, else the largest whose sides divide 32, the quarter tile of conv_cm.glsl. False: none suits. */
+/* 16 x 16 x 16 when there is one, else the largest whose sides divide 32, the part of a subgroup in conv_cm.glsl, outputs and depth in eights. False: none suits. */
 bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, uint32_t subgroup,
                      struct vk_matrix_size *ret_size);
 /* Everything the shader needs besides a size: subgroup, workgroup and shared memory within the limits. */

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
-#define RING_MOST                                                                                                      \
-    ((size_t)32 << 20) /* bytes of an exec's inputs and of its outputs: beyond it there are fewer regions, but one */
+/* Bytes of an exec's inputs and of its outputs: beyond them there are fewer regions, but one. The device's own memory is the larger. */
+#define RING_SOFTWARE ((size_t)32 << 20)
+#define RING_HARDWARE ((size_t)128 << 20)
 
 uint32_t vk_cell_root(const struct exec *e, uint32_t cell)
 {
@@ -96,8 +97,10 @@ static uint32_t window_choose(const struct exec *e)
 {
     const struct backend_config *c = &e->plan->backend->config;
     const uint64_t largest = e->weights->device->max_allocation;
-    uint32_t window = vk_window_wanted(c->vulkan.in_flight, &e->weights->device->info);
-    while (window > 1 && (e->stride_in > RING_MOST / window || e->stride_out > RING_MOST / window ||
+    const struct vk_device_info *info = &e->weights->device->info;
+    const size_t most = vk_device_software(info) ? RING_SOFTWARE : RING_HARDWARE;
+    uint32_t window = vk_window_wanted(c->vulkan.in_flight, info);
+    while (window > 1 && (e->stride_in > most / window || e->stride_out > most / window ||
                           e->stride_in > largest / window || e->stride_out > largest / window)) {
         window--;
     }

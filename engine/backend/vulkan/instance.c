@@ -32,13 +32,15 @@ static VkDebugUtilsMessengerCreateInfoEXT messenger_info(struct vk_instance *in)
     };
 }
 
-static bool layer_there(const struct vk_instance *in)
+/* Also notes its version. */
+static bool layer_there(struct vk_instance *in)
 {
     VkLayerProperties layers[64];
     uint32_t count = 64;
     VkResult result = in->vk.EnumerateInstanceLayerProperties(&count, layers);
     for (uint32_t i = 0; (result == VK_SUCCESS || result == VK_INCOMPLETE) && i < count; i++) {
         if (strcmp(layers[i].layerName, LAYER) == 0) {
+            in->layer_version = layers[i].specVersion;
             return true;
         }
     }

@@ -21,6 +21,7 @@ struct vk_instance {
     struct vk_functions vk;
     VkDebugUtilsMessengerEXT messenger;
     bool validate;
+    uint32_t layer_version;  /* of the specification that the validation layer knows */
     atomic_uint messages;    /* warnings and errors of the validation layer */
     char first_message[512]; /* the first of them; stable once messages > 0 was read */
 };

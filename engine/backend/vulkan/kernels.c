@@ -174,6 +174,38 @@ bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const str
     }
 }
 
+/* Tiles of family `cm`, the largest first: those read least, but the device must have enough of them to be busy. */
+static const struct cm_tile {
+    uint32_t rows, outs, width;
+} cm_tiles[] = {{128, 128, 64}, {64, 64, 32}};
+#define CM_TILES (sizeof cm_tiles / sizeof cm_tiles[0])
+
+/* Of one stage, as in ops/conv_cm.glsl: 32 deep, eights of f16, one more in each row. */
+static uint32_t cm_stage_bytes(const struct cm_tile *t)
+{
+    return 16 * (t->rows * 5 + 32 * (t->outs / 8 + 1));
+}
+
+static bool cm_tile_suits(const struct vk_kernels *k, const struct cm_tile *t, const struct vk_product_shape *s)
+{
+    size_t tiles = (s->rows + t->rows - 1) / t->rows * ((s->outs + t->outs - 1) / t->outs) * s->groups;
+    return (t->rows == 64 || s->rows > 64) && (t->outs == 64 || s->outs > 64) &&
+           tiles >= 2 * (size_t)classes[k->device].workgroups &&
+           2 * t->outs / t->width * k->subgroup <= k->invocations && cm_stage_bytes(t) <= k->shared_bytes;
+}
+
+static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_shape *s, struct vk_choice *c)
+{
+    size_t i = 0;
+    while (i + 1 < CM_TILES && !cm_tile_suits(k, &cm_tiles[i], s)) {
+        i++;
+    }
+    c->tile = cm_tiles[i].rows;
+    c->outs = cm_tiles[i].outs;
+    c->width = cm_tiles[i].width;
+    c->stages = 2 * cm_stage_bytes(&cm_tiles[i]) <= k->shared_bytes ? 2 : 1;
+}
+
 struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *s)
 {
     struct vk_choice c = {.family = family, .tile = s->rows >= 4 ? 4 : 1, .splits = 1};
@@ -183,6 +215,9 @@ struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family,
     }
     if (family == VK_FAMILY_SPLIT) {
         c.splits = splits_of(k, s);
+    }
+    if (family == VK_FAMILY_CM) {
+        cm_tile_choose(k, s, &c);
     }
     return c;
 }

@@ -50,15 +50,21 @@ const char *vk_device_class_name(enum vk_device_class class_of);
 
 struct vk_kernels {
     enum vk_device_class device;
-    enum vk_family only;       /* AUTO, or the one asked for wherever it can run */
-    bool cm;                   /* the device has the matrices and the precision wants them */
+    enum vk_family only; /* AUTO, or the one asked for wherever it can run */
+    bool cm;             /* the device has the matrices and the precision wants them */
+    uint32_t
+        subgroup; /* of the device; its most invocations of a workgroup, its bytes of shared memory: 0 = at least what a tile of 64 x 64 takes */
+    uint32_t invocations, shared_bytes;
     uint8_t tuned[VK_CLASSES]; /* enum vk_family */
 };
 
 struct vk_choice {
     enum vk_family family;
-    uint32_t tile;   /* rows of an invocation */
+    uint32_t tile;   /* rows of an invocation; CM: of a workgroup, 64 or 128 */
     uint32_t splits; /* SPLIT: pieces of the depth; else 1 */
+    uint32_t outs;   /* CM: outputs of a workgroup, 64 or 128 */
+    uint32_t width;  /* CM: outputs of a subgroup, 32 or 64 */
+    uint32_t stages; /* CM: of shared memory, 1 or 2 */
 };
 
 /* The family can run this shape at all. */

@@ -12,7 +12,10 @@ enum vk_range_policy { VK_RANGE_KEEP, VK_RANGE_REFUSE };
 /* "keep" (NULL too) or "refuse"; false when it is neither. */
 bool vk_range_read(const char *name, enum vk_range_policy *ret_policy);
 
-/* A constant of the node is out of range. Small ones count only where they are multiplied: products and recurrent cells; an epsilon may well be 0. */
+/*
+ * A constant of the node is out of range. Small ones count only where they are multiplied, in the weights of products and recurrent cells; an epsilon may well be 0.
+ * Of a product's output only where its largest weight is below 2^-13: else that one's rounding moves the output by more than what is lost.
+ */
 bool vk_range_outside(const struct graph *g, const struct node *n);
 /* The node's kernel can keep its constants as f32. */
 bool vk_range_keeps(const struct graph *g, const struct node *n);

@@ -1,16 +1,19 @@
 #include "device.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "../xnnpack/cross.h"
 #include "run/internal.h"
 
 struct backend_config device_config(enum pen_precision precision, const char *kernels)
 {
-    return (struct backend_config){
-        .precision = precision,
-        .threads = 1,
-        .vulkan = {.allow_software = true, .kernels = kernels, .f16_trial = "off", .validate = true}};
+    return (struct backend_config){.precision = precision,
+                                   .threads = 1,
+                                   .vulkan = {.allow_software = true,
+                                              .kernels = kernels,
+                                              .f16_trial = "off",
+                                              .validate = getenv("OPS_NO_VALIDATION") == NULL}};
 }
 
 struct backend *device_open(enum pen_precision precision, const char *kernels)

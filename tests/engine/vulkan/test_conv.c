@@ -24,7 +24,9 @@ static const struct shape_row rows[] = {
     {1, 9, 9, 6, 6, 3, 3, 6, 1, 1, 1, true, false, WEIGHT_OIHW},
     {1, 7, 6, 40, 20, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OIHW}, /* deep: split has pieces of 360 */
     {1, 6, 6, 66, 38, 3, 3, 2, 2, 1, 1, true, true, WEIGHT_OIHW},
-    {1, 5, 5, 70, 3, 5, 5, 1, 1, 0, 1, false, true, WEIGHT_OHWI}, /* one pixel, few outputs */
+    {1, 13, 12, 16, 136, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OIHW}, /* large tiles of family cm, windows and */
+    {1, 13, 12, 96, 72, 1, 1, 1, 1, 0, 1, true, true, WEIGHT_OIHW},  /* rows */
+    {1, 5, 5, 70, 3, 5, 5, 1, 1, 0, 1, false, true, WEIGHT_OHWI},    /* one pixel, few outputs */
 };
 
 static void conv(const struct shape_row *r)

@@ -63,6 +63,36 @@ Test(vulkan_range, what_f16_holds)
     cr_assert_not(found(INFINITY, 0.5f), "infinity has an f16");
 }
 
+/* Of each output, whatever the layout: w of [3, 4], or of [4, 3] transposed, whose outputs 0 to 3 have `largest` and a tiny one. */
+static bool found_beside(float largest, bool turned)
+{
+    struct layer l;
+    layer_make(&l, 0.5f, 0.5f);
+    for (size_t o = 0; o < 4; o++) {
+        for (size_t k = 0; k < 3; k++) {
+            l.w[turned ? o * 3 + k : k * 4 + o] = k == 1 ? 1e-8f : o == 2 ? largest : 0.25f;
+        }
+    }
+    struct node *n = &l.g->nodes[l.node];
+    if (turned) {
+        n->op = OP_Gemm;
+        l.g->values[l.in[1]].shape = shape_of(2, (int64_t[]){4, 3});
+        cr_assert_eq(graph_attr_int(l.g, l.node, ATTR_transB, 1), PEN_OK);
+    }
+    bool outside = vk_range_outside(l.g, n);
+    graph_free(l.g);
+    return outside;
+}
+
+Test(vulkan_range, a_tiny_weight_is_nothing_beside_a_large_one_of_its_output)
+{
+    for (int turned = 0; turned < 2; turned++) {
+        cr_assert_not(found_beside(0.5f, turned));
+        cr_assert_not(found_beside(1.3e-4f, turned));
+        cr_assert(found_beside(1.1e-4f, turned));
+    }
+}
+
 Test(vulkan_range, the_setting_and_the_text)
 {
     enum vk_range_policy policy = VK_RANGE_REFUSE;

@@ -124,6 +124,16 @@ static bool loops_make(const struct vk_chain *c, struct loops *l)
     return l->rank <= EW_RANK_MAX;
 }
 
+/* Floats, each input of the output's shape or one element: four neighbours are read at a time. */
+static bool by_fours(const struct vk_chain *c, const struct loops *l, uint32_t kind)
+{
+    bool fours = !c->whole && kind == EW_REAL && l->rank == 1 && l->dim[0] % 4 == 0;
+    for (uint32_t i = 0; i < c->in_count; i++) {
+        fours = fours && c->in[i].kind == EW_REAL;
+    }
+    return fours;
+}
+
 void vk_chain_dispatch(struct vk_build *b, const struct vk_chain *c, uint32_t y, uint32_t kind)
 {
     struct loops l = {0};
@@ -135,7 +145,9 @@ void vk_chain_dispatch(struct vk_build *b, const struct vk_chain *c, uint32_t y,
     for (uint32_t i = 0; i < c->in_count; i++) {
         kinds |= c->in[i].kind << 4 * i;
     }
+    const bool fours = by_fours(c, &l, kind);
     struct vk_work *w = vk_dispatch(b, c->whole            ? SHADER_integer
+                                       : fours             ? SHADER_elementwise_fours
                                        : c->step_count > 1 ? SHADER_elementwise_chain
                                                            : SHADER_elementwise);
     vk_bind(w, y, VK_WRITE);
@@ -160,5 +172,5 @@ void vk_chain_dispatch(struct vk_build *b, const struct vk_chain *c, uint32_t y,
             vk_push(w, d < l.rank ? l.step[i][d] : 0);
         }
     }
-    vk_items(w, count);
+    vk_items(w, fours ? count / 4 : count);
 }

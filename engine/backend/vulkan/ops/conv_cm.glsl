@@ -1,111 +1,306 @@
 /*
- * conv_cm.glsl - family `cm`: a workgroup of four subgroups makes 64 rows x 64 outputs of one group (z); 32 steps of k at a time pass through shared memory as f16.
- * Each subgroup has a quarter (32 x 32) as cooperative matrices of the device's size, with f32 sums. The sums leave through shared memory, where bias and activation
- * are added and what lies beyond the edges is dropped.
+ * conv_cm.glsl - family `cm`: a workgroup makes ROWS x OUTS of one group (z); DEPTH steps of k at a time pass through shared memory as f16, in pieces of eight. What
+ * the next step needs is fetched into registers before this one's matrices are multiplied. Subgroups stand in two rows; each has ROWS / 2 x WIDTH of the tile
+ * as cooperative matrices of the device's size, with f32 sums. The sums leave through the same shared memory, where bias and activation are added and what lies beyond
+ * the edges is dropped.
  *
  * SCALAR: plain loops in place of the matrices. So the tiles, edges and windows can be tested on a device without them.
  */
-#define SIDE  64u
 #define DEPTH 32u
-#define PITCH_A (DEPTH + 8u) /* [row][k], eight more: fewer bank conflicts, still 16-byte rows */
-#define PITCH_W (SIDE + 8u)  /* [k][output] */
-#define PITCH_C (SIDE + 4u)
 
 layout(constant_id = 8) const uint SUBGROUP = 32;
-layout(local_size_x_id = 9) in; /* 4 SUBGROUP */
+layout(local_size_x_id = 9) in; /* 2 SUBGROUP OUTS / WIDTH */
 layout(constant_id = 9) const uint INVOCATIONS = 128;
-layout(constant_id = 10) const uint CM = 16; /* rows, outputs and depth of a matrix: divide 32 */
+layout(constant_id = 10) const uint CM = 16; /* rows, outputs and depth of a matrix: divide 32; the last two are whole eights */
 layout(constant_id = 11) const uint CN = 16;
 layout(constant_id = 12) const uint CK = 16;
+layout(constant_id = 13) const uint ROWS = 64; /* a multiple of 64 */
+layout(constant_id = 14) const uint OUTS = 64;
+layout(constant_id = 16) const uint WIDTH = 32; /* outputs of a subgroup: a multiple of 32 */
+layout(constant_id = 15) const uint STAGES = 1; /* 2: the next step's pieces are stored while other subgroups still read this one's */
 
-shared float16_t a[SIDE * PITCH_A];
-shared float16_t b[DEPTH * PITCH_W];
-shared float c[SIDE * PITCH_C];
-shared Pixel pixels[SIDE];
+layout(constant_id = 17) const bool PLAIN = false; /* see plain_begin */
 
-void rows_bring(uint m0, uint g, uint k0, uint depth)
+/* Shared memory in eights of f16 or fours of f32: rows [row][k], weights [k][output], sums [subgroup][row][output]; one more per row, so that banks take turns. */
+const uint ACROSS = OUTS / WIDTH;
+const uint HIGH = ROWS / 2u; /* rows of a subgroup */
+const uint PITCH_A = DEPTH / 8u + 1u;
+const uint PITCH_W = OUTS / 8u + 1u;
+const uint PITCH_C = WIDTH / 4u + 1u;
+const uint STAGE = ROWS * PITCH_A + DEPTH * PITCH_W;
+const uint SUMS = 2u * ACROSS * CM * PITCH_C;
+const uint ROOM = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
+shared uvec4 room[ROOM];
+
+layout(std430, binding = 0) writeonly buffer Y8 { uvec4 y8[]; };
+layout(std430, binding = 1) readonly buffer X8 { uvec4 x8[]; };
+layout(std430, binding = 2) readonly buffer W4 { uvec2 w4[]; };
+layout(std430, binding = 2) readonly buffer W8 { uvec4 w8[]; };
+
+const uint TAKES_A = (ROWS * DEPTH / 8u + INVOCATIONS - 1u) / INVOCATIONS; /* eights that an invocation brings */
+const uint TAKES_W = (DEPTH * OUTS / 8u + INVOCATIONS - 1u) / INVOCATIONS;
+uvec4 next_a[TAKES_A];
+uvec4 next_w[TAKES_W];
+Pixel pixels[TAKES_A]; /* of the row of each piece; beyond the last row the last one's, whose sums are dropped */
+
+/* A place in a window. */
+struct Tap {
+    uint y, x, channel;
+};
+Tap tap; /* of this invocation's pieces in the step that is fetched next */
+
+void tap_forward(inout Tap t, uint channels)
 {
-    for (uint i = gl_LocalInvocationID.x; i < SIDE * DEPTH; i += INVOCATIONS) {
-        uint row = i / DEPTH, k = k0 + i % DEPTH, tap = k / p.group_in, channel = k - tap * p.group_in;
-        Pixel pixel = pixels[row];
-        int iy = pixel.y + int(tap / p.kernel_w * p.dilation_h), ix = pixel.x + int(tap % p.kernel_w * p.dilation_w);
-        bool there = k < depth && m0 + row < p.m && iy >= 0 && ix >= 0 && iy < int(p.in_h) && ix < int(p.in_w);
-        uint at = ((pixel.image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.in_c + g * p.group_in + channel;
-        a[row * PITCH_A + i % DEPTH] = there ? x[at] : float16_t(0.0);
+    t.channel += channels;
+    while (t.channel >= p.group_in && t.y < p.kernel_h) {
+        t.channel -= p.group_in;
+        t.x++;
+        if (t.x == p.kernel_w) {
+            t.x = 0u;
+            t.y++;
+        }
     }
 }
 
-void weights_bring(uint o40, uint g, uint k0, uint depth)
+/* Where the tap's channel of the window lies in x; false outside of the image. */
+bool tap_find(Pixel pixel, Tap t, uint g, out uint at)
 {
-    for (uint i = gl_LocalInvocationID.x; i < DEPTH * SIDE / 4u; i += INVOCATIONS) {
-        uint k = i / (SIDE / 4u), o4 = i % (SIDE / 4u);
-        bool there = k0 + k < depth && o40 + o4 < p.group_out4;
-        f16vec4 v = there ? w[(g * depth + k0 + k) * p.group_out4 + o40 + o4] : f16vec4(0.0);
-        for (uint j = 0; j < 4u; j++) {
-            b[k * PITCH_W + 4u * o4 + j] = v[j];
+    int iy = pixel.y + int(t.y * p.dilation_h), ix = pixel.x + int(t.x * p.dilation_w);
+    at = ((pixel.image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.in_c + g * p.group_in + t.channel;
+    return t.y < p.kernel_h && iy >= 0 && ix >= 0 && iy < int(p.in_h) && ix < int(p.in_w);
+}
+
+uvec4 row_fetch(Pixel pixel, uint g, bool eights)
+{
+    uint at;
+    if (eights) {
+        bool there = tap_find(pixel, tap, g, at);
+        return there ? x8[at / 8u] : uvec4(0u);
+    }
+    float16_t v[8];
+    Tap t = tap;
+    [[unroll]] for (uint j = 0; j < 8u; j++) {
+        bool there = tap_find(pixel, t, g, at);
+        v[j] = there ? x[at] : float16_t(0.0);
+        tap_forward(t, 1u);
+    }
+    return uvec4(packFloat2x16(f16vec2(v[0], v[1])), packFloat2x16(f16vec2(v[2], v[3])),
+                 packFloat2x16(f16vec2(v[4], v[5])), packFloat2x16(f16vec2(v[6], v[7])));
+}
+
+uvec4 weights_fetch(uint k, uint o4, uint g, uint depth)
+{
+    uint at = (g * depth + k) * p.group_out4 + o4;
+    if (k >= depth || o4 >= p.group_out4) {
+        return uvec4(0u);
+    }
+    if (p.group_out4 % 2u == 0u) {
+        return w8[at / 2u];
+    }
+    return uvec4(w4[at], o4 + 1u < p.group_out4 ? w4[at + 1u] : uvec2(0u));
+}
+
+/*
+ * Rows of a matrix in whole eights and whole steps: where the next pieces lie only moves on. Rows and outputs beyond the edge read the last ones; their sums are
+ * dropped.
+ */
+uint plain_a[TAKES_A];
+uint plain_w[TAKES_W];
+
+void plain_begin(uint m0, uint o40, uint g, uint depth)
+{
+    uint id = gl_LocalInvocationID.x;
+    [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
+        uint piece = id + i * INVOCATIONS, row = min(m0 + piece / (DEPTH / 8u), p.m - 1u);
+        plain_a[i] = (row * p.in_c + g * p.group_in) / 8u + piece % (DEPTH / 8u);
+    }
+    [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
+        uint piece = id + i * INVOCATIONS, k = min(piece / (OUTS / 8u), DEPTH - 1u);
+        uint o4 = min(o40 + piece % (OUTS / 8u) * 2u, p.group_out4 - 2u);
+        plain_w[i] = ((g * depth + k) * p.group_out4 + o4) / 2u;
+    }
+}
+
+void plain_fetch()
+{
+    [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
+        next_a[i] = x8[plain_a[i]];
+        plain_a[i] += DEPTH / 8u;
+    }
+    [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
+        next_w[i] = w8[plain_w[i]];
+        plain_w[i] += DEPTH / 2u * p.group_out4;
+    }
+}
+
+void fetch(uint k0, uint o40, uint g, uint depth, bool eights)
+{
+    uint id = gl_LocalInvocationID.x;
+    if (PLAIN) {
+        plain_fetch();
+        return;
+    }
+    [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
+        next_a[i] = row_fetch(pixels[i], g, eights);
+    }
+    [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
+        uint piece = id + i * INVOCATIONS, k = piece / (OUTS / 8u);
+        next_w[i] = weights_fetch(k0 + k, o40 + piece % (OUTS / 8u) * 2u, g, depth);
+    }
+    tap_forward(tap, DEPTH);
+}
+
+void keep(uint stage)
+{
+    uint id = gl_LocalInvocationID.x, a = stage * STAGE, w = a + ROWS * PITCH_A;
+    [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
+        uint piece = id + i * INVOCATIONS;
+        if (piece < ROWS * DEPTH / 8u) {
+            room[a + piece / (DEPTH / 8u) * PITCH_A + piece % (DEPTH / 8u)] = next_a[i];
         }
     }
+    [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
+        uint piece = id + i * INVOCATIONS;
+        if (piece < DEPTH * OUTS / 8u) {
+            room[w + piece / (OUTS / 8u) * PITCH_W + piece % (OUTS / 8u)] = next_w[i];
+        }
+    }
+}
+
+#ifdef SCALAR
+vec4 sum[HIGH * WIDTH / 4u / SUBGROUP]; /* four lane + i SUBGROUP of the subgroup's part; as few and unrolled, as lavapipe loses large arrays at barriers */
+
+
+void multiply(uint stage, uint part_row, uint part_out)
+{
+    uint lane = gl_LocalInvocationID.x % SUBGROUP, w = stage * STAGE + ROWS * PITCH_A;
+    [[unroll]] for (uint i = 0; i < HIGH * WIDTH / 4u / SUBGROUP; i++) {
+        uint row = (lane + i * SUBGROUP) / (WIDTH / 4u), o4 = part_out / 4u + (lane + i * SUBGROUP) % (WIDTH / 4u);
+        for (uint k = 0; k < DEPTH; k++) {
+            uvec4 eight = room[w + k * PITCH_W + o4 / 2u];
+            uvec2 four = o4 % 2u == 0u ? eight.xy : eight.zw;
+            uint pair = room[stage * STAGE + (part_row + row) * PITCH_A + k / 8u][k % 8u / 2u];
+            sum[i] += unpackHalf2x16(pair)[k % 2u] * vec4(unpackHalf2x16(four.x), unpackHalf2x16(four.y));
+        }
+    }
+}
+
+/* Rows m CM to m CM + CM - 1 of the subgroup's part. */
+void sums_put(uint m, uint at)
+{
+    uint lane = gl_LocalInvocationID.x % SUBGROUP;
+    [[unroll]] for (uint i = 0; i < CM * WIDTH / 4u / SUBGROUP; i++) {
+        uint row = (lane + i * SUBGROUP) / (WIDTH / 4u), o4 = (lane + i * SUBGROUP) % (WIDTH / 4u);
+        room[at + row * PITCH_C + o4] = floatBitsToUint(sum[m * (CM * WIDTH / 4u / SUBGROUP) + i]);
+    }
+}
+#else
+fcoopmatNV<32, gl_ScopeSubgroup, CM, CN> sum[HIGH / CM * (WIDTH / CN)];
+
+void multiply(uint stage, uint part_row, uint part_out)
+{
+    uint a = stage * STAGE + part_row * PITCH_A, w = stage * STAGE + ROWS * PITCH_A + part_out / 8u;
+    [[unroll]] for (uint k = 0; k < DEPTH; k += CK) {
+        fcoopmatNV<16, gl_ScopeSubgroup, CM, CK> left[HIGH / CM];
+        [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
+            coopMatLoadNV(left[m], room, a + m * CM * PITCH_A + k / 8u, PITCH_A, false);
+        }
+        [[unroll]] for (uint n = 0; n < WIDTH / CN; n++) {
+            fcoopmatNV<16, gl_ScopeSubgroup, CK, CN> right;
+            coopMatLoadNV(right, room, w + k * PITCH_W + n * CN / 8u, PITCH_W, false);
+            [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
+                sum[m * (WIDTH / CN) + n] = coopMatMulAddNV(left[m], right, sum[m * (WIDTH / CN) + n]);
+            }
+        }
+    }
+}
+
+void sums_put(uint m, uint at)
+{
+    [[unroll]] for (uint n = 0; n < WIDTH / CN; n++) {
+        coopMatStoreNV(sum[m * (WIDTH / CN) + n], room, at + n * CN / 4u, PITCH_C, false);
+    }
+}
+#endif
+
+/* Eight outputs of a row. */
+void eight_store(uint m, uint g, uint o4, vec4 low, vec4 high)
+{
+    if (m >= p.m || o4 >= p.group_out4) {
+        return;
+    }
+    low += bias_of(g, o4);
+    if (p.group_out % 8u != 0u) {
+        row_store(m, g, o4, low);
+        if (o4 + 1u < p.group_out4) {
+            row_store(m, g, o4 + 1u, high + bias_of(g, o4 + 1u));
+        }
+        return;
+    }
+    high += bias_of(g, o4 + 1u);
+    [[unroll]] for (uint j = 0; j < 4u; j++) {
+        low[j] = activate(low[j], ACT, ACT_A, ACT_B);
+        high[j] = activate(high[j], ACT, ACT_A, ACT_B);
+    }
+    f16vec4 l = TO_REAL4(low), h = TO_REAL4(high);
+    y8[(m * p.out_c + g * p.group_out) / 8u + o4 / 2u] =
+        uvec4(packFloat2x16(l.xy), packFloat2x16(l.zw), packFloat2x16(h.xy), packFloat2x16(h.zw));
 }
 
 void main()
 {
-    uint id = gl_LocalInvocationID.x, quarter = id / SUBGROUP, g = gl_WorkGroupID.z;
-    uint m0 = gl_WorkGroupID.x * SIDE, o40 = gl_WorkGroupID.y * (SIDE / 4u);
-    uint row0 = quarter / 2u * 32u, out0 = quarter % 2u * 32u;
+    uint id = gl_LocalInvocationID.x, g = gl_WorkGroupID.z, part = id / SUBGROUP, lane = id % SUBGROUP;
+    uint m0 = gl_WorkGroupID.x * ROWS, o40 = gl_WorkGroupID.y * (OUTS / 4u);
+    uint part_row = part / ACROSS * HIGH, part_out = part % ACROSS * WIDTH;
     uint depth = p.kernel_h * p.kernel_w * p.group_in;
-    for (uint i = id; i < SIDE; i += INVOCATIONS) {
-        pixels[i] = pixel_of(min(m0 + i, p.m - 1u));
+    bool eights = p.group_in % 8u == 0u && p.in_c % 8u == 0u;
+    if (PLAIN) {
+        plain_begin(m0, o40, g, depth);
+    } else {
+        [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
+            pixels[i] = pixel_of(min(m0 + (id + i * INVOCATIONS) / (DEPTH / 8u), p.m - 1u));
+        }
+        tap = Tap(0u, 0u, 0u);
+        tap_forward(tap, id % (DEPTH / 8u) * 8u);
     }
 #ifdef SCALAR
-    for (uint i = id; i < SIDE * SIDE; i += INVOCATIONS) {
-        c[i / SIDE * PITCH_C + i % SIDE] = 0.0;
+    [[unroll]] for (uint i = 0; i < HIGH * WIDTH / 4u / SUBGROUP; i++) {
+        sum[i] = vec4(0.0);
     }
 #else
-    fcoopmatNV<32, gl_ScopeSubgroup, CM, CN> sum[32u / CM * (32u / CN)];
-    for (uint i = 0; i < 32u / CM * (32u / CN); i++) {
+    [[unroll]] for (uint i = 0; i < HIGH / CM * (WIDTH / CN); i++) {
         sum[i] = fcoopmatNV<32, gl_ScopeSubgroup, CM, CN>(0.0);
     }
 #endif
+    uint stage = 0u;
+    fetch(0u, o40, g, depth, eights);
+    keep(0u);
     barrier();
-    for (uint k0 = 0; k0 < depth; k0 += DEPTH) {
-        rows_bring(m0, g, k0, depth);
-        weights_bring(o40, g, k0, depth);
-        barrier();
-#ifdef SCALAR
-        for (uint i = id; i < SIDE * SIDE; i += INVOCATIONS) {
-            float s = 0.0;
-            for (uint k = 0; k < DEPTH; k++) {
-                s += float(a[i / SIDE * PITCH_A + k]) * float(b[k * PITCH_W + i % SIDE]);
-            }
-            c[i / SIDE * PITCH_C + i % SIDE] += s;
+    for (uint k0 = 0u; k0 < depth; k0 += DEPTH) {
+        bool more = k0 + DEPTH < depth;
+        if (more) {
+            fetch(k0 + DEPTH, o40, g, depth, eights);
         }
-#else
-        for (uint k = 0; k < DEPTH; k += CK) {
-            for (uint n = 0; n < 32u / CN; n++) {
-                fcoopmatNV<16, gl_ScopeSubgroup, CK, CN> right;
-                coopMatLoadNV(right, b, k * PITCH_W + out0 + n * CN, PITCH_W, false);
-                for (uint m = 0; m < 32u / CM; m++) {
-                    fcoopmatNV<16, gl_ScopeSubgroup, CM, CK> left;
-                    coopMatLoadNV(left, a, (row0 + m * CM) * PITCH_A + k, PITCH_A, false);
-                    sum[m * (32u / CN) + n] = coopMatMulAddNV(left, right, sum[m * (32u / CN) + n]);
-                }
-            }
+        multiply(stage, part_row, part_out);
+        if (STAGES == 1u) {
+            barrier();
+        } else {
+            stage = 1u - stage;
         }
-#endif
+        if (more) {
+            keep(stage);
+        }
         barrier();
     }
-#ifndef SCALAR
-    for (uint m = 0; m < 32u / CM; m++) {
-        for (uint n = 0; n < 32u / CN; n++) {
-            coopMatStoreNV(sum[m * (32u / CN) + n], c, (row0 + m * CM) * PITCH_C + out0 + n * CN, PITCH_C, false);
+    uint at = part * CM * PITCH_C;
+    [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
+        sums_put(m, at);
+        barrier();
+        for (uint i = lane; i < CM * (WIDTH / 8u); i += SUBGROUP) {
+            uint row = i / (WIDTH / 8u), o8 = i % (WIDTH / 8u), from = at + row * PITCH_C + 2u * o8;
+            eight_store(m0 + part_row + m * CM + row, g, o40 + part_out / 4u + 2u * o8, uintBitsToFloat(room[from]),
+                        uintBitsToFloat(room[from + 1u]));
         }
-    }
-    barrier();
-#endif
-    for (uint i = id; i < SIDE * SIDE / 4u; i += INVOCATIONS) {
-        uint row = i / (SIDE / 4u), o4 = i % (SIDE / 4u), at = row * PITCH_C + 4u * o4;
-        if (m0 + row < p.m && o40 + o4 < p.group_out4) {
-            row_store(m0 + row, g, o40 + o4, vec4(c[at], c[at + 1u], c[at + 2u], c[at + 3u]) + bias_of(g, o40 + o4));
-        }
+        barrier();
     }
 }

@@ -1,4 +1,7 @@
-/* elementwise.glsl - see below; CHAIN: with six steps instead of one. Two shaders, because drivers parse every step before they drop what is not used. */
+/*
+ * elementwise.glsl - see below; CHAIN: with six steps instead of one, FOURS: four neighbours an invocation. Shaders of their own, because drivers parse every step
+ * before they drop what is not used.
+ */
 #include "common.glsl"
 #include "elementwise_codes.h"
 #include "math.glsl"
@@ -51,6 +54,22 @@ layout(push_constant) uniform Push
     uint stride[24]; /* [input][6] */
 } p;
 
+#ifdef FOURS
+/* Floats only, inputs of the output's shape or of one element. */
+layout(std430, binding = 0) writeonly buffer YFours { REAL4 y4[]; };
+layout(std430, binding = 1) readonly buffer AFours { REAL4 a4[]; };
+layout(std430, binding = 2) readonly buffer BFours { REAL4 b4[]; };
+layout(std430, binding = 3) readonly buffer CFours { REAL4 c4[]; };
+layout(std430, binding = 4) readonly buffer DFours { REAL4 d4[]; };
+
+vec4 fours[4]; /* of the inputs */
+uint turn;     /* which of the four */
+
+float load(uint k, uvec4 at)
+{
+    return fours[k][turn];
+}
+#else
 float from_i64(uvec2 v)
 {
     bool narrow = int(v.y) == int(v.x) >> 31; /* the high word is only the sign: no cancellation */
@@ -79,6 +98,8 @@ float load(uint k, uvec4 at)
         return LOAD(d, kind, at.w);
     }
 }
+
+#endif
 
 /* Of two; a NaN wins as in NumPy. */
 float pick(float x, float v, bool larger)
@@ -248,6 +269,50 @@ float step_do(uint s, float x, float a, float b, uvec4 at)
     return one(code, x, a, b);
 }
 
+/* Every step of one element. */
+float steps_do(float x, uvec4 at)
+{
+    if (STEPS > 0) {
+        x = step_do(S0, x, A0, B0, at);
+    }
+#ifdef CHAIN
+    if (STEPS > 1) {
+        x = step_do(S1, x, A1, B1, at);
+    }
+    if (STEPS > 2) {
+        x = step_do(S2, x, A2, B2, at);
+    }
+    if (STEPS > 3) {
+        x = step_do(S3, x, A3, B3, at);
+    }
+    if (STEPS > 4) {
+        x = step_do(S4, x, A4, B4, at);
+    }
+    if (STEPS > 5) {
+        x = step_do(S5, x, A5, B5, at);
+    }
+#endif
+    return x;
+}
+
+#ifdef FOURS
+void main()
+{
+    uint i = linear_id();
+    if (i >= p.n / 4u) {
+        return;
+    }
+    fours[0] = p.stride[0] != 0u ? vec4(a4[i]) : vec4(a_real[0]);
+    fours[1] = p.stride[6] != 0u ? vec4(b4[i]) : vec4(b_real[0]);
+    fours[2] = p.stride[12] != 0u ? vec4(c4[i]) : vec4(c_real[0]);
+    fours[3] = p.stride[18] != 0u ? vec4(d4[i]) : vec4(d_real[0]);
+    vec4 y;
+    for (turn = 0u; turn < 4u; turn++) {
+        y[turn] = steps_do(fours[0][turn], uvec4(0u));
+    }
+    y4[i] = TO_REAL4(y);
+}
+#else
 uvec2 to_i64(float x)
 {
     float t = trunc(x), a = abs(t);
@@ -301,26 +366,6 @@ void main()
         rest = q;
         at += c * uvec4(p.stride[k], p.stride[6 + k], p.stride[12 + k], p.stride[18 + k]);
     }
-    float x = load(0, at);
-    if (STEPS > 0) {
-        x = step_do(S0, x, A0, B0, at);
-    }
-#ifdef CHAIN
-    if (STEPS > 1) {
-        x = step_do(S1, x, A1, B1, at);
-    }
-    if (STEPS > 2) {
-        x = step_do(S2, x, A2, B2, at);
-    }
-    if (STEPS > 3) {
-        x = step_do(S3, x, A3, B3, at);
-    }
-    if (STEPS > 4) {
-        x = step_do(S4, x, A4, B4, at);
-    }
-    if (STEPS > 5) {
-        x = step_do(S5, x, A5, B5, at);
-    }
-#endif
-    store(i, x);
+    store(i, steps_do(load(0, at), at));
 }
+#endif

@@ -133,12 +133,18 @@ static void cooperative(struct vk_build *b, const struct vk_product *p, struct l
     struct vk_matrix_size m = vk_build_matrices(b);
     l->shader = m.rows != 0 ? SHADER_conv_cm : SHADER_conv_cm_scalar;
     struct vk_work *work = product_dispatch(b, p, l);
-    uint32_t subgroup = m.rows != 0 ? m.subgroup : VK_LOCAL / 2;
-    const uint32_t specs[] = {subgroup, 4 * subgroup, m.rows, m.outs, m.depth};
-    for (size_t i = 0; i < (m.rows != 0 ? 5 : 2); i++) {
+    uint32_t subgroup = m.rows != 0 ? m.subgroup : VK_LOCAL / 2, side = m.rows != 0 ? 0 : 16;
+    const struct vk_choice *c = &l->choice;
+    const bool plain = point(&p->w) && p->group_in % 32 == 0 && p->w.channels % 8 == 0 && l->out4 % 2 == 0;
+    const uint32_t specs[] = {subgroup,       2 * c->outs / c->width * subgroup,
+                              m.rows + side,  m.outs + side,
+                              m.depth + side, c->tile,
+                              c->outs,        c->stages,
+                              c->width,       plain};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(work, specs[i]);
     }
-    vk_groups(work, (l->rows + 63) / 64, (l->out4 + 15) / 16, p->groups);
+    vk_groups(work, (l->rows + c->tile - 1) / c->tile, (l->out4 + c->outs / 4 - 1) / (c->outs / 4), p->groups);
 }
 
 void vk_product(struct vk_build *b, const struct vk_product *p)
