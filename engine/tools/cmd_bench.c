@@ -55,7 +55,7 @@ static const struct settings_program program = {
     .after = "JSON keys: model, backend, device, library, precision, threads, batch, open_ms, pipeline_cache, "
              "kernels_compiled, load_ms, warmup_ms, first_run_ms, "
              "in_flight, runs, runs_per_s, median_ms, p10_ms, p90_ms, min_ms,\n"
-             "peak_rss_bytes, placement, inputs{name: shape}.",
+             "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
 };
 
@@ -276,6 +276,7 @@ static void print_json(const struct bench *b)
         cJSON_AddStringToObject(inputs, b->inputs[i].name,
                                 pen_shape_text(b->inputs[i].dims, b->inputs[i].rank, shape, sizeof shape));
     }
+    tool_profile_json(o, b->session);
     char *text = cJSON_PrintUnformatted(o);
     printf("%s\n", text != NULL ? text : "{}");
     cJSON_free(text);
@@ -299,12 +300,7 @@ static void print_text(const struct bench *b)
     printf("rate       %.1f runs/s with %u on their way at a time%s\n", (double)b->runs * 1000.0 / b->all_ms,
            b->in_flight, b->in_flight < b->options->in_flight ? ": the backend takes no more" : "");
     printf("peak RSS   %.1f MiB\n", (double)tool_peak_rss_bytes() / 1048576.0);
-    size_t rows = 0;
-    const struct pen_profile_row *row = pen_session_profile_rows(b->session, &rows);
-    for (size_t i = 0; i < rows; i++) {
-        printf("  %-10s %-24s %-32s %10.1f us\n", row[i].backend, row[i].op, row[i].node,
-               (double)row[i].total_ns / 1000.0 / (double)row[i].runs);
-    }
+    tool_profile_print(b->session);
 }
 
 static void bench_fini(struct bench *b)

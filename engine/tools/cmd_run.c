@@ -64,7 +64,8 @@ static const struct settings_program program = {
     .name = "penstock-engine run",
     .usage = "penstock-engine run --model FILE --input name=file ... --output-dir DIR",
     .about = "Runs a model once on tensors or images from files and writes each output as .npy.",
-    .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}].",
+    .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}]; "
+             "with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
 };
 
@@ -171,7 +172,7 @@ static enum pen_status output_write(const struct run_options *o, const struct pe
 }
 
 static void print_json(const struct run_options *o, const struct pen_engine *engine, const struct pen_model *model,
-                       double ms, cJSON *list)
+                       struct pen_session *session, double ms, cJSON *list)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "model", o->model);
@@ -179,6 +180,7 @@ static void print_json(const struct run_options *o, const struct pen_engine *eng
     cJSON_AddStringToObject(root, "placement", pen_model_placement(model));
     cJSON_AddNumberToObject(root, "run_ms", ms);
     cJSON_AddItemReferenceToObject(root, "outputs", list);
+    tool_profile_json(root, session);
     char *text = cJSON_PrintUnformatted(root);
     printf("%s\n", text != NULL ? text : "{}");
     cJSON_free(text);
@@ -237,18 +239,13 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         status = output_write(o, &outputs[i], list, reterr);
     }
     if (status == PEN_OK && o->tool.json) {
-        print_json(o, engine, model, ms, list);
+        print_json(o, engine, model, session, ms, list);
     } else if (status == PEN_OK) {
         printf("%s in %.3f ms on %s\n", o->model, ms, pen_model_placement(model));
         if (pen_session_compared(session) > 0) {
             printf("%" PRIu64 " nodes agree with reference\n", pen_session_compared(session));
         }
-        size_t rows = 0;
-        const struct pen_profile_row *row = pen_session_profile_rows(session, &rows);
-        for (size_t i = 0; i < rows; i++) {
-            printf("  %-10s %-20s %-32s %10.1f us\n", row[i].backend, row[i].op, row[i].node,
-                   (double)row[i].total_ns / 1000.0);
-        }
+        tool_profile_print(session);
     }
     pen_session_free(session);
     pen_model_free(model);

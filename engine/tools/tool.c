@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <cjson/cJSON.h>
+
 static enum pen_precision precision_parse_name(const char *name)
 {
     static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
@@ -120,6 +122,32 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     tuning_warn(*ret_engine);
     cache_warn(*ret_engine, options->vk_cache_dir);
     return 0;
+}
+
+void tool_profile_json(struct cJSON *object, struct pen_session *session)
+{
+    size_t count = 0;
+    const struct pen_profile_row *row = pen_session_profile_rows(session, &count);
+    cJSON *nodes = count > 0 ? cJSON_AddArrayToObject(object, "nodes") : NULL;
+    for (size_t i = 0; i < count; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "backend", row[i].backend);
+        cJSON_AddStringToObject(o, "op", row[i].op);
+        cJSON_AddStringToObject(o, "node", row[i].node);
+        cJSON_AddNumberToObject(o, "us", (double)row[i].total_ns / 1000.0 / (double)row[i].runs);
+        cJSON_AddNumberToObject(o, "macs", (double)row[i].macs);
+        cJSON_AddItemToArray(nodes, o);
+    }
+}
+
+void tool_profile_print(struct pen_session *session)
+{
+    size_t count = 0;
+    const struct pen_profile_row *row = pen_session_profile_rows(session, &count);
+    for (size_t i = 0; i < count; i++) {
+        printf("  %-10s %-24s %-32s %10.1f us\n", row[i].backend, row[i].op, row[i].node,
+               (double)row[i].total_ns / 1000.0 / (double)row[i].runs);
+    }
 }
 
 uint64_t tool_now_us(void)

@@ -114,6 +114,10 @@ void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);
 int tool_fail(
     const struct pen_error *error); /* prints "penstock-engine: sentence (CODE)" to stderr; the exit code for it */
+/* The times of nodes that the session took, if it took any: the array "nodes" of a JSON object, and lines of text. */
+struct cJSON;
+void tool_profile_json(struct cJSON *object, struct pen_session *session);
+void tool_profile_print(struct pen_session *session);
 uint64_t tool_now_us(void);
 uint64_t tool_peak_rss_bytes(void);
 

@@ -338,6 +338,28 @@ Test(tools, bench_runs_as_long_as_told)
     cr_assert_eq(engine(ARGS("bench", "--model", "/no/such/model.onnx")).status, 1);
 }
 
+Test(tools, times_of_nodes_are_in_json_too)
+{
+    struct printed bench = engine(ARGS("bench", "--model", DIGITS, "--runs", "3", "--profile", "--json"));
+    struct printed run = engine(ARGS("run", "--model", DIGITS, "--input",
+                                     "image=" PENSTOCK_SOURCE "/deploy/models/digits/samples/03_three.png",
+                                     "--output-dir", folder, "--profile", "--json"));
+    const struct printed *both[] = {&bench, &run};
+    for (int i = 0; i < 2; i++) {
+        cJSON *json = json_of(both[i]), *nodes = cJSON_GetObjectItem(json, "nodes");
+        double us = 0.0, macs = 0.0;
+        for (const cJSON *n = nodes ? nodes->child : NULL; n; n = n->next) {
+            us += cJSON_GetNumberValue(cJSON_GetObjectItem(n, "us"));
+            macs += cJSON_GetNumberValue(cJSON_GetObjectItem(n, "macs"));
+            cr_expect(cJSON_IsString(cJSON_GetObjectItem(n, "node")) && cJSON_IsString(cJSON_GetObjectItem(n, "op")));
+        }
+        cr_expect(us > 0.0 && macs > 0.0, "%s", both[i]->out);
+        cJSON_Delete(json);
+    }
+    struct printed plain = engine(ARGS("bench", "--model", DIGITS, "--runs", "3", "--json"));
+    cr_expect_null(strstr(plain.out, "\"nodes\":"), "%s", plain.out);
+}
+
 Test(tools, info_prints_its_keys)
 {
     struct printed p = engine(ARGS("info", "--json", "--backend", "reference", "--threads", "3"));
