@@ -91,11 +91,15 @@ pen_client *command_connect(const struct common *common, const char *name, int *
     return client;
 }
 
+#define SILENT_US 1000000u /* so long a wait is nobody's concern */
+
 enum pen_status command_models_wait(const struct common *common, pen_client *client, struct pen_model_list **ret_models,
                                     struct pen_error *reterr)
 {
-    uint64_t limit_us = clock_now_us() + (common->timeout_us > 0 ? (uint64_t)common->timeout_us : 0);
+    const uint64_t begin_us = clock_now_us();
+    const uint64_t limit_us = begin_us + (common->timeout_us > 0 ? (uint64_t)common->timeout_us : 0);
     struct timespec pause = {.tv_nsec = 50000000};
+    bool told = common->json;
     for (;;) {
         enum pen_status status = pen_client_models(client, common->timeout_us, ret_models, reterr);
         if (status != PEN_OK || (*ret_models)->count > 0 || clock_now_us() >= limit_us) {
@@ -103,6 +107,10 @@ enum pen_status command_models_wait(const struct common *common, pen_client *cli
         }
         pen_client_models_free(*ret_models);
         *ret_models = NULL;
+        if (!told && clock_now_us() - begin_us >= SILENT_US) {
+            fprintf(stderr, "penstock: no worker is there yet; waiting for one until --timeout ends\n");
+            told = true;
+        }
         nanosleep(&pause, NULL);
     }
 }

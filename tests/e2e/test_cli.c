@@ -241,6 +241,7 @@ Test(cli, submit_waits_for_the_first_worker)
         NULL);
     cr_assert(process_wait_text(late.broker, "name=\"penstock submit\"", support_slow(10000)), "%s",
               process_err(late.broker));
+    cr_assert(process_wait_text(submit, "no worker is there yet", support_slow(10000)), "%s", process_err(submit));
     pool_add_worker(&late, "xnnpack", NULL, NULL);
     cr_assert_eq(process_wait(submit, support_slow(60000)), 0, "%s", process_err(submit));
     process_free(submit);
