@@ -432,7 +432,9 @@ struct fake_broker *fake_start(const char *endpoint, struct fake_behaviour behav
     pthread_mutex_init(&f->lock, NULL);
     f->context = zmq_ctx_new();
     f->router = zmq_socket(f->context, ZMQ_ROUTER);
-    int one = 1;
+    int one = 1, none = 0;
+    /* Before anybody comes: a later word may miss his connection, whose end would then be waited for without end. */
+    zmq_setsockopt(f->router, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(f->router, ZMQ_RCVHWM, &one, sizeof one); /* so that a frozen one pushes back soon */
     int rc = -1;
     for (int tries = 0; rc != 0 && tries < 100; tries++) {
@@ -483,14 +485,12 @@ bool fake_wait(struct fake_broker *f, size_t offset, unsigned least)
 
 void fake_stop(struct fake_broker *f)
 {
-    int linger = 0;
     atomic_store(&f->stop, true);
     pthread_join(f->thread, NULL);
     for (size_t i = 0; i < f->held_count; i++) {
         parts_close(f->held[i]);
         free(f->held[i]);
     }
-    zmq_setsockopt(f->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_close(f->router);
     zmq_ctx_term(f->context);
     pthread_mutex_destroy(&f->lock);
