@@ -6,6 +6,7 @@ Both sides go from host memory to host memory: PyTorch copies from and to pinned
 import copy
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -64,15 +65,19 @@ def settled(module, x):
     return module.eval()
 
 
-def engine_run(command, model, precision, ahead=1):
+def engine_run(command, model, precision, ahead=1, profile=False):
     argv = [engine, command, "--backend", "vulkan", "--precision", precision, "--vk-cache-dir", folder / "cache", "--json"]
     argv += ["--vk-allow-software"] if rehearse else []
     argv += ["--vk-f16-trial", "off"]  # PyTorch has no such trial: everything is f16 on both sides
     if command == "bench":
         argv += ["--seconds", f"{int(SECONDS * 1000)}ms", "--in-flight", str(ahead), "--model", model]
+        argv += ["--profile"] if profile else []
     else:
         argv += ["--class-time", "1ms" if rehearse else "50ms", model]
-    return json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    said = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    if command == "bench" and not re.match(r"vulkan (\d+)/\1 nodes", said["placement"]):
+        sys.exit(f"{model}: not all of it ran on vulkan: {said['placement']}")
+    return said
 
 
 def torch_runner(module, x, dtype, way):
@@ -118,10 +123,8 @@ def median_ms(once):
 
 def product_ms(model, precision):
     """Of the product's node alone, from the device's clock."""
-    argv = [engine, "bench", "--backend", "vulkan", "--precision", precision, "--vk-cache-dir", folder / "cache", "--vk-f16-trial", "off", "--profile", "--model", model]
-    argv += ["--vk-allow-software"] if rehearse else []
-    lines = [line.split() for line in subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()]
-    return statistics.median(float(words[-2]) / 1e3 for words in lines if words[-1:] == ["us"] and words[1] in ("MatMul", "Gemm"))
+    nodes = engine_run("bench", model, precision, profile=True)["nodes"]
+    return statistics.median(n["us"] / 1e3 for n in nodes if n["op"] in ("MatMul", "Gemm"))
 
 
 def torch_product_ms(module, x, dtype):

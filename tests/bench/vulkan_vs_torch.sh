@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vulkan_vs_torch.sh BIN_DIR [--rehearse] [ROUNDS] - the vulkan backend beside PyTorch on the same GPU, in interleaved rounds: what an empty plan costs, batch-1 latency
-# and batch-32 f16 throughput of MobileNetV2 and ResNet-50, and a product of 4096^3. Needs a GPU with Vulkan and CUDA drivers, and python3 with torch, torchvision
+# and batch-32 f16 throughput of MobileNetV2 and ResNet-50, and products of 4096^3, on the device alone too. Needs a GPU with Vulkan and CUDA drivers, and python3 with torch, torchvision
 # and onnx. Tunes the kernels first, into a folder of its own. Prints one line per case: both medians in milliseconds and the ratio; for products also TFLOP/s.
 # --rehearse: the same way with whatever is here, a software device and PyTorch on the CPU included; smaller cases; its figures say nothing of a GPU.
 # Exit code 77: something that it needs is not here; what our side can do alone is printed all the same.

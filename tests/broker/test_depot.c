@@ -351,14 +351,21 @@ Test(depot, full_disk_refuses_and_recovers)
     free(paper);
 }
 
+/* With client 1; the journal may have so many bytes. */
+static struct desk *desk_of_journal(struct paper *paper, uint64_t bytes_max)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    cr_assert_eq(journal_open_file(&paper->file, 0, bytes_max, &the_journal), PEN_OK);
+    cr_assert_eq(depot_open_journal(&desk->broker, the_journal, paper->bytes, 0), PEN_OK);
+    desk_client(desk, 1, 0xABC);
+    return desk;
+}
+
 Test(depot, journal_has_a_cap)
 {
     struct paper *paper = paper_new();
-    struct desk *desk = desk_new();
-    desk_open(desk);
-    cr_assert_eq(journal_open_file(&paper->file, 0, 300, &the_journal), PEN_OK);
-    cr_assert_eq(depot_open_journal(&desk->broker, the_journal, paper->bytes, 0), PEN_OK);
-    desk_client(desk, 1, 0xABC);
+    struct desk *desk = desk_of_journal(paper, 300);
     submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
     submit(desk, 1, 0xABC, 2, FRAME_FLAG_DETACHED);
     cr_assert_eq(reply(desk, 2), PEN_ERR_BUSY);
@@ -372,11 +379,7 @@ Test(depot, journal_has_a_cap)
 Test(depot, job_beyond_the_journals_cap_by_itself_is_too_large)
 {
     struct paper *paper = paper_new();
-    struct desk *desk = desk_new();
-    desk_open(desk);
-    cr_assert_eq(journal_open_file(&paper->file, 0, 100, &the_journal), PEN_OK);
-    cr_assert_eq(depot_open_journal(&desk->broker, the_journal, paper->bytes, 0), PEN_OK);
-    desk_client(desk, 1, 0xABC);
+    struct desk *desk = desk_of_journal(paper, 100);
     submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
     cr_assert_eq(reply(desk, 1), PEN_ERR_TOO_LARGE);
     desk_free(desk);

@@ -122,7 +122,7 @@ static bool lively(const struct sim_counts *c)
                  c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders &&
                  c->keys_changed;
     bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely && c->over_peer && c->chains_overtaken;
-    return (usual || c->schedules < 500) && (rare || c->schedules < 50000);
+    return (usual || c->schedules < 500) && (rare || c->schedules < 100000);
 }
 
 /* The same seed twice: the same world. */

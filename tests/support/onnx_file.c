@@ -84,6 +84,22 @@ void onnx_identity_folder(const char *models, const char *name)
     unlink(file);
 }
 
+void onnx_write_sum(const char *path)
+{
+    const struct onnx_node node = {.op = "Add", .inputs = {"x", "w"}, .outputs = {"y"}};
+    const struct onnx_value in = {.name = "x", .dtype = 1, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value out = {.name = "y", .dtype = 1, .dims = {-1, 2}, .rank = 2};
+    const struct onnx_value weight = {.name = "w", .dtype = 1, .dims = {2}, .rank = 1, .file = "w.data"};
+    onnx_write(path, &(struct onnx_model){.nodes = &node,
+                                          .nodes_count = 1,
+                                          .inputs = &in,
+                                          .inputs_count = 1,
+                                          .outputs = &out,
+                                          .outputs_count = 1,
+                                          .weights = &weight,
+                                          .weights_count = 1});
+}
+
 #define SLOW_CHANNELS   16
 #define SLOW_LAYERS_MAX 256
 

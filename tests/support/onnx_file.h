@@ -42,6 +42,8 @@ void onnx_write(const char *path, const struct onnx_model *model);
 
 /* uint8 [N, 1024] -> Identity -> the same. */
 void onnx_write_identity(const char *path);
+/* y = x + w over float32 [N, 2]; w is the first two floats of w.data beside it, which the caller writes. */
+void onnx_write_sum(const char *path);
 /* A folder of models with one, NAME, that is such an Identity and makes no batches. */
 void onnx_identity_folder(const char *models, const char *name);
 /* `layers` 3x3 convolutions on float32 [N, 16, 64, 64]: about 9.4 million multiply-adds each. Input "x", output "y". */

@@ -54,24 +54,12 @@ void looks_put(const char *folder, const char *op)
     free(bytes);
 }
 
-/* y = x + w, w in a file beside it. */
 void looks_put_sum(const char *folder)
 {
     char file[96];
-    const struct onnx_node node = {.op = "Add", .inputs = {"x", "w"}, .outputs = {"y"}};
-    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
-    const struct onnx_value out = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
-    const struct onnx_value weight = {.name = "w", .dtype = PEN_DTYPE_F32, .dims = {2}, .rank = 1, .file = "w.data"};
     folder_make(looks_at(folder));
     snprintf(file, sizeof file, "%s/model.onnx", folder);
-    onnx_write(looks_at(file), &(struct onnx_model){.nodes = &node,
-                                                    .nodes_count = 1,
-                                                    .inputs = &in,
-                                                    .inputs_count = 1,
-                                                    .outputs = &out,
-                                                    .outputs_count = 1,
-                                                    .weights = &weight,
-                                                    .weights_count = 1});
+    onnx_write_sum(looks_at(file));
 }
 
 /* True: the list of offers has changed. */

@@ -25,7 +25,7 @@ void looks_put_text(const char *path, const char *text);
 uint8_t *looks_model(const char *op,
                      size_t *ret_size); /* a model file, y = op(x) over float32 [N, 2]; freed by the caller */
 void looks_put(const char *folder, const char *op); /* with such a model, in one step */
-void looks_put_sum(const char *folder);             /* y = x + w, w in w.data, which is left to the caller */
+void looks_put_sum(const char *folder);             /* with that of onnx_write_sum */
 
 /* What is offered is "a:1 a:2"; what only lingers in parentheses. */
 void looks_offers_are(const char *expected);

@@ -162,26 +162,14 @@ Test(supervise, wedged_worker_is_restarted)
     wait_log("restarts=1");
 }
 
-/* y = x + w over float32 [N, 2]; w lies in a file of its own, which is read where it is mapped. */
+/* The sum of onnx_write_sum; w is read where its file is mapped. */
 static void put_sum(const char *folder)
 {
     char path[FOLDER_PATH_BYTES + 96];
     static const float weights[256] = {1, 2}; /* the end of a file is copied */
-    const struct onnx_node node = {.op = "Add", .inputs = {"x", "w"}, .outputs = {"y"}};
-    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
-    const struct onnx_value out = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1, 2}, .rank = 2};
-    const struct onnx_value weight = {.name = "w", .dtype = PEN_DTYPE_F32, .dims = {2}, .rank = 1, .file = "w.data"};
-    const struct onnx_model model = {.nodes = &node,
-                                     .nodes_count = 1,
-                                     .inputs = &in,
-                                     .inputs_count = 1,
-                                     .outputs = &out,
-                                     .outputs_count = 1,
-                                     .weights = &weight,
-                                     .weights_count = 1};
     folder_make(folder);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
-    onnx_write(path, &model);
+    onnx_write_sum(path);
     snprintf(path, sizeof path, "%s/w.data", folder);
     file_write(path, weights, sizeof weights);
 }
