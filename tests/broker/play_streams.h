@@ -1,5 +1,5 @@
 /*
- * play_streams.h - detached jobs in a Redis that is played: the functions of broker/streams.h over one store in memory, which all brokers of a
+ * play_streams.h - detached jobs in a Redis that is played: the functions of broker/store/streams.h over one store in memory, which all brokers of a
  * test share, on the test's clock. It answers at once, can go away with or without having heard the last word, and keeps what it has.
  * Threads: owner.
  */

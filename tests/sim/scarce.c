@@ -11,7 +11,7 @@
 
 #define ROOM_BYTES 8192u /* more than any job wants */
 #define LOOK_US                                                                                                        \
-    10000u /* readings are no older when a job comes, and no older than DOUBT_US when one is refused: broker/headroom.c */
+    10000u /* readings are no older when a job comes, and no older than DOUBT_US when one is refused: broker/system/headroom.c */
 #define DOUBT_US      2000u
 #define BALLAST_BYTES 65536u
 
