@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker.h"
+#include "broker_state.h"
 
 struct journal;
 struct owner;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "broker.h"
+#include "broker_state.h"
 #include "depot.h"
 #include "depot_watch.h"
 #include "owner.h"

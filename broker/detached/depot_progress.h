@@ -5,7 +5,7 @@
 #ifndef DEPOT_PROGRESS_H
 #define DEPOT_PROGRESS_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 struct progress {
     const char *state;      /* "waiting", "running", "done" */

@@ -7,6 +7,7 @@
 
 #include "answer.h"
 #include "dispatch.h"
+#include "explain.h"
 
 #define ARENA_BYTES (16u * 1024u * 1024u) /* the unpacked metas of one cascade: at most 17 of 64 KiB each */
 

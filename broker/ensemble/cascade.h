@@ -12,7 +12,7 @@
 #ifndef CASCADE_H
 #define CASCADE_H
 
-#include "broker.h"
+#include "broker_state.h"
 #include "cascade_models.h"
 
 struct cascades;

@@ -6,6 +6,7 @@
 #include "cascade_internal.h"
 #include "job_meta.h"
 #include "metrics_record.h"
+#include "explain.h"
 
 /* What the broker hashes at once without holding up others for long. A larger request is neither cached nor shared with those that have joined. */
 static const size_t proof_bytes_max[] = {[DIGEST_XXH3] = 16u * 1024u * 1024u, [DIGEST_SHA256] = 1024u * 1024u};

@@ -10,6 +10,10 @@
 #include "rebind.h"
 #include "sequence.h"
 #include "submit.h"
+#include "send.h"
+#include "departure.h"
+#include "errand.h"
+#include "transfer.h"
 
 #define RUNNING_MAX 16384u /* jobs of a hello that are looked at: what a worker of 64 slots may hold */
 

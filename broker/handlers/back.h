@@ -5,7 +5,7 @@
 #ifndef BACK_H
 #define BACK_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* Handles one message of the worker ROUTER; may move its frames out. Whatever it holds, the broker survives it. */
 void back_message(struct broker *broker, struct message *message);

@@ -5,7 +5,7 @@
 #ifndef BACK_INTERNAL_H
 #define BACK_INTERNAL_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* A message that a worker should not have sent is counted and logged. */
 void back_bad_message(struct broker *broker, const char *reason);

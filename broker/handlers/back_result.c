@@ -8,6 +8,8 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "sequence.h"
+#include "send.h"
+#include "transfer.h"
 
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {

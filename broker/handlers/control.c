@@ -11,6 +11,10 @@
 #include "control_internal.h"
 #include "control_watch.h"
 #include "logline.h"
+#include "send.h"
+#include "departure.h"
+#include "errand.h"
+#include "explain.h"
 
 #define ANSWER_BYTES_MAX (64u * 1024u * 1024u)
 

@@ -5,7 +5,7 @@
 #ifndef CONTROL_H
 #define CONTROL_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* Answers a packed ControlRequest with a CONTROL_REPLY of the same serial. */
 void control_answer(struct broker *broker, struct session *session, const uint8_t *meta, size_t bytes);

@@ -7,6 +7,7 @@
 #include "control.pb-c.h"
 #include "depot.h"
 #include "owner.h"
+#include "send.h"
 
 /* "JOB" or "JOB SECRET" -> who asks, with the lock that the secret opens. */
 static enum pen_status read_argument(const struct session *session, const char *argument, struct job_id *ret_id,
@@ -17,7 +18,7 @@ static enum pen_status read_argument(const struct session *session, const char *
     size_t length = secret ? (size_t)(secret - argument) : strlen(argument);
     if (length < sizeof id)
         snprintf(id, sizeof id, "%.*s", (int)length, argument);
-    owner_of(session, NULL, 0, ret_asker);
+    owner_of(session->tenant->name, session->identity, NULL, 0, ret_asker);
     if (job_id_parse(id, ret_id) != 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
     if (secret && !owner_unlock(secret + 1, ret_asker))

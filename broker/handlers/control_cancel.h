@@ -5,7 +5,7 @@
 #ifndef CONTROL_CANCEL_H
 #define CONTROL_CANCEL_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /*
  * argument: the text of a job id, or that, a blank and the job's secret. Whoever submitted it gets CANCELLED. DENIED: it is somebody else's;

@@ -8,7 +8,7 @@
 #ifndef CONTROL_INTERNAL_H
 #define CONTROL_INTERNAL_H
 
-#include "broker.h"
+#include "broker_state.h"
 #include "control.pb-c.h"
 
 /* Everything of one reply is allocated in its arena and freed with it. */

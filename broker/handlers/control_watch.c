@@ -6,6 +6,7 @@
 
 #include "logline.h"
 #include "trace_write.h"
+#include "send.h"
 
 enum pen_status control_trace(struct broker *broker, const char *question, char **ret_text, struct pen_error *reterr)
 {

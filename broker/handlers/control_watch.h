@@ -5,7 +5,7 @@
 #ifndef CONTROL_WATCH_H
 #define CONTROL_WATCH_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* Fills *ret_text (malloc'ed: free(3) it) with JSON; the question is that of trace_answer (trace_write.h). */
 enum pen_status control_trace(struct broker *broker, const char *question, char **ret_text, struct pen_error *reterr);

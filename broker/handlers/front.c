@@ -12,6 +12,9 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "submit.h"
+#include "send.h"
+#include "departure.h"
+#include "transfer.h"
 
 #define GRACE_US_MAX (10u * 60u * 1000000u)
 
@@ -310,7 +313,7 @@ void front_lookup(struct broker *broker, uint64_t question, bool hit, const stru
         transfer_answered(broker, question, hit, value);
         return;
     }
-    if (hit && cache_serves(value, &job->lane->demand)) {
+    if (hit && match_cached(&job->lane->demand, value)) {
         answer_job_hit(broker, job, value);
         return;
     }

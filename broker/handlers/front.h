@@ -5,7 +5,7 @@
 #ifndef FRONT_H
 #define FRONT_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* Handles one message of the client ROUTER; may move its frames out. Whatever it holds, the broker survives it. */
 void front_message(struct broker *broker, struct message *message);

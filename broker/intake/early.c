@@ -2,13 +2,8 @@
 
 #include "admit.h"
 #include "answer.h"
-#include "broker.h"
+#include "broker_state.h"
 #include "penstock/dtype.h"
-
-uint64_t early_from(const struct broker *broker)
-{
-    return cache_enabled(broker->cache) && broker->options->bulk_from > 0 ? (uint64_t)broker->options->digest_first : 0;
-}
 
 /* Texts are judged by their bytes, which are not here. */
 static bool has_texts(const Penstock__JobMeta *job)
@@ -46,7 +41,7 @@ static bool judge(struct broker *broker, const struct session *session, const st
 static bool answer(struct broker *broker, struct session *session, const struct envelope *env,
                    const struct admission *admission, const struct cache_value *value)
 {
-    if (!cache_serves(value, &admission->demand))
+    if (!match_cached(&admission->demand, value))
         return false;
     /* Redis may have answered long after the announcement was let in: a reply that cannot leave would be lost, so the payload comes. */
     if (link_full(&session->link, (uint64_t)broker->options->peer_bytes))
@@ -61,7 +56,7 @@ enum cache_answer early_look(struct broker *broker, struct session *session, con
 {
     struct admission admission = {.model = NULL};
     struct cache_value value;
-    if (early_from(broker) == 0 || !(env->flags & FRAME_FLAG_DIGEST) ||
+    if (digest_first_bytes(broker) == 0 || !(env->flags & FRAME_FLAG_DIGEST) ||
         (env->flags & (FRAME_FLAG_NO_CACHE | FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) ||
         !judge(broker, session, env, meta, run, &admission))
         return CACHE_MISS;

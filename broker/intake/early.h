@@ -17,8 +17,6 @@
 struct broker;
 struct session;
 
-/* From how many bytes on clients may announce a payload for the digest's sake; 0: nothing could be answered early. */
-uint64_t early_from(const struct broker *broker);
 
 /* HIT: answered. ASKED: Redis will say, by the number. MISS: the payload is wanted. */
 enum cache_answer early_look(struct broker *broker, struct session *session, const struct envelope *env,

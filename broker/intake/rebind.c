@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "admit.h"
-#include "broker.h"
+#include "broker_state.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "patch.h"

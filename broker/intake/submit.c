@@ -239,7 +239,7 @@ static enum cache_answer look_up(struct broker *broker, struct session *session,
         return CACHE_MISS;
     enum cache_answer answer =
         cache_get(broker->cache, &admission->key, session->tenant->name, broker->now_us, &value, ret_question);
-    if (answer == CACHE_HIT && cache_serves(&value, &admission->demand)) {
+    if (answer == CACHE_HIT && match_cached(&admission->demand, &value)) {
         answer_hit(broker, session, env, admission->model, &value, broker->now_us);
         return CACHE_HIT;
     }

@@ -5,7 +5,7 @@
 #ifndef SUBMIT_H
 #define SUBMIT_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* env and meta have been decoded from frame 0 of the message; its frames may be moved out. */
 void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,

@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "logline.h"
+#include "send.h"
 
 #define OUTS_MAX 1024u /* of one peer: beyond it payloads go as whole frames */
 

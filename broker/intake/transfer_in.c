@@ -12,6 +12,7 @@
 #include "logline.h"
 #include "submit.h"
 #include "urgency.h"
+#include "transfer.h"
 
 #define RESULT_WAIT_US 1000000u /* for memory, since some was last given back */
 #define MEMORY_LOOK_US 20000u

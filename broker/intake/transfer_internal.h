@@ -4,7 +4,7 @@
 #ifndef TRANSFER_INTERNAL_H
 #define TRANSFER_INTERNAL_H
 
-#include "broker.h"
+#include "broker_state.h"
 #include "transfer.h"
 
 /* An announced payload. frames[0] of the message is the announcement, the others are there when it is open. */

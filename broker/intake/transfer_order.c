@@ -2,6 +2,7 @@
 #include "answer.h"
 #include "submit.h"
 #include "transfer_internal.h"
+#include "transfer.h"
 
 /* Only an older one can be waited for, so there are no circles. */
 static bool waits(const struct transfer_in *in)

@@ -1,12 +1,13 @@
 /* transfer_result.c - results whose payload is announced by a worker: taken, declined, or left over when their run ended otherwise. */
 #include "transfer_internal.h"
 
-#include "broker.h"
+#include "broker_state.h"
 #include "bulk.h"
 #include "fleet.h"
 #include "headroom.h"
 #include "job.pb-c.h"
 #include "tensor_codec.h"
+#include "transfer.h"
 
 /* How many runs of that job a worker holds. */
 static uint32_t runs_of(const struct worker *worker, struct job_id id)

@@ -12,6 +12,7 @@
 #include "metrics_record.h"
 #include "reply.h"
 #include "sequence.h"
+#include "explain.h"
 
 #define RETRY_HINT_US 100000u /* where nothing better is known */
 

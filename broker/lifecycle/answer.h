@@ -5,7 +5,7 @@
 #ifndef ANSWER_H
 #define ANSWER_H
 
-#include "broker.h"
+#include "broker_state.h"
 #include "patch.h"
 
 /* A group of a worker's RESULT. `frames`: its raw frames, moved out. */

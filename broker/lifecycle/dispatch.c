@@ -13,6 +13,9 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "sequence.h"
+#include "send.h"
+#include "departure.h"
+#include "transfer.h"
 
 #define DOUBTS_TOLD       4u
 #define MESSAGE_BYTES_MAX (64u * 1024u * 1024u)

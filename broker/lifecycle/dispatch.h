@@ -5,7 +5,7 @@
 #ifndef DISPATCH_H
 #define DISPATCH_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* Moves what can move now, the most urgent head first. Sets broker->wake_us. */
 void dispatch_all(struct broker *broker);

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "audit.h"
-#include "broker.h"
+#include "broker_state.h"
 #include "control.pb-c.h"
 #include "keyring.h"
 #include "logline.h"
+#include "send.h"
 
 #define TEXT_BYTES     200u
 #define ARGUMENT_BYTES 301u

@@ -8,7 +8,7 @@
 #ifndef EXPIRY_H
 #define EXPIRY_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 #define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
 #define ENVELOPE_PRIORITY_AT 68u

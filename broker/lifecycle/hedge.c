@@ -5,6 +5,7 @@
 #include "dispatch.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "send.h"
 
 #define LOOK_US       2000u
 #define SAMPLES_MIN   20u /* before that nobody knows what is late */

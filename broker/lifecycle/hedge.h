@@ -8,7 +8,7 @@
 #ifndef HEDGE_H
 #define HEDGE_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* Looks for jobs that are late and sends twins; broker->hedge_us: when to look again. */
 void hedge_tick(struct broker *broker);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "http_page.h"
 #include "http_patience.h"
 
@@ -29,51 +30,6 @@ struct http {
     atomic_uint streams;
     char address[80];
 };
-
-/* ---- addresses ---- */
-
-static enum pen_status bad_address(const char *address, struct pen_error *reterr)
-{
-    return pen_error_set(reterr, PEN_ERR_INVALID,
-                         "--http %s is no address; one looks like 127.0.0.1:8002 or [::1]:8002 (port * lets the system "
-                         "choose), or it is none",
-                         address);
-}
-
-static enum pen_status parse_address(const char *address, struct sockaddr_storage *ret_socket, socklen_t *ret_size,
-                                     struct pen_error *reterr)
-{
-    char host[64];
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    bool six = length > 2 && address[0] == '[' && address[length - 1] == ']';
-    if (length == 0 || length >= sizeof host)
-        return bad_address(address, reterr);
-    snprintf(host, sizeof host, "%.*s", (int)(six ? length - 2 : length), address + (six ? 1 : 0));
-    char *end;
-    long port = strcmp(colon + 1, "*") == 0 ? 0 : strtol(colon + 1, &end, 10);
-    if (strcmp(colon + 1, "*") != 0 && (*end || port < 1 || port > 65535))
-        return bad_address(address, reterr);
-    *ret_socket = (struct sockaddr_storage){.ss_family = AF_UNSPEC};
-    struct sockaddr_in *four = (struct sockaddr_in *)(void *)ret_socket;
-    struct sockaddr_in6 *sixth = (struct sockaddr_in6 *)(void *)ret_socket;
-    if (six ? inet_pton(AF_INET6, host, &sixth->sin6_addr) != 1 : inet_pton(AF_INET, host, &four->sin_addr) != 1)
-        return bad_address(address, reterr);
-    ret_socket->ss_family = six ? AF_INET6 : AF_INET;
-    if (six)
-        sixth->sin6_port = htons((uint16_t)port);
-    else
-        four->sin_port = htons((uint16_t)port);
-    *ret_size = six ? sizeof *sixth : sizeof *four;
-    return PEN_OK;
-}
-
-enum pen_status http_address_check(const char *address, struct pen_error *reterr)
-{
-    struct sockaddr_storage socket_address;
-    socklen_t size;
-    return parse_address(address, &socket_address, &size, reterr);
-}
 
 static void note_address(struct http *http, int fd)
 {
@@ -97,7 +53,7 @@ static enum pen_status listen_on(const char *address, int *ret_fd, struct pen_er
     struct sockaddr_storage to;
     socklen_t size;
     int one = 1;
-    enum pen_status status = parse_address(address, &to, &size, reterr);
+    enum pen_status status = address_parse(address, &to, &size, reterr);
     if (status != PEN_OK)
         return status;
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -244,7 +200,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     /* Answered before any body is read: the connection is closed behind it. */
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
-    if (http->local_only && host && !page_host_local(host))
+    if (http->local_only && host && !address_host_local(host))
         return send_text(connection, MHD_HTTP_MISDIRECTED_REQUEST,
                          "the Host header names another machine; ask 127.0.0.1 or localhost\n");
     return send_page(http, connection, url);

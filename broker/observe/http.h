@@ -16,8 +16,6 @@
 
 struct http;
 
-/* "127.0.0.1:8002", "[::1]:8002", "10.0.0.1:*" (the system picks the port). Names are not looked up. */
-enum pen_status http_address_check(const char *address, struct pen_error *reterr);
 
 /*
  * address: as above. local_only: requests whose Host header names another machine are refused (a web page elsewhere cannot read through a rebound

@@ -260,13 +260,3 @@ bool page_event(struct post *post, struct writer *writer)
     post_release(post, snapshot);
     return !writer->failed;
 }
-
-bool page_host_local(const char *host)
-{
-    size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
-    if (length == 9 && strncasecmp(host, "localhost", 9) == 0)
-        return true;
-    if (length == 5 && strncmp(host, "[::1]", 5) == 0)
-        return true;
-    return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length;
-}

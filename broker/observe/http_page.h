@@ -24,7 +24,5 @@ void page_fini(struct page *page);
 /* One server-sent event with the state; false when there is none to tell. */
 bool page_event(struct post *post, struct writer *writer);
 
-/* True when a Host header's name is this machine's own. */
-bool page_host_local(const char *host);
 
 #endif

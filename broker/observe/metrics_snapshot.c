@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* ---- rows of what is there now ---- */
 

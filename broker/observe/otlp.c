@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "logline.h"
 #include "trace_write.h"
 
@@ -19,8 +20,6 @@
 #define PERIOD_S     1
 #define IO_S         2             /* for each of connecting, sending, the answer */
 #define ANSWER_BYTES (64u * 1024u) /* read of an answer at most */
-#define HOST_BYTES   256u
-#define PATH_BYTES   256u
 
 /* A life with the words that the rows of its metrics would give it. */
 struct record {
@@ -32,7 +31,7 @@ struct record {
 };
 
 struct otlp {
-    char host[HOST_BYTES], port[8], path[PATH_BYTES];
+    struct collector_address to;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -43,45 +42,6 @@ struct otlp {
     _Atomic uint64_t exported, dropped, failures;
 };
 
-/* ---- the address ---- */
-
-static bool split(const char *url, struct otlp *to)
-{
-    static const char scheme[] = "http://";
-    if (strncmp(url, scheme, sizeof scheme - 1) != 0)
-        return false;
-    const char *host = url + sizeof scheme - 1;
-    bool six = *host == '[';
-    size_t host_bytes = six ? strcspn(host, "]") : strcspn(host, ":/");
-    const char *colon = host + host_bytes + (six && host[host_bytes] ? 1 : 0);
-    size_t port_bytes = *colon == ':' ? strspn(colon + 1, "0123456789") : 0;
-    const char *path = colon + 1 + port_bytes;
-    long port = port_bytes && port_bytes < sizeof to->port ? strtol(colon + 1, NULL, 10) : 0;
-    host += six;
-    host_bytes -= six;
-    if (host_bytes == 0 || host_bytes >= HOST_BYTES || port < 1 || port > 65535 || (*path && *path != '/') ||
-        strlen(path) >= PATH_BYTES || strpbrk(path, " \r\n"))
-        return false;
-    snprintf(to->host, sizeof to->host, "%.*s", (int)host_bytes, host);
-    snprintf(to->port, sizeof to->port, "%ld", port);
-    snprintf(to->path, sizeof to->path, "%s", path[0] && path[1] ? path : "/v1/traces");
-    return true;
-}
-
-enum pen_status otlp_check(const char *url, struct pen_error *reterr)
-{
-    struct otlp *scratch = calloc(1, sizeof *scratch);
-    bool good = scratch && split(url, scratch);
-    free(scratch);
-    if (good)
-        return PEN_OK;
-    return pen_error_set(
-        reterr, PEN_ERR_INVALID,
-        "--trace-otlp %s: it must be http://HOST:PORT or http://HOST:PORT/PATH, or none; for TLS run a "
-        "collector on this machine",
-        url);
-}
-
 /* ---- one request ---- */
 
 static int connect_to(const struct otlp *otlp)
@@ -89,7 +49,7 @@ static int connect_to(const struct otlp *otlp)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     struct timeval limit = {.tv_sec = IO_S};
     int fd = -1;
-    if (getaddrinfo(otlp->host, otlp->port, &hints, &all) != 0)
+    if (getaddrinfo(otlp->to.host, otlp->to.port, &hints, &all) != 0)
         return -1;
     for (struct addrinfo *at = all; at && fd < 0; at = at->ai_next) {
         fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
@@ -138,14 +98,14 @@ static int read_status(int fd)
 
 static int post(const struct otlp *otlp, const struct writer *body)
 {
-    char head[HOST_BYTES + PATH_BYTES + 256];
+    char head[sizeof otlp->to.host + sizeof otlp->to.path + 256];
     int fd = connect_to(otlp), status = 0;
     if (fd < 0)
         return 0;
     int bytes = snprintf(head, sizeof head,
                          "POST %s HTTP/1.1\r\nHost: %s:%s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
                          "Connection: close\r\n\r\n",
-                         otlp->path, otlp->host, otlp->port, body->used);
+                         otlp->to.path, otlp->to.host, otlp->to.port, body->used);
     if (send_all(fd, head, (size_t)bytes) && send_all(fd, body->text, body->used))
         status = read_status(fd);
     close(fd);
@@ -181,7 +141,7 @@ static void send_batch(struct otlp *otlp, uint32_t count)
     } else {
         atomic_fetch_add(&otlp->failures, 1);
         atomic_fetch_add(&otlp->dropped, count);
-        log_event(LOG_WARN, "traces_lost", "count=%u collector=%s:%s http_status=%d", count, otlp->host, otlp->port,
+        log_event(LOG_WARN, "traces_lost", "count=%u collector=%s:%s http_status=%d", count, otlp->to.host, otlp->to.port,
                   status);
     }
     for (uint32_t i = 0; i < count; i++)
@@ -234,7 +194,8 @@ enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_err
 {
     pthread_condattr_t attributes;
     sigset_t all, before;
-    enum pen_status status = otlp_check(url, reterr);
+    struct collector_address to;
+    enum pen_status status = address_collector(url, &to, reterr);
     struct otlp *otlp = status == PEN_OK ? calloc(1, sizeof *otlp) : NULL;
     if (status != PEN_OK)
         return status;
@@ -244,7 +205,7 @@ enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_err
         free(otlp);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for --trace-otlp");
     }
-    split(url, otlp);
+    otlp->to = to;
     pthread_mutex_init(&otlp->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

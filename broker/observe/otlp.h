@@ -14,9 +14,7 @@
 
 struct otlp;
 
-/* "http://HOST:PORT[/PATH]"; INVALID with a sentence otherwise. */
-enum pen_status otlp_check(const char *url, struct pen_error *reterr);
-/* Starts the thread. INVALID, NO_MEMORY. */
+/* Starts the thread. url: of address_collector. INVALID, NO_MEMORY. */
 enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_error *reterr);
 /* Sends what waits, at most for a second, and ends the thread. NULL is fine. */
 void otlp_free(struct otlp *otlp);

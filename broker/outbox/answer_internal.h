@@ -5,7 +5,7 @@
 #ifndef ANSWER_INTERNAL_H
 #define ANSWER_INTERNAL_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /*
  * Sends a reply, or announces its payload. cap_bytes: what the client may have unread. False: it was not sent, because its client has gone or has that

@@ -5,6 +5,7 @@
 
 #include "dispatch.h"
 #include "job.pb-c.h"
+#include "explain.h"
 
 /* Field numbers of ResultMeta in proto/job.proto. */
 enum {

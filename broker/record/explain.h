@@ -12,71 +12,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "decision.h"
 #include "job.pb-c.h"
 #include "job_id.h"
-#include "match.h"
 #include "penstock/status.h"
-
-#define EXPLAIN_NAME_BYTES 40u
-#define DECISION_KEPT      4u /* candidates that are remembered: the chosen one and the best others */
 
 struct broker;
 struct dispatch;
 struct ending;
 struct job;
-struct offer;
 struct result_group;
 struct session;
-
-/* A worker as it was seen when the batch was made; workers may be gone when somebody asks. */
-struct weighed {
-    uint64_t worker; /* uuid */
-    uint32_t backlog_us, expect_us, transfer_us, load_us;
-    bool credit, chosen;
-};
-
-struct decision {
-    struct weighed kept[DECISION_KEPT];
-    uint32_t count;        /* of those kept */
-    uint32_t capable;      /* workers that could run it */
-    uint32_t rows_waiting; /* in its lane */
-    uint32_t rows_max;     /* of the chosen worker's model */
-    uint64_t delay_us;     /* max_queue_delay of the model */
-};
-
-/* chosen: index into candidates, or MATCH_WAIT. */
-void decision_fill(struct decision *decision, struct offer *const *offers, const struct match_candidate *candidates,
-                   size_t count, int chosen);
 
 /* A name or sentence cut to its room, with a NUL. */
 void explain_text(char *to, size_t room, const char *from);
 
 /* ---- steps of an ensemble that no worker has whole (explain_steps.c) ---- */
 
-enum explained_state { EXPLAINED_WAITS, EXPLAINED_RUNS, EXPLAINED_DONE, EXPLAINED_FAILED, EXPLAINED_STOPPED };
-
-/* EXPLAINED_RUNS without a worker: it is queued. */
-struct explained_step {
-    uint32_t number, batch_jobs;
-    enum explained_state state;
-    uint8_t attempts;
-    char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], backend[16];
-    uint64_t version, queue_us, compute_us, total_us;
-    const char *reason; /* static */
-};
-
 /* A step that waits. number: as people know it, from 1; the model's name is copied, cut to its room. */
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model);
 /* What is known of it from its job; dispatch: NULL where none runs it. */
 void explain_step_job(struct explained_step *step, const struct job *job, const struct dispatch *dispatch,
                       uint64_t now_us);
-
-struct explained; /* one ended job */
-
-struct explain_ring {
-    struct explained *entries;
-    size_t capacity, next;
-};
 
 enum pen_status explain_init(struct explain_ring *ring, size_t capacity); /* 0: nothing is kept */
 void explain_fini(struct explain_ring *ring);

@@ -5,7 +5,7 @@
 #ifndef EXPLAIN_INTERNAL_H
 #define EXPLAIN_INTERNAL_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* What is known of one job's run and end. */
 struct explained {
@@ -29,9 +29,6 @@ void explained_describe(struct broker *broker, const struct job *job, const stru
                         uint64_t compute_us, struct explained *ret_explained);
 /* The newest entry of that id, borrowed until the next job ends; NULL: none. */
 const struct explained *explained_find(const struct explain_ring *ring, struct job_id id);
-/* When the candidate was expected to be done, from when it was weighed. */
-uint64_t weighed_completion_us(const struct weighed *weighed);
-
 /* A message that is being written: all of it is allocated with `allocator`. */
 struct explain_writer {
     struct broker *broker;

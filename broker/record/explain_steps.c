@@ -1,5 +1,6 @@
 /* explain_steps.c - where the steps of an ensemble ran, and how long they took. */
 #include "explain_internal.h"
+#include "explain.h"
 
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model)
 {

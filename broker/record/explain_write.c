@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker.h"
+#include "broker_state.h"
 #include "cascade.h"
 #include "choose.h"
 #include "explain_internal.h"

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "otlp.h"
+#include "explain.h"
 
 struct model_tally *record_model(struct broker *broker, struct model *model)
 {

@@ -6,7 +6,7 @@
 #define METRICS_RECORD_H
 
 #include "answer.h"
-#include "broker.h"
+#include "broker_state.h"
 #include "job.pb-c.h"
 
 /* How a job ended. dispatch: the one that ran it, NULL when none did; group: the worker's answer, NULL without one; text: of our own error. */

@@ -2,6 +2,7 @@
 
 #include "batch.h"
 #include "warming.h"
+#include "decision.h"
 
 /* Weighed for one batch: ready_look gives as many, or a few of each of many classes. */
 #define CANDIDATES_MAX (2 * READY_LOOK)

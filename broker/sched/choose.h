@@ -5,7 +5,7 @@
 #ifndef CHOOSE_H
 #define CHOOSE_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 /* What starts. */
 struct plan {

@@ -10,7 +10,7 @@
 #define FORECAST_H
 
 #include "admit.h"
-#include "broker.h"
+#include "broker_state.h"
 
 /*
  * remaining_us: to the job's deadline, 0 = it has none. PEN_ERR_DEADLINE with the expected time when the job would be later than that by more than a quarter;

@@ -8,7 +8,7 @@
 #ifndef WARMING_H
 #define WARMING_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 #define WARMING_UNKNOWN_US 10000000u /* past the expected end by so much: the worker is asked again */
 

@@ -9,6 +9,7 @@
 #include "dispatch.h"
 #include "logline.h"
 #include "sequence_internal.h"
+#include "send.h"
 
 #define ENDED_KEEP_US 600000000u /* how long its client is told why */
 

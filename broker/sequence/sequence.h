@@ -10,7 +10,7 @@
 #define SEQUENCE_H
 
 #include "admit.h"
-#include "broker.h"
+#include "broker_state.h"
 
 #define SEQUENCES_MAX         65536u
 #define SEQUENCES_PER_SESSION 4096u

@@ -7,7 +7,7 @@
 #ifndef CHARGE_H
 #define CHARGE_H
 
-#include "broker.h"
+#include "broker_state.h"
 
 #define CHARGE_STRAY 4u /* times the forecast */
 

@@ -13,14 +13,14 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "explain.h"
+#include "decision.h"
 #include "frame.h"
 #include "job.h"
 #include "link.h"
 #include "model.h"
 #include "pace.h"
 #include "tensor_codec.h"
-#include "transfer.h"
+#include "transfer_end.h"
 #include "worker.pb-c.h"
 
 #define WORKERS_MAX       1024u

@@ -15,13 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "commons.h"
 #include "digest.h"
 #include "penstock/status.h"
 #include "worker.pb-c.h"
 
-#define LABELS_MAX         1024u /* set by orders, of all models */
+#define LABELS_MAX         COMMONS_LABELS_MAX /* set by orders, of all models */
 #define LABELS_OFFERED_MAX 16u   /* of one version */
-#define LABEL_BYTES_MAX    64u
+#define LABEL_BYTES_MAX    COMMONS_LABEL_BYTES_MAX
 #define LABEL_SHARE_FULL   1000000u /* ppm */
 
 /* What an order has set. */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cache.h"
+
 bool match_precision(enum precision want, enum precision have)
 {
     if (have == PRECISION_F32 || want == have)
@@ -46,6 +48,11 @@ bool match_capable(const struct demand *demand, const char *backend, enum precis
     if (demand->backend[0] && strcmp(demand->backend, backend) != 0)
         return false;
     return match_precision(demand->precision, precision) && (!demand->tags || has_tags(tags ? tags : "", demand->tags));
+}
+
+bool match_cached(const struct demand *demand, const struct cache_value *value)
+{
+    return match_capable(demand, value->backend, value->precision, NULL);
 }
 
 static uint64_t completion(const struct match_candidate *c)

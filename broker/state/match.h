@@ -12,6 +12,8 @@
 
 #include "frame.h"
 
+struct cache_value;
+
 /* What a job asks of its worker beyond the model. */
 struct demand {
     char backend[32];         /* empty = any */
@@ -22,6 +24,8 @@ struct demand {
 
 /* `tags` of the worker in the same form; `backend` and `precision` of its offer. */
 bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags);
+/* A cached answer is good enough for who demands this. */
+bool match_cached(const struct demand *demand, const struct cache_value *value);
 /* True when an answer computed in `have` is good enough for who demands `want`: f32 serves everybody, and within the fp16 family more is fine. */
 bool match_precision(enum precision want, enum precision have);
 

@@ -5,10 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http.h"
+#include "address.h"
 #include "metrics.h"
-#include "otlp.h"
-#include "http_page.h"
 #include "share.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -204,8 +202,10 @@ static enum pen_status check_http(const struct options *options, struct pen_erro
     const char *address = options->http;
     if (strcmp(address, "auto") == 0 || strcmp(address, "none") == 0)
         return PEN_OK;
-    enum pen_status status = http_address_check(address, reterr);
-    if (status != PEN_OK || options->allow_remote || page_host_local(address))
+    struct sockaddr_storage socket_address;
+    socklen_t size;
+    enum pen_status status = address_parse(address, &socket_address, &size, reterr);
+    if (status != PEN_OK || options->allow_remote || address_host_local(address))
         return status;
     return pen_error_set(reterr, PEN_ERR_DENIED,
                          "--http %s can be reached from other machines, and nobody is asked for a password there; add "
@@ -284,6 +284,7 @@ static enum pen_status check_detached(struct options *options, struct pen_error 
 
 static enum pen_status check(struct options *options, struct pen_error *reterr)
 {
+    struct collector_address collector;
     enum pen_status status = take_inherited(options, reterr);
     if (status == PEN_OK)
         status = check_endpoint(options, "--listen-clients", options->listen_clients, reterr);
@@ -298,7 +299,7 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
     if (status == PEN_OK)
         status = check_keys(options, reterr);
     if (status == PEN_OK && strcmp(options->trace_otlp, "none") != 0)
-        status = otlp_check(options->trace_otlp, reterr);
+        status = address_collector(options->trace_otlp, &collector, reterr);
     if (status == PEN_OK && options->liveness_us <= options->heartbeat_us)
         status =
             pen_error_set(reterr, PEN_ERR_INVALID, "--liveness must be longer than --heartbeat: twice it is usual");

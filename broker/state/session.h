@@ -13,14 +13,14 @@
 #include <sys/queue.h>
 
 #include "job.h"
+#include "keyring.h"
 #include "link.h"
 #include "settings.h"
 #include "table.h"
-#include "transfer.h"
+#include "transfer_end.h"
 
 #define SESSIONS_MAX       65536u
 #define TENANTS_MAX        1024u
-#define TENANT_BYTES_MAX   64u
 #define SESSION_NAME_BYTES 64u
 
 struct tenant {

@@ -171,11 +171,6 @@ void cache_put(struct cache *cache, const struct cache_key *key, const char *ten
         cache_redis_put(cache->redis, key, tenant, value->parcel);
 }
 
-bool cache_serves(const struct cache_value *value, const struct demand *demand)
-{
-    return match_capable(demand, value->backend, value->precision, NULL);
-}
-
 enum pen_status cache_value_read(struct parcel *parcel, struct cache_value *ret_value)
 {
     struct envelope env;

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "cache_key.h"
-#include "match.h"
 #include "parcel.h"
 #include "redis_place.h"
 
@@ -57,8 +56,6 @@ enum cache_answer cache_get(struct cache *cache, const struct cache_key *key, co
 void cache_put(struct cache *cache, const struct cache_key *key, const char *tenant, const struct cache_value *value,
                uint64_t now_us);
 
-/* Good enough for who demands this? */
-bool cache_serves(const struct cache_value *value, const struct demand *demand);
 /* Reads backend and precision out of a parcel whose header is a RESULT; PEN_ERR_CORRUPT when it is none. */
 enum pen_status cache_value_read(struct parcel *parcel, struct cache_value *ret_value);
 

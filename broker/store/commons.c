@@ -13,15 +13,14 @@
 #include <unistd.h>
 
 #include "deadline.h"
-#include "label.h"
 #include "logline.h"
 #include "redis_open.h"
 
 #define BEAT_US    1000000u
 #define ALIVE_US   3000000u
 #define ANSWER_US  2000000u
-#define FIELD_MAX  (256u + LABEL_BYTES_MAX + 1u) /* "MODEL LABEL" */
-#define ORDERS_MAX (2u * LABELS_MAX)             /* under way */
+#define FIELD_MAX  (256u + COMMONS_LABEL_BYTES_MAX + 1u) /* "MODEL LABEL" */
+#define ORDERS_MAX (2u * COMMONS_LABELS_MAX)           /* under way */
 #define TURN_BYTES 64u
 
 #define WORDS_MAX (7u + 2u * ORDERS_MAX)
@@ -92,7 +91,7 @@ static const char script[] =
 /* prefix: "?" or "". NULL: that is no order, or there is no memory for it. */
 static struct order *order_new(const char *text, const char *prefix)
 {
-    char model[256], label[LABEL_BYTES_MAX + 1];
+    char model[256], label[COMMONS_LABEL_BYTES_MAX + 1];
     unsigned long long version;
     unsigned long share_ppm = 0;
     struct order *order = calloc(1, sizeof *order);

@@ -19,6 +19,9 @@
 #include "penstock/status.h"
 #include "redis_place.h"
 
+#define COMMONS_LABELS_MAX      1024u
+#define COMMONS_LABEL_BYTES_MAX 64u
+
 struct commons;
 
 /* The place is copied. Returns at once: the first word comes when Redis is there. */

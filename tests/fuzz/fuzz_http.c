@@ -2,6 +2,7 @@
  * What the broker's pages make of a request once libmicrohttpd has read it: paths with their escapes and the questions in them, Host headers, and the
  * addresses of --http. The first byte chooses; behind it stands the text. The pages show a pool with a worker, jobs that went well and one that did not.
  */
+#include "address.h"
 #include "desk.h"
 #include "http.h"
 #include "http_page.h"
@@ -82,9 +83,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] % 4 == 0)
         page(text);
     else if (data[0] % 4 == 1)
-        page_host_local(text);
+        address_host_local(text);
     else if (data[0] % 4 == 2)
-        http_address_check(text, NULL);
+        address_parse(text, &(struct sockaddr_storage){.ss_family = AF_UNSPEC}, &(socklen_t){0}, NULL);
     else { /* the questions of `penstock trace` by themselves */
         char path[TEXT_MAX + 16] = "/api/trace/";
         memcpy(path + 11, text, length + 1);

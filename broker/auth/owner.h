@@ -14,7 +14,7 @@
 
 #include "digest.h"
 #include "keys.h"
-#include "session.h"
+#include "keyring.h"
 
 #define OWNER_TEXT_BYTES 176u
 
@@ -24,8 +24,9 @@ struct owner {
     char lock[DIGEST_TEXT_BYTES]; /* hex; "" = no secret opens it */
 };
 
-/* Who is at the other end, with a lock as it stands in a JobMeta (ignored unless it has 16 bytes). */
-void owner_of(const struct session *session, const uint8_t *lock, size_t lock_bytes, struct owner *ret_owner);
+/* Who is at the other end: its tenant, its key (NULL: nobody was asked for one), and a lock as it stands in a JobMeta (ignored unless it has 16 bytes). */
+void owner_of(const char *tenant, const struct identity *identity, const uint8_t *lock, size_t lock_bytes,
+              struct owner *ret_owner);
 /* The lock that this secret opens; false without memory or when it is empty. */
 bool owner_unlock(const char *secret, struct owner *owner);
 

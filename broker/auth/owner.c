@@ -11,12 +11,13 @@ static void write_hex(const uint8_t *bytes, size_t count, char *text)
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
-void owner_of(const struct session *session, const uint8_t *lock, size_t lock_bytes, struct owner *ret_owner)
+void owner_of(const char *tenant, const struct identity *identity, const uint8_t *lock, size_t lock_bytes,
+              struct owner *ret_owner)
 {
     *ret_owner = (struct owner){.key = ""};
-    snprintf(ret_owner->tenant, sizeof ret_owner->tenant, "%s", session->tenant->name);
-    if (session->identity)
-        write_hex(session->identity->key, KEY_BYTES, ret_owner->key);
+    snprintf(ret_owner->tenant, sizeof ret_owner->tenant, "%s", tenant);
+    if (identity)
+        write_hex(identity->key, KEY_BYTES, ret_owner->key);
     if (lock_bytes == sizeof(struct digest))
         write_hex(lock, lock_bytes, ret_owner->lock);
 }

@@ -1,0 +1,191 @@
+#include "departure.h"
+
+#include <inttypes.h>
+
+#include "answer.h"
+#include "charge.h"
+#include "dispatch.h"
+#include "errand.h"
+#include "hedge.h"
+#include "logline.h"
+#include "notify.h"
+#include "send.h"
+#include "sequence.h"
+#include "submit.h"
+#include "transfer.h"
+
+/* ---- losses ---- */
+
+void broker_session_end(struct broker *broker, struct session *session, const char *reason)
+{
+    log_event(LOG_INFO, "client_gone", "client=%016" PRIx64 " name=%s jobs=%u reason=%s", session->uuid, session->name,
+              session->live_count, reason);
+    session->connected = false;
+    transfer_reset(broker, &session->transfers);
+    while (!TAILQ_EMPTY(&session->live))
+        answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
+    sequences_session_gone(broker, session);
+    session_free(&broker->sessions, session);
+}
+
+void broker_worker_closes(struct broker *broker, struct worker *worker)
+{
+    worker->state = WORKER_DRAINING;
+    broker->beat_us = broker->now_us; /* ensembles that it alone had whole may run in steps */
+}
+
+void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss)
+{
+    broker->stats.workers_lost++;
+    broker->stats.losses[loss]++;
+    log_event(LOG_WARN, "worker_lost",
+              "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s silent_us=%" PRIu64 " closed_us=%" PRIu64,
+              worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us,
+              link_probed_us(&worker->link, broker->now_us));
+    broker_worker_closes(broker, worker);
+    sequences_worker_gone(broker, worker, PEN_ERR_WORKER_LOST, "was lost");
+    broker_worker_leave(broker, worker, !worker->paused); /* paused: it had begun none of them */
+}
+
+/* What a worker said last is read by then, however much others have to say: most of what may wait on one connection, by many busy ones. */
+#define ENDED_WAIT_US 20000u
+
+void broker_worker_ended(struct broker *broker, struct worker *worker)
+{
+    if (!broker->workers->queues) {
+        broker_worker_lost(broker, worker, LOSS_CLOSED);
+    } else if (worker->ended_us == 0) {
+        worker->ended_us = broker->now_us;
+        worker->ended_mark = broker->workers->emptied;
+        broker_worker_closes(broker, worker);
+        broker->probe_us = broker->now_us;
+    }
+}
+
+bool broker_worker_over(const struct broker *broker, const struct worker *worker)
+{
+    return worker->ended_us != 0 &&
+           (broker->workers->emptied != worker->ended_mark || broker->now_us - worker->ended_us >= ENDED_WAIT_US);
+}
+
+static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
+                      bool suspect)
+{
+    struct job *job = dispatch->slots[slot].job;
+    dispatch->slots[slot].job = NULL;
+    charge_lost(broker, dispatch, slot);
+    if (!job)
+        return;
+    if (suspect)
+        quarantine_trace(broker->quarantine, job->id, worker->hello->name);
+    if (!hedge_forget(job, dispatch, slot)) {
+        dispatch_requeue(broker, job, suspect);
+        return;
+    }
+    job->deaths += suspect; /* its first run goes on */
+    job->alone |= suspect;
+}
+
+void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect)
+{
+    while (!TAILQ_EMPTY(&worker->dispatches)) {
+        struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
+        for (uint32_t i = 0; i < dispatch->count; i++)
+            take_back(broker, worker, dispatch, i, suspect);
+        dispatch_free(dispatch);
+    }
+    transfer_reset(broker, &worker->transfers);
+    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "has gone");
+    errand_worker_gone(broker, worker);
+    fleet_leave(&broker->fleet, worker, broker->now_us);
+    broker->schedule = true;
+}
+
+static void probe_soon(struct broker *broker, struct link *link)
+{
+    link_probe(link, broker->now_us);
+    broker->probe_us = broker->now_us;
+}
+
+static bool fleet_has_fd(const struct fleet *fleet, int fd)
+{
+    const struct worker *worker;
+    TAILQ_FOREACH(worker, &fleet->all, in_fleet)
+    {
+        if (fd >= 0 && worker->link.fd == fd)
+            return true;
+    }
+    return false;
+}
+
+/* Whose connection it was is known by the descriptor it had; where nobody has that one, all are asked. */
+void broker_hint_workers(struct broker *broker, int fd)
+{
+    struct worker *worker;
+    bool known = fleet_has_fd(&broker->fleet, fd);
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
+        if (!known || worker->link.fd == fd)
+            probe_soon(broker, &worker->link);
+    }
+}
+
+void broker_hint_clients(struct broker *broker, int fd)
+{
+    struct session *session;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    {
+        if (session->connected && (session->link.fd == fd || session->link.fd < 0))
+            probe_soon(broker, &session->link);
+    }
+}
+
+void broker_keys_changed(struct broker *broker)
+{
+    struct session *session, *next_session;
+    struct worker *worker, *next_worker;
+    for (session = TAILQ_FIRST(&broker->sessions.all); session; session = next_session) {
+        next_session = TAILQ_NEXT(session, in_all);
+        if (session->identity && !(session->identity->active && session->identity->roles & ~(unsigned)ROLE_WORKER))
+            broker_session_end(broker, session, "its key is no longer allowed");
+    }
+    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next_worker) {
+        next_worker = TAILQ_NEXT(worker, in_fleet);
+        if (!worker->identity || (worker->identity->active && worker->identity->roles & ROLE_WORKER))
+            continue;
+        log_event(LOG_WARN, "worker_revoked", "worker=%s uuid=%016" PRIx64, worker->hello->name, worker->uuid);
+        broker_worker_closes(broker, worker);
+        broker_worker_leave(broker, worker, false);
+    }
+}
+
+/* ---- drain ---- */
+
+void broker_tell_drain(struct broker *broker, struct session *session)
+{
+    struct envelope env = envelope_make(FRAME_DRAIN);
+    if (broker->draining && session->connected)
+        broker_send_client(broker, session, &env, NULL, 0);
+}
+
+void broker_drain(struct broker *broker)
+{
+    if (broker->draining)
+        return;
+    broker->draining = true;
+    broker->drain_refuse_us = broker->now_us + (uint64_t)broker->options->drain_delay_us;
+    broker->drain_end_us = broker->drain_refuse_us + (uint64_t)broker->options->drain_timeout_us;
+    log_event(LOG_INFO, "drain", "jobs=%" PRIu64 " delay_us=%" PRId64 " timeout_us=%" PRId64, broker->live,
+              broker->options->drain_delay_us, broker->options->drain_timeout_us);
+    struct session *session;
+    TAILQ_FOREACH(session, &broker->sessions.all, in_all)
+    broker_tell_drain(broker, session);
+    notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " jobs are under way", broker->live);
+    submit_waiting(broker); /* told that no worker came */
+}
+
+bool broker_drained(const struct broker *broker)
+{
+    return broker->draining && broker->live == 0 && broker->now_us >= broker->drain_refuse_us &&
+           !transfer_replies_pending(broker);
+}

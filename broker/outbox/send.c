@@ -1,0 +1,103 @@
+#include "send.h"
+
+#include <inttypes.h>
+
+#include "control.pb-c.h"
+#include "logline.h"
+#include "version.h"
+#include "transfer.h"
+
+void broker_client_gone(struct broker *broker, struct session *session)
+{
+    if (!session->connected)
+        return;
+    transfer_reset(broker, &session->transfers);
+    session_disconnect(session, broker->now_us);
+    broker->stats.clients_lost++;
+    broker->beat_us = broker->now_us; /* its grace may be 0 */
+    log_event(LOG_INFO, "client_lost", "client=%016" PRIx64 " name=%s jobs=%u grace_us=%" PRIu64, session->uuid,
+              session->name, session->live_count, session->grace_us);
+}
+
+bool broker_send_client(struct broker *broker, struct session *session, struct envelope *env, const void *meta,
+                        size_t bytes)
+{
+    if (env->type != FRAME_PING && link_full(&session->link, 2 * (uint64_t)broker->options->peer_bytes))
+        return false; /* it asks and asks and does not read */
+    if (!port_send(broker->clients, session->link.peer, env, meta, bytes)) {
+        broker_client_gone(broker, session);
+        return false;
+    }
+    if (env->type == FRAME_PING)
+        link_pinged(&session->link, broker->now_us);
+    link_sent(&session->link, FRAME_ENVELOPE_BYTES + bytes, broker->now_us);
+    if (env->type != FRAME_PING)
+        broker_mark_client(broker, session); /* PONGs alone fill the cap, too, in time */
+    return true;
+}
+
+void broker_mark_client(struct broker *broker, struct session *session)
+{
+    struct envelope env = envelope_make(FRAME_PING);
+    if (link_wants_ping(&session->link, (uint64_t)broker->options->peer_bytes))
+        broker_send_client(broker, session, &env, NULL, 0);
+}
+
+bool broker_send_worker(struct broker *broker, struct worker *worker, struct envelope *env, const void *meta,
+                        size_t bytes)
+{
+    if (!port_send(broker->workers, worker->link.peer, env, meta, bytes))
+        return false;
+    if (env->type == FRAME_PING)
+        link_pinged(&worker->link, broker->now_us);
+    link_sent(&worker->link, FRAME_ENVELOPE_BYTES + bytes, broker->now_us);
+    return true;
+}
+
+void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text)
+{
+    uint8_t meta[PEN_ERROR_TEXT_BYTES + 256];
+    const struct options *options = broker->options;
+    struct envelope env = envelope_make(FRAME_WELCOME);
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    env.status = (uint8_t)status;
+    welcome.software = (char *)(uintptr_t)PENSTOCK_SOFTWARE;
+    welcome.heartbeat_us = (uint64_t)options->heartbeat_us;
+    welcome.liveness_us = (uint64_t)options->liveness_us;
+    welcome.max_frame_bytes = (uint64_t)options->max_frame_bytes;
+    welcome.max_job_bytes = (uint64_t)options->max_job_bytes;
+    welcome.broker_uuid = broker->uuid;
+    welcome.digest_kind = options->digest;
+    welcome.error = (char *)(uintptr_t)text;
+    welcome.detached = broker->depot != NULL;
+    welcome.grace_us = (uint64_t)options->grace_us;
+    welcome.bulk_bytes = (uint64_t)options->bulk_from;
+    welcome.bulk_port = port->bulk_number;
+    welcome.digest_first_bytes = digest_first_bytes(broker);
+    port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
+}
+
+void broker_resume(struct broker *broker, struct port *port, uint32_t peer)
+{
+    (void)broker;
+    struct envelope env = envelope_make(FRAME_RESUME);
+    port_send(port, peer, &env, NULL, 0);
+}
+
+bool broker_ignores(const struct ignored *ignored, uint32_t peer)
+{
+    uint32_t count = ignored->count < IGNORED_PEERS ? ignored->count : IGNORED_PEERS;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ignored->peers[i] == peer)
+            return true;
+    }
+    return false;
+}
+
+void broker_refuse_version(struct broker *broker, struct port *port, struct ignored *ignored, uint32_t peer,
+                           const char *text)
+{
+    ignored->peers[ignored->count++ % IGNORED_PEERS] = peer;
+    log_event(LOG_WARN, "peer_refused", "reason=%s", text);
+    broker_welcome(broker, port, peer, PEN_ERR_VERSION, text);
+}

@@ -1,0 +1,110 @@
+/*
+ * broker_state.h - all that the broker knows, composed of its rooms' own structs.
+ *
+ * One thread owns everything in here. Time comes from a function pointer and messages leave through the two ports, so tests drive the whole
+ * logic without sockets and without waiting.
+ * Threads: owner.
+ */
+#ifndef BROKER_STATE_H
+#define BROKER_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache.h"
+#include "decision.h"
+#include "fleet.h"
+#include "flight.h"
+#include "frame.h"
+#include "headroom.h"
+#include "heap.h"
+#include "keyring.h"
+#include "job.h"
+#include "label.h"
+#include "lobby.h"
+#include "metrics.h"
+#include "model.h"
+#include "options.h"
+#include "port.h"
+#include "quarantine.h"
+#include "session.h"
+#include "stats.h"
+#include "tensor_codec.h"
+#include "transfer_end.h"
+
+#define IGNORED_PEERS 64u
+
+/* Peers that speak another major version: told once, then ignored. The oldest entry is overwritten. */
+struct ignored {
+    uint32_t peers[IGNORED_PEERS];
+    uint32_t count;
+};
+
+struct cascades;
+struct commons;
+struct depot;
+struct errands;
+struct otlp;
+struct post;
+struct sequences;
+
+struct broker {
+    const struct options *options;
+    uint64_t (*clock)(void);
+    uint64_t now_us; /* read once per message */
+    uint64_t uuid, started_us;
+
+    struct port *clients, *workers; /* borrowed */
+    struct ignored clients_ignored, workers_ignored;
+    struct jobs jobs;
+    struct sessions sessions;
+    struct models models;
+    struct fleet fleet;
+    struct table flights;
+    struct heap deadlines;
+    struct job_list lookups; /* asked of Redis, oldest first */
+    struct lobby lobby;      /* came before their workers */
+    struct transfer_hub transfers;
+    struct cache *cache;
+    struct stats stats;
+    struct metrics *metrics;
+    struct quarantine *quarantine;
+    struct labels labels;        /* names for versions */
+    struct commons *commons;     /* borrowed; what brokers of one Redis share; NULL = there is none */
+    struct errands *errands;     /* that workers carry out */
+    struct sequences *sequences; /* jobs that belong to the state that a worker keeps */
+    struct cascades *cascades;   /* ensembles whose steps run apart */
+    struct depot *depot;         /* detached jobs; NULL = none are taken */
+    struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */
+    struct headroom *headroom;   /* borrowed; NULL = memory is not watched */
+    struct audit *audit;         /* borrowed; NULL = the log alone */
+    struct explain_ring explain; /* of jobs that have ended */
+    struct otlp *otlp;           /* to the exporter of traces; NULL = none */
+    uint64_t trace_turn;         /* every --trace-sample-th job is kept */
+    struct post *post;           /* to the HTTP threads; NULL = none */
+
+    struct meta_arena arena; /* of the message in hand */
+    struct pen_tensor tensors[FRAME_MAX_TENSORS];
+    struct raw_frame raws[FRAME_MAX_TENSORS];
+
+    uint64_t arrivals, drops_reported;
+    uint64_t live;         /* jobs that are not done */
+    uint64_t queued_bytes; /* requests of those that wait */
+    uint32_t pass;         /* number of scheduling passes */
+    bool schedule;         /* something changed: lanes may move */
+    bool draining;
+    uint64_t drain_refuse_us; /* new jobs are refused from here on */
+    uint64_t drain_end_us;    /* what is unfinished then is answered UNAVAILABLE */
+    uint64_t beat_us;         /* when the slow checks run next */
+    uint64_t probe_us;        /* when a probe is due; UINT64_MAX = none runs */
+    uint64_t wake_us;         /* when a batch closes by time */
+    uint64_t hedge_us;        /* when late jobs are looked for */
+};
+
+/* From how many bytes on clients may announce a payload for the digest's sake; 0: nothing could be answered early. */
+static inline uint64_t digest_first_bytes(const struct broker *broker)
+{
+    return cache_enabled(broker->cache) && broker->options->bulk_from > 0 ? (uint64_t)broker->options->digest_first : 0;
+}
+
+#endif
