@@ -10,7 +10,7 @@
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
-#include "early.h"
+#include "effects.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -22,6 +22,8 @@
 
 #define JOB_ARENA_BYTES                                                                                                \
     (1024u * 1024u) /* a JobMeta of 64 KiB unpacked; the largest expansion is about 12 (empty texts) */
+
+static const struct job_course plain_course = {.name = "plain"};
 
 enum pen_status broker_init(struct broker *broker, const struct options *options, struct cache *cache,
                             uint64_t (*clock)(void))
@@ -38,6 +40,10 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
         record_clock(broker);
     }
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
+    effects_init(&broker->effects);
+    broker->courses[COURSE_PLAIN] = &plain_course;
+    broker->courses[COURSE_ENSEMBLE] = &cascade_course;
+    broker->courses[COURSE_SEQUENCE] = &sequence_course;
     broker->quarantine = quarantine_new();
     broker->errands = errands_new();
     broker->cascades = cascades_new();
@@ -76,6 +82,7 @@ void broker_settle(struct broker *broker)
 void broker_fini(struct broker *broker)
 {
     drop_jobs(broker);
+    effects_drain(broker);
     depot_free(broker->depot);
     broker->depot = NULL;
     lobby_fini(&broker->lobby);

@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "cascade.h"
 #include "depot.h"
+#include "effects.h"
 #include "dispatch.h"
 #include "expiry.h"
 #include "hedge.h"
@@ -178,8 +179,10 @@ static void beat(struct broker *broker)
     check_lanes(broker);
     check_orphans(broker);
     cascade_look(broker);
-    if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us)
+    if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us) {
+        depot_start(broker);
         submit_waiting(broker);
+    }
     report_drops(broker);
     transfer_tick(broker);
     errand_tick(broker);
@@ -228,8 +231,13 @@ void broker_tick(struct broker *broker)
     depot_tick(broker);
     sequences_tick(broker);
     finish_drain(broker);
+    effects_drain(broker);
     if (broker->schedule)
         dispatch_all(broker);
+    if (effects_drain(broker) && broker->schedule) { /* a worker proved to be gone */
+        dispatch_all(broker);
+        effects_drain(broker);
+    }
 }
 
 uint64_t broker_next_us(const struct broker *broker)

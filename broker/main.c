@@ -285,6 +285,7 @@ static int run(const struct options *options, void *context, int signals)
         code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
+    broker.trace_push = otlp_push;
     if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&
         otlp_new(options->trace_otlp, &broker.otlp, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);

@@ -39,8 +39,6 @@ void depot_fetch(struct broker *broker, struct session *session, const struct en
 /* The client does not want that fetch's answer any more: true when it waited, and was told CANCELLED. */
 bool depot_cancel_fetch(struct broker *broker, struct session *session, const struct envelope *env);
 
-/* A job of the depot's session has ended: true when the depot took its reply. */
-void depot_done(struct broker *broker, const struct job *job, struct parcel *reply, enum pen_status status);
 /*
  * One that waits, by its id; NOT_FOUND: no such job is still to run. asker: it must be theirs (DENIED); NULL: an administrator. *ret_later: the
  * reply to `serial` will be sent when it is known.

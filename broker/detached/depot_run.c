@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "answer.h"
+#include "explain.h"
+#include "metrics_record.h"
 #include "depot_shared.h"
 #include "journal.h"
 #include "logline.h"
 #include "submit.h"
+
+static const struct job_owner detached_owner;
 
 /* The tenant's session of our own; never connected, never over. */
 static struct session *home_of(struct broker *broker, const struct tenant *tenant)
@@ -18,6 +22,7 @@ static struct session *home_of(struct broker *broker, const struct tenant *tenan
     if (home || !(home = session_new(&broker->sessions, uuid)))
         return home;
     home->depot = true;
+    home->owner = &detached_owner;
     home->tenant = tenant;
     snprintf(home->name, sizeof home->name, "detached");
     return home;
@@ -101,9 +106,9 @@ void depot_settle(struct broker *broker, struct entry *entry, struct parcel *rep
     depot_tell(broker, entry);
 }
 
-void depot_done(struct broker *broker, const struct job *job, struct parcel *reply, enum pen_status status)
+static void take_reply(struct broker *broker, struct job_id id, struct parcel *reply, enum pen_status status)
 {
-    struct entry *entry = broker->depot ? entry_find(broker->depot, job->id) : NULL;
+    struct entry *entry = broker->depot ? entry_find(broker->depot, id) : NULL;
     bool running = entry && entry->state == ENTRY_RUNNING;
     if (running && reply && status != PEN_ERR_UNAVAILABLE) {
         depot_settle(broker, entry, reply, status);
@@ -113,6 +118,22 @@ void depot_done(struct broker *broker, const struct job *job, struct parcel *rep
         entry_move(broker->depot, entry, ENTRY_WAITING, broker->now_us);
     parcel_release(reply);
 }
+
+/* Nobody is told of one that will run again. */
+static void detached_ended(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+                           const struct ending *ending)
+{
+    struct job_id id = job->id;
+    record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+    if (status != PEN_ERR_UNAVAILABLE)
+        explain_end(broker, job, status, ending);
+    answer_retire(broker, job, status);
+    session_remove(job->session, job);
+    jobs_free(&broker->jobs, job);
+    take_reply(broker, id, reply, status);
+}
+
+static const struct job_owner detached_owner = {.name = "detached", .ended = detached_ended};
 
 bool depot_owned(const struct broker *broker, struct job_id id, const struct owner *asker)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "answer.h"
-#include "control_cancel.h"
+#include "send.h"
 #include "depot_progress.h"
 
 #define ASK_AGAIN_US  5000000u
@@ -143,5 +143,5 @@ void shared_answer_cancel(struct broker *broker, const struct note *note)
     };
     struct session *client = session_find(&broker->sessions, note->asker.client);
     if (client)
-        control_reply(broker, client, note->serial, answers[note->answer].status, answers[note->answer].text);
+        send_control_reply(broker, client, note->serial, answers[note->answer].status, answers[note->answer].text);
 }

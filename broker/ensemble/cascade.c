@@ -42,9 +42,12 @@ struct cascade *cascade_find(const struct cascades *cascades, uint64_t number)
     return NULL;
 }
 
-void cascade_free(struct broker *broker, struct cascade *cascade)
+static void cascade_free(struct broker *broker, struct cascade *cascade)
 {
     broker->queued_bytes -= cascade->bytes;
+    effect_drop(&cascade->moves);
+    if (cascade->number)
+        table_remove(&broker->cascades->by_number, &cascade->by_number);
     for (size_t i = 0; i < SCRIPT_STEPS_MAX; i++)
         parcel_release(cascade->steps[i].reply);
     parcel_release(cascade->source);
@@ -53,12 +56,12 @@ void cascade_free(struct broker *broker, struct cascade *cascade)
     free(cascade);
 }
 
-void cascade_release(struct broker *broker, struct job *job)
+/* Its job has been answered, or runs anew. The record goes with its effect, and with it those steps that are jobs still. */
+static void cascade_release(struct broker *broker, struct job *job)
 {
-    struct cascade *cascade = job->cascade;
+    job->cascade->job = NULL;
+    effect_post(&broker->effects, &job->cascade->moves, EFFECT_ENSEMBLE_MOVES);
     job->cascade = NULL;
-    if (cascade)
-        cascade_free(broker, cascade);
 }
 
 bool cascade_is_own(const struct cascade *cascade)
@@ -68,7 +71,7 @@ bool cascade_is_own(const struct cascade *cascade)
 
 /* ---- what is told of it --------------------------------------------------------------------------------------------------------------- */
 
-const char *cascade_text(const struct job *job, char *text, size_t bytes)
+static const char *cascade_text(const struct job *job, char *text, size_t bytes)
 {
     const struct cascade *cascade = job->cascade;
     size_t used = (size_t)snprintf(text, bytes, "No worker has all of its models, so its steps run as jobs:");
@@ -86,10 +89,10 @@ const char *cascade_text(const struct job *job, char *text, size_t bytes)
     return text;
 }
 
-size_t cascade_explain(const struct broker *broker, const struct job *job, struct explained_step *ret_steps)
+static size_t cascade_explain(const struct broker *broker, const struct job *job, struct explained_step *ret_steps)
 {
     const struct cascade *cascade = job->cascade;
-    size_t count = cascade ? script_steps(cascade->script) : 0;
+    size_t count = script_steps(cascade->script);
     for (size_t i = 0; i < count; i++) {
         ret_steps[i] = cascade->steps[i].told;
         if (cascade->steps[i].job)
@@ -161,7 +164,7 @@ static bool may_begin(const struct broker *broker, const struct model *model, co
            cascade_served(&broker->models, &broker->labels, model, demand);
 }
 
-bool cascade_begin(struct broker *broker, struct job *job)
+static bool cascade_begin(struct broker *broker, struct job *job)
 {
     if (!may_begin(broker, job->lane->model, &job->lane->demand))
         return false;
@@ -178,7 +181,7 @@ bool cascade_begin(struct broker *broker, struct job *job)
     take(broker, cascade, job);
     cascade->bytes = parcel_bytes(cascade->source); /* stays ours until the end */
     broker->queued_bytes += cascade->bytes;
-    cascade_start_ready(broker, cascade->number);
+    effect_post(&broker->effects, &cascade->moves, EFFECT_ENSEMBLE_MOVES);
     return true;
 }
 
@@ -189,23 +192,35 @@ void cascade_stop(struct broker *broker, struct cascade *cascade)
     if (cascade->over)
         return;
     cascade->over = true;
-    table_remove(&broker->cascades->by_number, &cascade->by_number);
     cascade->job->lane->model->running--;
     for (size_t i = 0; i < script_steps(cascade->script); i++) {
-        struct job *own = cascade->steps[i].job;
-        if (!own)
+        struct cascade_step *step = &cascade->steps[i];
+        if (!step->job)
             continue;
-        explain_step_job(&cascade->steps[i].told, own, own->dispatch, broker->now_us);
-        cascade->steps[i].told.state = EXPLAINED_STOPPED;
-        cascade->steps[i].job = NULL;
-        answer_error(broker, own, PEN_ERR_CANCELLED, "the job that it is a step of has ended");
+        explain_step_job(&step->told, step->job, step->job->dispatch, broker->now_us);
+        step->told.state = EXPLAINED_STOPPED;
     }
+    effect_post(&broker->effects, &cascade->moves, EFFECT_ENSEMBLE_MOVES);
 }
 
-void cascade_cancel(struct broker *broker, struct job *job)
+/* What is left of it when it is over. */
+static void end_steps(struct broker *broker, struct cascade *cascade)
 {
-    if (job->cascade)
-        cascade_stop(broker, job->cascade);
+    for (size_t i = 0; i < script_steps(cascade->script); i++) {
+        if (cascade->steps[i].job)
+            answer_error(broker, cascade->steps[i].job, PEN_ERR_CANCELLED, "the job that it is a step of has ended");
+    }
+    if (!cascade->job)
+        cascade_free(broker, cascade);
+}
+
+void cascade_moves(struct broker *broker, struct effect *effect)
+{
+    struct cascade *cascade = effect_of(effect, struct cascade, moves);
+    if (cascade->over)
+        end_steps(broker, cascade);
+    else
+        cascade_go_on(broker, cascade);
 }
 
 void cascade_run_again(struct broker *broker, struct cascade *cascade)
@@ -213,7 +228,7 @@ void cascade_run_again(struct broker *broker, struct cascade *cascade)
     struct job *job = cascade->job;
     cascade_stop(broker, cascade);
     cascade_release(broker, job);
-    job->state = JOB_QUEUED;
+    job->state = JOB_QUEUED; /* in no lane */
     job->front = true;
     queue_add(&job->lane->model->queue, job->priority, parcel_bytes(job->request)); /* it was admitted once */
     broker->queued_bytes += parcel_bytes(job->request);
@@ -257,17 +272,17 @@ static void step_move(struct broker *broker, struct job *own, const struct job *
         dispatch_queue(broker, own);
 }
 
-void cascade_moved(struct broker *broker, struct job *job)
+static void cascade_moved(struct broker *broker, struct job *job)
 {
-    uint64_t number = job->cascade->number;
-    struct cascade *cascade;
-    for (size_t i = 0; (cascade = cascade_find(broker->cascades, number)) && i < script_steps(cascade->script); i++) {
+    struct cascade *cascade = job->cascade;
+    for (size_t i = 0; i < script_steps(cascade->script); i++) {
         if (cascade->steps[i].job)
             step_move(broker, cascade->steps[i].job, job);
     }
 }
 
-void cascade_pass(struct broker *broker, struct job *from, struct job *to)
+/* A twin of it takes over what runs. */
+static void cascade_pass(struct broker *broker, struct job *from, struct job *to)
 {
     struct cascade *cascade = from->cascade;
     from->cascade = NULL;
@@ -277,17 +292,34 @@ void cascade_pass(struct broker *broker, struct job *from, struct job *to)
     cascade_moved(broker, to);
 }
 
-void cascade_raise(struct broker *broker, struct job *job, uint8_t priority)
+static void cascade_leave(struct broker *broker, struct job *job, struct job *next)
 {
-    uint64_t number = job->cascade->number;
-    struct cascade *cascade;
+    if (next)
+        cascade_pass(broker, job, next);
+    else
+        cascade_stop(broker, job->cascade);
+}
+
+static void cascade_raise(struct broker *broker, struct job *job, uint8_t priority)
+{
+    struct cascade *cascade = job->cascade;
     job->priority = priority;
-    for (size_t i = 0; (cascade = cascade_find(broker->cascades, number)) && i < script_steps(cascade->script); i++) {
-        struct job *own = cascade->steps[i].job;
-        if (own)
-            dispatch_raise(broker, own, priority);
+    for (size_t i = 0; i < script_steps(cascade->script); i++) {
+        if (cascade->steps[i].job)
+            dispatch_raise(broker, cascade->steps[i].job, priority);
     }
 }
+
+const struct job_course cascade_course = {
+    .name = "ensemble",
+    .begin = cascade_begin,
+    .leave = cascade_leave,
+    .raise = cascade_raise,
+    .moved = cascade_moved,
+    .release = cascade_release,
+    .text = cascade_text,
+    .explain = cascade_explain,
+};
 
 /* ---- waiting ones ---------------------------------------------------------------------------------------------------------------------- */
 

@@ -165,13 +165,10 @@ static bool all_done(const struct cascade *cascade)
 }
 
 /* Which content ran, where, in which company. */
-void cascade_step_leaves(struct broker *broker, const struct job *job, const struct ending *ending)
+static void note_end(const struct broker *broker, struct cascade_step *step, const struct job *job,
+                     const struct ending *ending)
 {
-    struct cascade *cascade = cascade_find(broker->cascades, cascade_number(job->id));
     const struct dispatch *dispatch = ending->dispatch;
-    if (!cascade)
-        return; /* it is over */
-    struct cascade_step *step = &cascade->steps[cascade_index(job->id)];
     const struct result_facts *facts = ending->group ? &ending->group->facts : NULL;
     explain_step_job(&step->told, job, dispatch, broker->now_us);
     if (dispatch)
@@ -182,41 +179,74 @@ void cascade_step_leaves(struct broker *broker, const struct job *job, const str
         step->told.compute_us = facts->compute_us;
 }
 
-static void step_failed(struct broker *broker, struct cascade *cascade, size_t index, struct parcel *reply,
-                        enum pen_status status)
+/* What it gave is looked at when whoever ended it is through. */
+static void step_ended(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+                       const struct ending *ending)
 {
+    struct cascade *cascade = cascade_find(broker->cascades, cascade_number(job->id));
+    struct cascade_step *step = &cascade->steps[cascade_index(job->id)];
+    record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+    if (!cascade->over)
+        note_end(broker, step, job, ending);
+    answer_retire(broker, job, status);
+    session_remove(job->session, job);
+    jobs_free(&broker->jobs, job);
+    step->job = NULL;
+    effect_post(&broker->effects, &cascade->moves, EFFECT_ENSEMBLE_MOVES);
+    if (cascade->over) {
+        parcel_release(reply);
+        return;
+    }
+    step->came = true;
+    step->reply = reply;
+    step->status = status;
+}
+
+static const struct job *step_whole(const struct broker *broker, const struct job *job)
+{
+    const struct cascade *cascade = cascade_find(broker->cascades, cascade_number(job->id));
+    return cascade->job ? cascade->job : job;
+}
+
+const struct job_owner cascade_step_owner = {.name = "step", .ended = step_ended, .whole = step_whole};
+
+static void step_failed(struct broker *broker, struct cascade *cascade, size_t index)
+{
+    const struct cascade_step *step = &cascade->steps[index];
+    enum pen_status status = step->status != PEN_OK ? step->status : PEN_ERR_NO_MEMORY;
     struct envelope env;
     const Penstock__ResultMeta *meta =
-        reply ? letter_open(reply, &cascade->arena, &penstock__result_meta__descriptor, &env) : NULL;
+        step->reply ? letter_open(step->reply, &cascade->arena, &penstock__result_meta__descriptor, &env) : NULL;
     cascade_fail(broker, cascade, index, status, meta && *meta->error ? meta->error : pen_status_name(status));
 }
 
-void cascade_step_ended(struct broker *broker, struct job_id id, struct parcel *reply, enum pen_status status)
+static void step_taken(struct broker *broker, struct cascade *cascade, size_t index)
 {
     struct pen_error error = {.status = PEN_OK};
-    uint64_t number = cascade_number(id);
-    size_t index = cascade_index(id);
-    struct cascade *cascade = cascade_find(broker->cascades, number);
-    if (!cascade) { /* the whole has ended already */
-        parcel_release(reply);
-        return;
-    }
     struct cascade_step *step = &cascade->steps[index];
-    step->job = NULL;
+    step->came = false;
     step->told.state = EXPLAINED_DONE;
-    if (status != PEN_OK || !reply) {
-        step_failed(broker, cascade, index, reply, status != PEN_OK ? status : PEN_ERR_NO_MEMORY);
-        parcel_release(reply);
+    if (step->status != PEN_OK || !step->reply) {
+        step_failed(broker, cascade, index);
         return;
     }
-    status = keep(broker, cascade, index, reply, &error);
-    step->reply = reply;
-    cascade->bytes += parcel_bytes(reply);
-    broker->queued_bytes += parcel_bytes(reply);
+    enum pen_status status = keep(broker, cascade, index, step->reply, &error);
+    cascade->bytes += parcel_bytes(step->reply);
+    broker->queued_bytes += parcel_bytes(step->reply);
     if (status != PEN_OK)
         cascade_fail(broker, cascade, index, status, error.text);
-    else if (all_done(cascade))
+}
+
+void cascade_go_on(struct broker *broker, struct cascade *cascade)
+{
+    for (size_t i = 0; i < script_steps(cascade->script) && !cascade->over; i++) {
+        if (cascade->steps[i].came)
+            step_taken(broker, cascade, i);
+    }
+    if (cascade->over)
+        return;
+    if (all_done(cascade))
         finish(broker, cascade);
     else
-        cascade_start_ready(broker, number);
+        cascade_start_ready(broker, cascade);
 }

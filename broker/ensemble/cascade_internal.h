@@ -11,6 +11,8 @@
 struct cascade_step {
     struct job *job; /* under way */
     struct parcel *reply;
+    enum pen_status status; /* of what came */
+    bool came;              /* it has ended, and what it gave is not looked at yet */
     struct digest model; /* of the content that ran */
     struct explained_step told;
 };
@@ -18,7 +20,8 @@ struct cascade_step {
 struct cascade {
     struct table_node by_number;
     uint64_t number;
-    struct job *job;       /* the whole; a twin of it when its own job has gone */
+    struct effect moves;   /* EFFECT_ENSEMBLE_MOVES */
+    struct job *job;       /* the whole; a twin of it when its own job has gone; NULL: that was answered */
     struct job_id origin;  /* whose request runs */
     struct parcel *source; /* that request */
     struct script *script;
@@ -31,7 +34,7 @@ struct cascade {
     uint64_t bytes, compute_us, worker_us;
     uint8_t precision;            /* the least of all steps */
     const char *backend, *device; /* of all steps, or "several"; NULL: none has ended */
-    bool over;                    /* it is in no table any more */
+    bool over;                    /* what its steps give is not wanted any more */
 };
 
 struct cascades {
@@ -50,16 +53,19 @@ static inline size_t cascade_index(struct job_id id)
     return (id.sequence - 1) % SCRIPT_STEPS_MAX;
 }
 
-struct cascade *cascade_find(const struct cascades *cascades, uint64_t number); /* NULL: it is over */
+struct cascade *cascade_find(const struct cascades *cascades, uint64_t number); /* NULL: there is none any more */
 
-/* Starts what can be started, which may end the whole. */
-void cascade_start_ready(struct broker *broker, uint64_t number);
+/* Looks at what its steps gave, and starts those that can start; the whole may end. */
+void cascade_go_on(struct broker *broker, struct cascade *cascade);
+/* Starts what can be started, until the whole is over. */
+void cascade_start_ready(struct broker *broker, struct cascade *cascade);
+/* The owner of its steps. */
+extern const struct job_owner cascade_step_owner;
 /* A step has failed or cannot begin: the whole ends with that, or runs by itself when it was only left this run. */
 void cascade_fail(struct broker *broker, struct cascade *cascade, size_t index, enum pen_status status,
                   const char *text);
-/* It is not to go on: its steps are cancelled. The record lives until its job has been answered. */
+/* It is not to go on: its effect cancels the steps. The record lives until its job has been answered, and they have. */
 void cascade_stop(struct broker *broker, struct cascade *cascade);
-void cascade_free(struct broker *broker, struct cascade *cascade);
 /* Its job, which it was left by another, waits again and runs by itself. */
 void cascade_run_again(struct broker *broker, struct cascade *cascade);
 bool cascade_is_own(const struct cascade *cascade); /* it runs its job's own request */

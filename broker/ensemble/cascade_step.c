@@ -13,12 +13,6 @@ static struct job_id step_id(const struct broker *broker, const struct cascade *
                            .sequence = cascade->number * SCRIPT_STEPS_MAX + index + 1};
 }
 
-const struct job *cascade_whole(const struct broker *broker, const struct job *step)
-{
-    const struct cascade *cascade = cascade_find(broker->cascades, cascade_number(step->id));
-    return cascade ? cascade->job : step;
-}
-
 /* Into the model's queue, beyond its limit if need be: the whole was admitted. */
 static struct job *step_job(struct broker *broker, struct cascade *cascade, size_t index,
                             const struct admission *admission, struct parcel *request)
@@ -32,6 +26,7 @@ static struct job *step_job(struct broker *broker, struct cascade *cascade, size
         return NULL;
     }
     job->step = true;
+    job->owner = &cascade_step_owner;
     job->lane = lane;
     job->request = request;
     job->rows = admission->rows;
@@ -132,13 +127,10 @@ static bool step_ready(const struct cascade *cascade, size_t index)
     return cascade->steps[index].told.state == EXPLAINED_WAITS;
 }
 
-void cascade_start_ready(struct broker *broker, uint64_t number)
+void cascade_start_ready(struct broker *broker, struct cascade *cascade)
 {
-    struct cascade *cascade = cascade_find(broker->cascades, number);
-    for (size_t i = 0; cascade && i < script_steps(cascade->script); i++) {
-        if (!step_ready(cascade, i))
-            continue;
-        step_start(broker, cascade, i);
-        cascade = cascade_find(broker->cascades, number);
+    for (size_t i = 0; i < script_steps(cascade->script) && !cascade->over; i++) {
+        if (step_ready(cascade, i))
+            step_start(broker, cascade, i);
     }
 }

@@ -12,6 +12,8 @@
 #include "submit.h"
 #include "send.h"
 #include "departure.h"
+#include "depot.h"
+#include "effects.h"
 #include "errand.h"
 #include "transfer.h"
 
@@ -56,8 +58,8 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
     dispatch->rows = job->rows;
     dispatch->bytes = parcel_bytes(job->request);
     dispatch->reason = "single";
-    if (job->lane->model->sequence_idle_us)
-        sequence_dispatched(broker, job, worker);
+    if (job_course(broker, job)->dispatched)
+        job_course(broker, job)->dispatched(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
     record_dispatch(broker, dispatch);
     return true;
@@ -133,6 +135,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
         fleet_inherit(worker, old);
         replace(broker, old);
     }
+    depot_start(broker);
     submit_waiting(broker); /* first: it may still run what its clients have sent again */
     adopt_running(broker, worker);
     cascade_look(broker);
@@ -171,6 +174,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     }
     log_hello(worker);
     broker->schedule = true;
+    depot_start(broker);
     submit_waiting(broker);
     sequences_worker_updated(broker, worker);
     rebind_some(broker);
@@ -305,7 +309,7 @@ static bool open_envelope(struct broker *broker, struct message *message, struct
     return status == PEN_OK;
 }
 
-void back_message(struct broker *broker, struct message *message)
+static void take_message(struct broker *broker, struct message *message)
 {
     struct envelope env;
     const uint8_t *meta;
@@ -333,4 +337,10 @@ void back_message(struct broker *broker, struct message *message)
     broker->stats.results_duplicate += env.type == FRAME_RESULT; /* of a worker that was given up */
     if (env.type != FRAME_GOODBYE)
         broker_resume(broker, broker->workers, message->peer);
+}
+
+void back_message(struct broker *broker, struct message *message)
+{
+    take_message(broker, message);
+    effects_drain(broker);
 }

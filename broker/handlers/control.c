@@ -49,7 +49,7 @@ static void on_drain(struct broker *broker, struct control_answer *answer, const
 {
     struct worker *worker;
     if (!*argument || strcmp(argument, "broker") == 0) {
-        broker_drain(broker);
+        departure_drain(broker);
         return;
     }
     if (strcmp(argument, "workers") == 0) {

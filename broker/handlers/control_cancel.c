@@ -55,18 +55,3 @@ enum pen_status control_cancel(struct broker *broker, struct session *session, u
         return cancel_live(broker, session, job, admin, &asker, reterr);
     return depot_cancel(broker, session, serial, id, admin ? NULL : &asker, ret_later, reterr);
 }
-
-void control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,
-                   const char *text)
-{
-    uint8_t meta[512];
-    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
-    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
-    char error[256];
-    snprintf(error, sizeof error, "%s", text);
-    reply.serial = serial;
-    reply.error = error;
-    env.status = (uint8_t)status;
-    if (session->connected)
-        broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&reply, meta));
-}

@@ -14,8 +14,5 @@
 enum pen_status control_cancel(struct broker *broker, struct session *session, uint64_t serial, const char *argument,
                                bool *ret_later, struct pen_error *reterr);
 
-/* A reply that comes later than its question. */
-void control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,
-                   const char *text);
 
 #endif

@@ -5,6 +5,8 @@
 #include "answer.h"
 #include "charge.h"
 #include "dispatch.h"
+#include "depot.h"
+#include "effects.h"
 #include "errand.h"
 #include "hedge.h"
 #include "logline.h"
@@ -28,12 +30,6 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
     session_free(&broker->sessions, session);
 }
 
-void broker_worker_closes(struct broker *broker, struct worker *worker)
-{
-    worker->state = WORKER_DRAINING;
-    broker->beat_us = broker->now_us; /* ensembles that it alone had whole may run in steps */
-}
-
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss)
 {
     broker->stats.workers_lost++;
@@ -50,22 +46,24 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
 /* What a worker said last is read by then, however much others have to say: most of what may wait on one connection, by many busy ones. */
 #define ENDED_WAIT_US 20000u
 
-void broker_worker_ended(struct broker *broker, struct worker *worker)
-{
-    if (!broker->workers->queues) {
-        broker_worker_lost(broker, worker, LOSS_CLOSED);
-    } else if (worker->ended_us == 0) {
-        worker->ended_us = broker->now_us;
-        worker->ended_mark = broker->workers->emptied;
-        broker_worker_closes(broker, worker);
-        broker->probe_us = broker->now_us;
-    }
-}
-
 bool broker_worker_over(const struct broker *broker, const struct worker *worker)
 {
     return worker->ended_us != 0 &&
            (broker->workers->emptied != worker->ended_mark || broker->now_us - worker->ended_us >= ENDED_WAIT_US);
+}
+
+void departure_worker_ended(struct broker *broker, struct effect *effect)
+{
+    struct worker *worker = effect_of(effect, struct worker, ended);
+    if (!broker->workers->queues)
+        broker_worker_lost(broker, worker, LOSS_CLOSED);
+    else
+        broker->probe_us = broker->now_us;
+}
+
+void departure_client_gone(struct broker *broker, struct effect *effect)
+{
+    transfer_reset(broker, &effect_of(effect, struct session, gone)->transfers);
 }
 
 static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
@@ -140,7 +138,7 @@ void broker_hint_clients(struct broker *broker, int fd)
     }
 }
 
-void broker_keys_changed(struct broker *broker)
+static void show_out(struct broker *broker)
 {
     struct session *session, *next_session;
     struct worker *worker, *next_worker;
@@ -159,6 +157,12 @@ void broker_keys_changed(struct broker *broker)
     }
 }
 
+void broker_keys_changed(struct broker *broker)
+{
+    show_out(broker);
+    effects_drain(broker);
+}
+
 /* ---- drain ---- */
 
 void broker_tell_drain(struct broker *broker, struct session *session)
@@ -168,7 +172,7 @@ void broker_tell_drain(struct broker *broker, struct session *session)
         broker_send_client(broker, session, &env, NULL, 0);
 }
 
-void broker_drain(struct broker *broker)
+void departure_drain(struct broker *broker)
 {
     if (broker->draining)
         return;
@@ -181,7 +185,14 @@ void broker_drain(struct broker *broker)
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     broker_tell_drain(broker, session);
     notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " jobs are under way", broker->live);
+    depot_start(broker);
     submit_waiting(broker); /* told that no worker came */
+}
+
+void broker_drain(struct broker *broker)
+{
+    departure_drain(broker);
+    effects_drain(broker);
 }
 
 bool broker_drained(const struct broker *broker)

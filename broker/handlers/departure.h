@@ -7,25 +7,23 @@
 
 #include "broker_state.h"
 
+/* EFFECT_CLIENT_GONE, EFFECT_WORKER_ENDED */
+void departure_client_gone(struct broker *broker, struct effect *effect);
+void departure_worker_ended(struct broker *broker, struct effect *effect);
+
 /* A connection was lost somewhere: look for it among workers / clients. */
 void broker_hint_workers(struct broker *broker, int fd);
 void broker_hint_clients(struct broker *broker, int fd);
 
 /* While draining: the client is told, so that one with several brokers goes to another. */
 void broker_tell_drain(struct broker *broker, struct session *session);
-/* SIGTERM or `penstock drain`. */
+/* SIGTERM; `penstock drain`, as a part of its message. */
 void broker_drain(struct broker *broker);
+void departure_drain(struct broker *broker);
 bool broker_drained(const struct broker *broker); /* nothing is left to answer, or to send: the program may end */
 
 /* Drops a connection's session from life: grace first, or at once. Its jobs are cancelled. */
 void broker_session_end(struct broker *broker, struct session *session, const char *reason);
-/* The worker is no candidate for work any more. */
-void broker_worker_closes(struct broker *broker, struct worker *worker);
-/*
- * A message to it could not be sent: its connection has ended. It is given up when what it had said before that was read, which may be its answers, or
- * its GOODBYE: at once where nothing can wait to be read.
- */
-void broker_worker_ended(struct broker *broker, struct worker *worker);
 bool broker_worker_over(const struct broker *broker, const struct worker *worker); /* it ended, and all was read */
 /* The worker is gone: its jobs are queued again or answered. */
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss);

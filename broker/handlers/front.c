@@ -14,6 +14,7 @@
 #include "submit.h"
 #include "send.h"
 #include "departure.h"
+#include "effects.h"
 #include "transfer.h"
 
 #define GRACE_US_MAX (10u * 60u * 1000000u)
@@ -101,6 +102,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
     session->tenant = tenant;
+    session->owner = &answer_client;
     session->identity = identity;
     session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
     if (session->grace_us > GRACE_US_MAX)
@@ -266,7 +268,7 @@ static bool open_envelope(struct broker *broker, struct message *message, struct
     return status == PEN_OK;
 }
 
-void front_message(struct broker *broker, struct message *message)
+static void take_message(struct broker *broker, struct message *message)
 {
     struct envelope env;
     const uint8_t *meta;
@@ -301,7 +303,13 @@ void front_message(struct broker *broker, struct message *message)
     verbs[env.type](broker, session, message, &env, meta);
 }
 
-void front_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
+void front_message(struct broker *broker, struct message *message)
+{
+    take_message(broker, message);
+    effects_drain(broker);
+}
+
+static void take_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
 {
     struct job *job;
     TAILQ_FOREACH(job, &broker->lookups, in_group)
@@ -321,4 +329,10 @@ void front_lookup(struct broker *broker, uint64_t question, bool hit, const stru
     record_miss(broker, job->lane->model);
     TAILQ_REMOVE(&broker->lookups, job, in_group);
     dispatch_queue(broker, job);
+}
+
+void front_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
+{
+    take_lookup(broker, question, hit, value);
+    effects_drain(broker);
 }

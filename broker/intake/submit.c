@@ -5,9 +5,7 @@
 
 #include "admit.h"
 #include "answer.h"
-#include "cascade.h"
 #include "commons.h"
-#include "depot.h"
 #include "dispatch.h"
 #include "forecast.h"
 #include "logline.h"
@@ -173,6 +171,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
         queue_leave(queue, admission->priority, parcel_bytes(request));
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another job; try again later");
     }
+    job->owner = session->owner;
     job->lane = lane;
     job->request = request;
     job->rows = admission->rows;
@@ -383,7 +382,7 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     }
     uint64_t hint_us = admission.late_us;
     if (status == PEN_ERR_BUSY && admission.model)
-        hint_us = dispatch_wait_hint_us(broker, admission.model);
+        hint_us = forecast_wait_hint_us(admission.model);
     if (error.status == PEN_OK)
         pen_error_set(&error, status, "the job was refused: %s", pen_status_name(status));
     answer_refusal(broker, session, env, job_meta && strlen(job_meta->model) < 256 ? job_meta->model : "", hint_us,
@@ -427,7 +426,6 @@ static void submit_again(struct broker *broker, struct lobby_entry *entry)
 
 void submit_waiting(struct broker *broker)
 {
-    depot_start(broker);
     /* Those that must wait on go to the end: each is judged once. */
     for (uint64_t left = broker->lobby.count; left > 0; left--) {
         struct lobby_entry *entry = lobby_take(&broker->lobby);

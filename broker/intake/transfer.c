@@ -8,8 +8,6 @@
 #include "logline.h"
 #include "send.h"
 
-#define OUTS_MAX 1024u /* of one peer: beyond it payloads go as whole frames */
-
 enum pen_status transfer_hub_init(struct transfer_hub *hub)
 {
     TAILQ_INIT(&hub->links);
@@ -39,22 +37,6 @@ static struct port *port_of(struct broker *broker, const struct transfer_end *en
     return end->session ? broker->clients : broker->workers;
 }
 
-struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end)
-{
-    if (end->link)
-        return end->link;
-    struct transfer_link *link = calloc(1, sizeof *link);
-    if (!link)
-        return NULL;
-    link->end = end;
-    link->moved_us = broker->now_us;
-    TAILQ_INIT(&link->ins);
-    TAILQ_INIT(&link->outs);
-    TAILQ_INSERT_TAIL(&broker->transfers.links, link, in_hub);
-    end->link = link;
-    return link;
-}
-
 static struct transfer_link *link_by_peer(const struct table *peers, uint32_t peer)
 {
     struct table_node *node = table_first(peers, table_hash(peers, peer, 0));
@@ -73,14 +55,6 @@ static void detach(struct broker *broker, struct transfer_link *link)
     link->attached = false;
 }
 
-static void out_free(struct transfer_link *link, struct transfer_out *out)
-{
-    TAILQ_REMOVE(&link->outs, out, in_link);
-    link->outs_count--;
-    parcel_release(out->parcel);
-    free(out);
-}
-
 void transfer_reset(struct broker *broker, struct transfer_end *end)
 {
     struct transfer_link *link = end->link;
@@ -89,7 +63,7 @@ void transfer_reset(struct broker *broker, struct transfer_end *end)
     while (!TAILQ_EMPTY(&link->ins))
         transfer_in_free(broker, TAILQ_FIRST(&link->ins));
     while (!TAILQ_EMPTY(&link->outs))
-        out_free(link, TAILQ_FIRST(&link->outs));
+        transfer_out_free(link, TAILQ_FIRST(&link->outs));
     detach(broker, link);
     TAILQ_REMOVE(&broker->transfers.links, link, in_hub);
     end->link = NULL;
@@ -116,61 +90,6 @@ void transfer_tell(struct broker *broker, struct transfer_end *end, struct job_i
 }
 
 /* ---- out ---- */
-
-bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel)
-{
-    uint64_t from = (uint64_t)broker->options->bulk_from;
-    return end->able && from > 0 && parcel->count > 1 &&
-           parcel_bytes(parcel) - zmq_msg_size(&parcel->frames[0]) > from &&
-           !(end->link && end->link->outs_count >= OUTS_MAX);
-}
-
-bool transfer_busy(const struct transfer_end *end)
-{
-    return end->link && end->link->outs_count >= TRANSFER_REPLIES;
-}
-
-bool transfer_sends(const struct transfer_end *end)
-{
-    return end->link && end->link->outs_count > 0;
-}
-
-/* The header is shared with the kept parcel: the number goes into a copy. */
-static bool number_header(zmq_msg_t *header, uint32_t number)
-{
-    zmq_msg_t copy;
-    size_t bytes = zmq_msg_size(header);
-    if (zmq_msg_init_size(&copy, bytes) != 0)
-        return false;
-    memcpy(zmq_msg_data(&copy), zmq_msg_data(header), bytes);
-    bulk_number_write(zmq_msg_data(&copy), number);
-    zmq_msg_move(header, &copy);
-    zmq_msg_close(&copy);
-    return true;
-}
-
-bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
-                    zmq_msg_t *header)
-{
-    struct transfer_link *link = transfer_link_of(broker, end);
-    struct transfer_out *out = link ? malloc(sizeof *out) : NULL;
-    if (!out)
-        return false;
-    link->numbers += link->numbers == UINT32_MAX ? 2 : 1; /* 0 means none */
-    bulk_init(&out->run, link->numbers);
-    for (uint32_t i = 1; i < parcel->count; i++)
-        bulk_add(&out->run, zmq_msg_size(&parcel->frames[i]));
-    if (!number_header(header, out->run.number)) {
-        free(out);
-        return false;
-    }
-    out->id = id;
-    out->parcel = parcel_retain(parcel);
-    if (link->outs_count++ == 0)
-        link->moved_us = broker->now_us;
-    TAILQ_INSERT_TAIL(&link->outs, out, in_link);
-    return true;
-}
 
 static bool send_piece(struct broker *broker, struct transfer_link *link, const struct transfer_out *out,
                        const struct bulk_piece *piece, uint64_t offset)
@@ -219,7 +138,7 @@ static void out_end(struct broker *broker, struct transfer_link *link, struct tr
     broker->transfers.freed_us = broker->now_us;
     log_event(LOG_DEBUG, "transfer_out", "job=%s bytes=%" PRIu64 " of=%" PRIu64, job_id_text(out->id, id),
               out->run.moved, out->run.total);
-    out_free(link, out);
+    transfer_out_free(link, out);
     if (session)
         answer_unsent(broker, session);
 }
@@ -254,20 +173,6 @@ void transfer_credit(struct broker *broker, struct transfer_end *end, const stru
         out_end(broker, link, out);
 }
 
-bool transfer_forget(struct transfer_end *end, struct job_id id)
-{
-    struct transfer_out *out, *next;
-    bool any = false;
-    for (out = end->link ? TAILQ_FIRST(&end->link->outs) : NULL; out; out = next) {
-        next = TAILQ_NEXT(out, in_link);
-        if (!job_id_equal(out->id, id))
-            continue;
-        out_free(end->link, out);
-        any = true;
-    }
-    return any;
-}
-
 /* ---- the bulk connection speaks ---- */
 
 /* Credit that came before the connection did. */
@@ -279,7 +184,7 @@ static void send_granted(struct broker *broker, struct transfer_end *end)
         if (!send_pieces(broker, end->link, out))
             return; /* all are gone */
         if (bulk_done(&out->run))
-            out_free(end->link, out);
+            transfer_out_free(end->link, out);
     }
     if (end->session)
         answer_unsent(broker, end->session);

@@ -19,6 +19,7 @@
 #include "parcel.h"
 #include "port.h"
 #include "table.h"
+#include "bulk_out.h"
 #include "transfer_end.h"
 
 struct broker;
@@ -46,18 +47,6 @@ bool transfer_result(struct broker *broker, struct worker *worker, const struct 
 /* The payload of that announcement is not wanted. */
 void transfer_decline(struct broker *broker, struct transfer_end *end, const struct envelope *env);
 
-/* The parcel's frames should go as chunks to this end. */
-bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel);
-/* So many are on their way to it already that another must wait. */
-bool transfer_busy(const struct transfer_end *end);
-/* Anything is. */
-bool transfer_sends(const struct transfer_end *end);
-/* Begins one and writes its number into `header`, which becomes a copy. False without memory. */
-bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
-                    zmq_msg_t *header);
-/* The job's answer is here, or it is not wanted: what was not sent of it stays. True: there was something of it. */
-bool transfer_forget(struct transfer_end *end, struct job_id id);
-
 /* The peer's connection is lost, new, or no longer trusted: all its transfers end. It will begin them anew. */
 void transfer_reset(struct broker *broker, struct transfer_end *end);
 /* Replies are on their way to clients: a broker that drains waits for them. */
@@ -69,5 +58,17 @@ void transfer_answered(struct broker *broker, uint64_t question, bool hit, const
 void transfer_asked_tick(struct broker *broker); /* sets asked_until_us anew */
 /* Results whose payload found no memory ask for it again. */
 void transfer_memory_tick(struct broker *broker);
+
+/* A payload that came in chunks, as the message that it would have been in one piece. */
+struct arrival {
+    struct session *session; /* whose: one of the two */
+    struct worker *worker;
+    struct envelope env;    /* with what is left of the deadline */
+    struct message message; /* without frames: a result that was given up, for there is no memory for it */
+};
+/* EFFECT_PAYLOAD_HERE: takes it out. The caller owns the message, and calls transfer_in_taken when it has gone where it goes. */
+void transfer_in_take(struct broker *broker, struct effect *effect, struct arrival *ret_arrival);
+/* The next ones: jobs behind it in its sequence, and those that waited for its place. */
+void transfer_in_taken(struct broker *broker, const struct arrival *arrival);
 
 #endif

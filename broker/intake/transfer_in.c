@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "back.h"
 #include "early.h"
-#include "front.h"
 #include "large_frame.h"
 #include "logline.h"
 #include "submit.h"
@@ -89,6 +87,7 @@ void transfer_in_free(struct broker *broker, struct transfer_in *in)
         broker->transfers.bytes -= in->run.total;
         quota_give(link->end->session->identity, in->run.total);
     }
+    effect_drop(&in->here);
     message_fini(&in->message);
     broker->transfers.freed_us = broker->now_us;
     free(in);
@@ -136,17 +135,17 @@ static bool take_memory(struct transfer_in *in)
 
 static void give_up(struct broker *broker, struct transfer_in *in, enum pen_status status, const char *text)
 {
-    struct transfer_link *link = in->link;
+    struct session *session = in->link->end->session;
     struct envelope env = in->env;
-    struct session *session = link->end->session;
-    struct worker *worker = link->end->worker;
-    if (!session)
-        transfer_decline(broker, link->end, &env);
-    transfer_in_free(broker, in);
-    if (session)
+    if (session) {
+        transfer_in_free(broker, in);
         refuse(broker, session, &env, status, text);
-    else
-        back_result_dropped(broker, worker, &env); /* or its slot would be taken for good */
+        return;
+    }
+    transfer_decline(broker, in->link->end, &env);
+    in->dropped = true;
+    broker->transfers.freed_us = broker->now_us; /* what it holds goes in a moment: the next one waits on */
+    effect_post(&broker->effects, &in->here, EFFECT_PAYLOAD_HERE); /* or its slot would be taken for good */
 }
 
 /*
@@ -207,7 +206,8 @@ static struct transfer_in *next_of_clients(struct broker *broker)
     if (broker->transfers.open < TRANSFER_OPEN_MAX)
         TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
         {
-            if (in->question == 0 && !in->blocked && in->link->ins_open < TRANSFER_OPEN_PEER)
+            if (in->question == 0 && !in->blocked && !effect_posted(&in->here) && in->link->end->session->connected &&
+                in->link->ins_open < TRANSFER_OPEN_PEER)
                 break;
         }
     return in;
@@ -220,7 +220,7 @@ static struct transfer_in *next_of_worker(const struct broker *broker, const str
     if (end->link && end->link->ins_open < TRANSFER_OPEN_PEER)
         TAILQ_FOREACH(in, &end->link->ins, in_link)
         {
-            if (!in->open && in->tried_us != broker->now_us)
+            if (!in->open && !in->dropped && in->tried_us != broker->now_us)
                 break;
         }
     return in;
@@ -276,18 +276,6 @@ static void wait_for_redis(struct broker *broker, struct transfer_in *in, uint64
         broker->transfers.asked_until_us = until_us;
 }
 
-/* The answer may have found that its client is gone, with all it had announced. */
-static bool still_waits(const struct broker *broker, const struct transfer_in *wanted)
-{
-    const struct transfer_in *in;
-    TAILQ_FOREACH(in, &broker->transfers.waiting, in_waiting)
-    {
-        if (in == wanted)
-            return true;
-    }
-    return false;
-}
-
 void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
 {
     struct transfer_in *in;
@@ -301,7 +289,7 @@ void transfer_answered(struct broker *broker, uint64_t question, bool hit, const
     struct session *session = in->link->end->session;
     const uint8_t *header = zmq_msg_data(&in->message.frames[0]);
     in->question = 0;
-    if (hit && early_answer(broker, session, &in->env, header + header[5], &in->run, value) && still_waits(broker, in))
+    if (hit && early_answer(broker, session, &in->env, header + header[5], &in->run, value))
         transfer_in_free(broker, in);
     transfer_in_open(broker, &session->transfers);
 }
@@ -389,32 +377,42 @@ static bool age_deadline(const struct broker *broker, const struct transfer_in *
     return true;
 }
 
-/* All is here: the message goes where it would have gone if it had come in one piece. */
-void transfer_in_complete(struct broker *broker, struct transfer_in *in)
+bool transfer_in_complete(struct broker *broker, struct transfer_in *in)
 {
-    struct transfer_link *link = in->link;
-    struct session *session = link->end->session;
-    struct worker *worker = link->end->worker;
-    struct envelope env = in->env;
-    struct message message = in->message;
     char id[JOB_ID_TEXT_BYTES];
-    log_event(LOG_DEBUG, "transfer_in", "job=%s bytes=%" PRIu64, job_id_text(env.job, id), in->run.total);
-    if (!age_deadline(broker, in, &env)) {
-        give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
-        return;
+    struct envelope env = in->env;
+    log_event(LOG_DEBUG, "transfer_in", "job=%s bytes=%" PRIu64, job_id_text(in->env.job, id), in->run.total);
+    if (age_deadline(broker, in, &env)) {
+        effect_post(&broker->effects, &in->here, EFFECT_PAYLOAD_HERE);
+        return true;
     }
-    in->message = (struct message){.count = 0};
+    give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
+    return false;
+}
+
+void transfer_in_take(struct broker *broker, struct effect *effect, struct arrival *ret_arrival)
+{
+    struct transfer_in *in = effect_of(effect, struct transfer_in, here);
+    struct transfer_end *end = in->link->end;
+    *ret_arrival = (struct arrival){.session = end->session, .worker = end->worker, .env = in->env};
+    if (!in->dropped) {
+        age_deadline(broker, in, &ret_arrival->env);
+        ret_arrival->message = in->message;
+        ret_arrival->env.transfer = 0;
+        in->message = (struct message){.count = 0};
+        bulk_number_write(zmq_msg_data(&ret_arrival->message.frames[0]), 0);
+    }
     transfer_in_free(broker, in);
-    env.transfer = 0;
-    uint8_t *header = zmq_msg_data(&message.frames[0]);
-    bulk_number_write(header, 0);
-    if (session)
-        quota_uncheck(session->identity);
-    if (session)
-        front_submit(broker, session, &message, &env, header + header[5]); /* byte 5: where the meta begins */
-    else
-        back_result(broker, worker, &message);
-    message_fini(&message);
+    if (end->session)
+        quota_uncheck(end->session->identity);
+}
+
+void transfer_in_taken(struct broker *broker, const struct arrival *arrival)
+{
+    struct transfer_end clients = {.session = arrival->session};
+    if (arrival->session)
+        transfer_follow(broker, arrival->env.job.client);
+    transfer_in_open(broker, arrival->session ? &clients : &arrival->worker->transfers);
 }
 
 void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct message *message,
@@ -438,11 +436,9 @@ void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct
         return;
     }
     struct transfer_end clients = {.session = link->end->session}, *end = clients.session ? &clients : link->end;
-    uint64_t client = clients.session ? in->env.job.client : 0;
-    if (!transfer_block(broker, in)) {
-        transfer_in_complete(broker, in);
+    uint64_t client = in->env.job.client;
+    if (!transfer_block(broker, in) && !transfer_in_complete(broker, in) && clients.session)
         transfer_follow(broker, client);
-    }
     transfer_in_open(broker, end);
 }
 

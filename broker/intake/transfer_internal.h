@@ -5,11 +5,14 @@
 #define TRANSFER_INTERNAL_H
 
 #include "broker_state.h"
+#include "bulk_out.h"
+#include "effect.h"
 #include "transfer.h"
 
 /* An announced payload. frames[0] of the message is the announcement, the others are there when it is open. */
 struct transfer_in {
     TAILQ_ENTRY(transfer_in) in_link, in_waiting;
+    struct effect here; /* EFFECT_PAYLOAD_HERE */
     struct transfer_link *link;
     struct envelope env;
     struct bulk run;
@@ -21,31 +24,9 @@ struct transfer_in {
     uint64_t after;    /* number of the job that it follows in its sequence, 0 = none (transfer_order.c) */
     bool open;         /* its memory is here and credit was given */
     bool blocked;      /* all of it is here, and the job before it is not */
+    bool dropped;      /* a result that is given up: there is no memory for it */
 };
 
-struct transfer_out {
-    TAILQ_ENTRY(transfer_out) in_link;
-    struct job_id id;
-    struct bulk run;
-    struct parcel *parcel; /* retained */
-};
-TAILQ_HEAD(transfer_outs, transfer_out);
-
-/* The bulk connection of a session or worker, and what moves over it. */
-struct transfer_link {
-    struct table_node by_peer;
-    TAILQ_ENTRY(transfer_link) in_hub;
-    struct transfer_end *end;
-    uint32_t peer;
-    bool attached;
-    struct transfer_ins ins;
-    struct transfer_outs outs;
-    uint32_t ins_count, ins_open, ins_blocked, outs_count;
-    uint32_t numbers;  /* given to outs so far */
-    uint64_t moved_us; /* last chunk, credit, or begin of a first out */
-};
-
-struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end); /* made when there is none */
 /* CREDIT up to `until`, or with a status. */
 void transfer_tell(struct broker *broker, struct transfer_end *end, struct job_id id, uint32_t number, uint64_t until,
                    enum pen_status status);
@@ -67,8 +48,8 @@ enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link
                                      const struct bulk *run, struct message *message, struct transfer_in **ret_in,
                                      struct pen_error *reterr);
 void transfer_in_free(struct broker *broker, struct transfer_in *in);
-/* All is here: the message goes where it would have gone if it had come in one piece. Frees `in`. */
-void transfer_in_complete(struct broker *broker, struct transfer_in *in);
+/* All is here, and what it had to wait for: its effect takes it to where it would have gone if it had come in one piece. False: its deadline has passed, it is gone. */
+bool transfer_in_complete(struct broker *broker, struct transfer_in *in);
 
 /* Its last byte is here. True: the job before it in its sequence is not, so it waits, and its place is another's. */
 bool transfer_block(struct broker *broker, struct transfer_in *in);

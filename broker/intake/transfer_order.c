@@ -36,7 +36,7 @@ static struct transfer_in *next_free(const struct session *session)
     if (link && link->ins_blocked > 0)
         TAILQ_FOREACH(in, &link->ins, in_link)
         {
-            if (in->blocked && !waits(in))
+            if (in->blocked && !effect_posted(&in->here) && !waits(in))
                 break;
         }
     return in;

@@ -5,13 +5,12 @@
 
 #include "admit.h"
 #include "answer_internal.h"
-#include "cascade.h"
-#include "depot.h"
+#include "cascade_models.h"
 #include "dispatch.h"
+#include "forecast.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "reply.h"
-#include "sequence.h"
 #include "explain.h"
 
 #define RETRY_HINT_US 100000u /* where nothing better is known */
@@ -44,55 +43,33 @@ static void log_end(const struct broker *broker, const struct job *job, enum pen
 }
 
 /* What a live job holds goes back; only its reply stays. The job is out of lanes, flights and dispatches already. */
-static void retire(struct broker *broker, struct job *job, enum pen_status status)
+void answer_retire(struct broker *broker, struct job *job, enum pen_status status)
 {
     count_end(broker, job, status);
     log_end(broker, job, status);
     heap_remove(&broker->deadlines, job);
     job->lane->model->users--;
+    if (job->state == JOB_STEPS)
+        job_course(broker, job)->release(broker, job);
     lane_release(job->lane);
     broker->live--;
     if (!job->step)
         quota_give(job->session->identity, parcel_bytes(job->request));
-    if (job->state == JOB_STEPS)
-        cascade_release(broker, job);
     parcel_release(job->request);
     job->request = NULL;
     job->lane = NULL;
     job->state = JOB_DONE;
 }
 
-/* Takes the parcel (NULL: there was no memory for a reply; the client asks again after its own time-out). */
-static void deliver(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
-                    const struct ending *ending)
+/* A client's job: its reply is kept until it is acknowledged. Without memory for one the client asks again after its own time-out. */
+static void client_ended(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+                         const struct ending *ending)
 {
     struct session *session = job->session;
-    if (job->step) {
-        struct job_id id = job->id;
-        record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
-        cascade_step_leaves(broker, job, ending);
-        retire(broker, job, status);
-        session_remove(session, job);
-        jobs_free(&broker->jobs, job);
-        cascade_step_ended(broker, id, reply, status);
-        return;
-    }
-    struct sequence *sequence = job->lane->model->sequence_idle_us ? sequence_of(broker, job) : NULL;
-    bool last = false, current = sequence && sequence_is_current(sequence, job, &last);
-    if (session->depot) {
-        record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
-        if (status != PEN_ERR_UNAVAILABLE) /* then it waits to be run again */
-            explain_end(broker, job, status, ending);
-        retire(broker, job, status);
-        session_remove(session, job);
-        depot_done(broker, job, reply, status);
-        jobs_free(&broker->jobs, job);
-        return;
-    }
     bool sent = reply && answer_send(broker, session, reply);
     record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
     explain_end(broker, job, status, ending);
-    retire(broker, job, status);
+    answer_retire(broker, job, status);
     job->reply = reply;
     job->unsent = !sent;
     if (!reply || (sent && job->id.sequence <= session->acked)) {
@@ -101,8 +78,18 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     } else {
         reply_keep(&broker->sessions, job, broker->now_us);
     }
-    if (sequence)
-        sequence_ended(broker, sequence, current, last, status);
+}
+
+const struct job_owner answer_client = {.name = "client", .ended = client_ended};
+
+/* Takes the parcel. */
+static void deliver(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+                    const struct ending *ending)
+{
+    const struct job_course *course = job_course(broker, job);
+    if (course->ending)
+        course->ending(broker, job, status);
+    job->owner->ended(broker, job, reply, status, ending);
 }
 
 /* ---- errors ---- */
@@ -132,7 +119,7 @@ static void deliver_error(struct broker *broker, struct job *job, enum pen_statu
     struct ending ending = {.how = FINISH_FAILED, .dispatch = dispatch, .text = text};
     deliver(broker, job,
             reply_error(job->id, status, text, job->lane->model->name, broker->now_us - job->admitted_us,
-                        pen_status_retryable(status) ? dispatch_wait_hint_us(broker, job->lane->model) : 0),
+                        pen_status_retryable(status) ? forecast_wait_hint_us(job->lane->model) : 0),
             status, &ending);
 }
 

@@ -44,6 +44,11 @@ void answer_apart(struct broker *broker, struct job *job);
 /* An error that the broker finds; followers of a lost job share its fate, others take the job's place. */
 void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text);
 
+/* Owners (course.h), of a job that ends: what it holds goes back, it is counted and DONE; its record is the owner's. */
+void answer_retire(struct broker *broker, struct job *job, enum pen_status status);
+/* The owner of what clients send. */
+extern const struct job_owner answer_client;
+
 /* Ends the waiting jobs of a lane that nobody can run; the lane may be gone afterwards. */
 void answer_lane_unserved(struct broker *broker, struct lane *lane);
 

@@ -7,15 +7,13 @@
 #include "answer.h"
 #include "batch.h"
 #include "expiry.h"
-#include "cascade.h"
+#include "bulk_out.h"
 #include "choose.h"
+#include "errand.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
-#include "sequence.h"
 #include "send.h"
-#include "departure.h"
-#include "transfer.h"
 
 #define DOUBTS_TOLD       4u
 #define MESSAGE_BYTES_MAX (64u * 1024u * 1024u)
@@ -25,7 +23,8 @@
 void dispatch_queue(struct broker *broker, struct job *job)
 {
     job->state = JOB_QUEUED;
-    if (cascade_begin(broker, job))
+    const struct job_course *course = job_course(broker, job);
+    if (course->begin && course->begin(broker, job))
         return;
     if (lane_push(job->lane, job) != PEN_OK) {
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory to queue the job");
@@ -60,7 +59,7 @@ void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
         set_priority(job, priority);
         break;
     case JOB_STEPS:
-        cascade_raise(broker, job, priority);
+        job_course(broker, job)->raise(broker, job, priority);
         break;
     case JOB_DISPATCHED: /* should it come back */
         job->priority = priority;
@@ -79,7 +78,7 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
         "the job was running on %u workers when they were lost, the limit (--max-attempts); it may be what ends them%s",
         job->deaths, alone ? ", and is in quarantine: `penstock quarantine show` tells more" : "");
     if (alone) {
-        quarantine_add(broker->quarantine, job->step ? cascade_whole(broker, job) : job, job, broker->now_us);
+        quarantine_add(broker->quarantine, job_whole(broker, job), job, broker->now_us);
         broker->stats.quarantined++;
         log_event(LOG_WARN, "job_quarantined", "job=%s model=%s tenant=%s deaths=%u", job_id_text(job->id, id),
                   job->lane->model->name, job->session->tenant->name, job->deaths);
@@ -96,6 +95,7 @@ static uint32_t doubts_max(const struct broker *broker, const struct worker *wor
 
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
+    const struct job_course *course = job_course(broker, job);
     bool alone = job->isolated && !job->dispatch->company;
     bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
     record_attempt_lost(broker, job, job->dispatch);
@@ -106,7 +106,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its twin runs on */
-    if (job->lane->model->sequence_idle_us && sequence_requeue(broker, job, suspect))
+    if (course->requeue && course->requeue(broker, job, suspect))
         return;
     job->dispatch = NULL;
     job->state = JOB_QUEUED;
@@ -190,7 +190,7 @@ void dispatch_detach(struct broker *broker, struct job *job)
         next = succeed(broker, job);
         break;
     case JOB_HELD:
-        sequence_unhold(broker, job);
+        job_course(broker, job)->leave(broker, job, NULL);
         leave_queue(broker, job);
         break;
     case JOB_FOLLOWING:
@@ -201,12 +201,7 @@ void dispatch_detach(struct broker *broker, struct job *job)
         detach_dispatched(broker, job);
         break;
     case JOB_STEPS:
-        next = job->cascade ? succeed(broker, job) : NULL;
-        if (next)
-            cascade_pass(broker, job, next);
-        else
-            cascade_cancel(broker, job);
-        next = NULL;
+        job_course(broker, job)->leave(broker, job, succeed(broker, job)); /* who takes its place runs already */
         break;
     case JOB_DONE:
         break;
@@ -248,7 +243,7 @@ static enum pen_status header_frame(const struct broker *broker, const struct jo
                                     zmq_msg_t *ret_frame)
 {
     enum pen_status status = parcel_frame(job->request, 0, ret_frame);
-    bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job->step ? cascade_whole(broker, job) : job);
+    bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job_whole(broker, job));
     if (status != PEN_OK || !(timed || alone))
         return status;
     zmq_msg_t copy;
@@ -306,11 +301,21 @@ static void log_dispatch(const struct dispatch *dispatch)
                   dispatch->reason, dispatch->expect_us);
 }
 
+static void tell_course(struct broker *broker, struct job *job, const struct worker *worker)
+{
+    const struct job_course *course = job_course(broker, job);
+    if (course->dispatched)
+        course->dispatched(broker, job, worker);
+}
+
 /* False only when the lane could not move; a worker that proves to be gone counts as movement. */
 static bool dispatch_lane(struct broker *broker, struct lane *lane)
 {
     struct plan plan;
-    if (!choose(broker, lane, &plan))
+    enum plan_kind kind = choose(broker, lane, &plan);
+    if (kind == PLAN_LOAD)
+        errand_warm(broker, plan.offer);
+    if (kind != PLAN_RUN)
         return false;
     struct worker *worker = plan.offer->worker;
     size_t most = lane->count < plan.rows ? lane->count : plan.rows;
@@ -337,8 +342,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated, i + 1 == dispatch->count);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        if (dispatch->slots[i].job->lane->model->sequence_idle_us)
-            sequence_dispatched(broker, dispatch->slots[i].job, worker);
+        tell_course(broker, dispatch->slots[i].job, worker);
     dispatch_send(dispatch, plan.offer, broker->now_us);
     record_dispatch(broker, dispatch);
     link_sent(&worker->link, dispatch->bytes, broker->now_us);
@@ -399,21 +403,4 @@ void dispatch_all(struct broker *broker)
         if (lane->wake_us < broker->wake_us)
             broker->wake_us = lane->wake_us;
     }
-}
-
-uint64_t dispatch_wait_hint_us(const struct broker *broker, const struct model *model)
-{
-    uint64_t slots = 0, expect_us = 0;
-    const struct offer *offer;
-    (void)broker;
-    TAILQ_FOREACH(offer, &model->offers, in_model)
-    {
-        slots += offer->worker->slots;
-        expect_us += speed_expect_us(&offer->speed, 1) * offer->worker->slots;
-    }
-    if (slots == 0)
-        return 1000000;
-    uint64_t hint =
-        model->queue.waiting * (expect_us / slots) / slots / 4; /* a quarter of the queue: room for newcomers by then */
-    return hint < 5000 ? 5000 : hint > 5000000 ? 5000000 : hint;
 }

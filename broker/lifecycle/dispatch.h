@@ -26,7 +26,4 @@ void dispatch_detach(struct broker *broker, struct job *job);
 /* Sends a second copy of a dispatched job to that offer's worker: hedge.h. False: that cannot be. */
 bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer);
 
-/* How long a new job of this model would wait, as a hint for clients that were told BUSY. */
-uint64_t dispatch_wait_hint_us(const struct broker *broker, const struct model *model);
-
 #endif

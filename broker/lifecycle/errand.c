@@ -1,5 +1,6 @@
 #include "errand.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,4 +210,16 @@ void errand_tick(struct broker *broker)
         if (order->number != 0 && broker->now_us >= order->until_us)
             settle(broker, order, 0, PEN_ERR_TIMEOUT, "the worker has not answered");
     }
+}
+
+void errand_warm(struct broker *broker, struct offer *offer)
+{
+    char argument[300];
+    struct worker *worker = offer->worker;
+    snprintf(argument, sizeof argument, "%.255s:%" PRIu64, offer->model->name, offer->model->version);
+    log_event(LOG_INFO, "model_wanted", "model=%s version=%" PRIu64 " worker=%s load_us=%" PRIu64, offer->model->name,
+              offer->model->version, worker->hello->name, offer->meta->load_us);
+    offer->asked_us = broker->now_us ? broker->now_us : 1;
+    worker->warming = offer;
+    errand_send(broker, worker, 0, "warm", argument); /* a worker that is gone is found by the probes */
 }

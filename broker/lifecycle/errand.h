@@ -19,6 +19,7 @@
 
 struct broker;
 struct session;
+struct offer;
 struct worker;
 struct errands;
 
@@ -35,5 +36,8 @@ void errand_answered(struct broker *broker, const struct worker *worker, enum pe
                      size_t bytes);
 void errand_worker_gone(struct broker *broker, const struct worker *worker);
 void errand_tick(struct broker *broker); /* gives up on what takes too long */
+
+/* Asks the offer's worker to load its model: CONTROL "warm". */
+void errand_warm(struct broker *broker, struct offer *offer);
 
 #endif

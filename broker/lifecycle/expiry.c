@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "cascade.h"
 #include "dispatch.h"
 
 /* Under which it was admitted: a leader may have become more urgent since. */
@@ -52,5 +51,5 @@ void expiry_delay(struct broker *broker, struct job *job)
     if (waits)
         dispatch_queue(broker, job);
     else if (job->state == JOB_STEPS)
-        cascade_moved(broker, job);
+        job_course(broker, job)->moved(broker, job);
 }

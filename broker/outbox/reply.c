@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "forecast.h"
 #include "job.pb-c.h"
 #include "explain.h"
 
@@ -47,10 +47,10 @@ struct parcel *reply_error(struct job_id id, enum pen_status status, const char 
 }
 
 /* A worker that is busy knows nothing of the others: who may try again is told when by the broker. */
-static void hint_patch(const struct broker *broker, const struct job *job, enum pen_status status, struct patch *patch)
+static void hint_patch(const struct job *job, enum pen_status status, struct patch *patch)
 {
     if (pen_status_retryable(status))
-        patch_number(patch, RESULT_RETRY_AFTER_US, dispatch_wait_hint_us(broker, job->lane->model));
+        patch_number(patch, RESULT_RETRY_AFTER_US, forecast_wait_hint_us(job->lane->model));
 }
 
 static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,
@@ -117,7 +117,7 @@ struct parcel *reply_result(struct broker *broker, const struct job *job, const 
         run_patch(broker, job, dispatch, &patch);
     else
         whole_patch(broker, job, group, &patch);
-    hint_patch(broker, job, (enum pen_status)env.status, &patch);
+    hint_patch(job, (enum pen_status)env.status, &patch);
     uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us, RESULT_EXPLANATION,
                                                  &patch.more_bytes)
                                 : NULL;

@@ -5,13 +5,12 @@
 #include "control.pb-c.h"
 #include "logline.h"
 #include "version.h"
-#include "transfer.h"
 
 void broker_client_gone(struct broker *broker, struct session *session)
 {
     if (!session->connected)
         return;
-    transfer_reset(broker, &session->transfers);
+    effect_post(&broker->effects, &session->gone, EFFECT_CLIENT_GONE);
     session_disconnect(session, broker->now_us);
     broker->stats.clients_lost++;
     broker->beat_us = broker->now_us; /* its grace may be 0 */
@@ -100,4 +99,35 @@ void broker_refuse_version(struct broker *broker, struct port *port, struct igno
     ignored->peers[ignored->count++ % IGNORED_PEERS] = peer;
     log_event(LOG_WARN, "peer_refused", "reason=%s", text);
     broker_welcome(broker, port, peer, PEN_ERR_VERSION, text);
+}
+
+void send_control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,
+                   const char *text)
+{
+    uint8_t meta[512];
+    struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    char error[256];
+    snprintf(error, sizeof error, "%s", text);
+    reply.serial = serial;
+    reply.error = error;
+    env.status = (uint8_t)status;
+    if (session->connected)
+        broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&reply, meta));
+}
+
+void broker_worker_closes(struct broker *broker, struct worker *worker)
+{
+    worker->state = WORKER_DRAINING;
+    broker->beat_us = broker->now_us; /* ensembles that it alone had whole may run in steps */
+}
+
+void broker_worker_ended(struct broker *broker, struct worker *worker)
+{
+    if (worker->ended_us != 0)
+        return;
+    worker->ended_us = broker->now_us ? broker->now_us : 1;
+    worker->ended_mark = broker->workers->emptied;
+    broker_worker_closes(broker, worker);
+    effect_post(&broker->effects, &worker->ended, EFFECT_WORKER_ENDED);
 }

@@ -18,6 +18,14 @@ void broker_client_gone(struct broker *broker, struct session *session);
 /* PINGs the client when the answer would tell how far it has read. */
 void broker_mark_client(struct broker *broker, struct session *session);
 
+/* The worker is no candidate for work any more. */
+void broker_worker_closes(struct broker *broker, struct worker *worker);
+/*
+ * A message to it could not be sent: its connection has ended. It is given up when what it had said before that was read, which may be its answers, or
+ * its GOODBYE: at once where nothing can wait to be read.
+ */
+void broker_worker_ended(struct broker *broker, struct worker *worker);
+
 /* Tells a peer of another major version so, once; it is ignored from then on. */
 void broker_refuse_version(struct broker *broker, struct port *port, struct ignored *ignored, uint32_t peer,
                            const char *text);
@@ -26,5 +34,9 @@ bool broker_ignores(const struct ignored *ignored, uint32_t peer); /* it was tol
 void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text);
 /* RESUME: the peer is not known, or not trusted any more, and is to say hello again. */
 void broker_resume(struct broker *broker, struct port *port, uint32_t peer);
+
+/* A reply that comes later than its question. */
+void send_control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,
+                   const char *text);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "broker_state.h"
-#include "cascade.h"
 #include "explain_internal.h"
 #include "metrics_record.h"
 
@@ -83,7 +82,7 @@ static struct explained *next_entry(struct explain_ring *ring)
 static void keep_steps(const struct broker *broker, const struct job *job, struct explained *e)
 {
     struct explained_step steps[SCRIPT_STEPS_MAX];
-    size_t count = job->state == JOB_STEPS ? cascade_explain(broker, job, steps) : 0;
+    size_t count = job->state == JOB_STEPS ? job_course(broker, job)->explain(broker, job, steps) : 0;
     e->steps = count ? malloc(count * sizeof *steps) : NULL;
     e->steps_count = e->steps ? count : 0;
     if (e->steps)

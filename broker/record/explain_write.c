@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "broker_state.h"
-#include "cascade.h"
 #include "choose.h"
 #include "explain_internal.h"
 #include "patch.h"
@@ -230,8 +229,8 @@ static Penstock__Explanation *explain_live(struct explain_writer *w, struct job 
     e.status = PEN_OK;
     if (job->state == JOB_STEPS) {
         e.steps = steps;
-        e.steps_count = cascade_explain(w->broker, job, steps);
-        cascade_text(job, text, sizeof text);
+        e.steps_count = job_course(w->broker, job)->explain(w->broker, job, steps);
+        job_course(w->broker, job)->text(job, text, sizeof text);
     } else if (job->state != JOB_DISPATCHED) {
         choose_weigh(w->broker, job->lane, &e.decision);
         why_waits(w, job, &e.decision, text);
@@ -273,7 +272,7 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
     e.followed = job->state == JOB_FOLLOWING;
     if (job->state == JOB_STEPS) {
         e.steps = steps;
-        e.steps_count = cascade_explain(broker, job, steps);
+        e.steps_count = job_course(broker, job)->explain(broker, job, steps);
     }
     const Penstock__Explanation *said = fill(&w, &e, "done", "");
     size_t bytes = said ? penstock__explanation__get_packed_size(said) : 0;

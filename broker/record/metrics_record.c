@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "otlp.h"
 #include "explain.h"
 
 struct model_tally *record_model(struct broker *broker, struct model *model)
@@ -186,7 +185,7 @@ static void finish_life(struct broker *broker, struct model_tally *model, struct
 {
     bool keep = wanted(broker, life);
     if (keep && broker->otlp)
-        otlp_push(broker->otlp, life, model, series, broker->metrics->unix_offset_us);
+        broker->trace_push(broker->otlp, life, model, series, broker->metrics->unix_offset_us);
     metrics_end(broker->metrics, model, series, life, keep);
 }
 

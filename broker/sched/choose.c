@@ -203,7 +203,7 @@ static int choose_aside(const struct lane *lane, struct offer *const *offers, co
     return index;
 }
 
-bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
+enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
 {
     struct offer *offers[CANDIDATES_MAX];
     struct match_candidate candidates[CANDIDATES_MAX];
@@ -219,15 +219,15 @@ bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
         index = choose_aside(lane, offers, candidates, count, &first);
     }
     if (index == MATCH_WAIT)
-        return false;
+        return PLAN_WAIT;
     if (offers[index]->cold) {
-        warming_ask(broker, offers[index]);
-        return false;
+        *ret_plan = (struct plan){.offer = offers[index]};
+        return PLAN_LOAD;
     }
     struct batch_choice choice = close_batch(broker, lane, head, offers[index]);
     lane->wake_us = choice.wake_us;
     if (choice.rows == 0)
-        return false;
+        return PLAN_WAIT;
     *ret_plan = (struct plan){.offer = offers[index],
                               .first = first,
                               .rows = choice.rows,
@@ -236,7 +236,7 @@ bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan)
     ret_plan->row_us = least_row_us(lane, offers, candidates, count);
     ret_plan->own_row_us = candidates[index].expect_us / plan_rows(lane, head, offers[index]);
     decide(lane, offers, candidates, count, index, &ret_plan->decision);
-    return true;
+    return PLAN_RUN;
 }
 
 void choose_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision)

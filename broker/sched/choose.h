@@ -8,6 +8,12 @@
 #include "broker_state.h"
 
 /* What starts. */
+enum plan_kind {
+    PLAN_WAIT, /* nothing of this lane can start now; its wake_us says when to ask again */
+    PLAN_LOAD, /* the same, and the offer's worker is to load the model meanwhile */
+    PLAN_RUN,
+};
+
 struct plan {
     struct offer *offer;
     struct job *first; /* the lane's head, or one that is better off aside: match_aside */
@@ -18,8 +24,8 @@ struct plan {
     struct decision decision;
 };
 
-/* False: nothing of this lane can start now; its wake_us says when to ask again. */
-bool choose(struct broker *broker, struct lane *lane, struct plan *ret_plan);
+/* Decides, and does nothing: that is dispatch.c. */
+enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret_plan);
 /* What would be weighed for this lane now. */
 void choose_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision);
 /* A suspect's last chance: on a worker that has nothing else, so that nobody is blamed for somebody else's deed. */

@@ -133,3 +133,19 @@ enum pen_status forecast_check(const struct broker *broker, const struct session
                          " us; give it more time or try again when less is waiting (--[no-]refuse-late)",
                          expect_us, remaining_us);
 }
+
+uint64_t forecast_wait_hint_us(const struct model *model)
+{
+    uint64_t slots = 0, expect_us = 0;
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        slots += offer->worker->slots;
+        expect_us += speed_expect_us(&offer->speed, 1) * offer->worker->slots;
+    }
+    if (slots == 0)
+        return 1000000;
+    uint64_t hint =
+        model->queue.waiting * (expect_us / slots) / slots / 4; /* a quarter of the queue: room for newcomers by then */
+    return hint < 5000 ? 5000 : hint > 5000000 ? 5000000 : hint;
+}

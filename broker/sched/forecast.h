@@ -20,4 +20,7 @@ enum pen_status forecast_check(const struct broker *broker, const struct session
                                const struct admission *admission, uint64_t remaining_us, uint64_t *ret_expect_us,
                                struct pen_error *reterr);
 
+/* How long a new job of this model would wait, as a hint for clients that were told BUSY. */
+uint64_t forecast_wait_hint_us(const struct model *model);
+
 #endif

@@ -1,11 +1,5 @@
 #include "warming.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
-#include "errand.h"
-#include "logline.h"
-
 static uint64_t memory_held(const struct worker *worker)
 {
     uint64_t bytes = 0;
@@ -50,16 +44,4 @@ bool warming_possible(const struct offer *offer, uint64_t now_us, uint64_t *ret_
         return true;
     *ret_when_us = overdue_at_us(asked);
     return false;
-}
-
-void warming_ask(struct broker *broker, struct offer *offer)
-{
-    char argument[300];
-    struct worker *worker = offer->worker;
-    snprintf(argument, sizeof argument, "%.255s:%" PRIu64, offer->model->name, offer->model->version);
-    log_event(LOG_INFO, "model_wanted", "model=%s version=%" PRIu64 " worker=%s load_us=%" PRIu64, offer->model->name,
-              offer->model->version, worker->hello->name, offer->meta->load_us);
-    offer->asked_us = broker->now_us ? broker->now_us : 1;
-    worker->warming = offer;
-    errand_send(broker, worker, 0, "warm", argument); /* a worker that is gone is found by the probes */
 }

@@ -16,7 +16,5 @@
 uint64_t warming_us(const struct offer *offer, uint64_t now_us);
 /* The worker may be asked now: one model at a time. ret_when_us: else when to look again, UINT64_MAX = when something changes. */
 bool warming_possible(const struct offer *offer, uint64_t now_us, uint64_t *ret_when_us);
-/* CONTROL "warm" to its worker. */
-void warming_ask(struct broker *broker, struct offer *offer);
 
 #endif

@@ -41,6 +41,7 @@ static void close_count(struct sequences *sequences, const struct sequence *sequ
 void sequence_forget(struct sequences *sequences, struct sequence *sequence)
 {
     heap_remove(&sequences->due, sequence);
+    effect_drop(&sequence->moves);
     table_remove(&sequences->by_key, &sequence->by_key);
     if (!sequence->ended)
         close_count(sequences, sequence);
@@ -92,7 +93,7 @@ struct sequence *sequence_find(const struct sequences *sequences, uint64_t clien
     return NULL;
 }
 
-struct sequence *sequence_of(const struct broker *broker, const struct job *job)
+static struct sequence *sequence_of(const struct broker *broker, const struct job *job)
 {
     struct envelope env;
     const uint8_t *meta;
@@ -187,7 +188,7 @@ void sequence_place(struct broker *broker, struct job *job)
         answer_error(broker, job, PEN_ERR_CANCELLED, "its sequence has ended");
         return;
     }
-    if (!sequence->current && TAILQ_EMPTY(&sequence->waiting)) {
+    if (!sequence->current && TAILQ_EMPTY(&sequence->waiting) && !effect_posted(&sequence->moves)) {
         go(broker, sequence, job);
         return;
     }
@@ -195,14 +196,15 @@ void sequence_place(struct broker *broker, struct job *job)
     TAILQ_INSERT_TAIL(&sequence->waiting, job, in_group);
 }
 
-void sequence_unhold(struct broker *broker, struct job *job)
+static void unhold(struct broker *broker, struct job *job, struct job *next)
 {
+    (void)next;
     struct sequence *sequence = sequence_of(broker, job);
     if (sequence)
         TAILQ_REMOVE(&sequence->waiting, job, in_group);
 }
 
-void sequence_dispatched(struct broker *broker, struct job *job, const struct worker *worker)
+static void dispatched(struct broker *broker, struct job *job, const struct worker *worker)
 {
     struct sequence *sequence = sequence_of(broker, job);
     if (sequence && sequence->current == job)
@@ -222,14 +224,8 @@ static bool is_first(const struct job *job)
     return has_flag(job, FRAME_FLAG_SEQUENCE_START);
 }
 
-bool sequence_is_current(const struct sequence *sequence, const struct job *job, bool *ret_last)
-{
-    *ret_last = has_flag(job, FRAME_FLAG_SEQUENCE_END);
-    return sequence->current == job;
-}
-
 /* The first job makes its state itself, so another worker may run it; all others need what is gone. */
-bool sequence_requeue(struct broker *broker, struct job *job, bool suspect)
+static bool requeue(struct broker *broker, struct job *job, bool suspect)
 {
     struct sequence *sequence = sequence_of(broker, job);
     if (sequence && sequence->current == job && !sequence->ended && is_first(job)) {
@@ -242,36 +238,68 @@ bool sequence_requeue(struct broker *broker, struct job *job, bool suspect)
     return true;
 }
 
-void sequence_ended(struct broker *broker, struct sequence *sequence, bool current, bool last, enum pen_status status)
+/* What follows for the sequence is done when whoever ends the job is through. */
+static void ending(struct broker *broker, struct job *job, enum pen_status status)
 {
-    char why[96];
+    struct sequence *sequence = sequence_of(broker, job);
+    bool current = sequence && sequence->current == job;
     if (current)
         sequence->current = NULL;
+    if (!sequence || sequence->ended || (status == PEN_OK && !current))
+        return;
+    if (status != PEN_OK && sequence->failed == PEN_OK)
+        sequence->failed = status;
+    sequence->advanced |= current;
+    sequence->last_done |= current && has_flag(job, FRAME_FLAG_SEQUENCE_END);
+    effect_post(&broker->effects, &sequence->moves, EFFECT_SEQUENCE_MOVES);
+}
+
+const struct job_course sequence_course = {
+    .name = "sequence",
+    .leave = unhold,
+    .dispatched = dispatched,
+    .requeue = requeue,
+    .ending = ending,
+};
+
+/* The next one that waits, or the wait for one begins. */
+static void go_on(struct broker *broker, struct sequence *sequence)
+{
+    struct job *next = TAILQ_FIRST(&sequence->waiting);
+    if (!next) {
+        sequence_due_set(broker, sequence, sequence->idle_us);
+        return;
+    }
+    TAILQ_REMOVE(&sequence->waiting, next, in_group);
+    go(broker, sequence, next);
+}
+
+void sequence_moves(struct broker *broker, struct effect *effect)
+{
+    struct sequence *sequence = effect_of(effect, struct sequence, moves);
+    enum pen_status failed = sequence->failed;
+    bool advanced = sequence->advanced, last = sequence->last_done;
+    char why[96];
+    sequence->failed = PEN_OK;
+    sequence->advanced = sequence->last_done = false;
     if (sequence->ended)
         return;
-    if (status != PEN_OK) {
-        snprintf(why, sizeof why, "a job of it ended with %s", pen_status_name(status));
+    if (failed != PEN_OK) {
+        snprintf(why, sizeof why, "a job of it ended with %s", pen_status_name(failed));
         sequence_close(broker, sequence,
-                       status == PEN_ERR_WORKER_LOST || status == PEN_ERR_UNAVAILABLE ? status : PEN_ERR_CANCELLED,
+                       failed == PEN_ERR_WORKER_LOST || failed == PEN_ERR_UNAVAILABLE ? failed : PEN_ERR_CANCELLED,
                        why);
         return;
     }
-    if (!current)
-        return;
     const struct worker *worker = fleet_by_uuid(&broker->fleet, sequence->worker);
-    if (!last && sequence->worker && (!worker || worker->state != WORKER_READY)) { /* it went while the first job ran */
-        sequence_close(broker, sequence, PEN_ERR_UNAVAILABLE, "the worker that keeps its state gets no more work");
-        return;
-    }
-    struct job *next = TAILQ_FIRST(&sequence->waiting);
-    if (last) {
+    if (advanced && last) {
         sequence_close(broker, sequence, PEN_ERR_NOT_FOUND, "its last job was done");
         sequence_forget(broker->sequences, sequence);
-    } else if (next) {
-        TAILQ_REMOVE(&sequence->waiting, next, in_group);
-        go(broker, sequence, next);
-    } else {
-        sequence_due_set(broker, sequence, sequence->idle_us);
+    } else if (advanced && sequence->worker && (!worker || worker->state != WORKER_READY)) {
+        /* it went while the first job ran */
+        sequence_close(broker, sequence, PEN_ERR_UNAVAILABLE, "the worker that keeps its state gets no more work");
+    } else if (!sequence->current) {
+        go_on(broker, sequence);
     }
 }
 

@@ -41,18 +41,10 @@ void sequence_refused(struct broker *broker, struct session *session, const stru
 
 /* The job (of a model with state) is there: queued at once, or behind the one before it. */
 void sequence_place(struct broker *broker, struct job *job);
-/* It is out of its sequence's waiting list (JOB_HELD). */
-void sequence_unhold(struct broker *broker, struct job *job);
-/* It was given to that worker, which keeps the state from then on. */
-void sequence_dispatched(struct broker *broker, struct job *job, const struct worker *worker);
-/* Its worker was lost or sends it back. True: it was answered, because the state that it needs is gone. */
-bool sequence_requeue(struct broker *broker, struct job *job, bool suspect);
-/* Before a job is answered: its sequence; NULL: it has none, or that is forgotten. */
-struct sequence *sequence_of(const struct broker *broker, const struct job *job);
-/* Is it the one under way, and (ret_last) the one that ends it? */
-bool sequence_is_current(const struct sequence *sequence, const struct job *job, bool *ret_last);
-/* After it: the sequence ends with it, or the next job goes on. current, last: of sequence_is_current, asked before. */
-void sequence_ended(struct broker *broker, struct sequence *sequence, bool current, bool last, enum pen_status status);
+/* How jobs of models with state run. */
+extern const struct job_course sequence_course;
+/* EFFECT_SEQUENCE_MOVES */
+void sequence_moves(struct broker *broker, struct effect *effect);
 
 /* A run that nobody waits for has failed, as that of a job that was sent again: the worker has dropped the state with it. env: of its result. */
 void sequence_run_failed(struct broker *broker, const struct worker *worker, const struct envelope *env);

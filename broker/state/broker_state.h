@@ -12,7 +12,9 @@
 #include <stdint.h>
 
 #include "cache.h"
+#include "course.h"
 #include "decision.h"
+#include "effect.h"
 #include "fleet.h"
 #include "flight.h"
 #include "frame.h"
@@ -48,12 +50,18 @@ struct otlp;
 struct post;
 struct sequences;
 
+/* Copies the life of a job that has ended. series: NULL when no worker had it. */
+typedef void (*trace_sink)(struct otlp *otlp, const struct job_life *life, const struct model_tally *model,
+                           const struct series_tally *series, int64_t unix_offset_us);
+
 struct broker {
     const struct options *options;
     uint64_t (*clock)(void);
     uint64_t now_us; /* read once per message */
     uint64_t uuid, started_us;
 
+    struct effects effects;         /* what follows from the event in hand */
+    const struct job_course *courses[COURSE_COUNT];
     struct port *clients, *workers; /* borrowed */
     struct ignored clients_ignored, workers_ignored;
     struct jobs jobs;
@@ -80,6 +88,7 @@ struct broker {
     struct audit *audit;         /* borrowed; NULL = the log alone */
     struct explain_ring explain; /* of jobs that have ended */
     struct otlp *otlp;           /* to the exporter of traces; NULL = none */
+    trace_sink trace_push;       /* what gives it a kept life; set where otlp is */
     uint64_t trace_turn;         /* every --trace-sample-th job is kept */
     struct post *post;           /* to the HTTP threads; NULL = none */
 

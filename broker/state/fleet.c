@@ -215,6 +215,7 @@ static struct worker *worker_new(uint32_t peer, int fd, uint64_t now_us)
 
 static void worker_free(struct worker *worker)
 {
+    effect_drop(&worker->ended);
     free(worker->tags);
     meta_arena_fini(&worker->hello_arena);
     meta_arena_fini(&worker->update_arena[0]);

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "decision.h"
+#include "effect.h"
 #include "frame.h"
 #include "job.h"
 #include "link.h"
@@ -69,6 +70,7 @@ struct worker {
     TAILQ_ENTRY(worker) in_fleet;
     uint64_t uuid, since_us;
     enum worker_state state;
+    struct effect ended; /* EFFECT_WORKER_ENDED */
     uint64_t ended_us, ended_mark; /* its connection proved to be gone then, 0 = no; mark: port.emptied by then */
     struct meta_arena hello_arena;
     struct meta_arena update_arena[2]; /* the older update lives until the newer one has replaced its offers */

@@ -17,6 +17,8 @@
 #include "table.h"
 #include "trace.h"
 
+struct job_owner;
+
 enum job_state {
     JOB_LOOKUP,     /* queued: Redis is being asked for an answer */
     JOB_QUEUED,     /* queued: in its lane */
@@ -36,6 +38,7 @@ struct job {
     struct session *session;
     struct lane *lane;     /* of its model; NULL when done */
     struct flight *flight; /* as its leader or a follower */
+    const struct job_owner *owner; /* who is told its end */
     struct dispatch *dispatch;
     union {
         struct parcel *request; /* live: frame 0 is what a worker gets, but for the remaining deadline */

@@ -125,6 +125,7 @@ void session_free(struct sessions *sessions, struct session *session)
     table_remove(&sessions->by_peer, &session->link.by_peer);
     TAILQ_REMOVE(&sessions->all, session, in_all);
     sessions->count--;
+    effect_drop(&session->gone);
     free(session);
 }
 

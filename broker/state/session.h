@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "effect.h"
 #include "job.h"
 #include "keyring.h"
 #include "link.h"
@@ -41,6 +42,8 @@ struct session {
     const struct tenant *tenant;
     struct identity *identity; /* NULL: nobody is asked for a key */
     struct transfer_end transfers;
+    const struct job_owner *owner; /* of the jobs that it sends */
+    struct effect gone;            /* EFFECT_CLIENT_GONE */
     char name[SESSION_NAME_BYTES];
     struct job_list live; /* by in_session */
     struct job_list kept; /* by in_session, ascending sequence */

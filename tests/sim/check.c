@@ -206,6 +206,8 @@ static void check_sessions(struct sim *sim, struct census *census)
     if (live != broker->live || sessions != broker->sessions.count)
         BAD("%lu jobs live, %lu counted; %lu sessions, %u counted", (unsigned long)live, (unsigned long)broker->live,
             (unsigned long)sessions, broker->sessions.count);
+    if (!effects_empty(&broker->effects) || broker->effects.draining)
+        BAD("what follows from an event was left undone");
     if (census->wholes != steps_wholes(sim) || census->steps != 0)
         BAD("%u jobs run in steps, %u counted; %d of their steps are missing", census->wholes, steps_wholes(sim),
             (int)census->steps);

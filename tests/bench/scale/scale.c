@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "broker.h"
 #include "back.h"
 #include "front.h"
 #include "histogram.h"

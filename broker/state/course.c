@@ -1,0 +1,16 @@
+#include "course.h"
+
+#include "broker_state.h"
+
+const struct job_course *job_course(const struct broker *broker, const struct job *job)
+{
+    const struct model *model = job->lane->model;
+    if (job->state == JOB_STEPS || (model->script && job->state != JOB_HELD))
+        return broker->courses[COURSE_ENSEMBLE];
+    return broker->courses[model->sequence_idle_us ? COURSE_SEQUENCE : COURSE_PLAIN];
+}
+
+const struct job *job_whole(const struct broker *broker, const struct job *job)
+{
+    return job->owner->whole ? job->owner->whole(broker, job) : job;
+}
