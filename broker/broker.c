@@ -10,10 +10,10 @@
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
-#include "effects.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "payload.h"
 #include "notify.h"
 #include "sequence.h"
 #include "submit.h"
@@ -22,6 +22,13 @@
 
 #define JOB_ARENA_BYTES                                                                                                \
     (1024u * 1024u) /* a JobMeta of 64 KiB unpacked; the largest expansion is about 12 (empty texts) */
+
+/* Who hears of what follows from an event, in one place. */
+static const effect_subscriber subscribers[EFFECT_COUNT] = {
+    [EFFECT_CLIENT_GONE] = departure_client_gone, [EFFECT_WORKER_ENDED] = departure_worker_ended,
+    [EFFECT_PAYLOAD_HERE] = payload_here,         [EFFECT_ENSEMBLE_MOVES] = cascade_moves,
+    [EFFECT_SEQUENCE_MOVES] = sequence_moves,
+};
 
 static const struct job_course plain_course = {.name = "plain"};
 
@@ -40,7 +47,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
         record_clock(broker);
     }
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
-    effects_init(&broker->effects);
+    effects_init(&broker->effects, subscribers);
     broker->courses[COURSE_PLAIN] = &plain_course;
     broker->courses[COURSE_ENSEMBLE] = &cascade_course;
     broker->courses[COURSE_SEQUENCE] = &sequence_course;

@@ -6,7 +6,6 @@
 #include "answer.h"
 #include "cascade.h"
 #include "depot.h"
-#include "effects.h"
 #include "dispatch.h"
 #include "expiry.h"
 #include "hedge.h"

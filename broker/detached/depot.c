@@ -11,6 +11,7 @@
 #include "journal.h"
 #include "keyring.h"
 #include "submit.h"
+#include "answer_send.h"
 
 #define LOOK_US    1000000u
 #define FORGET_MAX 256u /* entries in one look */

@@ -8,6 +8,7 @@
 #include "journal.h"
 #include "depot_shared.h"
 #include "keyring.h"
+#include "answer_send.h"
 
 /*
  * The wall clock as it was when it was first asked, and from then on the monotonic one: lifetimes are not shortened or lengthened by somebody who sets

@@ -14,6 +14,7 @@
 #include "answer.h"
 #include "journal.h"
 #include "logline.h"
+#include "answer_send.h"
 
 #define COMPACT_BYTES (1024u * 1024u) /* a smaller file is left alone */
 #define COMPACT_US    5000000u        /* from one compaction to the next */

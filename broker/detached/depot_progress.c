@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "job.pb-c.h"
+#include "answer_send.h"
 
 void answer_progress(struct broker *broker, struct session *session, struct job_id id, const struct progress *progress)
 {

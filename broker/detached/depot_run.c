@@ -11,6 +11,7 @@
 #include "journal.h"
 #include "logline.h"
 #include "submit.h"
+#include "answer_send.h"
 
 static const struct job_owner detached_owner;
 

@@ -11,6 +11,7 @@
 #include "keyring.h"
 #include "logline.h"
 #include "streams.h"
+#include "answer_send.h"
 
 #define LOOK_US         500000u
 #define HELD_MAX        1024u    /* taken and not done */

@@ -5,6 +5,7 @@
 #include "answer.h"
 #include "send.h"
 #include "depot_progress.h"
+#include "answer_send.h"
 
 #define ASK_AGAIN_US  5000000u
 #define ASK_AGAIN_MAX 256u

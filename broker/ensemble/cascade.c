@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "dispatch.h"
 #include "explain.h"
+#include "states.h"
 
 #define ARENA_BYTES (16u * 1024u * 1024u) /* the unpacked metas of one cascade: at most 17 of 64 KiB each */
 
@@ -44,7 +45,7 @@ struct cascade *cascade_find(const struct cascades *cascades, uint64_t number)
 
 static void cascade_free(struct broker *broker, struct cascade *cascade)
 {
-    broker->queued_bytes -= cascade->bytes;
+    states_give_bytes(broker, cascade->bytes);
     effect_drop(&cascade->moves);
     if (cascade->number)
         table_remove(&broker->cascades->by_number, &cascade->by_number);
@@ -148,10 +149,8 @@ static struct cascade *cascade_new(struct job *job)
 /* From those that wait to those that run. */
 static void take(struct broker *broker, struct cascade *cascade, struct job *job)
 {
-    queue_leave(&job->lane->model->queue, job->priority, parcel_bytes(job->request));
-    broker->queued_bytes -= parcel_bytes(job->request);
-    job->lane->model->running++;
-    job->state = JOB_STEPS;
+    states_wait_no_more(broker, job);
+    states_run(job, JOB_STEPS);
     job->cascade = cascade;
     job->attempts++;
     cascade->job = job;
@@ -180,7 +179,7 @@ static bool cascade_begin(struct broker *broker, struct job *job)
                  table_hash(&broker->cascades->by_number, broker->cascades->uuid, cascade->number));
     take(broker, cascade, job);
     cascade->bytes = parcel_bytes(cascade->source); /* stays ours until the end */
-    broker->queued_bytes += cascade->bytes;
+    states_hold_bytes(broker, cascade->bytes);
     effect_post(&broker->effects, &cascade->moves, EFFECT_ENSEMBLE_MOVES);
     return true;
 }
@@ -192,7 +191,7 @@ void cascade_stop(struct broker *broker, struct cascade *cascade)
     if (cascade->over)
         return;
     cascade->over = true;
-    cascade->job->lane->model->running--;
+    states_run_no_more(cascade->job);
     for (size_t i = 0; i < script_steps(cascade->script); i++) {
         struct cascade_step *step = &cascade->steps[i];
         if (!step->job)
@@ -228,10 +227,9 @@ void cascade_run_again(struct broker *broker, struct cascade *cascade)
     struct job *job = cascade->job;
     cascade_stop(broker, cascade);
     cascade_release(broker, job);
-    job->state = JOB_QUEUED; /* in no lane */
+    states_set(job, JOB_QUEUED); /* in no lane */
     job->front = true;
-    queue_add(&job->lane->model->queue, job->priority, parcel_bytes(job->request)); /* it was admitted once */
-    broker->queued_bytes += parcel_bytes(job->request);
+    states_wait(broker, job);
     dispatch_queue(broker, job);
 }
 
@@ -286,8 +284,8 @@ static void cascade_pass(struct broker *broker, struct job *from, struct job *to
 {
     struct cascade *cascade = from->cascade;
     from->cascade = NULL;
-    from->lane->model->running--;
-    from->state = JOB_QUEUED; /* in no lane */
+    states_run_no_more(from);
+    states_set(from, JOB_QUEUED); /* in no lane */
     take(broker, cascade, to);
     cascade_moved(broker, to);
 }

@@ -7,6 +7,7 @@
 #include "job_meta.h"
 #include "metrics_record.h"
 #include "explain.h"
+#include "states.h"
 
 /* What the broker hashes at once without holding up others for long. A larger request is neither cached nor shared with those that have joined. */
 static const size_t proof_bytes_max[] = {[DIGEST_XXH3] = 16u * 1024u * 1024u, [DIGEST_SHA256] = 1024u * 1024u};
@@ -232,7 +233,7 @@ static void step_taken(struct broker *broker, struct cascade *cascade, size_t in
     }
     enum pen_status status = keep(broker, cascade, index, step->reply, &error);
     cascade->bytes += parcel_bytes(step->reply);
-    broker->queued_bytes += parcel_bytes(step->reply);
+    states_hold_bytes(broker, parcel_bytes(step->reply));
     if (status != PEN_OK)
         cascade_fail(broker, cascade, index, status, error.text);
 }

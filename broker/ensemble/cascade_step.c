@@ -6,6 +6,7 @@
 #include "dispatch.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "states.h"
 
 static struct job_id step_id(const struct broker *broker, const struct cascade *cascade, size_t index)
 {
@@ -35,10 +36,8 @@ static struct job *step_job(struct broker *broker, struct cascade *cascade, size
     job->admitted_us = broker->now_us;
     job->arrival = cascade->job->arrival;
     job->deadline_us = cascade->job->deadline_us; /* it is the whole that expires */
-    model->users++;
     queue_add(&model->queue, job->priority, parcel_bytes(request));
-    broker->queued_bytes += parcel_bytes(request);
-    broker->live++;
+    states_admit(broker, job);
     session_add(cascade->job->session, job);
     record_model(broker, model)->admitted++;
     return job;

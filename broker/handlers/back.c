@@ -13,7 +13,6 @@
 #include "send.h"
 #include "departure.h"
 #include "depot.h"
-#include "effects.h"
 #include "errand.h"
 #include "transfer.h"
 
@@ -34,37 +33,6 @@ static void tell_cancel(struct broker *broker, struct worker *worker, struct job
 
 /* ---- hello ---- */
 
-/* A job that the returning worker still runs and that nobody has begun elsewhere becomes its dispatch again. */
-static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
-{
-    struct offer *offer = NULL;
-    for (size_t i = 0; i < worker->offers_count && !offer; i++)
-        offer = worker->offers[i]->model == job->lane->model ? worker->offers[i] : NULL;
-    struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
-    if (!dispatch)
-        return false;
-    dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
-    dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = speed_expect_us(&offer->speed, job->rows);
-    lane_remove(job->lane, job); /* it runs, whoever's turn it is */
-    lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].charge);
-    queue_leave(&job->lane->model->queue, job->priority, parcel_bytes(job->request));
-    broker->queued_bytes -= parcel_bytes(job->request);
-    job->state = JOB_DISPATCHED;
-    job->dispatch = dispatch;
-    job->slot = 0;
-    job->hedge = NULL;
-    job->isolated = false;
-    job->lane->model->running++;
-    dispatch->rows = job->rows;
-    dispatch->bytes = parcel_bytes(job->request);
-    dispatch->reason = "single";
-    if (job_course(broker, job)->dispatched)
-        job_course(broker, job)->dispatched(broker, job, worker);
-    dispatch_send(dispatch, offer, broker->now_us);
-    record_dispatch(broker, dispatch);
-    return true;
-}
-
 static void adopt_running(struct broker *broker, struct worker *worker)
 {
     const Penstock__WorkerHello *hello = worker->hello;
@@ -74,7 +42,7 @@ static void adopt_running(struct broker *broker, struct worker *worker)
         if (id.client == 0 || id.sequence == 0)
             continue; /* no job has such an id, and no message may name it */
         struct job *job = jobs_find(&broker->jobs, id);
-        if (job && job->state == JOB_QUEUED && adopt(broker, worker, job))
+        if (job && job->state == JOB_QUEUED && dispatch_adopt(broker, worker, job))
             log_event(LOG_INFO, "job_adopted", "job=%s worker=%s", job_id_text(id, text), hello->name);
         else
             tell_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */

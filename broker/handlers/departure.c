@@ -6,7 +6,6 @@
 #include "charge.h"
 #include "dispatch.h"
 #include "depot.h"
-#include "effects.h"
 #include "errand.h"
 #include "hedge.h"
 #include "logline.h"

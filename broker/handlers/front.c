@@ -14,8 +14,8 @@
 #include "submit.h"
 #include "send.h"
 #include "departure.h"
-#include "effects.h"
 #include "transfer.h"
+#include "answer_send.h"
 
 #define GRACE_US_MAX (10u * 60u * 1000000u)
 

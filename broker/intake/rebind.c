@@ -7,6 +7,7 @@
 #include "dispatch.h"
 #include "logline.h"
 #include "patch.h"
+#include "states.h"
 
 #define BATCH       256u
 #define JOB_VERSION 2u /* field of JobMeta in proto/job.proto */
@@ -88,14 +89,10 @@ static bool rebind(struct broker *broker, struct job *job)
         return false;
     }
     dispatch_detach(broker, job);
-    from->users--;
-    lane_release(job->lane);
+    states_change_model(job, lane);
     take_request(job, request);
-    job->lane = lane;
     job->rows = admission.rows;
-    to->users++;
-    queue_add(&to->queue, job->priority, parcel_bytes(request)); /* it was admitted once */
-    broker->queued_bytes += parcel_bytes(request);
+    states_wait(broker, job);
     dispatch_queue(broker, job);
     return true;
 }

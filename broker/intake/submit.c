@@ -13,6 +13,8 @@
 #include "patch.h"
 #include "sequence.h"
 #include "trace_spans.h"
+#include "states.h"
+#include "answer_send.h"
 
 /* Field numbers of JobMeta in proto/job.proto. */
 enum { JOB_VERSION = 2, JOB_TENANT = 7, JOB_TRACEPARENT = 8 };
@@ -180,9 +182,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->any_version = admission->any_version && admission->model->sequence_idle_us == 0;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
-    job->lane->model->users++;
-    broker->live++;
-    broker->queued_bytes += parcel_bytes(request);
+    states_admit(broker, job);
     broker->stats.jobs_admitted++;
     session_add(session, job);
     quota_take(session->identity, parcel_bytes(request));
@@ -212,7 +212,7 @@ static void place(struct broker *broker, struct job *job, const struct admission
     }
     struct flight *flight = admission->shared ? flight_find(&broker->flights, &admission->key, job->lane) : NULL;
     if (flight) {
-        job->state = JOB_FOLLOWING;
+        states_set(job, JOB_FOLLOWING);
         flight_join(flight, job);
         broker->stats.jobs_coalesced++;
         dispatch_raise(broker, flight->leader, job->priority); /* as urgent as the most urgent that follows */
@@ -221,7 +221,7 @@ static void place(struct broker *broker, struct job *job, const struct admission
     if (admission->shared)
         flight_new(&broker->flights, &admission->key, job); /* without memory it simply runs alone */
     if (asked) {
-        job->state = JOB_LOOKUP;
+        states_set(job, JOB_LOOKUP);
         job->lookup = question;
         TAILQ_INSERT_TAIL(&broker->lookups, job, in_group);
         return;

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "logline.h"
 #include "send.h"
+#include "answer_send.h"
 
 enum pen_status transfer_hub_init(struct transfer_hub *hub)
 {

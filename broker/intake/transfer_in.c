@@ -11,6 +11,7 @@
 #include "submit.h"
 #include "urgency.h"
 #include "transfer.h"
+#include "states.h"
 
 #define RESULT_WAIT_US 1000000u /* for memory, since some was last given back */
 #define MEMORY_LOOK_US 20000u
@@ -65,7 +66,7 @@ struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link 
     link->ins_count++;
     if (link->end->session) {
         TAILQ_INSERT_TAIL(&broker->transfers.waiting, in, in_waiting);
-        broker->queued_bytes += run->total;
+        states_hold_bytes(broker, run->total);
         broker->transfers.bytes += run->total;
         quota_take(link->end->session->identity, run->total);
     }
@@ -83,7 +84,7 @@ void transfer_in_free(struct broker *broker, struct transfer_in *in)
         broker->transfers.open -= in->open;
         if (!in->open)
             TAILQ_REMOVE(&broker->transfers.waiting, in, in_waiting);
-        broker->queued_bytes -= in->run.total;
+        states_give_bytes(broker, in->run.total);
         broker->transfers.bytes -= in->run.total;
         quota_give(link->end->session->identity, in->run.total);
     }

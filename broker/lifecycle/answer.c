@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "admit.h"
-#include "answer_internal.h"
+#include "answer_send.h"
 #include "cascade_models.h"
 #include "dispatch.h"
 #include "forecast.h"
@@ -12,6 +12,7 @@
 #include "metrics_record.h"
 #include "reply.h"
 #include "explain.h"
+#include "states.h"
 
 #define RETRY_HINT_US 100000u /* where nothing better is known */
 
@@ -48,17 +49,15 @@ void answer_retire(struct broker *broker, struct job *job, enum pen_status statu
     count_end(broker, job, status);
     log_end(broker, job, status);
     heap_remove(&broker->deadlines, job);
-    job->lane->model->users--;
     if (job->state == JOB_STEPS)
         job_course(broker, job)->release(broker, job);
+    states_done(broker, job);
     lane_release(job->lane);
-    broker->live--;
     if (!job->step)
         quota_give(job->session->identity, parcel_bytes(job->request));
     parcel_release(job->request);
     job->request = NULL;
     job->lane = NULL;
-    job->state = JOB_DONE;
 }
 
 /* A client's job: its reply is kept until it is acknowledged. Without memory for one the client asks again after its own time-out. */
@@ -230,14 +229,12 @@ static void settle_flight(struct broker *broker, struct job *job, struct dispatc
 void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group)
 {
     struct parcel *raws = reply_raws(group);
-    job->dispatch = NULL;
-    job->lane->model->running--;
     if (!raws) {
-        job->lane->model->running++;
-        job->dispatch = dispatch;
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
         return;
     }
+    job->dispatch = NULL;
+    states_run_no_more(job);
     if (job->flight) {
         bool good = proved(job->flight, dispatch, group);
         if (!good && group->env.status == PEN_OK)

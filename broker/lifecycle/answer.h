@@ -6,16 +6,7 @@
 #define ANSWER_H
 
 #include "broker_state.h"
-#include "patch.h"
-
-/* A group of a worker's RESULT. `frames`: its raw frames, moved out. */
-struct result_group {
-    struct envelope env;
-    const uint8_t *meta;
-    struct result_facts facts;
-    zmq_msg_t *header;
-    zmq_msg_t *frames;
-};
+#include "result_group.h"
 
 /* Refuses a SUBMIT that never became a job. retry_after_us 0: nothing better is known than a tenth of a second, where it helps to try again. */
 void answer_refusal(struct broker *broker, struct session *session, const struct envelope *env, const char *model,
@@ -51,15 +42,5 @@ extern const struct job_owner answer_client;
 
 /* Ends the waiting jobs of a lane that nobody can run; the lane may be gone afterwards. */
 void answer_lane_unserved(struct broker *broker, struct lane *lane);
-
-/* A repeated job id whose reply is still kept. */
-void answer_again(struct broker *broker, struct session *session, struct job *job);
-/* Sends what had to wait because the client did not read. */
-void answer_unsent(struct broker *broker, struct session *session);
-
-/* Detached jobs: a reply that says why; "it is accepted"; a stored reply under another id. A client that has gone asks again. */
-struct parcel *answer_parcel_error(struct job_id id, enum pen_status status, const char *text);
-void answer_accepted(struct broker *broker, struct session *session, struct job_id id);
-void answer_stored(struct broker *broker, struct session *session, struct job_id id, struct parcel *stored);
 
 #endif

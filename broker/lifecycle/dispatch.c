@@ -13,6 +13,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "states.h"
 #include "send.h"
 
 #define DOUBTS_TOLD       4u
@@ -22,7 +23,7 @@
 
 void dispatch_queue(struct broker *broker, struct job *job)
 {
-    job->state = JOB_QUEUED;
+    states_set(job, JOB_QUEUED);
     const struct job_course *course = job_course(broker, job);
     if (course->begin && course->begin(broker, job))
         return;
@@ -33,16 +34,6 @@ void dispatch_queue(struct broker *broker, struct job *job)
     broker->schedule = true;
 }
 
-/* Of a job that counts among the waiting ones and is in no lane. */
-static void set_priority(struct job *job, uint8_t priority)
-{
-    struct queue *queue = &job->lane->model->queue;
-    size_t bytes = parcel_bytes(job->request);
-    queue_leave(queue, job->priority, bytes);
-    queue_add(queue, priority, bytes);
-    job->priority = priority;
-}
-
 void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
 {
     if (job->priority <= priority)
@@ -50,13 +41,13 @@ void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
     switch ((enum job_state)job->state) {
     case JOB_QUEUED:
         lane_remove(job->lane, job);
-        set_priority(job, priority);
+        states_reorder(job, priority);
         dispatch_queue(broker, job);
         break;
     case JOB_LOOKUP:
     case JOB_HELD:
     case JOB_FOLLOWING:
-        set_priority(job, priority);
+        states_reorder(job, priority);
         break;
     case JOB_STEPS:
         job_course(broker, job)->raise(broker, job, priority);
@@ -109,10 +100,9 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     if (course->requeue && course->requeue(broker, job, suspect))
         return;
     job->dispatch = NULL;
-    job->state = JOB_QUEUED;
-    job->lane->model->running--;
-    queue_add(&job->lane->model->queue, job->priority, parcel_bytes(job->request)); /* it was admitted once */
-    broker->queued_bytes += parcel_bytes(job->request);
+    states_set(job, JOB_QUEUED);
+    states_run_no_more(job);
+    states_wait(broker, job);
     job->front = true;
     if (suspect && job->deaths >= broker->options->max_attempts) {
         give_up(broker, job, alone);
@@ -124,12 +114,6 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 
 /* ---- out of wherever it is ---- */
 
-static void leave_queue(struct broker *broker, struct job *job)
-{
-    queue_leave(&job->lane->model->queue, job->priority, parcel_bytes(job->request));
-    broker->queued_bytes -= parcel_bytes(job->request);
-}
-
 /* The leader waits or runs no more: its first follower goes on, as urgent as that was for those that follow still. NULL: nobody followed, the flight is over. */
 static struct job *succeed(struct broker *broker, struct job *job)
 {
@@ -140,7 +124,7 @@ static struct job *succeed(struct broker *broker, struct job *job)
     if (!next)
         flight_free(&broker->flights, flight);
     else if (next->priority > job->priority)
-        set_priority(next, job->priority);
+        states_reorder(next, job->priority);
     return next;
 }
 
@@ -158,20 +142,19 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     uint32_t slot = job->slot;
     uint8_t attempts = job->attempts;
     job->dispatch = NULL;
-    job->lane->model->running--;
+    states_run_no_more(job);
     dispatch->slots[slot].job = NULL;
     struct job *next = succeed(broker, job);
     if (!next) {
         tell_cancel(broker, dispatch, slot);
         return;
     }
-    leave_queue(broker, next);
-    next->state = JOB_DISPATCHED;
+    states_wait_no_more(broker, next);
+    states_run(next, JOB_DISPATCHED);
     next->dispatch = dispatch;
     next->slot = (uint8_t)slot;
     next->hedge = NULL;
     next->attempts = attempts;
-    next->lane->model->running++;
     dispatch->slots[slot].job = next;
 }
 
@@ -181,21 +164,21 @@ void dispatch_detach(struct broker *broker, struct job *job)
     switch ((enum job_state)job->state) {
     case JOB_LOOKUP:
         TAILQ_REMOVE(&broker->lookups, job, in_group);
-        leave_queue(broker, job);
+        states_wait_no_more(broker, job);
         next = succeed(broker, job);
         break;
     case JOB_QUEUED:
         lane_remove(job->lane, job);
-        leave_queue(broker, job);
+        states_wait_no_more(broker, job);
         next = succeed(broker, job);
         break;
     case JOB_HELD:
         job_course(broker, job)->leave(broker, job, NULL);
-        leave_queue(broker, job);
+        states_wait_no_more(broker, job);
         break;
     case JOB_FOLLOWING:
         flight_leave(job->flight, job);
-        leave_queue(broker, job);
+        states_wait_no_more(broker, job);
         break;
     case JOB_DISPATCHED:
         detach_dispatched(broker, job);
@@ -226,13 +209,12 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     *slot = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
     lane_charge(job->lane, job, plan->row_us * job->rows, &slot->charge);
     lane_remove(job->lane, job);
-    leave_queue(broker, job);
-    job->state = JOB_DISPATCHED;
+    states_wait_no_more(broker, job);
+    states_run(job, JOB_DISPATCHED);
     job->dispatch = dispatch;
     job->slot = (uint8_t)dispatch->count;
     job->hedge = NULL;
     job->attempts++;
-    job->lane->model->running++;
     dispatch->count++;
     dispatch->rows += job->rows;
     dispatch->bytes += parcel_bytes(job->request);
@@ -350,6 +332,33 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     if (broker->options->hedge && broker->hedge_us == UINT64_MAX)
         broker->hedge_us = broker->now_us;
     log_dispatch(dispatch);
+    return true;
+}
+
+bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *job)
+{
+    struct offer *offer = NULL;
+    for (size_t i = 0; i < worker->offers_count && !offer; i++)
+        offer = worker->offers[i]->model == job->lane->model ? worker->offers[i] : NULL;
+    struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
+    if (!dispatch)
+        return false;
+    dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
+    dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = speed_expect_us(&offer->speed, job->rows);
+    lane_remove(job->lane, job); /* it runs, whoever's turn it is */
+    lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].charge);
+    states_wait_no_more(broker, job);
+    states_run(job, JOB_DISPATCHED);
+    job->dispatch = dispatch;
+    job->slot = 0;
+    job->hedge = NULL;
+    job->isolated = false;
+    dispatch->rows = job->rows;
+    dispatch->bytes = parcel_bytes(job->request);
+    dispatch->reason = "single";
+    tell_course(broker, job, worker);
+    dispatch_send(dispatch, offer, broker->now_us);
+    record_dispatch(broker, dispatch);
     return true;
 }
 

@@ -23,6 +23,9 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
  */
 void dispatch_detach(struct broker *broker, struct job *job);
 
+/* A job that waits in its lane, and that this returning worker still runs, becomes its dispatch again. False: it serves it no more, or there is no memory. */
+bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *job);
+
 /* Sends a second copy of a dispatched job to that offer's worker: hedge.h. False: that cannot be. */
 bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer);
 

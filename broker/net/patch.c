@@ -4,8 +4,6 @@
 
 #include "wire_reader.h"
 
-enum wire { WIRE_VARINT = 0, WIRE_BYTES = 2 };
-
 /* Field numbers of ResultMeta in proto/job.proto. */
 enum {
     RESULT_ERROR = 2,

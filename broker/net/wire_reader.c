@@ -1,7 +1,5 @@
 #include "wire_reader.h"
 
-enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
-
 static bool varint_get(struct wire_reader *r, uint64_t *ret_value)
 {
     uint64_t value = 0;

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a field stands on the wire (protocol buffers, encoding). */
+enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
 struct wire_reader {
     const uint8_t *at, *end;
 };

@@ -1,9 +1,8 @@
-#include "answer.h"
+#include "answer_send.h"
 
-#include "answer_internal.h"
+#include "bulk_out.h"
 #include "reply.h"
 #include "send.h"
-#include "transfer.h"
 
 /* A large payload is only announced: the client asks for it. */
 static bool announce(struct broker *broker, struct session *session, struct parcel *parcel, zmq_msg_t *header)

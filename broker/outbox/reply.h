@@ -5,7 +5,8 @@
 #ifndef REPLY_H
 #define REPLY_H
 
-#include "answer.h"
+#include "broker_state.h"
+#include "result_group.h"
 
 /* Each gives a parcel with one reference; NULL without memory. */
 

@@ -5,7 +5,7 @@
 #ifndef METRICS_RECORD_H
 #define METRICS_RECORD_H
 
-#include "answer.h"
+#include "result_group.h"
 #include "broker_state.h"
 #include "job.pb-c.h"
 

@@ -10,6 +10,7 @@
 #include "logline.h"
 #include "sequence_internal.h"
 #include "send.h"
+#include "states.h"
 
 #define ENDED_KEEP_US 600000000u /* how long its client is told why */
 
@@ -171,7 +172,7 @@ static bool pin(struct job *job, uint64_t worker)
 static void go(struct broker *broker, struct sequence *sequence, struct job *job)
 {
     sequence->current = job;
-    job->state = JOB_QUEUED;
+    states_set(job, JOB_QUEUED);
     heap_remove(&broker->sequences->due, sequence);
     if (sequence->worker && !pin(job, sequence->worker)) {
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory to queue the job");
@@ -184,7 +185,7 @@ void sequence_place(struct broker *broker, struct job *job)
 {
     struct sequence *sequence = sequence_of(broker, job);
     if (!sequence || sequence->ended) {
-        job->state = JOB_QUEUED; /* in no lane yet */
+        states_set(job, JOB_QUEUED); /* in no lane yet */
         answer_error(broker, job, PEN_ERR_CANCELLED, "its sequence has ended");
         return;
     }
@@ -192,7 +193,7 @@ void sequence_place(struct broker *broker, struct job *job)
         go(broker, sequence, job);
         return;
     }
-    job->state = JOB_HELD;
+    states_set(job, JOB_HELD);
     TAILQ_INSERT_TAIL(&sequence->waiting, job, in_group);
 }
 

@@ -1,8 +1,11 @@
 #include "effect.h"
 
-void effects_init(struct effects *effects)
+#include "assertion.h"
+#include "broker_state.h"
+
+void effects_init(struct effects *effects, const effect_subscriber *subscribers)
 {
-    *effects = (struct effects){.drained = 0};
+    *effects = (struct effects){.subscribers = subscribers};
     effects->ends.next = effects->ends.before = &effects->ends;
 }
 
@@ -43,4 +46,19 @@ struct effect *effects_take(struct effects *effects)
         return NULL;
     effect_drop(oldest);
     return oldest;
+}
+
+bool effects_drain(struct broker *broker)
+{
+    struct effects *effects = &broker->effects;
+    struct effect *effect;
+    uint64_t before = effects->drained;
+    PEN_ASSERT(!effects->draining, "an effect runs between handlers, never inside one that an effect has called");
+    effects->draining = true;
+    while ((effect = effects_take(effects)) != NULL) {
+        effects->drained++;
+        effects->subscribers[effect->kind](broker, effect);
+    }
+    effects->draining = false;
+    return effects->drained != before;
 }

@@ -6,14 +6,14 @@
 
 #include "table.h"
 
-struct entry {
+struct cache_entry {
     struct table_node by_key;
-    TAILQ_ENTRY(entry) in_use;
+    TAILQ_ENTRY(cache_entry) in_use;
     struct cache_key key;
     struct cache_value value;
     uint64_t stored_us;
 };
-TAILQ_HEAD(entry_list, entry);
+TAILQ_HEAD(entry_list, cache_entry);
 
 struct cache_memory {
     struct table by_key;
@@ -39,10 +39,10 @@ enum pen_status cache_memory_new(uint64_t bytes_max, uint64_t ttl_us, struct cac
 
 static uint64_t cost(const struct cache_value *value)
 {
-    return parcel_bytes(value->parcel) + sizeof(struct entry) + value->parcel->count * sizeof(zmq_msg_t);
+    return parcel_bytes(value->parcel) + sizeof(struct cache_entry) + value->parcel->count * sizeof(zmq_msg_t);
 }
 
-static void drop(struct cache_memory *memory, struct entry *entry)
+static void drop(struct cache_memory *memory, struct cache_entry *entry)
 {
     table_remove(&memory->by_key, &entry->by_key);
     TAILQ_REMOVE(&memory->use, entry, in_use);
@@ -67,11 +67,11 @@ static uint64_t hash_of(const struct cache_memory *memory, const struct cache_ke
     return table_hash(&memory->by_key, cache_key_half(key, 0), cache_key_half(key, 1));
 }
 
-static struct entry *find(const struct cache_memory *memory, const struct cache_key *key)
+static struct cache_entry *find(const struct cache_memory *memory, const struct cache_key *key)
 {
     struct table_node *node = table_first(&memory->by_key, hash_of(memory, key));
     for (; node; node = table_next(&memory->by_key, node)) {
-        struct entry *entry = table_entry(node, struct entry, by_key);
+        struct cache_entry *entry = table_entry(node, struct cache_entry, by_key);
         if (cache_key_equal(&entry->key, key))
             return entry;
     }
@@ -81,7 +81,7 @@ static struct entry *find(const struct cache_memory *memory, const struct cache_
 bool cache_memory_get(struct cache_memory *memory, const struct cache_key *key, uint64_t now_us,
                       struct cache_value *ret_value)
 {
-    struct entry *entry = find(memory, key);
+    struct cache_entry *entry = find(memory, key);
     if (!entry)
         return false;
     if (memory->ttl_us && now_us - entry->stored_us >= memory->ttl_us) {
@@ -97,15 +97,15 @@ bool cache_memory_get(struct cache_memory *memory, const struct cache_key *key, 
 void cache_memory_put(struct cache_memory *memory, const struct cache_key *key, const struct cache_value *value,
                       uint64_t now_us)
 {
-    struct entry *old = find(memory, key);
+    struct cache_entry *old = find(memory, key);
     if (old)
         drop(memory, old);
     if (cost(value) > memory->bytes_max / 4)
         return;
-    struct entry *entry = malloc(sizeof *entry);
+    struct cache_entry *entry = malloc(sizeof *entry);
     if (!entry)
         return;
-    *entry = (struct entry){.key = *key, .value = *value, .stored_us = now_us};
+    *entry = (struct cache_entry){.key = *key, .value = *value, .stored_us = now_us};
     parcel_retain(value->parcel);
     table_insert(&memory->by_key, &entry->by_key, hash_of(memory, key));
     TAILQ_INSERT_TAIL(&memory->use, entry, in_use);

@@ -69,7 +69,7 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
 /* A socket closed with letters in it drops them: both ends are read first. */
 static void read_out(void *socket)
 {
-    struct letter *letter;
+    struct redis_letter *letter;
     while ((letter = letter_receive(socket)) != NULL)
         letter_free(letter);
 }
@@ -78,7 +78,7 @@ void cache_redis_free(struct cache_redis *redis)
 {
     if (!redis)
         return;
-    struct letter *letter = letter_new(LETTER_STOP);
+    struct redis_letter *letter = letter_new(LETTER_STOP);
     if (!letter || !letter_send(redis->socket, letter))
         return; /* the thread still runs on what would be freed */
     pthread_join(redis->id, NULL);
@@ -89,11 +89,11 @@ void cache_redis_free(struct cache_redis *redis)
     free(redis);
 }
 
-static struct letter *address(struct cache_redis *redis, enum letter_kind kind, const struct cache_key *key,
+static struct redis_letter *address(struct cache_redis *redis, enum letter_kind kind, const struct cache_key *key,
                               const char *tenant)
 {
     char request[DIGEST_TEXT_BYTES], model[DIGEST_TEXT_BYTES];
-    struct letter *letter = letter_new(kind);
+    struct redis_letter *letter = letter_new(kind);
     if (letter)
         snprintf(letter->key, sizeof letter->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
                  digest_text(key->request, request), digest_text(key->model, model), key->precision);
@@ -102,7 +102,7 @@ static struct letter *address(struct cache_redis *redis, enum letter_kind kind, 
 
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant, uint64_t *ret_question)
 {
-    struct letter *letter = redis->breaker.open ? NULL : address(redis, LETTER_GET, key, tenant);
+    struct redis_letter *letter = redis->breaker.open ? NULL : address(redis, LETTER_GET, key, tenant);
     if (!letter)
         return false;
     letter->question = ++redis->questions;
@@ -118,7 +118,7 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
         redis->left_out++;
         return;
     }
-    struct letter *letter = address(redis, LETTER_PUT, key, tenant);
+    struct redis_letter *letter = address(redis, LETTER_PUT, key, tenant);
     if (!letter)
         return;
     letter->parcel = parcel_share(parcel, false); /* its own references: the thread releases them */
@@ -131,7 +131,7 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
     }
 }
 
-static void on_state(struct cache_redis *redis, const struct letter *letter)
+static void on_state(struct cache_redis *redis, const struct redis_letter *letter)
 {
     bool was_open = redis->breaker.open;
     bool told = strcmp(redis->breaker.reason, letter->text) == 0;
@@ -148,7 +148,7 @@ static void on_state(struct cache_redis *redis, const struct letter *letter)
 }
 
 /* An answer: true when it is one for the caller. */
-static bool on_answer(struct cache_redis *redis, struct letter *letter, uint64_t *ret_question, bool *ret_hit,
+static bool on_answer(struct cache_redis *redis, struct redis_letter *letter, uint64_t *ret_question, bool *ret_hit,
                       struct cache_value *ret_value)
 {
     *ret_question = letter->question;
@@ -162,7 +162,7 @@ static bool on_answer(struct cache_redis *redis, struct letter *letter, uint64_t
 
 bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value)
 {
-    struct letter *letter;
+    struct redis_letter *letter;
     bool answered = false;
     while (!answered && (letter = letter_receive(redis->socket)) != NULL) {
         if (letter->kind == LETTER_ANSWER) {
@@ -185,7 +185,7 @@ void cache_redis_give_up(struct cache_redis *redis)
         return;
     log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
               redis->thread.place.port, redis->breaker.reason);
-    struct letter *letter = letter_new(LETTER_CHECK);
+    struct redis_letter *letter = letter_new(LETTER_CHECK);
     if (letter)
         letter_send(redis->socket, letter);
 }

@@ -18,15 +18,15 @@ void __tsan_release(void *address);
 #define MAGIC       0x31565350u /* "PSV1" */
 #define DIGEST_SIZE 16u
 
-struct letter *letter_new(enum letter_kind kind)
+struct redis_letter *letter_new(enum letter_kind kind)
 {
-    struct letter *letter = calloc(1, sizeof *letter);
+    struct redis_letter *letter = calloc(1, sizeof *letter);
     if (letter)
         letter->kind = kind;
     return letter;
 }
 
-void letter_free(struct letter *letter)
+void letter_free(struct redis_letter *letter)
 {
     if (!letter)
         return;
@@ -34,7 +34,7 @@ void letter_free(struct letter *letter)
     free(letter);
 }
 
-bool letter_send(void *socket, struct letter *letter)
+bool letter_send(void *socket, struct redis_letter *letter)
 {
     __tsan_release(letter); /* libzmq is not instrumented: the hand-over must be told */
     if (zmq_send(socket, &letter, sizeof letter, ZMQ_DONTWAIT) == (int)sizeof letter)
@@ -43,9 +43,9 @@ bool letter_send(void *socket, struct letter *letter)
     return false;
 }
 
-struct letter *letter_receive(void *socket)
+struct redis_letter *letter_receive(void *socket)
 {
-    struct letter *letter;
+    struct redis_letter *letter;
     if (zmq_recv(socket, &letter, sizeof letter, ZMQ_DONTWAIT) != (int)sizeof letter)
         return NULL;
     __tsan_acquire(letter);

@@ -23,7 +23,7 @@ enum letter_kind {
     LETTER_STATE,  /* thread -> owner: up or not, text */
 };
 
-struct letter {
+struct redis_letter {
     enum letter_kind kind;
     uint64_t question;
     struct parcel *parcel;
@@ -33,10 +33,10 @@ struct letter {
     char key[REDIS_KEY_BYTES];
 };
 
-struct letter *letter_new(enum letter_kind kind);      /* NULL without memory */
-void letter_free(struct letter *letter);               /* with its parcel; NULL is fine */
-bool letter_send(void *socket, struct letter *letter); /* takes it; false: it was freed */
-struct letter *letter_receive(void *socket);           /* gives it; NULL = none there */
+struct redis_letter *letter_new(enum letter_kind kind);      /* NULL without memory */
+void letter_free(struct redis_letter *letter);               /* with its parcel; NULL is fine */
+bool letter_send(void *socket, struct redis_letter *letter); /* takes it; false: it was freed */
+struct redis_letter *letter_receive(void *socket);           /* gives it; NULL = none there */
 
 /* A value as Redis holds it: magic, frame count and sizes, the frames, a digest over all. */
 uint8_t *value_encode(const struct parcel *parcel, size_t *ret_bytes); /* malloc'd; NULL without memory */

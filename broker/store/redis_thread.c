@@ -13,17 +13,17 @@
 #define PIPELINE_MAX 128u
 #define RETRY_US     1000000u
 
-struct talk {
+struct cache_talk {
     const struct redis_thread *thread;
     redisContext *redis; /* NULL = down */
     uint64_t retry_us;
-    struct letter *letters[PIPELINE_MAX];
+    struct redis_letter *letters[PIPELINE_MAX];
     size_t count;
 };
 
-static void report(const struct talk *talk, bool up, const char *text)
+static void report(const struct cache_talk *talk, bool up, const char *text)
 {
-    struct letter *letter = letter_new(LETTER_STATE);
+    struct redis_letter *letter = letter_new(LETTER_STATE);
     if (!letter)
         return;
     letter->up = up;
@@ -31,7 +31,7 @@ static void report(const struct talk *talk, bool up, const char *text)
     letter_send(talk->thread->socket, letter);
 }
 
-static void go_down(struct talk *talk, const char *text)
+static void go_down(struct cache_talk *talk, const char *text)
 {
     report(talk, false, text);
     if (talk->redis)
@@ -41,7 +41,7 @@ static void go_down(struct talk *talk, const char *text)
 }
 
 /* Half-open: connects and proves it by an answered SELECT. */
-static void come_up(struct talk *talk)
+static void come_up(struct cache_talk *talk)
 {
     char reason[REDIS_TEXT_BYTES];
     talk->redis = redis_open(&talk->thread->place, talk->thread->timeout_us, reason, sizeof reason);
@@ -49,7 +49,7 @@ static void come_up(struct talk *talk)
     report(talk, talk->redis != NULL, talk->redis ? "" : reason);
 }
 
-static void append_put(struct talk *talk, const struct letter *letter)
+static void append_put(struct cache_talk *talk, const struct redis_letter *letter)
 {
     size_t size = 0;
     char ttl[24];
@@ -64,7 +64,7 @@ static void append_put(struct talk *talk, const struct letter *letter)
     free(value);
 }
 
-static void append(struct talk *talk, const struct letter *letter)
+static void append(struct cache_talk *talk, const struct redis_letter *letter)
 {
     if (letter->kind == LETTER_GET)
         redisAppendCommand(talk->redis, "GET %s", letter->key);
@@ -75,7 +75,7 @@ static void append(struct talk *talk, const struct letter *letter)
 }
 
 /* Turns a letter around with what Redis said; NULL = it said nothing. */
-static void answer(struct talk *talk, struct letter *letter, const redisReply *reply)
+static void answer(struct cache_talk *talk, struct redis_letter *letter, const redisReply *reply)
 {
     if (letter->kind == LETTER_CHECK) {
         letter_free(letter);
@@ -98,7 +98,7 @@ static void answer(struct talk *talk, struct letter *letter, const redisReply *r
 }
 
 /* All that has come goes to Redis in one write; a time-out or error ends the connection, whose answers would be out of step. */
-static void exchange(struct talk *talk)
+static void exchange(struct cache_talk *talk)
 {
     for (size_t i = 0; talk->redis && i < talk->count; i++)
         append(talk, talk->letters[i]);
@@ -113,9 +113,9 @@ static void exchange(struct talk *talk)
 }
 
 /* False: told to stop. */
-static bool collect(struct talk *talk)
+static bool collect(struct cache_talk *talk)
 {
-    struct letter *letter;
+    struct redis_letter *letter;
     while (talk->count < PIPELINE_MAX && (letter = letter_receive(talk->thread->socket)) != NULL) {
         if (letter->kind == LETTER_STOP) {
             letter_free(letter);
@@ -126,7 +126,7 @@ static bool collect(struct talk *talk)
     return true;
 }
 
-static long wait_ms(const struct talk *talk)
+static long wait_ms(const struct cache_talk *talk)
 {
     if (talk->redis)
         return -1;
@@ -136,7 +136,7 @@ static long wait_ms(const struct talk *talk)
 
 void *redis_thread_run(void *context)
 {
-    struct talk talk = {.thread = context};
+    struct cache_talk talk = {.thread = context};
     bool running = true;
     while (running) {
         zmq_pollitem_t items[2] = {{.socket = talk.thread->socket, .events = ZMQ_POLLIN},

@@ -13,7 +13,7 @@
 #ifndef STREAMS_SCRIPT_H
 #define STREAMS_SCRIPT_H
 
-enum script {
+enum stream_script {
     SCRIPT_ACCEPT, /* id, label, key, model, ttl_ms, request, jobs_max, bytes_max, quota -> ok known denied full bytes quota */
     SCRIPT_TAKE, /* me, lease_ms, count, bytes, claim (0, 1), models... -> [[id, label, request, attempts, left_ms]...] */
     SCRIPT_RENEW,  /* me, ids... -> [ids that are not mine any more...] */

@@ -54,7 +54,7 @@ static void add_number(struct words *words, uint64_t number)
 }
 
 /* EVALSHA with the prefix as its one key. */
-static void add_script(struct words *words, const struct talk *talk, enum script script)
+static void add_script(struct words *words, const struct talk *talk, enum stream_script script)
 {
     add(words, "EVALSHA");
     add(words, talk->sha[script]);
@@ -115,7 +115,7 @@ static void add_cancel(struct words *words, const struct note *note, const uint8
     add_bytes(words, value, bytes);
 }
 
-static const enum script scripts[] = {
+static const enum stream_script scripts[] = {
     [NOTE_ACCEPT] = SCRIPT_ACCEPT, [NOTE_DONE] = SCRIPT_DONE,     [NOTE_BACK] = SCRIPT_BACK,
     [NOTE_FETCH] = SCRIPT_FETCH,   [NOTE_CANCEL] = SCRIPT_CANCEL, [NOTE_RENEW] = SCRIPT_RENEW};
 

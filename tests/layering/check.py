@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Checks the strata of the sources: who may include whom, no header cycles, every header compiles alone.
 
-    check.py SOURCE_DIR BUILD_DIR [--sizes]
+    check.py SOURCE_DIR BUILD_DIR [--sizes | --circles]
 
 The rules are the table below; they are those of the top README. BUILD_DIR holds compile_commands.json (include paths and definitions come from
-there). --sizes prints the sizes of files and functions instead. The last line is `N passed, N failed, N skipped`.
+there) and the objects. --sizes prints the sizes of files and functions instead, --circles the files that need each other in a circle by calls. Rooms, and
+who may write what: rooms.py. The last line is `N passed, N failed, N skipped`.
 """
 import json
 import os
@@ -14,6 +15,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import rooms
 
 FOLDERS = ["proto", "engine", "broker", "worker", "client-lib"]
 PROGRAMS = {"engine/tools": "engine-tools"}  # a program in a library's folder: it has rules of its own
@@ -225,18 +228,41 @@ def print_sizes(tree):
         print("largest:", ", ".join(f"{name} {size}" for size, name in largest))
 
 
+CIRCLE_FOLDERS = ["broker", "worker", "client-lib", "engine"]
+
+
+def print_circles(root, build):
+    for folder in CIRCLE_FOLDERS:
+        found = rooms.circles(root, build, folder)
+        print(f"{folder}: largest circle {len(found[0]) if found else 1} files, {len(found)} circles")
+        for circle in found[:3]:
+            print("   ", len(circle), " ".join(path.stem for path in circle))
+
+
+def check_rooms(tree, build):
+    bad = rooms.foreign_writers(tree)
+    for folder in FOLDERS:
+        bad += rooms.upward_includes(tree, folder) + rooms.upward_symbols(tree.root, build, folder)
+        if rooms.rooms_of(tree.root, folder):
+            bad += rooms.shared_names(tree, folder)
+    return bad
+
+
 def main():
     root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     tree = Tree(root)
     if "--sizes" in sys.argv:
         print_sizes(tree)
         return 0
+    if "--circles" in sys.argv:
+        print_circles(root, build)
+        return 0
     alone, headers = check_alone(tree, build)
-    complaints = check_includes(tree) + check_cycles(tree) + check_places(tree) + alone
+    complaints = check_includes(tree) + check_cycles(tree) + check_places(tree) + check_rooms(tree, build) + alone
     for text in complaints:
         print(text)
     print(f"{len(tree.files)} files checked against the rules, {headers} headers compiled alone")
-    print(f"{3 + headers - len(alone) - bool(complaints[:len(complaints) - len(alone)])} passed, {len(complaints)} failed, 0 skipped")
+    print(f"{4 + headers - len(alone) - bool(complaints[:len(complaints) - len(alone)])} passed, {len(complaints)} failed, 0 skipped")
     return 1 if complaints else 0
 
 
