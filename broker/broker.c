@@ -51,6 +51,9 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->courses[COURSE_PLAIN] = &plain_course;
     broker->courses[COURSE_ENSEMBLE] = &cascade_course;
     broker->courses[COURSE_SEQUENCE] = &sequence_course;
+    broker->owners[OWNER_CLIENT] = &answer_client;
+    broker->owners[OWNER_STEP] = &cascade_step_owner;
+    broker->owners[OWNER_DETACHED] = &detached_owner;
     broker->quarantine = quarantine_new();
     broker->errands = errands_new();
     broker->cascades = cascades_new();

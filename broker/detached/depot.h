@@ -46,6 +46,8 @@ bool depot_cancel_fetch(struct broker *broker, struct session *session, const st
 enum pen_status depot_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
                              const struct owner *asker, bool *ret_later, struct pen_error *reterr);
 bool depot_owned(const struct broker *broker, struct job_id id, const struct owner *asker);
+/* Who is told the end of detached jobs. */
+extern const struct job_owner detached_owner;
 /* A worker came: what waits may start. */
 void depot_start(struct broker *broker);
 /* What the journal has done, what is too old. */

@@ -13,8 +13,6 @@
 #include "submit.h"
 #include "answer_send.h"
 
-static const struct job_owner detached_owner;
-
 /* The tenant's session of our own; never connected, never over. */
 static struct session *home_of(struct broker *broker, const struct tenant *tenant)
 {
@@ -23,7 +21,7 @@ static struct session *home_of(struct broker *broker, const struct tenant *tenan
     if (home || !(home = session_new(&broker->sessions, uuid)))
         return home;
     home->depot = true;
-    home->owner = &detached_owner;
+    home->owner = OWNER_DETACHED;
     home->tenant = tenant;
     snprintf(home->name, sizeof home->name, "detached");
     return home;
@@ -134,7 +132,7 @@ static void detached_ended(struct broker *broker, struct job *job, struct parcel
     take_reply(broker, id, reply, status);
 }
 
-static const struct job_owner detached_owner = {.name = "detached", .ended = detached_ended};
+const struct job_owner detached_owner = {.name = "detached", .ended = detached_ended};
 
 bool depot_owned(const struct broker *broker, struct job_id id, const struct owner *asker)
 {

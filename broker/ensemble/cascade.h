@@ -22,6 +22,8 @@ void cascades_free(struct cascades *cascades); /* no job is live any more; NULL 
 
 /* How jobs of an ensemble that no worker has whole run: their steps are jobs of their own. */
 extern const struct job_course cascade_course;
+/* Who is told the end of those. */
+extern const struct job_owner cascade_step_owner;
 /* Workers have come or gone: waiting jobs of ensembles may begin now. */
 void cascade_look(struct broker *broker);
 /* EFFECT_ENSEMBLE_MOVES */

@@ -59,8 +59,6 @@ struct cascade *cascade_find(const struct cascades *cascades, uint64_t number); 
 void cascade_go_on(struct broker *broker, struct cascade *cascade);
 /* Starts what can be started, until the whole is over. */
 void cascade_start_ready(struct broker *broker, struct cascade *cascade);
-/* The owner of its steps. */
-extern const struct job_owner cascade_step_owner;
 /* A step has failed or cannot begin: the whole ends with that, or runs by itself when it was only left this run. */
 void cascade_fail(struct broker *broker, struct cascade *cascade, size_t index, enum pen_status status,
                   const char *text);

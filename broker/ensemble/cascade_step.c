@@ -26,8 +26,7 @@ static struct job *step_job(struct broker *broker, struct cascade *cascade, size
             lane_release(lane);
         return NULL;
     }
-    job->step = true;
-    job->owner = &cascade_step_owner;
+    job->owner = OWNER_STEP;
     job->lane = lane;
     job->request = request;
     job->rows = admission->rows;

@@ -102,7 +102,6 @@ static void hello(struct broker *broker, struct message *message, const struct e
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
     session->tenant = tenant;
-    session->owner = &answer_client;
     session->identity = identity;
     session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
     if (session->grace_us > GRACE_US_MAX)

@@ -64,7 +64,7 @@ static struct parcel *with_version(const struct job *job, const struct envelope 
 /* Its new size is what its key has in flight from now on, and is given back in the end. */
 static void take_request(struct job *job, struct parcel *request)
 {
-    struct identity *identity = job->step ? NULL : job->session->identity;
+    struct identity *identity = job->owner == OWNER_STEP ? NULL : job->session->identity;
     quota_give(identity, parcel_bytes(job->request));
     quota_take(identity, parcel_bytes(request));
     parcel_release(job->request);

@@ -173,7 +173,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
         queue_leave(queue, admission->priority, parcel_bytes(request));
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another job; try again later");
     }
-    job->owner = session->owner;
+    job->owner = session->owner & 15u; /* OWNERS_MAX rows */
     job->lane = lane;
     job->request = request;
     job->rows = admission->rows;

@@ -22,7 +22,7 @@ static void count_end(struct broker *broker, struct job *job, enum pen_status st
         job->lane->model->jobs_done++;
     else
         job->lane->model->jobs_failed++;
-    if (job->step)
+    if (job->owner == OWNER_STEP)
         return; /* the whole counts */
     if (status == PEN_OK) {
         broker->stats.jobs_done++;
@@ -53,7 +53,7 @@ void answer_retire(struct broker *broker, struct job *job, enum pen_status statu
         job_course(broker, job)->release(broker, job);
     states_done(broker, job);
     lane_release(job->lane);
-    if (!job->step)
+    if (job->owner != OWNER_STEP)
         quota_give(job->session->identity, parcel_bytes(job->request));
     parcel_release(job->request);
     job->request = NULL;
@@ -88,7 +88,7 @@ static void deliver(struct broker *broker, struct job *job, struct parcel *reply
     const struct job_course *course = job_course(broker, job);
     if (course->ending)
         course->ending(broker, job, status);
-    job->owner->ended(broker, job, reply, status, ending);
+    broker->owners[job->owner]->ended(broker, job, reply, status, ending);
 }
 
 /* ---- errors ---- */

@@ -19,7 +19,7 @@ _Static_assert(sizeof next_states == JOB_DONE + 1, "each state has a row");
 void states_set(struct job *job, enum job_state state)
 {
     PEN_ASSERT(next_states[job->state] & BIT(state), "a job goes from one state only to those that follow it");
-    job->state = (uint8_t)state;
+    job->state = (uint8_t)state & 15u;
 }
 
 void states_hold_bytes(struct broker *broker, uint64_t bytes)

@@ -214,8 +214,8 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     if (ending->text)
         explain_text(life.error, sizeof life.error, ending->text);
     tell_origin(broker, job, &life);
-    tenant->jobs += !job->step; /* the whole counts */
-    tenant->bytes_out += job->step ? 0 : reply_bytes;
+    tenant->jobs += job->owner != OWNER_STEP; /* the whole counts */
+    tenant->bytes_out += job->owner == OWNER_STEP ? 0 : reply_bytes;
     if (ending->how == FINISH_COMPUTED)
         tenant->compute_us += own_compute_us(job, ending->dispatch, life.compute_us);
     if (ending->how == FINISH_CACHED)

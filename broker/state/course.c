@@ -12,5 +12,6 @@ const struct job_course *job_course(const struct broker *broker, const struct jo
 
 const struct job *job_whole(const struct broker *broker, const struct job *job)
 {
-    return job->owner->whole ? job->owner->whole(broker, job) : job;
+    const struct job_owner *owner = broker->owners[job->owner];
+    return owner->whole ? owner->whole(broker, job) : job;
 }

@@ -47,6 +47,9 @@ struct job_course {
 
 enum course_kind { COURSE_PLAIN, COURSE_ENSEMBLE, COURSE_SEQUENCE, COURSE_COUNT };
 
+/* Rows of broker->owners. Behind the last there is room for kinds that tests add. */
+enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_COUNT, OWNERS_MAX = 16 };
+
 /* Who is told a job's end. */
 struct job_owner {
     const char *name;

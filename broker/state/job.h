@@ -11,13 +11,12 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "course.h"
 #include "deadline.h"
 #include "job_id.h"
 #include "parcel.h"
 #include "table.h"
 #include "trace.h"
-
-struct job_owner;
 
 enum job_state {
     JOB_LOOKUP,     /* queued: Redis is being asked for an answer */
@@ -38,7 +37,6 @@ struct job {
     struct session *session;
     struct lane *lane;     /* of its model; NULL when done */
     struct flight *flight; /* as its leader or a follower */
-    const struct job_owner *owner; /* who is told its end */
     struct dispatch *dispatch;
     union {
         struct parcel *request; /* live: frame 0 is what a worker gets, but for the remaining deadline */
@@ -57,7 +55,8 @@ struct job {
     uint32_t lane_place, deadline_place;
     uint32_t rows;            /* of the batch dimension; 1 when there is none */
     uint32_t client_us;       /* from the client's submit to admission, by two clocks; 0 = unknown */
-    uint8_t state;            /* enum job_state */
+    uint8_t state : 4;        /* enum job_state */
+    uint8_t owner : 4;        /* enum job_owner_kind: who is told its end */
     uint8_t priority;         /* 1 = most urgent */
     uint8_t slot, hedge_slot; /* its places in the dispatch and its twin: below FRAME_MAX_GROUPS */
     uint8_t attempts;         /* dispatches that began */
@@ -70,7 +69,6 @@ struct job {
     bool explain : 1;     /* the reply is to say why */
     bool unsent : 1;      /* done, but its client had too much unread */
     bool noted : 1;       /* there is a note: jobs_note */
-    bool step : 1;        /* of a cascade: its end is told to that, not to its client */
 };
 TAILQ_HEAD(job_list, job);
 

@@ -125,7 +125,7 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
     census->followers -= job->state == JOB_FOLLOWING;
     census->dispatched += dispatched;
     census->hedged += dispatched && job->hedge;
-    census->deadlines += job->deadline_us != DEADLINE_NONE && !job->step; /* it is the whole that expires */
+    census->deadlines += job->deadline_us != DEADLINE_NONE && job->owner != OWNER_STEP; /* it is the whole that expires */
     census->wholes += job->state == JOB_STEPS;
     if (jobs_find(&broker->jobs, job->id) != job)
         BAD("a live job is not found by its id");
@@ -144,11 +144,11 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
         check_followers(sim, job->flight, census);
     else if ((job->flight != NULL) != (job->state == JOB_FOLLOWING))
         BAD("a job that is %s and its flight disagree", job_state_name((enum job_state)job->state));
-    if ((job->deadline_us != DEADLINE_NONE && !job->step) != heap_holds(&broker->deadlines, job))
+    if ((job->deadline_us != DEADLINE_NONE && job->owner != OWNER_STEP) != heap_holds(&broker->deadlines, job))
         BAD("a job's deadline and the heap of deadlines disagree");
     if (job->state == JOB_STEPS)
         census->steps_bytes += steps_check_whole(sim, job, &census->steps);
-    if (job->step) {
+    if (job->owner == OWNER_STEP) {
         steps_check_step(sim, job);
         census->steps--;
     }

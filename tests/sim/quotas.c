@@ -289,7 +289,7 @@ static void add_sessions(const struct broker *broker, struct flight_sum *sums)
     {
         TAILQ_FOREACH(job, &session->live, in_session)
         {
-            if (!job->step)
+            if (job->owner != OWNER_STEP)
                 add(sums, session->identity, parcel_bytes(job->request));
         }
     }
