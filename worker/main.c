@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct work {
+struct service {
     const struct options *options;
     uint64_t start_us;
 };
@@ -17,7 +17,7 @@ struct work {
 /* In the process that serves; a restarted one counts its start from its own beginning. */
 static int work_run(void *context)
 {
-    struct work *work = context;
+    struct service *work = context;
     return worker_run(work->options, work->options->supervise ? clock_now_us() : work->start_us);
 }
 
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
         return WORKER_EXIT_OK;
     }
     log_setup("worker", options_log_level(&options), strcmp(options.log_format, "json") == 0);
-    struct work work = {.options = &options, .start_us = start_us};
+    struct service work = {.options = &options, .start_us = start_us};
     int code = options.supervise ? supervise_run(work_run, &work) : work_run(&work);
     settings_free(store);
     return code;

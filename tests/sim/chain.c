@@ -1,7 +1,7 @@
 /*
  * Sequences: a worker counts the jobs that it has run of each, and its answer is that count, so a state that is elsewhere, lost or run twice shows.
  * Where there are two brokers a sequence lives at one: who goes to the other in the middle of it is told so there and begins anew. What the first
- * one still has of it may reach the worker on which it was begun anew; that tells them apart by the job that each follows (worker/states.c).
+ * one still has of it may reach the worker on which it was begun anew; that tells them apart by the job that each follows (worker/run/states.c).
  */
 #include "sim.h"
 
@@ -164,7 +164,7 @@ void chain_over(struct sim *sim, struct sim_link *link, struct job_id job, uint6
     chain_drop(link->worker, job.client, chain);
 }
 
-/* What worker/states.c makes of a job that comes to a state, or to none. */
+/* What worker/run/states.c makes of a job that comes to a state, or to none. */
 static enum pen_status judge(const struct sim_state *state, const struct sim_held *held)
 {
     if (state && held->id.sequence < state->first)

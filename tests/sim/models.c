@@ -55,7 +55,7 @@ bool models_change(struct sim *sim, struct sim_worker *worker)
     return true;
 }
 
-/* As worker/orders.c: what is asked for becomes warm, which an update tells. That of a frozen host is lost with it. */
+/* As worker/models/orders.c: what is asked for becomes warm, which an update tells. That of a frozen host is lost with it. */
 void models_warm(struct sim *sim, struct sim_worker *worker)
 {
     uint32_t was = worker->cold;

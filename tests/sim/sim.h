@@ -364,7 +364,7 @@ void detached_check(struct sim *sim);           /* what was accepted is there */
 bool detached_open(const struct sim *sim);      /* something accepted has not ended */
 void detached_check_end(struct sim *sim);       /* and done */
 
-/* ---- suspects.c: jobs that must run alone, as worker/alone.c has it ---- */
+/* ---- suspects.c: jobs that must run alone, as worker/brokers/alone.c has it ---- */
 bool suspects_poisonous(const struct sim *sim, const struct sim_held *held); /* ends whoever runs it */
 bool suspects_may_run(const struct sim_worker *worker, const struct sim_held *held);
 void suspects_turn(struct sim *sim, struct sim_worker *worker); /* goes on as far as can be */

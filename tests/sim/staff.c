@@ -1,4 +1,4 @@
-/* Workers as worker/link.c and inbox.c are one: they hold what they were given until it is answered, and say so when they come back. */
+/* Workers as worker/brokers/link.c and inbox.c are one: they hold what they were given until it is answered, and say so when they come back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * Suspects, as worker/alone.c runs them: what came before one of them is finished, what came behind it waits, whichever broker it came from. Before
+ * Suspects, as worker/brokers/alone.c runs them: what came before one of them is finished, what came behind it waits, whichever broker it came from. Before
  * it starts its broker is told so and the others that nothing of theirs has begun; it starts when all have answered that.
  *
  * What this proves in a gentle world: whoever a broker finds guilty is poisonous.

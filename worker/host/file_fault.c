@@ -1,8 +1,8 @@
 /* file_fault.c - which file the address belongs to, and the line. */
 #include "file_fault.h"
 
+#include "exit_codes.h"
 #include "logline.h"
-#include "options.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -6,20 +6,10 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include "exit_codes.h"
 #include "logline.h"
 #include "penstock/engine.h"
 #include "settings.h"
-
-/* Exit codes of the program. */
-enum worker_exit {
-    WORKER_EXIT_OK = 0,      /* drained */
-    WORKER_EXIT_FAILED = 1,  /* something broke: memory, a thread, an unfinished drain */
-    WORKER_EXIT_USAGE = 2,   /* an option, an unknown backend, or one this host lacks */
-    WORKER_EXIT_MODELS = 3,  /* nothing could be loaded */
-    WORKER_EXIT_REFUSED = 4, /* the broker refuses this worker */
-    WORKER_EXIT_VERSION = 5, /* the broker speaks another protocol */
-    WORKER_EXIT_WEDGED = 6   /* the watchdog: a slot exceeded its job's hard limit */
-};
 
 struct options {
     const char *broker, *models, *backend, *precision, *placement, *name, *mode, *log_level, *log_format;
