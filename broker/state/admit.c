@@ -67,7 +67,7 @@ static enum pen_status read_demand(const struct admit_request *request, struct a
     const Penstock__JobMeta *meta = request->meta;
     size_t used = 0;
     if (request->env->precision >= PRECISION_COUNT)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "precision %u is unknown; expected 0 to %d (proto/frame.h)",
+        return pen_error_set(reterr, PEN_ERR_INVALID, "precision %u is unknown; expected 0 to %d (proto/wire/frame.h)",
                              request->env->precision, PRECISION_COUNT - 1);
     if (strlen(meta->backend) >= sizeof admission->demand.backend)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "no backend has a name as long as '%.40s...'", meta->backend);

@@ -57,7 +57,7 @@ LIBRARIES = {
 }
 
 # Inline headers: who includes one links the library.
-INLINE = {"proto/large_frame.h": "zmq", "proto/bulk_context.h": "zmq"}
+INLINE = {"proto/wire/large_frame.h": "zmq", "proto/wire/bulk_context.h": "zmq"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 

@@ -29,7 +29,10 @@ def rooms_of(root, folder):
 
 
 def room_of(root, folder, path):
+    """The folder below `folder` that it stands in. Public headers belong to the lowest room."""
     parts = path.relative_to(root / folder).parts
+    if len(parts) > 1 and parts[0] == "include":
+        return rooms_of(root, folder)[0]
     return parts[0] if len(parts) > 1 else TOP
 
 

@@ -23,7 +23,7 @@ struct pen_engine;
 struct pen_model;
 struct pen_session;
 
-/* Values equal `enum precision` of the protocol (proto/frame.h). */
+/* Values equal `enum precision` of the protocol (proto/wire/frame.h). */
 enum pen_precision {
     PEN_PRECISION_ANY = 0,
     PEN_PRECISION_F32 = 1,
