@@ -18,7 +18,7 @@ enum setting_type {
     SETTING_FLAG,     /* bool at offset; --x or --no-x (or --x=true|false) */
     SETTING_INT,      /* int64_t; range min..max */
     SETTING_BYTES,    /* int64_t; accepts 64KiB, 1MiB, 2GiB, 10MB */
-    SETTING_DURATION, /* int64_t microseconds; accepts 250us, 5ms, 2s, 1min; a bare number is in `unit`, refused where that is NULL (but for 0) */
+    SETTING_DURATION, /* int64_t microseconds; accepts 250us, 5ms, 2s, 1min; a bare number other than 0 is refused */
     SETTING_NUMBER,   /* double */
     SETTING_TEXT,     /* const char * (owned by the settings_store) */
     SETTING_CHOICE,   /* const char *; one of `choices`, separated by '|' */
@@ -36,7 +36,7 @@ struct setting {
     enum setting_type type;
     size_t offset;       /* of the field in the options struct */
     const char *def;     /* default as text, NULL = empty / 0 / false */
-    const char *unit;    /* "jobs", "us"; NULL = none */
+    const char *unit;    /* "jobs"; NULL = none; a DURATION has none: each value names its own */
     int64_t min, max;    /* INT, BYTES, DURATION: inclusive; both 0 = any non-negative */
     const char *choices; /* CHOICE */
     const char *help;    /* one line */

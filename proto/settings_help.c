@@ -66,8 +66,7 @@ const char *setting_default(const struct setting *setting, char *text, size_t by
     if (setting->type == SETTING_FLAG)
         snprintf(text, bytes, "%s", value ? value : "false");
     else if (setting->unit && setting->type != SETTING_TEXT && setting->type != SETTING_LIST && (bare || !value))
-        snprintf(text, bytes, "%s%s%s", value ? value : "0", setting->type == SETTING_DURATION ? "" : " ",
-                 setting->unit);
+        snprintf(text, bytes, "%s %s", value ? value : "0", setting->unit);
     else
         snprintf(text, bytes, "%s",
                  value ? value

@@ -34,7 +34,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, duration_us),
      .def = "10s",
-     .unit = "s",
      .min = 1000,
      .max = INT64_C(864000000000),
      .help = "how long new jobs start"},

@@ -18,7 +18,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, wait_us),
      .def = "2min",
-     .unit = "us",
      .help = "how long the workers may take to load or unload"},
     {.name = "share",
      .type = SETTING_TEXT,

@@ -51,7 +51,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, detached_ttl_us),
      .def = "0",
-     .unit = "us",
      .max = 31536000000000,
      .help = "with --detach: how long job and result are kept; 0 = as long as the broker does"},
     {.name = NULL},

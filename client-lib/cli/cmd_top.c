@@ -22,7 +22,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, interval_us),
      .def = "1s",
-     .unit = "s",
      .min = 50000,
      .max = 3600000000,
      .help = "time between two looks"},

@@ -43,13 +43,13 @@ struct options {
 
 /* clang-format off */
 static const struct setting settings[] = {
-    {.name = "duration", .type = SETTING_DURATION, .offset = offsetof(struct options, duration_us), .def = "60s", .unit = "s", .min = 1000000, .max = 86400000000,
+    {.name = "duration", .type = SETTING_DURATION, .offset = offsetof(struct options, duration_us), .def = "60s", .min = 1000000, .max = 86400000000,
      .help = "how long faults strike"},
     {.name = "seed", .type = SETTING_INT, .offset = offsetof(struct options, seed), .def = "1",
      .help = "decides which fault strikes next; the load's timing is the machine's"},
-    {.name = "interval", .type = SETTING_DURATION, .offset = offsetof(struct options, interval_us), .def = "2s", .unit = "s", .min = 10000, .max = 3600000000,
+    {.name = "interval", .type = SETTING_DURATION, .offset = offsetof(struct options, interval_us), .def = "2s", .min = 10000, .max = 3600000000,
      .help = "between two faults"},
-    {.name = "settle", .type = SETTING_DURATION, .offset = offsetof(struct options, settle_us), .def = "40s", .unit = "s", .min = 1000000, .max = 3600000000,
+    {.name = "settle", .type = SETTING_DURATION, .offset = offsetof(struct options, settle_us), .def = "40s", .min = 1000000, .max = 3600000000,
      .help = "after the last fault: a job without an answer by then is lost"},
     {.name = "window", .type = SETTING_INT, .offset = offsetof(struct options, window), .def = "64", .unit = "jobs", .min = 1, .max = 4000,
      .help = "jobs under way"},
@@ -72,7 +72,7 @@ static const struct setting settings[] = {
 
 static const struct settings_program program = {
     .name = "penstock torture",
-    .usage = "penstock torture [--duration S] [--seed N] [--json]",
+    .usage = "penstock torture [--duration TIME] [--seed N] [--json]",
     .about =
         "Starts a pool of its own - a broker and four workers on loopback - keeps it under load, and lets a seeded mix "
         "of "

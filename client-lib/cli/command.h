@@ -54,7 +54,7 @@ struct common {
      .help = "key file of `penstock keygen`, where the broker asks for keys"},                                                   \
     {.name = "broker-key", .type = SETTING_TEXT, .offset = offsetof(opts, common.broker_key), .def = "",                         \
      .help = "the broker's public key, 64 hex digits"},                                                                          \
-    {.name = "timeout", .type = SETTING_DURATION, .offset = offsetof(opts, common.timeout_us), .def = "3s", .unit = "us",        \
+    {.name = "timeout", .type = SETTING_DURATION, .offset = offsetof(opts, common.timeout_us), .def = "3s",        \
      .help = "how long to wait for the broker's first word"},                                                                    \
     {.name = "json", .type = SETTING_FLAG, .offset = offsetof(opts, common.json), .def = "false",                                \
      .help = "print one JSON object"}

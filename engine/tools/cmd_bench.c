@@ -29,7 +29,6 @@ static const struct setting table[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct bench_options, seconds_us),
      .def = "2s",
-     .unit = "us",
      .min = 1000,
      .max = 600000000,
      .help = "time for the timed runs"},

@@ -21,7 +21,6 @@ static const struct setting table[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct tune_options, class_us),
      .def = "500ms",
-     .unit = "us",
      .min = 0,
      .max = 600000000,
      .help = "time for one class of products; three rounds are run in any case"},
