@@ -1,7 +1,7 @@
 /*
  * settings.h - one table per program: flag, environment variable, config-file key, default, range and --help line come from the same row.
  *
- * Order of precedence: flag, environment (PENSTOCK_QUEUE_LIMIT for --queue-limit), file (--config FILE, `queue-limit = 5` lines, # comments), default.
+ * Order of precedence: flag, environment (PENSTOCK_QUEUE_LIMIT for --queue-limit; settings_program.variables for the rest), file (--config FILE, `queue-limit = 5` lines, # comments), default.
  * Threads: one-at-a-time, at start.
  */
 #ifndef SETTINGS_H
@@ -42,17 +42,31 @@ struct setting {
     const char *help;    /* one line */
 };
 
+/* A variable that is not called PENSTOCK_<SETTING>, because another program means something else by that. */
+struct setting_variable {
+    const char *setting; /* "broker", or "config" for --config; NULL ends the list */
+    const char *name;    /* "PENSTOCK_WORKER_BROKER"; "" = the setting is not read from the environment */
+    /*
+     * PENSTOCK_<SETTING> still counts, with a warning, in an environment that has no `name` of the program's list: unless this is set
+     * and says that such a value is meant for others.
+     */
+    bool (*old_is_meant)(const char *value);
+};
+
 struct settings_program {
-    const char *name;            /* "penstock-broker" */
-    const char *usage;           /* "penstock-broker [options]" */
-    const char *about;           /* a sentence or more, printed by --help */
-    const char *after;           /* examples, exit codes, JSON keys; may be NULL */
-    const struct setting *table; /* --help, --version, --config are added */
+    const char *name;                         /* "penstock-broker" */
+    const char *usage;                        /* "penstock-broker [options]" */
+    const char *about;                        /* a sentence or more, printed by --help */
+    const char *after;                        /* examples, exit codes, JSON keys; may be NULL */
+    const struct setting *table;              /* --help, --version, --config are added */
+    const struct setting_variable *variables; /* NULL = all are called PENSTOCK_<SETTING> */
 };
 
 enum settings_outcome { SETTINGS_RUN, SETTINGS_EXIT }; /* EXIT: --help or --version was printed, exit 0 */
 
 struct settings_store; /* owns the texts */
+
+bool settings_old_never(const char *value); /* an old_is_meant: the old name is read by others alone */
 
 /*
  * Fills `options` from all sources. Arguments that are no flags are left for the caller: positional[] (borrowed from argv, at most argc),

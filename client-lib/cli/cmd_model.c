@@ -27,6 +27,9 @@ static const struct setting settings[] = {
     {.name = NULL},
 };
 
+/* PENSTOCK_WAIT is how long `penstock fetch` waits. */
+static const struct setting_variable variables[] = {{"wait", "PENSTOCK_MODEL_WAIT", NULL}, {.setting = NULL}};
+
 static const struct settings_program program = {
     .name = "penstock model",
     .usage = "penstock model load|unload NAME[:VERSION] [options]\n"
@@ -39,6 +42,7 @@ static const struct settings_program program = {
     .after = "JSON: {\"outcomes\": [{worker, status, error}]}, or {\"label\": LABEL, \"version\": "
              "VERSION}\n\n" EXIT_CODES_TEXT,
     .table = settings,
+    .variables = variables,
 };
 
 static cJSON *outcome_json(const struct pen_outcome *one)

@@ -70,6 +70,14 @@ static const struct setting settings[] = {
     {.name = NULL}};
 /* clang-format on */
 
+/* The pool of a shell's other commands is not the one to strike: it must be named on the command line. */
+static const struct setting_variable variables[] = {
+    {"broker", "", NULL},
+    {"duration", "PENSTOCK_TORTURE_DURATION", settings_old_never},
+    {"interval", "PENSTOCK_TORTURE_INTERVAL", settings_old_never},
+    {.setting = NULL},
+};
+
 static const struct settings_program program = {
     .name = "penstock torture",
     .usage = "penstock torture [--duration TIME] [--seed N] [--json]",
@@ -90,6 +98,7 @@ static const struct settings_program program = {
         "2 wrong usage; "
         "3 the pool did not start.",
     .table = settings,
+    .variables = variables,
 };
 
 static bool good(const struct torture_ledger *ledger)

@@ -56,6 +56,7 @@ static const struct settings_program program = {
              "in_flight, runs, runs_per_s, median_ms, p10_ms, p90_ms, min_ms,\n"
              "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 #define RUNS_MAX 100000

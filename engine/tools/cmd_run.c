@@ -67,6 +67,7 @@ static const struct settings_program program = {
     .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}]; "
              "with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 static bool has_end(const char *path, const char *end)

@@ -36,6 +36,7 @@ static const struct settings_program program = {
     .after =
         "JSON keys: backend, device, precision, stored, classes[{products, shape, by_rule, chosen, us{family: time}}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 struct tuner {

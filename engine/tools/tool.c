@@ -8,6 +8,19 @@
 
 #include <cjson/cJSON.h>
 
+const struct setting_variable tool_variables[] = {
+    {"backend", "PENSTOCK_ENGINE_BACKEND", NULL},
+    {"precision", "PENSTOCK_ENGINE_PRECISION", NULL},
+    {"threads", "PENSTOCK_ENGINE_THREADS", NULL},
+    {"placement", "PENSTOCK_ENGINE_PLACEMENT", NULL},
+    {"model", "PENSTOCK_ENGINE_MODEL", settings_old_never},
+    {"input", "PENSTOCK_ENGINE_INPUT", settings_old_never},
+    {"output-dir", "PENSTOCK_ENGINE_OUTPUT_DIR", settings_old_never},
+    {"filter", "PENSTOCK_ENGINE_FILTER", settings_old_never},
+    {"config", "PENSTOCK_ENGINE_CONFIG", settings_old_never},
+    {.setting = NULL},
+};
+
 static enum pen_precision precision_parse_name(const char *name)
 {
     static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};

@@ -26,7 +26,7 @@ static const struct setting table[] = {
     {"tag", SETTING_LIST, AT(tags), "a,b", NULL, 0, 0, NULL, ""},
     {.name = NULL},
 };
-static const struct settings_program program = {"prog", "prog", NULL, NULL, table};
+static const struct settings_program program = {"prog", "prog", NULL, NULL, table, NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -27,7 +27,7 @@ static const struct setting table[] = {
     {"tag", SETTING_LIST, AT(tags), "a,b", NULL, 0, 0, NULL, "Tags."},
     {.name = NULL},
 };
-static const struct settings_program program = {"prog", "prog [options]", "About it.", NULL, table};
+static const struct settings_program program = {"prog", "prog [options]", "About it.", NULL, table, NULL};
 
 static struct options options;
 static struct pen_error error;
