@@ -238,7 +238,7 @@ static bool answered_at_once(const struct settings_program *program, int argc, c
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             settings_help(program, stdout);
-        else if (strcmp(argv[i], "--version") == 0)
+        else if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "-V") == 0)
             puts(version_build());
         else if (strcmp(argv[i], "--settings-markdown") == 0)
             settings_table_markdown(program, stdout);

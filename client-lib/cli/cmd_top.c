@@ -65,6 +65,16 @@ static const struct settings_program program = {
     .table = settings,
 };
 
+static const struct setting stats_settings[] = {COMMON_SETTINGS(struct options), {.name = NULL}};
+
+static const struct settings_program stats_program = {
+    .name = "penstock stats",
+    .usage = "penstock stats [options]",
+    .about = "Prints the pool's counters once, as `penstock top --once` does.",
+    .after = "JSON: that of penstock top.\n\n" EXIT_CODES_TEXT,
+    .table = stats_settings,
+};
+
 static int stats_json(const struct pen_stats *s)
 {
     const struct {
@@ -289,6 +299,19 @@ int command_top(int argc, char **argv)
     size_t count = 0;
     int code = EXIT_OK;
     if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+        code = top(&options);
+        settings_free(store);
+    }
+    return code;
+}
+
+int command_stats(int argc, char **argv)
+{
+    struct options options = {.once = true, .sort = "name", .filter = ""};
+    struct settings_store *store = NULL;
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (command_settings(&stats_program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
         code = top(&options);
         settings_free(store);
     }

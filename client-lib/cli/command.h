@@ -25,6 +25,7 @@ int command_submit(int argc, char **argv);
 int command_models(int argc, char **argv);
 int command_workers(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_stats(int argc, char **argv);
 int command_load(int argc, char **argv);
 int command_drain(int argc, char **argv);
 int command_model(int argc, char **argv);
@@ -87,6 +88,9 @@ enum pen_status command_models_wait(const struct common *common, pen_client *cli
 /* Says on stderr what went wrong, as text or {"error": {...}}, and returns the exit code for the status. */
 int command_fail(const struct common *common, const struct pen_error *error);
 int command_exit_of(enum pen_status status);
+
+/* Of a job's answer: UNSUPPORTED is what a job is told that no worker can run as it demands. */
+int command_exit_of_answer(enum pen_status status);
 
 /* Prints one JSON object and a newline; frees it. EXIT_OK, or EXIT_JOB_FAILED without memory. */
 int command_print(cJSON *json);

@@ -10,6 +10,7 @@
 #include "image.h"
 #include "npy.h"
 #include "preprocess.h"
+#include "words.h"
 
 #define FILE_BYTES_MAX (INT64_C(1) << 31)
 
@@ -32,6 +33,31 @@ const struct pen_model *model_find(const struct pen_model_list *list, const char
         }
     }
     return best;
+}
+
+enum pen_status model_missing(const struct pen_model_list *list, const char *name, uint64_t version,
+                              struct pen_error *reterr)
+{
+    struct nearest nearest;
+    if (list->count == 0) {
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                             "no worker with a model is there: start penstock-worker --models DIR; penstock workers "
+                             "lists those there are.");
+    }
+    if (version && model_find(list, name, 0)) {
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                             "no worker has model \"%s\" in version %" PRIu64 "; penstock models lists what there is.",
+                             name, version);
+    }
+    nearest_begin(&nearest, name, strlen(name));
+    for (size_t i = 0; i < list->count; i++) {
+        nearest_offer(&nearest, list->models[i]->name);
+    }
+    return nearest.found
+               ? pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                               "no worker has model \"%s\"; did you mean \"%s\"? penstock models lists all.", name,
+                               nearest.found)
+               : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"; see penstock models.", name);
 }
 
 static enum pen_status file_read(const char *file, uint8_t **ret_bytes, size_t *ret_size, struct pen_error *reterr)
