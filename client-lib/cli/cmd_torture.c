@@ -11,6 +11,7 @@
 #include "command.h"
 #include "deadline.h"
 #include "torture/torture.h"
+#include "words.h"
 
 #define LOOK_US     50000u
 #define PROGRESS_US 1000000u
@@ -188,10 +189,10 @@ static void show_progress(const struct options *o, const struct torture_ledger *
     }
     *next_us = now_us + PROGRESS_US;
     fprintf(stderr,
-            "\r%.0f s of %.0f: %" PRIu64 " faults, %" PRIu64 " jobs accepted, %" PRIu64 " answered, %" PRIu64
-            " under way   ",
-            (double)(now_us - since_us) * 1e-6, (double)o->duration_us * 1e-6, plan->struck, ledger->accepted,
-            ledger->answered, ledger->under_way);
+            "\r%.0f s of %.0f: %" PRIu64 " %s, %" PRIu64 " %s accepted, %" PRIu64 " answered, %" PRIu64 " under way   ",
+            (double)(now_us - since_us) * 1e-6, (double)o->duration_us * 1e-6, plan->struck,
+            words_plural(plan->struck, "fault", "faults"), ledger->accepted,
+            words_plural(ledger->accepted, "job", "jobs"), ledger->answered, ledger->under_way);
 }
 
 /* Returns how long faults struck, in us. */

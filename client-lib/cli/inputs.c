@@ -166,8 +166,8 @@ static enum pen_status raw_tensor(const struct pen_signature *sig, const char *f
         t->dims[d] = sig->dims[d] < 0 ? (int64_t)(size / one) : sig->dims[d];
     }
     if (!fits || (!dynamic && size != one)) {
-        return pen_error_set(reterr, PEN_ERR_SHAPE, "%s: %zu raw bytes do not make up input %s, %s %s; use .npy.", file,
-                             size, sig->name, pen_dtype_name(sig->dtype),
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "%s: %zu raw bytes do not make up input \"%s\", %s %s; use .npy.",
+                             file, size, sig->name, pen_dtype_name(sig->dtype),
                              pen_shape_text(sig->dims, sig->rank, shape, sizeof shape));
     }
     return PEN_OK;
@@ -291,12 +291,13 @@ static enum pen_status generate_one(struct inputs *inputs, const struct pen_sign
     }
     if (pen_tensor_elements(&t, &elements) != PEN_OK || pen_dtype_bytes(t.dtype, elements, &t.bytes) != 0 ||
         t.bytes > (size_t)FILE_BYTES_MAX || inputs->count >= INPUTS_MAX) {
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "values for input %s (%s) cannot be made up; give a file.",
-                             sig->name, pen_dtype_name(sig->dtype));
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "values for input \"%s\" (%s) cannot be made up; give a file.", sig->name,
+                             pen_dtype_name(sig->dtype));
     }
     void *data = malloc(t.bytes + 1);
     if (!data) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu bytes of input %s.", t.bytes, sig->name);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu bytes of input \"%s\".", t.bytes, sig->name);
     }
     values_fill(&t, data, elements);
     t.data = data;

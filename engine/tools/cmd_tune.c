@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tool.h"
+#include "words.h"
 
 #define MODELS_MAX 256
 
@@ -134,7 +135,7 @@ static int run(void *from, const char *const *paths, size_t count)
     } else if (code == TOOL_OK && options->tool.json) {
         print_json(&t, stored);
     } else if (code == TOOL_OK) {
-        printf("%zu classes; %s\n", t.rows, stored ? "stored" : "not stored");
+        printf("%zu %s; %s\n", t.rows, words_plural(t.rows, "class", "classes"), stored ? "stored" : "not stored");
     }
     if (code == TOOL_OK && !stored) {
         fprintf(stderr,

@@ -1,4 +1,5 @@
 #include "tools/tool.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -241,7 +242,8 @@ enum pen_status tool_inputs(const struct pen_model *model, const struct setting_
     size_t count = 0;
     const struct pen_tensor *sigs = pen_model_inputs(model, &count);
     if (count > room) {
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model has %zu inputs, this tool takes %zu", count, room);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model has %zu %s, this tool takes %zu", count,
+                             words_plural(count, "input", "inputs"), room);
     }
     enum pen_status status = shapes_known(sigs, count, shapes, reterr);
     for (size_t i = 0; status == PEN_OK && i < count; i++) {
