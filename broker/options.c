@@ -163,13 +163,14 @@ static const struct settings_program program = {
     .about = "Takes jobs from clients, gives them to workers, answers from the cache, and loses none.\n"
              "When it listens it prints one line: evt=listening clients=<endpoint> workers=<endpoint> http=<address> "
              "pid=<pid>.",
-    .after = "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
-             "SIGUSR1 and SIGUSR2 make the log more and less talkative; `penstock log-level` names a level.\n"
-             "\n"
-             "Exit codes: 0 drained; 1 failed while running; 2 bad options; 3 an address cannot be listened on; 4 "
-             "ended by a second signal.\n"
-             "\n"
-             "Example: penstock-broker --cache redis://127.0.0.1:6379/0 --queue-limit 1000",
+    .after =
+        "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
+        "SIGUSR1 and SIGUSR2 make the log more and less talkative; `penstock log-level` names a level.\n"
+        "\n"
+        "Exit codes: 0 drained; 1 failed, at the start or later; 2 bad options; 3 an address cannot be listened on; 4 "
+        "ended by a second signal.\n"
+        "\n"
+        "Example: penstock-broker --cache redis://127.0.0.1:6379/0 --queue-limit 1000",
     .table = table,
     .variables = variables,
 };

@@ -296,6 +296,7 @@ static int torture(const struct options *o)
         }
     } else {
         command_fail(&(struct common){.json = o->json}, &error);
+        code = !ready && error.status == PEN_ERR_INVALID ? EXIT_USAGE : code;
     }
     bool keep = pool.folder[0] && (o->keep_logs || code != EXIT_OK);
     ledger_close(&ledger);

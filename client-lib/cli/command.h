@@ -62,7 +62,8 @@ struct common {
 /* clang-format on */
 
 #define EXIT_CODES_TEXT                                                                                                \
-    "Exit codes: 0 done, 1 a job failed or the broker said no, 2 wrong usage, 3 no broker or no capable worker."
+    "Exit codes: 0 done, 1 a job or a file failed or the broker said no, 2 wrong usage, 3 no broker or no capable "    \
+    "worker."
 
 /*
  * Fills options from the table. EXIT_OK and *ret_store: go on, free the store at the end. Otherwise *ret_exit is what to return (help was
