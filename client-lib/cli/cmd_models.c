@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "inputs.h"
 
 struct options {
     struct common common;
@@ -156,7 +157,7 @@ static int models(const struct options *o, const char *name)
         }
     }
     if (status == PEN_OK && name && !shown) {
-        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\".", name);
+        status = model_missing(list, name, 0, &error);
     }
     if (status != PEN_OK) {
         code = command_fail(&o->common, &error);

@@ -13,7 +13,7 @@ static struct pool pool;
 
 static void setup(void)
 {
-    pool_start(&pool, NULL);
+    pool_start(&pool, ARGS("--worker-wait", "200ms"));
     pool_add_worker(&pool, "reference", NULL, ARGS("--name", "first"));
 }
 
@@ -144,6 +144,10 @@ Test(shell, what_is_nearly_right_is_suggested)
     expect_said(2, "did you mean 'verify'?", ARGS("penstock-engine", "verfy"));
     expect_said(1, "did you mean \"digits\"?", ARGS("penstock", "submit", "--broker", pool.clients, "digit", SAMPLE));
     expect_said(1, "did you mean \"digits\"?", ARGS("penstock", "load", "--broker", pool.clients, "Digits"));
+    expect_said(1, "did you mean \"digits\"?", ARGS("penstock", "models", "--broker", pool.clients, "digit"));
+    expect_said(1, "did you mean digits?", ARGS("penstock", "model", "--broker", pool.clients, "load", "digist"));
+    expect_said(3, "did you mean digits?",
+                ARGS("penstock-worker", "--backend", "reference", "--models", POOL_DIGITS_MODELS, "--model", "dgits"));
     setenv("PENSTOCK_TIEMOUT", "1s", 1);
     expect_said(0, "PENSTOCK_TIEMOUT; did you mean PENSTOCK_TIMEOUT?\n",
                 ARGS("penstock", "models", "--broker", pool.clients));
