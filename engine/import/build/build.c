@@ -7,6 +7,7 @@
 
 #include "graph/infer.h"
 #include "graph/internal.h"
+#include "words.h"
 
 void build_fini(struct build *b)
 {
@@ -77,7 +78,8 @@ void build_many(struct build *b, enum op op, const uint32_t *in, uint32_t count,
         return;
     enum pen_status status = graph_node(b->g, op, b->name, in, count, out, outs, &b->node);
     if (status == PEN_ERR_INVALID)
-        build_stop(b, status, "%u inputs and %u outputs do not suit %s", count, outs, op_def(op)->name);
+        build_stop(b, status, "%u %s and %u %s do not suit %s", count, words_plural(count, "input", "inputs"), outs,
+                   words_plural(outs, "output", "outputs"), op_def(op)->name);
     note(b, status);
     if (status == PEN_OK && b->origin)
         b->g->nodes[b->node].origin = b->origin;
