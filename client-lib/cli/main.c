@@ -53,9 +53,10 @@ static void man_print(FILE *out)
         fprintf(out, ".TP\n.B %s\n%s. See\n.BR penstock\\-%s (1).\n", commands[i].name, commands[i].summary,
                 commands[i].name);
     }
-    fprintf(out, ".PP\nAll take \\fB\\-\\-broker\\fP ENDPOINT (or \\fBPENSTOCK_BROKER\\fP), default "
-                 "tcp://127.0.0.1:5550, and \\fB\\-\\-json\\fP.\n.SH EXIT STATUS\n" EXIT_CODES_TEXT
-                 "\n.SH SEE ALSO\n.BR penstock\\-broker (1),\n.BR penstock\\-worker (1)\n");
+    fprintf(out,
+            ".PP\nThose that ask a broker take \\fB\\-\\-broker\\fP ENDPOINT (or \\fBPENSTOCK_BROKER\\fP), default "
+            "tcp://127.0.0.1:5550, and \\fB\\-\\-json\\fP.\n.SH EXIT STATUS\n" EXIT_CODES_TEXT
+            "\n.SH SEE ALSO\n.BR penstock\\-broker (1),\n.BR penstock\\-worker (1)\n");
 }
 
 /* What to do next depends on whether a pool is there. */

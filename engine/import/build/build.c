@@ -48,8 +48,8 @@ enum pen_status build_missing_error(const struct build_missing *m, struct pen_er
     if (m->count == 0)
         return PEN_OK;
     bool cut = m->count > BUILD_MISSING_MAX || m->bytes + 200 > sizeof m->text;
-    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%u node%s operators that this build does not know: %s%s",
-                         m->count, m->count == 1 ? " uses" : "s use", m->text, cut ? " ..." : "");
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s", m->count,
+                         words_plural(m->count, "node uses", "nodes use"), m->text, cut ? " ..." : "");
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------------- */
