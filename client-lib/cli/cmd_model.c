@@ -28,7 +28,8 @@ static const struct setting settings[] = {
 };
 
 /* PENSTOCK_WAIT is how long `penstock fetch` waits. */
-static const struct setting_variable variables[] = {{"wait", "PENSTOCK_MODEL_WAIT", NULL}, {.setting = NULL}};
+static const struct setting_variable variables[] = {{"wait", "PENSTOCK_MODEL_WAIT", settings_old_never},
+                                                    {.setting = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock model",

@@ -36,7 +36,8 @@ static void commands_print(FILE *out)
     for (size_t i = 0; i < COMMANDS_COUNT; i++) {
         fprintf(out, "  %-10s  %s\n", commands[i].name, commands[i].summary);
     }
-    fprintf(out, "\nEach has --help (or penstock help COMMAND). All take --broker ENDPOINT (or PENSTOCK_BROKER), "
+    fprintf(out, "\nEach has --help (or penstock help COMMAND). Those that ask a broker take --broker ENDPOINT (or "
+                 "PENSTOCK_BROKER), "
                  "default tcp://127.0.0.1:5550, "
                  "and --json.\n" EXIT_CODES_TEXT "\n");
 }
