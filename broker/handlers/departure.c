@@ -14,6 +14,7 @@
 #include "sequence.h"
 #include "submit.h"
 #include "transfer.h"
+#include "words.h"
 
 /* ---- losses ---- */
 
@@ -183,7 +184,8 @@ void departure_drain(struct broker *broker)
     struct session *session;
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     broker_tell_drain(broker, session);
-    notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " jobs are under way", broker->live);
+    notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " %s under way", broker->live,
+                words_plural(broker->live, "job is", "jobs are"));
     depot_start(broker);
     submit_waiting(broker); /* told that no worker came */
 }

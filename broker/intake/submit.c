@@ -13,6 +13,7 @@
 #include "patch.h"
 #include "sequence.h"
 #include "trace_spans.h"
+#include "words.h"
 #include "states.h"
 #include "answer_send.h"
 
@@ -275,11 +276,11 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
     if (!entry)
         return false;
     broker->stats.quarantine_refused++;
-    pen_error_set(
-        reterr, PEN_ERR_WORKER_LOST,
-        "a job with the same inputs (%s) was on %u workers when they were lost and is in quarantine; `penstock "
-        "quarantine kick` lets it run again",
-        job_id_text(entry->id, id), entry->deaths);
+    pen_error_set(reterr, PEN_ERR_WORKER_LOST,
+                  "a job with the same inputs (%s) was on %u %s lost and is in quarantine; `penstock "
+                  "quarantine kick` lets it run again",
+                  job_id_text(entry->id, id), entry->deaths,
+                  words_plural(entry->deaths, "worker when that was", "workers when they were"));
     return true;
 }
 
