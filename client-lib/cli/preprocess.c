@@ -57,8 +57,8 @@ static enum pen_status parse(const cJSON *json, const struct pen_signature *sig,
     if (status == PEN_OK && p->channels == 2) {
         status = pen_error_set(reterr, PEN_ERR_INVALID, "the model's preprocess.channels must be 1 or 3.");
     }
-    p->filter = filter == 0 ? IMAGE_BILINEAR : filter == 1 ? IMAGE_NEAREST : IMAGE_AREA;
-    p->fit = fit == 0 ? IMAGE_STRETCH : fit == 1 ? IMAGE_CROP : IMAGE_PAD;
+    p->filter = filter == 0 ? PICTURE_BILINEAR : filter == 1 ? PICTURE_NEAREST : PICTURE_AREA;
+    p->fit = fit == 0 ? PICTURE_STRETCH : fit == 1 ? PICTURE_CROP : PICTURE_PAD;
     return status;
 }
 
@@ -79,14 +79,14 @@ enum pen_status preprocess_parse(const char *text, const struct pen_signature *s
     return status;
 }
 
-enum pen_status preprocess_image(const struct preprocess *p, const struct image *image, struct image *ret_image,
-                                 struct pen_error *reterr)
+enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
+                                   struct pen_error *reterr)
 {
-    struct image converted;
-    enum pen_status status = image_convert(image, p->channels, &converted, reterr);
+    struct picture converted;
+    enum pen_status status = picture_convert(picture, p->channels, &converted, reterr);
     if (status == PEN_OK) {
-        status = image_resize(&converted, p->width, p->height, p->filter, p->fit, ret_image, reterr);
-        image_fini(&converted);
+        status = picture_resize(&converted, p->width, p->height, p->filter, p->fit, ret_image, reterr);
+        picture_fini(&converted);
     }
     return status;
 }

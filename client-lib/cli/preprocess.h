@@ -10,13 +10,13 @@
 
 #include "penstock/client.h"
 
-#include "image.h"
+#include "picture.h"
 
 struct preprocess {
     char input[256]; /* name of the input tensor; "" = the model's first */
     uint32_t channels, height, width;
-    enum image_filter filter;
-    enum image_fit fit;
+    enum picture_filter filter;
+    enum picture_fit fit;
 };
 
 /*
@@ -27,7 +27,7 @@ enum pen_status preprocess_parse(const char *json, const struct pen_signature *s
                                  struct pen_error *reterr);
 
 /* Any picture -> the picture the model takes. */
-enum pen_status preprocess_image(const struct preprocess *p, const struct image *image, struct image *ret_image,
-                                 struct pen_error *reterr);
+enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
+                                   struct pen_error *reterr);
 
 #endif
