@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cascade_models.h"
+#include "classes.h"
 #include "fleet.h"
 #include "label.h"
 
@@ -172,6 +173,9 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     if (meta->n_parameters > PARAMETERS_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu parameters; at most %u are allowed",
                              meta->n_parameters, PARAMETERS_MAX);
+    if (meta->top_k > CLASSES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the job asks for the %u best classes; at most %u can be told",
+                             meta->top_k, CLASSES_MAX);
     if (meta->n_inputs > FRAME_MAX_TENSORS)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu inputs; at most %u are allowed",
                              meta->n_inputs, FRAME_MAX_TENSORS);

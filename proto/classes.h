@@ -18,6 +18,9 @@
 /* Element i of a number tensor; data need not be aligned. NaN for types that are no numbers. */
 double tensor_value(const struct pen_tensor *tensor, size_t index);
 
+/* Rows of an output: its first dimension, 1 when that is all it has. */
+uint32_t classes_rows(const struct pen_tensor *output);
+
 /*
  * How many classes each row of an output has: `rows` rows of numbers in one dimension, others being 1 ([rows, n], [rows, 1, 1, n], and [n] for one row). 0: it is
  * another kind of output. One class alone is none.
@@ -25,7 +28,7 @@ double tensor_value(const struct pen_tensor *tensor, size_t index);
 size_t classes_count(const struct pen_tensor *output, uint32_t rows);
 
 enum classes_rule {
-    CLASSES_AUTO, /* as they are when they are probabilities already: none below 0 and together 1, of bytes: all within 0..1; else softmax */
+    CLASSES_AUTO, /* as they are when all lie within 0..1, as probabilities do; else softmax */
     CLASSES_PLAIN,
     CLASSES_SOFTMAX,
 };

@@ -35,11 +35,14 @@ static const struct settings_program program = {
         "broker until "
         "its time is over. A broker with a journal of its own knows only the jobs that it took itself; those in Redis "
         "every broker knows.\n`penstock cancel JOB` cancels it, `penstock explain JOB` says where it is.",
-    .after = "JSON: {job, status, model, version, worker, backend, outputs: [{name, dtype, dims, "
+    .after = "JSON: {job, status, model, version, worker, backend, labels: [{label, index, score, row}], outputs: "
+             "[{name, dtype, dims, "
              "bytes}]}; with --state: {job, state, status (of one that is done), attempts, age_us, "
              "left_us}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
+
+static const struct show told = {.top = SHOW_TOP_MAX}; /* the classes that the job asked for */
 
 static cJSON *output_json(const struct pen_tensor *output)
 {
@@ -64,6 +67,7 @@ static int print_json(const char *job, const pen_result *result)
     cJSON_AddNumberToObject(json, "version", (double)info->version);
     cJSON_AddStringToObject(json, "worker", info->worker);
     cJSON_AddStringToObject(json, "backend", info->backend);
+    cJSON_AddItemToObject(json, "labels", show_labels_json(&told, result));
     outputs = cJSON_AddArrayToObject(json, "outputs");
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, i)));
@@ -75,6 +79,7 @@ static void print_text(const char *job, const pen_result *result)
 {
     const struct pen_result_info *info = pen_result_info(result);
     printf("%s  done by %s (%s), model %s:%" PRIu64 "\n", job, info->worker, info->backend, info->model, info->version);
+    show_labels(&told, result);
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         const struct pen_tensor *output = pen_result_output(result, i);
         printf("  %s %s [", output->name, pen_dtype_name(output->dtype));

@@ -194,6 +194,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     }
     if (status == PEN_OK) {
         t.name = sig->name;
+        inputs->picture |= memory != bytes;
         inputs->memory[inputs->count] = memory;
         inputs->tensors[inputs->count++] = t;
     }

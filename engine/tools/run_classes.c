@@ -60,18 +60,13 @@ static void class_tell(const struct pen_tensor *output, uint32_t row, const stru
     cJSON_AddItemToArray(list, one);
 }
 
-static uint32_t rows_of(const struct pen_tensor *output)
-{
-    return output->rank > 1 && output->dims[0] > 0 && output->dims[0] < UINT32_MAX ? (uint32_t)output->dims[0] : 1;
-}
-
 enum pen_status classes_show(const struct pen_tensor *outputs, size_t count, const struct class_names *names,
                              size_t top, cJSON *list, struct pen_error *reterr)
 {
     struct class_score best[CLASSES_MAX];
     size_t classes = 0, i = 0;
     for (; i < count; i++) {
-        classes = classes_count(&outputs[i], rows_of(&outputs[i]));
+        classes = classes_count(&outputs[i], classes_rows(&outputs[i]));
         if (classes > 0 && (names->count == 0 || classes == names->count)) {
             break;
         }
@@ -82,7 +77,7 @@ enum pen_status classes_show(const struct pen_tensor *outputs, size_t count, con
                                                  "the labels name %zu classes, but no output has %zu numbers a row",
                                                  names->count, names->count);
     }
-    for (uint32_t row = 0; row < rows_of(&outputs[i]); row++) {
+    for (uint32_t row = 0; row < classes_rows(&outputs[i]); row++) {
         size_t kept = classes_best(&outputs[i], row * classes, classes, CLASSES_AUTO, NULL,
                                    top < CLASSES_MAX ? top : CLASSES_MAX, best);
         for (size_t k = 0; k < kept; k++) {
