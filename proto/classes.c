@@ -62,20 +62,21 @@ uint32_t classes_rows(const struct pen_tensor *output)
     return output->rank > 1 && output->dims[0] > 0 && output->dims[0] < UINT32_MAX ? (uint32_t)output->dims[0] : 1;
 }
 
-size_t classes_count(const struct pen_tensor *output, uint32_t rows)
+size_t classes_count(const struct pen_tensor *output, uint32_t rows, size_t named)
 {
-    int64_t wide = 1;
-    uint32_t first = output->rank > 1 || rows > 1 ? 1 : 0;
+    int64_t numbers = 1;
+    uint32_t first = output->rank > 1 || rows > 1 ? 1 : 0, wide = 0;
     if (!scores_type(output->dtype) || output->rank == 0 || rows == 0 || (first && output->dims[0] != (int64_t)rows)) {
         return 0;
     }
     for (uint32_t d = first; d < output->rank; d++) {
-        if (output->dims[d] != 1 && wide != 1) {
+        if (output->dims[d] <= 0 || numbers > INT64_MAX / output->dims[d]) {
             return 0;
         }
-        wide = output->dims[d] != 1 ? output->dims[d] : wide;
+        numbers *= output->dims[d];
+        wide += output->dims[d] > 1;
     }
-    return wide > 1 ? (size_t)wide : 0;
+    return wide == 1 || (wide > 1 && named == (uint64_t)numbers) ? (size_t)numbers : 0;
 }
 
 /* ---- scores ---- */

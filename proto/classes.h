@@ -22,10 +22,10 @@ double tensor_value(const struct pen_tensor *tensor, size_t index);
 uint32_t classes_rows(const struct pen_tensor *output);
 
 /*
- * How many classes each row of an output has: `rows` rows of numbers in one dimension, others being 1 ([rows, n], [rows, 1, 1, n], and [n] for one row). 0: it is
- * another kind of output. One class alone is none.
+ * How many classes each of `rows` rows of an output has: all its numbers when there are as many as `named` classes with a name (0: none have one), else those of one
+ * dimension where others are 1 ([rows, n], [rows, 1, 1, n], and [n] for one row). 0: it is another kind of output. One class alone is none.
  */
-size_t classes_count(const struct pen_tensor *output, uint32_t rows);
+size_t classes_count(const struct pen_tensor *output, uint32_t rows, size_t named);
 
 enum classes_rule {
     CLASSES_AUTO, /* as they are when all lie within 0..1, as probabilities do; else softmax */

@@ -59,7 +59,7 @@ void annotations_add(struct annotations *a, const struct served *served, const c
 {
     size_t classes_before = a->classes_count, rows_before = a->rows_count, bytes_before = a->bytes;
     uint32_t rows = classes_rows(scores);
-    size_t classes = job_rows > 1 && rows != job_rows ? 0 : classes_count(scores, rows);
+    size_t classes = job_rows > 1 && rows != job_rows ? 0 : classes_count(scores, rows, served->config.labels_count);
     size_t room = (CLASSES_MAX - a->classes_count) / rows, most = top_k < room ? top_k : room;
     while (classes > 0 && most > 0) {
         for (uint32_t row = 0; row < rows; row++)

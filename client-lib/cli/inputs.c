@@ -81,10 +81,7 @@ static enum pen_status preprocess_of(const struct pen_model *model, const struct
     bool picture =
         bytes && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[2] > 0 && (sig->dims[3] == 1 || sig->dims[3] == 3);
     if (!picture) {
-        return pen_error_set(
-            reterr, PEN_ERR_INVALID,
-            "model %s does not say how it takes pictures (input.preprocess in its config.json); give a .npy file.",
-            model->name);
+        return preprocess_missing(model, sig, reterr);
     }
     *ret = (struct preprocess){
         "", (uint32_t)sig->dims[3], (uint32_t)sig->dims[1], (uint32_t)sig->dims[2], PICTURE_BILINEAR, PICTURE_STRETCH};
@@ -184,6 +181,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     void *memory = bytes;
     if (npy_is(bytes, size)) {
         status = npy_read(bytes, size, file, &t, reterr);
+        status = status == PEN_OK ? preprocess_array(model, sig, file, &t, reterr) : status;
     } else if (picture_probe(bytes, size) != PICTURE_NONE) {
         status = picture_tensor(model, sig, file, bytes, size, &t, &memory, reterr);
     } else {

@@ -18,7 +18,7 @@ static size_t row_labels(const struct pen_tensor *t, uint32_t row, size_t classe
 size_t labels_of(const struct pen_tensor *t, const struct label_names *names, size_t top, size_t room,
                  struct label *ret_labels)
 {
-    size_t used = 0, classes = classes_count(t, classes_rows(t));
+    size_t used = 0, classes = classes_count(t, classes_rows(t), names->count);
     if (names->count ? classes != names->count : !names->any) {
         return 0;
     }

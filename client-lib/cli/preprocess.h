@@ -26,6 +26,16 @@ struct preprocess {
 enum pen_status preprocess_parse(const char *json, const struct pen_signature *sig, struct preprocess *ret_preprocess,
                                  struct pen_error *reterr);
 
+/*
+ * Why a picture cannot be sent to a model without a preprocess, and the lines of config.json that would change that, as far as the input's signature tells them. Never OK.
+ */
+enum pen_status preprocess_missing(const struct pen_model *model, const struct pen_signature *sig,
+                                   struct pen_error *reterr);
+
+/* An array for an input that config.json makes one of pixels: DTYPE or SHAPE with what the model takes instead when it is none of those. */
+enum pen_status preprocess_array(const struct pen_model *model, const struct pen_signature *sig, const char *file,
+                                 const struct pen_tensor *array, struct pen_error *reterr);
+
 /* Any picture -> the picture the model takes. */
 enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
                                    struct pen_error *reterr);

@@ -66,7 +66,7 @@ enum pen_status classes_show(const struct pen_tensor *outputs, size_t count, con
     struct class_score best[CLASSES_MAX];
     size_t classes = 0, i = 0;
     for (; i < count; i++) {
-        classes = classes_count(&outputs[i], classes_rows(&outputs[i]));
+        classes = classes_count(&outputs[i], classes_rows(&outputs[i]), names->count);
         if (classes > 0 && (names->count == 0 || classes == names->count)) {
             break;
         }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ensembles.h"
+#include "onnx_file.h"
 
 #define SAMPLE(name) PENSTOCK_SOURCE "/deploy/models/digits/samples/" name
 #define ARGS(...)    ((const char *const[]){__VA_ARGS__, NULL})
@@ -215,4 +216,66 @@ Test(classes, a_fetched_job_tells_them)
     expect_said("fetch", ARGS(id), "  five\n", NULL);
     expect_said("fetch", ARGS(id, "--json"), "\"labels\":[{\"label\":\"five\",\"index\":5,\"score\":0.", NULL);
     free(out);
+}
+
+/* f16 [N, 3, 1, 1] -> Flatten -> f16 [N, 3]: the mean of a picture's red, green and blue. */
+static void put_half(void)
+{
+    const struct onnx_node node = {.op = "Flatten", .inputs = {"x"}, .outputs = {"y"}};
+    const struct onnx_value in = {.name = "x", .dtype = 10, .rank = 4, .dims = {-1, 3, 1, 1}},
+                            out = {.name = "y", .dtype = 10, .rank = 2, .dims = {-1, 3}};
+    folder_make(in_root("half/1"));
+    onnx_write(
+        in_root("half/1/model.onnx"),
+        &(struct onnx_model){
+            .nodes = &node, .nodes_count = 1, .inputs = &in, .inputs_count = 1, .outputs = &out, .outputs_count = 1});
+    put_config("half", "{\"max_batch_size\":4,\"input\":{\"preprocess\":{\"channels\":3,\"height\":1,\"width\":1,"
+                       "\"scale\":[0.00392156862745098]}},\"output\":{\"labels\":[\"red\",\"green\",\"blue\"]}}");
+}
+
+/* A BMP of one pixel. */
+static void put_pixel(const char *name, uint8_t red, uint8_t green, uint8_t blue)
+{
+    uint8_t b[58] = "BM";
+    b[10] = 54;
+    b[14] = 40;
+    b[18] = b[22] = b[26] = 1;
+    b[28] = 24;
+    b[54] = blue;
+    b[55] = green;
+    b[56] = red;
+    file_write(in_root(name), b, sizeof b);
+}
+
+Test(classes, a_half_precision_classifier_takes_pictures)
+{
+    char picture[512];
+    put_half();
+    put_pixel("green.bmp", 51, 204, 102);
+    snprintf(picture, sizeof picture, "%s", in_root("green.bmp"));
+    pool_add_worker(&pool, "reference", root, NULL);
+    expect_said("submit", ARGS("half", picture), "  0.7998  green\n    0.3999  blue\n    0.2000  red\n", NULL);
+    pen_client *client = digits_client(pool.clients); /* the f16 output, too */
+    const uint8_t pixel[3] = {255, 0, 0};
+    const struct pen_tensor image = {
+        .name = "x", .dtype = PEN_DTYPE_U8, .rank = 4, .dims = {1, 1, 1, 3}, .data = pixel, .bytes = 3};
+    pen_result *result = ask(client, "half", &image, 1);
+    cr_expect_eq(pen_result_output(result, 0)->dtype, PEN_DTYPE_F16);
+    cr_assert_eq(pen_result_annotations(result), 1);
+    cr_expect_str_eq(pen_result_annotation(result, 0)->classes[0].name, "red");
+    cr_expect_eq(pen_result_annotation(result, 0)->classes[0].score, 1.0f);
+    pen_result_free(result);
+    pen_client_free(client);
+}
+
+Test(classes, a_gif_is_called_a_gif)
+{
+    char picture[512], *out = NULL, *err = NULL;
+    file_write(in_root("x.png"), "GIF89a\1\0\1\0\0\0\0;", 14);
+    snprintf(picture, sizeof picture, "%s", in_root("x.png"));
+    pool_add_worker(&pool, "xnnpack", NULL, NULL);
+    cr_expect_neq(pool_cli(&pool, "submit", ARGS("digits", picture), &out, &err), 0);
+    cr_expect(strstr(err, "x.png is a GIF: convert it to PNG or JPEG"), "%s", err);
+    free(out);
+    free(err);
 }

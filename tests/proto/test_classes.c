@@ -26,8 +26,10 @@ Test(classes, outputs_of_classifiers_are_told_by_their_shape)
         {shaped(PEN_DTYPE_F32, 0, 0, 0, 0, 0), 1, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cr_expect_eq(classes_count(&cases[i].t, cases[i].rows), cases[i].want, "%zu", i);
+        cr_expect_eq(classes_count(&cases[i].t, cases[i].rows, 0), cases[i].want, "%zu", i);
     }
+    const struct pen_tensor map = shaped(PEN_DTYPE_F32, 4, 2, 8, 8, 1);
+    cr_expect(classes_count(&map, 2, 64) == 64 && classes_count(&map, 2, 63) == 0, "as many as have names");
 }
 
 /* Against a sort of all. */
