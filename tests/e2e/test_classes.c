@@ -279,3 +279,14 @@ Test(classes, a_gif_is_called_a_gif)
     free(out);
     free(err);
 }
+
+Test(classes, the_first_program_prints_the_name)
+{
+    char *out = NULL, *err = NULL;
+    pool_add_worker(&pool, "xnnpack", NULL, NULL);
+    const char *const argv[] = {PENSTOCK_BIN "/one_image", SAMPLE("09_nine.png"), pool.clients, NULL};
+    cr_assert_eq(process_run(argv, 20000, &out, &err), 0, "%s", err);
+    cr_expect(strstr(out, "09_nine.png: nine (0."), "%s", out);
+    free(out);
+    free(err);
+}
