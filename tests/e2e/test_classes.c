@@ -290,3 +290,23 @@ Test(classes, the_first_program_prints_the_name)
     free(out);
     free(err);
 }
+
+Test(classes, numbers_for_a_model_of_pixels_are_told_what_it_takes)
+{
+    static const float numbers[64];
+    const struct pen_tensor planes = {.name = "image",
+                                      .dtype = PEN_DTYPE_F32,
+                                      .rank = 4,
+                                      .dims = {1, 1, 8, 8},
+                                      .data = numbers,
+                                      .bytes = sizeof numbers};
+    struct pen_job_options options;
+    struct pen_error error = {0};
+    pen_result *result = NULL;
+    pool_add_worker(&pool, "xnnpack", NULL, NULL);
+    pen_client *client = digits_client(pool.clients);
+    digits_job(&planes, &options);
+    cr_expect_eq(pen_client_run(client, &options, &result, &error), PEN_ERR_DTYPE);
+    cr_expect(strstr(error.text, "its config.json asks for pixels (input.preprocess)"), "%s", error.text);
+    pen_client_free(client);
+}

@@ -228,6 +228,12 @@ Test(tools, run_takes_pictures_into_half_precision)
         cr_assert_float_eq(pen_f16_to_f32(halves[i]), 2.0f * (float)pixels[i], 1e-6f);
     }
     free(halves);
+    identity_write("m.onnx", 3, 4, (const int64_t[]){1, 2, 3, 3}); /* int8: the pixels span it */
+    p = run(ARGS("--input", input_of("x.png")));
+    cr_assert_eq(p.status, 0, "%s", p.err);
+    int8_t *bytes = answer("|i1", "(1, 2, 3, 3)", 18);
+    cr_assert(bytes[0] == 127 && bytes[1] == -128 && bytes[9] == 10 - 128);
+    free(bytes);
 }
 
 Test(tools, run_calls_a_gif_a_gif)
