@@ -150,8 +150,10 @@ static int labels_rank(struct served *served, size_t i, struct classes_quant *re
     int64_t numbers = 1;
     if (!has_scores(served, i, ret_quant))
         return 0;
-    for (uint32_t d = output->rank > 1 ? 1 : 0; d < output->rank && numbers > 0; d++)
-        numbers = output->dims[d] > 0 && output->dims[d] <= CONFIG_LABELS_MAX ? numbers * output->dims[d] : 0;
+    for (uint32_t d = output->rank > 1 ? 1 : 0; d < output->rank && numbers <= CONFIG_LABELS_MAX; d++) {
+        bool few = output->dims[d] > 0 && output->dims[d] <= CONFIG_LABELS_MAX;
+        numbers = few ? numbers * output->dims[d] : INT64_MAX;
+    }
     if (served->config.labels_count > 0 && numbers == (int64_t)served->config.labels_count)
         return 4;
     return output->dtype == PEN_DTYPE_F32 ? 3 : is_float(output->dtype) ? 2 : 1;

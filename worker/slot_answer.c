@@ -100,16 +100,16 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->model_digest.len = sizeof digest->bytes;
 }
 
-/* Labels go into the meta, so what they may take there is limited as well. */
+/* Labels go into the meta, so what they may take there is limited as well; annotations may want half of it. */
 static void labels_fill(struct slot *slot, const struct task *task, const struct pen_tensor *scores, char **pointers,
                         Penstock__ResultMeta *meta)
 {
-    size_t bytes = 0, kept = 0;
+    size_t bytes = 0, kept = 0, room = task->top_k > 0 ? FRAME_META_BYTES_MAX / 4 : FRAME_META_BYTES_MAX / 2;
     size_t count = labels_write(&task->served->config, scores, &task->served->labels_quant, task->rows, task->labels,
                                 slot->labels, TASK_LABELS_MAX);
     for (; kept < count; kept++) {
         bytes += strlen(slot->labels[kept].text) + 8;
-        if (bytes > FRAME_META_BYTES_MAX / 2)
+        if (bytes > room)
             break;
         pointers[kept] = slot->labels[kept].text;
     }
