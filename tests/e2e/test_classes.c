@@ -310,3 +310,50 @@ Test(classes, numbers_for_a_model_of_pixels_are_told_what_it_takes)
     cr_expect(strstr(error.text, "its config.json asks for pixels (input.preprocess)"), "%s", error.text);
     pen_client_free(client);
 }
+
+/* Two outputs; the names are of the second one. */
+static void put_two(void)
+{
+    const struct onnx_node nodes[] = {{.op = "Relu", .inputs = {"a"}, .outputs = {"first"}},
+                                      {.op = "Relu", .inputs = {"b"}, .outputs = {"second"}}};
+    const struct onnx_value in[] = {{.name = "a", .dtype = 1, .rank = 2, .dims = {-1, 4}},
+                                    {.name = "b", .dtype = 1, .rank = 2, .dims = {-1, 3}}};
+    const struct onnx_value out[] = {{.name = "first", .dtype = 1, .rank = 2, .dims = {-1, 4}},
+                                     {.name = "second", .dtype = 1, .rank = 2, .dims = {-1, 3}}};
+    folder_make(in_root("two/1"));
+    onnx_write(
+        in_root("two/1/model.onnx"),
+        &(struct onnx_model){
+            .nodes = nodes, .nodes_count = 2, .inputs = in, .inputs_count = 2, .outputs = out, .outputs_count = 2});
+    put_config("two", "{\"max_batch_size\":4,\"output\":{\"labels\":[\"cat\",\"dog\",\"owl\"],\"softmax\":true}}");
+}
+
+Test(classes, labels_belong_to_the_output_that_has_as_many_numbers)
+{
+    static const float values[4] = {0.1f, 0.3f, 0.2f, 0.9f};
+    const struct pen_tensor inputs[2] = {
+        {.name = "a", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, 4}, .data = values, .bytes = 16},
+        {.name = "b", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, 3}, .data = values, .bytes = 12}};
+    struct pen_job_options options;
+    struct pen_error error = {0};
+    pen_result *result = NULL;
+    put_two();
+    pool_add_worker(&pool, "reference", root, NULL);
+    pen_client *client = digits_client(pool.clients);
+    pen_job_options_init(&options, sizeof options);
+    options.model = "two";
+    options.inputs = inputs;
+    options.inputs_count = 2;
+    options.top_k = 3;
+    options.outputs = (const char *const[]){"first"}; /* the classes need not travel as numbers, too */
+    options.outputs_count = 1;
+    cr_assert_eq(pen_client_run(client, &options, &result, &error), PEN_OK, "%s", error.text);
+    cr_assert(pen_result_annotations(result) == 1 && pen_result_outputs(result) == 1);
+    const struct pen_annotation *a = pen_result_annotation(result, 0);
+    cr_expect_str_eq(a->output, "second");
+    cr_expect_str_eq(a->classes[0].name, "dog");
+    cr_expect(a->classes[0].score > 0.36f && a->classes[0].score < 0.37f, "softmax was asked for: %g",
+              (double)a->classes[0].score);
+    pen_result_free(result);
+    pen_client_free(client);
+}
