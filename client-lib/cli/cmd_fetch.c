@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "command.h"
+#include "inputs.h"
 #include "job_id.h"
 #include "penstock/dtype.h"
 #include "show.h"
+
+#define TOP_UNASKED 3 /* classes of a job that asked for none */
 
 struct options {
     struct common common;
@@ -42,7 +45,19 @@ static const struct settings_program program = {
     .table = settings,
 };
 
-static const struct show told = {.top = SHOW_TOP_MAX}; /* the classes that the job asked for */
+/* As `penstock submit` does: the classes that the job asked for; of one that did not ask, or of an old worker, those that the model has names for. */
+static struct show show_of(pen_client *client, const struct common *common, const pen_result *result,
+                           struct pen_model_list **ret_models)
+{
+    struct show show = {.top = pen_result_annotations(result) ? SHOW_TOP_MAX : TOP_UNASKED};
+    const struct pen_result_info *info = pen_result_info(result);
+    if (pen_result_annotations(result) || pen_client_models(client, common->timeout_us, ret_models, NULL) != PEN_OK) {
+        return show;
+    }
+    const struct pen_model *model = model_find(*ret_models, info->model, info->version);
+    show.names = model ? (struct label_names){model->labels, model->labels_count, false} : show.names;
+    return show;
+}
 
 static cJSON *output_json(const struct pen_tensor *output)
 {
@@ -57,7 +72,7 @@ static cJSON *output_json(const struct pen_tensor *output)
     return json;
 }
 
-static int print_json(const char *job, const pen_result *result)
+static int print_json(const char *job, const struct show *show, const pen_result *result)
 {
     const struct pen_result_info *info = pen_result_info(result);
     cJSON *json = cJSON_CreateObject(), *outputs;
@@ -67,7 +82,7 @@ static int print_json(const char *job, const pen_result *result)
     cJSON_AddNumberToObject(json, "version", (double)info->version);
     cJSON_AddStringToObject(json, "worker", info->worker);
     cJSON_AddStringToObject(json, "backend", info->backend);
-    cJSON_AddItemToObject(json, "labels", show_labels_json(&told, result));
+    cJSON_AddItemToObject(json, "labels", show_labels_json(show, result));
     outputs = cJSON_AddArrayToObject(json, "outputs");
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, i)));
@@ -75,11 +90,11 @@ static int print_json(const char *job, const pen_result *result)
     return command_print(json);
 }
 
-static void print_text(const char *job, const pen_result *result)
+static void print_text(const char *job, const struct show *show, const pen_result *result)
 {
     const struct pen_result_info *info = pen_result_info(result);
     printf("%s  done by %s (%s), model %s:%" PRIu64 "\n", job, info->worker, info->backend, info->model, info->version);
-    show_labels(&told, result);
+    show_labels(show, result);
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         const struct pen_tensor *output = pen_result_output(result, i);
         printf("  %s %s [", output->name, pen_dtype_name(output->dtype));
@@ -145,10 +160,15 @@ static int fetch(const void *options_given, const char *job)
         code = command_fail(&o->common, &error);
     } else if (o->state) {
         code = print_state(&o->common, job, pen_result_info(result));
-    } else if (o->common.json) {
-        code = print_json(job, result);
     } else {
-        print_text(job, result);
+        struct pen_model_list *models = NULL;
+        const struct show show = show_of(client, &o->common, result, &models);
+        if (o->common.json) {
+            code = print_json(job, &show, result);
+        } else {
+            print_text(job, &show, result);
+        }
+        pen_client_models_free(models);
     }
     pen_result_free(result);
     pen_client_free(client);

@@ -7,11 +7,64 @@
 #include "classes.h"
 #include "tools/case.h"
 
+static enum pen_status names_room(struct class_names *names, size_t count, const char *path, struct rt_arena *arena,
+                                  struct pen_error *reterr)
+{
+    names->names = rt_arena_alloc(arena, (count ? count : 1) * sizeof *names->names);
+    return names->names ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the labels of %s", path);
+}
+
+/* output.labels of a config.json. */
+static enum pen_status names_of_config(const char *text, const char *path, struct rt_arena *arena,
+                                       struct class_names *names, struct pen_error *reterr)
+{
+    cJSON *config = cJSON_Parse(text);
+    const cJSON *labels = cJSON_GetObjectItem(cJSON_GetObjectItem(config, "output"), "labels"), *label;
+    enum pen_status status =
+        cJSON_IsArray(labels) ? names_room(names, (size_t)cJSON_GetArraySize(labels), path, arena, reterr)
+                              : pen_error_set(reterr, PEN_ERR_INVALID,
+                                              "%s has no list output.labels; give a file with one label a line", path);
+    cJSON_ArrayForEach(label, labels)
+    {
+        const char *name = cJSON_GetStringValue(label);
+        char *copy = status == PEN_OK && name ? rt_arena_alloc(arena, strlen(name) + 1) : NULL;
+        if (copy != NULL) {
+            memcpy(copy, name, strlen(name) + 1);
+            names->names[names->count++] = copy;
+        } else if (status == PEN_OK) {
+            status = pen_error_set(reterr, PEN_ERR_INVALID, "%s: a label of output.labels is no text", path);
+        }
+    }
+    cJSON_Delete(config);
+    return status;
+}
+
+/* One a line; zeros follow the text. */
+static enum pen_status names_of_lines(char *text, size_t size, const char *path, struct rt_arena *arena,
+                                      struct class_names *names, struct pen_error *reterr)
+{
+    const char *after = text + size;
+    size_t lines = 1;
+    for (size_t i = 0; i < size; i++) {
+        lines += text[i] == '\n' || text[i] == '\0';
+    }
+    enum pen_status status = names_room(names, lines, path, arena, reterr);
+    for (char *end; status == PEN_OK && text < after; text = end + 1) {
+        end = text + strcspn(text, "\n");
+        *end = '\0';
+        if (end > text && end[-1] == '\r') {
+            end[-1] = '\0';
+        }
+        names->names[names->count++] = text;
+    }
+    return status;
+}
+
 enum pen_status class_names_read(const char *path, struct rt_arena *arena, struct class_names *ret,
                                  struct pen_error *reterr)
 {
     void *bytes = NULL;
-    size_t size = 0, lines = 1;
+    size_t size = 0;
     *ret = (struct class_names){0};
     if (*path == '\0') {
         return PEN_OK;
@@ -20,25 +73,8 @@ enum pen_status class_names_read(const char *path, struct rt_arena *arena, struc
     if (status != PEN_OK) {
         return status;
     }
-    char *text = bytes; /* zeros follow */
-    for (size_t i = 0; i < size; i++) {
-        lines += text[i] == '\n';
-    }
-    ret->names = rt_arena_alloc(arena, lines * sizeof *ret->names);
-    if (ret->names == NULL) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the labels of %s", path);
-    }
-    for (char *end; text < (char *)bytes + size; text = end + 1) {
-        end = text + strcspn(text, "\n");
-        bool last = *end == '\0';
-        *end = '\0';
-        end[-(end > text && end[-1] == '\r')] = '\0';
-        ret->names[ret->count++] = text;
-        if (last) {
-            break;
-        }
-    }
-    return PEN_OK;
+    return size > 0 && *(char *)bytes == '{' ? names_of_config(bytes, path, arena, ret, reterr)
+                                             : names_of_lines(bytes, size, path, arena, ret, reterr);
 }
 
 static void class_tell(const struct pen_tensor *output, uint32_t row, const struct class_score *best,

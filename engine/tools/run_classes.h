@@ -10,7 +10,7 @@
 
 #include "run/rt_arena.h"
 
-/* Names of classes, one a line; texts in arena memory. */
+/* Names of classes, one a line or output.labels of a config.json; texts in arena memory. */
 struct class_names {
     const char **names;
     size_t count;

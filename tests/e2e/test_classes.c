@@ -216,6 +216,11 @@ Test(classes, a_fetched_job_tells_them)
     expect_said("fetch", ARGS(id), "  five\n", NULL);
     expect_said("fetch", ARGS(id, "--json"), "\"labels\":[{\"label\":\"five\",\"index\":5,\"score\":0.", NULL);
     free(out);
+    out = said("submit", ARGS("digits", SAMPLE("06_six.png"), "--detach", "--top", "0")); /* as one that cannot ask */
+    id = strstr(out, "penstock fetch ") + strlen("penstock fetch ");
+    id[strcspn(id, "\n")] = '\0';
+    expect_said("fetch", ARGS(id), "  six\n", NULL);
+    free(out);
 }
 
 /* f16 [N, 3, 1, 1] -> Flatten -> f16 [N, 3]: the mean of a picture's red, green and blue. */

@@ -278,6 +278,10 @@ Test(tools, run_shows_the_numbers_of_a_pictures_classes)
                                    "--input", "image=" PENSTOCK_SOURCE "/deploy/models/digits/samples/03_three.png"));
     cr_assert_eq(p.status, 0, "%s", p.err);
     cr_assert_not_null(strstr(p.out, "class 3\n"), "%s", p.out);
+    p = engine(ARGS("run", "--model", DIGITS, "--output-dir", path_of("out"), "--image-scale", "0.0625", "--labels",
+                    PENSTOCK_SOURCE "/deploy/models/digits/config.json", "--input",
+                    "image=" PENSTOCK_SOURCE "/deploy/models/digits/samples/03_three.png"));
+    cr_assert_not_null(strstr(p.out, "  three\n"), "the names of the config.json: %s %s", p.out, p.err);
     p = engine(ARGS("run", "--model", DIGITS, "--output-dir", path_of("out"), "--top", "0", "--input",
                     "image=" PENSTOCK_SOURCE "/deploy/models/digits/samples/03_three.png"));
     cr_assert_null(strstr(p.out, "class "), "%s", p.out);
