@@ -20,7 +20,7 @@ struct show {
 };
 
 /* To stdout. `what`: the file it answers. */
-void show_text(const struct show *show, const char *what, const pen_result *result);
+void show_text(const struct show *show, const char *what, const char *job_id, const pen_result *result);
 
 /* The best classes, one a line; returns how many. And the same as a list of {label, index, score, row}. */
 size_t show_labels(const struct show *show, const pen_result *result);
