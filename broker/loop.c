@@ -146,8 +146,12 @@ static void look_at_keys(struct loop *loop)
     loop->keys_us = broker->now_us;
     if (keyring_refresh(broker->keyring, &error)) {
         log_event(LOG_INFO, "keys_read", "file=%s keys=%u", broker->options->keys, keyring_count(broker->keyring));
+        broker->keys_bad = false;
         broker_keys_changed(broker);
-    } else if (error.status != PEN_OK && (error.status != PEN_ERR_IO || broker->now_us >= loop->keys_told_us)) {
+        return;
+    }
+    broker->keys_bad |= error.status != PEN_OK;
+    if (error.status != PEN_OK && (error.status != PEN_ERR_IO || broker->now_us >= loop->keys_told_us)) {
         loop->keys_told_us = broker->now_us + KEYS_TELL_US; /* what cannot be read is tried at each look */
         log_event(LOG_ERROR, "keys_bad", "error=%s in_force=%s", error.text, "the last good list");
     }

@@ -45,6 +45,7 @@ struct session {
     uint64_t heartbeat_us, liveness_us;
     uint64_t frame_bytes_max, job_bytes_max; /* the broker's; 0 = unknown */
     enum digest_kind digest_kind;
+    bool welcomed;           /* ever: a broker that denies us now may have lost its list of keys, and is asked again */
     bool leaving;            /* this broker is about to end and there are others: it gets no new jobs */
     uint64_t leave_us;       /* when leaving: not later than this */
     size_t left;             /* leaving brokers in a row: when all of the list leave, the one at hand is kept */

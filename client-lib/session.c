@@ -333,7 +333,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';
     s->state = SESSION_READY;
-    s->settled = true;
+    s->settled = s->welcomed = true;
     acknowledge(c, now_us); /* what came before the loss need not be kept or answered again */
 }
 
@@ -350,7 +350,8 @@ static void welcome_receive(struct pen_client *c, const struct incoming *in, uin
         welcomed(c, welcome, in->env.minor, now_us);
     } else {
         snprintf(text, sizeof text, "%.900s", *welcome->error ? welcome->error : "the broker refuses this client.");
-        if (pen_status_retryable((enum pen_status)in->env.status)) {
+        bool accident = in->env.status == PEN_ERR_DENIED && c->session.welcomed;
+        if (accident || pen_status_retryable((enum pen_status)in->env.status)) {
             snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", text);
         } else {
             refuse(c, (enum pen_status)in->env.status, text);

@@ -27,8 +27,8 @@ static const struct settings_program program = {
     .usage = "penstock keys LIST [--seal]",
     .about =
         "Tells whether a broker's list of keys (its --keys) is whole: a broker refuses a list with bytes that are 0, "
-        "one that\nends within a line, one without any key, and one that its seal does not fit. Without a seal a list "
-        "that\nwas cut behind a line looks whole. After a change by hand seal it again; `penstock keygen --list` does.",
+        "one that ends within a line, one without any key, and one that its seal does not fit. Without a seal a list "
+        "that was cut behind a line looks whole. After a change by hand seal it again; `penstock keygen --list` does.",
     .after = "JSON: {file, keys, sealed}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };

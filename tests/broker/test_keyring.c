@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audit.h"
 #include "back.h"
 #include "control.pb-c.h"
 #include "desk.h"
@@ -310,6 +311,24 @@ Test(keyring, job_that_never_fits_its_quota_is_not_told_to_come_again)
     quota_take(&id, 1);
     cr_assert_eq(quota_check(&id, 1, 1000, 1000, 1 << 30, 1, &wait_us, &error), PEN_ERR_BUSY, "later");
     cr_assert_eq(id.refused, 3);
+}
+
+/* A power cut may leave half a line in the audit log, too. */
+Test(keyring, audit_begins_a_new_line_behind_half_a_one)
+{
+    struct audit *audit = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    char text[512] = "";
+    for (int i = 0; i < 2; i++) {
+        write_bytes(i ? "ts=2026 who=\"al" : "ts=2026\n", i ? 15 : 8);
+        cr_assert_eq(audit_new(path, &audit, &error), PEN_OK, "%s", error.text);
+        audit_note(audit, "bob", 1, "kick", "w", PEN_OK);
+        audit_free(audit);
+        FILE *file = fopen(path, "r");
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        cr_assert_not_null(strstr(text, i ? "who=\"al\nts=" : "ts=2026\nts="), "%s", text);
+    }
 }
 
 /* ---- at the desk ---- */
