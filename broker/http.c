@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #define STREAMS_MAX        32u /* of all: scrapes always get through */
 #define HEALTH_MAX         32u /* beside the others */
 #define WAITING_MAX        512u
+#define WAITING_PART       8u        /* of the descriptors that the process may have: the others are for jobs */
 #define REQUEST_US         10000000u /* for the head of a request, and for room behind the door */
 #define BACKLOG            512
 #define EVENT_PERIOD_US    1000000u
@@ -281,11 +283,18 @@ static void http_close(struct http *http)
     free(http);
 }
 
+static unsigned waiting_max(void)
+{
+    struct rlimit limit;
+    rlim_t part = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / WAITING_PART : WAITING_MAX;
+    return part < WAITING_MAX ? (unsigned)part + 1 : WAITING_MAX;
+}
+
 /* fd is gone in any case. */
 static enum pen_status open_sides(struct http *http, int fd)
 {
     const struct http_entry_options door = {
-        .fd = fd, .waiting_max = WAITING_MAX, .request_us = REQUEST_US, .take = on_guest, .context = http};
+        .fd = fd, .waiting_max = waiting_max(), .request_us = REQUEST_US, .take = on_guest, .context = http};
     http->pages = (struct side){.context = http, .max = CONNECTIONS_MAX, .address_max = ADDRESS_MAX};
     http->health = (struct side){.context = http, .max = HEALTH_MAX, .address_max = HEALTH_MAX, .once = true};
     if (side_open(&http->pages, on_request, http->post) == PEN_OK &&

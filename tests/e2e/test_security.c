@@ -250,6 +250,20 @@ Test(security, who_knocks_at_the_wrong_port_is_told)
     pool_stop(&pool);
 }
 
+/* Without keys, too: PENSTOCK_BROKER of a client in a worker's environment. */
+Test(security, worker_at_the_port_for_clients_ends_with_the_reason)
+{
+    char *err = NULL;
+    pool_start(&pool, (const char *const[]){"--http", "none", NULL});
+    const char *const argv[] = {"penstock-worker", "--models", POOL_DIGITS_MODELS, "--backend",
+                                "reference",       "--broker", pool.clients,       NULL};
+    cr_assert_eq(process_run(argv, 60000, NULL, &err), 4, "%s", err);
+    cr_assert_not_null(strstr(err, "this is the broker's port for clients; its port for workers is"), "%s", err);
+    cr_assert_not_null(strstr(err, strrchr(pool.workers_endpoint, ':') + 1), "%s", err);
+    free(err);
+    pool_stop(&pool);
+}
+
 /* As deploy/README.md writes it. */
 Test(security, list_is_written_and_sealed_by_the_commands)
 {
