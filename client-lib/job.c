@@ -7,6 +7,7 @@
 #include "deadline.h"
 #include "job_meta.h"
 #include "result.h"
+#include "words.h"
 
 #define NAME_BYTES_MAX 255u
 #define PARAMETERS_MAX 64u
@@ -38,7 +39,8 @@ static enum pen_status check_name(const char *what, const char *name, struct pen
 {
     size_t length = name ? strnlen(name, NAME_BYTES_MAX + 1) : 0;
     if (length == 0 || length > NAME_BYTES_MAX) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "a %s needs a name of 1 to %u bytes.", what, NAME_BYTES_MAX);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s %s needs a name of 1 to %u bytes.", words_article(what), what,
+                             NAME_BYTES_MAX);
     }
     return PEN_OK;
 }

@@ -201,13 +201,22 @@ static void give_up(struct pen_client *c, uint64_t now_us)
     }
 }
 
+/* Why a job whose time is over was not even sent; "" when it was. */
+static const char *unsent_reason(const struct pen_client *c, const struct pen_job *job)
+{
+    if (job->sends) {
+        return "";
+    }
+    return c->session.state == SESSION_READY ? "; it had not been sent yet" : "; no broker was reached";
+}
+
 static void expire(struct pen_client *c, uint64_t now_us)
 {
     struct pen_job *job;
     while ((job = pending_expired(&c->pending, now_us)) != NULL) {
         char text[128];
         snprintf(text, sizeof text, "the deadline passed after %" PRIu64 " us without an answer%s.",
-                 now_us - job->submitted_us, job->sends ? "" : "; no broker was reached");
+                 now_us - job->submitted_us, unsent_reason(c, job));
         finish_job(c, job, result_local(PEN_ERR_DEADLINE, text), now_us);
     }
 }

@@ -92,6 +92,28 @@ static const struct setting table[] = {
     {.name = NULL},
 };
 
+/* PENSTOCK_BROKER was the workers' end here and the clients' end for `penstock`: what names the usual port of clients is theirs. */
+static bool is_workers_end(const char *value)
+{
+    const char *port = strstr(value, ":5550");
+    return !port || (port[5] >= '0' && port[5] <= '9');
+}
+
+/* What `penstock` or the broker means by PENSTOCK_<SETTING> is something else. */
+static const struct setting_variable variables[] = {
+    {"broker", "PENSTOCK_WORKER_BROKER", is_workers_end},
+    {"key", "PENSTOCK_WORKER_KEY", NULL},
+    {"model", "PENSTOCK_WORKER_MODEL", NULL},
+    {"backend", "PENSTOCK_WORKER_BACKEND", NULL},
+    {"precision", "PENSTOCK_WORKER_PRECISION", NULL},
+    {"memory-limit", "PENSTOCK_WORKER_MEMORY_LIMIT", NULL},
+    {"queue-bytes", "PENSTOCK_WORKER_QUEUE_BYTES", NULL},
+    {"name", "PENSTOCK_WORKER_NAME", NULL},
+    {"tag", "PENSTOCK_WORKER_TAG", NULL},
+    {"config", "PENSTOCK_WORKER_CONFIG", NULL},
+    {.setting = NULL},
+};
+
 const struct settings_program options_program = {
     .name = "penstock-worker",
     .usage = "penstock-worker [options]",
@@ -101,6 +123,7 @@ const struct settings_program options_program = {
              "signals:    SIGTERM, SIGINT drain (finish, say goodbye, exit 0); a second one exits at once\n"
              "            SIGUSR1, SIGUSR2: log more, log less",
     .table = table,
+    .variables = variables,
 };
 
 enum log_level options_log_level(const struct options *options)

@@ -91,7 +91,7 @@ static enum pen_status names_check(const struct pen_tensor *tensors, size_t coun
                                    struct pen_error *reterr)
 {
     if (count > SERVED_TENSORS_MAX)
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the model has %zu %ss, at most %u can travel", count, what,
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the model has %zu %ss; at most %u can travel", count, what,
                              SERVED_TENSORS_MAX);
     for (size_t i = 0; i < count; i++)
         if (!tensors[i].name || !tensors[i].name[0] || strlen(tensors[i].name) > CONFIG_NAME_BYTES_MAX)

@@ -7,6 +7,7 @@
 #include "job_id.h"
 #include "penstock/dtype.h"
 #include "show.h"
+#include "words.h"
 
 struct options {
     struct common common;
@@ -107,8 +108,9 @@ static int print_state(const struct common *common, const char *job, const struc
     if (done) {
         printf("%s  done: %s\n", job, pen_status_name(info->detached_status));
     } else {
-        printf("%s  %s for %.1f s, begun %" PRIu32 " times, %.0f s left\n", job, info->detached_state,
-               (double)info->detached_age_us / 1e6, info->detached_attempts, (double)info->detached_left_us / 1e6);
+        printf("%s  %s for %.1f s, begun %" PRIu32 " %s, %.0f s left\n", job, info->detached_state,
+               (double)info->detached_age_us / 1e6, info->detached_attempts,
+               words_plural(info->detached_attempts, "time", "times"), (double)info->detached_left_us / 1e6);
     }
     return EXIT_OK;
 }

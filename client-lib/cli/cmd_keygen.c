@@ -114,7 +114,8 @@ static int keygen(const struct options *o, const char *path)
     }
     key_list_fini(&list);
     if (status != PEN_OK) {
-        return command_fail(&(struct common){.json = o->json}, &error);
+        int code = command_fail(&(struct common){.json = o->json}, &error);
+        return status == PEN_ERR_INVALID ? EXIT_USAGE : code;
     }
     if (o->json) {
         cJSON *json = cJSON_CreateObject();

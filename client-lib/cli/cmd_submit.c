@@ -16,7 +16,7 @@
 struct options {
     struct common common;
     struct request_settings request;
-    const char *output_dir;
+    const char *model, *output_dir;
     bool detach;
     const char *secret;
     int64_t detached_ttl_us;
@@ -26,6 +26,11 @@ struct options {
 static const struct setting settings[] = {
     COMMON_SETTINGS(struct options),
     REQUEST_SETTINGS(struct options, request),
+    {.name = "model",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, model),
+     .def = "",
+     .help = "model to run; all names without an option are files then"},
     {.name = "top",
      .type = SETTING_INT,
      .offset = offsetof(struct options, top),
@@ -51,11 +56,13 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, detached_ttl_us),
      .def = "0",
-     .unit = "us",
      .max = 31536000000000,
      .help = "with --detach: how long job and result are kept; 0 = as long as the broker does"},
     {.name = NULL},
 };
+
+/* A variable that makes the first name a file would surprise. */
+static const struct setting_variable variables[] = {{"model", "", NULL}, {.setting = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock submit",
@@ -71,6 +78,7 @@ static const struct settings_program program = {
         "labels: [{label, index, score}], explanation (with --explain), outputs: [{name, dtype, dims, values (at most "
         "1024)}]}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
+    .variables = variables,
 };
 
 struct run {
@@ -161,13 +169,13 @@ static void finish(struct run *run, pen_job *job, const char *what)
     } else if (run->jobs) {
         cJSON_AddItemToArray(run->jobs, show_json(&run->show, what, pen_job_id(job, id), result));
     } else {
-        show_text(&run->show, what, result);
+        show_text(&run->show, what, pen_job_id(job, id), result);
     }
     if (run->options->request.trace || run->options->request.layers) {
         trace_tell(run, pen_job_id(job, id));
     }
     enum pen_status status = pen_result_status(result);
-    int code = command_exit_of(status);
+    int code = run->options->detach ? command_exit_of(status) : command_exit_of_answer(status);
     if (status == PEN_OK && run->show.output_dir && show_save(&run->show, what, result, &error) != PEN_OK) {
         fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error.status), error.text);
         code = EXIT_JOB_FAILED;
@@ -201,7 +209,7 @@ static void run_all(struct run *run, const char *const *files, size_t count)
     }
 }
 
-static int submit(const struct options *o, const char *const *positional, size_t count)
+static int submit(const struct options *o, const char *const *files, size_t count)
 {
     struct run run = {.options = o};
     struct pen_error error = {.status = PEN_OK, .text = ""};
@@ -213,17 +221,16 @@ static int submit(const struct options *o, const char *const *positional, size_t
     }
     enum pen_status status = command_models_wait(&o->common, run.client, &models, &error);
     if (status == PEN_OK) {
-        run.model = model_find(models, positional[0], (uint64_t)o->request.version);
+        run.model = model_find(models, o->model, (uint64_t)o->request.version);
         if (!run.model) {
-            status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"%s; see penstock models.",
-                                   positional[0], o->request.version ? " in that version" : "");
+            status = model_missing(models, o->model, (uint64_t)o->request.version, &error);
         }
     }
     if (status == PEN_OK) {
         run.show = (struct show){run.model->labels, run.model->labels_count, (size_t)o->top,
                                  *o->output_dir ? o->output_dir : NULL};
         run.jobs = o->common.json ? cJSON_CreateArray() : NULL;
-        run_all(&run, positional + 1, count - 1);
+        run_all(&run, files, count);
         if (o->common.json) {
             cJSON *json = cJSON_CreateObject();
             cJSON_AddItemToObject(json, "jobs", run.jobs);
@@ -248,12 +255,17 @@ int command_submit(int argc, char **argv)
     if (!command_settings(&program, argc, argv, &options, positional, FILES_MAX, &count, &store, &code)) {
         return code;
     }
-    if (count == 0 || (count == 1 && options.request.inputs.count == 0)) {
+    const char *const *files = positional;
+    if (!*options.model && count > 0) {
+        options.model = *files++;
+        count--;
+    }
+    if (!*options.model || (count == 0 && options.request.inputs.count == 0)) {
         fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
                         "lists the models.\n");
         code = EXIT_USAGE;
     } else {
-        code = submit(&options, positional, count);
+        code = submit(&options, files, count);
     }
     settings_free(store);
     return code;

@@ -30,7 +30,7 @@ struct request_settings {
      .choices = "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", .help = "numeric class demanded"},                             \
     {.name = "model-version", .type = SETTING_INT, .offset = offsetof(opts, member.version), .def = "0", .help = "version of the model; 0 = the highest"}, \
     {.name = "version-label", .type = SETTING_TEXT, .offset = offsetof(opts, member.version_label), .def = "", .help = "the version that carries this label, such as canary"}, \
-    {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s", .unit = "us",     \
+    {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s",     \
      .help = "give up on a job after this long; 0 = never"},                                                                     \
     {.name = "priority", .type = SETTING_INT, .offset = offsetof(opts, member.priority), .def = "0", .max = 255,                 \
      .help = "1 = most urgent; 0 = the model's default"},                                                                        \

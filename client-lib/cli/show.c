@@ -36,12 +36,12 @@ static void output_text(const struct pen_tensor *t)
     printf("\n");
 }
 
-void show_text(const struct show *show, const char *what, const pen_result *result)
+void show_text(const struct show *show, const char *what, const char *job_id, const pen_result *result)
 {
     const struct pen_result_info *i = pen_result_info(result);
     struct label *top = calloc(SHOW_TOP_MAX, sizeof *top);
     char queue[AMOUNT_BYTES], compute[AMOUNT_BYTES], total[AMOUNT_BYTES], trip[AMOUNT_BYTES];
-    printf("%s\n", what);
+    printf("%s  job %s\n", what, job_id);
     if (pen_result_status(result) != PEN_OK) {
         printf("  %s: %s\n", pen_status_name(pen_result_status(result)), pen_result_error(result));
     }

@@ -20,7 +20,7 @@ struct show {
 };
 
 /* To stdout. `what`: the file it answers. */
-void show_text(const struct show *show, const char *what, const pen_result *result);
+void show_text(const struct show *show, const char *what, const char *job_id, const pen_result *result);
 
 /* An object of its own, for the list "jobs"; keys: penstock submit --help. */
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result);

@@ -9,6 +9,7 @@
 #include "tools/case.h"
 #include "tools/npy_file.h"
 #include "tools/tool.h"
+#include "words.h"
 
 struct run_options {
     struct tool_options tool;
@@ -67,6 +68,7 @@ static const struct settings_program program = {
     .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}]; "
              "with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 static bool has_end(const char *path, const char *end)
@@ -243,7 +245,8 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
     } else if (status == PEN_OK) {
         printf("%s in %.3f ms on %s\n", o->model, ms, pen_model_placement(model));
         if (pen_session_compared(session) > 0) {
-            printf("%" PRIu64 " nodes agree with reference\n", pen_session_compared(session));
+            printf("%" PRIu64 " %s with reference\n", pen_session_compared(session),
+                   words_plural(pen_session_compared(session), "node agrees", "nodes agree"));
         }
         tool_profile_print(session);
     }

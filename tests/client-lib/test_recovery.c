@@ -280,6 +280,25 @@ Test(recovery, deadline_ends_a_job_without_a_broker)
     pen_client_free(client);
 }
 
+/* A job may be too late before its turn to be sent has come. */
+Test(recovery, deadline_of_a_connected_session_does_not_blame_the_broker)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    static unsigned char few[16];
+    struct pen_tensor in = tensor_of("x", few, sizeof few);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_OK, "%s", error.text);
+    pen_result_free(result);
+    job.deadline_us = 1;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_DEADLINE);
+    cr_assert_null(strstr(error.text, "no broker"), "%s", error.text);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(recovery, deadline_ends_a_job_that_the_broker_keeps)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});

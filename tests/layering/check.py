@@ -19,7 +19,7 @@ FOLDERS = ["proto", "engine", "broker", "worker", "client-lib"]
 PROGRAMS = {"engine/tools": "engine-tools"}  # a program in a library's folder: it has rules of its own
 
 # What the engine may see of proto: the target proto_base.
-PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h"}
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h", "words.h"}
 
 # folder -> other folders whose headers it may include. "engine:public" is engine/include.
 MAY_SEE = {

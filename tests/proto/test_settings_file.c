@@ -17,7 +17,7 @@ static const struct setting table[] = {
     {"tag", SETTING_LIST, offsetof(struct options, tags), NULL, NULL, 0, 0, NULL, ""},
     {.name = NULL},
 };
-static const struct settings_program program = {"prog", "prog", NULL, NULL, table};
+static const struct settings_program program = {"prog", "prog", NULL, NULL, table, NULL};
 static struct options options;
 static struct settings_store *store;
 static struct pen_error error;
