@@ -225,7 +225,7 @@ static int submit(const struct options *o, const char *const *files, size_t coun
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    run.client = command_connect(&o->common, "penstock submit", &code);
+    run.client = command_connect_for_jobs(&o->common, "penstock submit", o->request.tell_drain, &code);
     if (!run.client) {
         return code;
     }

@@ -69,6 +69,8 @@ struct pen_client_options {
         spin_us; /**< busy-wait at most this long for an answer, while that pays and with several CPUs; default 50, 0 = never */
     const char *key_file;   /**< of `penstock keygen`; with broker_key: encrypted and authenticated; NULL = plain */
     const char *broker_key; /**< the broker's public key, 64 hex digits */
+    bool tell_drain; /**< a job that the only broker refuses because it is about to end (a restart) is UNAVAILABLE at
+                          once; default: it waits for the broker that comes in its place, for unreachable_us */
 };
 
 /** Sets every field to its default. @param options the caller's. @param struct_bytes sizeof *options. Threads: any. */
