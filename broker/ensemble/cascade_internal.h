@@ -13,7 +13,8 @@ struct cascade_step {
     struct parcel *reply;
     enum pen_status status; /* of what came */
     bool came;              /* it has ended, and what it gave is not looked at yet */
-    struct digest model; /* of the content that ran */
+    const Penstock__ResultMeta *meta; /* of it, in the arena */
+    struct digest model;              /* of the content that ran */
     struct explained_step told;
 };
 

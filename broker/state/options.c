@@ -113,7 +113,8 @@ static const struct setting table[] = {
     {"tenant-weight", SETTING_LIST, AT(tenant_weights), NULL, NULL, 0, 0, NULL,
      "NAME=N: the tenant gets N times the share of one without, 1 to 1000 (may be repeated)"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", NULL, 0, HOUR, NULL,
-     "after SIGTERM: how long new jobs are still taken"},
+     "after SIGTERM: how long new jobs are still taken; then they wait in their clients for the broker that comes "
+     "next"},
     {"drain-timeout", SETTING_DURATION, AT(drain_timeout_us), "30s", NULL, 0, HOUR, NULL,
      "after that: how long jobs may take to finish"},
     {"spin", SETTING_DURATION, AT(spin_us), "150us", NULL, 0, 10 * MS, NULL,

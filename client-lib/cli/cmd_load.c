@@ -166,7 +166,7 @@ static int load(const struct options *o)
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    pen_client *client = command_connect(&o->common, "penstock load", &code);
+    pen_client *client = command_connect_for_jobs(&o->common, "penstock load", o->request.tell_drain, &code);
     if (!client) {
         return code;
     }

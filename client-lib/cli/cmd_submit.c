@@ -36,7 +36,7 @@ static const struct setting settings[] = {
      .offset = offsetof(struct options, top),
      .def = "3",
      .max = SHOW_TOP_MAX,
-     .help = "classes to show when the model has labels"},
+     .help = "best classes to show of models with labels and of pictures; 0 = the first values"},
     {.name = "output-dir",
      .type = SETTING_TEXT,
      .offset = offsetof(struct options, output_dir),
@@ -75,7 +75,8 @@ static const struct settings_program program = {
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
         "batch_reason,\n"
         "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached,\n"
-        "labels: [{label, index, score}], explanation (with --explain), outputs: [{name, dtype, dims, values (at most "
+        "labels: [{label, index, score, row}], explanation (with --explain), outputs: [{name, dtype, dims, values (at "
+        "most "
         "1024)}]}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
     .variables = variables,
@@ -106,6 +107,14 @@ static void fail(struct run *run, const char *what, const struct pen_error *erro
     fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error->status), error->text);
 }
 
+/* Classes of models that name them, and of pictures; asked only of workers that know of it: the others' answers would not be cached. */
+static uint32_t top_wanted(struct run *run, const struct inputs *inputs)
+{
+    run->show.names.any |= inputs->picture;
+    bool classes = run->model->labels_count > 0 || inputs->picture;
+    return classes && run->model->annotates ? (uint32_t)run->options->top : 0;
+}
+
 static pen_job *start(struct run *run, const char *file, bool first, bool last)
 {
     struct request request;
@@ -123,6 +132,7 @@ static pen_job *start(struct run *run, const char *file, bool first, bool last)
         request.options.inputs_count = inputs.count;
         request.options.flags |= run->options->detach ? PEN_JOB_DETACHED : 0u;
         request.options.flags &= ~((first ? 0u : PEN_JOB_SEQUENCE_START) | (last ? 0u : PEN_JOB_SEQUENCE_END));
+        request.options.top_k = top_wanted(run, &inputs);
         request.options.detached_ttl_us = (uint64_t)run->options->detached_ttl_us;
         request.options.detached_secret = *run->options->secret ? run->options->secret : NULL;
         status = pen_client_submit(run->client, &request.options, &job, &error);
@@ -215,7 +225,7 @@ static int submit(const struct options *o, const char *const *files, size_t coun
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    run.client = command_connect(&o->common, "penstock submit", &code);
+    run.client = command_connect_for_jobs(&o->common, "penstock submit", o->request.tell_drain, &code);
     if (!run.client) {
         return code;
     }
@@ -227,8 +237,9 @@ static int submit(const struct options *o, const char *const *files, size_t coun
         }
     }
     if (status == PEN_OK) {
-        run.show = (struct show){run.model->labels, run.model->labels_count, (size_t)o->top,
-                                 *o->output_dir ? o->output_dir : NULL};
+        run.show = (struct show){.names = {run.model->labels, run.model->labels_count, false},
+                                 .top = (size_t)o->top,
+                                 .output_dir = *o->output_dir ? o->output_dir : NULL};
         run.jobs = o->common.json ? cJSON_CreateArray() : NULL;
         run_all(&run, files, count);
         if (o->common.json) {

@@ -76,6 +76,11 @@ int command_fail(const struct common *common, const struct pen_error *error)
 
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit)
 {
+    return command_connect_for_jobs(common, name, false, ret_exit);
+}
+
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, bool tell_drain, int *ret_exit)
+{
     struct pen_client_options options;
     struct pen_error error = {.status = PEN_OK, .text = ""};
     pen_client *client = NULL;
@@ -85,6 +90,7 @@ pen_client *command_connect(const struct common *common, const char *name, int *
     options.key_file = common->key;
     options.broker_key = common->broker_key;
     options.name = name;
+    options.tell_drain = tell_drain;
     options.connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
     if (pen_client_connect(&options, &client, &error) != PEN_OK) {
         int code = command_fail(common, &error);

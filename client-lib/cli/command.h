@@ -33,6 +33,7 @@ int command_explain(int argc, char **argv);
 int command_torture(int argc, char **argv);
 int command_fetch(int argc, char **argv);
 int command_keygen(int argc, char **argv);
+int command_keys(int argc, char **argv);
 int command_quarantine(int argc, char **argv);
 int command_cancel(int argc, char **argv);
 int command_trace(int argc, char **argv);
@@ -79,6 +80,8 @@ int command_of_job(const struct settings_program *program, int argc, char **argv
 
 /* A session whose broker has answered; NULL: the error was told and *ret_exit set. */
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit);
+/* tell_drain: as in pen_client_options. */
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, bool tell_drain, int *ret_exit);
 
 /*
  * As pen_client_models; a broker that has none yet, because it has just begun and its workers are on their way back, is asked again for as long as --timeout.

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "image.h"
+#include "picture.h"
 #include "npy.h"
 #include "preprocess.h"
 #include "words.h"
@@ -107,13 +107,10 @@ static enum pen_status preprocess_of(const struct pen_model *model, const struct
     bool picture =
         bytes && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[2] > 0 && (sig->dims[3] == 1 || sig->dims[3] == 3);
     if (!picture) {
-        return pen_error_set(
-            reterr, PEN_ERR_INVALID,
-            "model %s does not say how it takes pictures (input.preprocess in its config.json); give a .npy file.",
-            model->name);
+        return preprocess_missing(model, sig, reterr);
     }
     *ret = (struct preprocess){
-        "", (uint32_t)sig->dims[3], (uint32_t)sig->dims[1], (uint32_t)sig->dims[2], IMAGE_BILINEAR, IMAGE_STRETCH};
+        "", (uint32_t)sig->dims[3], (uint32_t)sig->dims[1], (uint32_t)sig->dims[2], PICTURE_BILINEAR, PICTURE_STRETCH};
     return PEN_OK;
 }
 
@@ -122,14 +119,14 @@ static enum pen_status picture_tensor(const struct pen_model *model, const struc
                                       struct pen_error *reterr)
 {
     struct preprocess p;
-    struct image decoded, ready;
+    struct picture decoded, ready;
     enum pen_status status = preprocess_of(model, sig, &p, reterr);
-    status = status == PEN_OK ? image_decode(bytes, size, file, &decoded, reterr) : status;
+    status = status == PEN_OK ? picture_decode(bytes, size, file, NULL, &decoded, reterr) : status;
     if (status != PEN_OK) {
         return status;
     }
-    status = preprocess_image(&p, &decoded, &ready, reterr);
-    image_fini(&decoded);
+    status = preprocess_picture(&p, &decoded, &ready, reterr);
+    picture_fini(&decoded);
     if (status != PEN_OK) {
         return status;
     }
@@ -210,7 +207,8 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     void *memory = bytes;
     if (npy_is(bytes, size)) {
         status = npy_read(bytes, size, file, &t, reterr);
-    } else if (image_is(bytes, size)) {
+        status = status == PEN_OK ? preprocess_array(model, sig, file, &t, reterr) : status;
+    } else if (picture_probe(bytes, size) != PICTURE_NONE) {
         status = picture_tensor(model, sig, file, bytes, size, &t, &memory, reterr);
     } else {
         status = raw_tensor(sig, file, bytes, size, &t, reterr);
@@ -220,6 +218,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     }
     if (status == PEN_OK) {
         t.name = sig->name;
+        inputs->picture |= memory != bytes;
         inputs->memory[inputs->count] = memory;
         inputs->tensors[inputs->count++] = t;
     }

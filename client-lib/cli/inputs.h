@@ -15,6 +15,7 @@
 struct inputs {
     struct pen_tensor tensors[INPUTS_MAX];
     size_t count;
+    bool picture;             /* one of them was a picture */
     void *memory[INPUTS_MAX]; /* freed by inputs_fini */
 };
 

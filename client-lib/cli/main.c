@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"cancel", "cancel a job by its id", command_cancel},
     {"quarantine", "list, show or free the jobs that ended their workers", command_quarantine},
     {"keygen", "make a pair of keys", command_keygen},
+    {"keys", "check or seal a broker's list of keys", command_keys},
     {"torture", "faults under load: is anything lost or answered twice?", command_torture},
     {"drain", "let the broker, or one worker, finish and leave", command_drain},
 };

@@ -14,7 +14,7 @@
 struct request_settings {
     const char *backend, *precision, *version_label;
     int64_t version, deadline_us, priority, sequence;
-    bool no_cache, explain, trace, layers;
+    bool no_cache, explain, trace, layers, tell_drain;
     const char *traceparent;
     struct setting_list inputs, outputs, tags, parameters;
 };
@@ -39,6 +39,8 @@ struct request_settings {
      .help = "neither read nor store cached results"},                                                                           \
     {.name = "explain", .type = SETTING_FLAG, .offset = offsetof(opts, member.explain), .def = "false",                         \
      .help = "let the answer say why it was run where it was"}, \
+    {.name = "tell-drain", .type = SETTING_FLAG, .offset = offsetof(opts, member.tell_drain), .def = "false",                   \
+     .help = "a job that the only broker refuses because it drains ends UNAVAILABLE; else it waits for the broker that comes in its place"}, \
     {.name = "traceparent", .type = SETTING_TEXT, .offset = offsetof(opts, member.traceparent), .def = "", .help = "W3C trace context that the jobs belong to"}, \
     {.name = "trace", .type = SETTING_FLAG, .offset = offsetof(opts, member.trace), .def = "false", .help = "let the broker keep the jobs' lives for penstock trace"}, \
     {.name = "layers", .type = SETTING_FLAG, .offset = offsetof(opts, member.layers), .def = "false",                            \

@@ -44,6 +44,9 @@ static const struct setting table[] = {
      "send at least this often; 0 = as the broker says"},
     {"liveness", SETTING_DURATION, offsetof(struct options, liveness_us), "0", NULL, 0, 3600000000, NULL,
      "reconnect after this much silence; 0 = as the broker says"},
+    {"denied-wait", SETTING_DURATION, offsetof(struct options, denied_wait_us), "1h", NULL, 0, 86400000000, NULL,
+     "a broker that had welcomed this worker and denies its key now (a damaged list) is asked again for so long; 0 = "
+     "the worker ends at once"},
     {"drain-timeout", SETTING_DURATION, offsetof(struct options, drain_timeout_us), "30s", NULL, 0, 86400000000, NULL,
      "after SIGTERM: wait this long for running jobs"},
     {"watchdog", SETTING_DURATION, offsetof(struct options, watchdog_us), "60s", NULL, 0, 86400000000, NULL,
