@@ -17,19 +17,14 @@
 
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
-    if (status == PEN_OK)
-        job->lane->model->jobs_done++;
-    else
-        job->lane->model->jobs_failed++;
+    struct model *model = job->lane->model;
+    bool cancelled = status == PEN_ERR_CANCELLED;
+    *(status == PEN_OK ? &model->jobs_done : cancelled ? &model->jobs_cancelled : &model->jobs_failed) += 1;
     if (job->step)
         return; /* the whole counts */
-    if (status == PEN_OK) {
-        broker->stats.jobs_done++;
-        return;
-    }
-    broker->stats.jobs_failed++;
-    broker->stats.jobs_expired += status == PEN_ERR_DEADLINE;
-    broker->stats.jobs_cancelled += status == PEN_ERR_CANCELLED;
+    struct stats *stats = &broker->stats;
+    *(status == PEN_OK ? &stats->jobs_done : cancelled ? &stats->jobs_cancelled : &stats->jobs_failed) += 1;
+    stats->jobs_expired += status == PEN_ERR_DEADLINE;
 }
 
 static void log_end(const struct broker *broker, const struct job *job, enum pen_status status)
@@ -113,7 +108,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     if (retry_after_us == 0 && pen_status_retryable(error->status))
         retry_after_us = RETRY_HINT_US;
     struct parcel *reply = reply_error(env->job, error->status, error->text, model, 0, retry_after_us);
-    broker->stats.jobs_rejected++;
+    *(error->status == PEN_ERR_CANCELLED ? &broker->stats.jobs_cancelled : &broker->stats.jobs_rejected) += 1;
     record_refusal(broker, env->job, model, error);
     explain_short(broker, session, env->job, model, error->status, error->text);
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),

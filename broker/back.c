@@ -296,6 +296,8 @@ static bool open_envelope(struct broker *broker, struct message *message, struct
     enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
     if (status == PEN_ERR_VERSION)
         broker_refuse_version(broker, broker->workers, &broker->workers_ignored, message->peer, error.text);
+    else if (status == PEN_ERR_TOO_LARGE && ret_env->type == FRAME_RESULT)
+        return true; /* its job can be read, and waits for an end */
     else if (status != PEN_OK)
         back_bad_message(broker, error.text);
     return status == PEN_OK;

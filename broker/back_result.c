@@ -92,6 +92,8 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
         worker->jobs_done++;
+    else if (group->env.status == PEN_ERR_CANCELLED)
+        worker->jobs_cancelled++;
     else
         worker->jobs_failed++;
     if (!job)
@@ -163,11 +165,15 @@ void back_result_dropped(struct broker *broker, struct worker *worker, const str
     run_failed(broker, worker, env, PEN_ERR_BUSY, "the broker has no memory for the result; try again later");
 }
 
+/* Against the contract: it counts against the worker, whoever waits for it. */
 static void refused_result(struct broker *broker, struct worker *worker, const struct envelope *env,
                            enum pen_status status, const char *why)
 {
-    char text[384];
-    back_bad_message(broker, why);
+    char text[384], id[JOB_ID_TEXT_BYTES];
+    broker->stats.results_bad++;
+    worker->results_bad++;
+    log_event(LOG_WARN, "result_refused", "job=%s worker=%s status=%s reason=%s", job_id_text(env->job, id),
+              worker->hello->name, pen_status_name(status), why);
     snprintf(text, sizeof text, "the worker '%.60s' gave a result that cannot be taken: %.200s", worker->hello->name,
              why);
     run_failed(broker, worker, env, status, text);
@@ -199,6 +205,40 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
     one_result(broker, worker, group);
 }
 
+static void unknown_status(struct broker *broker, struct worker *worker, const struct result_group *group)
+{
+    char why[224];
+    int own = (int)(group->facts.error_bytes < 120 ? group->facts.error_bytes : 120);
+    snprintf(why, sizeof why, "the status %u, which no version here knows%s%.*s", group->env.status_told,
+             own ? ": " : "", own, own ? (const char *)group->facts.error : "");
+    refused_result(broker, worker, &group->env, PEN_ERR_INTERNAL, why);
+}
+
+/* A whole group that can be read. */
+static void read_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    if (envelope_status_unknown(&group->env)) {
+        if (group->env.transfer)
+            transfer_decline(broker, &worker->transfers, &group->env);
+        unknown_status(broker, worker, group);
+    } else if (group->env.transfer) {
+        announced_result(broker, worker, group);
+    } else {
+        one_result(broker, worker, group);
+    }
+}
+
+/* What follows cannot be told apart any more. The job gets its end where its id could be read. */
+static void broken_group(struct broker *broker, struct worker *worker, const struct result_group *group,
+                         const struct pen_error *error)
+{
+    bool named = error->status == PEN_OK || error->status == PEN_ERR_TOO_LARGE;
+    const char *why = error->status != PEN_OK ? error->text : "a group of it is cut short or of another type";
+    back_bad_message(broker, why);
+    if (named && group->env.type == FRAME_RESULT)
+        refused_result(broker, worker, &group->env, error->status != PEN_OK ? error->status : PEN_ERR_CORRUPT, why);
+}
+
 void back_result(struct broker *broker, struct worker *worker, struct message *message)
 {
     size_t at = 0;
@@ -213,8 +253,7 @@ void back_result(struct broker *broker, struct worker *worker, struct message *m
             envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, &error);
         if (status != PEN_OK || group.env.type != FRAME_RESULT ||
             (group.env.transfer == 0 && group.env.frames >= message->count - at)) {
-            back_bad_message(broker,
-                             status != PEN_OK ? error.text : "a group of a result is cut short or of another type");
+            broken_group(broker, worker, &group, &error);
             return;
         }
         group.frames = &message->frames[at] + 1;
@@ -224,11 +263,9 @@ void back_result(struct broker *broker, struct worker *worker, struct message *m
         bool readable = result_read(group.meta, group.env.meta_bytes, &group.facts);
         if (!readable && group.env.transfer)
             transfer_decline(broker, &worker->transfers, &group.env);
-        if (!readable)
-            refused_result(broker, worker, &group.env, PEN_ERR_CORRUPT, "its meta is no ResultMeta");
-        else if (group.env.transfer)
-            announced_result(broker, worker, &group);
+        if (readable)
+            read_result(broker, worker, &group);
         else
-            one_result(broker, worker, &group);
+            refused_result(broker, worker, &group.env, PEN_ERR_CORRUPT, "its meta is no ResultMeta");
     }
 }

@@ -72,6 +72,7 @@ static void fill_model(struct control_answer *answer, const struct model *model,
     info->running = model->running;
     info->jobs_done = model->jobs_done;
     info->jobs_failed = model->jobs_failed;
+    info->jobs_cancelled = model->jobs_cancelled;
     info->cache_hits = model->cache_hits;
     fill_sigs(answer, model->signature->inputs, model->signature->inputs_count, &info->n_inputs, &info->inputs);
     fill_sigs(answer, model->signature->outputs, model->signature->outputs_count, &info->n_outputs, &info->outputs);
@@ -129,6 +130,8 @@ static void fill_worker(const struct broker *broker, struct control_answer *answ
     info->jobs_running = worker->jobs;
     info->jobs_done = worker->jobs_done;
     info->jobs_failed = worker->jobs_failed;
+    info->jobs_cancelled = worker->jobs_cancelled;
+    info->results_bad = worker->results_bad;
     info->rss_bytes = worker->beat.rss_bytes;
     info->age_us = broker->now_us - worker->since_us;
     info->last_seen_us = broker->now_us - worker->link.heard_us;

@@ -299,6 +299,8 @@ void fleet_inherit(struct worker *worker, const struct worker *old)
         inherit_speed(worker->offers[i], old->offers, old->offers_count);
     worker->jobs_done = old->jobs_done;
     worker->jobs_failed = old->jobs_failed;
+    worker->jobs_cancelled = old->jobs_cancelled;
+    worker->results_bad = old->results_bad;
 }
 
 void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)

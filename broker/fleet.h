@@ -83,7 +83,8 @@ struct worker {
     uint32_t messages, jobs;         /* unanswered */
     uint64_t expect_us;              /* of the unanswered */
     size_t bytes;
-    uint64_t jobs_done, jobs_failed;
+    uint64_t jobs_done, jobs_failed, jobs_cancelled;
+    uint64_t results_bad;      /* against the contract (back_result.c) */
     bool isolated;             /* it runs a suspect that must be alone */
     bool paused;               /* nothing of ours has begun: it runs another broker's suspect alone */
     struct identity *identity; /* NULL: nobody is asked for a key */

@@ -129,6 +129,7 @@ static void put_model(const struct snapshot *s, const struct model_row *row, str
     number(w, "cached", tally->cached);
     number(w, "misses", tally->cache_misses);
     number(w, "failed", errors_of(tally->failed));
+    number(w, "cancelled", tally->cancelled);
     number(w, "rejected", errors_of(tally->rejected));
     number(w, "requeued", tally->requeued);
     writer_text(w, "}");
@@ -189,6 +190,8 @@ static void put_worker(const struct worker_row *row, const struct offer_row *off
     number(w, "running", row->jobs_running);
     number(w, "done", row->jobs_done);
     number(w, "failed", row->jobs_failed);
+    number(w, "cancelled", row->jobs_cancelled);
+    number(w, "results_bad", row->results_bad);
     number(w, "rss_bytes", row->beat.rss_bytes);
     number(w, "memory_bytes", row->beat.memory_bytes);
     number(w, "memory_used_bytes", row->beat.memory_used_bytes);

@@ -56,6 +56,8 @@ static void fill_worker(const struct broker *broker, const struct worker *worker
     to->offers = (uint32_t)worker->offers_count;
     to->jobs_done = worker->jobs_done;
     to->jobs_failed = worker->jobs_failed;
+    to->jobs_cancelled = worker->jobs_cancelled;
+    to->results_bad = worker->results_bad;
     to->beat = worker->beat;
     to->busy_share = worker->busy_share;
     to->backlog_us = worker_backlog_us(worker, broker->now_us);

@@ -34,7 +34,7 @@ struct worker_row {
     const char *state; /* "ready", "draining", "suspect"; a literal */
     uint64_t uuid;
     uint32_t slots, threads, jobs_running, offers;
-    uint64_t jobs_done, jobs_failed, backlog_us, age_us, last_seen_us;
+    uint64_t jobs_done, jobs_failed, jobs_cancelled, results_bad, backlog_us, age_us, last_seen_us;
     struct worker_beat beat; /* of the last heartbeat */
     double busy_share;       /* of its slots' time */
 };

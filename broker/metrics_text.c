@@ -98,6 +98,9 @@ static void put_broker(const struct snapshot *s, struct writer *w)
                 "Jobs answered from the cache by the digest alone: their payload was never sent.", stats->early_hits);
     line_single(w, "results_duplicate_total", "counter", "Late or repeated results of workers.",
                 stats->results_duplicate);
+    line_single(w, "results_bad_total", "counter",
+                "Results of workers against the contract: outputs missing, of another form, or an unknown status.",
+                stats->results_bad);
     line_single(w, "digests_wrong_total", "counter", "Results whose digest was not the client's: nothing was shared.",
                 stats->digests_wrong);
     line_single(w, "workers_lost_total", "counter", "Workers that vanished or fell silent.", stats->workers_lost);
@@ -155,12 +158,15 @@ static void put_outcomes(const struct snapshot *s, struct writer *w)
 {
     line_family(
         w, "jobs_total", "counter",
-        "Jobs that ended. done: computed, coalesced or cached; failed and rejected: by the status they were told.");
+        "Jobs that ended. done: computed, coalesced or cached; failed and rejected: by the status they were told; "
+        "cancelled: nobody wanted them any more.");
     for (uint32_t i = 0; i < s->tallies_count; i++) {
         const struct model_tally *tally = &s->tallies[i];
         put_outcome(w, tally, "done", "computed", PEN_OK, tally->computed);
         put_outcome(w, tally, "done", "coalesced", PEN_OK, tally->coalesced);
         put_outcome(w, tally, "done", "cached", PEN_OK, tally->cached);
+        if (tally->cancelled)
+            put_outcome(w, tally, "cancelled", "cancelled", PEN_ERR_CANCELLED, tally->cancelled);
         for (unsigned status = 1; status < PEN_STATUS_COUNT; status++) {
             if (tally->failed[status])
                 put_outcome(w, tally, "failed", NULL, (enum pen_status)status, tally->failed[status]);

@@ -166,6 +166,16 @@ static uint64_t failed_of(const struct worker_row *row)
     return row->jobs_failed;
 }
 
+static uint64_t cancelled_of(const struct worker_row *row)
+{
+    return row->jobs_cancelled;
+}
+
+static uint64_t bad_of(const struct worker_row *row)
+{
+    return row->results_bad;
+}
+
 static uint64_t resident_of(const struct worker_row *row)
 {
     return row->beat.rss_bytes;
@@ -236,6 +246,9 @@ static const struct worker_metric {
     {"worker_jobs_running", "gauge", "Jobs that the worker has.", jobs_of, false},
     {"worker_jobs_done_total", "counter", "Jobs that the worker answered with a result.", done_of, false},
     {"worker_jobs_failed_total", "counter", "Jobs that the worker answered with an error.", failed_of, false},
+    {"worker_jobs_cancelled_total", "counter", "Jobs that the worker gave up because nobody wanted them any more.",
+     cancelled_of, false},
+    {"worker_results_bad_total", "counter", "Results of the worker that were against the contract.", bad_of, false},
     {"worker_resident_bytes", "gauge", "Resident memory, by its last heartbeat.", resident_of, false},
     {"worker_utilisation_ratio", "gauge", "Share of its slots' time that the worker computes, a mean over 15 s.",
      busy_of, true},

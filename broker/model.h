@@ -67,7 +67,7 @@ struct model {
     bool withdrawn;     /* the last offer went by a worker's own word, not with the worker */
     bool lost;          /* a worker went with its offer, and none has come with one since */
     uint64_t orphan_us; /* when the last offer went; 0 = it has some */
-    uint64_t running, jobs_done, jobs_failed, cache_hits;
+    uint64_t running, jobs_done, jobs_failed, jobs_cancelled, cache_hits;
     struct model_tally *tally; /* its row in the metrics; NULL until its first job */
     uint32_t row;              /* in the snapshot that is being taken */
 };

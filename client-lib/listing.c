@@ -120,6 +120,7 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .cache_hits = from->cache_hits,
         .version_labels_count = from->n_version_labels,
         .version_labels = labels,
+        .jobs_cancelled = from->jobs_cancelled,
     };
     return to;
 }
@@ -180,6 +181,8 @@ static struct pen_worker *worker(struct carver *carver, const Penstock__WorkerIn
         .models = (const char *const *)from->models,
         .flags_count = from->n_flags,
         .flags = texts,
+        .jobs_cancelled = from->jobs_cancelled,
+        .results_bad = from->results_bad,
     };
     return to;
 }

@@ -1,5 +1,6 @@
 #include "result.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,23 @@ static enum pen_status outputs_decode(struct pen_result *result, struct pen_erro
     return status;
 }
 
+/* A status without a name here: its number stands in the sentence, before the broker's own. */
+static const char *error_text(struct pen_result *result, const struct envelope *env)
+{
+    const char *own = result->meta->error;
+    size_t room = strlen(own) + 128;
+    if (!envelope_status_unknown(env)) {
+        return own;
+    }
+    char *text = result->arena.allocator.alloc(result->arena.allocator.allocator_data, room);
+    if (!text) {
+        return own;
+    }
+    snprintf(text, room, "the answer has the status %u, which this version does not know%s%s", env->status_told,
+             *own ? ": " : "", own);
+    return text;
+}
+
 struct pen_result *result_from(struct incoming *in)
 {
     struct pen_result *result = result_new(in->env.status, NULL);
@@ -157,7 +175,7 @@ struct pen_result *result_from(struct incoming *in)
                             "the answer's description is malformed; broker and client may differ in version.");
     }
     info_fill(&result->info, result->meta);
-    result->error = result->meta->error;
+    result->error = error_text(result, &in->env);
     if (result->meta->explanation) {
         result->explanation = explanation_new(result->meta->explanation);
     }

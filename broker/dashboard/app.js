@@ -272,7 +272,7 @@ const lifeRows = rows => rows.filter(r => inScope(r)).map(r => ({...r, key: r.jo
 const drawJobs = table("jobs", [
   {id: "job", title: "Job", left: true, mono: true, cell: opener(r => r.job, r => pick({job: r}))},
   {id: "model", title: "Model", left: true, wide: true, width: 130, cell: text(r => r.model)},
-  {id: "status", title: "Ended", left: true, width: 112, cell: tone(r => r.status === "OK" ? r.how : r.status, r => r.status === "OK" ? "" : "bad")},
+  {id: "status", title: "Ended", left: true, width: 112, cell: tone(r => r.status === "OK" || r.status === "CANCELLED" ? r.how : r.status, r => r.status === "OK" || r.status === "CANCELLED" ? "" : "bad")},
   {id: "worker", title: "Worker", left: true, wide: true, width: 130, cell: text(r => r.worker || "–")},
   {id: "error", title: "Said", left: true, wide: true, cell: (td, r) => { put(td, r.error || "–"); td.title = r.error; }},
   {id: "total", title: "total", width: 78, cell: text(r => time(r.total_us))},
@@ -329,7 +329,7 @@ function drawWorker(uuid, body) {
   const w = state.workers.find(x => x.uuid === uuid), facts = body.querySelector("dl") ?? make("dl");
   if (!w) { body.replaceChildren(make("p", {class: "said"}, "This worker is not connected any more.")); return; }
   pairs(facts, [["State", w.state, w.state === "suspect"], ["Host", w.host], ["Backend", `${w.backend} on ${w.device}`], ["Software", w.software], ["Slots", `${w.slots} of ${w.threads} thread${w.threads > 1 ? "s" : ""}`], ["Running", `${w.running} jobs, backlog ${time(w.backlog_us)}`],
-    ["Done / failed", `${count(w.done)} / ${count(w.failed)}`], ["Busy", percent(w.busy_permille / 1000)], ["Memory", `${bytes(w.rss_bytes)} resident; models hold ${bytes(w.memory_used_bytes)} of ${bytes(w.memory_bytes)}`], ["Warm", `${w.warm} of ${w.models.length} models`], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
+    ["Done / failed / cancelled", `${count(w.done)} / ${count(w.failed)} / ${count(w.cancelled)}`], ["Bad results", count(w.results_bad)], ["Busy", percent(w.busy_permille / 1000)], ["Memory", `${bytes(w.rss_bytes)} resident; models hold ${bytes(w.memory_used_bytes)} of ${bytes(w.memory_bytes)}`], ["Warm", `${w.warm} of ${w.models.length} models`], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
     ["Models", w.models.map(([i, us, precision]) => `${state.models[i]?.name ?? "?"} v${state.models[i]?.version} ${precision}: ${time(us)} expected`).join("; ") || "none"]]);
   if (!facts.parentNode) body.append(facts);
 }

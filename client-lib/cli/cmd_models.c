@@ -19,7 +19,8 @@ static const struct settings_program program = {
     .after =
         "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
         "[...], labels,\n"
-        "preprocess, queued, running, jobs_done, jobs_failed, cache_hits, version_labels: [{label, share}], offers: "
+        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, version_labels: [{label, "
+        "share}], offers: "
         "[{worker, backend, device, "
         "placement, precision,\n"
         "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}]}\n\n" EXIT_CODES_TEXT,
@@ -84,6 +85,7 @@ static cJSON *model_json(const struct pen_model *m)
     cJSON_AddNumberToObject(json, "running", (double)m->running);
     cJSON_AddNumberToObject(json, "jobs_done", (double)m->jobs_done);
     cJSON_AddNumberToObject(json, "jobs_failed", (double)m->jobs_failed);
+    cJSON_AddNumberToObject(json, "jobs_cancelled", (double)m->jobs_cancelled);
     cJSON_AddNumberToObject(json, "cache_hits", (double)m->cache_hits);
     cJSON *names = cJSON_AddArrayToObject(json, "version_labels");
     for (size_t i = 0; i < m->version_labels_count; i++) {

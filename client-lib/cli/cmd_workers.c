@@ -15,7 +15,7 @@ static const struct settings_program program = {
     .usage = "penstock workers [options]",
     .about = "Lists the workers of the pool.",
     .after = "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
-             "jobs_done, jobs_failed,\n"
+             "jobs_done, jobs_failed, jobs_cancelled, results_bad,\n"
              "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
              "value}}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
@@ -51,6 +51,8 @@ static cJSON *worker_json(const struct pen_worker *w)
     cJSON_AddNumberToObject(json, "jobs_running", w->jobs_running);
     cJSON_AddNumberToObject(json, "jobs_done", (double)w->jobs_done);
     cJSON_AddNumberToObject(json, "jobs_failed", (double)w->jobs_failed);
+    cJSON_AddNumberToObject(json, "jobs_cancelled", (double)w->jobs_cancelled);
+    cJSON_AddNumberToObject(json, "results_bad", (double)w->results_bad);
     cJSON_AddNumberToObject(json, "rss_bytes", (double)w->rss_bytes);
     cJSON_AddNumberToObject(json, "age_us", (double)w->age_us);
     cJSON_AddNumberToObject(json, "last_seen_us", (double)w->last_seen_us);
@@ -68,8 +70,12 @@ static void worker_text(const struct pen_worker *w)
     char rss[AMOUNT_BYTES], age[AMOUNT_BYTES];
     printf("%s  %s on %s, %u slot%s of %u thread%s, %s\n", w->name, w->backend, w->device, w->slots,
            w->slots == 1 ? "" : "s", w->threads, w->threads == 1 ? "" : "s", w->state);
-    printf("  %u running, %" PRIu64 " done, %" PRIu64 " failed; %s, up %s; models:", w->jobs_running, w->jobs_done,
-           w->jobs_failed, amount_bytes(w->rss_bytes, rss), amount_us(w->age_us, age));
+    printf("  %u running, %" PRIu64 " done, %" PRIu64 " failed, ", w->jobs_running, w->jobs_done, w->jobs_failed);
+    if (w->results_bad) {
+        printf("%" PRIu64 " of its results against the contract, ", w->results_bad);
+    }
+    printf("%" PRIu64 " cancelled; %s, up %s; models:", w->jobs_cancelled, amount_bytes(w->rss_bytes, rss),
+           amount_us(w->age_us, age));
     for (size_t i = 0; i < w->models_count; i++) {
         printf(" %s", w->models[i]);
     }

@@ -79,6 +79,7 @@ struct pen_model {
     uint64_t cache_hits;
     size_t version_labels_count;
     const struct pen_version_label *version_labels;
+    uint64_t jobs_cancelled; /**< not among jobs_failed */
 };
 
 /** A list of models; everything in it lives until pen_client_models_free(). */
@@ -114,6 +115,8 @@ struct pen_worker {
     const char *const *models; /**< "name:version" */
     size_t flags_count;
     const char *const *flags; /**< "name=value": capabilities, ISA, library versions, self-tests */
+    uint64_t jobs_cancelled;  /**< given up because nobody wanted them; not among jobs_failed */
+    uint64_t results_bad;     /**< its results that were against the contract */
 };
 
 /** A list of workers; everything in it lives until pen_client_workers_free(). */
