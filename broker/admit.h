@@ -47,6 +47,9 @@ struct admission {
 /* What a job is told whose model nobody will serve again. */
 const char *admit_unloaded(const struct model *model, char *text, size_t bytes);
 
+/* What a job is told whose form of the model is offered no more, while another one is that does not take it. */
+const char *admit_reformed(const struct model *model, char *text, size_t bytes);
+
 /* Its sameness with others is known and wanted: its digest is of the kind that was asked for. Reads env and digest alone. */
 bool admit_may_share(const struct admit_request *request);
 

@@ -152,6 +152,8 @@ void answer_lane_unserved(struct broker *broker, struct lane *lane)
         cascade_missing(&broker->models, &broker->labels, lane->model, &lane->demand, text, sizeof text);
     else if (model_unloaded(lane->model))
         admit_unloaded(lane->model, text, sizeof text);
+    else if (lane->model->offers_count > 0 && !forms_open(&lane->model->forms, lane->demand.forms))
+        admit_reformed(lane->model, text, sizeof text);
     lane->users++; /* outlive the loop */
     while ((job = lane_head(lane)) != NULL)
         answer_error(broker, job, PEN_ERR_UNAVAILABLE,

@@ -33,7 +33,10 @@ static bool adopt(struct broker *broker, struct worker *worker, struct job *job)
 {
     struct offer *offer = NULL;
     for (size_t i = 0; i < worker->offers_count && !offer; i++)
-        offer = worker->offers[i]->model == job->lane->model ? worker->offers[i] : NULL;
+        offer =
+            worker->offers[i]->model == job->lane->model && form_in(job->lane->demand.forms, worker->offers[i]->form)
+                ? worker->offers[i]
+                : NULL;
     struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
     if (!dispatch)
         return false;
@@ -92,6 +95,11 @@ static void log_hello(const struct worker *worker)
         if (model->digest_mixed)
             log_event(LOG_WARN, "model_digests_differ", "model=%s version=%" PRIu64 " worker=%s", model->name,
                       model->version, worker->hello->name);
+        if (forms_offered(&model->forms) > 1)
+            log_event(LOG_WARN, "model_forms_differ", "model=%s version=%" PRIu64 " worker=%s forms=%u reason=%s",
+                      model->name, model->version, worker->hello->name, forms_offered(&model->forms),
+                      "workers offer this version with other inputs, outputs or batch sizes: each job goes to those "
+                      "that take it; give them versions of their own unless one is about to replace the other");
     }
 }
 

@@ -7,6 +7,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "result_check.h"
 #include "sequence.h"
 
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
@@ -98,8 +99,10 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
         worker->jobs_failed++;
     if (!job)
         broker->stats.results_duplicate++;
-    else if (returned(group) && hedge_forget(job, dispatch, slot))
+    else if ((returned(group) || group->refused) && hedge_forget(job, dispatch, slot))
         ; /* the run that it was a twin of goes on */
+    else if (group->refused && job->hedge)
+        dispatch_requeue(broker, job, false); /* its twin goes on */
     else if (may_return(broker, job, group))
         dispatch_requeue(broker, job, false);
     else if (!answer_is_own(job, dispatch, slot, group))
@@ -153,6 +156,7 @@ static void run_failed(struct broker *broker, struct worker *worker, const struc
     struct job *job = find_run(broker, worker, env, &dispatch, &slot) ? dispatch->slots[slot].job : NULL;
     if (job && !job->hedge)
         answer_error(broker, job, status, text);
+    group.refused = true;
     group.env.status = (uint8_t)status;
     group.env.meta_bytes = 0;
     group.env.frames = 0;
@@ -214,15 +218,33 @@ static void unknown_status(struct broker *broker, struct worker *worker, const s
     refused_result(broker, worker, &group->env, PEN_ERR_INTERNAL, why);
 }
 
-/* A whole group that can be read. */
+/* What nobody waits for is not looked at. */
+static bool sound(struct broker *broker, struct worker *worker, const struct result_group *group,
+                  struct pen_error *reterr)
+{
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (group->env.status != PEN_OK || !find_run(broker, worker, &group->env, &dispatch, &slot) ||
+        !dispatch->slots[slot].job)
+        return true;
+    return result_check(broker, dispatch, dispatch->slots[slot].job, group, reterr) == PEN_OK;
+}
+
+/* A group that can be read. */
 static void read_result(struct broker *broker, struct worker *worker, struct result_group *group)
 {
+    struct pen_error error = {.status = PEN_OK};
     if (envelope_status_unknown(&group->env)) {
         if (group->env.transfer)
             transfer_decline(broker, &worker->transfers, &group->env);
         unknown_status(broker, worker, group);
     } else if (group->env.transfer) {
         announced_result(broker, worker, group);
+    } else if (!sound(broker, worker, group, &error)) {
+        if (error.status == PEN_ERR_NO_MEMORY)
+            back_result_dropped(broker, worker, &group->env);
+        else
+            refused_result(broker, worker, &group->env, PEN_ERR_CORRUPT, error.text);
     } else {
         one_result(broker, worker, group);
     }

@@ -65,6 +65,7 @@ static void fill_labels(struct broker *broker, struct control_answer *answer, co
 
 static void fill_model(struct control_answer *answer, const struct model *model, Penstock__ModelInfo *info)
 {
+    const struct signature *signature = model_signature(model);
     penstock__model_info__init(info);
     info->name = model->name;
     info->version = model->version;
@@ -74,8 +75,9 @@ static void fill_model(struct control_answer *answer, const struct model *model,
     info->jobs_failed = model->jobs_failed;
     info->jobs_cancelled = model->jobs_cancelled;
     info->cache_hits = model->cache_hits;
-    fill_sigs(answer, model->signature->inputs, model->signature->inputs_count, &info->n_inputs, &info->inputs);
-    fill_sigs(answer, model->signature->outputs, model->signature->outputs_count, &info->n_outputs, &info->outputs);
+    info->forms = forms_offered(&model->forms);
+    fill_sigs(answer, signature->inputs, signature->inputs_count, &info->n_inputs, &info->inputs);
+    fill_sigs(answer, signature->outputs, signature->outputs_count, &info->n_outputs, &info->outputs);
     fill_offers(answer, model, info);
 }
 

@@ -25,8 +25,9 @@ bool offer_serves(const struct offer *offer, const struct demand *demand)
 {
     const struct worker *worker = offer->worker;
     return worker->state == WORKER_READY &&
-           (!demand || ((demand->worker == 0 || demand->worker == worker->uuid) &&
-                        match_capable(demand, offer->meta->backend, offer->precision, worker->tags)));
+           (!demand ||
+            ((demand->worker == 0 || demand->worker == worker->uuid) && form_in(demand->forms, offer->form) &&
+             match_capable(demand, offer->meta->backend, offer->precision, worker->tags)));
 }
 
 bool model_served(const struct model *model, const struct demand *demand)
@@ -104,13 +105,15 @@ static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const
                                struct pen_error *reterr)
 {
     struct model *model;
-    if (model_for(fleet->models, meta, &model, reterr) != PEN_OK)
+    uint32_t form;
+    if (model_for(fleet->models, meta, &model, &form, reterr) != PEN_OK)
         return NULL;
     struct offer *offer = calloc(1, sizeof *offer);
     if (!offer)
         return NULL;
     offer->worker = worker;
     offer->model = model;
+    offer->form = form;
     offer->meta = meta;
     offer->precision = meta->precision < PRECISION_COUNT ? (enum precision)meta->precision : PRECISION_ANY;
     offer->rows_max = meta->max_batch_size;
@@ -428,6 +431,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     dispatch->worker = worker;
     dispatch->offer = offer;
     dispatch->model_digest = offer->digest;
+    dispatch->signature = signature_retain(offer->model->forms.rows[offer->form].signature);
     dispatch->sent_us = now_us;
     uint64_t begin_us = worker->messages < worker->slots ? now_us : first_end_us(worker);
     dispatch->end_us = (begin_us > now_us ? begin_us : now_us) + dispatch->expect_us;
@@ -454,6 +458,7 @@ void dispatch_free(struct dispatch *dispatch)
     worker->expect_us -= dispatch->expect_us;
     worker->bytes -= dispatch->bytes;
     worker->isolated &= !dispatch->isolated;
+    signature_release(dispatch->signature);
     free(dispatch);
 }
 

@@ -32,7 +32,8 @@ static void fill_model(const struct broker *broker, struct model *model, uint32_
     to->queued_bytes = model->queue.bytes;
     to->running = model->running;
     to->offers = model->offers_count;
-    to->rows_max = model->rows_max;
+    to->rows_max = model_rows_max(model);
+    to->forms = forms_offered(&model->forms);
     to->tally = model->tally ? (uint32_t)(model->tally - broker->metrics->models) : SNAPSHOT_NONE;
     model->row = row;
     TAILQ_FOREACH(offer, &model->offers, in_model)

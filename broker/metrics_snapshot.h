@@ -24,9 +24,9 @@ struct broker;
 struct model_row {
     char name[METRICS_NAME_BYTES];
     uint64_t version, queued, queued_bytes, running;
-    uint32_t offers, ready; /* ready: offers of workers that may be given work */
-    uint32_t tally;         /* its row among the tallies; SNAPSHOT_NONE before its first job */
-    uint32_t rows_max;
+    uint32_t offers, ready;   /* ready: offers of workers that may be given work */
+    uint32_t tally;           /* its row among the tallies; SNAPSHOT_NONE before its first job */
+    uint32_t rows_max, forms; /* of the newest offer; in how many forms it is offered */
 };
 
 struct worker_row {

@@ -209,6 +209,11 @@ static uint64_t running_of(const struct model_row *row)
     return row->running;
 }
 
+static uint64_t forms_of(const struct model_row *row)
+{
+    return row->forms;
+}
+
 static uint64_t ready_of(const struct model_row *row)
 {
     return row->ready;
@@ -244,6 +249,10 @@ static void put_models(const struct snapshot *s, struct writer *w)
     put_model_gauge(s, w, "queue_jobs", "Jobs that wait for a worker.", queued_of);
     put_model_gauge(s, w, "running_jobs", "Jobs that a worker has.", running_of);
     put_model_gauge(s, w, "model_workers", "Workers that are ready for the model.", ready_of);
+    put_model_gauge(
+        s, w, "model_forms",
+        "Forms in which workers offer the model: more than 1 while they differ in inputs, outputs or batch size.",
+        forms_of);
     put_tally(s, w, "jobs_admitted_total", "Jobs that were taken (hits in memory are none).",
               offsetof(struct model_tally, admitted));
     put_tally(s, w, "jobs_requeued_total", "Jobs sent again: their worker was lost or gave them back.",

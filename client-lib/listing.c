@@ -121,6 +121,7 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .version_labels_count = from->n_version_labels,
         .version_labels = labels,
         .jobs_cancelled = from->jobs_cancelled,
+        .forms = from->forms,
     };
     return to;
 }

@@ -19,7 +19,8 @@ static const struct settings_program program = {
     .after =
         "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
         "[...], labels,\n"
-        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, version_labels: [{label, "
+        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
+        "[{label, "
         "share}], offers: "
         "[{worker, backend, device, "
         "placement, precision,\n"
@@ -86,6 +87,7 @@ static cJSON *model_json(const struct pen_model *m)
     cJSON_AddNumberToObject(json, "jobs_done", (double)m->jobs_done);
     cJSON_AddNumberToObject(json, "jobs_failed", (double)m->jobs_failed);
     cJSON_AddNumberToObject(json, "jobs_cancelled", (double)m->jobs_cancelled);
+    cJSON_AddNumberToObject(json, "forms", m->forms);
     cJSON_AddNumberToObject(json, "cache_hits", (double)m->cache_hits);
     cJSON *names = cJSON_AddArrayToObject(json, "version_labels");
     for (size_t i = 0; i < m->version_labels_count; i++) {
@@ -116,6 +118,12 @@ static void model_text(const struct pen_model *m)
     printf("%s:%" PRIu64 "  %" PRIu64 " queued, %" PRIu64 " running, %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
            " from the cache\n",
            m->name, m->version, m->queued, m->running, m->jobs_done, m->jobs_failed, m->cache_hits);
+    if (m->forms > 1) {
+        printf(
+            "  offered in %u forms: its workers differ in inputs, outputs or batch size; each job goes to those that "
+            "take it\n",
+            m->forms);
+    }
     for (size_t i = 0; i < m->version_labels_count; i++) {
         const struct pen_version_label *l = &m->version_labels[i];
         printf("  label %s", l->label);

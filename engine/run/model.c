@@ -18,6 +18,32 @@ static struct pen_tensor *signatures(const struct graph *g, const uint32_t *ids,
     return sigs;
 }
 
+/*
+ * What the file declares of an output is no promise: many files declare a batch of 1 where any will do. A dim that does not follow from the inputs'
+ * signature is dynamic, and a rank that does not is 0.
+ */
+static enum pen_status outputs_loosen(struct pen_model *m, struct pen_error *reterr)
+{
+    struct shape_env *env;
+    enum pen_status status = shape_env_new(m->graph, NULL, NULL, false, &env, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        const struct value *v = &m->graph->values[m->graph->outputs[i]];
+        const struct shape *known = &env->facts[m->graph->outputs[i]].shape;
+        if (v->producer == NODE_NONE) {
+            continue;
+        }
+        m->outputs[i].rank = known->rank < 0 ? 0 : (uint32_t)known->rank;
+        for (int32_t d = 0; d < known->rank; d++) {
+            m->outputs[i].dims[d] = known->dim[d] < 0 ? -1 : known->dim[d];
+        }
+    }
+    shape_env_free(env);
+    return PEN_OK;
+}
+
 static enum pen_status signatures_make(struct pen_model *m, struct pen_error *reterr)
 {
     m->input_count = m->graph->input_count;
@@ -27,7 +53,7 @@ static enum pen_status signatures_make(struct pen_model *m, struct pen_error *re
     if (m->inputs == NULL || m->outputs == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
     }
-    return PEN_OK;
+    return outputs_loosen(m, reterr);
 }
 
 static void placement_describe(struct pen_model *m)

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "back.h"
 #include "desk.h"
 
 static const struct wire_model echo = {
@@ -93,5 +94,135 @@ Test(results, a_cancelled_job_is_neither_failed_nor_rejected)
     cr_assert_eq(tally->failed[PEN_ERR_CANCELLED] + tally->rejected[PEN_ERR_CANCELLED], 0);
     cr_assert_eq(desk->broker.metrics->errors.count, 0);
     cr_assert_eq(desk->broker.metrics->recent.rows[0].how, FINISH_CANCELLED);
+    desk_free(desk);
+}
+
+/* ---- outputs ---- */
+
+static const struct wire_model strict = {.name = "strict",
+                                         .version = 1,
+                                         .backend = "xnnpack",
+                                         .precision = PRECISION_F32,
+                                         .warm_us = 100,
+                                         .digest = 9,
+                                         .cacheable = true,
+                                         .gives = 4};
+
+struct fault {
+    const char *what, *word, *name;
+    uint32_t dtype, frame, outputs, frames;
+    int64_t dims[3];
+    size_t rank, bytes, told_bytes;
+};
+
+/* A result of one output of that kind, twice when `outputs` is 2, with so many raw frames of four bytes. */
+static void say_result(struct desk *desk, const struct fault *f)
+{
+    static uint8_t bytes[4096];
+    struct message message = {.count = 0};
+    size_t sizes[4] = {0, 4, 4, 4};
+    uint8_t data[16] = {1, 2, 3, 4};
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    Penstock__TensorDesc desc = PENSTOCK__TENSOR_DESC__INIT, *descs[2] = {&desc, &desc};
+    struct envelope env = envelope_make(FRAME_RESULT);
+    desc.name = (char *)(uintptr_t)f->name;
+    desc.dtype = f->dtype;
+    desc.dims = (int64_t *)(uintptr_t)f->dims;
+    desc.n_dims = f->rank;
+    desc.bytes = f->told_bytes;
+    desc.frame = f->frame;
+    desc.data.data = data;
+    desc.data.len = f->frame ? 0 : f->bytes;
+    result.outputs = descs;
+    result.n_outputs = f->outputs;
+    result.backend = (char *)(uintptr_t) "xnnpack";
+    result.precision = PRECISION_F32;
+    env.job = (struct job_id){0xABC, 1};
+    env.frames = (uint8_t)f->frames;
+    memset(env.digest.bytes, 6, sizeof env.digest.bytes); /* what the client says */
+    env.meta_bytes = (uint32_t)penstock__result_meta__pack(&result, bytes + FRAME_ENVELOPE_BYTES);
+    envelope_encode(&env, bytes);
+    sizes[0] = FRAME_ENVELOPE_BYTES + env.meta_bytes;
+    desk_frames(&message, 900, bytes, sizes, 1 + f->frames);
+    back_message(&desk->broker, &message);
+    message_fini(&message);
+    desk_run(desk);
+}
+
+static struct desk *strict_desk(void)
+{
+    static const struct wire_worker w = {.uuid = 77, .name = "w1", .slots = 1, .models = &strict, .models_count = 1};
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk_worker(desk, 900, &w);
+    desk_client(desk, 1, 0xABC);
+    desk_submit(desk, 1, &(struct wire_job){.id = {0xABC, 1}, .model = "strict", .fill = 5});
+    return desk;
+}
+
+Test(results, what_is_no_result_of_the_model_is_corrupt_and_neither_told_nor_cached)
+{
+    static const struct fault faults[] = {
+        {"a frame beyond the frames", "raw frame 2", "y", 2, 2, 1, 1, {1, 4}, 2, 4, 4},
+        {"a frame that is not there", "raw frame 1", "y", 2, 1, 1, 0, {1, 4}, 2, 4, 4},
+        {"a frame nobody names", "raw frames", "y", 2, 0, 1, 1, {1, 4}, 2, 4, 4},
+        {"fewer bytes than announced", "announces 4", "y", 2, 0, 1, 0, {1, 4}, 2, 3, 4},
+        {"bytes that dims do not need", "bytes", "y", 2, 0, 1, 0, {1, 4}, 2, 5, 5},
+        {"no outputs", "lacks the output 'y'", "y", 2, 0, 0, 0, {1, 4}, 2, 4, 4},
+        {"one output twice", "twice", "y", 2, 0, 2, 0, {1, 4}, 2, 4, 4},
+        {"another output", "'z'", "z", 2, 0, 1, 0, {1, 4}, 2, 4, 4},
+        {"another type", "element type", "y", 3, 0, 1, 0, {1, 4}, 2, 4, 4},
+        {"another shape", "shape", "y", 2, 0, 1, 0, {1, 3}, 2, 3, 3},
+        {"another rank", "shape", "y", 2, 0, 1, 0, {1, 4, 1}, 3, 4, 4},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        struct cache_report report;
+        struct desk *desk = strict_desk();
+        say_result(desk, &faults[i]);
+        struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+        cr_assert_not_null(reply, "%s", faults[i].what);
+        cr_assert_eq(reply->env.status, PEN_ERR_CORRUPT, "%s: %s", faults[i].what,
+                     pen_status_name((enum pen_status)reply->env.status));
+        Penstock__ResultMeta *result = sent_result(reply);
+        cr_assert(strstr(result->error, faults[i].word), "%s: %s", faults[i].what, result->error);
+        cr_assert_eq(result->n_outputs, 0);
+        penstock__result_meta__free_unpacked(result, NULL);
+        cache_report(desk->cache, &report);
+        cr_assert_eq(report.entries, 0, "%s", faults[i].what);
+        expect_blame(desk, 1);
+        desk_free(desk);
+    }
+}
+
+Test(results, a_sound_one_is_told_and_cached)
+{
+    static const struct fault good[] = {{"inline", "", "y", 2, 0, 1, 0, {1, 4}, 2, 4, 4},
+                                        {"raw", "", "y", 2, 1, 1, 1, {1, 4}, 2, 4, 4}};
+    for (size_t i = 0; i < 2; i++) {
+        struct cache_report report;
+        struct desk *desk = strict_desk();
+        say_result(desk, &good[i]);
+        cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.status, PEN_OK, "%s", good[i].what);
+        cache_report(desk->cache, &report);
+        cr_assert_eq(report.entries, 1);
+        expect_blame(desk, 0);
+        desk_free(desk);
+    }
+}
+
+Test(results, those_who_follow_a_job_with_a_bad_result_run_by_themselves)
+{
+    struct desk *desk = strict_desk();
+    desk_client(desk, 2, 0xDEF);
+    desk_submit(desk, 2, &(struct wire_job){.id = {0xDEF, 1}, .model = "strict", .fill = 5});
+    cr_assert_eq(desk->broker.stats.jobs_coalesced, 1);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    desk_result(desk, 900, (struct job_id){0xABC, 1}, 6, 1); /* one byte where four are due */
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_eq(reply->env.status, PEN_ERR_CORRUPT);
+    cr_assert_eq(reply->peer, 1);
+    struct sent *again = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(again);
+    cr_assert_eq(sent_job(again, 0).client, 0xDEF);
     desk_free(desk);
 }

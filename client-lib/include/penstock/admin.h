@@ -80,6 +80,8 @@ struct pen_model {
     size_t version_labels_count;
     const struct pen_version_label *version_labels;
     uint64_t jobs_cancelled; /**< not among jobs_failed */
+    uint32_t forms;          /**< in which workers offer it: more than 1 while they differ in inputs, outputs or batch
+                                size; `inputs` and `outputs` are the newest form's */
 };
 
 /** A list of models; everything in it lives until pen_client_models_free(). */

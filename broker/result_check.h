@@ -1,0 +1,17 @@
+/*
+ * result_check.h - is a worker's RESULT what the contract says, and what the model that it was offered as gives? Threads: owner.
+ */
+#ifndef RESULT_CHECK_H
+#define RESULT_CHECK_H
+
+#include "answer.h"
+
+/*
+ * The outputs of a whole group with status OK: payloads that are there and as large as they are said to be, each raw frame used, and for the job the
+ * outputs that it asked for, of the form in which the worker had offered the model when the job was sent. CORRUPT, or whatever else is wrong, with a
+ * sentence. Uses the broker's arena and scratch tensors.
+ */
+enum pen_status result_check(struct broker *broker, const struct dispatch *dispatch, const struct job *job,
+                             const struct result_group *group, struct pen_error *reterr);
+
+#endif
