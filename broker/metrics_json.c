@@ -91,6 +91,7 @@ static void put_cache(const struct snapshot *s, struct writer *w)
     number(w, "bytes", s->cache.bytes);
     number(w, "entries", s->cache.entries);
     number(w, "evicted", s->cache.evicted);
+    number(w, "mismatched", s->cache.mismatched);
     writer_text(w, "}");
 }
 

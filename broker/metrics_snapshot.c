@@ -1,5 +1,7 @@
 #include "metrics_snapshot.h"
 
+#include "commons.h"
+
 #include "cascade.h"
 
 #include <stdio.h>
@@ -99,6 +101,7 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
         to->offers_count += (uint32_t)worker->offers_count;
     }
     to->ready &= !broker->draining;
+    to->labels_mismatched = commons_mismatched(broker->commons);
 }
 
 /* ---- the rest ---- */

@@ -27,6 +27,12 @@ static void put_cache(const struct snapshot *s, struct writer *w)
     line_single(w, "cache_bytes", "gauge", "Bytes of cached results; 0 when they are in Redis.", cache->bytes);
     line_single(w, "cache_entries", "gauge", "Cached results; 0 when they are in Redis.", cache->entries);
     line_single(w, "cache_evicted_total", "counter", "Results that had to leave the cache for others.", cache->evicted);
+    line_single(w, "cache_mismatches_total", "counter",
+                "Values in Redis that were under another key than their own: not believed, computed again.",
+                cache->mismatched);
+    line_single(w, "labels_mismatched_total", "counter",
+                "Labels of versions in Redis that were under another name than their own: not believed.",
+                s->labels_mismatched);
     line_single(w, "cache_breaker_open", "gauge", "1 while Redis is left alone because it failed.",
                 strncmp(cache->state, "open", 4) == 0);
     line_family(w, "cache_info", "gauge", "1, with the kind of the cache: memory, redis, none.");

@@ -66,7 +66,8 @@ enum frame_flag {
     FRAME_FLAG_SEQUENCE_START = 1u << 12, /* SUBMIT: the first job of its sequence */
     FRAME_FLAG_SEQUENCE_END = 1u << 13,   /* SUBMIT: the last one */
     FRAME_FLAG_FETCH = 1u << 7,           /* SUBMIT without a model: the answer is that of the job JobMeta.detached */
-    FRAME_FLAG_ALONE = 1u << 14,          /* SUBMIT of a broker: the worker runs nothing else beside it, of no broker */
+    FRAME_FLAG_STORED = 1u << 8, /* RESULT in a cache outside of the broker: the job id is a digest of its key */
+    FRAME_FLAG_ALONE = 1u << 14, /* SUBMIT of a broker: the worker runs nothing else beside it, of no broker */
 };
 
 /* Precision class of a result or the least a job accepts. Order is by fidelity within a family; wire values. */
