@@ -210,7 +210,9 @@ static void on_heartbeat(struct broker *broker, struct worker *worker, struct me
     const Penstock__Heartbeat *beat =
         meta_unpack(&broker->arena, &penstock__heartbeat__descriptor, meta, env->meta_bytes);
     if (!beat) {
-        back_bad_message(broker, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
+        struct pen_error error = {.status = PEN_OK};
+        meta_refusal(&broker->arena, "a heartbeat's meta is no Heartbeat (proto/worker.proto)", &error);
+        back_bad_message(broker, error.text);
         return;
     }
     record_heartbeat(broker, worker, beat);

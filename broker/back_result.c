@@ -224,9 +224,10 @@ static bool sound(struct broker *broker, struct worker *worker, const struct res
 {
     struct dispatch *dispatch;
     uint32_t slot;
-    if (group->env.status != PEN_OK || !find_run(broker, worker, &group->env, &dispatch, &slot) ||
-        !dispatch->slots[slot].job)
+    if (!find_run(broker, worker, &group->env, &dispatch, &slot) || !dispatch->slots[slot].job)
         return true;
+    if (group->env.status != PEN_OK)
+        return result_check_texts(group, reterr) == PEN_OK;
     return result_check(broker, dispatch, dispatch->slots[slot].job, group, reterr) == PEN_OK;
 }
 

@@ -240,6 +240,8 @@ static void clean(char *text)
 static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, size_t bytes, struct pen_error *reterr)
 {
     worker->hello = meta_unpack(&worker->hello_arena, &penstock__worker_hello__descriptor, meta, bytes);
+    if (!worker->hello && worker->hello_arena.nul)
+        return meta_refusal(&worker->hello_arena, "", reterr);
     if (!worker->hello)
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "the hello's meta is no WorkerHello (proto/worker.proto), or unpacks to more than %u MiB",
@@ -289,7 +291,7 @@ enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const u
     meta_arena_reset(arena);
     Penstock__WorkerUpdate *update = meta_unpack(arena, &penstock__worker_update__descriptor, meta, bytes);
     if (!update)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the update's meta is no WorkerUpdate (proto/worker.proto)");
+        return meta_refusal(arena, "the update's meta is no WorkerUpdate (proto/worker.proto)", reterr);
     enum pen_status status = offers_take(fleet, worker, update->models, update->n_models, now_us, reterr);
     if (status == PEN_OK)
         worker->update_turn ^= 1;

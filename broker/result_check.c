@@ -37,7 +37,7 @@ enum pen_status result_check(struct broker *broker, const struct dispatch *dispa
     if (!meta && broker->arena.starved)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory to read the result");
     if (!meta)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "its meta is no ResultMeta (proto/job.proto)");
+        return meta_refusal(&broker->arena, "its meta is no ResultMeta (proto/job.proto)", reterr);
     for (uint32_t i = 0; i < group->env.frames; i++)
         broker->raws[i] =
             (struct raw_frame){.data = zmq_msg_data(&group->frames[i]), .bytes = zmq_msg_size(&group->frames[i])};
@@ -47,4 +47,11 @@ enum pen_status result_check(struct broker *broker, const struct dispatch *dispa
         return status;
     return signature_check_result(dispatch->signature, asked_for(dispatch->signature, job), broker->tensors,
                                   meta->n_outputs, reterr);
+}
+
+enum pen_status result_check_texts(const struct result_group *group, struct pen_error *reterr)
+{
+    const char *field = meta_nul(&penstock__result_meta__descriptor, group->meta, group->env.meta_bytes);
+    return field ? pen_error_set(reterr, PEN_ERR_CORRUPT, "the text of its field '%s' has a NUL byte in it", field)
+                 : PEN_OK;
 }

@@ -14,4 +14,7 @@
 enum pen_status result_check(struct broker *broker, const struct dispatch *dispatch, const struct job *job,
                              const struct result_group *group, struct pen_error *reterr);
 
+/* The same of one with another status, which is passed on with its texts: they have no NUL bytes. */
+enum pen_status result_check_texts(const struct result_group *group, struct pen_error *reterr);
+
 #endif

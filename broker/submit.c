@@ -89,7 +89,7 @@ static enum pen_status read_meta(struct broker *broker, const struct envelope *e
     meta_arena_reset(&broker->arena);
     *ret_meta = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!*ret_meta)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+        return meta_refusal(&broker->arena, "the job's meta is no JobMeta (proto/job.proto)", reterr);
     for (size_t i = 1; i < message->count; i++)
         broker->raws[i - 1] =
             (struct raw_frame){.data = zmq_msg_data(&message->frames[i]), .bytes = zmq_msg_size(&message->frames[i])};

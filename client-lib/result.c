@@ -167,12 +167,11 @@ struct pen_result *result_from(struct incoming *in)
         meta_unpack(&result->arena, &penstock__result_meta__descriptor, in->meta, (size_t)in->env.meta_bytes);
     if (!result->meta) {
         bool starved = result->arena.starved;
+        struct pen_error error = {.status = PEN_OK, .text = ""};
+        enum pen_status status = meta_refusal(
+            &result->arena, "the answer's description is malformed; broker and client may differ in version.", &error);
         pen_result_free(result);
-        if (starved) {
-            return result_no_memory();
-        }
-        return result_local(PEN_ERR_CORRUPT,
-                            "the answer's description is malformed; broker and client may differ in version.");
+        return starved ? result_no_memory() : result_local(status, error.text);
     }
     info_fill(&result->info, result->meta);
     result->error = error_text(result, &in->env);

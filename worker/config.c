@@ -128,9 +128,31 @@ static enum pen_status document_stamp(cJSON *document, struct config *config, st
     return PEN_OK;
 }
 
+/* What JSON writes as \u0000 would end a text in C: a name or path would be another one. -1 = there is none. */
+static long nul_at(const char *at, size_t size)
+{
+    bool text = false;
+    for (size_t i = 0; i < size; i++) {
+        if (at[i] == '\0')
+            return (long)i;
+        if (text && at[i] == '\\') {
+            if (size - i >= 6 && memcmp(at + i, "\\u0000", 6) == 0)
+                return (long)i;
+            i++;
+        } else if (at[i] == '"') {
+            text = !text;
+        }
+    }
+    return -1;
+}
+
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
     const char *end = NULL;
+    long nul = nul_at(text, bytes);
+    if (nul >= 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a NUL byte at byte %ld (\\u0000 in a text counts as one); take it out", nul);
     cJSON *document = cJSON_ParseWithLengthOpts(text, bytes, &end, false);
     if (!document)
         return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",

@@ -226,3 +226,99 @@ Test(results, those_who_follow_a_job_with_a_bad_result_run_by_themselves)
     cr_assert_eq(sent_job(again, 0).client, 0xDEF);
     desk_free(desk);
 }
+
+/* ---- NUL bytes in texts ---- */
+
+static void put_nul(uint8_t *meta, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        meta[i] = meta[i] == '~' ? 0 : meta[i];
+}
+
+static struct desk *echo_desk(void)
+{
+    struct desk *desk = desk_new();
+    desk_open(desk);
+    desk_worker(desk, 900, &one);
+    desk_client(desk, 1, 0xABC);
+    while (desk_next(&desk->workers, FRAME_WELCOME) || desk_next(&desk->clients, FRAME_WELCOME))
+        ;
+    return desk;
+}
+
+Test(nul, a_job_whose_texts_have_one_is_invalid)
+{
+    static const struct wire_job jobs[] = {{.id = {0xABC, 1}, .model = "echo~evil"},
+                                           {.id = {0xABC, 2}, .model = "echo", .tag = "a~b"},
+                                           {.id = {0xABC, 3}, .model = "echo", .input = "x~y"},
+                                           {.id = {0xABC, 4}, .model = "echo", .output = "y~z"},
+                                           {.id = {0xABC, 5}, .model = "echo~", .flags = FRAME_FLAG_DETACHED}};
+    struct desk *desk = echo_desk();
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        uint8_t meta[WIRE_META_BYTES];
+        size_t raw, bytes = wire_job(meta, &jobs[i], &raw);
+        put_nul(meta, bytes);
+        desk_say_client(desk, 1, wire_job_envelope(&jobs[i]), meta, bytes, raw);
+        cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT), "job %zu runs", i);
+        struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+        cr_assert_not_null(reply);
+        Penstock__ResultMeta *result = sent_result(reply);
+        if (!(jobs[i].flags & FRAME_FLAG_DETACHED)) { /* this broker keeps none */
+            cr_assert_eq(reply->env.status, PEN_ERR_INVALID, "job %zu", i);
+            cr_assert(strstr(result->error, "NUL"), "%s", result->error);
+        }
+        penstock__result_meta__free_unpacked(result, NULL);
+    }
+    desk_free(desk);
+}
+
+Test(nul, a_hello_or_a_question_whose_texts_have_one_is_invalid)
+{
+    static const struct wire_model odd = {
+        .name = "od~d", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .warm_us = 100, .digest = 9};
+    const struct wire_worker two = {.uuid = 78, .name = "w2", .slots = 1, .models = &odd, .models_count = 1};
+    uint8_t meta[WIRE_META_BYTES];
+    enum pen_status status;
+    struct desk *desk = echo_desk();
+    size_t bytes = wire_worker_hello(meta, &two);
+    put_nul(meta, bytes);
+    desk_say_worker(desk, 901, envelope_make(FRAME_WORKER_HELLO), meta, bytes);
+    struct sent *welcome = desk_next(&desk->workers, FRAME_WELCOME);
+    cr_assert(welcome && welcome->env.status == PEN_ERR_INVALID);
+    cr_assert_eq(desk->broker.fleet.count, 1);
+    bytes = wire_worker_update(meta, &odd, 1);
+    put_nul(meta, bytes);
+    desk_say_worker(desk, 900, envelope_make(FRAME_WORKER_UPDATE), meta, bytes);
+    welcome = desk_next(&desk->workers, FRAME_WELCOME);
+    cr_assert(welcome && welcome->env.status == PEN_ERR_INVALID);
+    bytes = wire_client_hello(meta, 0xDEF, "tenant~a", 0);
+    put_nul(meta, bytes);
+    desk_say_client(desk, 2, envelope_make(FRAME_CLIENT_HELLO), meta, bytes, 0);
+    welcome = desk_next(&desk->clients, FRAME_WELCOME);
+    cr_assert(welcome && welcome->env.status == PEN_ERR_INVALID);
+    bytes = wire_control(meta, "stats~", "", 5);
+    put_nul(meta, bytes);
+    desk_say_client(desk, 1, envelope_make(FRAME_CONTROL), meta, bytes, 0);
+    Penstock__ControlReply *answer = desk_answer(desk, &status);
+    cr_assert_eq(status, PEN_ERR_INVALID);
+    cr_assert(strstr(answer->error, "verb"), "%s", answer->error);
+    penstock__control_reply__free_unpacked(answer, NULL);
+    desk_free(desk);
+}
+
+Test(nul, a_result_whose_texts_have_one_is_corrupt)
+{
+    for (int failed = 0; failed < 2; failed++) {
+        uint8_t meta[WIRE_META_BYTES];
+        struct envelope env = envelope_make(FRAME_RESULT);
+        struct desk *desk = desk_with_job();
+        size_t bytes = wire_result(meta, 1, failed ? "xnnpack" : "xnn~pack", PRECISION_F32, 1, failed ? "no~" : NULL);
+        put_nul(meta, bytes);
+        env.job = (struct job_id){0xABC, 1};
+        env.status = failed ? PEN_ERR_UNAVAILABLE : PEN_OK;
+        desk_say_worker(desk, 900, env, meta, bytes);
+        expect_end(desk, PEN_ERR_CORRUPT, "NUL");
+        expect_blame(desk, 1);
+        desk_free(desk);
+    }
+}

@@ -145,11 +145,24 @@ static void make_tensor_faults(void)
     making_end("meta_malformed");
 }
 
+/* C would take "digits" for the model's name. */
+static void make_meta_nul(void)
+{
+    Penstock__JobMeta meta = making_job();
+    meta.model = "digits~evil";
+    making_begin("A NUL byte in a text, \"digits\\0evil\": INVALID");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making.vector.canonical = false;
+    *(uint8_t *)memchr(making.vector.frames[0].data + FRAME_ENVELOPE_BYTES, '~', 64) = 0;
+    making_end("meta_nul");
+}
+
 void vectors_faults_make(void)
 {
     make_envelope_faults();
     make_meta_too_large();
     make_newer_minor();
     make_unknown_result();
+    make_meta_nul();
     make_tensor_faults();
 }

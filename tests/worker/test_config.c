@@ -370,3 +370,18 @@ Test(config, states_that_cannot_be_kept_get_a_sentence)
     refuses(SEQUENCE("\"max_sequence_idle_microseconds\":1,", KEPT("h", "a", "")), PEN_ERR_INVALID,
             "must be a whole number from 1000");
 }
+
+Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
+{
+    struct config config;
+    config_init(&config);
+    struct pen_error error;
+    refuses("{\"platform\":\"onnx\\u0000evil\"}", PEN_ERR_INVALID, "NUL");
+    refuses("{\"output\":{\"labels_file\":\"labels.txt\\u0000.png\"}}", PEN_ERR_INVALID, "NUL");
+    refuses("{\"max_batch_size\\u0000x\":4}", PEN_ERR_INVALID, "NUL");
+    static const char raw[] = "{\"platform\":\"onnx\0evil\"}";
+    cr_expect_eq(config_parse(raw, sizeof raw - 1, &config, &error), PEN_ERR_INVALID);
+    cr_expect(strstr(error.text, "NUL byte at byte 17"), "%s", error.text);
+    config_fini(&config);
+    refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
+}

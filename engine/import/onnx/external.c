@@ -155,8 +155,7 @@ static bool parse_place(struct bytes tensor, struct place *p)
                 return false;
         }
     }
-    return got == 0 && p->location.size > 0 && p->location.size < PATH_MAX &&
-           !memchr(p->location.at, '\0', p->location.size);
+    return got == 0 && p->location.size > 0 && p->location.size < PATH_MAX;
 }
 
 enum pen_status external_data(struct external *e, struct bytes tensor, size_t need, size_t pad, struct bytes *ret_data,
@@ -171,6 +170,10 @@ enum pen_status external_data(struct external *e, struct bytes tensor, size_t ne
     if (!parse_place(tensor, &p))
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "a tensor's external data has no proper location, offset or length");
+    if (memchr(p.location.at, '\0', p.location.size))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "the location '%.*s...' of a tensor's external data has a NUL byte in it",
+                             (int)strnlen((const char *)p.location.at, p.location.size), (const char *)p.location.at);
     memcpy(location, p.location.at, p.location.size);
     location[p.location.size] = '\0';
     enum pen_status status = external_file(e, location, &file, reterr);

@@ -166,6 +166,18 @@ Test(tflite_hostile, the_writer_makes_a_model_that_is_read)
 }
 
 /* CVE-2022-23558: sizes that overflow an int when they are multiplied. */
+Test(tflite_hostile, a_nul_byte_in_a_name_is_refused)
+{
+    struct pen_error error = {0};
+    static struct flat f;
+    struct spec s = conv_spec();
+    s.tensors[0].name = "in~put";
+    write_model(&f, &s);
+    *(uint8_t *)memchr(f.bytes, '~', f.size) = 0;
+    cr_expect_eq(read_exact(f.bytes, f.size, &error), PEN_ERR_INVALID, "%s", error.text);
+    cr_expect(strstr(error.text, "NUL"), "%s", error.text);
+}
+
 Test(tflite_hostile, dimensions_that_overflow_are_refused)
 {
     struct spec s = conv_spec();
