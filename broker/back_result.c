@@ -132,18 +132,22 @@ static bool find_run(const struct broker *broker, const struct worker *worker, c
     return true;
 }
 
-static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
+static void ignored_result(struct broker *broker, const struct worker *worker, const struct result_group *group)
 {
     char text[JOB_ID_TEXT_BYTES];
-    struct dispatch *dispatch;
-    uint32_t slot;
-    if (find_run(broker, worker, &group->env, &dispatch, &slot)) {
-        take_result(broker, worker, dispatch, slot, group);
-        return;
-    }
     broker->stats.results_duplicate++;
     sequence_run_failed(broker, worker, &group->env);
     log_event(LOG_DEBUG, "result_ignored", "job=%s worker=%s", job_id_text(group->env.job, text), worker->hello->name);
+}
+
+static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (find_run(broker, worker, &group->env, &dispatch, &slot))
+        take_result(broker, worker, dispatch, slot, group);
+    else
+        ignored_result(broker, worker, group);
 }
 
 /* A result that came, or was to come, and cannot be taken: the end of its run, and of its job when no twin goes on. */
@@ -219,35 +223,40 @@ static void unknown_status(struct broker *broker, struct worker *worker, const s
 }
 
 /* What nobody waits for is not looked at. */
-static bool sound(struct broker *broker, struct worker *worker, const struct result_group *group,
+static bool sound(const struct job *job, const struct dispatch *dispatch, const struct result_group *group,
                   struct pen_error *reterr)
 {
+    if (!job)
+        return true;
+    enum pen_status status =
+        group->env.status == PEN_OK ? result_check(dispatch, job, group, reterr) : result_check_texts(group, reterr);
+    return status == PEN_OK;
+}
+
+static void whole_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct pen_error error = {.status = PEN_OK};
     struct dispatch *dispatch;
     uint32_t slot;
-    if (!find_run(broker, worker, &group->env, &dispatch, &slot) || !dispatch->slots[slot].job)
-        return true;
-    if (group->env.status != PEN_OK)
-        return result_check_texts(group, reterr) == PEN_OK;
-    return result_check(broker, dispatch, dispatch->slots[slot].job, group, reterr) == PEN_OK;
+    if (!find_run(broker, worker, &group->env, &dispatch, &slot))
+        ignored_result(broker, worker, group);
+    else if (sound(dispatch->slots[slot].job, dispatch, group, &error))
+        take_result(broker, worker, dispatch, slot, group);
+    else
+        refused_result(broker, worker, &group->env, PEN_ERR_CORRUPT, error.text);
 }
 
 /* A group that can be read. */
 static void read_result(struct broker *broker, struct worker *worker, struct result_group *group)
 {
-    struct pen_error error = {.status = PEN_OK};
     if (envelope_status_unknown(&group->env)) {
         if (group->env.transfer)
             transfer_decline(broker, &worker->transfers, &group->env);
         unknown_status(broker, worker, group);
     } else if (group->env.transfer) {
         announced_result(broker, worker, group);
-    } else if (!sound(broker, worker, group, &error)) {
-        if (error.status == PEN_ERR_NO_MEMORY)
-            back_result_dropped(broker, worker, &group->env);
-        else
-            refused_result(broker, worker, &group->env, PEN_ERR_CORRUPT, error.text);
     } else {
-        one_result(broker, worker, group);
+        whole_result(broker, worker, group);
     }
 }
 

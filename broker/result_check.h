@@ -9,11 +9,10 @@
 /*
  * The outputs of a whole group with status OK: payloads that are there and as large as they are said to be, each raw frame used, and for the job the
  * outputs that it asked for, of the form in which the worker had offered the model when the job was sent. CORRUPT, or whatever else is wrong, with a
- * sentence. Uses the broker's arena and scratch tensors.
+ * sentence. Nothing is unpacked: it is on the way of every job.
  */
-enum pen_status result_check(struct broker *broker, const struct dispatch *dispatch, const struct job *job,
-                             const struct result_group *group, struct pen_error *reterr);
-
+enum pen_status result_check(const struct dispatch *dispatch, const struct job *job, const struct result_group *group,
+                             struct pen_error *reterr);
 /* The same of one with another status, which is passed on with its texts: they have no NUL bytes. */
 enum pen_status result_check_texts(const struct result_group *group, struct pen_error *reterr);
 

@@ -265,21 +265,20 @@ static enum pen_status check_output(const struct tensor_sig *sig, const struct p
                                 pen_shape_text(sig->dims, sig->rank, want, sizeof want));
 }
 
-enum pen_status signature_check_result(const struct signature *signature, uint64_t asked,
-                                       const struct pen_tensor *outputs, size_t count, struct pen_error *reterr)
+enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
+                                       const struct pen_tensor *output, struct pen_error *reterr)
 {
-    enum pen_status status = PEN_OK;
-    for (size_t i = 0; status == PEN_OK && i < count; i++) {
-        size_t at = signature_output(signature, outputs[i].name, strlen(outputs[i].name));
-        if (at == signature->outputs_count || !(asked >> at & 1))
-            return pen_error_set(reterr, PEN_ERR_CORRUPT, "it has the output '%s', which was not asked for",
-                                 outputs[i].name);
-        asked &= ~(UINT64_C(1) << at); /* no two of a result have one name */
-        status = check_output(&signature->outputs[at], &outputs[i], reterr);
-    }
-    for (size_t i = 0; status == PEN_OK && i < signature->outputs_count; i++) {
-        if (asked >> i & 1)
-            status = pen_error_set(reterr, PEN_ERR_CORRUPT, "it lacks the output '%s'", signature->outputs[i].name);
-    }
-    return status;
+    if (!(*asked >> at & 1))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "it has the output '%s' twice, or it was not asked for",
+                             signature->outputs[at].name);
+    *asked &= ~(UINT64_C(1) << at);
+    return check_output(&signature->outputs[at], output, reterr);
+}
+
+enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr)
+{
+    if (!asked)
+        return PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_CORRUPT, "it lacks the output '%s'",
+                         signature->outputs[__builtin_ctzll(asked)].name);
 }

@@ -43,11 +43,13 @@ enum pen_status signature_check(const struct signature *signature, const char *m
                                 const struct pen_tensor *inputs, size_t count, uint32_t *ret_rows, uint64_t *ret_shape,
                                 struct pen_error *reterr);
 /*
- * A result's outputs: each one that was asked for, once, and nothing else, with the element type and the dims that the signature fixes. Rank 0 stands
- * for a rank that is not known before the run, and a batched dim is the model's own affair. asked: bit n for output n. CORRUPT with a sentence.
+ * A result's output number `at`: wanted (its bit in *asked, which is cleared, so that it is given once), with the element type and the dims that the
+ * signature fixes. Rank 0 stands for a rank that is not known before the run, and a batched dim is the model's own affair. CORRUPT with a sentence.
  */
-enum pen_status signature_check_result(const struct signature *signature, uint64_t asked,
-                                       const struct pen_tensor *outputs, size_t count, struct pen_error *reterr);
+enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
+                                       const struct pen_tensor *output, struct pen_error *reterr);
+/* None of those asked for is left; CORRUPT with the name of one. */
+enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr);
 /* Which output has that name: outputs_count = none. */
 size_t signature_output(const struct signature *signature, const char *name, size_t bytes);
 /* Requested outputs must exist. */

@@ -74,5 +74,5 @@ static const char *look(const ProtobufCMessageDescriptor *descriptor, const uint
 
 const char *meta_nul(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size)
 {
-    return look(descriptor, bytes, size, 0);
+    return size > 0 && memchr(bytes, '\0', size) ? look(descriptor, bytes, size, 0) : NULL;
 }
