@@ -209,12 +209,13 @@ static void read_fetched(struct note *note, redisReply *const *item, size_t coun
         note->parcel = value_decode((const uint8_t *)item[1]->str, item[1]->len);
         bool own = note->parcel && is_of(note->parcel, note->id);
         note->answer = own ? ANSWER_OK : ANSWER_ERROR;
-        if (!own) {
-            fail(note, note->parcel ? "what Redis keeps as the job's result is another job's"
-                                    : "the job's result in Redis is broken");
-            parcel_release(note->parcel);
-            note->parcel = NULL;
-        }
+        if (own)
+            return;
+        note->broken = true;
+        fail(note, note->parcel ? "what Redis keeps as the job's result is another job's; submit it again"
+                                : "the job's result in Redis is broken; submit it again");
+        parcel_release(note->parcel);
+        note->parcel = NULL;
     } else if (count == 5) {
         note->answer = ANSWER_PENDING;
         snprintf(note->state, sizeof note->state, "%.15s", item[1]->str ? item[1]->str : "");
