@@ -165,7 +165,9 @@ static enum pen_status check_forms(const struct admit_request *request, struct a
                                            .inputs_count = request->meta->n_inputs,
                                            .outputs = request->meta->outputs,
                                            .outputs_count = request->meta->n_outputs};
-    return forms_check(&a->model->forms, &question, &a->demand.forms, &a->rows, &a->shape, reterr);
+    enum pen_status status = forms_check(&a->model->forms, &question, &a->demand.forms, &a->rows, &a->shape, reterr);
+    a->unformed = status != PEN_OK;
+    return status;
 }
 
 static uint8_t effective_priority(const struct model *model, uint8_t wanted)

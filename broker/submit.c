@@ -350,11 +350,15 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     return PEN_OK;
 }
 
-/* Nobody offers the model yet, but the broker is young: the worker may be on its way back. Fresh jobs wait only while no worker is here at all. */
+/*
+ * Nobody offers the model yet, or in the form that takes the job, but the broker is young: the worker may be on its way back. Fresh jobs wait only while no
+ * worker is here at all.
+ */
 static bool may_wait(const struct broker *broker, const struct envelope *env, const struct admission *admission,
                      enum pen_status status)
 {
-    return !admission->model && (status == PEN_ERR_UNAVAILABLE || status == PEN_ERR_NOT_FOUND) && !broker->draining &&
+    bool unknown = !admission->model && (status == PEN_ERR_UNAVAILABLE || status == PEN_ERR_NOT_FOUND);
+    return (unknown || admission->unformed) && !broker->draining &&
            broker->now_us - broker->started_us < (uint64_t)broker->options->restart_wait_us &&
            (broker->models.count == 0 || (env->flags & FRAME_FLAG_RESENT));
 }

@@ -284,3 +284,21 @@ Test(forms, as_many_as_there_is_room_for, .init = begin, .fini = end)
     cr_assert(strstr(said->error, "more than 16 forms"), "%s", said->error);
     penstock__welcome__free_unpacked(said, NULL);
 }
+
+Test(forms, a_restarted_broker_waits_for_the_form_of_what_is_sent_again, .init = begin, .fini = end)
+{
+    struct wire_job job = {.id = {0xC, 1}, .model = "m", .flags = FRAME_FLAG_RESENT};
+    worker(902, &new); /* the first one that is back */
+    desk_submit(desk, 1, &job);
+    cr_assert_eq(told(), PEN_STATUS_COUNT, "no wrong NOT_FOUND");
+    worker(901, &old);
+    cr_assert_eq(given_to(), 901);
+    desk_result(desk, 901, job.id, 0, 1);
+    cr_assert_eq(told(), PEN_OK);
+    job.id.sequence = 2;
+    job.input = "nothing";
+    desk_submit(desk, 1, &job);
+    cr_assert_eq(told(), PEN_STATUS_COUNT);
+    wait_beside(902, (uint64_t)desk->options.restart_wait_us + 500000);
+    cr_assert_eq(told(), PEN_ERR_NOT_FOUND, "in the end it is told");
+}
