@@ -146,18 +146,34 @@ static long nul_at(const char *at, size_t size)
     return -1;
 }
 
+/* Two files in one, or the end of an older, longer one. */
+static enum pen_status behind_check(const char *text, const char *end, size_t bytes, struct pen_error *reterr)
+{
+    size_t at = (size_t)(end - text);
+    while (at < bytes && strchr(" \t\r\n", text[at]))
+        at++;
+    if (at == bytes)
+        return PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON alone: something follows at byte %zu", at);
+}
+
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
     const char *end = NULL;
     long nul = nul_at(text, bytes);
+    if (nul >= 0 && text[nul] == '\0')
+        return pen_error_set(reterr, PEN_ERR_INVALID, "byte %ld is 0: the file is damaged, put the right one back",
+                             nul);
     if (nul >= 0)
-        return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "a NUL byte at byte %ld (\\u0000 in a text counts as one); take it out", nul);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a text has a NUL byte in it, \\u0000 at byte %ld; take it out",
+                             nul);
     cJSON *document = cJSON_ParseWithLengthOpts(text, bytes, &end, false);
     if (!document)
         return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",
                              end ? (size_t)(end - text) : (size_t)0);
-    enum pen_status status = json_object(document, "", top_fields, config, reterr);
+    enum pen_status status = behind_check(text, end, bytes, reterr);
+    if (status == PEN_OK)
+        status = json_object(document, "", top_fields, config, reterr);
     if (status == PEN_OK)
         status = document_stamp(document, config, reterr);
     cJSON_Delete(document);
