@@ -89,9 +89,14 @@ static void on_ready(struct post *post, const char *rest, struct page *page)
     page->type = type_json;
     if (snapshot->ready)
         say(page, 200, "{\"ready\":true}");
-    else
+    else if (snapshot->draining || snapshot->failures_count == 0)
         say(page, 503, "{\"ready\":false,\"error\":\"%s\"}",
             snapshot->draining ? "the broker is draining" : "no worker is ready for any model");
+    else
+        say(page, 503,
+            "{\"ready\":false,\"error\":\"no worker is ready for any model; %u could not be loaded: `penstock models` "
+            "says why\"}",
+            snapshot->failures_count);
     post_release(post, snapshot);
 }
 
@@ -142,6 +147,17 @@ static bool parse_model(const char *rest, char *name, size_t room, uint64_t *ret
     return strcmp(tail, "/ready") == 0;
 }
 
+static void say_failure(struct page *page, const struct snapshot *snapshot, const struct failure_row *failure)
+{
+    char text[FAILURE_TEXT_BYTES + 128];
+    snprintf(text, sizeof text, "worker %.64s could not load it: %s", snapshot->workers[failure->worker].name,
+             failure->text);
+    page->status = 503;
+    writer_text(&page->body, "{\"ready\":false,\"error\":");
+    writer_string(&page->body, text);
+    writer_text(&page->body, "}\n");
+}
+
 static void on_model(struct post *post, const char *rest, struct page *page)
 {
     char name[METRICS_NAME_BYTES];
@@ -155,7 +171,10 @@ static void on_model(struct post *post, const char *rest, struct page *page)
     if (!snapshot)
         return;
     const struct model_row *row = snapshot_model(snapshot, name, version);
-    if (!row)
+    const struct failure_row *failure = row && row->ready ? NULL : snapshot_failure(snapshot, name, version);
+    if (failure)
+        say_failure(page, snapshot, failure);
+    else if (!row)
         say(page, 404, "{\"ready\":false,\"error\":\"no worker offers a model of that name and version\"}");
     else if (row->ready == 0 || snapshot->draining)
         say(page, 503, "{\"ready\":false,\"error\":\"%s\"}",

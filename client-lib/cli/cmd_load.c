@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "failed.h"
 #include "load_run.h"
 #include "request.h"
 
@@ -174,7 +175,8 @@ static int load(const struct options *o)
     enum pen_status status = command_models_wait(&o->common, client, &models, &error);
     const struct pen_model *model =
         status == PEN_OK ? model_find(models, o->model, (uint64_t)o->request.version) : NULL;
-    if (status == PEN_OK && !model) {
+    if (status == PEN_OK && !model &&
+        (status = failed_why(models, o->model, (uint64_t)o->request.version, &error)) == PEN_OK) {
         status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"; see penstock models.", o->model);
     }
     status = status == PEN_OK ? request_make(&o->request, &request, &error) : status;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "failed.h"
 #include "inputs.h"
 #include "request.h"
 #include "show.h"
@@ -214,7 +215,8 @@ static int submit(const struct options *o, const char *const *positional, size_t
     enum pen_status status = command_models_wait(&o->common, run.client, &models, &error);
     if (status == PEN_OK) {
         run.model = model_find(models, positional[0], (uint64_t)o->request.version);
-        if (!run.model) {
+        if (!run.model &&
+            (status = failed_why(models, positional[0], (uint64_t)o->request.version, &error)) == PEN_OK) {
             status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"%s; see penstock models.",
                                    positional[0], o->request.version ? " in that version" : "");
         }
