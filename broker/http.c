@@ -24,6 +24,7 @@
 struct http {
     struct MHD_Daemon *daemon;
     struct post *post;
+    struct historian *historian;
     struct patience *patience;
     bool local_only;
     atomic_uint streams;
@@ -218,7 +219,7 @@ static struct MHD_Response *page_response(struct page *page)
 static enum MHD_Result send_page(struct http *http, struct MHD_Connection *connection, const char *path)
 {
     struct page page;
-    page_make(http->post, path, &page);
+    page_make(&(struct page_source){.post = http->post, .historian = http->historian}, path, &page);
     struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
     if (page.stream && response)
         patience_answers(http->patience, connection, true);
@@ -283,11 +284,13 @@ enum pen_status http_start(const char *address, int fd, bool local_only, struct 
         http->local_only = local_only;
         note_address(http, fd);
         http->patience = patience_new(post, CONNECTIONS_MAX);
+        http->historian = historian_new(post); /* without memory: pages begin empty */
         http->daemon = http->patience ? start_daemon(http, fd) : NULL;
     }
     if (!http || !http->daemon) {
         if (http) {
             post_close(post);
+            historian_free(http->historian);
             patience_free(http->patience);
         }
         free(http);
@@ -309,6 +312,7 @@ void http_stop(struct http *http)
         return;
     post_close(http->post);
     MHD_stop_daemon(http->daemon);
+    historian_free(http->historian);
     patience_free(http->patience);
     free(http);
 }
