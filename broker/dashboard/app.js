@@ -60,7 +60,7 @@ function table(id, columns, {open, empty} = {}) {
       seen.add(row.key);
       let tr = rows.get(row.key);
       if (!tr) {
-        tr = make("tr", {class: open ? "live" : ""}, ...columns.map(c => make("td", {class: `${c.left ? "left" : ""} ${c.wide ? "wide" : ""} ${c.mono ? "mono" : ""} ${c.name ? "name" : ""}`, "data-title": c.title})));
+        tr = make("tr", {class: open ? "live" : ""}, ...columns.map(c => make("td", {class: `${c.left ? "left" : ""} ${c.wide ? "wide" : ""} ${c.mono ? "mono" : ""} ${c.name ? "name" : ""}`, "data-title": c.card ?? c.title})));
         if (open) tr.addEventListener("click", () => open(tr.row));
         rows.set(row.key, tr);
       }
@@ -258,10 +258,10 @@ const drawSeries = table("series", [
   {id: "rate", title: "jobs/s", width: 74, sort: r => r.rate, cell: text(r => rate(r.rate))},
   {id: "bar", title: "spread", left: true, wide: true, cell: (td, r) => range(r.c50, r.c99, longest, "d")(td)},
   {id: "c50", title: "compute", width: 82, sort: r => r.c50 ?? 0, cell: text(r => time(r.c50))},
-  {id: "c99", title: "p99", width: 78, wide: true, sort: r => r.c99 ?? 0, cell: text(r => time(r.c99))},
+  {id: "c99", title: "p99", card: "compute p99", width: 78, wide: true, sort: r => r.c99 ?? 0, cell: text(r => time(r.c99))},
   {id: "q50", title: "queue", width: 78, wide: true, sort: r => r.q50 ?? 0, cell: text(r => time(r.q50))},
   {id: "t50", title: "total", width: 78, sort: r => r.t50 ?? 0, cell: text(r => time(r.t50))},
-  {id: "t99", title: "p99", width: 78, sort: r => r.t99 ?? 0, cell: text(r => time(r.t99))},
+  {id: "t99", title: "p99", card: "total p99", width: 78, sort: r => r.t99 ?? 0, cell: text(r => time(r.t99))},
   {id: "batch", title: "batch", hint: "jobs per batch", width: 60, wide: true, sort: r => r.batch ?? 0, cell: text(r => r.batch === null ? "–" : digits(r.batch))},
   {id: "busy", title: "slots busy", width: 84, wide: true, sort: r => r.busy, cell: text(r => r.busy.toFixed(2))},
   {id: "desired", title: "workers wanted", hint: "so many would keep their slots 70 % busy and work the queue off within 10 s", width: 112, wide: true, sort: r => r.desired, cell: text(r => r.desired)},
