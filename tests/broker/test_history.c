@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "flow_desk.h"
 #include "history.h"
+#include "http_get.h"
+#include "pool.h"
 
 #define DAY_STEPS  (UINT64_C(86400000000) / HISTORY_STEP_US)
 #define STARTED_US UINT64_C(7000000) /* of the broker's clock */
@@ -183,4 +186,38 @@ Test(history, counts_what_a_broker_counts)
     snapshot_free(snapshot);
     desk_free(desk);
     history_free(history);
+}
+
+/* The real program: its thread has a point within two steps, and two dozen visitors at once get it. */
+Test(history, is_kept_by_the_program_and_told_to_many_at_once, .timeout = 60)
+{
+    enum { VISITORS = 24 };
+    struct pool pool;
+    char address[64], *body = NULL;
+    int fds[VISITORS];
+    pool_start(&pool, (const char *const[]){"--http", "127.0.0.1:*", NULL});
+    cr_assert(process_log_value(pool.broker, "evt=listening", "http", address, sizeof address));
+    cr_assert_eq(http_get(address, "/api/history/", &body), 200);
+    cr_expect(strstr(body, "\"points\":[]"), "none yet: %s", body);
+    uint64_t until_us = support_now_us() + (uint64_t)support_slow(12000) * 1000;
+    while (!strstr(body, "\"points\":[[") && support_now_us() < until_us) {
+        free(body);
+        support_sleep_ms(200);
+        cr_assert_eq(http_get(address, "/api/history/", &body), 200);
+    }
+    cr_assert(strstr(body, "\"points\":[["), "%s", body);
+    free(body);
+    for (size_t i = 0; i < VISITORS; i++)
+        fds[i] = http_connect(address);
+    for (size_t i = 0; i < VISITORS; i++)
+        http_say(fds[i], "GET /api/history/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    for (size_t i = 0; i < VISITORS; i++) {
+        char *answer = http_hear(fds[i], NULL, 10000);
+        cr_expect(strstr(answer, " 200 ") && strstr(answer, "]]}"), "visitor %zu: %s", i, answer);
+        free(answer);
+        close(fds[i]);
+    }
+    cr_expect_eq(http_get(address, "/api/history/nobody/versions/1", NULL), 404);
+    cr_expect_eq(http_get(address, "/v2/health/live", NULL), 200);
+    pool_stop(&pool);
 }
