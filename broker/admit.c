@@ -1,5 +1,7 @@
 #include "admit.h"
 
+#include "failure.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -52,12 +54,17 @@ static enum pen_status find_model(const struct models *models, const struct admi
         *ret_model = model;
         return PEN_OK;
     }
-    if (models->count == 0)
+    char why[FAILURE_TEXT_BYTES + 128];
+    bool failed = *failure_text(request->fleet, meta->model, meta->version, why, sizeof why);
+    if (models->count == 0 && !failed)
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "model '%.255s' cannot be run: no worker is connected",
                              meta->model);
     if (meta->version && model_find(models, meta->model, 0))
-        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' has no version %llu here; served: %s",
-                             meta->model, (unsigned long long)meta->version, models_text(models, text, sizeof text));
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' has no version %llu here%s; served: %s",
+                             meta->model, (unsigned long long)meta->version, why,
+                             models_text(models, text, sizeof text));
+    if (failed)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' is not served%s", meta->model, why);
     return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "unknown model '%.255s'; served: %s", meta->model,
                          models_text(models, text, sizeof text));
 }
@@ -106,12 +113,17 @@ static void list_offers(const struct model *model, form_set forms, char text[TEX
     }
 }
 
-const char *admit_unloaded(const struct model *model, char *text, size_t bytes)
+const char *admit_unloaded(const struct fleet *fleet, const struct model *model, char *text, size_t bytes)
 {
-    snprintf(text, bytes,
-             "version %llu of model '%.128s' was unloaded and no worker serves it any more; `penstock model load` "
-             "brings it back",
-             (unsigned long long)model->version, model->name);
+    char why[FAILURE_TEXT_BYTES + 128];
+    if (*failure_text(fleet, model->name, model->version, why, sizeof why))
+        snprintf(text, bytes, "version %llu of model '%.128s' is served no more%s", (unsigned long long)model->version,
+                 model->name, why);
+    else
+        snprintf(text, bytes,
+                 "version %llu of model '%.128s' was unloaded and no worker serves it any more; `penstock model load` "
+                 "brings it back",
+                 (unsigned long long)model->version, model->name);
     return text;
 }
 
@@ -125,9 +137,10 @@ const char *admit_reformed(const struct model *model, char *text, size_t bytes)
 }
 
 /* A form without offers has lost its workers a moment ago: its jobs wait. */
-static enum pen_status check_capable(const struct model *model, const struct demand *demand, struct pen_error *reterr)
+static enum pen_status check_capable(const struct fleet *fleet, const struct model *model, const struct demand *demand,
+                                     struct pen_error *reterr)
 {
-    char text[TEXT_BYTES] = "";
+    char text[TEXT_BYTES] = "", gone[PEN_ERROR_TEXT_BYTES];
     const struct offer *offer;
     bool backend = false, precision = false, taken = false;
     TAILQ_FOREACH(offer, &model->offers, in_model)
@@ -142,7 +155,7 @@ static enum pen_status check_capable(const struct model *model, const struct dem
         precision |= same && match_precision(demand->precision, offer->precision);
     }
     if (model_unloaded(model))
-        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", admit_unloaded(model, text, sizeof text));
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", admit_unloaded(fleet, model, gone, sizeof gone));
     if (!taken)
         return PEN_OK;
     list_offers(model, demand->forms, text);
@@ -227,7 +240,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     if (status == PEN_OK)
         status = pixels_hint(a->model, check_forms(request, a, reterr), reterr);
     if (status == PEN_OK)
-        status = check_capable(a->model, &a->demand, reterr);
+        status = check_capable(request->fleet, a->model, &a->demand, reterr);
     if (status != PEN_OK)
         return status;
     a->priority = effective_priority(a->model, request->env->priority);

@@ -8,6 +8,7 @@
 #define ADMIT_H
 
 #include "cache_key.h"
+#include "fleet.h"
 #include "frame.h"
 #include "job.pb-c.h"
 #include "match.h"
@@ -19,7 +20,8 @@
 #define ADMIT_TAGS_BYTES 1024u
 
 struct admit_request {
-    struct labels *labels; /* NULL = none */
+    struct labels *labels;     /* NULL = none */
+    const struct fleet *fleet; /* whose workers may say why they do not serve a model; NULL = none */
     const struct envelope *env;
     Penstock__JobMeta *meta;
     const struct raw_frame *raws;
@@ -46,7 +48,7 @@ struct admission {
 };
 
 /* What a job is told whose model nobody will serve again. */
-const char *admit_unloaded(const struct model *model, char *text, size_t bytes);
+const char *admit_unloaded(const struct fleet *fleet, const struct model *model, char *text, size_t bytes);
 
 /* What a job is told whose form of the model is offered no more, while another one is that does not take it. */
 const char *admit_reformed(const struct model *model, char *text, size_t bytes);

@@ -1,5 +1,7 @@
 #include "fleet.h"
 
+#include "failure.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,8 +227,8 @@ static void worker_free(struct worker *worker)
     free(worker);
 }
 
-/* These go to operators' terminals, by logs, lists and pages: control characters (also those of two bytes, U+0080 to U+009F) become '?'. */
-static void clean(char *text)
+/* Those of two bytes, too: U+0080 to U+009F. */
+void fleet_clean(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at; at++) {
         bool wide = at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0;
@@ -251,11 +253,12 @@ static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, si
     if (worker->hello->slots == 0 || worker->hello->slots > SLOTS_MAX)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has slots = %u; 1 to %u are allowed",
                              worker->hello->slots, SLOTS_MAX);
-    clean(worker->hello->name);
-    clean(worker->hello->host);
-    clean(worker->hello->device);
-    clean(worker->hello->backend);
-    clean(worker->hello->software);
+    fleet_clean(worker->hello->name);
+    fleet_clean(worker->hello->host);
+    fleet_clean(worker->hello->device);
+    fleet_clean(worker->hello->backend);
+    fleet_clean(worker->hello->software);
+    failures_take(worker, worker->hello->failures, worker->hello->n_failures, worker->hello->failures_count);
     worker->uuid = worker->hello->uuid;
     worker->slots = worker->hello->slots;
     worker->tags = join_tags(worker->hello->tags, worker->hello->n_tags);
@@ -293,8 +296,10 @@ enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const u
     if (!update)
         return meta_refusal(arena, "the update's meta is no WorkerUpdate (proto/worker.proto)", reterr);
     enum pen_status status = offers_take(fleet, worker, update->models, update->n_models, now_us, reterr);
-    if (status == PEN_OK)
+    if (status == PEN_OK) {
+        failures_take(worker, update->failures, update->n_failures, update->failures_count);
         worker->update_turn ^= 1;
+    }
     return status;
 }
 

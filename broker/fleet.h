@@ -79,6 +79,8 @@ struct worker {
     char *tags; /* each followed by '\n' */
     struct offer **offers;
     size_t offers_count;
+    Penstock__ModelFailure **failures; /* failure.h: [failures_listed], in the hello or the last update */
+    uint32_t failures_listed, failures_count;
     struct offer *warming;           /* the cold one that it was asked to load; NULL = none */
     struct dispatch_list dispatches; /* oldest first */
     uint32_t messages, jobs;         /* unanswered */
@@ -128,6 +130,8 @@ enum pen_status fleet_join(struct fleet *fleet, const uint8_t *meta, size_t byte
 /* Replaces the offers by a packed WorkerUpdate; what was measured of unchanged models stays. */
 enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const uint8_t *meta, size_t bytes,
                              uint64_t now_us, struct pen_error *reterr);
+/* What goes to operators' terminals, by logs, lists and pages: control characters become '?'. */
+void fleet_clean(char *text);
 /* What was measured of the older record of the same process serves the newer one. */
 void fleet_inherit(struct worker *worker, const struct worker *old);
 /* Withdraws its offers and frees it; its dispatches must have been taken back. */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "cache.h"
-#include "fleet.h"
+#include "failure.h"
 #include "metrics.h"
 #include "otlp.h"
 #include "stats.h"
@@ -37,6 +37,16 @@ struct worker_row {
     uint64_t jobs_done, jobs_failed, jobs_cancelled, results_bad, backlog_us, age_us, last_seen_us;
     struct worker_beat beat; /* of the last heartbeat */
     double busy_share;       /* of its slots' time */
+    uint32_t failures_count; /* models that it has and does not serve as they are now */
+};
+
+/* One of those, with the worker's sentence; at most FAILURES_LISTED. */
+struct failure_row {
+    uint32_t worker; /* row */
+    enum pen_status status;
+    bool serving; /* in its older form */
+    uint64_t version, since_unix_us;
+    char name[FAILURE_NAME_BYTES + 1], text[FAILURE_TEXT_BYTES + 1];
 };
 
 struct offer_row {
@@ -59,10 +69,11 @@ struct snapshot {
     struct model_row *models;
     struct worker_row *workers;
     struct offer_row *offers;
+    struct failure_row *failures;
     struct model_tally *tallies;
     struct series_tally *series; /* their `model` points into `tallies` */
     struct tenant_tally *tenants;
-    uint32_t models_count, workers_count, offers_count, tallies_count, series_count, tenants_count;
+    uint32_t models_count, workers_count, offers_count, failures_count, tallies_count, series_count, tenants_count;
     struct lives recent, errors, slow; /* each row shares its layers */
     struct lives_ring kept;
     int64_t unix_offset_us; /* of metrics.h */
@@ -76,6 +87,9 @@ void snapshot_free(struct snapshot *snapshot);               /* NULL is fine */
 
 /* version 0 = the highest that a worker is ready for, else the highest known; NULL = unknown. */
 const struct model_row *snapshot_model(const struct snapshot *snapshot, const char *name, uint64_t version);
+
+/* Why a model is not served as it is on some worker's disk; version 0 = any. NULL = no worker says so. */
+const struct failure_row *snapshot_failure(const struct snapshot *snapshot, const char *name, uint64_t version);
 
 /* The life of that job among those kept; NULL = none. */
 const struct job_life *snapshot_life(const struct snapshot *snapshot, struct job_id id);

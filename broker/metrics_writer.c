@@ -80,8 +80,8 @@ void writer_seconds(struct writer *writer, uint64_t us)
         put(writer, fraction, length);
 }
 
-/* Length of the UTF-8 sequence at `text`, 0 when there is none (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
-static size_t sequence(const unsigned char *text)
+/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+size_t writer_sequence(const unsigned char *text)
 {
     unsigned char a = text[0], b = a ? text[1] : 0;
     if (a < 0x80)
@@ -102,7 +102,7 @@ static void put_escaped(struct writer *writer, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
-        size_t length = sequence(at);
+        size_t length = writer_sequence(at);
         if (*at == '"' || *at == '\\')
             put(writer, (const char[]){'\\', (char)*at}, 2);
         else if (*at == '\n')

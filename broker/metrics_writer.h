@@ -17,6 +17,8 @@ struct writer {
     bool failed; /* no memory: what was written is incomplete */
 };
 
+/* Length of the UTF-8 sequence at `text`, 0 when there is none. */
+size_t writer_sequence(const unsigned char *text);
 void writer_fini(struct writer *writer);
 void writer_text(struct writer *writer, const char *text);
 __attribute__((format(printf, 2, 3))) void writer_format(struct writer *writer, const char *format, ...);

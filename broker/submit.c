@@ -307,6 +307,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     uint64_t question = 0;
     struct admit_request ask = {.env = env,
                                 .labels = &broker->labels,
+                                .fleet = &broker->fleet,
                                 .raws = broker->raws,
                                 .raws_count = env->frames,
                                 .tenant = session->tenant,

@@ -88,7 +88,7 @@ static bool one_load(struct catalog *catalog, struct pen_engine *engine, struct 
     if (served)
         catalog_take_out(catalog, served);
     served_free(served);
-    catalog_failed(catalog, entry->name, entry->version, &error);
+    catalog_failed(catalog, entry->name, entry->version, entry->stamp, &error);
     return false;
 }
 
@@ -112,6 +112,7 @@ void catalog_fini(struct catalog *catalog)
         served_free(catalog->models[i]);
     while (catalog->entries_count > 0)
         catalog_entry_drop(catalog, catalog->entries_count - 1);
+    failures_free(catalog->failures);
     free(catalog->models);
     free(catalog->entries);
     pthread_mutex_destroy(&catalog->lock);

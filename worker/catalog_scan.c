@@ -45,27 +45,38 @@ void catalog_seen_forget(struct catalog_seen *seen, const char *name)
             seen->told[i].model = 0;
 }
 
-void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
+static struct failures *failures_of(const struct catalog *catalog)
+{
+    return catalog->seen ? catalog->seen->failures : catalog->failures;
+}
+
+void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, uint64_t stamp,
+                    const struct pen_error *error)
 {
     catalog->failed++;
+    failures_add(failures_of(catalog), name, version, stamp, error);
     if (!told(catalog->seen, name, version, error->text))
         log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
                   pen_status_name(error->status), error->text);
 }
 
-void catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error)
+bool catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error)
 {
-    if (!told(seen, name, version, error->text))
-        log_event(LOG_INFO, "model_waits", "model=%s version=%" PRIu64 " reason=%s", name, version, error->text);
+    if (told(seen, name, version, error->text))
+        return true;
+    log_event(LOG_INFO, "model_waits", "model=%s version=%" PRIu64 " reason=%s", name, version, error->text);
+    return false;
 }
 
-/* What is not there is a fault at the start, and may be on its way while the worker serves. */
+/* What is not there is a fault at the start, and may be on its way while the worker serves: brokers are told when a second look misses it, too. */
 static void missing(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
 {
-    if (catalog->seen && error->status == PEN_ERR_NOT_FOUND)
-        catalog_waits(catalog->seen, name, version, error);
-    else
-        catalog_failed(catalog, name, version, error);
+    if (!catalog->seen || error->status != PEN_ERR_NOT_FOUND) {
+        catalog_failed(catalog, name, version, 0, error);
+        return;
+    }
+    if (catalog_waits(catalog->seen, name, version, error))
+        failures_add(failures_of(catalog), name, version, 0, error);
 }
 
 uint64_t catalog_entry_key(const struct catalog_entry *entry)
@@ -298,7 +309,7 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
         status = wanted != 0 ? version_choose(catalog, folder, name, wanted, &config, &error)
                              : versions_choose(catalog, folder, name, &config, &error);
     if (status != PEN_OK && wanted != 0)
-        catalog_failed(catalog, name, wanted, &error);
+        catalog_failed(catalog, name, wanted, 0, &error);
     else if (status != PEN_OK)
         missing(catalog, name, 0, &error);
     config_fini(&config);
@@ -365,7 +376,7 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
     if (length == 0 || length > CONFIG_NAME_BYTES_MAX || choice[0] == '.' || memchr(choice, '/', length) ||
         (colon && version == 0)) {
         pen_error_set(&error, PEN_ERR_INVALID, "--model %.128s is not of the form NAME or NAME:VERSION", choice);
-        catalog_failed(catalog, choice, 0, &error);
+        catalog_failed(catalog, choice, 0, 0, &error);
         return;
     }
     memcpy(name, choice, length);
@@ -373,7 +384,7 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
     if (!is_folder(folder, name)) {
         pen_error_set(&error, PEN_ERR_NOT_FOUND, "there is no folder %.512s/%.128s%s", folder, name,
                       catalog_nearest(folder, name, near));
-        catalog_failed(catalog, name, version, &error);
+        catalog_failed(catalog, name, version, 0, &error);
         return;
     }
     folder_scan(catalog, folder, name, version);
@@ -396,6 +407,8 @@ enum pen_status catalog_rescan(const char *folder, const char *const *choices, s
     struct dirent **items = NULL;
     memset(catalog, 0, sizeof *catalog);
     catalog->seen = seen;
+    if (!seen)
+        catalog->failures = failures_new();
     pthread_mutex_init(&catalog->lock, NULL);
     int count = scandir(folder, &items, visible, alphasort);
     if (count < 0)

@@ -24,6 +24,14 @@ bool watch_stopping(struct watch *watch)
     return stop;
 }
 
+void watch_failed(struct watch *watch, const char *name, uint64_t version, uint64_t stamp,
+                  const struct pen_error *error)
+{
+    failures_add(watch->seen.failures, name, version, stamp, error);
+    log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
+              pen_status_name(error->status), error->text);
+}
+
 /* ---- the thread -------------------------------------------------------------------------------------------------------------------- */
 
 static void post(struct watch *watch)
@@ -35,6 +43,7 @@ static void post(struct watch *watch)
         watch->unposted = true;
         return;
     }
+    watch->failures_told = failures_changes(watch->seen.failures);
     watch->unposted = false;
     pthread_mutex_lock(&watch->lock);
     hello_free(watch->posted); /* nobody has taken it: the newer one holds all of it */
@@ -65,16 +74,27 @@ static bool heat(struct watch *watch, struct served *served)
     struct pen_error error = {0};
     uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
     if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
-        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
-                  served->version, pen_status_name(error.status), error.text);
+        watch_failed(watch, served->name, served->version, served->stamp, &error);
         served->residence.wanted_us = 0;
         retired_add(&watch->retired, served, STAGE_WITHDRAWN);
         return true;
     }
     residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
     residence_warm(context->catalog, served);
+    failures_drop(watch->seen.failures, served->name, served->version, served->stamp);
     served_log(served, served->residence.load_us);
     return true;
+}
+
+/* Its jobs wait in vain. */
+static void room_never(struct watch *watch, struct served *wanted)
+{
+    struct pen_error error = {0};
+    pen_error_set(&error, PEN_ERR_TOO_LARGE,
+                  "it needs %" PRIu64 " bytes with its sessions, more than --memory-budget grants to all",
+                  wanted->memory_bytes);
+    wanted->residence.wanted_us = 0;
+    watch_failed(watch, wanted->name, wanted->version, wanted->stamp, &error);
 }
 
 /* Lets in who waits longest, once there is room. True: the list of offers has changed. */
@@ -96,7 +116,7 @@ static bool room_step(struct watch *watch)
         retired_cool(&watch->retired, victim);
         return true;
     case ROOM_NEVER:
-        wanted->residence.wanted_us = 0;
+        room_never(watch, wanted);
         break;
     case ROOM_WAIT:
         break;
@@ -193,12 +213,18 @@ static bool order_run(struct watch *watch, struct order *order)
     return changed;
 }
 
+/* Something is to be told that no broker knows yet. */
+static bool unposted(const struct watch *watch)
+{
+    return watch->unposted || watch->failures_told != failures_changes(watch->seen.failures);
+}
+
 /* The outcome is told behind the changed list, so that whoever asked finds the model. */
 static void orders_run(struct watch *watch)
 {
     struct order order;
     while (!watch_stopping(watch) && orders_take(watch->context.orders, &order)) {
-        if (order_run(watch, &order) || watch->unposted)
+        if (order_run(watch, &order) || unposted(watch))
             post(watch);
         orders_done(watch->context.orders, &order);
         outbox_wake(watch->context.outbox);
@@ -254,7 +280,7 @@ static void *watch_main(void *argument)
             changed |= looks && watch_look(watch, &again);
             look_us = clock_now_us() + (again ? 0 : interval_us);
         }
-        if (changed || watch->unposted)
+        if (changed || unposted(watch))
             post(watch);
     }
     return NULL;
@@ -281,6 +307,8 @@ enum pen_status watch_new(const struct watch_context *context, struct watch **re
     watch->retired.catalog = context->catalog;
     watch->retired.quiet_us = (uint64_t)context->options->watch_us;
     watch->room_us = UINT64_MAX;
+    watch->seen.failures = context->catalog->failures;
+    watch->failures_told = failures_changes(watch->seen.failures);
     pthread_mutex_init(&watch->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

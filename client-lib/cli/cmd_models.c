@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "failed.h"
 #include "inputs.h"
 
 struct options {
@@ -16,7 +17,8 @@ static const struct settings_program program = {
     .name = "penstock models",
     .usage = "penstock models [NAME] [options]",
     .about =
-        "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend.",
+        "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend;\n"
+        "and those that a worker has and could not load, with the reason.",
     .after =
         "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
         "[...], labels,\n"
@@ -25,7 +27,8 @@ static const struct settings_program program = {
         "share}], offers: "
         "[{worker, backend, device, "
         "placement, precision,\n"
-        "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}]}\n\n" EXIT_CODES_TEXT,
+        "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}],\n"
+        "failed: [{worker, name, version, status, error, since_unix_us, serving}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 
@@ -143,6 +146,32 @@ static void model_text(const struct pen_model *m)
     }
 }
 
+static void failure_text(const struct pen_failed_model *f)
+{
+    char name[FAILED_NAME_BYTES];
+    printf("%s  %s by %s%s: %s\n", failed_name(f, name), f->serving ? "a change is REFUSED" : "NOT SERVED", f->worker,
+           f->serving ? ", what was loaded before serves on" : "", f->error);
+}
+
+/* How many were shown. */
+static size_t failures(const struct pen_model_list *list, const char *name, cJSON *array)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < list->failures_count; i++) {
+        const struct pen_failed_model *f = &list->failures[i];
+        if (name && strcmp(f->name, name) != 0) {
+            continue;
+        }
+        shown++;
+        if (array) {
+            cJSON_AddItemToArray(array, failed_json(f));
+        } else {
+            failure_text(f);
+        }
+    }
+    return shown;
+}
+
 static int models(const struct options *o, const char *name)
 {
     struct pen_model_list *list = NULL;
@@ -165,6 +194,9 @@ static int models(const struct options *o, const char *name)
         } else {
             model_text(list->models[i]);
         }
+    }
+    if (status == PEN_OK) {
+        shown += failures(list, name, o->common.json ? cJSON_AddArrayToObject(json, "failed") : NULL);
     }
     if (status == PEN_OK && name && !shown) {
         status = model_missing(list, name, 0, &error);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "failed.h"
 #include "words.h"
 
 struct options {
@@ -15,10 +16,12 @@ static const struct settings_program program = {
     .name = "penstock workers",
     .usage = "penstock workers [options]",
     .about = "Lists the workers of the pool.",
-    .after = "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
-             "jobs_done, jobs_failed, jobs_cancelled, results_bad,\n"
-             "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
-             "value}}]}\n\n" EXIT_CODES_TEXT,
+    .after =
+        "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
+        "jobs_done, jobs_failed, jobs_cancelled, results_bad,\n"
+        "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
+        "value},\n"
+        "failed: [{worker, name, version, status, error, since_unix_us, serving}], failed_count}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 
@@ -63,6 +66,11 @@ static cJSON *worker_json(const struct pen_worker *w)
         cJSON_AddItemToArray(models, cJSON_CreateString(w->models[i]));
     }
     flags_json(json, w);
+    cJSON *failed = cJSON_AddArrayToObject(json, "failed");
+    for (size_t i = 0; i < w->failures_count; i++) {
+        cJSON_AddItemToArray(failed, failed_json(&w->failures[i]));
+    }
+    cJSON_AddNumberToObject(json, "failed_count", (double)w->failures_all);
     return json;
 }
 
@@ -82,6 +90,15 @@ static void worker_text(const struct pen_worker *w)
         printf(" %s", w->models[i]);
     }
     printf("\n");
+    for (size_t i = 0; i < w->failures_count; i++) {
+        const struct pen_failed_model *f = &w->failures[i];
+        char name[FAILED_NAME_BYTES];
+        printf("  %s %s: %s\n", f->serving ? "refused a change of" : "could not load", failed_name(f, name), f->error);
+    }
+    if (w->failures_all > w->failures_count) {
+        printf("  and %" PRIu64 " more that it could not load: its log names them\n",
+               w->failures_all - w->failures_count);
+    }
 }
 
 static int workers(const struct options *o)

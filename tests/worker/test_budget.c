@@ -177,6 +177,11 @@ Test(budget, a_model_beyond_the_whole_budget_is_refused_at_run_time_with_a_sente
               "%s%s", out, err);
     free(out);
     free(err);
+    cr_assert(pool_cli(&pool, "models", (const char *const[]){"large", NULL}, &out, &err) == 0);
+    cr_expect(strstr(out, "large:1  NOT SERVED by ") && strstr(out, "more than --memory-budget"),
+              "who asks later is told, too: %s%s", out, err);
+    free(out);
+    free(err);
     pool_stop(&pool);
     folder_free(root);
 }
