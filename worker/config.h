@@ -140,8 +140,12 @@ void config_fini(struct config *config); /* a config that was only initialised i
 /* Reads the JSON text. The config must be initialised; on failure it is left for config_fini. Does not open labels_file. */
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
 
+/* Where the files of a config lie: a model's folder, or a version's. Links lead to files beneath it, or beneath `model`, the model's folder (NULL = `folder` is it). */
+struct config_place {
+    const char *folder, *model;
+};
 /* The same from folder/config.json, labels file included (it lies in the same folder). No such file is no error: defaults, present = false. */
-enum pen_status config_load(const char *folder, struct config *config, struct pen_error *reterr);
+enum pen_status config_load(const struct config_place *place, struct config *config, struct pen_error *reterr);
 
 /* One label per line; empty lines at the end do not count. Replaces the config's labels. */
 enum pen_status config_labels_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);

@@ -2,6 +2,7 @@
 #include "served.h"
 
 #include "logline.h"
+#include "model_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -297,7 +298,9 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     config_init(config);
 
     served->path = strdup(path);
-    enum pen_status status = served->path ? pen_model_load(engine, path, &served->model, reterr)
+    char home[MODEL_FILE_PATH_BYTES];
+    model_file_home(path, home);
+    enum pen_status status = served->path ? pen_model_load_beneath(engine, path, home, &served->model, reterr)
                                           : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
     if (status == PEN_OK)
         status = platform_check(served, reterr);

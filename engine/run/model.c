@@ -52,11 +52,11 @@ struct source_options model_source_options(const struct pen_engine *e)
                                    .nhwc = !backend_is_reference(e->backends[0].ops)};
 }
 
-static enum pen_status load(struct pen_model *m, const char *path, struct pen_error *reterr)
+static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
     const struct pen_engine *e = m->engine;
     struct source_options options = model_source_options(e);
-    enum pen_status status = source_open(path, e->limits.model_bytes, &m->source, reterr);
+    enum pen_status status = source_open(path, beneath, e->limits.model_bytes, &m->source, reterr);
     if (status == PEN_OK) {
         status = source_graph(&m->source, &options, &m->graph, &m->extra, reterr);
     }
@@ -78,13 +78,19 @@ static enum pen_status load(struct pen_model *m, const char *path, struct pen_er
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr)
 {
+    return pen_model_load_beneath(engine, path, "/", ret_model, reterr);
+}
+
+enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *path, const char *folder,
+                                       struct pen_model **ret_model, struct pen_error *reterr)
+{
     struct pen_model *m = calloc(1, sizeof *m);
     if (m == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model");
     }
     m->engine = engine;
     atomic_fetch_add(&engine_counters.models, 1);
-    enum pen_status status = load(m, path, reterr);
+    enum pen_status status = load(m, path, folder, reterr);
     if (status != PEN_OK) {
         pen_model_free(m);
         return status;

@@ -193,16 +193,18 @@ Test(config, file_and_its_labels_file_are_read)
     char folder[] = "/tmp/penstock-config-XXXXXX";
     cr_assert_not_null(mkdtemp(folder));
     config_init(&c);
-    cr_expect(config_load(folder, &c, &error) == PEN_OK && !c.present, "no file is no error");
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_OK && !c.present,
+              "no file is no error");
     file_write(folder, "config.json", "{\"output\":{\"labels_file\":\"names.txt\"}}");
-    cr_expect(config_load(folder, &c, &error) == PEN_ERR_NOT_FOUND && strstr(error.text, "names.txt"), "%s",
-              error.text);
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_ERR_NOT_FOUND &&
+                  strstr(error.text, "names.txt"),
+              "%s", error.text);
     config_fini(&c);
     file_write(folder, "names.txt", "a\nb\n");
-    cr_expect(config_load(folder, &c, &error) == PEN_OK && c.labels_count == 2);
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_OK && c.labels_count == 2);
     config_fini(&c);
     file_write(folder, "config.json", "{\"outputs\":{}}");
-    cr_expect(config_load(folder, &c, &error) == PEN_ERR_INVALID);
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_ERR_INVALID);
     cr_expect(strstr(error.text, "/config.json: unknown key 'outputs'"), "%s", error.text);
     config_fini(&c);
     file_remove(folder, "names.txt");

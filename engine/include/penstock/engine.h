@@ -109,6 +109,9 @@ bool pen_backend_find(const struct pen_engine_options *options, const char *name
 /* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr);
+/* The same for files that others put there: where `path` is a link it leads to a file beneath its own folder or beneath `folder`, or is refused. */
+enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *path, const char *folder,
+                                       struct pen_model **ret_model, struct pen_error *reterr);
 void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fine */
 
 /* Signatures: data is NULL; a dim of -1 is dynamic. Borrowed until the model is freed. Threads: any. */

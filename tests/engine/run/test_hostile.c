@@ -300,3 +300,26 @@ Test(hostile, an_input_that_is_no_tensor_is_refused_in_words)
     pen_session_free(session);
     pen_model_free(model);
 }
+
+/* ---- the model file itself ------------------------------------------------------------------------------------------------- */
+
+/* A pipe is refused at once, a link out of the folder where the folder is named; whoever names a link by hand means it. */
+Test(hostile, a_model_file_is_regular_and_lies_in_its_folder, .timeout = 20)
+{
+    struct pen_model *model = NULL;
+    char link[sizeof path], home[sizeof path];
+    secrets_write();
+    external_write("w.bin");
+    snprintf(home, sizeof home, "%s/inside/sub", folder);
+    snprintf(link, sizeof link, "%s/inside/sub/model.onnx", folder);
+    cr_assert_eq(mkfifo(link, 0600), 0);
+    cr_expect_eq(pen_model_load(engine, link, &model, &error), PEN_ERR_IO);
+    cr_expect(strstr(error.text, "is not a regular file"), "%s", error.text);
+    cr_assert(unlink(link) == 0 && symlink(path, link) == 0);
+    cr_expect_eq(pen_model_load_beneath(engine, link, home, &model, &error), PEN_ERR_IO);
+    cr_expect(strstr(error.text, "leads out of the model's folder"), "%s", error.text);
+    snprintf(home, sizeof home, "%s/inside/sub/w.bin", folder); /* data is looked for beside the link */
+    cr_expect(access(home, F_OK) == 0);
+    cr_assert_eq(pen_model_load(engine, link, &model, &error), PEN_OK, "%s", error.text);
+    pen_model_free(model);
+}
