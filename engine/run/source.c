@@ -143,10 +143,26 @@ static enum pen_status values_note(struct graph *g, struct pen_error *reterr)
     return status;
 }
 
+#define FOLD_GROWTH 8 /* weights of 4 bits as floats: what folding may make of a byte of the model's own */
+
+/* A large model's weights may be turned, widened and scaled at the load; a small file may not grow so. */
+static void fold_more(struct graph_limits *limits, uint64_t bytes)
+{
+    uint64_t most = limits->model_bytes > limits->folded_bytes ? limits->model_bytes : limits->folded_bytes;
+    uint64_t more = bytes > most / FOLD_GROWTH ? most : FOLD_GROWTH * bytes;
+    limits->folded_bytes = more > most - limits->folded_bytes ? most : limits->folded_bytes + more;
+}
+
 enum pen_status source_read(const struct source *s, const struct source_options *options, struct graph **ret_graph,
                             struct import_extra *ret_extra, struct pen_error *reterr)
 {
-    return s->format->read(s->file, s->bytes, s->folder, &options->limits, ret_graph, ret_extra, reterr);
+    struct graph_limits limits = options->limits;
+    fold_more(&limits, s->bytes);
+    enum pen_status status = s->format->read(s->file, s->bytes, s->folder, &limits, ret_graph, ret_extra, reterr);
+    for (uint32_t i = 0; status == PEN_OK && i < ret_extra->file_count; i++) {
+        fold_more(&(*ret_graph)->limits, ret_extra->files[i].bytes);
+    }
+    return status;
 }
 
 enum pen_status source_prepare(struct graph *g, const struct source_options *options, struct pen_error *reterr)

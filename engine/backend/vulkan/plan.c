@@ -83,7 +83,9 @@ void vk_plan_free(struct plan *plan)
 
 uint64_t vk_plan_bytes(const struct plan *plan)
 {
+    pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&plan->lock); /* the first exec of a device makes them */
     uint64_t bytes = plan->weights != NULL ? plan->weights->blocks.bytes : 0;
+    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&plan->lock);
     for (uint32_t i = 0; plan->spread != NULL && i < plan->backend->beside_count; i++) {
         bytes += vk_plan_bytes(plan->beside[i]);
     }
