@@ -79,6 +79,7 @@ void config_fini(struct config *config)
     free(config->level_policies);
     free(config->version_labels);
     recipe_free(config->recipe);
+    recipe_free(config->declared);
     config_states_free(&config->sequence);
     for (size_t i = 0; i < config->warmups_count; i++)
         free(config->warmups[i].inputs);
@@ -131,6 +132,17 @@ static enum pen_status document_stamp(cJSON *document, struct config *config, st
     return PEN_OK;
 }
 
+/* Owns the document. */
+static enum pen_status document_read(cJSON *document, struct config *config, struct pen_error *reterr)
+{
+    enum pen_status status = json_object(document, "", top_fields, config, reterr);
+    if (status == PEN_OK)
+        status = document_stamp(document, config, reterr);
+    cJSON_Delete(document);
+    config->present = true;
+    return status == PEN_OK ? config_check(config, reterr) : status;
+}
+
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
     const char *end = NULL;
@@ -138,12 +150,15 @@ enum pen_status config_parse(const char *text, size_t bytes, struct config *conf
     if (!document)
         return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",
                              end ? (size_t)(end - text) : (size_t)0);
-    enum pen_status status = json_object(document, "", top_fields, config, reterr);
-    if (status == PEN_OK)
-        status = document_stamp(document, config, reterr);
-    cJSON_Delete(document);
-    config->present = true;
-    return status == PEN_OK ? config_check(config, reterr) : status;
+    return document_read(document, config, reterr);
+}
+
+enum pen_status config_parse_pbtxt(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
+{
+    cJSON *document = NULL;
+    config->pbtxt = true;
+    enum pen_status status = triton_convert(text, bytes, &document, config->ignored, reterr);
+    return status == PEN_OK ? document_read(document, config, reterr) : status;
 }
 
 /* As many bytes as there are, at most `room`; -1 = errno. */
@@ -200,16 +215,28 @@ static enum pen_status labels_load(const struct config_place *place, struct conf
     return status;
 }
 
+static bool has_file(const char *folder, const char *name)
+{
+    char path[4096];
+    return (size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path && access(path, F_OK) == 0;
+}
+
 enum pen_status config_load(const struct config_place *place, struct config *config, struct pen_error *reterr)
 {
+    static const char *const names[] = {"config.json", "config.pbtxt"};
     char *text = NULL;
     struct pen_error inner = {0};
-    size_t bytes = 0;
-    enum pen_status status = config_file_read(place, "config.json", CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    size_t bytes = 0, which = 0;
+    enum pen_status status = config_file_read(place, names[0], CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    if (status == PEN_ERR_NOT_FOUND)
+        status = config_file_read(place, names[which = 1], CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    else
+        config->pbtxt_beside = has_file(place->folder, names[1]);
     if (status == PEN_ERR_NOT_FOUND)
         return PEN_OK;
     if (status == PEN_OK)
-        status = config_parse(text, bytes, config, &inner);
+        status =
+            which == 0 ? config_parse(text, bytes, config, &inner) : config_parse_pbtxt(text, bytes, config, &inner);
     free(text);
     if (status == PEN_OK && config->labels_file[0])
         status = labels_load(place, config, &inner);
@@ -219,6 +246,6 @@ enum pen_status config_load(const struct config_place *place, struct config *con
         config->stamp = config_text_hash(config->stamp, config->sequence.states[i].initial,
                                          config->sequence.states[i].initial_bytes);
     if (status != PEN_OK)
-        return pen_error_set(reterr, status, "%.256s/config.json: %.700s", place->folder, inner.text);
+        return pen_error_set(reterr, status, "%.256s/%s: %.700s", place->folder, names[which], inner.text);
     return PEN_OK;
 }

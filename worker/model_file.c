@@ -129,7 +129,7 @@ bool model_file_counts(const char *name)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (ends_with(name, texts[i]))
             return false;
-    return name[0] != '.' && strcmp(name, "config.json") != 0;
+    return name[0] != '.' && strcmp(name, "config.json") != 0 && strcmp(name, "config.pbtxt") != 0;
 }
 
 /* A sum over the files below, so that the order in which the folder gives them does not count. */

@@ -1,6 +1,7 @@
 /* served.c - from a file to what the worker can promise about it. */
 #include "served.h"
 
+#include "declared.h"
 #include "logline.h"
 #include "model_file.h"
 
@@ -308,6 +309,8 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
         status = signature_build(served, reterr);
     if (status == PEN_OK)
         status = batch_decide(served, reterr);
+    if (status == PEN_OK)
+        status = declared_check(served, reterr);
     if (status == PEN_OK)
         status = states_join(served, reterr);
     if (status == PEN_OK)

@@ -240,7 +240,6 @@ Test(config, steps_of_an_ensemble_are_put_in_order)
 Test(config, ensembles_that_cannot_run_get_a_sentence)
 {
     refuses("{\"platform\":\"ensemble\"}", PEN_ERR_INVALID, "needs ensemble_scheduling");
-    refuses("{\"input\":[]}", PEN_ERR_INVALID, "only where ensemble_scheduling names steps");
     refuses(ENSEMBLE(""), PEN_ERR_INVALID, "at least one step");
     refuses(ENSEMBLE(STEP("m", "a", "b")), PEN_ERR_INVALID, "output 'z' is given by no step");
     refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r")), PEN_ERR_INVALID,
