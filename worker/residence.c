@@ -6,6 +6,7 @@
 #include "logline.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define STEP_US          1000u   /* what is on its way out is looked at so often */
 #define SEQUENCE_STEP_US 100000u /* ... and so often whether sequences have ended */
@@ -94,6 +95,13 @@ struct served *residence_wanted(const struct catalog *catalog)
             longest = served;
     }
     return longest;
+}
+
+void residence_explain(uint64_t budget_bytes, struct pen_error *error)
+{
+    const struct pen_error why = *error;
+    if (budget_bytes != 0 && why.status == PEN_ERR_TOO_LARGE && !strstr(why.text, "--memory-budget"))
+        pen_error_set(error, why.status, "%.700s; that is more than --memory-budget grants to all", why.text);
 }
 
 void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t now_us)

@@ -30,6 +30,8 @@ bool residence_over(const struct catalog *catalog, uint64_t budget_bytes, const 
 /* The cold model that somebody has waited for longest; NULL = none. */
 struct served *residence_wanted(const struct catalog *catalog);
 
+/* A model was refused as too large: the sentence says whose bound it was, where that is --memory-budget. */
+void residence_explain(uint64_t budget_bytes, struct pen_error *error);
 /* It was loaded and warmed: what that took, and what it holds by the engine's count. */
 void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t now_us);
 /* What all that are in memory hold by now: they grow with the shapes that jobs bring. */

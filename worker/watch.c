@@ -66,6 +66,7 @@ static bool heat(struct watch *watch, struct served *served)
     struct pen_error error = {0};
     uint64_t start_us = clock_now_us();
     if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
+        residence_explain((uint64_t)context->options->memory_budget, &error);
         log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
                   served->version, pen_status_name(error.status), error.text);
         served->residence.wanted_us = 0;

@@ -97,6 +97,7 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
         status = catalog_add(context->catalog, served, &replaced, reterr);
     if (status != PEN_OK) {
         served_free(served);
+        residence_explain((uint64_t)context->options->memory_budget, reterr);
         entry_failed(watch, entry, reterr);
         return false;
     }

@@ -104,8 +104,10 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
     struct worker *worker = context;
     uint64_t budget_bytes = (uint64_t)worker->options->memory_budget;
     enum pen_status status = warmup_run(served, worker->sizes.slots, reterr);
-    if (status != PEN_OK)
+    if (status != PEN_OK) {
+        residence_explain(budget_bytes, reterr);
         return status;
+    }
     uint64_t now_us = clock_now_us();
     residence_came(&worker->catalog, served, began_us, now_us);
     served_log(served, now_us - began_us);
