@@ -84,10 +84,10 @@ static uint32_t bucket_oldest(const struct runner *r)
     return oldest;
 }
 
-/* While a run is on its way, results of subgraphs may still be read. */
+/* While a run is on its way, results of subgraphs that it has called may still be read. */
 static bool may_go(const struct run_context *c, const struct runner *r, const struct bucket *b)
 {
-    return b->busy == 0 && b != c->keep && (c->running == 0 || !r->child);
+    return b->busy == 0 && b != c->keep && (c->running == 0 || !r->child || b->used < c->run_tick);
 }
 
 /* Drops the bucket of the session that has not been used for longest; false: all are in use. */
@@ -375,6 +375,15 @@ static enum pen_status steps_run(struct runner *r, struct bucket *b, uint32_t fi
     return status;
 }
 
+static void run_start(struct runner *r, struct bucket *b)
+{
+    struct run_context *c = r->context;
+    if (c->running++ == 0) {
+        c->run_tick = ++c->tick;
+    }
+    b->busy++;
+}
+
 /* A run may have taken more: scratch memory of kernels, buffers of a device that was lost. */
 static enum pen_status run_end(struct runner *r, struct bucket *b, enum pen_status status)
 {
@@ -389,8 +398,7 @@ static enum pen_status run_end(struct runner *r, struct bucket *b, enum pen_stat
 
 enum pen_status runner_run(struct runner *r, struct bucket *b)
 {
-    b->busy++;
-    r->context->running++;
+    run_start(r, b);
     return run_end(r, b, b->interpretive ? interpretive_run(r, b) : steps_run(r, b, 0));
 }
 
@@ -409,7 +417,8 @@ bool runner_done(struct runner *r, struct bucket *b, uint64_t timeout_ns)
 
 enum pen_status runner_finish(struct runner *r, struct bucket *b)
 {
-    r->context->running++;
+    run_start(r, b);
+    b->busy--; /* since runner_begin */
     enum pen_status status = exec_finish(r, b, &b->steps[0]);
     return run_end(r, b, status == PEN_OK ? steps_run(r, b, 1) : status);
 }

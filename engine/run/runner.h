@@ -21,6 +21,7 @@ struct run_context {
     struct runner *runners;    /* all of the session */
     const struct bucket *keep; /* holds inputs that somebody has written */
     uint64_t tick;             /* of uses of buckets */
+    uint64_t run_tick;         /* when the run that is on its way began */
     uint32_t running;          /* depth of runner_run */
     bool arena_idle;           /* nothing of the arena is needed any more */
     bool keep_all;             /* what is ready stays so: a shape that does not fit beside it is refused */
