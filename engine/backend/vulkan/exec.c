@@ -436,5 +436,6 @@ void vk_exec_free(struct exec *exec)
 
 uint64_t vk_exec_bytes(const struct exec *exec)
 {
-    return exec->arena.bytes + exec->staging_in.bytes + exec->staging_out.bytes + exec->constants.bytes;
+    return exec->arena.bytes + exec->staging_in.bytes + exec->staging_out.bytes + exec->constants.bytes +
+           exec->numerics.bytes;
 }
