@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tool.h"
+#include "words.h"
 
 struct bench_options {
     struct tool_options tool;
@@ -29,7 +30,6 @@ static const struct setting table[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct bench_options, seconds_us),
      .def = "2s",
-     .unit = "us",
      .min = 1000,
      .max = 600000000,
      .help = "time for the timed runs"},
@@ -57,6 +57,7 @@ static const struct settings_program program = {
              "in_flight, runs, runs_per_s, median_ms, p10_ms, p90_ms, min_ms,\n"
              "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 #define RUNS_MAX 100000
@@ -286,14 +287,15 @@ static void print_json(const struct bench *b)
 static void print_text(const struct bench *b)
 {
     printf("model      %s\n", b->options->model);
-    printf("backend    %s, %s (%s), %s, %" PRId64 " threads, batch %" PRId64 "\n", pen_engine_backend(b->engine),
+    printf("backend    %s, %s (%s), %s, %" PRId64 " %s, batch %" PRId64 "\n", pen_engine_backend(b->engine),
            pen_engine_device(b->engine), pen_engine_library(b->engine), b->options->tool.precision,
-           b->options->tool.threads, b->options->batch);
+           b->options->tool.threads, words_plural((uint64_t)b->options->tool.threads, "thread", "threads"),
+           b->options->batch);
     printf("placement  %s\n", pen_model_placement(b->model));
     double start_ms = b->open_ms + b->load_ms + b->warmup_ms;
-    printf("start      %.2f ms (%s): open %.2f, load, warm-up; %" PRIu64 " kernels compiled, their cache: %s\n",
-           start_ms, strcmp(pipeline_cache(b->engine), "hit") == 0 ? "warm" : "cold", b->open_ms,
-           pen_engine_compiled(b->engine), pipeline_cache(b->engine));
+    printf("start      %.2f ms (%s): open %.2f, load, warm-up; %" PRIu64 " %s compiled, their cache: %s\n", start_ms,
+           strcmp(pipeline_cache(b->engine), "hit") == 0 ? "warm" : "cold", b->open_ms, pen_engine_compiled(b->engine),
+           words_plural(pen_engine_compiled(b->engine), "kernel", "kernels"), pipeline_cache(b->engine));
     printf("load       %.2f ms\nwarm-up    %.2f ms\nfirst run  %.3f ms\n", b->load_ms, b->warmup_ms, b->first_ms);
     printf("runs       %zu: median %.3f ms, p10 %.3f, p90 %.3f, min %.3f\n", b->runs, b->times[b->runs / 2],
            b->times[b->runs / 10], b->times[b->runs * 9 / 10], b->times[0]);

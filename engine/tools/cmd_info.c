@@ -21,6 +21,7 @@ static const struct settings_program program = {
     .after = "JSON keys: version, chosen, backends[{name, priority, available, reason, device, library, "
              "precisions[]}], flags{name: value}; with model files models[{model, format, placement}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 static const char *const precision_names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
