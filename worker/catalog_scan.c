@@ -169,9 +169,9 @@ static enum pen_status version_add(struct catalog *catalog, const char *folder, 
     struct config config;
     config_init(&config);
     snprintf(own, sizeof own, "%.3072s/%" PRIu64, folder, version);
-    enum pen_status status = config_load(own, &config, reterr);
+    enum pen_status status = config_load(&(struct config_place){own, folder}, &config, reterr);
     if (status == PEN_OK && !config.present)
-        status = config_load(folder, &config, reterr);
+        status = config_load(&(struct config_place){folder, NULL}, &config, reterr);
     if (status == PEN_OK)
         status = entry_add(catalog, folder, name, version, &config, reterr);
     config_fini(&config);
@@ -216,7 +216,7 @@ static bool version_holds(const char *folder, uint64_t version, struct pen_error
     if (model_file_find(own, file, reterr) != PEN_ERR_NOT_FOUND)
         return true;
     config_init(&config);
-    bool holds = config_load(own, &config, NULL) == PEN_OK && config.recipe;
+    bool holds = config_load(&(struct config_place){own, folder}, &config, NULL) == PEN_OK && config.recipe;
     config_fini(&config);
     return holds;
 }
@@ -304,7 +304,7 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
         status =
             pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
     if (status == PEN_OK)
-        status = config_load(folder, &config, &error);
+        status = config_load(&(struct config_place){folder, NULL}, &config, &error);
     if (status == PEN_OK)
         status = wanted != 0 ? version_choose(catalog, folder, name, wanted, &config, &error)
                              : versions_choose(catalog, folder, name, &config, &error);

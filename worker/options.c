@@ -27,10 +27,15 @@ static const struct setting table[] = {
     {"threads", SETTING_INT, offsetof(struct options, threads), "0", "threads", 0, 256, NULL,
      "of each slot; 0 = processors (affinity, cgroup) / slots"},
     {"memory-limit", SETTING_BYTES, offsetof(struct options, memory_limit), "0", "bytes", 0, INT64_MAX, NULL,
-     "of one model with its sessions; 0 = three quarters of what cgroup and host grant"},
+     "of one model with its sessions, each slot's an equal part of what the weights leave: a job whose shapes need "
+     "more is refused; 0 = "
+     "three quarters of what cgroup and host grant"},
     {"memory-budget", SETTING_BYTES, offsetof(struct options, memory_budget), "0", "bytes", 0, INT64_MAX, NULL,
      "of all models with their sessions: beyond it models are offered unloaded, loaded when a job comes, and the least "
      "recently used makes room; 0 = all are loaded"},
+    {"fold-limit", SETTING_BYTES, offsetof(struct options, fold_limit), "256MiB", "bytes", 1, INT64_MAX, NULL,
+     "of what a model computes from constants alone, beside eight times its file: that is done at the load; the rest "
+     "is computed at each run"},
     {"queue-bytes", SETTING_BYTES, offsetof(struct options, queue_bytes), "0", "bytes", 0, INT64_MAX, NULL,
      "inputs held at a time; 0 = a quarter of the memory, at most 1 GiB"},
     {"sequence-memory", SETTING_BYTES, offsetof(struct options, sequence_memory), "256MiB", "bytes", 0, INT64_MAX, NULL,
@@ -195,6 +200,8 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
     ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
     ret_engine->profile_nodes = ret_engine->check_numerics;
-    ret_engine->budget_bytes = memory_bytes;
+    uint64_t budget = (uint64_t)options->memory_budget; /* no model alone may be more than all */
+    ret_engine->budget_bytes = budget > 0 && budget < memory_bytes ? budget : memory_bytes;
+    ret_engine->fold_bytes = (uint64_t)options->fold_limit;
     return PEN_OK;
 }

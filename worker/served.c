@@ -1,7 +1,9 @@
 /* served.c - from a file to what the worker can promise about it. */
 #include "served.h"
 
+#include "declared.h"
 #include "logline.h"
+#include "model_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -330,7 +332,9 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     config_init(config);
 
     served->path = strdup(path);
-    enum pen_status status = served->path ? pen_model_load(engine, path, &served->model, reterr)
+    char home[MODEL_FILE_PATH_BYTES];
+    model_file_home(path, home);
+    enum pen_status status = served->path ? pen_model_load_beneath(engine, path, home, &served->model, reterr)
                                           : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
     if (status == PEN_OK)
         status = platform_check(served, reterr);
@@ -338,6 +342,8 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
         status = signature_build(served, reterr);
     if (status == PEN_OK)
         status = batch_decide(served, reterr);
+    if (status == PEN_OK)
+        status = declared_check(served, reterr);
     if (status == PEN_OK)
         status = states_join(served, reterr);
     if (status == PEN_OK)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define STEP_US        20000u      /* between looks at what is being withdrawn */
+#define GROWN_STEP_US  250000u     /* ... at what models hold, under --memory-budget */
 #define ROOM_STEP_US   1000u       /* ... while somebody waits for its room */
 #define ORDERS_ONLY_US 3600000000u /* between wakings that find nothing */
 
@@ -72,14 +73,15 @@ static bool heat(struct watch *watch, struct served *served)
 {
     const struct watch_context *context = &watch->context;
     struct pen_error error = {0};
-    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
+    uint64_t start_us = clock_now_us();
     if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
+        residence_explain((uint64_t)context->options->memory_budget, &error);
         watch_failed(watch, served->name, served->version, served->stamp, &error);
         served->residence.wanted_us = 0;
         retired_add(&watch->retired, served, STAGE_WITHDRAWN);
         return true;
     }
-    residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+    residence_came(context->catalog, served, start_us, clock_now_us());
     residence_warm(context->catalog, served);
     failures_drop(watch->seen.failures, served->name, served->version, served->stamp);
     served_log(served, served->residence.load_us);
@@ -97,13 +99,28 @@ static void room_never(struct watch *watch, struct served *wanted)
     watch_failed(watch, wanted->name, wanted->version, wanted->stamp, &error);
 }
 
+/* Models have grown beyond the budget with what jobs brought: the least recently used makes room. */
+static bool grown_step(struct watch *watch)
+{
+    struct served *victim =
+        residence_grown(watch->context.catalog, (uint64_t)watch->context.options->memory_budget, clock_now_us());
+    if (!victim)
+        return false;
+    log_event(LOG_INFO, "model_leaves", "model=%s version=%" PRIu64 " for=%s", victim->name, victim->version,
+              "models that have grown beyond --memory-budget");
+    retired_cool(&watch->retired, victim);
+    return true;
+}
+
 /* Lets in who waits longest, once there is room. True: the list of offers has changed. */
 static bool room_step(struct watch *watch)
 {
     struct served *wanted = residence_wanted(watch->context.catalog), *victim = NULL;
     watch->room_us = UINT64_MAX;
+    if (watch->context.options->memory_budget > 0)
+        residence_weigh(watch->context.catalog);
     if (!wanted)
-        return false;
+        return grown_step(watch);
     switch (residence_room(watch->context.catalog, (uint64_t)watch->context.options->memory_budget, wanted,
                            clock_now_us(), &victim, &watch->room_us)) {
     case ROOM_FITS:
@@ -245,7 +262,8 @@ static void pause_for(struct watch *watch, uint64_t us)
 /* When to look again at what changes by itself. */
 static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
 {
-    uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : UINT64_MAX;
+    uint64_t grown_us = watch->context.options->memory_budget > 0 ? GROWN_STEP_US : UINT64_MAX;
+    uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : grown_us;
     uint64_t room_us = watch->room_us > now_us ? watch->room_us - now_us : ROOM_STEP_US;
     if (watch->room_us != UINT64_MAX)
         return room_us < retired_us ? room_us : retired_us;

@@ -75,7 +75,7 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
 {
     const struct watch_context *context = &watch->context;
     struct served *served = NULL, *replaced = NULL;
-    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
+    uint64_t start_us = clock_now_us();
     if (!entry->config.recipe && whole_check(entry->path, reterr) != PEN_OK) {
         entry_waits(watch, entry, reterr);
         return false;
@@ -89,13 +89,14 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
         return false;
     }
     if (status == PEN_OK) {
-        residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+        residence_came(context->catalog, served, start_us, clock_now_us());
         status = check_budget((uint64_t)context->options->memory_budget, served, reterr);
     }
     if (status == PEN_OK)
         status = catalog_add(context->catalog, served, &replaced, reterr);
     if (status != PEN_OK) {
         served_free(served);
+        residence_explain((uint64_t)context->options->memory_budget, reterr);
         entry_failed(watch, entry, reterr);
         return false;
     }

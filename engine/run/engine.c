@@ -164,10 +164,12 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
     e->options.threads = options->threads == 0 ? 1 : options->threads;
     e->options.precision = options->precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : options->precision;
     e->limits = graph_limits_default();
+    e->limits.folded_bytes = options->fold_bytes > 0 ? options->fold_bytes : e->limits.folded_bytes;
     if (options->budget_bytes > 0) {
         e->limits.model_bytes = options->budget_bytes;
         e->limits.tensor_bytes = options->budget_bytes;
-        e->limits.folded_bytes = options->budget_bytes;
+        e->limits.folded_bytes =
+            options->budget_bytes < e->limits.folded_bytes ? options->budget_bytes : e->limits.folded_bytes;
         e->limits.arena_bytes = options->budget_bytes;
     }
     flag_add(e, "engine.version", "%s", pen_engine_version());

@@ -1,5 +1,6 @@
 #include "run/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,11 +79,11 @@ struct source_options model_source_options(const struct pen_engine *e)
                                    .nhwc = !backend_is_reference(e->backends[0].ops)};
 }
 
-static enum pen_status load(struct pen_model *m, const char *path, struct pen_error *reterr)
+static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
     const struct pen_engine *e = m->engine;
     struct source_options options = model_source_options(e);
-    enum pen_status status = source_open(path, e->limits.model_bytes, &m->source, reterr);
+    enum pen_status status = source_open(path, beneath, e->limits.model_bytes, &m->source, reterr);
     if (status == PEN_OK) {
         status = source_graph(&m->source, &options, &m->graph, &m->extra, reterr);
     }
@@ -101,24 +102,43 @@ static enum pen_status load(struct pen_model *m, const char *path, struct pen_er
     return status == PEN_OK ? constants_new(&m->source, &options, m->graph, m->program, &m->constants, reterr) : status;
 }
 
+void model_weigh(struct pen_model *m)
+{
+    uint64_t now = constants_bytes(m->constants) + program_plan_bytes(m->program);
+    model_ledger_weights(&m->ledger, atomic_exchange(&m->bytes, now), now);
+}
+
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr)
+{
+    return pen_model_load_beneath(engine, path, "/", ret_model, reterr);
+}
+
+enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *path, const char *folder,
+                                       struct pen_model **ret_model, struct pen_error *reterr)
 {
     struct pen_model *m = calloc(1, sizeof *m);
     if (m == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model");
     }
     m->engine = engine;
+    m->ledger.budget = engine->options.budget_bytes;
     atomic_fetch_add(&engine_counters.models, 1);
-    enum pen_status status = load(m, path, reterr);
+    enum pen_status status = load(m, path, folder, reterr);
     if (status != PEN_OK) {
         pen_model_free(m);
         return status;
     }
     placement_describe(m);
     source_cool(&m->source, &m->extra);
-    m->bytes = constants_bytes(m->constants) + program_plan_bytes(m->program);
-    atomic_fetch_add(&engine_counters.weights_bytes, m->bytes);
+    model_weigh(m);
+    if (m->ledger.budget > 0 && m->bytes > m->ledger.budget) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                               "the model's weights take %" PRIu64 " bytes, over the memory budget of %" PRIu64,
+                               (uint64_t)m->bytes, m->ledger.budget);
+        pen_model_free(m);
+        return status;
+    }
     *ret_model = m;
     return PEN_OK;
 }
@@ -129,8 +149,8 @@ void pen_model_free(struct pen_model *model)
         return;
     }
     atomic_fetch_sub(&engine_counters.models, 1);
-    atomic_fetch_sub(&engine_counters.weights_bytes, model->bytes);
     variants_free(model->variants);
+    model_ledger_weights(&model->ledger, model->bytes, 0);
     program_free(model->program);
     constants_free(model->constants);
     graph_free(model->graph);
@@ -202,6 +222,11 @@ bool pen_model_stochastic(const struct pen_model *model)
 uint64_t pen_model_bytes(const struct pen_model *model)
 {
     return model->bytes;
+}
+
+uint64_t pen_model_memory(const struct pen_model *model)
+{
+    return model->ledger.weights_bytes + model->ledger.sessions_bytes;
 }
 
 uint64_t pen_model_weights(const struct pen_model *model)

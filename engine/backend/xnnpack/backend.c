@@ -10,7 +10,7 @@
 /* Once per process; XNNPACK itself takes care of calls from several threads. */
 static enum xnn_status initialize(void)
 {
-    return xnn_initialize(NULL);
+    return xnn_initialize(xnn_counted());
 }
 
 static const char *why_not(enum xnn_status status)

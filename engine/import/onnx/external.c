@@ -1,71 +1,35 @@
 #include "import/onnx/external.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "import/onnx/message.h"
+#include "penstock/model_folder.h"
 
 #define FIELD_EXTERNAL 13
 #define FILES_MAX      4096
 
-/* One step down a relative path without following links; closes `folder`. -1 = refused or absent. */
-static int open_beneath(int folder, const char *name, bool last)
-{
-    int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
-    bool plain = *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-    int fd = plain ? openat(folder, name, flags) : -1;
-    close(folder);
-    return fd;
-}
-
-static int open_location(const char *folder, const char *location)
-{
-    char path[PATH_MAX];
-    size_t bytes = strlen(location);
-    if (location[0] == '/' || bytes == 0 || bytes >= sizeof path)
-        return -1;
-    memcpy(path, location, bytes + 1);
-    int fd = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char *name = path;
-    while (fd >= 0 && name) {
-        char *slash = strchr(name, '/');
-        if (slash)
-            *slash = '\0';
-        fd = open_beneath(fd, name, !slash);
-        name = slash ? slash + 1 : NULL;
-    }
-    return fd;
-}
-
 static enum pen_status map_file(struct external *e, const char *location, struct import_file *ret_file,
                                 struct pen_error *reterr)
 {
-    struct stat info;
-    int fd = open_location(e->folder, location);
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        if (fd >= 0)
-            close(fd);
-        return pen_error_set(reterr, PEN_ERR_IO,
-                             "external data '%.200s' is not a regular file beneath the model's folder (links and '..' "
-                             "are refused)",
-                             location);
-    }
-    uint64_t bytes = (uint64_t)info.st_size;
+    int fd = -1;
+    size_t bytes = 0;
+    struct pen_error inner = {0};
+    if (pen_model_folder_open_plain(e->folder, location, &fd, &bytes, &inner) != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_IO, "external data %.700s", inner.text);
     if (bytes > e->budget) {
         close(fd);
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "external data '%.200s' exceeds the model's budget", location);
     }
-    void *data = bytes ? mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    void *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     close(fd);
     if (data == MAP_FAILED)
         return pen_error_set(reterr, PEN_ERR_IO, "external data '%.200s' cannot be mapped", location);
     e->budget -= bytes;
-    *ret_file = (struct import_file){.data = data, .bytes = (size_t)bytes};
+    *ret_file = (struct import_file){.data = data, .bytes = bytes};
     return PEN_OK;
 }
 

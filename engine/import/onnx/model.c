@@ -140,7 +140,10 @@ enum pen_status onnx_read(const void *bytes, size_t size, const char *folder, co
     if (graph_new(&caps, &g) != PEN_OK)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a graph");
     struct reader r = {
-        .source = {.arena = g->arena, .tensor_limit = caps.tensor_bytes, .file = {bytes, size}},
+        .source = {.arena = g->arena,
+                   .tensor_limit = caps.tensor_bytes,
+                   .dense_limit = caps.folded_bytes < caps.tensor_bytes ? caps.folded_bytes : caps.tensor_bytes,
+                   .file = {bytes, size}},
         .external = {.folder = folder, .budget = caps.model_bytes - size, .to = &extra},
         .reterr = &error,
     };
