@@ -34,6 +34,13 @@ enum pen_precision {
     PEN_PRECISION_INT8 = 6
 };
 
+/* "any", "f32", "f16_storage" ... */
+const char *pen_engine_precision_name(enum pen_precision precision);
+/* Its inverse: what some backend of this build and host computes in, else INVALID (no such name) or UNSUPPORTED with the list of what there is. */
+struct pen_engine_options;
+enum pen_status pen_engine_precision_find(const struct pen_engine_options *options, const char *name,
+                                          enum pen_precision *ret_precision, struct pen_error *reterr);
+
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
@@ -115,11 +122,15 @@ void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fin
 const struct pen_tensor *pen_model_inputs(const struct pen_model *model, size_t *ret_count);
 const struct pen_tensor *pen_model_outputs(const struct pen_model *model, size_t *ret_count);
 const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32_t dim); /* "N"; NULL = none */
+/* False where nothing is known of the rank before a run: `rank` of the signature is 0 then, as a scalar's is. */
+bool pen_model_ranked(const struct pen_model *model, bool output, size_t index);
 /* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
 bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
 bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
 const char *pen_model_placement(const struct pen_model *model); /* "xnnpack 61/64 nodes 99.2 % of MACs; ..." */
 const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
+/* What it computes in: the engine's precision, or INT8 where every product (without products: every value) is of integers. */
+enum pen_precision pen_model_precision(const struct pen_model *model);
 bool pen_model_stochastic(const struct pen_model *model); /* random or stateful operators: answers must not be cached */
 /* SHA-256 cut to 16 bytes over the model file and its external data in the order of their names. */
 void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16]);
