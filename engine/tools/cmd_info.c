@@ -20,7 +20,7 @@ static const struct settings_program program = {
     .about = "Lists the backends of this build, what this host offers them, and the flags of the chosen one after its "
              "self-test. With model files: their inputs and outputs, and which backend runs how many of their nodes "
              "and multiply-adds.",
-    .after = "JSON keys: version, chosen, backends[{name, priority, available, reason, device, library, "
+    .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
              "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
              "inputs[{name, type, shape[], dims}], outputs[]}]:\n"
              "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open.",
@@ -31,6 +31,7 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "version", version_build());
+    cJSON_AddStringToObject(root, "formats", pen_engine_formats());
     cJSON_AddStringToObject(root, "chosen", pen_engine_backend(engine));
     cJSON *list = cJSON_AddArrayToObject(root, "backends");
     for (size_t i = 0; i < count; i++) {
@@ -63,7 +64,7 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
 
 static void print_text(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
 {
-    printf("%s\n\nbackends, by priority:\n", version_build());
+    printf("%s\nreads %s\n\nbackends, by priority:\n", version_build(), pen_engine_formats());
     for (size_t i = 0; i < count; i++) {
         printf("  %-10s %3d  %-11s %s%s%s%s\n", infos[i].name, infos[i].priority,
                infos[i].available ? "available" : "unavailable", infos[i].available ? infos[i].device : infos[i].reason,

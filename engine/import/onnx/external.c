@@ -1,5 +1,6 @@
 #include "import/onnx/external.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,6 +13,17 @@
 
 #define FIELD_EXTERNAL 13
 #define FILES_MAX      4096
+
+void import_extra_fini(struct import_extra *extra)
+{
+    for (uint32_t i = 0; i < extra->file_count; i++) {
+        free(extra->files[i].name);
+        if (extra->files[i].data)
+            munmap(extra->files[i].data, extra->files[i].bytes);
+    }
+    free(extra->files);
+    *extra = (struct import_extra){0};
+}
 
 /* One step down a relative path without following links; closes `folder`. -1 = refused or absent. */
 static int open_beneath(int folder, const char *name, bool last)
@@ -46,24 +58,29 @@ static enum pen_status map_file(struct external *e, const char *location, struct
                                 struct pen_error *reterr)
 {
     struct stat info;
+    const char *what = e->what ? e->what : "external data";
+    errno = 0;
     int fd = open_location(e->folder, location);
+    if (fd < 0 && errno == ENOENT)
+        return pen_error_set(reterr, PEN_ERR_IO, "%s '%.200s' is missing: copy it into the model's folder", what,
+                             location);
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         if (fd >= 0)
             close(fd);
-        return pen_error_set(reterr, PEN_ERR_IO,
-                             "external data '%.200s' is not a regular file beneath the model's folder (links and '..' "
-                             "are refused)",
-                             location);
+        return pen_error_set(
+            reterr, PEN_ERR_IO,
+            "%s '%.200s' is not a regular file beneath the model's folder (links and '..' are refused)", what,
+            location);
     }
     uint64_t bytes = (uint64_t)info.st_size;
     if (bytes > e->budget) {
         close(fd);
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "external data '%.200s' exceeds the model's budget", location);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%s '%.200s' exceeds the model's budget", what, location);
     }
     void *data = bytes ? mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     close(fd);
     if (data == MAP_FAILED)
-        return pen_error_set(reterr, PEN_ERR_IO, "external data '%.200s' cannot be mapped", location);
+        return pen_error_set(reterr, PEN_ERR_IO, "%s '%.200s' cannot be mapped", what, location);
     e->budget -= bytes;
     *ret_file = (struct import_file){.data = data, .bytes = (size_t)bytes};
     return PEN_OK;
@@ -176,7 +193,12 @@ enum pen_status external_data(struct external *e, struct bytes tensor, size_t ne
     enum pen_status status = external_file(e, location, &file, reterr);
     if (status != PEN_OK)
         return status;
-    if (p.offset > file.size || need > file.size - p.offset || (p.has_length && p.length != need))
+    if (p.offset > file.size || need > file.size - p.offset)
+        return pen_error_set(
+            reterr, PEN_ERR_CORRUPT,
+            "external data '%.200s' is truncated: it has %zu bytes, a tensor needs %zu from byte %llu on", location,
+            file.size, need, (unsigned long long)p.offset);
+    if (p.has_length && p.length != need)
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "external data '%.200s' (%zu bytes) does not hold the %zu bytes at offset %llu that a "
                              "tensor needs",

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "import/importer.h"
+
 /* Depth of brackets outside strings. */
 static bool depth_fits(const char *at, size_t size)
 {
@@ -36,8 +38,13 @@ enum pen_status tfjs_json_parse(const void *bytes, size_t size, cJSON **ret_json
     if (!depth_fits(bytes, size))
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model's JSON is nested more than %d deep", JSON_DEPTH_MAX);
     cJSON *json = cJSON_ParseWithLength(bytes, size);
+    if (!json && json_cut(bytes, size))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "the model's JSON is truncated: it ends before its brackets close, after %zu bytes; copy "
+                             "it again",
+                             size);
     if (!json)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the model's JSON is cut short or garbled");
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the model's JSON is garbled");
     *ret_json = json;
     return PEN_OK;
 }

@@ -111,6 +111,9 @@ size_t pen_backends(const struct pen_engine_options *options, struct pen_backend
 /* One of them, the others left alone: looking at a GPU loads its driver, tens of megabytes. False when this build has no backend of that name. */
 bool pen_backend_find(const struct pen_engine_options *options, const char *name, struct pen_backend_info *ret_info);
 
+/* Formats that this build reads: "tflite, tfjs, onnx". */
+const char *pen_engine_formats(void);
+
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
