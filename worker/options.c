@@ -152,11 +152,11 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .validate = options->vk_validate,
                                     .in_flight = (uint32_t)strtoul(options->vk_in_flight, NULL, 10)}; /* auto = 0 */
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
+    ret_engine->backend = options->backend;
     if (status == PEN_OK)
         status = pen_engine_precision_find(ret_engine, options->precision, &ret_engine->precision, reterr);
     if (status != PEN_OK)
         return status;
-    ret_engine->backend = options->backend;
     ret_engine->threads = threads;
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
     ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;

@@ -76,11 +76,15 @@ enum pen_status precision_refuse(const struct pen_engine_options *options, const
         return pen_error_set(reterr, PEN_ERR_INVALID, "no precision is called '%.32s'; this build and host have: %s",
                              name, there);
     }
-    bool integers = strcmp(name, names[PEN_PRECISION_INT8]) == 0;
-    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%s%s offers precision %s on this host; there is: %s%s",
-                         only != NULL ? "backend " : "no backend of this build", only != NULL ? only->name : "", name,
-                         there,
-                         integers ? "; a model that is quantised computes in its integers under any of them" : "");
+    const char *quantised = strcmp(name, names[PEN_PRECISION_INT8]) == 0
+                                ? "; a model that is quantised computes in its integers under any of them"
+                                : "";
+    return only != NULL ? pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                                        "backend %s does not offer precision %s on this host; there is: %s%s",
+                                        only->name, name, there, quantised)
+                        : pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                                        "no backend of this build offers precision %s on this host; there is: %s%s",
+                                        name, there, quantised);
 }
 
 enum pen_status pen_engine_precision_find(const struct pen_engine_options *options, const char *name,
@@ -88,7 +92,9 @@ enum pen_status pen_engine_precision_find(const struct pen_engine_options *optio
 {
     size_t count = 0, wanted = strcmp(name, "any") == 0 ? PEN_PRECISION_F32 : class_of(name);
     const struct backend_ops *const *table = backend_table(&count);
-    bool found = wanted == PEN_PRECISION_F32; /* the reference has it on every host: nothing is looked at */
+    /* The reference has f32 on every host, and a backend that is named answers for itself when it is opened: nothing is looked at. */
+    bool named = options->backend != NULL && backend_find(options->backend) != NULL;
+    bool found = wanted == PEN_PRECISION_F32 || (named && wanted != 0);
     for (size_t b = 0; b < count && !found && wanted != 0; b++) {
         found = (offered(options, table[b]) & 1u << wanted) != 0;
     }

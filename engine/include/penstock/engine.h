@@ -36,7 +36,8 @@ enum pen_precision {
 
 /* "any", "f32", "f16_storage" ... */
 const char *pen_engine_precision_name(enum pen_precision precision);
-/* Its inverse: what some backend of this build and host computes in, else INVALID (no such name) or UNSUPPORTED with the list of what there is. */
+/* Its inverse: what some backend of this build and host computes in, else INVALID (no such name) or UNSUPPORTED with the list of what there is. A backend that
+ * the options name is not looked at: it answers when it is opened. */
 struct pen_engine_options;
 enum pen_status pen_engine_precision_find(const struct pen_engine_options *options, const char *name,
                                           enum pen_precision *ret_precision, struct pen_error *reterr);

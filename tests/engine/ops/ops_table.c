@@ -201,7 +201,8 @@ static void table_print(FILE *f, const struct table *t)
           "reference itself is held by the official\ncases and by NumPy (`tests/engine/tools/numpy_check.py`).\n\n"
           "- `float` = f32 f64 f16 bf16, `int` = i8 i16 i32 i64, `uint` = u8 u16 u32 u64; the dtype is that of the "
           "main input.\n"
-          "- `*`: some of the samples only (a layout, an attribute, a constant weight).\n"
+          "- `*`: some of the samples only (an attribute, a constant weight, a layout: a model is turned into the one "
+          "that its backend takes).\n"
           "- `kernel`: no sample here (strings, sequences, trees, optimisers); the official cases run it. `executor`: "
           "control flow. `-`: not there.\n\n",
           f);

@@ -101,6 +101,14 @@ Test(told, many_outputs_are_no_reason_to_stay_in_16_bits)
     cr_expect_null(strstr(p.out, "reference"), "%s", p.out);
 }
 
+Test(told, random_operators_are_no_reason_either)
+{
+    const char *path = unary_model("RandomNormalLike", F16);
+    struct printed p = engine(ARGS("bench", "--runs", "2", "--model", path));
+    cr_assert_eq(p.status, 0, "%s", p.err);
+    cr_expect_null(strstr(p.out, "16-bit"), "%s", p.out);
+}
+
 Test(told, what_stays_in_16_bits_is_named_with_the_reason)
 {
     const struct onnx_node nodes[] = {{.op = "Relu", .inputs = {"x"}, .outputs = {"r"}},
@@ -154,6 +162,8 @@ Test(told, a_precision_that_no_backend_here_has_is_answered_with_the_list)
     cr_expect_not_null(strstr(p.err, "no precision is called 'f17'"), "%s", p.err);
     p = engine(ARGS("info", "--precision", "bf16", "--backend", "reference"));
     cr_expect_eq(p.status, 3);
+    cr_expect_not_null(strstr(p.err, "reference does not offer precision bf16 on this host; there is: f32 (reference)"),
+                       "%s", p.err);
 }
 
 /* Every precision that info lists for a backend opens on it. */
