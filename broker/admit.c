@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cascade_models.h"
+#include "classes.h"
 #include "fleet.h"
 #include "label.h"
 
@@ -164,6 +165,18 @@ static void read_key(const struct models *models, const struct admit_request *re
         .request = env->digest, .model = content, .tenant = request->tenant->number, .precision = env->precision};
 }
 
+/* Whoever sends ready-made numbers to a model that normalises pixels itself must learn where that is said. */
+static enum pen_status pixels_hint(const struct model *model, enum pen_status status, struct pen_error *reterr)
+{
+    const struct offer *offer = TAILQ_FIRST(&model->offers);
+    bool pixels = offer && *offer->meta->preprocess;
+    size_t used = reterr && pixels ? strlen(reterr->text) : 0;
+    if (used > 0 && (status == PEN_ERR_DTYPE || status == PEN_ERR_SHAPE))
+        snprintf(reterr->text + used, sizeof reterr->text - used,
+                 "; its config.json asks for pixels (input.preprocess): u8 of 0..255 as height, width, channels");
+    return status;
+}
+
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
                       struct pen_error *reterr)
 {
@@ -172,6 +185,9 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
     if (meta->n_parameters > PARAMETERS_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu parameters; at most %u are allowed",
                              meta->n_parameters, PARAMETERS_MAX);
+    if (meta->top_k > CLASSES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the job asks for the %u best classes; at most %u can be told",
+                             meta->top_k, CLASSES_MAX);
     if (meta->n_inputs > FRAME_MAX_TENSORS)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the job has %zu inputs; at most %u are allowed",
                              meta->n_inputs, FRAME_MAX_TENSORS);
@@ -182,8 +198,10 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
         status = tensors_decode(meta->inputs, meta->n_inputs, request->raws, request->raws_count, "input",
                                 request->tensors, reterr);
     if (status == PEN_OK)
-        status = signature_check(a->model->signature, a->model->name, a->model->rows_max, request->tensors,
-                                 meta->n_inputs, &a->rows, &a->shape, reterr);
+        status = pixels_hint(a->model,
+                             signature_check(a->model->signature, a->model->name, a->model->rows_max, request->tensors,
+                                             meta->n_inputs, &a->rows, &a->shape, reterr),
+                             reterr);
     if (status == PEN_OK)
         status = signature_check_outputs(a->model->signature, a->model->name, meta->outputs, meta->n_outputs, reterr);
     if (status == PEN_OK)

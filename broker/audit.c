@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,20 @@ struct audit {
     int fd; /* -1: the log alone */
 };
 
+/* Half a line that a power cut left stays as it is; what comes now is no part of it. */
+static void end_line(const char *path, int fd)
+{
+    char last = '\n';
+    struct stat facts;
+    int old = fd >= 0 && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0
+                  ? open(path, O_RDONLY | O_CLOEXEC)
+                  : -1;
+    if (old >= 0 && pread(old, &last, 1, facts.st_size - 1) == 1 && last != '\n' && write(fd, "\n", 1) != 1)
+        log_event(LOG_ERROR, "audit_failed", "error=%s", strerror(errno));
+    if (old >= 0)
+        close(old);
+}
+
 enum pen_status audit_new(const char *path, struct audit **ret_audit, struct pen_error *reterr)
 {
     struct audit *audit = malloc(sizeof *audit);
@@ -26,6 +41,7 @@ enum pen_status audit_new(const char *path, struct audit **ret_audit, struct pen
         free(audit);
         return pen_error_set(reterr, PEN_ERR_IO, "cannot write --audit-log %.300s: %s", path, strerror(errno));
     }
+    end_line(path, audit->fd);
     *ret_audit = audit;
     return PEN_OK;
 }

@@ -5,6 +5,7 @@
 #include "back_internal.h"
 #include "cascade.h"
 #include "dispatch.h"
+#include "door.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "rebind.h"
@@ -100,8 +101,8 @@ static void hello(struct broker *broker, struct message *message, const struct e
     struct pen_error error = {.status = PEN_OK};
     struct worker *worker = NULL, *old = fleet_by_peer(&broker->fleet, message->peer);
     struct identity *identity = broker->keyring ? keyring_find(broker->keyring, message->user) : NULL;
-    if (broker->keyring && !(identity && identity->roles & ROLE_WORKER)) {
-        broker_welcome(broker, broker->workers, message->peer, PEN_ERR_DENIED, "this key lacks the role worker");
+    if (door_check(broker, broker->workers, identity, &error) != PEN_OK) {
+        broker_welcome(broker, broker->workers, message->peer, PEN_ERR_DENIED, error.text);
         return;
     }
     /* The new record first: a hello that is refused changes nothing. */
@@ -314,6 +315,10 @@ void back_message(struct broker *broker, struct message *message)
     }
     if (env.type == FRAME_ATTACH || env.type == FRAME_CHUNK) {
         transfer_message(broker, broker->workers, message, &env);
+        return;
+    }
+    if (env.type == FRAME_CLIENT_HELLO) {
+        door_wrong(broker, broker->workers, message->peer);
         return;
     }
     if (!verbs[env.type]) {

@@ -19,6 +19,7 @@
 #include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
+#include "words.h"
 
 #define JOB_ARENA_BYTES                                                                                                \
     (1024u * 1024u) /* a JobMeta of 64 KiB unpacked; the largest expansion is about 12 (empty texts) */
@@ -359,7 +360,8 @@ void broker_drain(struct broker *broker)
     struct session *session;
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     broker_tell_drain(broker, session);
-    notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " jobs are under way", broker->live);
+    notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " %s under way", broker->live,
+                words_plural(broker->live, "job is", "jobs are"));
     submit_waiting(broker); /* told that no worker came */
 }
 

@@ -90,6 +90,7 @@ struct broker {
     uint64_t queued_bytes; /* requests of those that wait */
     uint32_t pass;         /* number of scheduling passes */
     bool schedule;         /* something changed: lanes may move */
+    bool keys_bad;         /* the file of --keys was refused: the last good list is in force */
     bool draining;
     uint64_t drain_refuse_us; /* new jobs are refused from here on */
     uint64_t drain_end_us;    /* what is unfinished then is answered UNAVAILABLE */

@@ -14,6 +14,12 @@ enum pen_status cache_password_read(const char *path, struct redis_place *place,
     if (got < 0)
         return pen_error_set(reterr, PEN_ERR_IO, "cannot read --redis-password-file %.300s: %s", path,
                              small_file_reason(errno));
+    if (strlen(line) != (size_t)got) {
+        explicit_bzero(line, sizeof line);
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a byte of --redis-password-file %.300s is 0: it is damaged, put the right one back",
+                             path);
+    }
     line[strcspn(line, "\n")] = '\0';
     if (S_ISREG(facts.st_mode) && (facts.st_mode & 077) != 0)
         return pen_error_set(reterr, PEN_ERR_DENIED, "others may read --redis-password-file %.300s; chmod 600 it",

@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "cascade_internal.h"
+#include "classes.h"
 #include "job_meta.h"
 #include "metrics_record.h"
 
@@ -53,6 +54,38 @@ static bool wanted(const Penstock__JobMeta *request, const char *output)
     return request->n_outputs == 0;
 }
 
+/* The tensor of the whole that the step's output is; NULL: it is none that the whole gives. */
+static const char *whole_output(const struct script *script, const struct script_step *step, const char *port)
+{
+    for (size_t i = 0; i < step->outputs_count; i++) {
+        if (strcmp(step->outputs[i].port, port) == 0 && script_output(script, step->outputs[i].tensor))
+            return script->tensors[step->outputs[i].tensor];
+    }
+    return NULL;
+}
+
+/* What the steps' workers read out of outputs of the whole, under its names; as much as one result may have. */
+static size_t annotations_take(const struct cascade *cascade, Penstock__Annotation *taken[CLASSES_MAX])
+{
+    size_t count = 0, classes = 0, bytes = 0;
+    for (size_t i = 0; i < script_steps(cascade->script); i++) {
+        const Penstock__ResultMeta *meta = cascade->steps[i].meta;
+        for (size_t j = 0; meta && j < meta->n_annotations && count < CLASSES_MAX; j++) {
+            Penstock__Annotation *one = meta->annotations[j];
+            const char *name = whole_output(cascade->script, &cascade->script->steps[i], one->output);
+            if (!name)
+                continue;
+            one->output = (char *)(uintptr_t)name;
+            classes += one->n_classes;
+            bytes += penstock__annotation__get_packed_size(one) + 8;
+            if (classes > CLASSES_MAX || bytes > FRAME_META_BYTES_MAX / 2)
+                return count;
+            taken[count++] = one;
+        }
+    }
+    return count;
+}
+
 /* As one worker would have sent it: what is the job's own is added when it is answered. */
 static enum pen_status whole_make(struct cascade *cascade, struct parcel **ret_whole, struct pen_error *reterr)
 {
@@ -60,6 +93,7 @@ static enum pen_status whole_make(struct cascade *cascade, struct parcel **ret_w
     const struct model *model = cascade->job->lane->model;
     struct letter letter = {.env = envelope_make(FRAME_RESULT)};
     Penstock__ResultMeta meta = *cascade->last;
+    Penstock__Annotation *annotations[CLASSES_MAX];
     for (size_t i = 0; i < script->outputs_count; i++) {
         if (wanted(cascade->request, script->tensors[script->outputs[i]]))
             letter_add(&letter, script->tensors[script->outputs[i]], &cascade->flows[script->outputs[i]]);
@@ -80,6 +114,8 @@ static enum pen_status whole_make(struct cascade *cascade, struct parcel **ret_w
     meta.batch_reason = (char *)(uintptr_t) "steps";
     meta.labels = NULL;
     meta.n_labels = 0;
+    meta.annotations = annotations;
+    meta.n_annotations = annotations_take(cascade, annotations);
     meta.layers = NULL;
     meta.n_layers = 0;
     meta.explanation = NULL;
@@ -150,6 +186,7 @@ static enum pen_status keep(struct broker *broker, struct cascade *cascade, size
                              "with its result %" PRIu64 " bytes flow between the steps; this broker takes %" PRIu64
                              " (--max-job-bytes)",
                              cascade->bytes + parcel_bytes(reply), limit);
+    cascade->steps[index].meta = meta;
     note_provenance(cascade, &env, meta);
     return status;
 }

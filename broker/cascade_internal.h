@@ -11,7 +11,8 @@
 struct cascade_step {
     struct job *job; /* under way */
     struct parcel *reply;
-    struct digest model; /* of the content that ran */
+    const Penstock__ResultMeta *meta; /* of it, in the arena */
+    struct digest model;              /* of the content that ran */
     struct explained_step told;
 };
 

@@ -49,6 +49,15 @@ static struct job *step_job(struct broker *broker, struct cascade *cascade, size
     return job;
 }
 
+static bool gives_whole(const struct script *script, const struct script_step *step)
+{
+    for (size_t i = 0; i < step->outputs_count; i++) {
+        if (script_output(script, step->outputs[i].tensor))
+            return true;
+    }
+    return false;
+}
+
 /* The request of a step: the whole's demands, the step's model, what flows into it. */
 static enum pen_status step_request(struct broker *broker, struct cascade *cascade, size_t index,
                                     struct admission *ret_admission, struct parcel **ret_request,
@@ -74,6 +83,8 @@ static enum pen_status step_request(struct broker *broker, struct cascade *casca
     meta.parameters = NULL;
     meta.n_parameters = 0;
     meta.detached = (char *)(uintptr_t) "";
+    meta.top_k =
+        gives_whole(cascade->script, step) ? meta.top_k : 0; /* what is read out of other outputs nobody asks for */
     letter.env.job = step_id(broker, cascade, index);
     letter.env.flags = FRAME_FLAG_NO_CACHE;
     letter.env.model_hash = frame_name_hash(step->model);

@@ -13,6 +13,7 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "sequence.h"
+#include "words.h"
 
 #define DOUBTS_TOLD       4u
 #define MESSAGE_BYTES_MAX (64u * 1024u * 1024u)
@@ -71,10 +72,11 @@ void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
 static void give_up(struct broker *broker, struct job *job, bool alone)
 {
     char text[256], id[JOB_ID_TEXT_BYTES];
-    snprintf(
-        text, sizeof text,
-        "the job was running on %u workers when they were lost, the limit (--max-attempts); it may be what ends them%s",
-        job->deaths, alone ? ", and is in quarantine: `penstock quarantine show` tells more" : "");
+    snprintf(text, sizeof text,
+             "the job was running on %u %s lost, the limit (--max-attempts); it may be what ends %s%s", job->deaths,
+             words_plural(job->deaths, "worker when that was", "workers when they were"),
+             words_plural(job->deaths, "it", "them"),
+             alone ? ", and is in quarantine: `penstock quarantine show` tells more" : "");
     if (alone) {
         quarantine_add(broker->quarantine, job->step ? cascade_whole(broker, job) : job, job, broker->now_us);
         broker->stats.quarantined++;

@@ -10,6 +10,7 @@
 #include "choose.h"
 #include "explain_internal.h"
 #include "patch.h"
+#include "words.h"
 
 #define SENTENCE_BYTES 400u
 
@@ -88,22 +89,25 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
     else if (strcmp(e->reason, "single") == 0)
         snprintf(text, SENTENCE_BYTES, "The model takes no batches there: jobs run one by one.");
     else if (strcmp(e->reason, "full") == 0)
-        snprintf(text, SENTENCE_BYTES, "%u rows were waiting: a full or preferred size was reached (at most %u).",
-                 d->rows_waiting, d->rows_max);
+        snprintf(text, SENTENCE_BYTES, "%u %s waiting: a full or preferred size was reached (at most %u).",
+                 d->rows_waiting, words_plural(d->rows_waiting, "row was", "rows were"), d->rows_max);
     else if (strcmp(e->reason, "idle") == 0)
-        snprintf(text, SENTENCE_BYTES,
-                 "A slot was free and nothing was gained by waiting: all %u rows there were went.", e->rows);
+        snprintf(text, SENTENCE_BYTES, "A slot was free and nothing was gained by waiting: %s%u %s there %s went.",
+                 e->rows == 1 ? "the " : "all ", e->rows, words_plural(e->rows, "row", "rows"),
+                 words_plural(e->rows, "was", "were"));
     else if (strcmp(e->reason, "best") == 0)
         snprintf(text, SENTENCE_BYTES,
-                 "%u rows were waiting: by what was measured there, %u at once give the most rows per second.",
-                 d->rows_waiting, e->rows);
+                 "%u %s waiting: by what was measured there, %u at once %s the most rows per second.", d->rows_waiting,
+                 words_plural(d->rows_waiting, "row was", "rows were"), e->rows,
+                 words_plural(e->rows, "gives", "give"));
     else if (strcmp(e->reason, "unpaid") == 0)
         snprintf(text, SENTENCE_BYTES,
                  "Batches do not pay there: by what was measured, a row in company takes as long as one alone.");
     else if (strcmp(e->reason, "explore") == 0)
         snprintf(text, SENTENCE_BYTES,
-                 "%u rows were waiting, and how long %u at once take there was not known or long ago: it was measured.",
-                 d->rows_waiting, e->rows);
+                 "%u %s waiting, and how long %u at once %s there was not known or long ago: it was measured.",
+                 d->rows_waiting, words_plural(d->rows_waiting, "row was", "rows were"), e->rows,
+                 words_plural(e->rows, "takes", "take"));
     else if (strcmp(e->reason, "delay") == 0)
         snprintf(text, SENTENCE_BYTES, "The oldest job had waited for company for %" PRIu64 " us, the model's limit.",
                  d->delay_us);
@@ -131,7 +135,8 @@ static const char *why_waits(const struct explain_writer *w, const struct job *j
     else if (d->capable == 0)
         snprintf(text, SENTENCE_BYTES, "No worker that could run it is connected and ready.");
     else if (lane_head(lane) != job)
-        snprintf(text, SENTENCE_BYTES, "%zu jobs wait in its queue and at least one of them goes first.", lane->count);
+        snprintf(text, SENTENCE_BYTES, "%zu %s in its queue and at least one of them goes first.", lane->count,
+                 words_plural(lane->count, "job waits", "jobs wait"));
     else if (lane->wake_us != UINT64_MAX && lane->wake_us > now_us)
         snprintf(text, SENTENCE_BYTES, "Its batch may grow for another %" PRIu64 " us.", lane->wake_us - now_us);
     else if (d->kept[0].load_us > 0)
@@ -141,9 +146,10 @@ static const char *why_waits(const struct explain_writer *w, const struct job *j
                  name_of(w->broker, d->kept[0].worker, name), d->kept[0].load_us);
     else
         snprintf(text, SENTENCE_BYTES,
-                 "%u workers can run it and none is to be given more now; %s is expected to be done first, in %" PRIu64
+                 "%u %s can run it and none is to be given more now; %s is expected to be done first, in %" PRIu64
                  " us.",
-                 d->capable, name_of(w->broker, d->kept[0].worker, name), weighed_completion_us(&d->kept[0]));
+                 d->capable, words_plural(d->capable, "worker", "workers"), name_of(w->broker, d->kept[0].worker, name),
+                 weighed_completion_us(&d->kept[0]));
     return text;
 }
 

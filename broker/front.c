@@ -9,6 +9,7 @@
 #include "control.pb-c.h"
 #include "depot.h"
 #include "dispatch.h"
+#include "door.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "submit.h"
@@ -54,8 +55,8 @@ static enum pen_status authenticate(struct broker *broker, const struct message 
     if (!broker->keyring)
         return PEN_OK;
     struct identity *identity = keyring_find(broker->keyring, message->user);
-    if (!identity || !(identity->roles & ~(unsigned)ROLE_WORKER))
-        return pen_error_set(reterr, PEN_ERR_DENIED, "this key may not submit, administer or observe here");
+    if (door_check(broker, broker->clients, identity, reterr) != PEN_OK)
+        return PEN_ERR_DENIED;
     if (session && session->identity != identity)
         return pen_error_set(reterr, PEN_ERR_DENIED, "a session of that uuid belongs to another key");
     *ret_identity = identity;
@@ -276,6 +277,10 @@ void front_message(struct broker *broker, struct message *message)
     }
     if (env.type == FRAME_ATTACH || env.type == FRAME_CHUNK) {
         transfer_message(broker, broker->clients, message, &env);
+        return;
+    }
+    if (env.type == FRAME_WORKER_HELLO) {
+        door_wrong(broker, broker->clients, message->peer);
         return;
     }
     if (!verbs[env.type]) {

@@ -7,24 +7,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http_check.h"
 #include "http_page.h"
-#include "http_patience.h"
+#include "http_side.h"
 
 #define CONNECTIONS_MAX    64u
-#define STREAMS_MAX        32u /* of them: scrapes and probes always get through */
-#define REQUEST_BYTES      (16u * 1024u)
-#define IDLE_S             10u /* a connection that says nothing */
-#define STACK_BYTES        (256u * 1024u)
+#define ADDRESS_MAX        48u /* of one address: the others have some left */
+#define STREAMS_MAX        32u /* of all: scrapes always get through */
+#define HEALTH_MAX         32u /* beside the others */
+#define WAITING_MAX        512u
+#define WAITING_PART       8u        /* of the descriptors that the process may have: the others are for jobs */
+#define REQUEST_US         10000000u /* for the head of a request, and for room behind the door */
+#define BACKLOG            512
 #define EVENT_PERIOD_US    1000000u
 #define STREAM_BLOCK_BYTES (64u * 1024u)
 
 struct http {
-    struct MHD_Daemon *daemon;
+    struct http_entry *entry;
+    struct side pages, health;
     struct post *post;
-    struct patience *patience;
     bool local_only;
     atomic_uint streams;
     char address[80];
@@ -102,7 +107,7 @@ static enum pen_status listen_on(const char *address, int *ret_fd, struct pen_er
         return status;
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-        bind(fd, (const struct sockaddr *)&to, size) == 0 && listen(fd, 64) == 0) {
+        bind(fd, (const struct sockaddr *)&to, size) == 0 && listen(fd, BACKLOG) == 0) {
         *ret_fd = fd;
         return PEN_OK;
     }
@@ -215,17 +220,20 @@ static struct MHD_Response *page_response(struct page *page)
     return response;
 }
 
-static enum MHD_Result send_page(struct http *http, struct MHD_Connection *connection, const char *path)
+static enum MHD_Result send_page(struct side *side, struct MHD_Connection *connection, const char *path)
 {
+    struct http *http = side->context;
     struct page page;
     page_make(http->post, path, &page);
     struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
     if (page.stream && response)
-        patience_answers(http->patience, connection, true);
+        patience_answers(side->patience, connection, true);
     page_fini(&page);
     if (!response)
         return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers of events, or no memory\n");
     add_headers(response, page.type);
+    if (side->once)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result result = MHD_queue_response(connection, page.status, response);
     MHD_destroy_response(response);
     return result;
@@ -234,41 +242,66 @@ static enum MHD_Result send_page(struct http *http, struct MHD_Connection *conne
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
-    struct http *http = context;
+    struct side *side = context;
+    const struct http *http = side->context;
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    (void)version;
+    const char *fault = http_check(connection, version);
     (void)upload;
     (void)upload_bytes;
     (void)state;
-    patience_answers(http->patience, connection, false);
+    patience_answers(side->patience, connection, false);
     /* Answered before any body is read: the connection is closed behind it. */
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
+    if (fault)
+        return send_text(connection, MHD_HTTP_BAD_REQUEST, fault);
     if (http->local_only && host && !page_host_local(host))
         return send_text(connection, MHD_HTTP_MISDIRECTED_REQUEST,
                          "the Host header names another machine; ask 127.0.0.1 or localhost\n");
-    return send_page(http, connection, url);
+    return send_page(side, connection, url);
 }
 
 /* ---- life ---- */
 
-/* %XX stays as it is: pages decode what they take. */
-static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
+/* Whoever asks for health goes where nobody else can take the room. What is asked is read again behind the door. */
+static enum http_entry_verdict on_guest(void *context, const struct http_entry_guest *guest)
 {
-    (void)context;
-    (void)connection;
-    return strlen(text);
+    struct http *http = context;
+    const char *path = strncmp(guest->head, "GET ", 4) == 0    ? guest->head + 4
+                       : strncmp(guest->head, "HEAD ", 5) == 0 ? guest->head + 5
+                                                               : "";
+    bool health = strncmp(path, "/v2/health/", 11) == 0;
+    return side_take(health ? &http->health : &http->pages, guest);
 }
 
-static struct MHD_Daemon *start_daemon(struct http *http, int fd)
+static void http_close(struct http *http)
 {
-    return MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
-        on_request, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
-        MHD_OPTION_NOTIFY_CONNECTION, patience_notify, http->patience, MHD_OPTION_NOTIFY_COMPLETED, patience_asks,
-        http->patience, MHD_OPTION_END);
+    post_close(http->post);
+    http_entry_stop(http->entry);
+    side_close(&http->pages);
+    side_close(&http->health);
+    free(http);
+}
+
+static unsigned waiting_max(void)
+{
+    struct rlimit limit;
+    rlim_t part = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / WAITING_PART : WAITING_MAX;
+    return part < WAITING_MAX ? (unsigned)part + 1 : WAITING_MAX;
+}
+
+/* fd is gone in any case. */
+static enum pen_status open_sides(struct http *http, int fd)
+{
+    const struct http_entry_options door = {
+        .fd = fd, .waiting_max = waiting_max(), .request_us = REQUEST_US, .take = on_guest, .context = http};
+    http->pages = (struct side){.context = http, .max = CONNECTIONS_MAX, .address_max = ADDRESS_MAX};
+    http->health = (struct side){.context = http, .max = HEALTH_MAX, .address_max = HEALTH_MAX, .once = true};
+    if (side_open(&http->pages, on_request, http->post) == PEN_OK &&
+        side_open(&http->health, on_request, http->post) == PEN_OK)
+        return http_entry_start(&door, &http->entry, NULL);
+    close(fd);
+    return PEN_ERR_IO;
 }
 
 enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct http **ret_http,
@@ -282,16 +315,13 @@ enum pen_status http_start(const char *address, int fd, bool local_only, struct 
         http->post = post;
         http->local_only = local_only;
         note_address(http, fd);
-        http->patience = patience_new(post, CONNECTIONS_MAX);
-        http->daemon = http->patience ? start_daemon(http, fd) : NULL;
-    }
-    if (!http || !http->daemon) {
-        if (http) {
-            post_close(post);
-            patience_free(http->patience);
-        }
-        free(http);
+        status = open_sides(http, fd);
+    } else {
         close(fd);
+    }
+    if (!http || status != PEN_OK) {
+        if (http)
+            http_close(http);
         return pen_error_set(reterr, PEN_ERR_IO, "--http %s: no memory or no thread for it", address);
     }
     *ret_http = http;
@@ -305,10 +335,6 @@ const char *http_address(const struct http *http)
 
 void http_stop(struct http *http)
 {
-    if (!http)
-        return;
-    post_close(http->post);
-    MHD_stop_daemon(http->daemon);
-    patience_free(http->patience);
-    free(http);
+    if (http)
+        http_close(http);
 }

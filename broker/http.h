@@ -1,8 +1,9 @@
 /*
  * http.h - the broker's HTTP side: metrics, health, state, events and the dashboard, on threads of its own.
  *
- * One thread per connection (at most 64), so a reader of the event stream holds up nobody; answers are made from snapshots that the loop gives
- * (metrics_post.h), so no request can stall the loop. Only GET and HEAD; what a request may cost is bounded by count, bytes and time.
+ * Connections wait at a door without a thread until their request is there (http_entry.h). Behind it each has one (at most 64, 48 of one address, and 32 for
+ * /v2/health/ alone), so a reader of the event stream holds up nobody; answers are made from snapshots that the loop gives (metrics_post.h), so no request
+ * can stall the loop. Only GET and HEAD; what a request may cost is bounded by count, bytes and time.
  * Threads: http_start, http_stop: owner.
  */
 #ifndef HTTP_H

@@ -264,6 +264,9 @@ bool page_event(struct post *post, struct writer *writer)
 bool page_host_local(const char *host)
 {
     size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    const char *port = length <= strlen(host) ? host + length : "?";
+    if (*port && (*port != ':' || strspn(port + 1, "0123456789*") != strlen(port + 1)))
+        return false; /* "127.0.0.1:80, evil.example"; * is the port of --http that the system chooses */
     if (length == 9 && strncasecmp(host, "localhost", 9) == 0)
         return true;
     if (length == 5 && strncmp(host, "[::1]", 5) == 0)

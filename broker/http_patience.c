@@ -1,7 +1,9 @@
 #include "http_patience.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "deadline.h"
@@ -13,13 +15,16 @@
 /* A connection of the daemon; its socket is open until patience_notify has been told of its end. */
 struct wait {
     int fd;            /* -1: nobody's */
+    bool idle;         /* between two requests */
     uint64_t until_us; /* 0: for as long as it likes */
+    uint64_t address;  /* a digest */
 };
 
 struct patience {
     struct post *post;
     pthread_t thread;
     pthread_mutex_t lock;
+    uint64_t begun; /* connections, ever */
     unsigned count;
     struct wait waits[]; /* [count] */
 };
@@ -72,23 +77,25 @@ void patience_free(struct patience *patience)
     free(patience);
 }
 
-static void set(struct patience *patience, struct wait *wait, uint64_t us)
+static void set(struct patience *patience, struct wait *wait, bool idle, uint64_t us)
 {
     if (!wait)
         return; /* one more than the daemon said it takes */
     pthread_mutex_lock(&patience->lock);
+    wait->idle = idle;
     wait->until_us = us ? clock_now_us() + us : 0;
     pthread_mutex_unlock(&patience->lock);
 }
 
-static struct wait *take(struct patience *patience, int fd)
+static struct wait *take(struct patience *patience, int fd, uint64_t address)
 {
     struct wait *taken = NULL;
     pthread_mutex_lock(&patience->lock);
+    patience->begun++;
     for (unsigned i = 0; i < patience->count && !taken; i++) {
         if (patience->waits[i].fd < 0) {
             taken = &patience->waits[i];
-            *taken = (struct wait){.fd = fd, .until_us = clock_now_us() + REQUEST_US};
+            *taken = (struct wait){.fd = fd, .address = address, .until_us = clock_now_us() + REQUEST_US};
         }
     }
     pthread_mutex_unlock(&patience->lock);
@@ -101,14 +108,57 @@ void patience_notify(void *context, struct MHD_Connection *connection, void **so
     struct patience *patience = context;
     struct wait *wait = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const struct sockaddr *address =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
         *socket_context =
-            take(patience, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+            take(patience, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+                 patience_address(address));
     } else if (wait) {
         pthread_mutex_lock(&patience->lock);
         wait->fd = -1;
         pthread_mutex_unlock(&patience->lock);
         *socket_context = NULL;
     }
+}
+
+/* Of IPv6 the network, all of which one host may have for itself; what is mapped from IPv4 has none. */
+uint64_t patience_address(const struct sockaddr *address)
+{
+    uint64_t halves[2] = {0, 0};
+    if (address && address->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr;
+    if (address && address->sa_family == AF_INET6)
+        memcpy(halves, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, sizeof halves);
+    return halves[0] ? halves[0] : halves[1];
+}
+
+struct patience_count patience_count(struct patience *patience, uint64_t address)
+{
+    struct patience_count count = {.held = 0};
+    pthread_mutex_lock(&patience->lock);
+    count.begun = patience->begun;
+    for (unsigned i = 0; i < patience->count; i++) {
+        count.held += patience->waits[i].fd >= 0;
+        count.same += patience->waits[i].fd >= 0 && patience->waits[i].address == address;
+    }
+    pthread_mutex_unlock(&patience->lock);
+    return count;
+}
+
+void patience_make_room(struct patience *patience)
+{
+    struct wait *longest = NULL;
+    pthread_mutex_lock(&patience->lock);
+    for (unsigned i = 0; i < patience->count; i++) {
+        struct wait *wait = &patience->waits[i];
+        if (wait->fd >= 0 && wait->idle && wait->until_us != 0 && (!longest || wait->until_us < longest->until_us))
+            longest = wait;
+    }
+    if (longest) {
+        shutdown(longest->fd, SHUT_RDWR);
+        longest->until_us = 0;
+    }
+    pthread_mutex_unlock(&patience->lock);
 }
 
 static struct wait *wait_of(struct MHD_Connection *connection)
@@ -118,7 +168,7 @@ static struct wait *wait_of(struct MHD_Connection *connection)
 
 void patience_answers(struct patience *patience, struct MHD_Connection *connection, bool endless)
 {
-    set(patience, wait_of(connection), endless ? 0 : ANSWER_US);
+    set(patience, wait_of(connection), false, endless ? 0 : ANSWER_US);
 }
 
 void patience_asks(void *patience, struct MHD_Connection *connection, void **request_context,
@@ -126,5 +176,5 @@ void patience_asks(void *patience, struct MHD_Connection *connection, void **req
 {
     (void)request_context;
     (void)code;
-    set(patience, wait_of(connection), REQUEST_US);
+    set(patience, wait_of(connection), true, REQUEST_US);
 }

@@ -3,7 +3,8 @@
  *
  * libmicrohttpd ends connections that are silent; one byte a second is not silent, and would keep one of the few connections for ever. A thread shuts such
  * connections down; libmicrohttpd then ends them as it ends those that their peers have left.
- * Threads: patience_new, patience_free: owner; patience_notify, patience_answers, patience_asks: those of libmicrohttpd.
+ * Threads: patience_new, patience_free: owner; patience_notify, patience_answers, patience_asks: those of libmicrohttpd; patience_count,
+ * patience_make_room: any.
  */
 #ifndef HTTP_PATIENCE_H
 #define HTTP_PATIENCE_H
@@ -16,6 +17,17 @@ struct patience;
 /* connections_max: as many as the daemon takes. Sleeps on the post, which is borrowed: patience_free comes after post_close. NULL: no memory or no thread. */
 struct patience *patience_new(struct post *post, unsigned connections_max);
 void patience_free(struct patience *patience); /* after the daemon's end; NULL is fine */
+
+/* What stands for an address (without the port) below; 0: none is known. */
+uint64_t patience_address(const struct sockaddr *address);
+
+struct patience_count {
+    unsigned held, same; /* connections now; of that address */
+    uint64_t begun;      /* ever */
+};
+struct patience_count patience_count(struct patience *patience, uint64_t address);
+/* Ends the connection that has waited longest for its next request, if there is one. */
+void patience_make_room(struct patience *patience);
 
 /* For MHD_OPTION_NOTIFY_CONNECTION, with the patience as context. */
 void patience_notify(void *patience, struct MHD_Connection *connection, void **socket_context,

@@ -1,14 +1,13 @@
 #include "keyring.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "key_list.h"
 
 #define LINE_BYTES_MAX 1024u
 #define PATH_BYTES_MAX 512u
@@ -21,7 +20,6 @@ struct keyring {
     struct timespec changed;
     off_t size;
     ino_t inode;
-    bool emptied; /* since the last look */
 };
 
 /* ---- one line ---- */
@@ -130,46 +128,36 @@ static enum pen_status line_parse(const struct reader *reader, char *line, struc
 
 /* ---- the file ---- */
 
-/* It is read again when it changes, so it is a file that stays; a pipe would also keep the loop until somebody writes to it. */
-static FILE *file_open(const char *path, struct pen_error *reterr)
-{
-    struct stat facts = {.st_mode = 0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    FILE *file = fd >= 0 && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) ? fdopen(fd, "r") : NULL;
-    if (!file)
-        pen_error_set(reterr, PEN_ERR_IO, "cannot read --keys %.300s: %s", path,
-                      facts.st_mode && !S_ISREG(facts.st_mode) ? "it is no ordinary file" : strerror(errno));
-    if (!file && fd >= 0)
-        close(fd);
-    return file;
-}
-
 struct parsed {
-    struct identity *items;
+    struct identity *items; /* [IDENTITIES_MAX + 1]: one more than counts */
     size_t count;
 };
 
+static enum pen_status text_parse(struct reader *reader, char *rest, struct parsed *parsed, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    for (char *line; status == PEN_OK && (line = strsep(&rest, "\n")) != NULL;) {
+        reader->line++;
+        if (strlen(line) >= LINE_BYTES_MAX)
+            return bad(reader, reterr, "the line is longer than 1023 characters");
+        status = line_parse(reader, line, &parsed->items[parsed->count], reterr);
+        bool one = status == PEN_OK && parsed->items[parsed->count].name[0] != '\0';
+        if (one && parsed->count == IDENTITIES_MAX)
+            return bad(reader, reterr, "more keys than a broker takes (4096)");
+        parsed->count += one;
+    }
+    return status;
+}
+
 static enum pen_status file_parse(const char *path, struct parsed *parsed, struct pen_error *reterr)
 {
-    char line[LINE_BYTES_MAX];
     struct reader reader = {.path = path};
-    enum pen_status status = PEN_OK;
-    FILE *file = file_open(path, reterr);
-    if (!file)
-        return PEN_ERR_IO;
-    while (status == PEN_OK && fgets(line, sizeof line, file)) {
-        reader.line++;
-        if (!strchr(line, '\n') && !feof(file))
-            status = bad(&reader, reterr, "the line is longer than 1023 characters");
-        else if (parsed->count == IDENTITIES_MAX)
-            status = bad(&reader, reterr, "more keys than a broker takes (4096)");
-        else
-            status = line_parse(&reader, line, &parsed->items[parsed->count], reterr);
-        parsed->count += status == PEN_OK && parsed->items[parsed->count].name[0] != '\0';
-    }
-    if (status == PEN_OK && ferror(file))
-        status = pen_error_set(reterr, PEN_ERR_IO, "cannot read --keys %.300s: %s", path, strerror(errno));
-    fclose(file);
+    struct key_list list;
+    enum pen_status status = key_list_read(path, false, &list, reterr);
+    if (status != PEN_OK)
+        return status;
+    status = text_parse(&reader, list.text, parsed, reterr);
+    key_list_fini(&list);
     return status;
 }
 
@@ -217,29 +205,13 @@ static enum pen_status apply(struct keyring *keyring, const struct parsed *parse
     return status;
 }
 
-/*
- * An editor may empty the file before it writes it, and who is shown out for that moment may not come back by himself: an empty list counts when it still is
- * one at the next look.
- */
-static bool just_emptied(struct keyring *keyring, const struct parsed *parsed)
-{
-    bool just = parsed->count == 0 && keyring->count > 0 && !keyring->emptied;
-    keyring->emptied = just;
-    if (just)
-        keyring->size = -1; /* another file, at the next look */
-    return just;
-}
-
-/* BUSY, without a sentence: nothing has changed yet. */
 static enum pen_status load(struct keyring *keyring, struct pen_error *reterr)
 {
     struct parsed parsed = {.items = calloc(IDENTITIES_MAX + 1, sizeof(struct identity))};
     if (!parsed.items)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the keys");
     enum pen_status status = file_parse(keyring->path, &parsed, reterr);
-    if (status == PEN_OK && just_emptied(keyring, &parsed))
-        status = PEN_ERR_BUSY;
-    else if (status == PEN_OK)
+    if (status == PEN_OK)
         status = apply(keyring, &parsed, reterr);
     free(parsed.items);
     return status;
@@ -291,7 +263,20 @@ void keyring_free(struct keyring *keyring)
 
 bool keyring_refresh(struct keyring *keyring, struct pen_error *reterr)
 {
-    return look(keyring) && load(keyring, reterr) == PEN_OK;
+    if (!look(keyring))
+        return false;
+    enum pen_status status = load(keyring, reterr);
+    if (status == PEN_ERR_IO || status == PEN_ERR_NO_MEMORY)
+        keyring->size = -1; /* nothing is known of it: another file, at the next look */
+    return status == PEN_OK;
+}
+
+unsigned keyring_count(const struct keyring *keyring)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < keyring->count; i++)
+        count += keyring->identities[i]->active;
+    return count;
 }
 
 struct identity *keyring_find(struct keyring *keyring, const char *user)
@@ -303,13 +288,13 @@ struct identity *keyring_find(struct keyring *keyring, const char *user)
     return identity && identity->active ? identity : NULL;
 }
 
-bool keyring_allows(struct keyring *keyring, const uint8_t key[KEY_BYTES], unsigned roles)
+bool keyring_knows(struct keyring *keyring, const uint8_t key[KEY_BYTES])
 {
     pthread_mutex_lock(&keyring->lock);
     const struct identity *identity = find_key(keyring, key);
-    bool allowed = identity && identity->active && (identity->roles & roles) != 0;
+    bool known = identity && identity->active;
     pthread_mutex_unlock(&keyring->lock);
-    return allowed;
+    return known;
 }
 
 /* ---- quotas ---- */

@@ -3,7 +3,7 @@
  *
  * A line is `HEX NAME ROLES [tenant=T] [rate=N] [bytes=SIZE] [share=PERCENT]`; ROLES is a list of submit, worker, admin, observe. An identity
  * lives as long as the broker, so that sessions may point to it; one whose line has gone is no longer active.
- * Threads: keyring_allows: any (the ZAP thread asks). Everything else: owner.
+ * Threads: keyring_knows: any (the ZAP thread asks). Everything else: owner.
  */
 #ifndef KEYRING_H
 #define KEYRING_H
@@ -34,17 +34,20 @@ struct identity {
 };
 
 struct keyring;
-/* Reads the file; PEN_ERR_INVALID names the line. */
+/* Reads the file; PEN_ERR_INVALID names the line, or says what is wrong with the whole (key_list.h). */
 enum pen_status keyring_new(const char *path, struct keyring **ret_keyring, struct pen_error *reterr);
 void keyring_free(struct keyring *keyring); /* NULL is fine */
 
 /* Reads the file again when it has changed. True: it has, and identities may have come or gone. A bad file changes nothing: *reterr. */
 bool keyring_refresh(struct keyring *keyring, struct pen_error *reterr);
 
+/* How many keys are on the list in force. */
+unsigned keyring_count(const struct keyring *keyring);
+
 /* The identity of a User-Id that the ZAP thread gave; NULL = unknown or no longer active. */
 struct identity *keyring_find(struct keyring *keyring, const char *user);
-/* May this key come in at a door that wants one of these roles? */
-bool keyring_allows(struct keyring *keyring, const uint8_t key[KEY_BYTES], unsigned roles);
+/* Is this key on the list? What it may do is asked at its hello, which has an answer. */
+bool keyring_knows(struct keyring *keyring, const uint8_t key[KEY_BYTES]);
 
 /* A job of that size now: PEN_ERR_BUSY and a sentence beyond a quota; *ret_wait_us: when there is room again, as a hint. PEN_ERR_TOO_LARGE: it alone is beyond
  * a quota, so it will never fit. brokers: among so many rate and

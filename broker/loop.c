@@ -28,7 +28,8 @@
 #define SLOW_LOOK_US   1000u          /* signals, HTTP, keys while the broker is too busy to sleep */
 #define LOSS_LOOK_US   250u           /* monitors: what a lost worker held is waited for */
 #define KEYS_LOOK_US   1000000u
-#define MANY_JOBS      10000u /* since the last quiet time: then more is given back */
+#define KEYS_TELL_US   60000000u /* between two lines about a list that cannot be read */
+#define MANY_JOBS      10000u    /* since the last quiet time: then more is given back */
 #define BLOCKS_LOOK_US 500000u
 #define SLEEP_US_MAX   250000u
 #define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
@@ -53,7 +54,7 @@ struct loop {
     int signals;
     unsigned signals_seen;
     struct spin spins[2]; /* while no job is known, while some are */
-    uint64_t busy_us, looked_us, losses_us, keys_us, blocks_us;
+    uint64_t busy_us, looked_us, losses_us, keys_us, keys_told_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
     uint64_t admitted;                /* jobs, so far */
     uint64_t admitted_trimmed;        /* the same, when memory was trimmed */
@@ -144,10 +145,15 @@ static void look_at_keys(struct loop *loop)
         return;
     loop->keys_us = broker->now_us;
     if (keyring_refresh(broker->keyring, &error)) {
-        log_event(LOG_INFO, "keys_read", "file=%s", broker->options->keys);
+        log_event(LOG_INFO, "keys_read", "file=%s keys=%u", broker->options->keys, keyring_count(broker->keyring));
+        broker->keys_bad = false;
         broker_keys_changed(broker);
-    } else if (error.status != PEN_OK) {
-        log_event(LOG_ERROR, "keys_bad", "error=%s", error.text);
+        return;
+    }
+    broker->keys_bad |= error.status != PEN_OK;
+    if (error.status != PEN_OK && (error.status != PEN_ERR_IO || broker->now_us >= loop->keys_told_us)) {
+        loop->keys_told_us = broker->now_us + KEYS_TELL_US; /* what cannot be read is tried at each look */
+        log_event(LOG_ERROR, "keys_bad", "error=%s in_force=%s", error.text, "the last good list");
     }
 }
 

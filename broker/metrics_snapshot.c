@@ -120,6 +120,7 @@ static void fill_totals(const struct broker *broker, struct snapshot *to)
     to->started_us = broker->started_us;
     to->uuid = broker->uuid;
     to->draining = broker->draining;
+    to->keys_bad = broker->keys_bad;
     cache_report(broker->cache, &to->cache);
     if (broker->otlp)
         otlp_report(broker->otlp, &to->otlp);

@@ -48,7 +48,7 @@ struct offer_row {
 
 struct snapshot {
     uint64_t taken_us, started_us, uuid; /* broker's clock */
-    bool draining, ready;                /* ready: takes jobs, and some worker may be given them */
+    bool keys_bad, draining, ready;      /* ready: takes jobs, and some worker may be given them */
     struct stats stats;
     uint64_t queued, queued_bytes, running, clients, live;
     uint64_t kept_count, kept_bytes, dropped_unsent;

@@ -79,6 +79,9 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     put_process(s, w);
     line_single(w, "ready", "gauge", "1 when some worker may be given work and the broker takes it.", s->ready);
     line_single(w, "draining", "gauge", "1 when the broker is about to end.", s->draining);
+    line_single(w, "keys_bad", "gauge",
+                "1 when the file of --keys was refused, as a damaged one is: the last good list is in force.",
+                s->keys_bad);
     line_single(w, "clients", "gauge", "Connected clients.", s->clients);
     line_single(w, "queue_bytes", "gauge", "Bytes of the jobs that wait.", s->queued_bytes);
     line_single(w, "replies_kept", "gauge", "Replies kept until they are acknowledged.", s->kept_count);

@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -114,7 +115,8 @@ static const struct setting table[] = {
     {"tenant-weight", SETTING_LIST, AT(tenant_weights), NULL, NULL, 0, 0, NULL,
      "NAME=N: the tenant gets N times the share of one without, 1 to 1000 (may be repeated)"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", NULL, 0, HOUR, NULL,
-     "after SIGTERM: how long new jobs are still taken"},
+     "after SIGTERM: how long new jobs are still taken; then they wait in their clients for the broker that comes "
+     "next"},
     {"drain-timeout", SETTING_DURATION, AT(drain_timeout_us), "30s", NULL, 0, HOUR, NULL,
      "after that: how long jobs may take to finish"},
     {"spin", SETTING_DURATION, AT(spin_us), "150us", NULL, 0, 10 * MS, NULL,
@@ -141,20 +143,37 @@ static const struct setting table[] = {
     {NULL, SETTING_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
 };
 
+/* PENSTOCK_KEY may be the key of somebody who asks: it is this program's where the list of keys is named in the same way. */
+static bool is_brokers_key(const char *value)
+{
+    (void)value;
+    return getenv("PENSTOCK_KEYS") != NULL;
+}
+
+/* What `penstock` or the worker means by PENSTOCK_<SETTING> is something else; PENSTOCK_BROKER_KEY is the public key, for those. */
+static const struct setting_variable variables[] = {
+    {"key", "PENSTOCK_BROKER_KEY_FILE", is_brokers_key},
+    {"detached-ttl", "PENSTOCK_BROKER_DETACHED_TTL", NULL},
+    {"config", "PENSTOCK_BROKER_CONFIG", NULL},
+    {.setting = NULL},
+};
+
 static const struct settings_program program = {
     .name = "penstock-broker",
     .usage = "penstock-broker [options]",
     .about = "Takes jobs from clients, gives them to workers, answers from the cache, and loses none.\n"
              "When it listens it prints one line: evt=listening clients=<endpoint> workers=<endpoint> http=<address> "
              "pid=<pid>.",
-    .after = "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
-             "SIGUSR1 and SIGUSR2 make the log more and less talkative; `penstock log-level` names a level.\n"
-             "\n"
-             "Exit codes: 0 drained; 1 failed while running; 2 bad options; 3 an address cannot be listened on; 4 "
-             "ended by a second signal.\n"
-             "\n"
-             "Example: penstock-broker --cache redis://127.0.0.1:6379/0 --queue-limit 1000",
+    .after =
+        "SIGTERM or SIGINT drains: no new jobs, the others finish, exit. A second signal exits at once.\n"
+        "SIGUSR1 and SIGUSR2 make the log more and less talkative; `penstock log-level` names a level.\n"
+        "\n"
+        "Exit codes: 0 drained; 1 failed, at the start or later; 2 bad options; 3 an address cannot be listened on; 4 "
+        "ended by a second signal.\n"
+        "\n"
+        "Example: penstock-broker --cache redis://127.0.0.1:6379/0 --queue-limit 1000",
     .table = table,
+    .variables = variables,
 };
 
 /*

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "session.h"
+#include "words.h"
 
 enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs)
 {
@@ -129,20 +130,21 @@ enum pen_status queue_enter(struct queue *queue, const char *model, uint8_t prio
     const struct policy *policy = policy_of(&queue->policies, priority);
     uint64_t under = policy->limit_jobs ? waiting_under(queue, policy) : 0;
     if (queue->waiting >= queue->limit_jobs)
-        return pen_error_set(reterr, PEN_ERR_BUSY,
-                             "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
-                             " (--queue-limit); try again later",
-                             queue->waiting, model, queue->limit_jobs);
+        return pen_error_set(
+            reterr, PEN_ERR_BUSY,
+            "%" PRIu64 " %s waiting for model '%s', the limit is %" PRIu64 " (--queue-limit); try again later",
+            queue->waiting, words_plural(queue->waiting, "job is", "jobs are"), model, queue->limit_jobs);
     if (policy->limit_jobs && under >= policy->limit_jobs && policy->level)
         return pen_error_set(reterr, PEN_ERR_BUSY,
-                             "%" PRIu64 " jobs of priority level %u are waiting for model '%s', the limit is %" PRIu64
+                             "%" PRIu64 " %s of priority level %u %s waiting for model '%s', the limit is %" PRIu64
                              " (priority_queue_policy, max_queue_size); try again later or at another level",
-                             under, policy->level, model, policy->limit_jobs);
+                             under, words_plural(under, "job", "jobs"), policy->level, words_plural(under, "is", "are"),
+                             model, policy->limit_jobs);
     if (policy->limit_jobs && under >= policy->limit_jobs)
         return pen_error_set(reterr, PEN_ERR_BUSY,
-                             "%" PRIu64 " jobs are waiting for model '%s', the limit is %" PRIu64
+                             "%" PRIu64 " %s waiting for model '%s', the limit is %" PRIu64
                              " (max_queue_size of its config.json); try again later",
-                             under, model, policy->limit_jobs);
+                             under, words_plural(under, "job is", "jobs are"), model, policy->limit_jobs);
     queue_add(queue, priority, bytes);
     return PEN_OK;
 }

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "cache.h"
+#include "logline.h"
 
 #define CONNECT_TIMEOUT_US 250000u
 
@@ -36,8 +37,9 @@ static bool log_in(redisContext *redis, const struct redis_place *place, char *r
     struct redis_place now = *place;
     if (!*place->password)
         return true;
-    if (place->password_file)
-        cache_password_read(place->password_file, &now, NULL);
+    struct pen_error error = {.status = PEN_OK};
+    if (place->password_file && cache_password_read(place->password_file, &now, &error) != PEN_OK)
+        log_event(LOG_WARN, "redis_password_kept", "error=%s", error.text);
     redisReply *reply = *now.user ? redisCommand(redis, "AUTH %s %s", now.user, now.password)
                                   : redisCommand(redis, "AUTH %s", now.password);
     explicit_bzero(&now, sizeof now);

@@ -3,6 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool script_output(const struct script *script, uint32_t tensor)
+{
+    for (size_t i = 0; i < script->outputs_count; i++) {
+        if (script->outputs[i] == tensor)
+            return true;
+    }
+    return false;
+}
+
 size_t script_steps(const struct script *script)
 {
     return script->source->n_steps;

@@ -50,6 +50,7 @@ enum pen_status script_new(const Penstock__ModelOffer *offer, struct script **re
 struct script *script_retain(struct script *script);
 void script_release(struct script *script); /* NULL is fine */
 size_t script_steps(const struct script *script);
+bool script_output(const struct script *script, uint32_t tensor); /* the whole gives this tensor */
 
 /*
  * The content of the whole, from the contents of its steps' models in their order: what a worker that has them all says of it, byte for byte, so that both

@@ -15,6 +15,7 @@
 #include "patch.h"
 #include "sequence.h"
 #include "trace_spans.h"
+#include "words.h"
 
 /* Field numbers of JobMeta in proto/job.proto. */
 enum { JOB_VERSION = 2, JOB_TENANT = 7, JOB_TRACEPARENT = 8 };
@@ -276,11 +277,11 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
     if (!entry)
         return false;
     broker->stats.quarantine_refused++;
-    pen_error_set(
-        reterr, PEN_ERR_WORKER_LOST,
-        "a job with the same inputs (%s) was on %u workers when they were lost and is in quarantine; `penstock "
-        "quarantine kick` lets it run again",
-        job_id_text(entry->id, id), entry->deaths);
+    pen_error_set(reterr, PEN_ERR_WORKER_LOST,
+                  "a job with the same inputs (%s) was on %u %s lost and is in quarantine; `penstock "
+                  "quarantine kick` lets it run again",
+                  job_id_text(entry->id, id), entry->deaths,
+                  words_plural(entry->deaths, "worker when that was", "workers when they were"));
     return true;
 }
 

@@ -52,9 +52,7 @@ static bool allowed(struct zap *zap, const struct frame frames[FRAMES], size_t c
     if (count != FRAMES || strcmp(frames[0].data, "1.0") != 0 || strcmp(frames[5].data, "CURVE") != 0 ||
         frames[6].bytes != KEY_BYTES)
         return false;
-    bool workers = strcmp(frames[2].data, ZAP_DOMAIN_WORKERS) == 0;
-    return keyring_allows(zap->keyring, (const uint8_t *)frames[6].data,
-                          workers ? ROLE_WORKER : ROLE_SUBMIT | ROLE_ADMIN | ROLE_OBSERVE);
+    return keyring_knows(zap->keyring, (const uint8_t *)frames[6].data);
 }
 
 static void answer(struct zap *zap, const struct frame frames[FRAMES], size_t count)

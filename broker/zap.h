@@ -1,8 +1,8 @@
 /*
  * zap.h - the porter: answers libzmq's question whether a public key may come in (RFC 27/ZAP), on a thread of its own.
  *
- * A key that the ring does not know, or that lacks the role of the door, is refused in the handshake: nothing of it reaches the broker's loop.
- * What is let in carries its key as the User-Id of every message.
+ * A key that the ring does not know is refused in the handshake: nothing of it reaches the broker's loop. One that lacks the role of the door is let in as
+ * far as its hello, so that it can be told so (door.h). What is let in carries its key as the User-Id of every message.
  * Threads: zap_start, zap_stop: owner.
  */
 #ifndef ZAP_H

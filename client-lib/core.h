@@ -45,9 +45,12 @@ struct session {
     uint64_t heartbeat_us, liveness_us;
     uint64_t frame_bytes_max, job_bytes_max; /* the broker's; 0 = unknown */
     enum digest_kind digest_kind;
+    bool welcomed;           /* ever: a broker that denies us now may have lost its list of keys, and is asked again */
     bool leaving;            /* this broker is about to end and there are others: it gets no new jobs */
     uint64_t leave_us;       /* when leaving: not later than this */
     size_t left;             /* leaving brokers in a row: when all of the list leave, the one at hand is kept */
+    bool draining;           /* this broker is about to end, and there is no other */
+    uint64_t held_us;        /* since when it takes no more jobs, so they wait for the next one; 0: it does */
     uint32_t unacknowledged; /* results since the last ACK */
     uint64_t unacknowledged_bytes;
     uint64_t acknowledge_us;     /* when the ACK is due; DEADLINE_NONE */
@@ -69,6 +72,7 @@ struct pen_client {
     int64_t unreachable_us;         /* constant, as are the limits */
     uint64_t grace_us, bytes_max;
     uint32_t jobs_max;
+    bool tell_drain;
 
     struct link link;
     struct session session;

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classes.h"
 #include "core.h"
 #include "deadline.h"
 #include "job_meta.h"
 #include "result.h"
+#include "words.h"
 
 #define NAME_BYTES_MAX 255u
 #define PARAMETERS_MAX 64u
@@ -38,7 +40,8 @@ static enum pen_status check_name(const char *what, const char *name, struct pen
 {
     size_t length = name ? strnlen(name, NAME_BYTES_MAX + 1) : 0;
     if (length == 0 || length > NAME_BYTES_MAX) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "a %s needs a name of 1 to %u bytes.", what, NAME_BYTES_MAX);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s %s needs a name of 1 to %u bytes.", words_article(what), what,
+                             NAME_BYTES_MAX);
     }
     return PEN_OK;
 }
@@ -119,6 +122,10 @@ static enum pen_status check(const struct pen_job_options *o, size_t *ret_bytes,
     }
     if ((unsigned)o->precision >= PRECISION_COUNT) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "precision %u is unknown.", (unsigned)o->precision);
+    }
+    if (o->top_k > CLASSES_MAX) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "top_k %u: at most %u classes can be told.", o->top_k,
+                             CLASSES_MAX);
     }
     enum pen_status status = check_lists(o, reterr);
     return status == PEN_OK ? check_inputs(o, ret_bytes, reterr) : status;
@@ -233,6 +240,7 @@ static enum pen_status request_fill(struct request *r, const struct pen_client *
     r->meta.detached = text_or_empty(o->detached);
     r->meta.detached_ttl_us = o->detached_ttl_us;
     r->meta.detached_state = o->detached_state;
+    r->meta.top_k = o->top_k;
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);
     tensors_encode(o->inputs, o->inputs_count, r->descs, r->desc_pointers, r->frame_order, &r->frames_count);

@@ -39,6 +39,7 @@ struct pen_job {
     bool ended;
     bool taken;     /* its result was given away */
     bool abandoned; /* no handle: drop the result */
+    bool held;      /* refused by a broker that is about to end: it is sent to the next one */
     uint32_t sends; /* connections that carried it */
     struct pen_result *result;
     struct pen_job *older, *newer; /* pending, by sequence */

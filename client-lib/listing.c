@@ -78,6 +78,15 @@ static struct pen_model_offer *offer(struct carver *carver, const Penstock__Mode
     return to;
 }
 
+static bool annotates(const Penstock__ModelInfo *from)
+{
+    size_t i = 0;
+    while (i < from->n_offers && from->offers[i]->annotates) {
+        i++;
+    }
+    return i > 0 && i == from->n_offers;
+}
+
 static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo *from)
 {
     const Penstock__ModelOffer *first = from->n_offers ? from->offers[0] : NULL;
@@ -120,6 +129,7 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .cache_hits = from->cache_hits,
         .version_labels_count = from->n_version_labels,
         .version_labels = labels,
+        .annotates = annotates(from),
     };
     return to;
 }

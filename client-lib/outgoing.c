@@ -100,6 +100,7 @@ static int job_send(struct pen_client *c, struct pen_job *job, uint64_t now_us)
     }
     c->counters.jobs_resent += job->sends != 0;
     job->sends++;
+    job->held = false;
     c->session.sent_us = now_us;
     return 0;
 }

@@ -16,6 +16,8 @@ struct pen_result {
     size_t outputs_count;
     const Penstock__ResultMeta *meta;    /* in the arena; NULL for local results */
     struct pen_explanation *explanation; /* texts in the arena; NULL without one */
+    struct pen_annotation *annotations;  /* [meta->n_annotations], texts in the arena; their classes behind them */
+    size_t annotations_count;
     struct meta_arena arena;
     zmq_msg_t *frames; /* [frames_count] */
     size_t frames_count;
@@ -139,6 +141,38 @@ static enum pen_status outputs_decode(struct pen_result *result, struct pen_erro
     return status;
 }
 
+static struct pen_class class_of(const Penstock__Class *from)
+{
+    return (struct pen_class){from->index, from->score, from->name};
+}
+
+/* Annotations and their classes in one block. False without memory. */
+static bool annotations_take(struct pen_result *result, const Penstock__ResultMeta *meta)
+{
+    size_t classes = 0, used = 0;
+    for (size_t i = 0; i < meta->n_annotations; i++) {
+        classes += meta->annotations[i]->n_classes;
+    }
+    if (meta->n_annotations == 0) {
+        return true;
+    }
+    result->annotations =
+        calloc(1, meta->n_annotations * sizeof *result->annotations + classes * sizeof(struct pen_class));
+    if (!result->annotations) {
+        return false;
+    }
+    struct pen_class *to = (struct pen_class *)(result->annotations + meta->n_annotations);
+    for (size_t i = 0; i < meta->n_annotations; i++) {
+        const Penstock__Annotation *from = meta->annotations[i];
+        result->annotations[i] = (struct pen_annotation){from->output, from->row, from->n_classes, to + used};
+        for (size_t k = 0; k < from->n_classes; k++) {
+            to[used++] = class_of(from->classes[k]);
+        }
+    }
+    result->annotations_count = meta->n_annotations;
+    return true;
+}
+
 struct pen_result *result_from(struct incoming *in)
 {
     struct pen_result *result = result_new(in->env.status, NULL);
@@ -165,7 +199,9 @@ struct pen_result *result_from(struct incoming *in)
         return result;
     }
     struct pen_error error = {.status = PEN_OK, .text = ""};
-    enum pen_status status = frames_take(result, in) ? outputs_decode(result, &error) : PEN_ERR_NO_MEMORY;
+    enum pen_status status = annotations_take(result, result->meta) && frames_take(result, in)
+                                 ? outputs_decode(result, &error)
+                                 : PEN_ERR_NO_MEMORY;
     if (status != PEN_OK) {
         pen_result_free(result);
         return status == PEN_ERR_NO_MEMORY ? result_no_memory() : result_local(PEN_ERR_CORRUPT, error.text);
@@ -215,6 +251,16 @@ const struct pen_tensor *pen_result_find(const pen_result *result, const char *n
     return NULL;
 }
 
+size_t pen_result_annotations(const pen_result *result)
+{
+    return result->annotations_count;
+}
+
+const struct pen_annotation *pen_result_annotation(const pen_result *result, size_t index)
+{
+    return index < result->annotations_count ? &result->annotations[index] : NULL;
+}
+
 size_t pen_result_labels(const pen_result *result)
 {
     return result->meta ? result->meta->n_labels : 0;
@@ -241,6 +287,7 @@ void pen_result_free(pen_result *result)
     free(result->frames);
     free(result->outputs);
     free(result->explanation);
+    free(result->annotations);
     meta_arena_fini(&result->arena);
     free(result);
 }

@@ -96,7 +96,8 @@ static void welcome_forget(struct pen_client *c, uint64_t now_us)
     }
     c->session.state = SESSION_HELLO;
     c->session.settled = false;
-    c->session.leaving = false;
+    c->session.leaving = c->session.draining = false;
+    c->session.held_us = 0;
     transfer_reset(c);
     pending_rewind(&c->pending);
     asks_rewind(c);
@@ -158,27 +159,55 @@ static void acknowledge(struct pen_client *c, uint64_t now_us)
     }
 }
 
-/* A job without a broker ends when both it and the loss are old enough. */
+/* The oldest job that no broker has; NULL: none. One that ends takes no new jobs, and still answers others. */
+static struct pen_job *stranded(const struct pen_client *c)
+{
+    struct pen_job *job = c->pending.oldest;
+    if (c->session.state == SESSION_HELLO) {
+        return job;
+    }
+    while (job && job != c->pending.unsent && !job->held) {
+        job = job->newer;
+    }
+    return c->session.held_us ? job : NULL;
+}
+
+/* Such a job ends when both it and the loss are old enough. */
 static uint64_t give_up_us(const struct pen_client *c)
 {
     uint64_t limit = (uint64_t)c->unreachable_us;
-    if (c->session.state != SESSION_HELLO || !limit || !c->pending.oldest) {
+    bool without = c->session.state == SESSION_HELLO || c->session.held_us;
+    const struct pen_job *job = limit && without ? stranded(c) : NULL;
+    uint64_t from = c->session.held_us ? c->session.held_us : c->session.lost_us;
+    if (!job) {
         return DEADLINE_NONE;
     }
-    uint64_t from =
-        c->session.lost_us > c->pending.oldest->submitted_us ? c->session.lost_us : c->pending.oldest->submitted_us;
-    return from + limit;
+    return (from > job->submitted_us ? from : job->submitted_us) + limit;
 }
 
 static void give_up(struct pen_client *c, uint64_t now_us)
 {
     const char *trouble = session_trouble(c);
     char text[PEN_ERROR_TEXT_BYTES];
-    snprintf(text, sizeof text, "no broker at %s for %.1f s%s%s; is penstock-broker running there?", c->endpoint,
-             (double)(now_us - c->session.lost_us) * 1e-6, *trouble ? ": " : "", trouble);
-    while (give_up_us(c) <= now_us) {
-        finish_job(c, c->pending.oldest, result_local(PEN_ERR_UNAVAILABLE, text), now_us);
+    if (c->session.held_us) {
+        snprintf(text, sizeof text, "the broker at %s is draining and no other took its place for %.1f s.", c->endpoint,
+                 (double)(now_us - c->session.held_us) * 1e-6);
+    } else {
+        snprintf(text, sizeof text, "no broker at %s for %.1f s%s%s; is penstock-broker running there?", c->endpoint,
+                 (double)(now_us - c->session.lost_us) * 1e-6, *trouble ? ": " : "", trouble);
     }
+    while (give_up_us(c) <= now_us) {
+        finish_job(c, stranded(c), result_local(PEN_ERR_UNAVAILABLE, text), now_us);
+    }
+}
+
+/* Why a job whose time is over was not even sent; "" when it was. */
+static const char *unsent_reason(const struct pen_client *c, const struct pen_job *job)
+{
+    if (job->sends) {
+        return "";
+    }
+    return c->session.state == SESSION_READY ? "; it had not been sent yet" : "; no broker was reached";
 }
 
 static void expire(struct pen_client *c, uint64_t now_us)
@@ -187,7 +216,7 @@ static void expire(struct pen_client *c, uint64_t now_us)
     while ((job = pending_expired(&c->pending, now_us)) != NULL) {
         char text[128];
         snprintf(text, sizeof text, "the deadline passed after %" PRIu64 " us without an answer%s.",
-                 now_us - job->submitted_us, job->sends ? "" : "; no broker was reached");
+                 now_us - job->submitted_us, unsent_reason(c, job));
         finish_job(c, job, result_local(PEN_ERR_DEADLINE, text), now_us);
     }
 }
@@ -248,7 +277,7 @@ void session_tick(struct pen_client *c, uint64_t now_us)
 uint64_t session_next_us(struct pen_client *c)
 {
     const struct session *s = &c->session;
-    uint64_t next = c->pending.next_deadline_us;
+    uint64_t next = earlier(c->pending.next_deadline_us, give_up_us(c));
     if (s->state == SESSION_READY) {
         next = earlier(next, s->acknowledge_us);
         next = earlier(next, transfer_stall_us(c));
@@ -258,7 +287,6 @@ uint64_t session_next_us(struct pen_client *c)
         next = earlier(next, s->heard_us + s->liveness_us);
         next = earlier(next, s->sent_us + s->heartbeat_us);
     } else if (s->state == SESSION_HELLO) {
-        next = earlier(next, give_up_us(c));
         next = earlier(next, s->reopen_us == DEADLINE_NONE ? s->opened_us + hello_wait_us(c) : s->reopen_us);
     }
     return next;
@@ -272,7 +300,7 @@ void session_flush(struct pen_client *c, uint64_t now_us)
     if (c->session.unacknowledged >= ACKNOWLEDGE_COUNT || c->session.unacknowledged_bytes >= ACKNOWLEDGE_BYTES) {
         acknowledge(c, now_us);
     }
-    if (!c->session.leaving) {
+    if (!c->session.leaving && !c->session.held_us) {
         outgoing_jobs(c, now_us);
     }
     if (c->session.cancels_waiting) {
@@ -290,7 +318,7 @@ void session_cancel(struct pen_client *c, struct pen_job *job)
         return;
     }
     job->cancelled = true;
-    if (c->session.state != SESSION_READY || job->sends == 0) {
+    if (c->session.state != SESSION_READY || job->sends == 0 || job->held) {
         finish_job(c, job, result_local(PEN_ERR_CANCELLED, "the caller cancelled the job before it was sent."),
                    clock_now_us());
         return;
@@ -314,7 +342,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     s->trouble[0] = '\0';
     s->state = SESSION_READY;
-    s->settled = true;
+    s->settled = s->welcomed = true;
     acknowledge(c, now_us); /* what came before the loss need not be kept or answered again */
 }
 
@@ -331,7 +359,8 @@ static void welcome_receive(struct pen_client *c, const struct incoming *in, uin
         welcomed(c, welcome, in->env.minor, now_us);
     } else {
         snprintf(text, sizeof text, "%.900s", *welcome->error ? welcome->error : "the broker refuses this client.");
-        if (pen_status_retryable((enum pen_status)in->env.status)) {
+        bool accident = in->env.status == PEN_ERR_DENIED && c->session.welcomed;
+        if (accident || pen_status_retryable((enum pen_status)in->env.status)) {
             snprintf(c->session.trouble, sizeof c->session.trouble, "%.250s", text);
         } else {
             refuse(c, (enum pen_status)in->env.status, text);
@@ -362,6 +391,8 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
         if (c->session.state == SESSION_READY && c->session.left + 1 < c->brokers.count && !c->session.leaving) {
             c->session.leaving = true;
             c->session.leave_us = now_us + LEAVE_US;
+        } else if (c->session.state == SESSION_READY && !c->session.leaving) {
+            c->session.draining = !c->tell_drain;
         }
         break;
     case FRAME_CREDIT:
@@ -375,6 +406,21 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
     }
 }
 
+/*
+ * The only broker is about to end and did not take the job, or could not finish it: the one that comes in its place gets it, and all that are newer. Of a
+ * sequence the next one knows nothing, so only its first job can wait.
+ */
+static bool hold(struct pen_client *c, const struct incoming *in, struct pen_job *job, uint64_t now_us)
+{
+    bool within = job->env.sequence_id != 0 && !(job->env.flags & FRAME_FLAG_SEQUENCE_START);
+    if (!c->session.draining || in->env.status != PEN_ERR_UNAVAILABLE || job->cancelled || within) {
+        return false;
+    }
+    job->held = true;
+    c->session.held_us = c->session.held_us ? c->session.held_us : now_us;
+    return true;
+}
+
 void session_result(struct pen_client *c, const struct incoming *in, struct pen_result *result, uint64_t now_us)
 {
     struct session *s = &c->session;
@@ -386,6 +432,10 @@ void session_result(struct pen_client *c, const struct incoming *in, struct pen_
         return;
     }
     if (s->leaving && in->env.status == PEN_ERR_UNAVAILABLE) { /* it takes no more jobs: another broker gets this one */
+        pen_result_free(result);
+        return;
+    }
+    if (hold(c, in, job, now_us)) {
         pen_result_free(result);
         return;
     }

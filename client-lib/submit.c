@@ -11,6 +11,7 @@
 #include "job.h"
 #include "result.h"
 #include "session.h"
+#include "words.h"
 
 #define SENT_GRACE_US 2000u /* after the answer ZeroMQ drops its last references within microseconds */
 
@@ -36,9 +37,10 @@ static enum pen_status admit(struct pen_client *c, const struct pen_job *job, st
         return pen_error_set(reterr, c->session.refusal.status, "%s", c->session.refusal.text);
     }
     if (c->pending.count >= c->jobs_max) {
-        return pen_error_set(reterr, PEN_ERR_BUSY,
-                             "%zu jobs of this client await answers, its limit; wait for some or raise jobs_max.",
-                             c->pending.count);
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%zu %s, its limit; wait for some or raise jobs_max.",
+                             c->pending.count,
+                             words_plural(c->pending.count, "job of this client awaits its answer",
+                                          "jobs of this client await answers"));
     }
     if (c->pending.bytes + job->payload_bytes > c->bytes_max) {
         return pen_error_set(
@@ -219,8 +221,9 @@ static enum pen_status admit_all(struct pen_client *c, struct pen_job *const *jo
     }
     if (status == PEN_OK && (c->pending.count + count > c->jobs_max || bytes > c->bytes_max)) {
         return pen_error_set(reterr, PEN_ERR_BUSY,
-                             "%zu jobs more of together %llu bytes exceed this client's limits jobs_max or bytes_max.",
-                             count, (unsigned long long)(bytes - c->pending.bytes));
+                             "%zu %s more of together %llu bytes %s this client's limits jobs_max or bytes_max.", count,
+                             words_plural(count, "job", "jobs"), (unsigned long long)(bytes - c->pending.bytes),
+                             words_plural(count, "exceeds", "exceed"));
     }
     return status;
 }

@@ -18,7 +18,7 @@ TEXT
 }
 
 readonly samples=deploy/models/digits/samples
-readonly port_clients=5550 port_workers=5551
+readonly port_clients=5550 port_workers=5551 port_http=8002
 readonly start_timeout_s=30 stop_timeout_s=10
 
 started=$EPOCHREALTIME
@@ -180,7 +180,11 @@ port_is_taken() {
 }
 
 start_broker() {
-    start broker "$bin/penstock-broker" --listen-clients "tcp://127.0.0.1:$1" --listen-workers "tcp://127.0.0.1:$2" --cache memory:64MiB
+    local http=127.0.0.1:$port_http
+    if port_is_taken $port_http; then
+        http=127.0.0.1:0
+    fi
+    start broker "$bin/penstock-broker" --listen-clients "tcp://127.0.0.1:$1" --listen-workers "tcp://127.0.0.1:$2" --http "$http" --cache memory:64MiB
     await broker listening
 }
 
@@ -239,6 +243,7 @@ if $keep; then
     printf '%s\n' "${own[@]}" >"$kept/pids" || die "cannot write $kept/pids"
     pool_kept=true
     say "The pool is up ($(seconds_since "$started") s). Go on with:"
+    echo "  http://$(grep -m1 'evt=listening' "$run_dir/broker.log" | grep -o ' http=[^ ]*' | cut -d= -f2)/   # the dashboard"
     echo "  $bin/penstock top --broker $clients"
     echo "  $bin/penstock submit --broker $clients digits FILE.png..."
     echo "  deploy/quickstart.sh --stop"

@@ -38,12 +38,12 @@ struct digest_parameter {
 };
 
 /*
- * The request digest: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters; each list with its count first.
+ * The request digest: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters; each list with its count first; behind them top_k, unless it is 0.
  * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order: proto/README.md.
  */
 enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count,
                                const char *const *outputs, size_t outputs_count,
-                               const struct digest_parameter *parameters, size_t parameters_count,
+                               const struct digest_parameter *parameters, size_t parameters_count, uint32_t top_k,
                                struct digest *ret_digest);
 
 bool digest_equal(struct digest a, struct digest b);

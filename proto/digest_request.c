@@ -93,7 +93,7 @@ static enum pen_status add_parameters(struct digest_stream *stream, const struct
 
 enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count,
                                const char *const *outputs, size_t outputs_count,
-                               const struct digest_parameter *parameters, size_t parameters_count,
+                               const struct digest_parameter *parameters, size_t parameters_count, uint32_t top_k,
                                struct digest *ret_digest)
 {
     static const char domain[] = "penstock-request-1";
@@ -107,6 +107,8 @@ enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *i
         status = add_outputs(&stream, outputs, outputs_count);
     if (status == PEN_OK)
         status = add_parameters(&stream, parameters, parameters_count);
+    if (status == PEN_OK && top_k > 0)
+        digest_update_u64(&stream, top_k);
     if (status == PEN_OK)
         *ret_digest = digest_final(&stream);
     return status;

@@ -83,5 +83,5 @@ enum pen_status job_meta_digest(enum digest_kind kind, const Penstock__JobMeta *
             return PEN_ERR_NO_MEMORY;
     }
     return digest_request(kind, inputs, meta->n_inputs, (const char *const *)meta->outputs, meta->n_outputs, parameters,
-                          meta->n_parameters, ret_digest);
+                          meta->n_parameters, meta->top_k, ret_digest);
 }

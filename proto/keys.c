@@ -78,6 +78,9 @@ static enum pen_status read_private(const char *path, char *text, size_t capacit
         return pen_error_set(reterr, PEN_ERR_IO, "cannot read the key file %.300s: %s; `penstock keygen` makes one",
                              path, small_file_reason(errno));
     text[got] = '\0';
+    if (strlen(text) != (size_t)got)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "a byte of the key file %.300s is 0: it is damaged, put the right one back", path);
     if (S_ISREG(facts.st_mode) && (facts.st_mode & 077) != 0)
         return pen_error_set(
             reterr, PEN_ERR_DENIED,

@@ -3,6 +3,7 @@
 #include "settings_internal.h"
 
 #include "version.h"
+#include "words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,64 +53,16 @@ const struct setting *setting_find(const struct setting *table, const char *name
     return NULL;
 }
 
-#define SUGGEST_BYTES_MAX 40u
-
-static unsigned least(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
-/* Edits (insert, drop, change, swap neighbours) that turn one name into the other. */
-static unsigned distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    unsigned rows[3][SUGGEST_BYTES_MAX + 1];
-    unsigned *before = rows[0], *last = rows[1], *now = rows[2];
-    for (unsigned j = 0; j <= b_bytes; j++)
-        last[j] = before[j] = j;
-    for (unsigned i = 1; i <= a_bytes; i++) {
-        now[0] = i;
-        for (unsigned j = 1; j <= b_bytes; j++) {
-            now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least(now[j], before[j - 2] + 1);
-        }
-        unsigned *spare = before;
-        before = last;
-        last = now;
-        now = spare;
-    }
-    return last[b_bytes];
-}
-
 const char *setting_suggest(const struct setting *table, const char *name, size_t bytes)
 {
-    static const char *const builtins[] = {"config", "help", "version"};
-    const char *nearest = NULL;
-    unsigned nearest_distance = bytes < 6 ? 3 : (unsigned)bytes / 2; /* exclusive */
-    if (bytes == 0 || bytes > SUGGEST_BYTES_MAX)
-        return NULL;
-    for (size_t i = 0; table->name || i < 3; i++) {
-        const char *known = table->name ? table++->name : builtins[i % 3];
-        size_t known_bytes = strlen(known);
-        if (known_bytes > SUGGEST_BYTES_MAX)
-            continue;
-        unsigned edits = strncmp(known, name, bytes) == 0 ? 1 : distance(name, bytes, known, known_bytes);
-        if (edits < nearest_distance) {
-            nearest_distance = edits;
-            nearest = known;
-        }
-    }
-    return nearest;
-}
-
-const char *setting_env_name(const char *name, char text[SETTINGS_ENV_BYTES])
-{
-    size_t used = sizeof SETTINGS_ENV_PREFIX - 1;
-    memcpy(text, SETTINGS_ENV_PREFIX, used);
-    for (; *name && used + 1 < SETTINGS_ENV_BYTES; name++)
-        text[used++] = *name == '-' ? '_' : *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name;
-    text[used] = '\0';
-    return text;
+    struct nearest nearest;
+    nearest_begin(&nearest, name, bytes);
+    for (; table->name; table++)
+        nearest_offer_begun(&nearest, table->name);
+    nearest_offer_begun(&nearest, "config");
+    nearest_offer_begun(&nearest, "help");
+    nearest_offer_begun(&nearest, "version");
+    return nearest.found;
 }
 
 /* A flag as it stands on the command line. */
@@ -182,7 +135,7 @@ static enum pen_status environment_apply(struct loader *loader)
 {
     for (const struct setting *setting = loader->program->table; setting->name; setting++) {
         char name[SETTINGS_ENV_BYTES];
-        const char *value = getenv(setting_env_name(setting->name, name));
+        const char *value = setting_env_value(loader->program, setting->name, name);
         bool may_be_empty = setting->type == SETTING_TEXT || setting->type == SETTING_LIST;
         if (!value || (!*value && !may_be_empty))
             continue;
@@ -285,7 +238,7 @@ static bool answered_at_once(const struct settings_program *program, int argc, c
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             settings_help(program, stdout);
-        else if (strcmp(argv[i], "--version") == 0)
+        else if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "-V") == 0)
             puts(version_build());
         else if (strcmp(argv[i], "--settings-markdown") == 0)
             settings_table_markdown(program, stdout);
@@ -298,10 +251,11 @@ static bool answered_at_once(const struct settings_program *program, int argc, c
     return false;
 }
 
-/* --config (the last one counts), else PENSTOCK_CONFIG, else NULL. */
+/* --config (the last one counts), else its variable, else NULL. */
 static const char *config_path(const struct loader *loader)
 {
-    const char *path = getenv(SETTINGS_ENV_PREFIX "CONFIG");
+    char name[SETTINGS_ENV_BYTES];
+    const char *path = setting_env_value(loader->program, "config", name);
     for (int i = 1; i < loader->argc && strcmp(loader->argv[i], "--") != 0; i++) {
         if (strncmp(loader->argv[i], "--config=", 9) == 0)
             path = loader->argv[i] + 9;
@@ -313,6 +267,7 @@ static const char *config_path(const struct loader *loader)
 
 static enum pen_status sources_apply(struct loader *loader)
 {
+    settings_env_check(loader->program);
     const char *path = config_path(loader);
     enum pen_status status = defaults_apply(loader);
     if (status == PEN_OK && path)

@@ -1,7 +1,7 @@
 /*
  * settings.h - one table per program: flag, environment variable, config-file key, default, range and --help line come from the same row.
  *
- * Order of precedence: flag, environment (PENSTOCK_QUEUE_LIMIT for --queue-limit), file (--config FILE, `queue-limit = 5` lines, # comments), default.
+ * Order of precedence: flag, environment (PENSTOCK_QUEUE_LIMIT for --queue-limit; settings_program.variables for the rest), file (--config FILE, `queue-limit = 5` lines, # comments), default.
  * Threads: one-at-a-time, at start.
  */
 #ifndef SETTINGS_H
@@ -18,7 +18,7 @@ enum setting_type {
     SETTING_FLAG,     /* bool at offset; --x or --no-x (or --x=true|false) */
     SETTING_INT,      /* int64_t; range min..max */
     SETTING_BYTES,    /* int64_t; accepts 64KiB, 1MiB, 2GiB, 10MB */
-    SETTING_DURATION, /* int64_t microseconds; accepts 250us, 5ms, 2s, 1min; a bare number is in `unit`, refused where that is NULL (but for 0) */
+    SETTING_DURATION, /* int64_t microseconds; accepts 250us, 5ms, 2s, 1min; a bare number other than 0 is refused */
     SETTING_NUMBER,   /* double */
     SETTING_TEXT,     /* const char * (owned by the settings_store) */
     SETTING_CHOICE,   /* const char *; one of `choices`, separated by '|' */
@@ -36,23 +36,37 @@ struct setting {
     enum setting_type type;
     size_t offset;       /* of the field in the options struct */
     const char *def;     /* default as text, NULL = empty / 0 / false */
-    const char *unit;    /* "jobs", "us"; NULL = none */
+    const char *unit;    /* "jobs"; NULL = none; a DURATION has none: each value names its own */
     int64_t min, max;    /* INT, BYTES, DURATION: inclusive; both 0 = any non-negative */
     const char *choices; /* CHOICE */
     const char *help;    /* one line */
 };
 
+/* A variable that is not called PENSTOCK_<SETTING>, because another program means something else by that. */
+struct setting_variable {
+    const char *setting; /* "broker", or "config" for --config; NULL ends the list */
+    const char *name;    /* "PENSTOCK_WORKER_BROKER"; "" = the setting is not read from the environment */
+    /*
+     * PENSTOCK_<SETTING> still counts, with a warning, in an environment that has no `name` of the program's list: unless this is set
+     * and says that such a value is meant for others.
+     */
+    bool (*old_is_meant)(const char *value);
+};
+
 struct settings_program {
-    const char *name;            /* "penstock-broker" */
-    const char *usage;           /* "penstock-broker [options]" */
-    const char *about;           /* a sentence or more, printed by --help */
-    const char *after;           /* examples, exit codes, JSON keys; may be NULL */
-    const struct setting *table; /* --help, --version, --config are added */
+    const char *name;                         /* "penstock-broker" */
+    const char *usage;                        /* "penstock-broker [options]" */
+    const char *about;                        /* a sentence or more, printed by --help */
+    const char *after;                        /* examples, exit codes, JSON keys; may be NULL */
+    const struct setting *table;              /* --help, --version, --config are added */
+    const struct setting_variable *variables; /* NULL = all are called PENSTOCK_<SETTING> */
 };
 
 enum settings_outcome { SETTINGS_RUN, SETTINGS_EXIT }; /* EXIT: --help or --version was printed, exit 0 */
 
 struct settings_store; /* owns the texts */
+
+bool settings_old_never(const char *value); /* an old_is_meant: the old name is read by others alone */
 
 /*
  * Fills `options` from all sources. Arguments that are no flags are left for the caller: positional[] (borrowed from argv, at most argc),

@@ -104,6 +104,9 @@ enum pen_status settings_apply_text(const struct settings_program *program, cons
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *stop = newline ? newline : end;
         reader.line++;
+        if (memchr(text, '\0', (size_t)(stop - text)))
+            return pen_error_set(reterr, PEN_ERR_INVALID, "%s:%u: a zero byte: the file is damaged, or no text at all",
+                                 path, reader.line);
         status = line_apply(&reader, text, (size_t)(stop - text), reterr);
         text = newline ? newline + 1 : end;
     }

@@ -32,7 +32,7 @@ static const char *value_word(const struct setting *setting)
 const char *setting_label(const struct setting *setting, char *text, size_t bytes)
 {
     if (setting->type == SETTING_FLAG)
-        snprintf(text, bytes, "--[no-]%s", setting->name);
+        snprintf(text, bytes, strncmp(setting->name, "no-", 3) == 0 ? "--%s" : "--[no-]%s", setting->name);
     else if (setting->type == SETTING_CHOICE)
         snprintf(text, bytes, "--%s %s", setting->name, setting->choices);
     else
@@ -66,8 +66,7 @@ const char *setting_default(const struct setting *setting, char *text, size_t by
     if (setting->type == SETTING_FLAG)
         snprintf(text, bytes, "%s", value ? value : "false");
     else if (setting->unit && setting->type != SETTING_TEXT && setting->type != SETTING_LIST && (bare || !value))
-        snprintf(text, bytes, "%s%s%s", value ? value : "0", setting->type == SETTING_DURATION ? "" : " ",
-                 setting->unit);
+        snprintf(text, bytes, "%s %s", value ? value : "0", setting->unit);
     else
         snprintf(text, bytes, "%s",
                  value ? value
@@ -115,14 +114,15 @@ static void print_label(FILE *out, const char *label)
         fprintf(out, "%*s", (int)(LABEL_COLUMNS - bytes), "");
 }
 
-static void print_setting(FILE *out, const struct setting *setting)
+static void print_setting(FILE *out, const struct settings_program *program, const struct setting *setting)
 {
     char label[160], env[SETTINGS_ENV_BYTES], range[96], value[160], facts[512];
     print_label(out, setting_label(setting, label, sizeof label));
     wrap(out, setting->help ? setting->help : "", LABEL_COLUMNS, LABEL_COLUMNS);
     setting_range_words(setting, range, sizeof range);
-    snprintf(facts, sizeof facts, "[default: %s%s%s; %s]", setting_default(setting, value, sizeof value),
-             *range ? "; " : "", range, setting_env_name(setting->name, env));
+    setting_env_name(program, setting->name, env);
+    snprintf(facts, sizeof facts, "[default: %s%s%s%s%s]", setting_default(setting, value, sizeof value),
+             *range ? "; " : "", range, *env ? "; " : "", env);
     fprintf(out, "%*s", (int)LABEL_COLUMNS, "");
     wrap(out, facts, LABEL_COLUMNS, LABEL_COLUMNS);
 }
@@ -135,6 +135,7 @@ static void print_builtin(FILE *out, const char *label, const char *help)
 
 void settings_help(const struct settings_program *program, FILE *out)
 {
+    char builtin[160], env[SETTINGS_ENV_BYTES];
     fprintf(out, "Usage: %s\n\n", program->usage);
     if (program->about) {
         wrap(out, program->about, 0, 0);
@@ -142,9 +143,10 @@ void settings_help(const struct settings_program *program, FILE *out)
     }
     fputs("Options:\n", out);
     for (const struct setting *setting = program->table; setting->name; setting++)
-        print_setting(out, setting);
-    print_builtin(out, "--config FILE",
-                  "Read 'name = value' lines from FILE (# starts a comment). [" SETTINGS_ENV_PREFIX "CONFIG]");
+        print_setting(out, program, setting);
+    snprintf(builtin, sizeof builtin, "Read 'name = value' lines from FILE (# starts a comment). [%s]",
+             setting_env_name(program, "config", env));
+    print_builtin(out, "--config FILE", builtin);
     print_builtin(out, "--help", "Print this and exit.");
     print_builtin(out, "--version", "Print version and build, and exit.");
     fputs("\nAn option on the command line goes before its environment variable, that before\nthe config file, that "
@@ -174,8 +176,9 @@ void settings_table_markdown(const struct settings_program *program, FILE *out)
         cell(out, setting_label(setting, label, sizeof label));
         fputs("` | ", out);
         cell(out, setting_default(setting, value, sizeof value));
-        fprintf(out, " | %s | `%s` | ", setting_range_words(setting, range, sizeof range),
-                setting_env_name(setting->name, env));
+        setting_env_name(program, setting->name, env);
+        fprintf(out, " | %s | %s%s%s | ", setting_range_words(setting, range, sizeof range), *env ? "`" : "", env,
+                *env ? "`" : "");
         cell(out, setting->help ? setting->help : "");
         fputs(" |\n", out);
     }

@@ -23,8 +23,20 @@ const struct setting *setting_find(const struct setting *table, const char *name
 /* The known name nearest to `name`, or NULL when none is near. */
 const char *setting_suggest(const struct setting *table, const char *name, size_t bytes);
 
-/* "PENSTOCK_QUEUE_LIMIT" for "queue-limit". */
-const char *setting_env_name(const char *name, char text[SETTINGS_ENV_BYTES]);
+/* The variable of a setting (or "config"): "PENSTOCK_QUEUE_LIMIT" for "queue-limit"; "" where it has none. Fills `text` and returns it. */
+const char *setting_env_name(const struct settings_program *program, const char *setting,
+                             char text[SETTINGS_ENV_BYTES]);
+
+/* Its value, or NULL; ret_name is the variable it was found in. The old name, where it counts, is warned about on stderr. */
+const char *setting_env_value(const struct settings_program *program, const char *setting,
+                              char ret_name[SETTINGS_ENV_BYTES]);
+
+/* Warns on stderr of variables that nobody reads and that are nearly called as one of this program's. */
+void settings_env_check(const struct settings_program *program);
+
+/* Every variable that a program of Penstock reads, without the prefix. A test compares them with the programs' tables. */
+extern const char *const settings_names[];
+extern const size_t settings_names_count;
 
 /* Sets the field to empty / 0 / false. */
 void setting_clear(const struct setting *setting, void *options);

@@ -39,7 +39,7 @@ static void put_summary(FILE *out, const char *about)
         fputc(*about == '\n' ? ' ' : *about, out);
 }
 
-static void put_setting(FILE *out, const struct setting *setting)
+static void put_setting(FILE *out, const struct settings_program *program, const struct setting *setting)
 {
     char label[160], env[SETTINGS_ENV_BYTES], range[96], value[160];
     fputs(".TP\n.B ", out);
@@ -52,11 +52,14 @@ static void put_setting(FILE *out, const struct setting *setting)
         fputs("; ", out);
         put(out, range, false);
     }
-    fprintf(out, ". Environment: \\fB%s\\fP.\n", setting_env_name(setting->name, env));
+    if (*setting_env_name(program, setting->name, env))
+        fprintf(out, ". Environment: \\fB%s\\fP", env);
+    fputs(".\n", out);
 }
 
 void settings_man(const struct settings_program *program, FILE *out)
 {
+    char env[SETTINGS_ENV_BYTES];
     fputs(".\\\" Written by the program itself: --settings-man.\n.TH \"", out);
     put_name(out, program->name);
     fprintf(out, "\" 1 \"\" \"penstock %s\" \"Penstock\"\n.SH NAME\n", PENSTOCK_VERSION);
@@ -71,11 +74,12 @@ void settings_man(const struct settings_program *program, FILE *out)
           "file, that before the\ndefault.\n",
           out);
     for (const struct setting *setting = program->table; setting->name; setting++)
-        put_setting(out, setting);
-    fputs(".TP\n.B \\-\\-config FILE\nRead \\(dqname = value\\(dq lines from FILE; # starts a comment. Environment: "
-          "\\fB" SETTINGS_ENV_PREFIX "CONFIG\\fP.\n.TP\n.B \\-\\-help\nPrint a summary of all this and exit.\n.TP\n.B "
-          "\\-\\-version\nPrint version and build, and exit.\n",
-          out);
+        put_setting(out, program, setting);
+    fprintf(out,
+            ".TP\n.B \\-\\-config FILE\nRead \\(dqname = value\\(dq lines from FILE; # starts a comment. Environment: "
+            "\\fB%s\\fP.\n.TP\n.B \\-\\-help\nPrint a summary of all this and exit.\n.TP\n.B "
+            "\\-\\-version\nPrint version and build, and exit.\n",
+            setting_env_name(program, "config", env));
     if (program->after) {
         fputs(".SH NOTES\n.nf\n", out);
         put(out, program->after, false);

@@ -134,23 +134,37 @@ static int scale(int64_t value, int64_t billionths, bool negative, int64_t facto
     return __builtin_add_overflow(whole, negative ? -part : part, ret_scaled) ? -1 : 0;
 }
 
-static int scaled_parse(const struct setting *setting, const char *text, int64_t *ret_value)
+/* What scaled_parse found. BARE: a time other than 0 that has no unit. */
+enum scaled { SCALED_MISFIT = -1, SCALED_DONE = 0, SCALED_BARE = 1 };
+
+static enum scaled scaled_parse(const struct setting *setting, const char *text, int64_t *ret_value)
 {
     const struct suffix *suffixes = suffixes_of(setting);
     const char *end = NULL;
     int64_t value, billionths = 0;
     if (whole_parse(text, &end, &value) != 0)
-        return -1;
+        return SCALED_MISFIT;
     if (*end == '.' && fraction_parse(end + 1, &end, &billionths) != 0)
-        return -1;
+        return SCALED_MISFIT;
     while (*end == ' ')
         end++;
     bool bare = *end == '\0';
-    if (bare && (setting->type == SETTING_BYTES || (value == 0 && billionths == 0)))
-        return scale(value, billionths, *text == '-', 1, ret_value);
-    const char *name = bare ? setting->unit : end; /* a bare duration is in the setting's unit */
-    const struct suffix *suffix = name ? suffix_find(suffixes, name) : NULL;
-    return suffix ? scale(value, billionths, *text == '-', suffix->factor, ret_value) : -1;
+    if (bare && setting->type == SETTING_DURATION && (value != 0 || billionths != 0))
+        return SCALED_BARE;
+    const struct suffix *suffix = bare ? NULL : suffix_find(suffixes, end);
+    if (!bare && !suffix)
+        return SCALED_MISFIT;
+    return scale(value, billionths, *text == '-', suffix ? suffix->factor : 1, ret_value) == 0 ? SCALED_DONE
+                                                                                               : SCALED_MISFIT;
+}
+
+/* "3 what? write 3s or 3ms": nobody knows which unit a bare number was meant in. */
+static enum pen_status refuse_bare(const char *value, const char *where, struct pen_error *reterr)
+{
+    int shown = (int)strcspn(value, " ");
+    shown = shown > 60 ? 60 : shown;
+    return pen_error_set(reterr, PEN_ERR_INVALID, "%s: %.*s what? write %.*ss or %.*sms", where, shown, value, shown,
+                         value, shown, value);
 }
 
 static enum pen_status int_apply(const struct setting *setting, const char *value, const char *where, int64_t *field,
@@ -158,12 +172,13 @@ static enum pen_status int_apply(const struct setting *setting, const char *valu
 {
     const char *expected = setting->type == SETTING_INT     ? "a whole number"
                            : setting->type == SETTING_BYTES ? "a size such as 64KiB, 1MiB or 10MB"
-                           : setting->unit                  ? "a time such as 250us, 5ms or 2s"
-                                                            : "a time with its unit, such as 250us, 5ms or 2s,";
+                                                            : "a time such as 250us, 5ms or 2s";
     const char *end = "";
     int64_t parsed = 0, min, max;
     int failed =
-        setting->type == SETTING_INT ? whole_parse(value, &end, &parsed) : scaled_parse(setting, value, &parsed);
+        setting->type == SETTING_INT ? whole_parse(value, &end, &parsed) : (int)scaled_parse(setting, value, &parsed);
+    if (setting->type == SETTING_DURATION && failed == SCALED_BARE)
+        return refuse_bare(value, where, reterr);
     setting_range(setting, &min, &max);
     if (failed || (setting->type == SETTING_INT && *end != '\0') || parsed < min || parsed > max)
         return refuse(setting, value, where, expected, reterr);

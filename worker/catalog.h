@@ -68,6 +68,11 @@ bool catalog_stand_in(struct catalog *catalog, size_t index);
 /* The same for the same version of the same model, whatever it is made of. */
 uint64_t catalog_entry_key(const struct catalog_entry *entry);
 
+#define CATALOG_NEAREST_BYTES 96
+
+/* "; did you mean digits?" when a model's folder is nearly called as this name, which has none; else "". Fills `near` and returns it. */
+const char *catalog_nearest(const char *folder, const char *name, char near[CATALOG_NEAREST_BYTES]);
+
 /* Adds one more choice to what a scan has found; takes an entry of it out. */
 void catalog_choose(struct catalog *catalog, const char *folder, const char *choice);
 void catalog_entry_drop(struct catalog *catalog, size_t index);

@@ -3,6 +3,7 @@
 
 #include "logline.h"
 #include "model_file.h"
+#include "words.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -334,9 +335,29 @@ bool catalog_stand_in(struct catalog *catalog, size_t index)
     return false;
 }
 
+const char *catalog_nearest(const char *folder, const char *name, char near[CATALOG_NEAREST_BYTES])
+{
+    struct nearest nearest;
+    DIR *dir = opendir(folder);
+    near[0] = '\0';
+    nearest_begin(&nearest, name, strlen(name));
+    for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
+        unsigned limit = nearest.limit;
+        if (item->d_name[0] != '.' && is_folder(folder, item->d_name))
+            nearest_offer(&nearest, item->d_name);
+        if (nearest.limit < limit) /* the entry is gone with the next one */
+            snprintf(near, CATALOG_NEAREST_BYTES, "; did you mean %.*s?", (int)NEAREST_BYTES_MAX, item->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    if (nearest.limit == 0) /* it is there */
+        near[0] = '\0';
+    return near;
+}
+
 void catalog_choose(struct catalog *catalog, const char *folder, const char *choice)
 {
-    char name[CONFIG_NAME_BYTES_MAX + 1];
+    char name[CONFIG_NAME_BYTES_MAX + 1], near[CATALOG_NEAREST_BYTES];
     struct pen_error error = {0};
     const char *colon = strrchr(choice, ':');
     size_t length = colon ? (size_t)(colon - choice) : strlen(choice);
@@ -350,7 +371,8 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
     memcpy(name, choice, length);
     name[length] = '\0';
     if (!is_folder(folder, name)) {
-        pen_error_set(&error, PEN_ERR_NOT_FOUND, "there is no folder %.512s/%.128s", folder, name);
+        pen_error_set(&error, PEN_ERR_NOT_FOUND, "there is no folder %.512s/%.128s%s", folder, name,
+                      catalog_nearest(folder, name, near));
         catalog_failed(catalog, name, version, &error);
         return;
     }

@@ -128,14 +128,30 @@ static enum pen_status document_stamp(cJSON *document, struct config *config, st
     return PEN_OK;
 }
 
+/* Two files in one, or the end of an older, longer one. */
+static enum pen_status behind_check(const char *text, const char *end, size_t bytes, struct pen_error *reterr)
+{
+    size_t at = (size_t)(end - text);
+    while (at < bytes && strchr(" \t\r\n", text[at]))
+        at++;
+    if (at == bytes)
+        return PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON alone: something follows at byte %zu", at);
+}
+
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
-    const char *end = NULL;
+    const char *end = NULL, *zero = memchr(text, '\0', bytes);
+    if (zero)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "byte %zu is 0: the file is damaged, put the right one back",
+                             (size_t)(zero - text));
     cJSON *document = cJSON_ParseWithLengthOpts(text, bytes, &end, false);
     if (!document)
         return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",
                              end ? (size_t)(end - text) : (size_t)0);
-    enum pen_status status = json_object(document, "", top_fields, config, reterr);
+    enum pen_status status = behind_check(text, end, bytes, reterr);
+    if (status == PEN_OK)
+        status = json_object(document, "", top_fields, config, reterr);
     if (status == PEN_OK)
         status = document_stamp(document, config, reterr);
     cJSON_Delete(document);

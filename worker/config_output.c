@@ -75,6 +75,8 @@ enum pen_status config_read_output(const cJSON *value, const char *path, void *t
 enum pen_status config_labels_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
     size_t lines = 0;
+    if (memchr(text, '\0', bytes))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a byte of the labels is 0: the file is damaged");
     while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r'))
         bytes--;
     for (size_t i = 0; i < bytes; i++)

@@ -6,6 +6,7 @@
 
 #include "logline.h"
 #include "notify.h"
+#include "words.h"
 
 #define BARRIER_WAIT_US 1000000u /* a broker that does not answer PING */
 
@@ -24,7 +25,7 @@ void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
     log_event(LOG_INFO, "drain", "reason=%s held_jobs=%zu", why, jobs);
     serve->draining = true;
     serve->drain_us = now_us;
-    notify_send("STOPPING=1\nSTATUS=draining: %zu jobs are still held", jobs);
+    notify_send("STOPPING=1\nSTATUS=draining: %zu %s still held", jobs, words_plural(jobs, "job is", "jobs are"));
     for (size_t i = 0; i < serve->brokers->count; i++)
         if (serve->brokers->links[i].state == LINK_SERVING)
             drain_say(&serve->brokers->links[i]);

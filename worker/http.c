@@ -1,32 +1,34 @@
-/* http.c - accept, read a line, answer, close. */
+/* http.c - read a request that is there, answer, close. */
 #include "http.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "deadline.h"
+#include "http_entry.h"
 #include "signals.h"
 
-#define REQUEST_BYTES 4096u
-#define REQUEST_US    2000000u
-#define PAGE_BYTES    (256u * 1024u) /* 256 models with the longest names */
-#define BACKLOG       16
-
-#define ACCEPT_PAUSE_MS 200 /* after an accept that failed */
+#define REQUEST_US 2000000u
+#define PAGE_BYTES (256u * 1024u) /* 256 models with the longest names */
+#define SEND_BYTES                                                                                                     \
+    (2 *                                                                                                               \
+     (int)                                                                                                             \
+         PAGE_BYTES) /* asked of the socket: it takes the whole page at once, and nobody waits for who reads slowly */
+#define BACKLOG     128
+#define WAITING_MAX 128u
 
 struct worker_http {
-    int fd, end_fd;
+    struct http_entry *entry;
+    int fd;
     struct vitals *vitals;
-    pthread_t thread;
     char address[80];
     char page[PAGE_BYTES];
 };
@@ -73,6 +75,7 @@ static void answer(int fd, int status, const char *type, const char *body, size_
 {
     char head[256];
     const char *reason = status == 200   ? "OK"
+                         : status == 400 ? "Bad Request"
                          : status == 404 ? "Not Found"
                          : status == 405 ? "Method Not Allowed"
                                          : "Service Unavailable";
@@ -96,14 +99,27 @@ static void answer_text(int fd, int status, const char *text)
     answer(fd, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* Exactly one, or none in HTTP/1.0: a proxy in front may believe another one than we would. */
+static bool hosts_fit(const char *head)
+{
+    unsigned hosts = 0;
+    const char *end = strchr(head, '\n');
+    bool old = end && end - head >= 9 && (memcmp(end - 8, "HTTP/1.0", 8) == 0 || memcmp(end - 9, "HTTP/1.0\r", 9) == 0);
+    for (const char *line = end; line; line = strchr(line + 1, '\n'))
+        hosts += strncasecmp(line + 1, "Host", 4) == 0 && line[5 + strspn(line + 5, " \t")] == ':';
+    return hosts == 1 || (hosts == 0 && old);
+}
+
 void worker_http_serve(int fd, struct vitals *vitals, char *page, size_t room)
 {
-    char head[REQUEST_BYTES], method[8] = "", path[128] = "";
+    char head[HTTP_ENTRY_HEAD_BYTES + 1], method[8] = "", path[128] = "";
     uint64_t now_us = clock_now_us();
     if (read_head(fd, head, sizeof head) == 0 || sscanf(head, "%7s %127s", method, path) != 2)
         return;
     if (strcmp(method, "GET") != 0)
         answer_text(fd, 405, "only GET is answered here\n");
+    else if (!hosts_fit(head))
+        answer_text(fd, 400, "a request of HTTP/1.1 has one Host header\n");
     else if (strcmp(path, "/v2/health/live") == 0)
         answer_health(fd, "live", vitals_live(vitals, now_us));
     else if (strcmp(path, "/v2/health/ready") == 0)
@@ -114,27 +130,15 @@ void worker_http_serve(int fd, struct vitals *vitals, char *page, size_t room)
         answer_text(fd, 404, "there are /metrics /v2/health/live /v2/health/ready\n");
 }
 
-static void *http_main(void *context)
+static enum http_entry_verdict on_guest(void *context, const struct http_entry_guest *guest)
 {
     struct worker_http *http = context;
-    pthread_setname_np(pthread_self(), "http");
-    for (;;) {
-        struct pollfd items[2] = {{.fd = http->fd, .events = POLLIN}, {.fd = http->end_fd, .events = POLLIN}};
-        if (poll(items, 2, -1) < 0 && errno != EINTR)
-            return NULL;
-        if (items[1].revents)
-            return NULL;
-        int fd = items[0].revents ? accept4(http->fd, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (fd < 0) {
-            if (items[0].revents && errno != EAGAIN &&
-                errno != EINTR) /* no descriptors: who asks waits, and we do not spin */
-                poll(&items[1], 1, ACCEPT_PAUSE_MS);
-            continue;
-        }
-        worker_http_serve(fd, http->vitals, http->page, sizeof http->page);
-        shutdown(fd, SHUT_WR);
-        close(fd);
-    }
+    int bytes = SEND_BYTES;
+    setsockopt(guest->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    worker_http_serve(guest->fd, http->vitals, http->page, sizeof http->page);
+    shutdown(guest->fd, SHUT_WR);
+    close(guest->fd);
+    return HTTP_ENTRY_TAKEN;
 }
 
 /* ---- life ---- */
@@ -177,31 +181,38 @@ static void note_address(struct worker_http *http)
     snprintf(http->address, sizeof http->address, own.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+/* Its signals go to the network thread. */
+static enum pen_status open_door(struct worker_http *http)
+{
+    sigset_t before;
+    const struct http_entry_options door = {
+        .fd = http->fd, .waiting_max = WAITING_MAX, .request_us = REQUEST_US, .take = on_guest, .context = http};
+    signals_block(&before);
+    enum pen_status status = http_entry_start(&door, &http->entry, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
 enum pen_status worker_http_start(const char *address, struct vitals *vitals, struct worker_http **ret_http,
                                   struct pen_error *reterr)
 {
     int fd = -1;
-    sigset_t before;
     enum pen_status status = listen_on(address, &fd, reterr);
     if (status != PEN_OK)
         return status;
     struct worker_http *http = calloc(1, sizeof *http);
-    int end_fd = eventfd(0, EFD_CLOEXEC);
-    if (http && end_fd >= 0) {
-        *http = (struct worker_http){.fd = fd, .end_fd = end_fd, .vitals = vitals};
+    if (http) {
+        http->fd = fd;
+        http->vitals = vitals;
         note_address(http);
-        signals_block(&before); /* they go to the network thread */
-        int error = pthread_create(&http->thread, NULL, http_main, http);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (error == 0) {
+        if (open_door(http) == PEN_OK) {
             *ret_http = http;
             return PEN_OK;
         }
+    } else {
+        close(fd);
     }
     free(http);
-    close(fd);
-    if (end_fd >= 0)
-        close(end_fd);
     return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "--metrics %s: no memory or no thread for it", address);
 }
 
@@ -212,12 +223,8 @@ const char *worker_http_address(const struct worker_http *http)
 
 void worker_http_stop(struct worker_http *http)
 {
-    uint64_t one = 1;
     if (!http)
         return;
-    if (write(http->end_fd, &one, sizeof one) == (ssize_t)sizeof one)
-        pthread_join(http->thread, NULL);
-    close(http->fd);
-    close(http->end_fd);
+    http_entry_stop(http->entry);
     free(http);
 }

@@ -1,7 +1,8 @@
 /*
  * http.h - the worker's own page for Prometheus and probes, when --metrics names an address: one thread, one request at a time.
  *
- * GET /metrics, /v2/health/live, /v2/health/ready. A request has 4 KiB and 2 seconds; whoever wants more is cut off.
+ * GET /metrics, /v2/health/live, /v2/health/ready. A request has 16 KiB and 2 seconds; whoever wants more is cut off. Connections wait until theirs is there
+ * (http_entry.h), so slow ones hold up nobody.
  * Threads: one-at-a-time; the page is made by a thread of its own.
  */
 #ifndef WORKER_HTTP_H

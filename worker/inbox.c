@@ -2,6 +2,7 @@
 #include "inbox.h"
 
 #include "deadline.h"
+#include "words.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -98,8 +99,8 @@ static enum pen_status groups_count(const struct message *message, size_t *ret_g
         if (groups == FRAME_MAX_GROUPS)
             return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a dispatch has more than %u jobs", FRAME_MAX_GROUPS);
         if (env.type != FRAME_SUBMIT)
-            return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu of a dispatch is a %s", groups,
-                                 frame_type_name(env.type));
+            return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu of a dispatch is %s %s", groups,
+                                 words_article(frame_type_name(env.type)), frame_type_name(env.type));
         size_t frames = env.transfer ? 0 : env.frames; /* announced ones come as chunks */
         if (frames >= message->frames_count - at)
             return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu announces %u frames, %zu follow", groups,

@@ -6,54 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_BYTES 64u /* longer keys get no suggestion */
+#include "words.h"
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
+#define KEY_EDITS 3u /* between a key and what was meant */
 
-/* Levenshtein distance, row by row. */
-static size_t edit_distance(const char *a, const char *b)
+/* The key that is nearly called so, else the first that has the name as a part (max_batch); NULL: none. */
+static const char *key_meant(const char *name, const struct json_field *fields)
 {
-    size_t row[NAME_BYTES + 1], length = strlen(b);
-    for (size_t j = 0; j <= length; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < length; j++) {
-            size_t above = row[j + 1];
-            row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
-            diagonal = above;
-        }
-    }
-    return row[length];
-}
-
-static const char *nearest(const char *name, const struct json_field *fields)
-{
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
-    if (strlen(name) >= NAME_BYTES)
-        return NULL;
-    for (; fields->name; fields++) {
-        size_t distance = edit_distance(name, fields->name);
-        if (strstr(fields->name, name) && name[0])
-            distance = distance < 3 ? distance : 3; /* a part of the name: max_batch */
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = fields->name;
-        }
-    }
-    return best_distance <= 3 ? best : NULL;
+    struct nearest nearest;
+    nearest_begin_strict(&nearest, name, strlen(name), KEY_EDITS);
+    for (const struct json_field *field = fields; field->name; field++)
+        nearest_offer(&nearest, field->name);
+    for (; !nearest.found && *name && fields->name; fields++)
+        nearest.found = strstr(fields->name, name) ? fields->name : NULL;
+    return nearest.found;
 }
 
 static enum pen_status unknown_key(const char *path, const char *name, const struct json_field *fields,
                                    struct pen_error *reterr)
 {
-    const char *near = nearest(name, fields);
+    const char *near = key_meant(name, fields);
     const char *where = path[0] ? path : "the top level";
     if (near)
         return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s: did you mean '%s'?", name, where,

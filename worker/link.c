@@ -207,6 +207,20 @@ static uint64_t in_force(int64_t own_us, uint64_t told_us, uint64_t otherwise_us
     return us < least_us ? least_us : us;
 }
 
+/* Who was welcomed may be denied by accident: a list of keys that was damaged, or is being put right. The hello's own time-out tries again. */
+static bool denied_for_now(struct link *link, enum pen_status status, const char *text, uint64_t now_us)
+{
+    uint64_t wait_us = (uint64_t)link->context->options->denied_wait_us;
+    if (status != PEN_ERR_DENIED || link->broker_uuid == 0 || wait_us == 0)
+        return false;
+    if (link->denied_us == 0) {
+        link->denied_us = link->complained_us = now_us;
+        log_event(LOG_WARN, "denied", "broker=%s again_for_us=%" PRIu64 " error=%s", link->endpoint, wait_us, text);
+        notify_send("STATUS=the broker %s, which had welcomed this worker, denies it now", link->endpoint);
+    }
+    return true;
+}
+
 static void refused(struct link *link, enum pen_status status, const char *text)
 {
     log_event(LOG_ERROR, "refused", "broker=%s status=%s error=%s", link->endpoint, pen_status_name(status), text);
@@ -235,9 +249,10 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
     link->unanswered = 0;
     meta_arena_init(&arena, WELCOME_BYTES_MAX * 4);
     const Penstock__Welcome *welcome = meta_unpack(&arena, &penstock__welcome__descriptor, meta, env->meta_bytes);
+    const char *reason = welcome && welcome->error[0] ? welcome->error : "the broker gives no reason";
     if (env->status != PEN_OK) {
-        refused(link, (enum pen_status)env->status,
-                welcome && welcome->error[0] ? welcome->error : "the broker gives no reason");
+        if (!denied_for_now(link, (enum pen_status)env->status, reason, now_us))
+            refused(link, (enum pen_status)env->status, reason);
     } else if (welcome) {
         link->heartbeat_us =
             in_force(link->context->options->heartbeat_us, welcome->heartbeat_us, HEARTBEAT_US, HEARTBEAT_US_MIN);
@@ -247,7 +262,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
         link->transfers.from_bytes = welcome->bulk_bytes;
         bulk_way_welcome(&link->transfers.way, welcome->broker_uuid, welcome->bulk_port, link->liveness_us);
         link->state = LINK_SERVING;
-        link->complained_us = 0;
+        link->complained_us = link->denied_us = 0;
         log_event(LOG_INFO, "welcome",
                   "broker=%s software=%.64s heartbeat_us=%" PRIu64 " liveness_us=%" PRIu64 " restarted=%d",
                   link->endpoint, welcome->software, link->heartbeat_us, link->liveness_us,
@@ -413,8 +428,12 @@ static void complain(struct link *link, const char *evt, uint64_t silent_us, uin
         return;
     link->complained_us = now_us;
     notify_send("STATUS=no answer from the broker %s", link->endpoint);
-    log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->endpoint, silent_us,
-              link->held.jobs);
+    if (link->broker_uuid == 0 && *link->context->options->key)
+        log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " hint=%s", link->endpoint, silent_us,
+                  "a broker does not answer a key that is not on its list");
+    else
+        log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->endpoint, silent_us,
+                  link->held.jobs);
 }
 
 static uint64_t hello_wait_us(const struct link *link)
@@ -437,17 +456,32 @@ void link_give_back(struct link *link)
     link->gives_back = true;
 }
 
+static const char *silent_event(const struct link *link)
+{
+    return link->denied_us != 0 ? "denied" : link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable";
+}
+
+/* A key that is not on the list is not even answered: the time counts, not the answers. */
+static bool denied_too_long(const struct link *link, uint64_t now_us)
+{
+    return link->denied_us != 0 && link->state == LINK_HELLO &&
+           now_us - link->denied_us >= (uint64_t)link->context->options->denied_wait_us;
+}
+
 void link_check(struct link *link, uint64_t now_us)
 {
     struct pen_error error = {0};
+    if (denied_too_long(link, now_us)) {
+        link->denied_us = 0;
+        refused(link, PEN_ERR_DENIED, "denied for as long as --denied-wait allows");
+    }
     bool silent = now_us >= silence_due_us(link) || transfer_stalled(link, now_us);
     pings_send(link);
     transfer_again(link, now_us);
     if (link->state == LINK_REFUSED || (!silent && !link->gives_back && now_us < bulk_way_due_us(&link->transfers.way)))
         return;
     if (silent && link->parked_until_us == 0)
-        complain(link, link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable", now_us - link->received_us,
-                 now_us);
+        complain(link, silent_event(link), now_us - link->received_us, now_us);
     link->unanswered += silent && link->state == LINK_HELLO && link->parked_until_us == 0;
     link->parked_until_us = 0;
     if (link_connect(link, now_us, &error) != PEN_OK) {

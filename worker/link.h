@@ -50,6 +50,7 @@ struct link {
     bool gives_back;                         /* link_give_back() */
     uint64_t drain_ping; /* when its PONG is there the broker has read our DRAIN: no dispatch is on its way any more */
     uint64_t complained_us;             /* of a broker that does not answer */
+    uint64_t denied_us;                 /* since when the broker, which had welcomed us, denies us; 0: it does not */
     struct reply *unsent, *unsent_last; /* oldest first */
     size_t unsent_bytes;
     uint64_t parked_until_us; /* not tried before: another link has the same broker */

@@ -44,6 +44,9 @@ static const struct setting table[] = {
      "send at least this often; 0 = as the broker says"},
     {"liveness", SETTING_DURATION, offsetof(struct options, liveness_us), "0", NULL, 0, 3600000000, NULL,
      "reconnect after this much silence; 0 = as the broker says"},
+    {"denied-wait", SETTING_DURATION, offsetof(struct options, denied_wait_us), "1h", NULL, 0, 86400000000, NULL,
+     "a broker that had welcomed this worker and denies its key now (a damaged list) is asked again for so long; 0 = "
+     "the worker ends at once"},
     {"drain-timeout", SETTING_DURATION, offsetof(struct options, drain_timeout_us), "30s", NULL, 0, 86400000000, NULL,
      "after SIGTERM: wait this long for running jobs"},
     {"watchdog", SETTING_DURATION, offsetof(struct options, watchdog_us), "60s", NULL, 0, 86400000000, NULL,
@@ -89,6 +92,28 @@ static const struct setting table[] = {
     {.name = NULL},
 };
 
+/* PENSTOCK_BROKER was the workers' end here and the clients' end for `penstock`: what names the usual port of clients is theirs. */
+static bool is_workers_end(const char *value)
+{
+    const char *port = strstr(value, ":5550");
+    return !port || (port[5] >= '0' && port[5] <= '9');
+}
+
+/* What `penstock` or the broker means by PENSTOCK_<SETTING> is something else. */
+static const struct setting_variable variables[] = {
+    {"broker", "PENSTOCK_WORKER_BROKER", is_workers_end},
+    {"key", "PENSTOCK_WORKER_KEY", NULL},
+    {"model", "PENSTOCK_WORKER_MODEL", NULL},
+    {"backend", "PENSTOCK_WORKER_BACKEND", NULL},
+    {"precision", "PENSTOCK_WORKER_PRECISION", NULL},
+    {"memory-limit", "PENSTOCK_WORKER_MEMORY_LIMIT", NULL},
+    {"queue-bytes", "PENSTOCK_WORKER_QUEUE_BYTES", NULL},
+    {"name", "PENSTOCK_WORKER_NAME", NULL},
+    {"tag", "PENSTOCK_WORKER_TAG", NULL},
+    {"config", "PENSTOCK_WORKER_CONFIG", NULL},
+    {.setting = NULL},
+};
+
 const struct settings_program options_program = {
     .name = "penstock-worker",
     .usage = "penstock-worker [options]",
@@ -98,6 +123,7 @@ const struct settings_program options_program = {
              "signals:    SIGTERM, SIGINT drain (finish, say goodbye, exit 0); a second one exits at once\n"
              "            SIGUSR1, SIGUSR2: log more, log less",
     .table = table,
+    .variables = variables,
 };
 
 enum log_level options_log_level(const struct options *options)

@@ -40,24 +40,40 @@ static inline void interleaved(const struct preprocess *pre, const uint8_t *rest
                 ((float)(uint8_t)(pixels[i * channels + pre->from[c]] ^ pre->flip) - pre->mean[c]) * pre->scale[c];
 }
 
+/* Where channel c of pixel i of all images belongs. */
+static inline size_t place_of(const struct preprocess *pre, size_t count, size_t i, uint32_t c)
+{
+    return pre->nhwc ? i * pre->channels + c : i / count * count * pre->channels + c * count + i % count;
+}
+
 /* 8-bit networks: every pixel value has its byte in the table. */
 static void bytes_run(const struct preprocess *pre, const uint8_t *restrict pixels, size_t images,
                       uint8_t *restrict out)
 {
-    size_t count = (size_t)pre->height * pre->width, channels = pre->channels;
-    for (size_t i = 0; i < images * count; i++) {
-        size_t image = i / count * count * channels, at = i % count;
-        for (uint32_t c = 0; c < channels; c++) {
-            size_t to = pre->nhwc ? i * channels + c : image + c * count + at;
-            out[to] = pre->table[c][pixels[i * channels + pre->from[c]]];
-        }
-    }
+    size_t count = (size_t)pre->height * pre->width;
+    for (size_t i = 0; i < images * count; i++)
+        for (uint32_t c = 0; c < pre->channels; c++)
+            out[place_of(pre, count, i, c)] = pre->table[c][pixels[i * pre->channels + pre->from[c]]];
+}
+
+/* 16-bit floats: the same. */
+static void halves_run(const struct preprocess *pre, const uint8_t *restrict pixels, size_t images,
+                       uint16_t *restrict out)
+{
+    size_t count = (size_t)pre->height * pre->width;
+    for (size_t i = 0; i < images * count; i++)
+        for (uint32_t c = 0; c < pre->channels; c++)
+            out[place_of(pre, count, i, c)] = pre->halves[c][pixels[i * pre->channels + pre->from[c]]];
 }
 
 void preprocess_run(const struct preprocess *pre, const uint8_t *pixels, size_t images, void *to)
 {
     if (pre->element_bytes == 1) {
         bytes_run(pre, pixels, images, to);
+        return;
+    }
+    if (pre->element_bytes == 2) {
+        halves_run(pre, pixels, images, to);
         return;
     }
     float *out = to;
@@ -130,15 +146,30 @@ static void table_fill(struct preprocess *pre, const struct config_preprocess *c
         }
 }
 
+/* The f32 value of each pixel value, rounded once. */
+static void halves_fill(struct preprocess *pre, enum pen_dtype dtype)
+{
+    for (uint32_t c = 0; c < pre->channels; c++)
+        for (uint32_t v = 0; v < 256; v++) {
+            float value = ((float)(uint8_t)(v ^ pre->flip) - pre->mean[c]) * pre->scale[c];
+            pre->halves[c][v] = dtype == PEN_DTYPE_F16 ? pen_f32_to_f16(value) : pen_f32_to_bf16(value);
+        }
+}
+
 enum pen_status preprocess_init(struct preprocess *pre, const struct config_preprocess *config,
                                 const struct pen_tensor *network, const struct preprocess_quant *quant,
                                 struct pen_tensor *ret_wire, struct pen_error *reterr)
 {
     bool bytes = network->dtype == PEN_DTYPE_U8 || network->dtype == PEN_DTYPE_I8;
-    *pre = (struct preprocess){
-        .nhwc = config->nhwc, .flip = config->invert ? 0xff : 0, .element_bytes = bytes ? 1 : sizeof(float)};
-    if (network->dtype != PEN_DTYPE_F32 && !bytes)
-        return pen_error_set(reterr, PEN_ERR_DTYPE, "input.preprocess needs a f32, u8 or i8 input, but '%s' is %s",
+    bool halves = network->dtype == PEN_DTYPE_F16 || network->dtype == PEN_DTYPE_BF16;
+    *pre = (struct preprocess){.nhwc = config->nhwc,
+                               .flip = config->invert ? 0xff : 0,
+                               .element_bytes = bytes    ? 1
+                                                : halves ? 2
+                                                         : sizeof(float)};
+    if (network->dtype != PEN_DTYPE_F32 && !bytes && !halves)
+        return pen_error_set(reterr, PEN_ERR_DTYPE,
+                             "input.preprocess needs an input of f32, f16, bf16, u8 or i8, but '%s' is %s",
                              network->name, pen_dtype_name(network->dtype));
     if (bytes && !quant->known && (config->mean_count > 0 || config->scale_count > 0))
         return pen_error_set(reterr, PEN_ERR_INVALID,
@@ -162,6 +193,8 @@ enum pen_status preprocess_init(struct preprocess *pre, const struct config_prep
         status = constants_join(pre, config, reterr);
     if (status != PEN_OK)
         return status;
+    if (halves)
+        halves_fill(pre, network->dtype);
     if (bytes)
         table_fill(pre, config, quant, network->dtype == PEN_DTYPE_I8);
     *ret_wire = (struct pen_tensor){.name = network->name,

@@ -91,7 +91,7 @@ static enum pen_status names_check(const struct pen_tensor *tensors, size_t coun
                                    struct pen_error *reterr)
 {
     if (count > SERVED_TENSORS_MAX)
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the model has %zu %ss, at most %u can travel", count, what,
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "the model has %zu %ss; at most %u can travel", count, what,
                              SERVED_TENSORS_MAX);
     for (size_t i = 0; i < count; i++)
         if (!tensors[i].name || !tensors[i].name[0] || strlen(tensors[i].name) > CONFIG_NAME_BYTES_MAX)
@@ -129,16 +129,49 @@ static enum pen_status platform_check(const struct served *served, struct pen_er
                                wanted, format);
 }
 
-/* The first f32 output holds the scores; of a model without one the first whose bytes stand for real numbers. */
+static bool is_float(enum pen_dtype dtype)
+{
+    return dtype == PEN_DTYPE_F32 || dtype == PEN_DTYPE_F64 || dtype == PEN_DTYPE_F16 || dtype == PEN_DTYPE_BF16;
+}
+
+static bool has_scores(struct served *served, size_t i, struct classes_quant *ret_quant)
+{
+    enum pen_dtype dtype = served->outputs[i].dtype;
+    *ret_quant = (struct classes_quant){.known = false};
+    if (dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I8)
+        ret_quant->known = pen_model_output_quant(served->model, i, &ret_quant->scale, &ret_quant->zero_point);
+    return is_float(dtype) || ret_quant->known;
+}
+
+/* How well output `i` fits to be the classes' scores; 0 = not at all. */
+static int labels_rank(struct served *served, size_t i, struct classes_quant *ret_quant)
+{
+    const struct pen_tensor *output = &served->outputs[i];
+    int64_t numbers = 1;
+    if (!has_scores(served, i, ret_quant))
+        return 0;
+    for (uint32_t d = output->rank > 1 ? 1 : 0; d < output->rank && numbers <= CONFIG_LABELS_MAX; d++) {
+        bool few = output->dims[d] > 0 && output->dims[d] <= CONFIG_LABELS_MAX;
+        numbers = few ? numbers * output->dims[d] : INT64_MAX;
+    }
+    if (served->config.labels_count > 0 && numbers == (int64_t)served->config.labels_count)
+        return 4;
+    return output->dtype == PEN_DTYPE_F32 ? 3 : is_float(output->dtype) ? 2 : 1;
+}
+
+/* The first of those that fit best. */
 static void labels_join(struct served *served)
 {
-    for (size_t i = served->outputs_count; i > 0; i--)
-        if (served->outputs[i - 1].dtype == PEN_DTYPE_F32)
-            served->labels_output = (int)(i - 1);
-    for (size_t i = 0; served->labels_output < 0 && i < served->outputs_count; i++)
-        if ((served->outputs[i].dtype == PEN_DTYPE_U8 || served->outputs[i].dtype == PEN_DTYPE_I8) &&
-            pen_model_output_quant(served->model, i, &served->labels_quant.scale, &served->labels_quant.zero_point))
+    int best = 0;
+    for (size_t i = 0; i < served->outputs_count; i++) {
+        struct classes_quant quant;
+        int rank = labels_rank(served, i, &quant);
+        if (rank > best) {
+            best = rank;
             served->labels_output = (int)i;
+            served->labels_quant = quant;
+        }
+    }
 }
 
 /* Copies of `from` with their names behind them, in one block of memory: a cold model is still described. */

@@ -12,17 +12,12 @@
 #include "config.h"
 #include "digest.h"
 #include "penstock/engine.h"
+#include "classes.h"
 #include "preprocess.h"
 #include "snap.h"
 
 #define SERVED_STATE_BYTES_MAX (256u * 1024u * 1024u) /* of one state tensor */
 #define SERVED_TENSORS_MAX     64u                    /* inputs, and outputs; the wire's own limit */
-
-/* What the bytes of a quantised output stand for: (q - zero_point) * scale. */
-struct labels_quant {
-    float scale;
-    int32_t zero_point;
-};
 
 /* What one slot runs the model with. */
 struct seat {
@@ -64,8 +59,8 @@ struct served {
     uint64_t hidden_inputs, hidden_outputs; /* bit i: of a state, so it does not travel */
     int pixels_input;                       /* index of the input that is preprocessed, -1 = none */
     struct preprocess preprocess;
-    int labels_output; /* first f32 output, else the first quantised one; -1 = none */
-    struct labels_quant labels_quant;
+    int labels_output; /* with as many numbers a row as there are labels, else first f32, other float, quantised one; -1 = none */
+    struct classes_quant labels_quant;
     struct digest digest;
     bool cacheable;
     char *placement;    /* as the engine says it, kept while the model is cold */

@@ -410,6 +410,7 @@ void slot_free(struct slot *slot)
         reply_free(slot->works[i].reply);
     }
     pthread_mutex_destroy(&slot->lock);
+    free(slot->annotations);
     free(slot);
 }
 

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,21 +100,56 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->model_digest.len = sizeof digest->bytes;
 }
 
-/* Labels go into the meta, so what they may take there is limited as well. */
+/* Labels go into the meta, so what they may take there is limited as well; annotations may want half of it. */
 static void labels_fill(struct slot *slot, const struct task *task, const struct pen_tensor *scores, char **pointers,
                         Penstock__ResultMeta *meta)
 {
-    size_t bytes = 0, kept = 0;
+    size_t bytes = 0, kept = 0, room = task->top_k > 0 ? FRAME_META_BYTES_MAX / 4 : FRAME_META_BYTES_MAX / 2;
     size_t count = labels_write(&task->served->config, scores, &task->served->labels_quant, task->rows, task->labels,
                                 slot->labels, TASK_LABELS_MAX);
     for (; kept < count; kept++) {
         bytes += strlen(slot->labels[kept].text) + 8;
-        if (bytes > FRAME_META_BYTES_MAX / 2)
+        if (bytes > room)
             break;
         pointers[kept] = slot->labels[kept].text;
     }
     meta->labels = pointers;
     meta->n_labels = kept;
+}
+
+/* Of an ensemble: each output that the model of a step reads classes from. */
+static void annotate_chain(struct annotations *a, const struct task *task, const struct pen_tensor *outputs)
+{
+    const struct recipe *recipe = task->served->config.recipe;
+    for (size_t i = 0; i < recipe->steps_count; i++) {
+        const struct served *model = task->chain->steps[i];
+        for (size_t j = 0; model->labels_output >= 0 && j < recipe->steps[i].outputs_count; j++) {
+            const struct recipe_link *link = &recipe->steps[i].outputs[j];
+            int whole = recipe_output(recipe, link->tensor);
+            if (whole >= 0 && served_output(model, link->port) == model->labels_output)
+                annotations_add(a, model, recipe->tensors[link->tensor], &outputs[whole], task->rows, task->top_k);
+        }
+    }
+}
+
+/* What the job asks for beside its outputs. */
+static void annotate(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
+                     const struct pen_tensor *outputs, size_t count, Penstock__ResultMeta *meta)
+{
+    const struct task *task = batch->tasks[index];
+    const struct served *served = batch->served;
+    int output = served->labels_output;
+    for (unsigned attempt = 0; !slot->annotations; attempt++)
+        if (!(slot->annotations = calloc(1, sizeof *slot->annotations)))
+            slot_memory_wait(attempt);
+    annotations_clear(slot->annotations);
+    if (served->config.recipe) {
+        annotate_chain(slot->annotations, task, outputs);
+    } else if (output >= 0 && (size_t)output < count && !(served->hidden_outputs & UINT64_C(1) << output)) {
+        struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[output]);
+        annotations_add(slot->annotations, served, served->outputs[output].name, &scores, task->rows, task->top_k);
+    }
+    annotations_put(slot->annotations, meta);
 }
 
 /* The worker's line of a job: the same id as in the client's and the broker's. */
@@ -174,6 +210,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
         labels_fill(slot, task, &scores, label_pointers, &meta);
     }
+    if (task->top_k > 0)
+        annotate(slot, batch, index, first_row, outputs, count, &meta);
     if (task->state && !state_keep(slot, batch, index, first_row, outputs, count))
         return;
     size_t taken = gather_split(batch, index, first_row, outputs, count, views);

@@ -6,6 +6,7 @@
 #ifndef SLOT_INTERNAL_H
 #define SLOT_INTERNAL_H
 
+#include "annotate.h"
 #include "gather.h"
 #include "labels.h"
 #include "layers.h"
@@ -51,7 +52,8 @@ struct slot {
 
     struct task steps[GATHER_TASKS_MAX]; /* the same jobs, as tasks of the step in hand of an ensemble */
     struct label_text labels[TASK_LABELS_MAX];
-    uint64_t slice_us; /* asked of the kernel */
+    struct annotations *annotations; /* NULL: no job has asked yet */
+    uint64_t slice_us;               /* asked of the kernel */
 };
 
 struct timing {

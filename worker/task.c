@@ -111,6 +111,10 @@ static enum pen_status outputs_choose(struct task *task, const Penstock__JobMeta
 
 static enum pen_status parameters_read(struct task *task, const Penstock__JobMeta *meta, struct pen_error *reterr)
 {
+    if (meta->top_k > CLASSES_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "top_k %u: at most %u classes can be told", meta->top_k,
+                             CLASSES_MAX);
+    task->top_k = meta->top_k;
     if (meta->n_parameters > 64)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%zu parameters, at most 64 are allowed", meta->n_parameters);
     for (size_t i = 0; i < meta->n_parameters; i++) {

@@ -11,9 +11,10 @@
 #include "states.h"
 #include "inbox.h"
 #include "job.pb-c.h"
+#include "labels.h"
 #include "tensor_codec.h"
 
-#define TASK_LABELS_MAX 256u /* labels in one result, over all its rows */
+#define TASK_LABELS_MAX LABELS_TEXTS_MAX
 
 struct task {
     struct job *job;
@@ -21,7 +22,8 @@ struct task {
     struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they travelled */
     uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
     uint64_t outputs;          /* bit i: output i is wanted */
-    uint32_t labels;           /* top labels wanted per row, 0 = none */
+    uint32_t labels;           /* top labels wanted per row as texts, 0 = none */
+    uint32_t top_k;            /* best classes wanted per row, 0 = none */
     bool layers;               /* the times of the layers are wanted */
     const char *traceparent;   /* "" = none */
     bool digested;

@@ -3,6 +3,7 @@
 
 #include "aside.h"
 #include "logline.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,8 +25,9 @@ static enum pen_status entry_apply(const struct config_warm_input *given, uint32
                                    struct pen_error *reterr)
 {
     if (given->rank + skip != input->rank)
-        return pen_error_set(reterr, PEN_ERR_SHAPE, "model_warmup gives input '%s' %u dimensions, the model takes %u",
-                             given->name, given->rank, input->rank - skip);
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "model_warmup gives input '%s' %u %s, the model takes %u",
+                             given->name, given->rank, words_plural(given->rank, "dimension", "dimensions"),
+                             input->rank - skip);
     for (uint32_t d = 0; d < given->rank; d++) {
         int64_t *dim = &input->dims[d + skip];
         if (*dim >= 0 && *dim != given->dims[d])

@@ -114,6 +114,7 @@ static bool is_meant(const struct order *order, const char *name, uint64_t versi
 /* Loads at once what the order means and does not serve yet; one that failed is tried again. */
 static bool order_load(struct watch *watch, struct order *order, struct catalog *found)
 {
+    char near[CATALOG_NEAREST_BYTES];
     bool changed = watch_revive(watch, found, order->name);
     size_t meant = 0;
     for (size_t i = 0; i < found->entries_count && !watch_stopping(watch); i++) {
@@ -131,8 +132,9 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
             order->outcome = error; /* the first that failed is the answer; the others are loaded all the same */
     }
     if (meant == 0)
-        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong",
-                      watch->context.options->models);
+        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong%s",
+                      watch->context.options->models,
+                      catalog_nearest(watch->context.options->models, order->name, near));
     if (order->outcome.status == PEN_OK)
         changed |= watch_retire(watch, found, order->name);
     return changed;

@@ -15,6 +15,7 @@
 #include "version.h"
 #include "warmup.h"
 #include "watch.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -288,8 +289,8 @@ static void ready_log(const struct worker *worker)
         worker->catalog.count, worker->catalog.failed, worker->sizes.slots, worker->sizes.threads,
         worker->sizes.memory_bytes, worker->options->broker, worker->vitals.compiled_ready,
         clock_now_us() - worker->start_us);
-    notify_send("READY=1\nSTATUS=%zu models are warm, waiting for the broker %s", worker->catalog.count,
-                worker->options->broker);
+    notify_send("READY=1\nSTATUS=%zu %s warm, waiting for the broker %s", worker->catalog.count,
+                words_plural(worker->catalog.count, "model is", "models are"), worker->options->broker);
 }
 
 static enum pen_status watch_open(struct worker *worker, struct pen_error *reterr)

@@ -2,7 +2,7 @@
 import {History, SECONDS, STAGES, quantile, mean, sum, modelKey, seriesKey} from "./history.js";
 import {chart, spark} from "./charts.js";
 import {showTrace} from "./trace.js";
-import {attention} from "./attention.js";
+import {attention, plural} from "./attention.js";
 
 const $ = id => document.getElementById(id);
 const history = new History();
@@ -100,7 +100,7 @@ function drawHealth() {
     : state.draining ? ["draining", "warn"] : state.ready ? ["ready", "good"] : ["no worker is ready", "bad"];
   put($("health"), word);
   mark($("health"), `pill ${name}`);
-  if (state) put($("about"), `${state.software} · up ${age(state.uptime_us)} · ${count(state.clients)} client${state.clients === 1 ? "" : "s"}`);
+  if (state) put($("about"), `${state.software} · up ${age(state.uptime_us)} · ${count(state.clients)} ${plural(state.clients, "client")}`);
   document.title = name === "good" || !state ? "Penstock" : `${word} · Penstock`;
 }
 
@@ -257,7 +257,7 @@ const drawWorkers = table("workers", [
   {id: "load", title: "busy", hint: "share of its slots' time, over 15 s", left: true, width: 110, wide: true, sort: r => r.busy_permille, cell: (td, r) => {
     if (!td.firstChild) td.append(make("div", {class: "meter"}, make("span")));
     td.firstChild.firstChild.style.width = r.busy_permille / 10 + "%";
-    td.title = `${percent(r.busy_permille / 1000)} of the time, ${r.running} jobs on ${r.slots} slots now`;
+    td.title = `${percent(r.busy_permille / 1000)} of the time, ${r.running} ${plural(r.running, "job")} on ${r.slots} ${plural(r.slots, "slot")} now`;
   }},
   {id: "warm", title: "warm", hint: "models whose batch sizes have all been run", width: 62, wide: true, sort: r => r.warm, cell: tone(r => `${r.warm}/${r.models.length}`, r => r.warm < r.models.length ? "warn" : "")},
   {id: "running", title: "running", width: 72, sort: r => r.running, cell: text(r => r.running)},
@@ -319,7 +319,7 @@ function drawLife(job, body) {
   const items = steps.map(s => make("li", {}, make("i", {class: "c-" + s[2]}), make("span", {}, s[0]), make("b", {}, time(s[1])), make("em", {}, percent(s[1] / job.total_us))));
   const facts = make("dl");
   pairs(facts, [["Ended", `${job.status} (${job.how}), ${age(Math.max(0, state.now_us - job.ended_us))} ago, ${time(job.total_us)} after it came`], ["Model", `${job.model} v${job.version}`],
-    ["Ran on", job.worker ? `${job.worker}, ${job.backend} ${job.precision}` : "no worker"], ["Batch", job.batch ? `${job.batch} job${job.batch > 1 ? "s" : ""}, closed: ${job.reason}` : "–"], ["Attempts", job.attempts], ["In the logs", `grep job=${job.job}`]]);
+    ["Ran on", job.worker ? `${job.worker}, ${job.backend} ${job.precision}` : "no worker"], ["Batch", job.batch ? `${job.batch} ${plural(job.batch, "job")}, closed: ${job.reason}` : "–"], ["Attempts", job.attempts], ["In the logs", `grep job=${job.job}`]]);
   const trace = make("div", {class: "trace"});
   body.append(...(steps.length ? [bar, make("ul", {class: "life-steps"}, ...items)] : []), ...(job.error ? [make("p", {class: "said"}, job.error)] : []), facts, trace);
   showTrace(trace, job.job, time);
@@ -328,8 +328,8 @@ function drawLife(job, body) {
 function drawWorker(uuid, body) {
   const w = state.workers.find(x => x.uuid === uuid), facts = body.querySelector("dl") ?? make("dl");
   if (!w) { body.replaceChildren(make("p", {class: "said"}, "This worker is not connected any more.")); return; }
-  pairs(facts, [["State", w.state, w.state === "suspect"], ["Host", w.host], ["Backend", `${w.backend} on ${w.device}`], ["Software", w.software], ["Slots", `${w.slots} of ${w.threads} thread${w.threads > 1 ? "s" : ""}`], ["Running", `${w.running} jobs, backlog ${time(w.backlog_us)}`],
-    ["Done / failed", `${count(w.done)} / ${count(w.failed)}`], ["Busy", percent(w.busy_permille / 1000)], ["Memory", `${bytes(w.rss_bytes)} resident; models hold ${bytes(w.memory_used_bytes)} of ${bytes(w.memory_bytes)}`], ["Warm", `${w.warm} of ${w.models.length} models`], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
+  pairs(facts, [["State", w.state, w.state === "suspect"], ["Host", w.host], ["Backend", `${w.backend} on ${w.device}`], ["Software", w.software], ["Slots", `${w.slots} of ${w.threads} ${plural(w.threads, "thread")}`], ["Running", `${w.running} ${plural(w.running, "job")}, backlog ${time(w.backlog_us)}`],
+    ["Done / failed", `${count(w.done)} / ${count(w.failed)}`], ["Busy", percent(w.busy_permille / 1000)], ["Memory", `${bytes(w.rss_bytes)} resident; models hold ${bytes(w.memory_used_bytes)} of ${bytes(w.memory_bytes)}`], ["Warm", `${w.warm} of ${w.models.length} ${plural(w.models.length, "model")}`], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
     ["Models", w.models.map(([i, us, precision]) => `${state.models[i]?.name ?? "?"} v${state.models[i]?.version} ${precision}: ${time(us)} expected`).join("; ") || "none"]]);
   if (!facts.parentNode) body.append(facts);
 }

@@ -1,4 +1,7 @@
 // attention.js - what an operator should look at now, in sentences; each says where.
+// The noun behind a number: "1 job", "2 jobs".
+export const plural = (n, one, many = `${one}s`) => n === 1 ? one : many;
+
 export function attention(state, {time, percent, count, share}) {
   const found = [];
   const say = (tone, text, hash) => found.push({tone, text, hash});
@@ -7,9 +10,9 @@ export function attention(state, {time, percent, count, share}) {
   if (share > 0.05) say("bad", `${percent(share)} of the jobs of the last 10 s ended with an error: see Jobs, Errors.`);
   for (const m of state.models) {
     const hash = `#/model/${encodeURIComponent(m.name)}/${m.version}`;
-    if (m.ready === 0 && m.queued > 0) say("bad", `${count(m.queued)} jobs of ${m.name} v${m.version} wait and no worker is ready for it.`, hash);
+    if (m.ready === 0 && m.queued > 0) say("bad", `${count(m.queued)} ${plural(m.queued, "job")} of ${m.name} v${m.version} ${plural(m.queued, "waits", "wait")} and no worker is ready for it.`, hash);
     else if (m.ready === 0) say("warn", `No worker is ready for ${m.name} v${m.version}.`, hash);
-    else if (m.ready < m.offers) say("warn", `${m.offers - m.ready} of ${m.offers} workers are not ready for ${m.name} v${m.version}.`, hash);
+    else if (m.ready < m.offers) say("warn", `${m.offers - m.ready} of ${m.offers} workers ${plural(m.offers - m.ready, "is", "are")} not ready for ${m.name} v${m.version}.`, hash);
   }
   for (const w of state.workers) {
     if (w.state === "suspect") say("bad", `Worker ${w.name} has been silent for ${time(w.last_seen_us)}.`);

@@ -4,9 +4,13 @@
 #include <string.h>
 
 #include "command.h"
+#include "inputs.h"
 #include "job_id.h"
 #include "penstock/dtype.h"
 #include "show.h"
+#include "words.h"
+
+#define TOP_UNASKED 3 /* classes of a job that asked for none */
 
 struct options {
     struct common common;
@@ -35,11 +39,26 @@ static const struct settings_program program = {
         "broker until "
         "its time is over. A broker with a journal of its own knows only the jobs that it took itself; those in Redis "
         "every broker knows.\n`penstock cancel JOB` cancels it, `penstock explain JOB` says where it is.",
-    .after = "JSON: {job, status, model, version, worker, backend, outputs: [{name, dtype, dims, "
+    .after = "JSON: {job, status, model, version, worker, backend, labels: [{label, index, score, row}], outputs: "
+             "[{name, dtype, dims, "
              "bytes}]}; with --state: {job, state, status (of one that is done), attempts, age_us, "
              "left_us}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
+
+/* As `penstock submit` does: the classes that the job asked for; of one that did not ask, or of an old worker, those that the model has names for. */
+static struct show show_of(pen_client *client, const struct common *common, const pen_result *result,
+                           struct pen_model_list **ret_models)
+{
+    struct show show = {.top = pen_result_annotations(result) ? SHOW_TOP_MAX : TOP_UNASKED};
+    const struct pen_result_info *info = pen_result_info(result);
+    if (pen_result_annotations(result) || pen_client_models(client, common->timeout_us, ret_models, NULL) != PEN_OK) {
+        return show;
+    }
+    const struct pen_model *model = model_find(*ret_models, info->model, info->version);
+    show.names = model ? (struct label_names){model->labels, model->labels_count, false} : show.names;
+    return show;
+}
 
 static cJSON *output_json(const struct pen_tensor *output)
 {
@@ -54,7 +73,7 @@ static cJSON *output_json(const struct pen_tensor *output)
     return json;
 }
 
-static int print_json(const char *job, const pen_result *result)
+static int print_json(const char *job, const struct show *show, const pen_result *result)
 {
     const struct pen_result_info *info = pen_result_info(result);
     cJSON *json = cJSON_CreateObject(), *outputs;
@@ -64,6 +83,7 @@ static int print_json(const char *job, const pen_result *result)
     cJSON_AddNumberToObject(json, "version", (double)info->version);
     cJSON_AddStringToObject(json, "worker", info->worker);
     cJSON_AddStringToObject(json, "backend", info->backend);
+    cJSON_AddItemToObject(json, "labels", show_labels_json(show, result));
     outputs = cJSON_AddArrayToObject(json, "outputs");
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, i)));
@@ -71,10 +91,11 @@ static int print_json(const char *job, const pen_result *result)
     return command_print(json);
 }
 
-static void print_text(const char *job, const pen_result *result)
+static void print_text(const char *job, const struct show *show, const pen_result *result)
 {
     const struct pen_result_info *info = pen_result_info(result);
     printf("%s  done by %s (%s), model %s:%" PRIu64 "\n", job, info->worker, info->backend, info->model, info->version);
+    show_labels(show, result);
     for (size_t i = 0; i < pen_result_outputs(result); i++) {
         const struct pen_tensor *output = pen_result_output(result, i);
         printf("  %s %s [", output->name, pen_dtype_name(output->dtype));
@@ -107,8 +128,9 @@ static int print_state(const struct common *common, const char *job, const struc
     if (done) {
         printf("%s  done: %s\n", job, pen_status_name(info->detached_status));
     } else {
-        printf("%s  %s for %.1f s, begun %" PRIu32 " times, %.0f s left\n", job, info->detached_state,
-               (double)info->detached_age_us / 1e6, info->detached_attempts, (double)info->detached_left_us / 1e6);
+        printf("%s  %s for %.1f s, begun %" PRIu32 " %s, %.0f s left\n", job, info->detached_state,
+               (double)info->detached_age_us / 1e6, info->detached_attempts,
+               words_plural(info->detached_attempts, "time", "times"), (double)info->detached_left_us / 1e6);
     }
     return EXIT_OK;
 }
@@ -140,10 +162,15 @@ static int fetch(const void *options_given, const char *job)
         code = command_fail(&o->common, &error);
     } else if (o->state) {
         code = print_state(&o->common, job, pen_result_info(result));
-    } else if (o->common.json) {
-        code = print_json(job, result);
     } else {
-        print_text(job, result);
+        struct pen_model_list *models = NULL;
+        const struct show show = show_of(client, &o->common, result, &models);
+        if (o->common.json) {
+            code = print_json(job, &show, result);
+        } else {
+            print_text(job, &show, result);
+        }
+        pen_client_models_free(models);
     }
     pen_result_free(result);
     pen_client_free(client);

@@ -1,12 +1,14 @@
-/* cmd_keygen.c - `penstock keygen`: a new pair of keys. */
+/* cmd_keygen.c - `penstock keygen`: a new pair of keys, and its line in the list. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
+#include "key_list.h"
 #include "keys.h"
 
 struct options {
-    const char *name, *roles;
+    const char *name, *roles, *list;
     bool json;
 };
 
@@ -20,6 +22,11 @@ static const struct setting settings[] = {{.name = "name",
                                            .offset = offsetof(struct options, roles),
                                            .def = "submit,observe",
                                            .help = "roles for the broker's list: submit, worker, admin, observe"},
+                                          {.name = "list",
+                                           .type = SETTING_TEXT,
+                                           .offset = offsetof(struct options, list),
+                                           .def = "",
+                                           .help = "add the line to this list of keys, which need not exist yet"},
                                           {.name = "json",
                                            .type = SETTING_FLAG,
                                            .offset = offsetof(struct options, json),
@@ -29,10 +36,12 @@ static const struct setting settings[] = {{.name = "name",
 
 static const struct settings_program program = {
     .name = "penstock keygen",
-    .usage = "penstock keygen FILE [--name NAME] [--roles ROLES]",
+    .usage = "penstock keygen FILE [--name NAME] [--roles ROLES] [--list LIST]",
     .about = "Writes a new pair of keys into FILE, which only its owner may read, and prints the public one as a line "
              "for the "
-             "broker's --keys file.\nThe secret key is never printed; an existing file is never overwritten.",
+             "broker's --keys file.\nThe secret key is never printed; an existing file is never overwritten. --list "
+             "writes the "
+             "line\ninto the list itself, under a new name first, so that a broker finds the old list or the new one.",
     .after = "JSON: {file, public_key}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
@@ -70,21 +79,43 @@ static bool line_valid(const struct options *o)
     return true;
 }
 
-static int keygen(const struct options *o, const char *path)
+/* A new list is an empty one. */
+static enum pen_status list_read(const char *path, struct key_list *list, struct pen_error *reterr)
+{
+    return *path && access(path, F_OK) == 0 ? key_list_read(path, false, list, reterr) : PEN_OK;
+}
+
+static enum pen_status pair_write(const char *path, char ret_public[KEY_TEXT_BYTES], struct pen_error *reterr)
 {
     struct key_pair pair;
-    struct pen_error error = {.status = PEN_OK, .text = ""};
-    char text[KEY_TEXT_BYTES];
     enum pen_status status = key_pair_new(&pair);
     if (status != PEN_OK) {
-        pen_error_set(&error, status, "this system gives no random numbers");
-    } else {
-        status = key_file_write(path, &pair, &error);
+        return pen_error_set(reterr, status, "this system gives no random numbers");
     }
-    key_text(pair.public_key, text);
+    status = key_file_write(path, &pair, reterr);
+    key_text(pair.public_key, ret_public);
     key_pair_wipe(&pair);
+    return status;
+}
+
+/* The list first: no key is made for one that cannot be read. A sealed one is sealed again. */
+static int keygen(const struct options *o, const char *path)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    struct key_list list = {.text = NULL};
+    char text[KEY_TEXT_BYTES] = "", line[512];
+    enum pen_status status = list_read(o->list, &list, &error);
+    if (status == PEN_OK) {
+        status = pair_write(path, text, &error);
+    }
+    snprintf(line, sizeof line, "%s %s %s\n", text, o->name, o->roles);
+    if (status == PEN_OK && *o->list) {
+        status = key_list_write(o->list, &list, line, list.sealed, &error);
+    }
+    key_list_fini(&list);
     if (status != PEN_OK) {
-        return command_fail(&(struct common){.json = o->json}, &error);
+        int code = command_fail(&(struct common){.json = o->json}, &error);
+        return status == PEN_ERR_INVALID ? EXIT_USAGE : code;
     }
     if (o->json) {
         cJSON *json = cJSON_CreateObject();
@@ -92,7 +123,7 @@ static int keygen(const struct options *o, const char *path)
         cJSON_AddStringToObject(json, "public_key", text);
         return command_print(json);
     }
-    printf("%s %s %s\n", text, o->name, o->roles);
+    printf("%s", line);
     return EXIT_OK;
 }
 

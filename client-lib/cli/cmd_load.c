@@ -24,7 +24,7 @@ static const struct setting settings[] = {
      .type = SETTING_TEXT,
      .offset = offsetof(struct options, model),
      .def = "",
-     .help = "model to run"},
+     .help = "model to run, as its name without an option does"},
     {.name = "image",
      .type = SETTING_TEXT,
      .offset = offsetof(struct options, image),
@@ -34,7 +34,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, duration_us),
      .def = "10s",
-     .unit = "s",
      .min = 1000,
      .max = INT64_C(864000000000),
      .help = "how long new jobs start"},
@@ -61,7 +60,7 @@ static const struct setting settings[] = {
 
 static const struct settings_program program = {
     .name = "penstock load",
-    .usage = "penstock load --model MODEL [options]",
+    .usage = "penstock load MODEL [options]",
     .about = "Sends jobs for a while and prints latency quantiles, throughput and errors. Closed loop (--concurrency) "
              "unless --rate is given.",
     .after =
@@ -154,7 +153,7 @@ static int measure(const struct options *o, pen_client *client, struct request *
     int code = EXIT_OK;
     if (report->errors) {
         fprintf(stderr, "penstock: the last error was %s: %s\n", pen_status_name(report->error), report->error_text);
-        code = command_exit_of(report->error);
+        code = command_exit_of_answer(report->error);
     }
     free(report);
     return code;
@@ -167,7 +166,7 @@ static int load(const struct options *o)
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    pen_client *client = command_connect(&o->common, "penstock load", &code);
+    pen_client *client = command_connect_for_jobs(&o->common, "penstock load", o->request.tell_drain, &code);
     if (!client) {
         return code;
     }
@@ -175,7 +174,7 @@ static int load(const struct options *o)
     const struct pen_model *model =
         status == PEN_OK ? model_find(models, o->model, (uint64_t)o->request.version) : NULL;
     if (status == PEN_OK && !model) {
-        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"; see penstock models.", o->model);
+        status = model_missing(models, o->model, (uint64_t)o->request.version, &error);
     }
     status = status == PEN_OK ? request_make(&o->request, &request, &error) : status;
     status = status == PEN_OK ? inputs_make(o, model, &inputs, &error) : status;
@@ -195,13 +194,15 @@ int command_load(int argc, char **argv)
 {
     struct options options;
     struct settings_store *store = NULL;
+    const char *model[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+    if (!command_settings(&program, argc, argv, &options, model, 1, &count, &store, &code)) {
         return code;
     }
+    options.model = count ? model[0] : options.model;
     if (!*options.model || options.rate < 0.0) {
-        fprintf(stderr, "penstock load: name a model with --model%s.\n",
+        fprintf(stderr, "penstock load: name a model%s; penstock models lists the models.\n",
                 options.rate < 0.0 ? " and a --rate of at least 0" : "");
         code = EXIT_USAGE;
     } else {

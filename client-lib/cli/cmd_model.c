@@ -18,7 +18,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, wait_us),
      .def = "2min",
-     .unit = "us",
      .help = "how long the workers may take to load or unload"},
     {.name = "share",
      .type = SETTING_TEXT,
@@ -27,6 +26,10 @@ static const struct setting settings[] = {
      .help = "with label: how many of the jobs that name no version go there, such as 0.05 or 5%"},
     {.name = NULL},
 };
+
+/* PENSTOCK_WAIT is how long `penstock fetch` waits. */
+static const struct setting_variable variables[] = {{"wait", "PENSTOCK_MODEL_WAIT", settings_old_never},
+                                                    {.setting = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock model",
@@ -40,6 +43,7 @@ static const struct settings_program program = {
     .after = "JSON: {\"outcomes\": [{worker, status, error}]}, or {\"label\": LABEL, \"version\": "
              "VERSION}\n\n" EXIT_CODES_TEXT,
     .table = settings,
+    .variables = variables,
 };
 
 static cJSON *outcome_json(const struct pen_outcome *one)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "inputs.h"
 
 struct options {
     struct common common;
@@ -123,8 +124,12 @@ static void model_text(const struct pen_model *m)
     signatures_text("out", m->outputs, m->outputs_count);
     for (size_t i = 0; i < m->offers_count; i++) {
         const struct pen_model_offer *o = m->offers[i];
-        printf("  on  %s: %s, %s, %s, batches up to %u%s%s\n", o->worker, o->backend, pen_precision_name(o->precision),
-               o->placement, o->max_batch_size, o->warm_count ? "" : ", not warm", o->ready ? "" : ", not ready");
+        char batches[32] = "no batches";
+        if (o->max_batch_size > 1) {
+            snprintf(batches, sizeof batches, "batches up to %u", o->max_batch_size);
+        }
+        printf("  on  %s: %s, %s, %s, %s%s%s\n", o->worker, o->backend, pen_precision_name(o->precision), o->placement,
+               batches, o->warm_count ? "" : ", not warm", o->ready ? "" : ", not ready");
     }
 }
 
@@ -152,7 +157,7 @@ static int models(const struct options *o, const char *name)
         }
     }
     if (status == PEN_OK && name && !shown) {
-        status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\".", name);
+        status = model_missing(list, name, 0, &error);
     }
     if (status != PEN_OK) {
         code = command_fail(&o->common, &error);

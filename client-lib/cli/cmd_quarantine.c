@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "words.h"
 
 struct options {
     struct common common;
@@ -70,8 +71,9 @@ static void print_one(const struct pen_quarantined *one)
     char age[AMOUNT_BYTES], bytes[AMOUNT_BYTES];
     printf("job       %s\nmodel     %s:%" PRIu64 "\ntenant    %s\ninputs    %s (the whole request: %s)\n", one->job,
            one->model, one->version, one->tenant, one->inputs, amount_bytes(one->bytes, bytes));
-    printf("deaths    %u: it was on %s when they were lost\nage       %s\nrefused   %" PRIu64 " equal jobs%s\n",
-           one->deaths, one->workers, amount_us(one->age_us, age), one->refused,
+    printf("deaths    %u: it was on %s when %s lost\nage       %s\nrefused   %" PRIu64 " equal %s%s\n", one->deaths,
+           one->workers, words_plural(one->deaths, "that was", "they were"), amount_us(one->age_us, age), one->refused,
+           words_plural(one->refused, "job", "jobs"),
            one->known ? ""
                       : "; the client sent no digest and it is too large to be hashed, so equal ones are not known");
     printf("next      run it against one worker under a debugger, or: penstock quarantine kick %s\n", one->job);

@@ -16,7 +16,7 @@
 struct options {
     struct common common;
     struct request_settings request;
-    const char *output_dir;
+    const char *model, *output_dir;
     bool detach;
     const char *secret;
     int64_t detached_ttl_us;
@@ -26,12 +26,17 @@ struct options {
 static const struct setting settings[] = {
     COMMON_SETTINGS(struct options),
     REQUEST_SETTINGS(struct options, request),
+    {.name = "model",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, model),
+     .def = "",
+     .help = "model to run; all names without an option are files then"},
     {.name = "top",
      .type = SETTING_INT,
      .offset = offsetof(struct options, top),
      .def = "3",
      .max = SHOW_TOP_MAX,
-     .help = "classes to show when the model has labels"},
+     .help = "best classes to show of models with labels and of pictures; 0 = the first values"},
     {.name = "output-dir",
      .type = SETTING_TEXT,
      .offset = offsetof(struct options, output_dir),
@@ -51,11 +56,13 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, detached_ttl_us),
      .def = "0",
-     .unit = "us",
      .max = 31536000000000,
      .help = "with --detach: how long job and result are kept; 0 = as long as the broker does"},
     {.name = NULL},
 };
+
+/* A variable that makes the first name a file would surprise. */
+static const struct setting_variable variables[] = {{"model", "", NULL}, {.setting = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock submit",
@@ -68,9 +75,11 @@ static const struct settings_program program = {
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
         "batch_reason,\n"
         "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached,\n"
-        "labels: [{label, index, score}], explanation (with --explain), outputs: [{name, dtype, dims, values (at most "
+        "labels: [{label, index, score, row}], explanation (with --explain), outputs: [{name, dtype, dims, values (at "
+        "most "
         "1024)}]}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
+    .variables = variables,
 };
 
 struct run {
@@ -98,6 +107,14 @@ static void fail(struct run *run, const char *what, const struct pen_error *erro
     fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error->status), error->text);
 }
 
+/* Classes of models that name them, and of pictures; asked only of workers that know of it: the others' answers would not be cached. */
+static uint32_t top_wanted(struct run *run, const struct inputs *inputs)
+{
+    run->show.names.any |= inputs->picture;
+    bool classes = run->model->labels_count > 0 || inputs->picture;
+    return classes && run->model->annotates ? (uint32_t)run->options->top : 0;
+}
+
 static pen_job *start(struct run *run, const char *file, bool first, bool last)
 {
     struct request request;
@@ -115,6 +132,7 @@ static pen_job *start(struct run *run, const char *file, bool first, bool last)
         request.options.inputs_count = inputs.count;
         request.options.flags |= run->options->detach ? PEN_JOB_DETACHED : 0u;
         request.options.flags &= ~((first ? 0u : PEN_JOB_SEQUENCE_START) | (last ? 0u : PEN_JOB_SEQUENCE_END));
+        request.options.top_k = top_wanted(run, &inputs);
         request.options.detached_ttl_us = (uint64_t)run->options->detached_ttl_us;
         request.options.detached_secret = *run->options->secret ? run->options->secret : NULL;
         status = pen_client_submit(run->client, &request.options, &job, &error);
@@ -161,13 +179,13 @@ static void finish(struct run *run, pen_job *job, const char *what)
     } else if (run->jobs) {
         cJSON_AddItemToArray(run->jobs, show_json(&run->show, what, pen_job_id(job, id), result));
     } else {
-        show_text(&run->show, what, result);
+        show_text(&run->show, what, pen_job_id(job, id), result);
     }
     if (run->options->request.trace || run->options->request.layers) {
         trace_tell(run, pen_job_id(job, id));
     }
     enum pen_status status = pen_result_status(result);
-    int code = command_exit_of(status);
+    int code = run->options->detach ? command_exit_of(status) : command_exit_of_answer(status);
     if (status == PEN_OK && run->show.output_dir && show_save(&run->show, what, result, &error) != PEN_OK) {
         fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error.status), error.text);
         code = EXIT_JOB_FAILED;
@@ -201,29 +219,29 @@ static void run_all(struct run *run, const char *const *files, size_t count)
     }
 }
 
-static int submit(const struct options *o, const char *const *positional, size_t count)
+static int submit(const struct options *o, const char *const *files, size_t count)
 {
     struct run run = {.options = o};
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    run.client = command_connect(&o->common, "penstock submit", &code);
+    run.client = command_connect_for_jobs(&o->common, "penstock submit", o->request.tell_drain, &code);
     if (!run.client) {
         return code;
     }
     enum pen_status status = command_models_wait(&o->common, run.client, &models, &error);
     if (status == PEN_OK) {
-        run.model = model_find(models, positional[0], (uint64_t)o->request.version);
+        run.model = model_find(models, o->model, (uint64_t)o->request.version);
         if (!run.model) {
-            status = pen_error_set(&error, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"%s; see penstock models.",
-                                   positional[0], o->request.version ? " in that version" : "");
+            status = model_missing(models, o->model, (uint64_t)o->request.version, &error);
         }
     }
     if (status == PEN_OK) {
-        run.show = (struct show){run.model->labels, run.model->labels_count, (size_t)o->top,
-                                 *o->output_dir ? o->output_dir : NULL};
+        run.show = (struct show){.names = {run.model->labels, run.model->labels_count, false},
+                                 .top = (size_t)o->top,
+                                 .output_dir = *o->output_dir ? o->output_dir : NULL};
         run.jobs = o->common.json ? cJSON_CreateArray() : NULL;
-        run_all(&run, positional + 1, count - 1);
+        run_all(&run, files, count);
         if (o->common.json) {
             cJSON *json = cJSON_CreateObject();
             cJSON_AddItemToObject(json, "jobs", run.jobs);
@@ -248,12 +266,17 @@ int command_submit(int argc, char **argv)
     if (!command_settings(&program, argc, argv, &options, positional, FILES_MAX, &count, &store, &code)) {
         return code;
     }
-    if (count == 0 || (count == 1 && options.request.inputs.count == 0)) {
+    const char *const *files = positional;
+    if (!*options.model && count > 0) {
+        options.model = *files++;
+        count--;
+    }
+    if (!*options.model || (count == 0 && options.request.inputs.count == 0)) {
         fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
                         "lists the models.\n");
         code = EXIT_USAGE;
     } else {
-        code = submit(&options, positional, count);
+        code = submit(&options, files, count);
     }
     settings_free(store);
     return code;

@@ -22,7 +22,6 @@ static const struct setting settings[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct options, interval_us),
      .def = "1s",
-     .unit = "s",
      .min = 50000,
      .max = 3600000000,
      .help = "time between two looks"},
@@ -64,6 +63,16 @@ static const struct settings_program program = {
              "cache_kind,\n"
              "cache_state}}; models and workers: see these commands.\n\n" EXIT_CODES_TEXT,
     .table = settings,
+};
+
+static const struct setting stats_settings[] = {COMMON_SETTINGS(struct options), {.name = NULL}};
+
+static const struct settings_program stats_program = {
+    .name = "penstock stats",
+    .usage = "penstock stats [options]",
+    .about = "Prints the pool's counters once, as `penstock top --once` does.",
+    .after = "JSON: that of penstock top.\n\n" EXIT_CODES_TEXT,
+    .table = stats_settings,
 };
 
 static int stats_json(const struct pen_stats *s)
@@ -290,6 +299,19 @@ int command_top(int argc, char **argv)
     size_t count = 0;
     int code = EXIT_OK;
     if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+        code = top(&options);
+        settings_free(store);
+    }
+    return code;
+}
+
+int command_stats(int argc, char **argv)
+{
+    struct options options = {.once = true, .sort = "name", .filter = ""};
+    struct settings_store *store = NULL;
+    size_t count = 0;
+    int code = EXIT_OK;
+    if (command_settings(&stats_program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
         code = top(&options);
         settings_free(store);
     }

@@ -11,6 +11,7 @@
 #include "command.h"
 #include "deadline.h"
 #include "torture/torture.h"
+#include "words.h"
 
 #define LOOK_US     50000u
 #define PROGRESS_US 1000000u
@@ -43,13 +44,13 @@ struct options {
 
 /* clang-format off */
 static const struct setting settings[] = {
-    {.name = "duration", .type = SETTING_DURATION, .offset = offsetof(struct options, duration_us), .def = "60s", .unit = "s", .min = 1000000, .max = 86400000000,
+    {.name = "duration", .type = SETTING_DURATION, .offset = offsetof(struct options, duration_us), .def = "60s", .min = 1000000, .max = 86400000000,
      .help = "how long faults strike"},
     {.name = "seed", .type = SETTING_INT, .offset = offsetof(struct options, seed), .def = "1",
      .help = "decides which fault strikes next; the load's timing is the machine's"},
-    {.name = "interval", .type = SETTING_DURATION, .offset = offsetof(struct options, interval_us), .def = "2s", .unit = "s", .min = 10000, .max = 3600000000,
+    {.name = "interval", .type = SETTING_DURATION, .offset = offsetof(struct options, interval_us), .def = "2s", .min = 10000, .max = 3600000000,
      .help = "between two faults"},
-    {.name = "settle", .type = SETTING_DURATION, .offset = offsetof(struct options, settle_us), .def = "40s", .unit = "s", .min = 1000000, .max = 3600000000,
+    {.name = "settle", .type = SETTING_DURATION, .offset = offsetof(struct options, settle_us), .def = "40s", .min = 1000000, .max = 3600000000,
      .help = "after the last fault: a job without an answer by then is lost"},
     {.name = "window", .type = SETTING_INT, .offset = offsetof(struct options, window), .def = "64", .unit = "jobs", .min = 1, .max = 4000,
      .help = "jobs under way"},
@@ -70,9 +71,17 @@ static const struct setting settings[] = {
     {.name = NULL}};
 /* clang-format on */
 
+/* The pool of a shell's other commands is not the one to strike: it must be named on the command line. */
+static const struct setting_variable variables[] = {
+    {"broker", "", NULL},
+    {"duration", "PENSTOCK_TORTURE_DURATION", settings_old_never},
+    {"interval", "PENSTOCK_TORTURE_INTERVAL", settings_old_never},
+    {.setting = NULL},
+};
+
 static const struct settings_program program = {
     .name = "penstock torture",
-    .usage = "penstock torture [--duration S] [--seed N] [--json]",
+    .usage = "penstock torture [--duration TIME] [--seed N] [--json]",
     .about =
         "Starts a pool of its own - a broker and four workers on loopback - keeps it under load, and lets a seeded mix "
         "of "
@@ -90,6 +99,7 @@ static const struct settings_program program = {
         "2 wrong usage; "
         "3 the pool did not start.",
     .table = settings,
+    .variables = variables,
 };
 
 static bool good(const struct torture_ledger *ledger)
@@ -179,10 +189,10 @@ static void show_progress(const struct options *o, const struct torture_ledger *
     }
     *next_us = now_us + PROGRESS_US;
     fprintf(stderr,
-            "\r%.0f s of %.0f: %" PRIu64 " faults, %" PRIu64 " jobs accepted, %" PRIu64 " answered, %" PRIu64
-            " under way   ",
-            (double)(now_us - since_us) * 1e-6, (double)o->duration_us * 1e-6, plan->struck, ledger->accepted,
-            ledger->answered, ledger->under_way);
+            "\r%.0f s of %.0f: %" PRIu64 " %s, %" PRIu64 " %s accepted, %" PRIu64 " answered, %" PRIu64 " under way   ",
+            (double)(now_us - since_us) * 1e-6, (double)o->duration_us * 1e-6, plan->struck,
+            words_plural(plan->struck, "fault", "faults"), ledger->accepted,
+            words_plural(ledger->accepted, "job", "jobs"), ledger->answered, ledger->under_way);
 }
 
 /* Returns how long faults struck, in us. */
@@ -286,6 +296,7 @@ static int torture(const struct options *o)
         }
     } else {
         command_fail(&(struct common){.json = o->json}, &error);
+        code = !ready && error.status == PEN_ERR_INVALID ? EXIT_USAGE : code;
     }
     bool keep = pool.folder[0] && (o->keep_logs || code != EXIT_OK);
     ledger_close(&ledger);

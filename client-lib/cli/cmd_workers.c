@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "words.h"
 
 struct options {
     struct common common;
@@ -66,8 +67,9 @@ static cJSON *worker_json(const struct pen_worker *w)
 static void worker_text(const struct pen_worker *w)
 {
     char rss[AMOUNT_BYTES], age[AMOUNT_BYTES];
-    printf("%s  %s on %s, %u slot%s of %u thread%s, %s\n", w->name, w->backend, w->device, w->slots,
-           w->slots == 1 ? "" : "s", w->threads, w->threads == 1 ? "" : "s", w->state);
+    printf("%s  %s on %s, %u %s of %u %s, %s\n", w->name, w->backend, w->device, w->slots,
+           words_plural(w->slots, "slot", "slots"), w->threads, words_plural(w->threads, "thread", "threads"),
+           w->state);
     printf("  %u running, %" PRIu64 " done, %" PRIu64 " failed; %s, up %s; models:", w->jobs_running, w->jobs_done,
            w->jobs_failed, amount_bytes(w->rss_bytes, rss), amount_us(w->age_us, age));
     for (size_t i = 0; i < w->models_count; i++) {

@@ -56,6 +56,11 @@ int command_exit_of(enum pen_status status)
     }
 }
 
+int command_exit_of_answer(enum pen_status status)
+{
+    return status == PEN_ERR_UNSUPPORTED ? EXIT_NO_POOL : command_exit_of(status);
+}
+
 int command_fail(const struct common *common, const struct pen_error *error)
 {
     if (common->json) {
@@ -71,6 +76,11 @@ int command_fail(const struct common *common, const struct pen_error *error)
 
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit)
 {
+    return command_connect_for_jobs(common, name, false, ret_exit);
+}
+
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, bool tell_drain, int *ret_exit)
+{
     struct pen_client_options options;
     struct pen_error error = {.status = PEN_OK, .text = ""};
     pen_client *client = NULL;
@@ -80,12 +90,13 @@ pen_client *command_connect(const struct common *common, const char *name, int *
     options.key_file = common->key;
     options.broker_key = common->broker_key;
     options.name = name;
+    options.tell_drain = tell_drain;
     options.connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
     if (pen_client_connect(&options, &client, &error) != PEN_OK) {
-        *ret_exit = command_fail(common, &error);
-        if (error.status == PEN_ERR_INVALID) {
-            *ret_exit = EXIT_USAGE;
-        }
+        int code = command_fail(common, &error);
+        bool ours = error.status == PEN_ERR_INVALID || error.status == PEN_ERR_IO ||
+                    error.status == PEN_ERR_CORRUPT; /* an address or a key file that is none */
+        *ret_exit = ours ? EXIT_USAGE : code;
         return NULL;
     }
     return client;

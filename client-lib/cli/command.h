@@ -25,6 +25,7 @@ int command_submit(int argc, char **argv);
 int command_models(int argc, char **argv);
 int command_workers(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_stats(int argc, char **argv);
 int command_load(int argc, char **argv);
 int command_drain(int argc, char **argv);
 int command_model(int argc, char **argv);
@@ -32,6 +33,7 @@ int command_explain(int argc, char **argv);
 int command_torture(int argc, char **argv);
 int command_fetch(int argc, char **argv);
 int command_keygen(int argc, char **argv);
+int command_keys(int argc, char **argv);
 int command_quarantine(int argc, char **argv);
 int command_cancel(int argc, char **argv);
 int command_trace(int argc, char **argv);
@@ -54,14 +56,15 @@ struct common {
      .help = "key file of `penstock keygen`, where the broker asks for keys"},                                                   \
     {.name = "broker-key", .type = SETTING_TEXT, .offset = offsetof(opts, common.broker_key), .def = "",                         \
      .help = "the broker's public key, 64 hex digits"},                                                                          \
-    {.name = "timeout", .type = SETTING_DURATION, .offset = offsetof(opts, common.timeout_us), .def = "3s", .unit = "us",        \
+    {.name = "timeout", .type = SETTING_DURATION, .offset = offsetof(opts, common.timeout_us), .def = "3s",        \
      .help = "how long to wait for the broker's first word"},                                                                    \
     {.name = "json", .type = SETTING_FLAG, .offset = offsetof(opts, common.json), .def = "false",                                \
      .help = "print one JSON object"}
 /* clang-format on */
 
 #define EXIT_CODES_TEXT                                                                                                \
-    "Exit codes: 0 done, 1 a job failed or the broker said no, 2 wrong usage, 3 no broker or no capable worker."
+    "Exit codes: 0 done, 1 a job or a file failed or the broker said no, 2 wrong usage, 3 no broker or no capable "    \
+    "worker."
 
 /*
  * Fills options from the table. EXIT_OK and *ret_store: go on, free the store at the end. Otherwise *ret_exit is what to return (help was
@@ -77,6 +80,8 @@ int command_of_job(const struct settings_program *program, int argc, char **argv
 
 /* A session whose broker has answered; NULL: the error was told and *ret_exit set. */
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit);
+/* tell_drain: as in pen_client_options. */
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, bool tell_drain, int *ret_exit);
 
 /*
  * As pen_client_models; a broker that has none yet, because it has just begun and its workers are on their way back, is asked again for as long as --timeout.
@@ -87,6 +92,9 @@ enum pen_status command_models_wait(const struct common *common, pen_client *cli
 /* Says on stderr what went wrong, as text or {"error": {...}}, and returns the exit code for the status. */
 int command_fail(const struct common *common, const struct pen_error *error);
 int command_exit_of(enum pen_status status);
+
+/* Of a job's answer: UNSUPPORTED is what a job is told that no worker can run as it demands. */
+int command_exit_of_answer(enum pen_status status);
 
 /* Prints one JSON object and a newline; frees it. EXIT_OK, or EXIT_JOB_FAILED without memory. */
 int command_print(cJSON *json);

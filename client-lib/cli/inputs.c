@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "image.h"
+#include "picture.h"
 #include "npy.h"
 #include "preprocess.h"
+#include "words.h"
 
 #define FILE_BYTES_MAX (INT64_C(1) << 31)
 
@@ -32,6 +33,31 @@ const struct pen_model *model_find(const struct pen_model_list *list, const char
         }
     }
     return best;
+}
+
+enum pen_status model_missing(const struct pen_model_list *list, const char *name, uint64_t version,
+                              struct pen_error *reterr)
+{
+    struct nearest nearest;
+    if (list->count == 0) {
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                             "no worker with a model is there: start penstock-worker --models DIR; penstock workers "
+                             "lists those there are.");
+    }
+    if (version && model_find(list, name, 0)) {
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                             "no worker has model \"%s\" in version %" PRIu64 "; penstock models lists what there is.",
+                             name, version);
+    }
+    nearest_begin(&nearest, name, strlen(name));
+    for (size_t i = 0; i < list->count; i++) {
+        nearest_offer(&nearest, list->models[i]->name);
+    }
+    return nearest.found
+               ? pen_error_set(reterr, PEN_ERR_NOT_FOUND,
+                               "no worker has model \"%s\"; did you mean \"%s\"? penstock models lists all.", name,
+                               nearest.found)
+               : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"; see penstock models.", name);
 }
 
 static enum pen_status file_read(const char *file, uint8_t **ret_bytes, size_t *ret_size, struct pen_error *reterr)
@@ -81,13 +107,10 @@ static enum pen_status preprocess_of(const struct pen_model *model, const struct
     bool picture =
         bytes && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[2] > 0 && (sig->dims[3] == 1 || sig->dims[3] == 3);
     if (!picture) {
-        return pen_error_set(
-            reterr, PEN_ERR_INVALID,
-            "model %s does not say how it takes pictures (input.preprocess in its config.json); give a .npy file.",
-            model->name);
+        return preprocess_missing(model, sig, reterr);
     }
     *ret = (struct preprocess){
-        "", (uint32_t)sig->dims[3], (uint32_t)sig->dims[1], (uint32_t)sig->dims[2], IMAGE_BILINEAR, IMAGE_STRETCH};
+        "", (uint32_t)sig->dims[3], (uint32_t)sig->dims[1], (uint32_t)sig->dims[2], PICTURE_BILINEAR, PICTURE_STRETCH};
     return PEN_OK;
 }
 
@@ -96,14 +119,14 @@ static enum pen_status picture_tensor(const struct pen_model *model, const struc
                                       struct pen_error *reterr)
 {
     struct preprocess p;
-    struct image decoded, ready;
+    struct picture decoded, ready;
     enum pen_status status = preprocess_of(model, sig, &p, reterr);
-    status = status == PEN_OK ? image_decode(bytes, size, file, &decoded, reterr) : status;
+    status = status == PEN_OK ? picture_decode(bytes, size, file, NULL, &decoded, reterr) : status;
     if (status != PEN_OK) {
         return status;
     }
-    status = preprocess_image(&p, &decoded, &ready, reterr);
-    image_fini(&decoded);
+    status = preprocess_picture(&p, &decoded, &ready, reterr);
+    picture_fini(&decoded);
     if (status != PEN_OK) {
         return status;
     }
@@ -140,8 +163,8 @@ static enum pen_status raw_tensor(const struct pen_signature *sig, const char *f
         t->dims[d] = sig->dims[d] < 0 ? (int64_t)(size / one) : sig->dims[d];
     }
     if (!fits || (!dynamic && size != one)) {
-        return pen_error_set(reterr, PEN_ERR_SHAPE, "%s: %zu raw bytes do not make up input %s, %s %s; use .npy.", file,
-                             size, sig->name, pen_dtype_name(sig->dtype),
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "%s: %zu raw bytes do not make up input \"%s\", %s %s; use .npy.",
+                             file, size, sig->name, pen_dtype_name(sig->dtype),
                              pen_shape_text(sig->dims, sig->rank, shape, sizeof shape));
     }
     return PEN_OK;
@@ -184,7 +207,8 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     void *memory = bytes;
     if (npy_is(bytes, size)) {
         status = npy_read(bytes, size, file, &t, reterr);
-    } else if (image_is(bytes, size)) {
+        status = status == PEN_OK ? preprocess_array(model, sig, file, &t, reterr) : status;
+    } else if (picture_probe(bytes, size) != PICTURE_NONE) {
         status = picture_tensor(model, sig, file, bytes, size, &t, &memory, reterr);
     } else {
         status = raw_tensor(sig, file, bytes, size, &t, reterr);
@@ -194,6 +218,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     }
     if (status == PEN_OK) {
         t.name = sig->name;
+        inputs->picture |= memory != bytes;
         inputs->memory[inputs->count] = memory;
         inputs->tensors[inputs->count++] = t;
     }
@@ -265,12 +290,13 @@ static enum pen_status generate_one(struct inputs *inputs, const struct pen_sign
     }
     if (pen_tensor_elements(&t, &elements) != PEN_OK || pen_dtype_bytes(t.dtype, elements, &t.bytes) != 0 ||
         t.bytes > (size_t)FILE_BYTES_MAX || inputs->count >= INPUTS_MAX) {
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "values for input %s (%s) cannot be made up; give a file.",
-                             sig->name, pen_dtype_name(sig->dtype));
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "values for input \"%s\" (%s) cannot be made up; give a file.", sig->name,
+                             pen_dtype_name(sig->dtype));
     }
     void *data = malloc(t.bytes + 1);
     if (!data) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu bytes of input %s.", t.bytes, sig->name);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for %zu bytes of input \"%s\".", t.bytes, sig->name);
     }
     values_fill(&t, data, elements);
     t.data = data;

@@ -15,6 +15,7 @@
 struct inputs {
     struct pen_tensor tensors[INPUTS_MAX];
     size_t count;
+    bool picture;             /* one of them was a picture */
     void *memory[INPUTS_MAX]; /* freed by inputs_fini */
 };
 
@@ -22,6 +23,10 @@ void inputs_fini(struct inputs *inputs);
 
 /* The highest version, or the given one; NULL: not in the list. */
 const struct pen_model *model_find(const struct pen_model_list *list, const char *name, uint64_t version);
+
+/* Says that model_find found nothing, with the nearest name there is: NOT_FOUND, or UNAVAILABLE where no worker offers any model. Returns the status. */
+enum pen_status model_missing(const struct pen_model_list *list, const char *name, uint64_t version,
+                              struct pen_error *reterr);
 
 /* Adds a picture, .npy or raw file as the tensor `name` (NULL: the one the model's preprocess names, else its first input). */
 enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *model, const char *name,

@@ -7,6 +7,7 @@
 
 #include "deadline.h"
 #include "urgency.h"
+#include "words.h"
 
 #define STRAGGLER_US 60000000u  /* after the end, for jobs without a deadline */
 #define COPIED_BYTES (1u << 20) /* a job of more takes this thread longer than a slice */
@@ -55,8 +56,9 @@ static void progress(struct load *load, uint64_t now_us)
     if (!load->plan->progress || now_us < load->progress_us) {
         return;
     }
-    fprintf(stderr, "\r%3.0f s: %llu answers, %llu errors, p50 %llu us, p99 %llu us  ",
-            (double)(now_us - load->start_us) * 1e-6, (unsigned long long)r->requests, (unsigned long long)r->errors,
+    fprintf(stderr, "\r%3.0f s: %llu %s, %llu %s, p50 %llu us, p99 %llu us  ", (double)(now_us - load->start_us) * 1e-6,
+            (unsigned long long)r->requests, words_plural(r->requests, "answer", "answers"),
+            (unsigned long long)r->errors, words_plural(r->errors, "error", "errors"),
             (unsigned long long)histogram_at(&r->latency_us, 0.5),
             (unsigned long long)histogram_at(&r->latency_us, 0.99));
     load->progress_us = now_us + 1000000;

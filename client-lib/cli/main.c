@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "version.h"
+#include "words.h"
 
 static const struct command commands[] = {
     {"submit", "run a model on pictures or tensors", command_submit},
@@ -14,6 +15,7 @@ static const struct command commands[] = {
     {"models", "list the pool's models", command_models},
     {"workers", "list the pool's workers", command_workers},
     {"top", "watch queues, workers, backends and cache", command_top},
+    {"stats", "the pool's counters, once", command_stats},
     {"load", "measure latency and throughput under load", command_load},
     {"model", "load, unload and label models while they serve", command_model},
     {"explain", "why a job ran where it did, waits, or was refused", command_explain},
@@ -22,6 +24,7 @@ static const struct command commands[] = {
     {"cancel", "cancel a job by its id", command_cancel},
     {"quarantine", "list, show or free the jobs that ended their workers", command_quarantine},
     {"keygen", "make a pair of keys", command_keygen},
+    {"keys", "check or seal a broker's list of keys", command_keys},
     {"torture", "faults under load: is anything lost or answered twice?", command_torture},
     {"drain", "let the broker, or one worker, finish and leave", command_drain},
 };
@@ -34,7 +37,9 @@ static void commands_print(FILE *out)
     for (size_t i = 0; i < COMMANDS_COUNT; i++) {
         fprintf(out, "  %-10s  %s\n", commands[i].name, commands[i].summary);
     }
-    fprintf(out, "\nEach has --help. All take --broker ENDPOINT (or PENSTOCK_BROKER), default tcp://127.0.0.1:5550, "
+    fprintf(out, "\nEach has --help (or penstock help COMMAND). Those that ask a broker take --broker ENDPOINT (or "
+                 "PENSTOCK_BROKER), "
+                 "default tcp://127.0.0.1:5550, "
                  "and --json.\n" EXIT_CODES_TEXT "\n");
 }
 
@@ -50,9 +55,10 @@ static void man_print(FILE *out)
         fprintf(out, ".TP\n.B %s\n%s. See\n.BR penstock\\-%s (1).\n", commands[i].name, commands[i].summary,
                 commands[i].name);
     }
-    fprintf(out, ".PP\nAll take \\fB\\-\\-broker\\fP ENDPOINT (or \\fBPENSTOCK_BROKER\\fP), default "
-                 "tcp://127.0.0.1:5550, and \\fB\\-\\-json\\fP.\n.SH EXIT STATUS\n" EXIT_CODES_TEXT
-                 "\n.SH SEE ALSO\n.BR penstock\\-broker (1),\n.BR penstock\\-worker (1)\n");
+    fprintf(out,
+            ".PP\nThose that ask a broker take \\fB\\-\\-broker\\fP ENDPOINT (or \\fBPENSTOCK_BROKER\\fP), default "
+            "tcp://127.0.0.1:5550, and \\fB\\-\\-json\\fP.\n.SH EXIT STATUS\n" EXIT_CODES_TEXT
+            "\n.SH SEE ALSO\n.BR penstock\\-broker (1),\n.BR penstock\\-worker (1)\n");
 }
 
 /* What to do next depends on whether a pool is there. */
@@ -74,7 +80,7 @@ static int welcome(void)
     }
     if (pen_client_models(client, 1000000, &models, NULL) == PEN_OK && models->count) {
         printf("\nThe broker at %s serves %zu model%s. Next:\n  penstock submit %s FILE...\n  penstock top\n",
-               options.endpoint, models->count, models->count == 1 ? "" : "s", models->models[0]->name);
+               options.endpoint, models->count, words_plural(models->count, "", "s"), models->models[0]->name);
     } else {
         printf("\nThe broker at %s has no worker yet. Next:\n  penstock-worker --models DIR\n", options.endpoint);
     }
@@ -83,31 +89,77 @@ static int welcome(void)
     return EXIT_OK;
 }
 
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    struct nearest nearest;
+    nearest_begin(&nearest, name, strlen(name));
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        nearest_offer_begun(&nearest, commands[i].name);
+    }
+    nearest_offer_begun(&nearest, "help");
+    nearest_offer_begun(&nearest, "version");
+    if (nearest.found) {
+        fprintf(stderr, "penstock: there is no command \"%s\"; did you mean \"%s\"? penstock help lists all.\n", name,
+                nearest.found);
+        return EXIT_USAGE;
+    }
+    fprintf(stderr, "penstock: there is no command \"%s\".\n\n", name);
+    commands_print(stderr);
+    return EXIT_USAGE;
+}
+
+/* `penstock help` and `penstock help COMMAND`. */
+static int help(int argc, char **argv)
+{
+    static char flag[] = "--help";
+    const struct command *command = argc > 0 ? command_find(argv[0]) : NULL;
+    if (argc > 0 && !command) {
+        return unknown_command(argv[0]);
+    }
+    if (command) {
+        return command->run(2, (char *[]){argv[0], flag, NULL});
+    }
+    commands_print(stdout);
+    return EXIT_OK;
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words && strcmp(word, *words) != 0; words++) {
+    }
+    return *words != NULL;
+}
+
 static int run(int argc, char **argv)
 {
+    static const char *const helps[] = {"help", "--help", "-h", NULL}, *const versions[] = {"version", "--version",
+                                                                                            "-v", "-V", NULL};
     if (argc < 2) {
         return welcome();
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        commands_print(stdout);
-        return EXIT_OK;
+    if (is_one_of(argv[1], helps)) {
+        return help(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "--settings-man") == 0) {
         man_print(stdout);
         return EXIT_OK;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("penstock %s\n", version_build());
+    if (is_one_of(argv[1], versions)) {
+        puts(version_build());
         return EXIT_OK;
     }
-    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
-        }
-    }
-    fprintf(stderr, "penstock: there is no command \"%s\".\n\n", argv[1]);
-    commands_print(stderr);
-    return EXIT_USAGE;
+    const struct command *command = command_find(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : unknown_command(argv[1]);
 }
 
 /* What was printed into a full disk was not told to anybody, whatever became of the job. A reader that has gone has heard enough: that ends us by SIGPIPE. */

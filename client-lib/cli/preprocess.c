@@ -1,5 +1,6 @@
 #include "preprocess.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,8 +58,8 @@ static enum pen_status parse(const cJSON *json, const struct pen_signature *sig,
     if (status == PEN_OK && p->channels == 2) {
         status = pen_error_set(reterr, PEN_ERR_INVALID, "the model's preprocess.channels must be 1 or 3.");
     }
-    p->filter = filter == 0 ? IMAGE_BILINEAR : filter == 1 ? IMAGE_NEAREST : IMAGE_AREA;
-    p->fit = fit == 0 ? IMAGE_STRETCH : fit == 1 ? IMAGE_CROP : IMAGE_PAD;
+    p->filter = filter == 0 ? PICTURE_BILINEAR : filter == 1 ? PICTURE_NEAREST : PICTURE_AREA;
+    p->fit = fit == 0 ? PICTURE_STRETCH : fit == 1 ? PICTURE_CROP : PICTURE_PAD;
     return status;
 }
 
@@ -79,14 +80,84 @@ enum pen_status preprocess_parse(const char *text, const struct pen_signature *s
     return status;
 }
 
-enum pen_status preprocess_image(const struct preprocess *p, const struct image *image, struct image *ret_image,
-                                 struct pen_error *reterr)
+static bool is_channels(int64_t dim)
 {
-    struct image converted;
-    enum pen_status status = image_convert(image, p->channels, &converted, reterr);
+    return dim == 1 || dim == 3;
+}
+
+/* "height": 224, or a word in its place where the model leaves it open. */
+static void side_text(const char *key, int64_t dim, char text[64])
+{
+    if (dim > 0) {
+        snprintf(text, 64, "\"%s\": %" PRId64, key, dim);
+    } else {
+        snprintf(text, 64, "\"%s\": 224", key);
+    }
+}
+
+enum pen_status preprocess_missing(const struct pen_model *model, const struct pen_signature *sig,
+                                   struct pen_error *reterr)
+{
+    char shape[128], height[64], width[64];
+    bool nchw = sig->rank == 4 && is_channels(sig->dims[1]),
+         nhwc = sig->rank == 4 && !nchw && is_channels(sig->dims[3]);
+    bool floats = sig->dtype == PEN_DTYPE_F32 || sig->dtype == PEN_DTYPE_F16 || sig->dtype == PEN_DTYPE_BF16;
+    pen_shape_text(sig->dims, sig->rank, shape, sizeof shape);
+    if (!nchw && !nhwc) {
+        return pen_error_set(
+            reterr, PEN_ERR_INVALID,
+            "model %s does not take pictures: its input %s is %s %s, and a picture has four dimensions, "
+            "one of them 1 or 3 channels; give a .npy file.",
+            model->name, sig->name, pen_dtype_name(sig->dtype), shape);
+    }
+    int64_t high = sig->dims[nchw ? 2 : 1], wide = sig->dims[nchw ? 3 : 2];
+    side_text("height", high, height);
+    side_text("width", wide, width);
+    return pen_error_set(
+        reterr, PEN_ERR_INVALID,
+        "model %s does not say how it takes pictures. Add to its config.json:\n"
+        "  \"input\": {\"preprocess\": {\"input\": \"%s\", \"layout\": \"%s\", \"channels\": %d, %s, %s%s}}\n"
+        "%s%sor give a .npy file.",
+        model->name, sig->name, nchw ? "NCHW" : "NHWC", (int)sig->dims[nchw ? 1 : 3], height, width,
+        floats ? ", \"mean\": [0], \"scale\": [0.00392156862745098]" : "",
+        floats
+            ? "with the mean and the scale it was trained with, (pixel - mean) * scale; these make 0..255 into 0..1; "
+            : "",
+        high > 0 && wide > 0 ? "" : "with the size it was trained with, for it leaves that open; ");
+}
+
+enum pen_status preprocess_array(const struct pen_model *model, const struct pen_signature *sig, const char *file,
+                                 const struct pen_tensor *array, struct pen_error *reterr)
+{
+    char got[128], want[128];
+    struct preprocess p = {.input = ""};
+    bool fits = array->dtype == sig->dtype && array->rank == sig->rank;
+    if (!*model->preprocess || preprocess_parse(model->preprocess, sig, &p, NULL) != PEN_OK ||
+        strcmp(*p.input ? p.input : model->inputs[0].name, sig->name) != 0) {
+        return PEN_OK;
+    }
+    for (uint32_t d = 0; fits && d < sig->rank; d++) {
+        fits = sig->dims[d] < 0 || sig->dims[d] == array->dims[d];
+    }
+    return fits ? PEN_OK
+                : pen_error_set(
+                      reterr, array->dtype == sig->dtype ? PEN_ERR_SHAPE : PEN_ERR_DTYPE,
+                      "%s is %s %s, but the config.json of model %s asks for pixels (input.preprocess): input "
+                      "%s takes %s %s, height, width and channels of 0..255. Give the picture itself or such an "
+                      "array; for ready-made numbers take preprocess out of the config.json.",
+                      file, pen_dtype_name(array->dtype), pen_shape_text(array->dims, array->rank, got, sizeof got),
+                      model->name, sig->name, pen_dtype_name(sig->dtype),
+                      pen_shape_text(sig->dims, sig->rank, want, sizeof want));
+}
+
+enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
+                                   struct pen_error *reterr)
+{
+    struct picture converted;
+    enum pen_status status = picture_convert(picture, p->channels, &converted, reterr);
     if (status == PEN_OK) {
-        status = image_resize(&converted, p->width, p->height, p->filter, p->fit, ret_image, reterr);
-        image_fini(&converted);
+        status = picture_resize(&converted, p->width, p->height, p->filter, p->fit, ret_image, reterr);
+        picture_fini(&converted);
     }
     return status;
 }

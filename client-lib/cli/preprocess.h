@@ -10,13 +10,13 @@
 
 #include "penstock/client.h"
 
-#include "image.h"
+#include "picture.h"
 
 struct preprocess {
     char input[256]; /* name of the input tensor; "" = the model's first */
     uint32_t channels, height, width;
-    enum image_filter filter;
-    enum image_fit fit;
+    enum picture_filter filter;
+    enum picture_fit fit;
 };
 
 /*
@@ -26,8 +26,18 @@ struct preprocess {
 enum pen_status preprocess_parse(const char *json, const struct pen_signature *sig, struct preprocess *ret_preprocess,
                                  struct pen_error *reterr);
 
+/*
+ * Why a picture cannot be sent to a model without a preprocess, and the lines of config.json that would change that, as far as the input's signature tells them. Never OK.
+ */
+enum pen_status preprocess_missing(const struct pen_model *model, const struct pen_signature *sig,
+                                   struct pen_error *reterr);
+
+/* An array for an input that config.json makes one of pixels: DTYPE or SHAPE with what the model takes instead when it is none of those. */
+enum pen_status preprocess_array(const struct pen_model *model, const struct pen_signature *sig, const char *file,
+                                 const struct pen_tensor *array, struct pen_error *reterr);
+
 /* Any picture -> the picture the model takes. */
-enum pen_status preprocess_image(const struct preprocess *p, const struct image *image, struct image *ret_image,
-                                 struct pen_error *reterr);
+enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
+                                   struct pen_error *reterr);
 
 #endif

@@ -14,7 +14,7 @@
 struct request_settings {
     const char *backend, *precision, *version_label;
     int64_t version, deadline_us, priority, sequence;
-    bool no_cache, explain, trace, layers;
+    bool no_cache, explain, trace, layers, tell_drain;
     const char *traceparent;
     struct setting_list inputs, outputs, tags, parameters;
 };
@@ -30,7 +30,7 @@ struct request_settings {
      .choices = "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", .help = "numeric class demanded"},                             \
     {.name = "model-version", .type = SETTING_INT, .offset = offsetof(opts, member.version), .def = "0", .help = "version of the model; 0 = the highest"}, \
     {.name = "version-label", .type = SETTING_TEXT, .offset = offsetof(opts, member.version_label), .def = "", .help = "the version that carries this label, such as canary"}, \
-    {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s", .unit = "us",     \
+    {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s",     \
      .help = "give up on a job after this long; 0 = never"},                                                                     \
     {.name = "priority", .type = SETTING_INT, .offset = offsetof(opts, member.priority), .def = "0", .max = 255,                 \
      .help = "1 = most urgent; 0 = the model's default"},                                                                        \
@@ -39,6 +39,8 @@ struct request_settings {
      .help = "neither read nor store cached results"},                                                                           \
     {.name = "explain", .type = SETTING_FLAG, .offset = offsetof(opts, member.explain), .def = "false",                         \
      .help = "let the answer say why it was run where it was"}, \
+    {.name = "tell-drain", .type = SETTING_FLAG, .offset = offsetof(opts, member.tell_drain), .def = "false",                   \
+     .help = "a job that the only broker refuses because it drains ends UNAVAILABLE; else it waits for the broker that comes in its place"}, \
     {.name = "traceparent", .type = SETTING_TEXT, .offset = offsetof(opts, member.traceparent), .def = "", .help = "W3C trace context that the jobs belong to"}, \
     {.name = "trace", .type = SETTING_FLAG, .offset = offsetof(opts, member.trace), .def = "false", .help = "let the broker keep the jobs' lives for penstock trace"}, \
     {.name = "layers", .type = SETTING_FLAG, .offset = offsetof(opts, member.layers), .def = "false",                            \

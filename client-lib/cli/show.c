@@ -9,16 +9,46 @@
 #include <sys/stat.h>
 
 #include "command.h"
-#include "labels.h"
 #include "npy.h"
 
 #define VALUES_TEXT 8u
 #define VALUES_JSON 1024u
 
-static size_t top_of(const struct show *show, const pen_result *result, struct label *top)
+/* Give it free(3). */
+static struct label *top_of(const struct show *show, const pen_result *result, size_t *ret_count)
 {
-    size_t most = show->top < SHOW_TOP_MAX ? show->top : SHOW_TOP_MAX;
-    return most ? labels_top(result, show->labels, show->labels_count, most, top) : 0;
+    struct label *top = show->top ? calloc(SHOW_TOP_MAX, sizeof *top) : NULL;
+    *ret_count = top ? labels_top(result, &show->names, show->top, SHOW_TOP_MAX, top) : 0;
+    return top;
+}
+
+size_t show_labels(const struct show *show, const pen_result *result)
+{
+    size_t count = 0;
+    char text[LABEL_TEXT_BYTES];
+    struct label *top = top_of(show, result, &count);
+    for (size_t k = 0; k < count; k++) {
+        printf("  %8.4f  %s\n", top[k].score, label_text(top, count, k, text));
+    }
+    free(top);
+    return count;
+}
+
+cJSON *show_labels_json(const struct show *show, const pen_result *result)
+{
+    size_t count = 0;
+    struct label *top = top_of(show, result, &count);
+    cJSON *labels = cJSON_CreateArray();
+    for (size_t k = 0; k < count; k++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "label", top[k].text);
+        cJSON_AddNumberToObject(one, "index", (double)top[k].index);
+        cJSON_AddNumberToObject(one, "score", top[k].score);
+        cJSON_AddNumberToObject(one, "row", top[k].row);
+        cJSON_AddItemToArray(labels, one);
+    }
+    free(top);
+    return labels;
 }
 
 static void output_text(const struct pen_tensor *t)
@@ -36,23 +66,18 @@ static void output_text(const struct pen_tensor *t)
     printf("\n");
 }
 
-void show_text(const struct show *show, const char *what, const pen_result *result)
+void show_text(const struct show *show, const char *what, const char *job_id, const pen_result *result)
 {
     const struct pen_result_info *i = pen_result_info(result);
-    struct label *top = calloc(SHOW_TOP_MAX, sizeof *top);
     char queue[AMOUNT_BYTES], compute[AMOUNT_BYTES], total[AMOUNT_BYTES], trip[AMOUNT_BYTES];
-    printf("%s\n", what);
+    printf("%s  job %s\n", what, job_id);
     if (pen_result_status(result) != PEN_OK) {
         printf("  %s: %s\n", pen_status_name(pen_result_status(result)), pen_result_error(result));
     }
-    size_t count = top ? top_of(show, result, top) : 0;
-    for (size_t k = 0; k < count; k++) {
-        printf("  %8.4f  %s\n", top[k].score, top[k].text);
-    }
+    size_t count = show_labels(show, result);
     for (size_t k = 0; count == 0 && k < pen_result_outputs(result); k++) {
         output_text(pen_result_output(result, k));
     }
-    free(top);
     if (pen_result_status(result) == PEN_OK) {
         char origin[32];
         snprintf(origin, sizeof origin, i->cached ? "from the cache" : "batch of %u", i->batch_size);
@@ -117,8 +142,6 @@ static void info_json(cJSON *json, const struct pen_result_info *i)
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result)
 {
     cJSON *json = cJSON_CreateObject();
-    struct label *top = calloc(SHOW_TOP_MAX, sizeof *top);
-    size_t count = top ? top_of(show, result, top) : 0;
     cJSON_AddStringToObject(json, "file", what);
     cJSON_AddStringToObject(json, "job", job_id);
     cJSON_AddStringToObject(json, "status", pen_status_name(pen_result_status(result)));
@@ -127,15 +150,7 @@ cJSON *show_json(const struct show *show, const char *what, const char *job_id, 
     if (pen_result_explanation(result)) {
         cJSON_AddItemToObject(json, "explanation", show_explanation_json(pen_result_explanation(result)));
     }
-    cJSON *labels = cJSON_AddArrayToObject(json, "labels");
-    for (size_t k = 0; k < count; k++) {
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddStringToObject(one, "label", top[k].text);
-        cJSON_AddNumberToObject(one, "index", (double)top[k].index);
-        cJSON_AddNumberToObject(one, "score", top[k].score);
-        cJSON_AddItemToArray(labels, one);
-    }
-    free(top);
+    cJSON_AddItemToObject(json, "labels", show_labels_json(show, result));
     cJSON *outputs = cJSON_AddArrayToObject(json, "outputs");
     for (size_t k = 0; k < pen_result_outputs(result); k++) {
         cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, k)));

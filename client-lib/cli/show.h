@@ -8,19 +8,23 @@
 
 #include <cjson/cJSON.h>
 
+#include "labels.h"
 #include "penstock/client.h"
 
 #define SHOW_TOP_MAX 1000
 
 struct show {
-    const char *const *labels; /* the model's */
-    size_t labels_count;
-    size_t top;             /* classes to show */
-    const char *output_dir; /* NULL: write no files */
+    struct label_names names; /* of the model's classes */
+    size_t top;               /* classes to show */
+    const char *output_dir;   /* NULL: write no files */
 };
 
 /* To stdout. `what`: the file it answers. */
-void show_text(const struct show *show, const char *what, const pen_result *result);
+void show_text(const struct show *show, const char *what, const char *job_id, const pen_result *result);
+
+/* The best classes, one a line; returns how many. And the same as a list of {label, index, score, row}. */
+size_t show_labels(const struct show *show, const pen_result *result);
+cJSON *show_labels_json(const struct show *show, const pen_result *result);
 
 /* An object of its own, for the list "jobs"; keys: penstock submit --help. */
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result);

@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "show.h"
+#include "words.h"
 
 static void sentence(const char *head, const char *text)
 {
@@ -17,8 +18,8 @@ static void show_step(const struct pen_explained_step *s)
     char queue[AMOUNT_BYTES], compute[AMOUNT_BYTES], total[AMOUNT_BYTES];
     printf("    step %u (%s:%" PRIu64 ") %s", s->number, s->model, s->version, s->state);
     if (*s->worker) {
-        printf(" on %s, %u jobs in the batch (%s), attempt %u: queue %s, compute %s, total %s", s->worker,
-               s->batch_jobs, s->batch_reason, s->attempts, amount_us(s->queue_us, queue),
+        printf(" on %s, %u %s in the batch (%s), attempt %u: queue %s, compute %s, total %s", s->worker, s->batch_jobs,
+               words_plural(s->batch_jobs, "job", "jobs"), s->batch_reason, s->attempts, amount_us(s->queue_us, queue),
                amount_us(s->compute_us, compute), amount_us(s->total_us, total));
     }
     printf("\n");
@@ -43,8 +44,9 @@ void show_explanation(const struct pen_explanation *e)
         show_step(&e->steps[i]);
     }
     if (e->batch_jobs) {
-        printf("  %u jobs, %u rows in the batch (%s); attempt %u; queue %s, expected %s, compute %s, total %s\n",
-               e->batch_jobs, e->batch_rows, e->batch_reason, e->attempts, amount_us(e->queue_us, queue),
+        printf("  %u %s, %u %s in the batch (%s); attempt %u; queue %s, expected %s, compute %s, total %s\n",
+               e->batch_jobs, words_plural(e->batch_jobs, "job", "jobs"), e->batch_rows,
+               words_plural(e->batch_rows, "row", "rows"), e->batch_reason, e->attempts, amount_us(e->queue_us, queue),
                amount_us(e->expect_us, expect), amount_us(e->compute_us, compute), amount_us(e->total_us, total));
     }
 }

@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "deadline.h"
+#include "words.h"
 
 enum pen_status top_view_take(pen_client *client, int64_t timeout_us, struct top_view *ret_view,
                               struct pen_error *reterr)
@@ -58,18 +59,18 @@ static void pool_lines(const struct pen_stats *s, const struct pen_stats *before
 {
     char uptime[AMOUNT_BYTES], rss[AMOUNT_BYTES], cache[AMOUNT_BYTES];
     uint64_t looked = s->cache_hits + s->cache_misses;
-    add(frame, false, "%s, up %s, %s, %" PRIu64 " clients, %" PRIu64 " workers%s", s->software,
-        amount_us(s->uptime_us, uptime), amount_bytes(s->rss_bytes, rss), s->clients, s->workers,
-        s->draining ? ", DRAINING" : "");
+    add(frame, false, "%s, up %s, %s, %" PRIu64 " %s, %" PRIu64 " %s%s", s->software, amount_us(s->uptime_us, uptime),
+        amount_bytes(s->rss_bytes, rss), s->clients, words_plural(s->clients, "client", "clients"), s->workers,
+        words_plural(s->workers, "worker", "workers"), s->draining ? ", DRAINING" : "");
     add(frame, false,
         "jobs   %" PRIu64 " queued, %" PRIu64 " running, %.1f/s; done %" PRIu64 ", failed %" PRIu64
         ", rejected %" PRIu64 ", expired %" PRIu64 ", cancelled %" PRIu64 ", requeued %" PRIu64 ", joined %" PRIu64,
         s->queued, s->running, before ? per_second(s->jobs_done, before->jobs_done, us) : 0.0, s->jobs_done,
         s->jobs_failed, s->jobs_rejected, s->jobs_expired, s->jobs_cancelled, s->jobs_requeued, s->jobs_coalesced);
-    add(frame, false,
-        "cache  %s, %s: %s in %" PRIu64 " entries, %" PRIu64 " hits of %" PRIu64 " (%.0f %%), %.1f hits/s",
-        s->cache_kind, s->cache_state, amount_bytes(s->cache_bytes, cache), s->cache_entries, s->cache_hits, looked,
-        looked ? 100.0 * (double)s->cache_hits / (double)looked : 0.0,
+    add(frame, false, "cache  %s, %s: %s in %" PRIu64 " %s, %" PRIu64 " %s of %" PRIu64 " (%.0f %%), %.1f hits/s",
+        s->cache_kind, s->cache_state, amount_bytes(s->cache_bytes, cache), s->cache_entries,
+        words_plural(s->cache_entries, "entry", "entries"), s->cache_hits, words_plural(s->cache_hits, "hit", "hits"),
+        looked, looked ? 100.0 * (double)s->cache_hits / (double)looked : 0.0,
         before ? per_second(s->cache_hits, before->cache_hits, us) : 0.0);
 }
 

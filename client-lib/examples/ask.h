@@ -8,7 +8,7 @@
 
 #include <penstock/client.h>
 
-#include "picture.h"
+#include "draw.h"
 
 /* The pool at an endpoint (NULL: the default one) with the list of its models. */
 struct pool {

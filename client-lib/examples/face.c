@@ -106,7 +106,7 @@ static bool mesh_find(struct pool *pool, const char *model, const struct picture
     uint8_t *pixels = malloc((size_t)MESH_SIDE * MESH_SIDE * 3);
     pen_result *result = NULL;
     if (pixels) {
-        picture_sample(picture, &view, MESH_SIDE, MESH_SIDE, pixels);
+        draw_sample(picture, &view, MESH_SIDE, MESH_SIDE, pixels);
         result = pool_ask(pool, model, pixels, MESH_SIDE, MESH_SIDE, 1.0f / 255.0f, 0.0f);
     }
     const struct pen_tensor *t = result ? output_of_size(result, (size_t)MESH_POINTS * 3) : NULL;
@@ -140,15 +140,15 @@ static void draw(struct picture *p, const struct face *f)
     double unit = fmax(f->right - f->left, f->bottom - f->top) / 80.0;
     unit = unit < 1 ? 1 : unit;
     for (size_t i = 0; f->has_mesh && i < MESH_POINTS; i++) {
-        picture_disc(p, f->mesh_x[i], f->mesh_y[i], 0.5 * unit, mesh);
+        draw_disc(p, f->mesh_x[i], f->mesh_y[i], 0.5 * unit, mesh);
     }
     const double x[5] = {f->left, f->right, f->right, f->left, f->left};
     const double y[5] = {f->top, f->top, f->bottom, f->bottom, f->top};
     for (int i = 0; i < 4; i++) {
-        picture_line(p, x[i], y[i], x[i + 1], y[i + 1], 1.2 * unit, frame);
+        draw_line(p, x[i], y[i], x[i + 1], y[i + 1], 1.2 * unit, frame);
     }
     for (size_t i = 0; i < POINTS; i++) {
-        picture_disc(p, f->x[i], f->y[i], 1.5 * unit, i == 2 || i == 3 ? frame : i % 2 ? left : right);
+        draw_disc(p, f->x[i], f->y[i], 1.5 * unit, i == 2 || i == 3 ? frame : i % 2 ? left : right);
     }
 }
 
@@ -163,14 +163,14 @@ int main(int argc, char **argv)
         return 2;
     }
     const char *detector = argc > 4 ? argv[4] : "blazeface", *mesh = argc > 5 ? argv[5] : "facemesh";
-    if (!picture_read(argv[1], &picture)) {
+    if (!draw_open(argv[1], &picture)) {
         return 2;
     }
     /* The detector was trained on squares: the picture's longer side fills its input, the rest is black. */
     double side = fmax(picture.width, picture.height);
     struct view view = view_of_square(picture.width / 2.0, picture.height / 2.0, side, 0, DETECTOR_SIDE);
     uint8_t pixels[DETECTOR_SIDE * DETECTOR_SIDE * 3];
-    picture_sample(&picture, &view, DETECTOR_SIDE, DETECTOR_SIDE, pixels);
+    draw_sample(&picture, &view, DETECTOR_SIDE, DETECTOR_SIDE, pixels);
     bool ok = pool_open(argc > 3 ? argv[3] : NULL, &pool);
     pen_result *result =
         ok ? pool_ask(&pool, detector, pixels, DETECTOR_SIDE, DETECTOR_SIDE, 2.0f / 255.0f, -1.0f) : NULL;
@@ -186,12 +186,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; ok && i < count; i++) {
         draw(&picture, &faces[i]);
     }
-    ok = ok && picture_write(argv[2], &picture);
+    ok = ok && draw_save(argv[2], &picture);
     if (ok && count == 0) {
         printf("no face\n");
     }
     pen_result_free(result);
     pool_close(&pool);
-    picture_free(&picture);
+    picture_fini(&picture);
     return ok ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <penstock/client.h>
 
@@ -42,6 +41,7 @@ int main(int argc, char **argv)
     job.inputs = &image;
     job.inputs_count = 1;
     job.deadline_us = 5000000;
+    job.top_k = 1; /* the best class, with its name */
 
     pen_result *result;
     if (pen_client_connect(&options, &client, &error) != PEN_OK ||
@@ -49,16 +49,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", pen_status_name(error.status), error.text);
         return 1;
     }
-    const struct pen_tensor *scores = pen_result_output(result, 0);
-    size_t best = 0, count = scores->bytes / sizeof(float);
-    float value, highest = -1e30f;
-    for (size_t i = 0; i < count; i++) {
-        memcpy(&value, (const char *)scores->data + i * sizeof value, sizeof value); /* the bytes need not be aligned */
-        best = value > highest ? i : best;
-        highest = value > highest ? value : highest;
+    const struct pen_annotation *told = pen_result_annotation(result, 0); /* of the first row: there is one picture */
+    if (told && told->classes_count > 0) {
+        printf("%s: %s (%.4f, %s, %llu us of computing)\n", argv[1], told->classes[0].name,
+               (double)told->classes[0].score, pen_result_info(result)->backend,
+               (unsigned long long)pen_result_info(result)->compute_us);
+    } else {
+        printf("%s: the worker is too old to name classes\n", argv[1]);
     }
-    printf("%s: %zu (%s, %llu us of computing)\n", argv[1], best, pen_result_info(result)->backend,
-           (unsigned long long)pen_result_info(result)->compute_us);
     pen_result_free(result);
     pen_client_free(client);
     return 0;

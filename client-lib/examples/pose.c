@@ -195,12 +195,12 @@ static void draw(struct picture *p, const struct keypoint *k)
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const struct keypoint *a = &k[lines[i][0]], *b = &k[lines[i][1]];
         if (a->score >= SURE && b->score >= SURE) {
-            picture_line(p, a->x, a->y, b->x, b->y, unit, middle);
+            draw_line(p, a->x, a->y, b->x, b->y, unit, middle);
         }
     }
     for (size_t i = 0; i < PARTS; i++) {
         if (k[i].score >= SURE) {
-            picture_disc(p, k[i].x, k[i].y, 1.2 * unit, i == 0 ? middle : i % 2 ? left : right);
+            draw_disc(p, k[i].x, k[i].y, 1.2 * unit, i == 0 ? middle : i % 2 ? left : right);
         }
     }
 }
@@ -233,7 +233,7 @@ static bool run(struct pool *pool, const char *model, struct picture *picture)
     if (!pixels) {
         return false;
     }
-    picture_sample(picture, &view, width, height, pixels);
+    draw_sample(picture, &view, width, height, pixels);
     pen_result *result = pool_ask(pool, model, pixels, height, width, 2.0f / 255.0f, -1.0f);
     free(pixels);
     bool ok = result && grid_read(result, height, width, &grid);
@@ -262,12 +262,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: pose PICTURE OUT.png [ENDPOINT [MODEL]]\n");
         return 2;
     }
-    if (!picture_read(argv[1], &picture)) {
+    if (!draw_open(argv[1], &picture)) {
         return 2;
     }
     bool ok = pool_open(argc > 3 ? argv[3] : NULL, &pool) && run(&pool, argc > 4 ? argv[4] : "posenet", &picture) &&
-              picture_write(argv[2], &picture);
+              draw_save(argv[2], &picture);
     pool_close(&pool);
-    picture_free(&picture);
+    picture_fini(&picture);
     return ok ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 
 #include "backend/partition.h"
 #include "backend/reference/kernel.h"
+#include "words.h"
 
 /* Class numbers: 0..count-1 are backends, then the executor's own nodes; shape arithmetic that folds once shapes are concrete is in no step. */
 struct chooser {
@@ -311,7 +312,8 @@ void placement_text(const struct placement *p, char *text, size_t bytes)
         used += more > 0 ? (size_t)more : 0;
     }
     if (p->crossings > 0 && used < bytes) {
-        snprintf(text + used, bytes - used, "; %" PRIu32 " crossing%s", p->crossings, p->crossings > 1 ? "s" : "");
+        snprintf(text + used, bytes - used, "; %" PRIu32 " %s", p->crossings,
+                 words_plural(p->crossings, "crossing", "crossings"));
     }
     for (uint32_t i = 0; i < p->step_count; i++) {
         const struct placed *step = &p->steps[i];

@@ -1,6 +1,7 @@
 #include "graph/infer_util.h"
 #include "graph/rules.h"
 #include "graph/axes.h"
+#include "words.h"
 
 #include <string.h>
 
@@ -113,11 +114,12 @@ static enum pen_status check_channels(const struct infer *c, const struct shape 
     if (w->in >= 0 && __builtin_mul_overflow(w->in, group, &want))
         return infer_fail(c, reterr, "weights are too large");
     if (channels >= 0 && w->in >= 0 && channels != w->in * group)
-        return infer_fail(c, reterr, "the input has %lld channels, the weights need %lld in %lld groups",
-                          (long long)channels, (long long)(w->in * group), (long long)group);
+        return infer_fail(c, reterr, "the input has %lld %s, the weights need %lld in %lld %s", (long long)channels,
+                          words_plural((uint64_t)channels, "channel", "channels"), (long long)(w->in * group),
+                          (long long)group, words_plural((uint64_t)group, "group", "groups"));
     if (w->out >= 0 && w->out % group != 0)
-        return infer_fail(c, reterr, "%lld output channels do not divide into %lld groups", (long long)w->out,
-                          (long long)group);
+        return infer_fail(c, reterr, "%lld output %s not divide into %lld groups", (long long)w->out,
+                          words_plural((uint64_t)w->out, "channel does", "channels do"), (long long)group);
     return PEN_OK;
 }
 

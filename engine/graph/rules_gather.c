@@ -3,6 +3,7 @@
 
 #include "graph/infer_util.h"
 #include "graph/rules.h"
+#include "words.h"
 
 enum pen_status infer_gather(struct infer *c, struct pen_error *reterr)
 {
@@ -25,7 +26,8 @@ enum pen_status infer_gather_elements(struct infer *c, struct pen_error *reterr)
 {
     const struct shape *x = infer_shape_of(c, 0), *at = infer_shape_of(c, 1);
     if (x->rank >= 0 && at->rank >= 0 && x->rank != at->rank)
-        return infer_fail(c, reterr, "data has %d dimensions, indices have %d", x->rank, at->rank);
+        return infer_fail(c, reterr, "data has %d %s, indices have %d", x->rank,
+                          words_plural((uint64_t)x->rank, "dimension", "dimensions"), at->rank);
     infer_put(c, 0, infer_dtype_of(c, 0), at);
     return PEN_OK;
 }

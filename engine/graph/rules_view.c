@@ -3,6 +3,7 @@
 
 #include "graph/infer_util.h"
 #include "graph/rules.h"
+#include "words.h"
 
 /* Product of known dims, the unknown ones counted apart. False on overflow. */
 static bool known_product(const struct shape *s, const bool *skip, int64_t *ret_product, int32_t *ret_unknown)
@@ -171,7 +172,8 @@ enum pen_status infer_transpose(struct infer *c, struct pen_error *reterr)
     bool seen[PEN_MAX_RANK] = {0};
     y.rank = x->rank;
     if (x->rank >= 0 && perm && count != (uint32_t)x->rank)
-        return infer_fail(c, reterr, "perm has %u items, the input has %d dimensions", count, x->rank);
+        return infer_fail(c, reterr, "perm has %u %s, the input has %d %s", count, words_plural(count, "item", "items"),
+                          x->rank, words_plural((uint64_t)x->rank, "dimension", "dimensions"));
     if (x->rank < 0 && perm && count <= PEN_MAX_RANK)
         y = infer_unknown_of_rank((int32_t)count);
     for (int32_t i = 0; i < x->rank; i++) {

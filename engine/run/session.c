@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "run/wire_string.h"
+#include "words.h"
 
 static uint64_t now_us(void)
 {
@@ -96,7 +97,8 @@ static enum pen_status inputs_match(struct pen_session *s, const struct pen_tens
 {
     size_t need = s->model->input_count;
     if (count != need) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "the model takes %zu inputs, got %zu", need, count);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the model takes %zu %s, got %zu", need,
+                             words_plural(need, "input", "inputs"), count);
     }
     for (size_t i = 0; i < need; i++) {
         size_t at = i;

@@ -1,14 +1,16 @@
 #include "run/session_values.h"
 
 #include "run/internal.h"
+#include "words.h"
 
 enum pen_status session_run_values(struct pen_session *session, const struct rt_value *in, size_t count,
                                    struct rt_value *ret_out, size_t out_count, struct pen_error *reterr)
 {
     const struct graph *g = session->model->graph;
     if (count != g->input_count || out_count < g->output_count) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "the model takes %u inputs and gives %u outputs", g->input_count,
-                             g->output_count);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the model takes %u %s and gives %u %s", g->input_count,
+                             words_plural(g->input_count, "input", "inputs"), g->output_count,
+                             words_plural(g->output_count, "output", "outputs"));
     }
     if (session_idle(session, reterr) != PEN_OK) {
         return PEN_ERR_BUSY;

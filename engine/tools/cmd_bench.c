@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tool.h"
+#include "words.h"
 
 struct bench_options {
     struct tool_options tool;
@@ -29,7 +30,6 @@ static const struct setting table[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct bench_options, seconds_us),
      .def = "2s",
-     .unit = "us",
      .min = 1000,
      .max = 600000000,
      .help = "time for the timed runs"},
@@ -57,6 +57,7 @@ static const struct settings_program program = {
              "in_flight, runs, runs_per_s, median_ms, p10_ms, p90_ms, min_ms,\n"
              "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 #define RUNS_MAX 100000
@@ -305,14 +306,15 @@ static void print_text(const struct bench *b)
     const double *times = b->times;
     const char *cache = pipeline_cache(b->engine);
     printf("model      %s\n", b->options->model);
-    printf("backend    %s, %s (%s), %s, %" PRId64 " thread%s, batch %" PRId64 "\n", pen_engine_backend(b->engine),
+    printf("backend    %s, %s (%s), %s, %" PRId64 " %s, batch %" PRId64 "\n", pen_engine_backend(b->engine),
            pen_engine_device(b->engine), pen_engine_library(b->engine),
            pen_engine_precision_name(pen_model_precision(b->model)), b->options->tool.threads,
-           b->options->tool.threads == 1 ? "" : "s", b->options->batch);
+           words_plural((uint64_t)b->options->tool.threads, "thread", "threads"), b->options->batch);
     printf("placement  %s\n", pen_model_placement(b->model));
-    printf("start      %s (%s): open %s, load, warm-up; %" PRIu64 " kernels compiled, their cache: %s\n",
+    printf("start      %s (%s): open %s, load, warm-up; %" PRIu64 " %s compiled, their cache: %s\n",
            time_of(b->open_ms + b->load_ms + b->warmup_ms).text, strcmp(cache, "hit") == 0 ? "warm" : "cold",
-           time_of(b->open_ms).text, pen_engine_compiled(b->engine), cache);
+           time_of(b->open_ms).text, pen_engine_compiled(b->engine),
+           words_plural(pen_engine_compiled(b->engine), "kernel", "kernels"), cache);
     printf("load       %s\nwarm-up    %s\nfirst run  %s\n", time_of(b->load_ms).text, time_of(b->warmup_ms).text,
            time_of(b->first_ms).text);
     printf("runs       %zu: median %s, p10 %s, p90 %s, min %s\n", b->runs, time_of(times[b->runs / 2]).text,

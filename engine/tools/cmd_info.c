@@ -25,6 +25,7 @@ static const struct settings_program program = {
              "inputs[{name, type, shape[], dims}], outputs[]}]:\n"
              "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open.",
     .table = table,
+    .variables = tool_variables,
 };
 
 static void print_json(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)

@@ -6,15 +6,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "classes.h"
 #include "tools/case.h"
+#include "picture.h"
 #include "tools/npy_file.h"
+#include "tools/run_classes.h"
+#include "tools/run_picture.h"
 #include "tools/tool.h"
+#include "words.h"
 
 struct run_options {
     struct tool_options tool;
-    const char *model, *output_dir, *compare;
+    const char *model, *output_dir, *compare, *labels;
     struct setting_list inputs, shapes;
     double image_scale;
+    int64_t top;
     bool strict, profile, check_numerics;
 };
 
@@ -23,7 +29,7 @@ static const struct setting table[] = {
     {.name = "input",
      .type = SETTING_LIST,
      .offset = offsetof(struct run_options, inputs),
-     .help = "name=file of each input: .npy, .png, .jpg or .bin (raw little-endian)"},
+     .help = "name=file of each input: .npy, a picture (PNG, JPEG, BMP) or .bin (raw little-endian)"},
     {.name = "output-dir",
      .type = SETTING_TEXT,
      .offset = offsetof(struct run_options, output_dir),
@@ -37,7 +43,18 @@ static const struct setting table[] = {
      .type = SETTING_NUMBER,
      .offset = offsetof(struct run_options, image_scale),
      .def = "0.00392156862745098",
-     .help = "factor on 0..255 for images into float inputs"},
+     .help = "factor on 0..255 for pictures into float inputs"},
+    {.name = "labels",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct run_options, labels),
+     .def = "",
+     .help = "file with the names of the classes, one a line, or a config.json that has them"},
+    {.name = "top",
+     .type = SETTING_INT,
+     .offset = offsetof(struct run_options, top),
+     .def = "3",
+     .max = CLASSES_MAX,
+     .help = "classes to show of a picture, or with --labels; 0 = none"},
     {.name = "strict",
      .type = SETTING_FLAG,
      .offset = offsetof(struct run_options, strict),
@@ -63,10 +80,14 @@ static const struct setting table[] = {
 static const struct settings_program program = {
     .name = "penstock-engine run",
     .usage = "penstock-engine run --model FILE --input name=file ... --output-dir DIR",
-    .about = "Runs a model once on tensors or images from files and writes each output as .npy.",
-    .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}]; "
+    .about = "Runs a model once on tensors or pictures from files and writes each output as .npy. A picture is resized "
+             "as penstock "
+             "submit does; of a classifier the best classes are shown.",
+    .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}], labels[{output, row, "
+             "index, score, label}]; "
              "with --profile nodes[{backend, op, node, us, macs}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 static bool has_end(const char *path, const char *end)
@@ -87,46 +108,20 @@ static const char *file_for(const struct setting_list *inputs, const char *name)
     return NULL;
 }
 
-/* Pixels [h, w, c] into `t`: NCHW or NHWC by where the channel count (1 or 3) stands; uint8 as they are, floats scaled. */
-static enum pen_status image_into(const char *path, double scale, struct rt_arena *arena, struct pen_tensor *t,
-                                  struct pen_error *reterr)
+/* Whatever its name ends in, a picture is told by its first bytes; a file that is called one must be one. */
+static bool called_picture(const char *path)
 {
-    bool nchw = t->rank == 4 && (t->dims[1] == 1 || t->dims[1] == 3);
-    bool nhwc = !nchw && t->rank == 4 && (t->dims[3] == 1 || t->dims[3] == 3);
-    if ((!nchw && !nhwc) || t->dims[0] != 1 || (t->dtype != PEN_DTYPE_F32 && t->dtype != PEN_DTYPE_U8)) {
-        return pen_error_set(
-            reterr, PEN_ERR_SHAPE,
-            "input '%s' does not look like one image (f32 or u8, NCHW or NHWC, 1 or 3 channels): give a .npy", t->name);
-    }
-    int64_t h = t->dims[nchw ? 2 : 1];
-    int64_t w = t->dims[nchw ? 3 : 2];
-    size_t c = (size_t)t->dims[nchw ? 1 : 3];
-    struct pen_tensor image = {.name = t->name};
-    enum pen_status status = image_read(path, (uint32_t)c, h, w, arena, &image, reterr);
-    if (status != PEN_OK) {
-        return status;
-    }
-    size_t area = (size_t)(image.dims[0] * image.dims[1]);
-    void *data = rt_arena_alloc(arena, area * c * (t->dtype == PEN_DTYPE_F32 ? 4 : 1));
-    if (data == NULL) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for input '%s'", t->name);
-    }
-    const unsigned char *pixels = image.data;
-    for (size_t i = 0; i < area * c; i++) {
-        size_t to = nchw ? (i % c) * area + i / c : i;
-        if (t->dtype == PEN_DTYPE_F32) {
-            ((float *)data)[to] = (float)((double)pixels[i] * scale);
-        } else {
-            ((unsigned char *)data)[to] = pixels[i];
+    static const char *const ends[] = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (has_end(path, ends[i])) {
+            return true;
         }
     }
-    t->data = data;
-    t->bytes = area * c * (t->dtype == PEN_DTYPE_F32 ? 4 : 1);
-    return PEN_OK;
+    return false;
 }
 
 static enum pen_status input_read(const struct run_options *o, struct rt_arena *arena, struct pen_tensor *t,
-                                  struct pen_error *reterr)
+                                  bool *picture, struct pen_error *reterr)
 {
     const char *path = file_for(&o->inputs, t->name);
     if (path == NULL) {
@@ -135,12 +130,15 @@ static enum pen_status input_read(const struct run_options *o, struct rt_arena *
     if (has_end(path, ".npy")) {
         return npy_read(path, arena, t, reterr);
     }
-    if (has_end(path, ".png") || has_end(path, ".jpg") || has_end(path, ".jpeg")) {
-        return image_into(path, o->image_scale, arena, t, reterr);
-    }
     void *bytes = NULL;
-    enum pen_status status = case_file(arena, path, &bytes, &t->bytes, reterr);
+    size_t size = 0;
+    enum pen_status status = case_file(arena, path, &bytes, &size, reterr);
+    if (status == PEN_OK && (called_picture(path) || picture_probe(bytes, size) != PICTURE_NONE)) {
+        *picture = true;
+        return picture_into(bytes, size, path, o->image_scale, arena, t, reterr);
+    }
     t->data = bytes;
+    t->bytes = size;
     return status;
 }
 
@@ -172,7 +170,7 @@ static enum pen_status output_write(const struct run_options *o, const struct pe
 }
 
 static void print_json(const struct run_options *o, const struct pen_engine *engine, const struct pen_model *model,
-                       struct pen_session *session, double ms, cJSON *list)
+                       struct pen_session *session, double ms, cJSON *list, cJSON *classes)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "model", o->model);
@@ -180,6 +178,7 @@ static void print_json(const struct run_options *o, const struct pen_engine *eng
     cJSON_AddStringToObject(root, "placement", pen_model_placement(model));
     cJSON_AddNumberToObject(root, "run_ms", ms);
     cJSON_AddItemReferenceToObject(root, "outputs", list);
+    cJSON_AddItemToObject(root, "labels", classes);
     tool_profile_json(root, session);
     char *text = cJSON_PrintUnformatted(root);
     printf("%s\n", text != NULL ? text : "{}");
@@ -214,7 +213,13 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
     const struct pen_tensor *outputs = NULL;
     size_t count = 0;
     size_t output_count = 0;
-    enum pen_status status = pen_model_load(engine, o->model, &model, reterr);
+    bool picture = false;
+    struct class_names names = {0};
+    cJSON *classes = o->tool.json ? cJSON_CreateArray() : NULL;
+    enum pen_status status = class_names_read(o->labels, arena, &names, reterr);
+    if (status == PEN_OK) {
+        status = pen_model_load(engine, o->model, &model, reterr);
+    }
     if (status == PEN_OK) {
         status = tool_inputs(model, &o->shapes, 1, inputs, TOOL_INPUTS_MAX, &count, reterr);
     }
@@ -222,7 +227,7 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         status = inputs_known(o, inputs, count, reterr);
     }
     for (size_t i = 0; status == PEN_OK && i < count; i++) {
-        status = input_read(o, arena, &inputs[i], reterr);
+        status = input_read(o, arena, &inputs[i], &picture, reterr);
     }
     if (status == PEN_OK) {
         status = pen_session_new(model, &session, reterr);
@@ -238,16 +243,22 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
     for (size_t i = 0; status == PEN_OK && i < output_count; i++) {
         status = output_write(o, &outputs[i], list, reterr);
     }
+    if (status == PEN_OK && (picture || *o->labels != '\0') && o->top > 0) {
+        status = classes_show(outputs, output_count, &names, (size_t)o->top, classes, reterr);
+    }
     if (status == PEN_OK && o->tool.json) {
-        print_json(o, engine, model, session, ms, list);
+        print_json(o, engine, model, session, ms, list, classes);
+        classes = NULL;
     } else if (status == PEN_OK) {
         char took[TOOL_TIME_BYTES];
         printf("%s in %s on %s\n", o->model, tool_time_text(ms, took, sizeof took), pen_model_placement(model));
         if (pen_session_compared(session) > 0) {
-            printf("%" PRIu64 " nodes agree with reference\n", pen_session_compared(session));
+            printf("%" PRIu64 " %s with reference\n", pen_session_compared(session),
+                   words_plural(pen_session_compared(session), "node agrees", "nodes agree"));
         }
         tool_profile_print(session);
     }
+    cJSON_Delete(classes);
     pen_session_free(session);
     pen_model_free(model);
     return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tool.h"
+#include "words.h"
 
 #define MODELS_MAX 256
 
@@ -21,7 +22,6 @@ static const struct setting table[] = {
      .type = SETTING_DURATION,
      .offset = offsetof(struct tune_options, class_us),
      .def = "500ms",
-     .unit = "us",
      .min = 0,
      .max = 600000000,
      .help = "time for one class of products; three rounds are run in any case"},
@@ -37,6 +37,7 @@ static const struct settings_program program = {
     .after =
         "JSON keys: backend, device, precision, stored, classes[{products, shape, by_rule, chosen, us{family: time}}].",
     .table = table,
+    .variables = tool_variables,
 };
 
 struct tuner {
@@ -134,7 +135,7 @@ static int run(void *from, const char *const *paths, size_t count)
     } else if (code == TOOL_OK && options->tool.json) {
         print_json(&t, stored);
     } else if (code == TOOL_OK) {
-        printf("%zu classes; %s\n", t.rows, stored ? "stored" : "not stored");
+        printf("%zu %s; %s\n", t.rows, words_plural(t.rows, "class", "classes"), stored ? "stored" : "not stored");
     }
     if (code == TOOL_OK && !stored) {
         fprintf(stderr,

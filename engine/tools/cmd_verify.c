@@ -64,6 +64,7 @@ static const struct settings_program program = {
         "pass, fail, skip}], passed, failed, skipped.\n"
         "Exit codes: 0 none failed, 1 some failed, 2 wrong usage, 3 the backend is not available.",
     .table = table,
+    .variables = tool_variables,
 };
 
 static bool wanted(const char *filter, const char *name)

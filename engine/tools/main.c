@@ -6,6 +6,7 @@
 
 #include "tools/tool.h"
 #include "version.h"
+#include "words.h"
 
 static const struct {
     const char *name;
@@ -29,25 +30,48 @@ static void usage(FILE *out)
                  "3 not supported on this host or in this build.\n");
 }
 
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words != NULL && strcmp(word, *words) != 0; words++) {
+    }
+    return *words != NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    struct nearest nearest;
+    nearest_begin(&nearest, name, strlen(name));
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        nearest_offer_begun(&nearest, commands[i].name);
+    }
+    fprintf(stderr, "penstock-engine: no command is called '%s'%s%s%s `penstock-engine help` lists all\n", name,
+            nearest.found != NULL ? "; did you mean '" : "", nearest.found != NULL ? nearest.found : "",
+            nearest.found != NULL ? "'?" : ";");
+    return TOOL_USAGE;
+}
+
 int main(int argc, char **argv)
 {
+    static char flag[] = "--help";
     if (argc < 2) {
         usage(stderr);
         return TOOL_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    bool asks_help = is_one_of(argv[1], (const char *const[]){"help", "--help", "-h", NULL});
+    if (asks_help && argc == 2) {
         usage(stdout);
         return TOOL_OK;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("%s\n", version_build());
+    if (is_one_of(argv[1], (const char *const[]){"version", "--version", "-v", "-V", NULL})) {
+        puts(version_build());
         return TOOL_OK;
     }
+    const char *name = argv[asks_help ? 2 : 1];
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
+        if (strcmp(name, commands[i].name) == 0) {
+            return asks_help ? commands[i].run(2, (char *[]){argv[2], flag, NULL})
+                             : commands[i].run(argc - 1, argv + 1);
         }
     }
-    fprintf(stderr, "penstock-engine: no command is called '%s'; try `penstock-engine --help`\n", argv[1]);
-    return TOOL_USAGE;
+    return unknown_command(name);
 }

@@ -1,5 +1,5 @@
 /*
- * npy_file.h - NumPy's .npy, format 1.0 to 3.0 (numpy/lib/format.py), C order only. And shared file readers of `run`.
+ * npy_file.h - NumPy's .npy, format 1.0 to 3.0 (numpy/lib/format.py), C order only.
  *
  * Threads: any.
  */
@@ -12,9 +12,5 @@
 enum pen_status npy_read(const char *path, struct rt_arena *arena, struct pen_tensor *ret, struct pen_error *reterr);
 /* f16, f32, f64, bool and the integers of 8..64 bits; bf16 and the rest are written as f32 would not be honest: PEN_ERR_UNSUPPORTED. */
 enum pen_status npy_write(const char *path, const struct pen_tensor *t, struct pen_error *reterr);
-
-/* image_file.c: PNG or JPEG to uint8 rows, `channels` 1 or 3, stretched bilinearly to height x width (0 = as it is). Data in arena memory, [height, width, channels]. */
-enum pen_status image_read(const char *path, uint32_t channels, int64_t height, int64_t width, struct rt_arena *arena,
-                           struct pen_tensor *ret, struct pen_error *reterr);
 
 #endif

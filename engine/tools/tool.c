@@ -1,4 +1,5 @@
 #include "tools/tool.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,6 +8,19 @@
 #include <time.h>
 
 #include <cjson/cJSON.h>
+
+const struct setting_variable tool_variables[] = {
+    {"backend", "PENSTOCK_ENGINE_BACKEND", NULL},
+    {"precision", "PENSTOCK_ENGINE_PRECISION", NULL},
+    {"threads", "PENSTOCK_ENGINE_THREADS", NULL},
+    {"placement", "PENSTOCK_ENGINE_PLACEMENT", NULL},
+    {"model", "PENSTOCK_ENGINE_MODEL", settings_old_never},
+    {"input", "PENSTOCK_ENGINE_INPUT", settings_old_never},
+    {"output-dir", "PENSTOCK_ENGINE_OUTPUT_DIR", settings_old_never},
+    {"filter", "PENSTOCK_ENGINE_FILTER", settings_old_never},
+    {"config", "PENSTOCK_ENGINE_CONFIG", settings_old_never},
+    {.setting = NULL},
+};
 
 int tool_fail(const struct pen_error *error)
 {
@@ -241,7 +255,8 @@ enum pen_status tool_inputs(const struct pen_model *model, const struct setting_
     size_t count = 0;
     const struct pen_tensor *sigs = pen_model_inputs(model, &count);
     if (count > room) {
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model has %zu inputs, this tool takes %zu", count, room);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model has %zu %s, this tool takes %zu", count,
+                             words_plural(count, "input", "inputs"), room);
     }
     enum pen_status status = shapes_known(sigs, count, shapes, reterr);
     for (size_t i = 0; status == PEN_OK && i < count; i++) {

@@ -25,6 +25,9 @@ enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_UNAVAILABLE 
         .help = "shape of an input: name=1x224x224x3 (repeatable)"                                                     \
     }
 
+/* The variables of all subcommands: what `penstock` or the worker means by PENSTOCK_<SETTING> is something else. */
+extern const struct setting_variable tool_variables[];
+
 /* Options every subcommand has; first in each subcommand's options struct. */
 struct tool_options {
     const char *backend;

@@ -1,4 +1,5 @@
 #include "tools/verify.h"
+#include "words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +58,8 @@ static enum outcome set_run(struct pen_session *session, const struct pen_model 
     size_t declared = 0;
     const struct pen_tensor *sigs = pen_model_outputs(model, &declared);
     if (set->expected_count != declared || declared > CASE_VALUES_MAX) {
-        snprintf(r->reason, sizeof r->reason, "the case expects %u outputs, the model gives %zu", set->expected_count,
-                 declared);
+        snprintf(r->reason, sizeof r->reason, "the case expects %u %s, the model gives %zu", set->expected_count,
+                 words_plural(set->expected_count, "output", "outputs"), declared);
         return CASE_FAIL;
     }
     enum pen_status status =

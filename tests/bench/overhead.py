@@ -36,7 +36,7 @@ def measure(build, prefix, cache, load_flags, seconds):
         worker, _ = start(prefix, [build / "bin/penstock-worker", "--broker", workers, "--models", ROOT / "deploy/models", "--backend", "xnnpack",
                                    "--slots", "1", "--threads", "1"], "evt=welcome")
         started.append(worker)
-        load = [build / "bin/penstock", "load", "--broker", clients, "--model", "digits", "--concurrency", "1", "--duration", str(seconds), "--json"]
+        load = [build / "bin/penstock", "load", "--broker", clients, "--model", "digits", "--concurrency", "1", "--duration", f"{seconds}s", "--json"]
         done = subprocess.run(prefix + [str(word) for word in load + load_flags], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"penstock load failed: {done.stderr}{done.stdout}")

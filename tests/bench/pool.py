@@ -55,7 +55,7 @@ def start_worker(stack, build, workers, models, backend, *flags):
 
 def load(build, clients, model, seconds, *flags):
     """`penstock load` under way, for answer()."""
-    command = [build / "bin/penstock", "load", "--broker", clients, "--model", model, "--duration", seconds, "--no-cache", "--json", "--deadline", 0, *flags]
+    command = [build / "bin/penstock", "load", "--broker", clients, "--model", model, "--duration", f"{seconds}s", "--no-cache", "--json", "--deadline", 0, *flags]
     return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

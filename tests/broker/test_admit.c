@@ -101,6 +101,10 @@ Test(admit, tag_that_nobody_carries)
 {
     expect((struct wire_job){.model = "plain", .tag = "blue"}, PEN_ERR_UNSUPPORTED, "carries all the tags");
 }
+Test(admit, more_classes_than_can_be_told)
+{
+    expect((struct wire_job){.model = "plain", .top_k = 1001}, PEN_ERR_INVALID, "1001 best classes; at most 1000");
+}
 Test(admit, payload_beyond_the_cap)
 {
     expect((struct wire_job){.model = "plain", .dims = {1, 200000}, .raw = true}, PEN_ERR_TOO_LARGE, "--max-job-bytes");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "http_get.h"
+#include "keys.h"
 #include "peer.h"
 
 static const struct wire_model echo = {.name = "echo",
@@ -90,6 +91,54 @@ Test(http, ready_follows_the_last_capable_worker_within_a_heartbeat, .timeout = 
     cr_expect_eq(http_get(address, "/v2/models/echo/ready", NULL), 503, "known, but nobody serves it");
     cr_expect_eq(http_get(address, "/v2/health/live", NULL), 200);
     pool_stop(&pool);
+}
+
+static void write_list(const char *path, const char *text)
+{
+    char other[96];
+    snprintf(other, sizeof other, "%s.new", path);
+    FILE *file = fopen(other, "w");
+    fputs(text, file);
+    fclose(file);
+    cr_assert_eq(rename(other, path), 0);
+}
+
+static void await_line(const char *address, const char *line)
+{
+    bool there = false;
+    for (int i = 0; i < 100 && !there; i++) {
+        char *body;
+        http_get(address, "/metrics", &body);
+        there = strstr(body, line) != NULL;
+        free(body);
+        support_sleep_ms(100);
+    }
+    cr_assert(there, "%s", line);
+}
+
+Test(http, damaged_list_of_keys_is_seen_in_the_metrics, .timeout = 60)
+{
+    struct pool pool;
+    struct key_pair pair;
+    char folder[] = "/tmp/penstock-http-XXXXXX", key[64], list[64], good[256], text[KEY_TEXT_BYTES], address[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(key, sizeof key, "%s/key", folder);
+    snprintf(list, sizeof list, "%s/list", folder);
+    cr_assert_eq(key_pair_new(&pair), PEN_OK);
+    cr_assert_eq(key_file_write(key, &pair, NULL), PEN_OK);
+    snprintf(good, sizeof good, "%s alice submit\n", key_text(pair.public_key, text));
+    write_list(list, good);
+    pool_start(&pool, (const char *const[]){"--http", "127.0.0.1:*", "--key", key, "--keys", list, NULL});
+    cr_assert(process_log_value(pool.broker, "evt=listening", "http", address, sizeof address));
+    await_line(address, "penstock_keys_bad 0\n");
+    write_list(list, "");
+    await_line(address, "penstock_keys_bad 1\n");
+    write_list(list, good);
+    await_line(address, "penstock_keys_bad 0\n");
+    pool_stop(&pool);
+    unlink(key);
+    unlink(list);
+    rmdir(folder);
 }
 
 Test(http, draining_broker_is_not_ready_and_still_answers, .timeout = 60)
@@ -237,6 +286,21 @@ Test(http, refuses_what_it_should, .timeout = 60)
         {"DELETE / HTTP/1.0\r\n\r\n", " 405 "},
         {"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", " 421 "},
         {"GET /metrics HTTP/1.1\r\nHost: 127.evil.example\r\n\r\n", " 421 "},
+        {"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:80, evil.example\r\n\r\n", " 421 "},
+        {"GET /metrics HTTP/1.1\r\n\r\n", " 400 "},
+        {"GET /v2/health/live HTTP/1.1\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.0\r\n\r\n", " 200 "},
+        {"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\nHOST: 127.0.0.1\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nHost : evil.example\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n", " 200 "},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", " 400 "},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+         " 400 "},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", " 400 "},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: +0\r\n\r\n", " 400 "},
         {"HEAD /metrics HTTP/1.0\r\nHost: [::1]:99\r\n\r\n", " 200 "},
     };
     start(&pool, address, sizeof address);

@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audit.h"
 #include "back.h"
+#include "control.pb-c.h"
 #include "desk.h"
 #include "front.h"
+#include "key_list.h"
 
 static char path[64];
 
@@ -68,8 +71,9 @@ Test(keyring, lines_are_read_with_roles_and_quotas)
     cr_assert_null(keyring_find(keyring, NULL));
     uint8_t key[KEY_BYTES];
     key_parse(W, key, NULL);
-    cr_assert(keyring_allows(keyring, key, ROLE_WORKER));
-    cr_assert_not(keyring_allows(keyring, key, ROLE_SUBMIT | ROLE_ADMIN | ROLE_OBSERVE));
+    cr_assert(keyring_knows(keyring, key));
+    key_parse(B, key, NULL);
+    cr_assert_not(keyring_knows(keyring, key));
     keyring_free(keyring);
 }
 
@@ -142,25 +146,134 @@ Test(keyring, changed_file_is_taken_over_and_a_bad_one_changes_nothing)
     keyring_free(keyring);
 }
 
-/* As an editor does it that is looked at between its two steps. */
-Test(keyring, empty_list_counts_when_it_stays_empty)
+static void write_bytes(const char *text, size_t bytes)
 {
-    struct keyring *keyring = keyring_of(A " alice submit\n");
-    struct pen_error error = {.status = PEN_OK};
-    for (int i = 0; i < 2; i++) {
-        write_keys("");
-        cr_assert_not(keyring_refresh(keyring, &error));
-        cr_assert_eq(error.status, PEN_OK, "nothing is wrong");
-        cr_assert_not_null(keyring_find(keyring, A));
-        write_keys(A " alice submit,observe\n");
-        cr_assert(keyring_refresh(keyring, &error));
-    }
     write_keys("");
-    cr_assert_not(keyring_refresh(keyring, &error));
-    cr_assert(keyring_refresh(keyring, &error));
-    cr_assert_null(keyring_find(keyring, A));
-    cr_assert_not(keyring_refresh(keyring, &error), "nothing new");
+    FILE *file = fopen(path, "w");
+    cr_assert_eq(fwrite(text, 1, bytes, file), bytes);
+    fclose(file);
+}
+
+#define ALICE  A " alice submit\n"
+#define WORKER W " w1 worker\n"
+
+/* What power cuts, full disks and half-done copies leave of ALICE and WORKER, and the word by which a person knows it. */
+static const struct {
+    const char *text;
+    size_t bytes;
+    const char *says;
+} damaged[] = {{"", 0, "holds no key"},
+               {"# nobody\n\n", 10, "holds no key"},
+               {ALICE "\0\0\0\0\n", sizeof ALICE + 4, "a byte of the list is 0"},
+               {"\0\0\0\0\0\0\0\0", 8, "a byte of the list is 0"},
+               {ALICE W " w1 work", sizeof ALICE - 1 + sizeof W - 1 + 8, "ends within a line"},
+               {ALICE W " w1 worker", sizeof ALICE - 1 + sizeof W - 1 + 10, "ends within a line"},
+               {ALICE W, sizeof ALICE - 1 + sizeof W - 1, "ends within a line"}};
+
+Test(keyring, damaged_list_is_refused_and_the_last_good_one_stays)
+{
+    struct keyring *keyring = keyring_of(ALICE WORKER);
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        struct pen_error error = {.status = PEN_OK};
+        write_bytes(damaged[i].text, damaged[i].bytes);
+        for (int again = 0; again < 3; again++)
+            cr_assert_not(keyring_refresh(keyring, again ? NULL : &error));
+        cr_assert_eq(error.status, PEN_ERR_INVALID, "%zu", i);
+        cr_assert_not_null(strstr(error.text, damaged[i].says), "%s", error.text);
+        cr_assert_not_null(strstr(error.text, path), "%s", error.text);
+        cr_assert(keyring_find(keyring, A) && keyring_find(keyring, W), "the good list holds");
+    }
+    struct pen_error error = {.status = PEN_OK};
+    write_keys(ALICE);
+    cr_assert(keyring_refresh(keyring, &error), "whole, and shorter: somebody was taken off");
+    cr_assert_null(keyring_find(keyring, W));
     keyring_free(keyring);
+}
+
+Test(keyring, nothing_starts_with_a_damaged_list)
+{
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        struct keyring *keyring = NULL;
+        struct pen_error error = {.status = PEN_OK};
+        write_bytes(damaged[i].text, damaged[i].bytes);
+        cr_assert_eq(keyring_new(path, &keyring, &error), PEN_ERR_INVALID, "%zu", i);
+        cr_assert_not_null(strstr(error.text, damaged[i].says), "%s", error.text);
+    }
+}
+
+/* Writes the list with its seal, as `penstock keys --seal` does, and leaves off its last bytes. */
+static void write_sealed(const char *text, const char *line, size_t cut)
+{
+    struct key_list list = {.text = NULL};
+    struct pen_error error = {.status = PEN_OK};
+    write_keys(text);
+    cr_assert_eq(key_list_read(path, true, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(key_list_write(path, &list, line, true, &error), PEN_OK, "%s", error.text);
+    key_list_fini(&list);
+    struct stat facts;
+    cr_assert_eq(stat(path, &facts), 0);
+    cr_assert_eq(truncate(path, facts.st_size - (off_t)cut), 0);
+}
+
+Test(keyring, sealed_list_that_was_cut_behind_a_line_is_refused)
+{
+    struct keyring *keyring = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    write_sealed(ALICE, WORKER, 0);
+    cr_assert_eq(keyring_new(path, &keyring, &error), PEN_OK, "%s", error.text);
+    cr_assert(keyring_find(keyring, A) && keyring_find(keyring, W));
+    write_sealed(ALICE, WORKER, sizeof WORKER - 1);
+    cr_assert_not(keyring_refresh(keyring, &error));
+    cr_assert_not_null(strstr(error.text, "not the list that its first line was written for (it has 1 keys now)"), "%s",
+                       error.text);
+    cr_assert(keyring_find(keyring, W));
+    write_sealed(ALICE, NULL, 0);
+    cr_assert(keyring_refresh(keyring, &error));
+    cr_assert_null(keyring_find(keyring, W), "a seal for the shorter list");
+    write_sealed("# nobody\n", NULL, 0);
+    cr_assert(keyring_refresh(keyring, &error), "a seal says that nobody is meant");
+    cr_assert_null(keyring_find(keyring, A));
+    keyring_free(keyring);
+}
+
+/* A new file under the old name, with the old one's rights: never half of it. */
+Test(keyring, list_is_written_under_another_name_first)
+{
+    struct stat before, after;
+    struct key_list list = {.text = NULL};
+    struct pen_error error = {.status = PEN_OK};
+    write_keys(ALICE);
+    cr_assert_eq(chmod(path, 0640), 0);
+    cr_assert_eq(stat(path, &before), 0);
+    cr_assert_eq(key_list_read(path, false, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert_not(list.sealed);
+    cr_assert_eq(key_list_write(path, &list, WORKER, true, &error), PEN_OK, "%s", error.text);
+    key_list_fini(&list);
+    cr_assert_eq(stat(path, &after), 0);
+    cr_assert_neq(before.st_ino, after.st_ino, "another file");
+    cr_assert_eq(after.st_mode & 0777, 0640);
+    cr_assert_eq(key_list_read(path, false, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert(list.sealed && list.keys == 2);
+    cr_assert_str_eq(list.text + list.body, ALICE WORKER);
+    key_list_fini(&list);
+    cr_assert_eq(key_list_write("/nowhere/keys", &list, WORKER, false, &error), PEN_ERR_IO);
+}
+
+Test(keyring, list_may_be_as_long_as_a_broker_takes_and_no_longer)
+{
+    struct keyring *keyring = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    for (unsigned more = 0; more < 2; more++) {
+        FILE *file = fopen(path, "w");
+        for (unsigned i = 0; i < IDENTITIES_MAX + more; i++)
+            fprintf(file, "%064x k%u submit\n", i + 1, i);
+        fputs("# the end\n", file);
+        fclose(file);
+        cr_assert_eq(keyring_new(path, &keyring, &error), more ? PEN_ERR_INVALID : PEN_OK, "%s", error.text);
+        if (!more)
+            keyring_free(keyring);
+    }
+    cr_assert_not_null(strstr(error.text, ":4097: more keys than"), "%s", error.text);
 }
 
 Test(keyring, quotas_bound_rate_bytes_and_share)
@@ -198,6 +311,24 @@ Test(keyring, job_that_never_fits_its_quota_is_not_told_to_come_again)
     quota_take(&id, 1);
     cr_assert_eq(quota_check(&id, 1, 1000, 1000, 1 << 30, 1, &wait_us, &error), PEN_ERR_BUSY, "later");
     cr_assert_eq(id.refused, 3);
+}
+
+/* A power cut may leave half a line in the audit log, too. */
+Test(keyring, audit_begins_a_new_line_behind_half_a_one)
+{
+    struct audit *audit = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    char text[512] = "";
+    for (int i = 0; i < 2; i++) {
+        write_bytes(i ? "ts=2026 who=\"al" : "ts=2026\n", i ? 15 : 8);
+        cr_assert_eq(audit_new(path, &audit, &error), PEN_OK, "%s", error.text);
+        audit_note(audit, "bob", 1, "kick", "w", PEN_OK);
+        audit_free(audit);
+        FILE *file = fopen(path, "r");
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        cr_assert_not_null(strstr(text, i ? "who=\"al\nts=" : "ts=2026\nts="), "%s", text);
+    }
 }
 
 /* ---- at the desk ---- */
@@ -306,6 +437,45 @@ Test(keyring, strangers_and_wrong_doors_are_denied)
     cr_assert_eq(hello(desk, B, 2, 2), PEN_OK);
     cr_assert_eq(submit(desk, B, 2, 2, 1), PEN_ERR_DENIED, "bob may only look");
     leave(desk);
+}
+
+/* The text of the WELCOME that answers a hello of the other kind. */
+static const char *wrong_door(struct desk *desk, bool worker, const char *user, uint32_t peer)
+{
+    static char text[512];
+    uint8_t meta[WIRE_META_BYTES];
+    struct wire_worker one = {.uuid = 9, .name = "w", .slots = 4, .models = &echo, .models_count = 1};
+    if (worker)
+        say(desk, true, user, peer, envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, 9, "", 0));
+    else
+        say(desk, false, user, peer, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &one));
+    struct sent *sent = desk_next(worker ? &desk->workers : &desk->clients, FRAME_WELCOME);
+    cr_assert(sent && sent->env.status == PEN_ERR_INVALID);
+    Penstock__Welcome *welcome = penstock__welcome__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    snprintf(text, sizeof text, "%s", welcome->error);
+    penstock__welcome__free_unpacked(welcome, NULL);
+    return text;
+}
+
+Test(keyring, hello_at_the_wrong_port_is_told_where_it_belongs)
+{
+    for (int guarded = 0; guarded < 2; guarded++) {
+        struct desk *desk = guarded ? guarded_desk(ALICE WORKER) : desk_new();
+        if (!guarded)
+            desk_open(desk);
+        const char *text = wrong_door(desk, false, guarded ? W : NULL, 11);
+        cr_assert_not_null(strstr(text, "port for clients"), "%s", text);
+        cr_assert_not_null(strstr(text, "--listen-workers"), "%s", text);
+        text = wrong_door(desk, true, guarded ? A : NULL, 12);
+        cr_assert_not_null(strstr(text, "port for workers"), "%s", text);
+        cr_assert_not_null(strstr(text, "--listen-clients"), "%s", text);
+        cr_assert_eq(desk->broker.stats.messages_bad, 2);
+        cr_assert_eq(desk->broker.fleet.count, 0);
+        if (guarded)
+            leave(desk);
+        else
+            desk_free(desk);
+    }
 }
 
 Test(keyring, uuid_of_another_key_cannot_be_taken_over)

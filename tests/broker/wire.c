@@ -255,6 +255,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.tags = tags;
     request.n_tags = job->tag != NULL;
     request.explain = job->explain;
+    request.top_k = job->top_k;
     request.version_label = text(job->version_label);
     request.sequence_after = job->sequence_after;
     request.detached_ttl_us = job->detached_ttl_us;

@@ -85,6 +85,7 @@ struct wire_job {
     bool sequence_start, sequence_end;
     uint64_t sequence_after; /* JobMeta: the job before it; 0 = not said */
     bool explain;
+    uint32_t top_k;
     const char *version_label;
     uint16_t flags; /* more of them */
     bool raw;       /* the payload in a raw frame instead of the meta */

@@ -115,6 +115,93 @@ Test(brokers, the_only_broker_is_kept_though_it_leaves)
     pen_client_free(client);
 }
 
+static pen_client *connect_with(const char *endpoint, bool tell_drain, int64_t unreachable_us)
+{
+    struct pen_client_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_client *client = NULL;
+    pen_client_options_init(&options, sizeof options);
+    options.endpoint = endpoint;
+    options.connect_timeout_us = 20 * SECOND;
+    options.tell_drain = tell_drain;
+    options.unreachable_us = unreachable_us;
+    cr_assert_eq(pen_client_connect(&options, &client, &error), PEN_OK, "%s", error.text);
+    return client;
+}
+
+static pen_job *submit_one(pen_client *client)
+{
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options options = job_of(&in);
+    pen_job *job = NULL;
+    cr_assert_eq(pen_client_submit(client, &options, &job, NULL), PEN_OK);
+    return job;
+}
+
+/* As a restart does it: the old one refuses, ends, and the new one listens at the same place. */
+Test(brokers, what_a_lone_broker_refuses_as_it_ends_waits_for_the_next)
+{
+    char endpoint[FAKE_ENDPOINT_BYTES];
+    pen_job *jobs[8];
+    fakes[0] = fake_start(NULL, (struct fake_behaviour){.leaving = true, .job_status = PEN_ERR_UNAVAILABLE});
+    snprintf(endpoint, sizeof endpoint, "%s", fake_endpoint(fakes[0]));
+    pen_client *client = connect_with(endpoint, false, 30 * SECOND);
+    jobs[0] = submit_one(client);
+    cr_assert(FAKE_WAIT(fakes[0], results_sent, 1));
+    for (int i = 1; i < 8; i++) {
+        usleep(20000);
+        jobs[i] = submit_one(client);
+    }
+    pen_job_cancel(jobs[7]);
+    cr_assert_leq(fake_see(fakes[0]).submits, 2u, "it is not sent what it will not take");
+    fake_stop(fakes[0]);
+    fakes[0] = fake_start(endpoint, (struct fake_behaviour){0});
+    for (int i = 0; i < 8; i++) {
+        pen_result *result = NULL;
+        cr_assert_eq(pen_job_wait(jobs[i], 20 * SECOND, &result, NULL), PEN_OK, "job %d", i);
+        cr_assert_eq(pen_result_status(result), i == 7 ? PEN_ERR_CANCELLED : PEN_OK, "%s", pen_result_error(result));
+        pen_result_free(result);
+        pen_job_free(jobs[i]);
+    }
+    pen_client_free(client);
+}
+
+Test(brokers, client_that_asks_for_it_is_told_of_a_drain_at_once)
+{
+    fakes[0] = fake_start(NULL, (struct fake_behaviour){.leaving = true, .job_status = PEN_ERR_UNAVAILABLE});
+    pen_client *client = connect_with(fake_endpoint(fakes[0]), true, 30 * SECOND);
+    pen_job *job = submit_one(client);
+    pen_result *result = NULL;
+    cr_assert_eq(pen_job_wait(job, 5 * SECOND, &result, NULL), PEN_OK);
+    cr_assert_eq(pen_result_status(result), PEN_ERR_UNAVAILABLE);
+    pen_result_free(result);
+    pen_job_free(job);
+    pen_client_free(client);
+}
+
+/* It drains for long, or for ever. What it has and does not refuse goes on. */
+Test(brokers, jobs_that_wait_for_the_next_broker_end_after_their_time)
+{
+    fakes[0] = fake_start(NULL, (struct fake_behaviour){.leaving = true, .job_status = PEN_ERR_UNAVAILABLE});
+    pen_client *client = connect_with(fake_endpoint(fakes[0]), false, SECOND / 2);
+    pen_job *refused = submit_one(client);
+    cr_assert(FAKE_WAIT(fakes[0], results_sent, 1));
+    pen_result *result = NULL;
+    cr_assert_eq(pen_job_wait(refused, 20 * SECOND, &result, NULL), PEN_OK);
+    cr_assert_eq(pen_result_status(result), PEN_ERR_UNAVAILABLE);
+    cr_assert_not_null(strstr(pen_result_error(result), "is draining and no other took its place"), "%s",
+                       pen_result_error(result));
+    pen_result_free(result);
+    pen_job_free(refused);
+    fake_set(fakes[0], (struct fake_behaviour){.leaving = true, .hold = true});
+    pen_client *other = connect_with(fake_endpoint(fakes[0]), false, SECOND / 4);
+    pen_job *running = submit_one(other);
+    cr_assert_eq(pen_job_wait(running, SECOND, &result, NULL), PEN_ERR_TIMEOUT, "nobody has refused it");
+    pen_job_free(running);
+    pen_client_free(other);
+    pen_client_free(client);
+}
+
 Test(brokers, when_all_leave_the_one_at_hand_is_used)
 {
     start((struct fake_behaviour){.leaving = true}, (struct fake_behaviour){.leaving = true});

@@ -280,6 +280,25 @@ Test(recovery, deadline_ends_a_job_without_a_broker)
     pen_client_free(client);
 }
 
+/* A job may be too late before its turn to be sent has come. */
+Test(recovery, deadline_of_a_connected_session_does_not_blame_the_broker)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    static unsigned char few[16];
+    struct pen_tensor in = tensor_of("x", few, sizeof few);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_OK, "%s", error.text);
+    pen_result_free(result);
+    job.deadline_us = 1;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_DEADLINE);
+    cr_assert_null(strstr(error.text, "no broker"), "%s", error.text);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(recovery, deadline_ends_a_job_that_the_broker_keeps)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.hold = true});
@@ -344,6 +363,31 @@ Test(recovery, a_refusal_ends_everything_with_the_brokers_reason)
     cr_assert_str_eq(error.text, "the test's broker refuses.");
     cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_DENIED);
     cr_assert_eq(pen_client_wait_ready(client, SECOND, &error), PEN_ERR_DENIED);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+/* A list of keys that was damaged shows out who was welcomed; the right one is put back. */
+Test(recovery, a_session_that_was_welcomed_and_is_denied_asks_again)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options options = job_of(&in);
+    pen_result *result = NULL;
+    pen_job *job = NULL;
+    cr_assert_eq(pen_client_run(client, &options, &result, NULL), PEN_OK);
+    pen_result_free(result);
+    unsigned hellos = fake_see(fake).hellos;
+    fake_set(fake, (struct fake_behaviour){.forget = true, .hello_status = PEN_ERR_DENIED});
+    cr_assert_eq(pen_client_submit(client, &options, &job, NULL), PEN_OK);
+    cr_assert(FAKE_WAIT(fake, hellos, hellos + 1));
+    cr_assert_eq(pen_job_wait(job, SECOND / 5, &result, NULL), PEN_ERR_TIMEOUT);
+    fake_set(fake, (struct fake_behaviour){0});
+    cr_assert_eq(pen_job_wait(job, 20 * SECOND, &result, NULL), PEN_OK);
+    cr_assert_eq(pen_result_status(result), PEN_OK, "%s", pen_result_error(result));
+    pen_result_free(result);
+    pen_job_free(job);
     pen_client_free(client);
     fake_stop(fake);
 }

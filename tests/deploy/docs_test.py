@@ -80,12 +80,13 @@ def runbook(words, folder):
     alerts = re.findall(r"alert: (\S+)", (DEPLOY / "prometheus/alerts.yml").read_text())
     sections = re.findall(r"^## (Penstock\w+)", (DEPLOY / "RUNBOOK.md").read_text(), re.M)
     check(sorted(alerts) == sorted(sections), f"each alert has its section: {set(alerts) ^ set(sections)}")
-    before = ("penstock-broker > broker.txt 2> broker.log &\n"
+    before = ("penstock keygen alice.key --name alice --list keys.txt > alice.txt\n"
+              "penstock-broker > broker.txt 2> broker.log &\n"
               f"penstock-worker --models {DEPLOY}/models --slots 1 --threads 1 2> worker.log &\n"
               "for i in $(seq 100); do penstock models 2> wait.log | grep -q digits && break; sleep 0.2; done\n"
               f"penstock submit digits {DEPLOY}/models/digits/samples/*.png > submit.txt\n")
     parts = blocks(DEPLOY / "RUNBOOK.md")
-    for (_, code), (status, out) in zip(parts, run(words, folder, [code for _, code in parts], before, "\npenstock drain workers; penstock drain; wait\n", {"HTTP": "127.0.0.1:8002"})):
+    for (_, code), (status, out) in zip(parts, run(words, folder, [code for _, code in parts], before, "\npenstock drain workers; penstock drain; wait\n", {"HTTP": "127.0.0.1:8002", "KEYS": "keys.txt"})):
         check(status == 0, f"runbook: {first_line(code)}" + ("" if status == 0 else f"\n  status {status}\n{out}"))
 
 

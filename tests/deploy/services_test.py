@@ -99,7 +99,7 @@ def handed_over(folder):
     worker_notify = Notifications(folder, "worker.notify")
     worker = subprocess.Popen([BIN / "penstock-worker", "--broker", f"ipc://{folder}/workers", "--models", DEPLOY / "models", "--slots", "1", "--threads", "1"],
                               env={**os.environ, "NOTIFY_SOCKET": worker_notify.path, "WATCHDOG_USEC": "200000"}, stderr=subprocess.DEVNULL)
-    check(worker_notify.wait("READY=1") and "models are warm" in worker_notify.text, "the worker's READY=1 comes after warm-up")
+    check(worker_notify.wait("READY=1") and "1 model is warm" in worker_notify.text, "the worker's READY=1 comes after warm-up")
     check(worker_notify.wait("WATCHDOG=1"), "and its WATCHDOG=1")
     sample = DEPLOY / "models/digits/samples/00_zero.png"
     done = run(BIN / "penstock", "submit", "--broker", f"tcp://127.0.0.1:{port}", "digits", sample)

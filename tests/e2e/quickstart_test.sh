@@ -44,6 +44,10 @@ says() {
     grep -q -- "$1" "$log" || { echo "does not say '$1':"; cat "$log"; return 1; }
 }
 
+dashboard_answers() {
+    curl -sf "$(grep -o 'http://127.0.0.1:[0-9]*/' "$log" | tail -n 1)" | grep -qi '<html'
+}
+
 takes_at_most() { # SECONDS BEGIN
     awk -v a="$2" -v b="$EPOCHREALTIME" -v most="$1" 'BEGIN { printf "%.1f s\n", b - a; exit b - a > most }'
 }
@@ -60,6 +64,7 @@ check "nothing is left running" nothing_runs
 check "--keep succeeds" run --keep
 check "--keep leaves the pool up" test -n "$(pool_processes)"
 check "--keep says how to stop" says '--stop'
+check "--keep says where the dashboard is, and it is there" dashboard_answers
 check "--keep twice leaves one pool" run --keep
 check "one broker, two workers" test "$(pool_processes | wc -l)" = 3
 check "--stop succeeds" run --stop

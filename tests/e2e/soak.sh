@@ -52,7 +52,7 @@ start_worker mortal xnnpack
 
 bad=0 good=0 base=0 requests_all=0
 for ((minute = 1; minute <= minutes; minute++)); do
-    "$bin/penstock" load --broker "$clients" --model digits --concurrency 32 --duration 55 --json >"$dir/load.json" &
+    "$bin/penstock" load --broker "$clients" --model digits --concurrency 32 --duration 55s --json >"$dir/load.json" &
     load=$!
     sleep 20
     if ((minute % 2)); then kill -KILL "${pid[mortal]}"; else kill -TERM "${pid[mortal]}"; fi

@@ -173,7 +173,7 @@ Test(cli, workers_json_shows_backend_state_and_flags)
 Test(cli, load_json_has_the_documented_keys_and_true_figures)
 {
     cJSON *json =
-        json_of("load", ARGS("--json", "--model", "digits", "--duration", "1", "--concurrency", "4", "--no-cache"));
+        json_of("load", ARGS("--json", "--model", "digits", "--duration", "1s", "--concurrency", "4", "--no-cache"));
     expect_keys(json, "load",
                 ARGS("requests", "errors", "throughput_per_s", "latency_us", "queue_us", "compute_us", "cache_hits"));
     const cJSON *latency = cJSON_GetObjectItem(json, "latency_us");
@@ -193,7 +193,7 @@ Test(cli, load_json_has_the_documented_keys_and_true_figures)
 
 Test(cli, load_at_a_rate_keeps_it_and_counts_cache_hits)
 {
-    cJSON *json = json_of("load", ARGS("--json", "--model", "digits", "--duration", "2", "--rate", "200"));
+    cJSON *json = json_of("load", ARGS("--json", "--model", "digits", "--duration", "2s", "--rate", "200"));
     cr_assert_eq(number(json, "errors"), 0.0);
     double requests = number(json, "requests");
     cr_assert(requests >= 380 && requests <= 420, "%g requests in 2 s at 200 per s", requests);

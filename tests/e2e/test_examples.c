@@ -159,7 +159,7 @@ Test(examples, failures_are_told)
     snprintf(path, sizeof path, "%s/out.png", folder);
     const char *const unreadable[] = {PENSTOCK_BIN "/pose", MODELS "blazeface/model.json", path, pool.clients, NULL};
     cr_expect(process_run(unreadable, 20000, &out, &err) == 2);
-    cr_expect(strstr(err, "cannot be read as a PNG or BMP picture"), "%s", err);
+    cr_expect(strstr(err, "is no picture: it is neither PNG, JPEG nor BMP"), "%s", err);
     free(out);
     free(err);
     const char *const missing[] = {PENSTOCK_BIN "/face", IMAGES "coffee.png", path, pool.clients, NULL};

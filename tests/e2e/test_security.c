@@ -125,7 +125,7 @@ Test(security, only_keys_of_the_list_come_in_and_roles_bind_them)
     expect("alice", "drain", "w", 1, "lacks the role");
     expect("ops", "workers", NULL, 0, NULL);
     expect("stranger", "models", NULL, 3, "handshake failed");
-    expect("worker", "models", NULL, 3, "handshake failed");
+    expect("worker", "models", NULL, 1, "has the role worker alone");
     expect(NULL, "models", NULL, 3, NULL);
     expect("ops", "cancel", "0123456789abcdef-9", 1, "no job of that id");
     const char *written = slurp(audit);
@@ -166,8 +166,131 @@ Test(security, keys_come_and_go_without_a_restart)
     cr_assert(process_wait_text(pool.broker, "evt=keys_bad", 10000));
     expect("bob", "models", NULL, 0, NULL);
     free(bob);
-    process_signal(pool.workers[0], 9); /* it was refused and has ended, or soon will */
+    process_signal(pool.workers[0], 9); /* it is denied, and would wait for its line */
     pool_stop(&pool);
+}
+
+/* The first bytes of the list, overwritten where they are: what a power cut leaves. */
+static void overwrite(const char *bytes, size_t count)
+{
+    FILE *file = fopen(keys, "r+");
+    cr_assert_eq(fwrite(bytes, 1, count, file), count);
+    fclose(file);
+}
+
+Test(security, damaged_list_shows_nobody_out)
+{
+    static const char zeros[150];
+    start();
+    overwrite(zeros, sizeof zeros);
+    cr_assert(process_wait_text(pool.broker, "a byte of the list is 0", 10000));
+    expect("alice", "models", NULL, 0, NULL);
+    expect("ops", "drain", "nobody", 1, "no worker of that name");
+    cr_assert_null(strstr(process_err(pool.broker), "evt=worker_revoked"));
+    cr_assert(process_alive(pool.workers[0]));
+    char *err = NULL;
+    const char *const argv[] = {"penstock-broker",
+                                "--listen-clients",
+                                "tcp://127.0.0.1:*",
+                                "--listen-workers",
+                                "tcp://127.0.0.1:*",
+                                "--http",
+                                "none",
+                                "--key",
+                                broker_file,
+                                "--keys",
+                                keys,
+                                NULL};
+    cr_assert_neq(process_run(argv, 30000, NULL, &err), 0, "nothing starts with it");
+    cr_assert_not_null(strstr(err, "a byte of the list is 0"), "%s", err);
+    free(err);
+    pool_stop(&pool);
+}
+
+/* Cut behind a line a list looks whole, so the worker is shown out. It is to be there again when its line is. */
+Test(security, worker_comes_back_with_the_right_list)
+{
+    start();
+    allow((const char *const[]){alice, ops}, 2);
+    cr_assert(process_wait_text(pool.broker, "evt=worker_revoked", 10000));
+    cr_assert(process_wait_text(pool.workers[0], "evt=denied", 20000));
+    support_sleep_ms(2500); /* it knocks with a new connection meanwhile, which is not even answered */
+    cr_assert(process_alive(pool.workers[0]));
+    size_t said = strlen(process_err(pool.workers[0]));
+    allow((const char *const[]){alice, ops, worker_line}, 3);
+    for (int i = 0; i < 200 && !strstr(process_err(pool.workers[0]) + said, "evt=welcome"); i++)
+        support_sleep_ms(100);
+    cr_assert_not_null(strstr(process_err(pool.workers[0]) + said, "evt=welcome"), "%s", process_err(pool.workers[0]));
+    pool_stop(&pool);
+}
+
+/* Starts a worker with that key at that endpoint: it must end with 4 and say so. */
+static void worker_is_told(const char *name, const char *endpoint, const char *says)
+{
+    char path[FOLDER_PATH_BYTES + 16], *err = NULL;
+    const char *const argv[] = {"penstock-worker",   "--models",     POOL_DIGITS_MODELS, "--backend",
+                                "reference",         "--broker",     endpoint,           "--key",
+                                file_of(name, path), "--broker-key", broker_key,         NULL};
+    cr_assert_eq(process_run(argv, 60000, NULL, &err), 4, "%s", err);
+    cr_assert_not_null(strstr(err, says), "%s", err);
+    free(err);
+}
+
+Test(security, who_knocks_at_the_wrong_port_is_told)
+{
+    char clients[sizeof pool.clients];
+    start();
+    worker_is_told("worker", pool.clients, "this is the broker's port for clients; its port for workers is");
+    worker_is_told("alice", pool.workers_endpoint, "the key of alice lacks the role worker");
+    memcpy(clients, pool.clients, sizeof clients);
+    memcpy(pool.clients, pool.workers_endpoint, sizeof pool.workers_endpoint);
+    expect("alice", "models", NULL, 2, "this is the broker's port for workers; its port for clients is");
+    expect("worker", "models", NULL, 2, "this is the broker's port for workers");
+    memcpy(pool.clients, clients, sizeof clients);
+    pool_stop(&pool);
+}
+
+/* Without keys, too: PENSTOCK_BROKER of a client in a worker's environment. */
+Test(security, worker_at_the_port_for_clients_ends_with_the_reason)
+{
+    char *err = NULL;
+    pool_start(&pool, (const char *const[]){"--http", "none", NULL});
+    const char *const argv[] = {"penstock-worker", "--models", POOL_DIGITS_MODELS, "--backend",
+                                "reference",       "--broker", pool.clients,       NULL};
+    cr_assert_eq(process_run(argv, 60000, NULL, &err), 4, "%s", err);
+    cr_assert_not_null(strstr(err, "this is the broker's port for clients; its port for workers is"), "%s", err);
+    cr_assert_not_null(strstr(err, strrchr(pool.workers_endpoint, ':') + 1), "%s", err);
+    free(err);
+    pool_stop(&pool);
+}
+
+/* As deploy/README.md writes it. */
+Test(security, list_is_written_and_sealed_by_the_commands)
+{
+    char path[FOLDER_PATH_BYTES + 16], list[FOLDER_PATH_BYTES + 16], *out = NULL, *err = NULL;
+    file_of("list", list);
+    for (int i = 0; i < 2; i++) {
+        char name[2] = {(char)('x' + i), '\0'};
+        const char *const argv[] = {
+            "penstock", "keygen", file_of(name, path), "--name", name, "--roles", "submit", "--list", list, NULL};
+        cr_assert_eq(process_run(argv, 30000, NULL, NULL), 0);
+        const char *const check[] = {"penstock", "keys", list, i ? "--json" : "--seal", NULL};
+        cr_assert_eq(process_run(check, 30000, &out, &err), 0, "%s", err);
+        cr_assert_not_null(strstr(out, i ? "\"sealed\":true" : "keys 1, sealed"), "%s", out);
+        free(out);
+        free(err);
+    }
+    FILE *file = fopen(list, "a");
+    fputs(worker_line, file);
+    fclose(file);
+    cr_assert_eq(process_run((const char *const[]){"penstock", "keys", list, NULL}, 30000, NULL, &err), 1);
+    cr_assert_not_null(strstr(err, "not the list that its first line was written for (it has 3 keys now)"), "%s", err);
+    free(err);
+    const char *const late[] = {"penstock", "keygen", file_of("late", path), "--list", list, NULL};
+    cr_assert_neq(process_run(late, 30000, NULL, NULL), 0);
+    cr_assert_neq(access(path, F_OK), 0, "no key for a list that cannot be read");
+    cr_assert_eq(process_run((const char *const[]){"penstock", "keys", list, "--seal", NULL}, 30000, NULL, NULL), 0);
+    cr_assert_eq(process_run((const char *const[]){"penstock", "keys", list, NULL}, 30000, NULL, NULL), 0);
 }
 
 /* The secret part of FOLDER/NAME. */
@@ -334,6 +457,14 @@ Test(security, redis_with_a_password_is_used_and_the_password_hidden)
     cr_assert_eq(broker_with((const char *const[]){"--cache", url, "--redis-password-file", path, NULL}, &err), 2);
     cr_assert_not_null(strstr(err, "chmod 600"), "%s", err);
     free(err);
+    chmod(path, 0600);
+    FILE *file = fopen(path, "a");
+    fwrite("\0\0\0", 1, 3, file);
+    fclose(file);
+    cr_assert_eq(broker_with((const char *const[]){"--cache", url, "--redis-password-file", path, NULL}, &err), 2);
+    cr_assert_not_null(strstr(err, "is 0: it is damaged"), "%s", err);
+    free(err);
+    write_password(path, password);
     chmod(path, 0600);
     pool_start(&pool, (const char *const[]){"--cache", url, "--redis-password-file", path, "--http", "none", NULL});
     await_cache(true);

@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "folder.h"
 #include "ledger.h"
@@ -139,6 +141,50 @@ Test(broker_loss, terminated_broker_tells_latecomers_and_no_job_stays_without_an
     cr_assert_eq(sums.twice + sums.wrong, 0u);
     cr_assert_eq(sums.answered + sums.refused, sums.submitted);
     cr_assert(sums.refused == 0 || sums.last_refusal == PEN_ERR_UNAVAILABLE, "%s", pen_status_name(sums.last_refusal));
+}
+
+/* As an upgrade does it, under load and with no other broker: what it refuses on its way out waits for the one that comes. */
+Test(broker_loss, terminated_and_restarted_broker_refuses_nobody)
+{
+    const char *const argv[] = {"penstock",   "load",       "--model", "digits",     "--broker",
+                                pool.clients, "--duration", "3s",      "--no-cache", "--concurrency",
+                                "64",         "--unique",   "--json",  NULL};
+    struct process *load = process_start(argv, NULL);
+    unsigned errors = 1, requests = 0;
+    for (int i = 0; i < 4; i++) {
+        support_sleep_ms(600);
+        process_signal(pool.broker, SIGTERM);
+        cr_assert_eq(process_wait(pool.broker, 20000), 0, "%s", process_err(pool.broker));
+        pool_restart_broker(&pool, NULL);
+    }
+    cr_assert_eq(process_wait(load, 60000), 0, "%s %s", process_out(load), process_err(load));
+    const char *out = process_out(load);
+    cr_assert(strstr(out, "\"errors\":") && sscanf(strstr(out, "\"errors\":"), "\"errors\":%u", &errors) == 1, "%s",
+              out);
+    cr_assert(strstr(out, "\"requests\":") && sscanf(strstr(out, "\"requests\":"), "\"requests\":%u", &requests) == 1);
+    cr_assert_gt(requests, 500u, "%s", out);
+    cr_assert_eq(errors, 0u, "%s", out);
+    process_free(load);
+}
+
+/* The worker sleeps on a job, so that the broker drains for as long as it is looked at. */
+Test(broker_loss, who_asks_to_be_told_of_a_drain_is_told)
+{
+    char *out = NULL, *err = NULL;
+    process_signal(pool.workers[0], SIGSTOP);
+    ledger_submit(ledger, 1, 2);
+    while (admitted() == 0)
+        support_sleep_ms(1);
+    process_signal(pool.broker, SIGTERM);
+    cr_assert(process_wait_text(pool.broker, "evt=drain ", 5000));
+    const char *const argv[] = {"--model", "digits", "--duration", "50ms", "--tell-drain", "--json", NULL};
+    pool_cli(&pool, "load", argv, &out, &err);
+    cr_assert_null(strstr(out, "\"errors\":0,"), "%s", out);
+    cr_assert_not_null(strstr(err, "the broker is draining"), "%s", err);
+    process_signal(pool.workers[0], SIGCONT);
+    ledger_settle(ledger, 20000);
+    free(out);
+    free(err);
 }
 
 Test(broker_loss, frozen_broker_is_waited_for)

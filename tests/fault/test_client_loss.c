@@ -36,7 +36,7 @@ Test(client_loss, killed_clients_jobs_are_dropped_after_the_grace)
     pool_add_worker(&pool, "xnnpack", NULL, NULL);
     struct process *load =
         process_start((const char *const[]){"penstock", "load", "--broker", pool.clients, "--model", "digits",
-                                            "--no-cache", "--concurrency", "32", "--duration", "60", NULL},
+                                            "--no-cache", "--concurrency", "32", "--duration", "60s", NULL},
                       NULL);
     support_sleep_ms(500);
     pen_client *client = digits_client(pool.clients);
@@ -63,7 +63,7 @@ Test(client_loss, client_that_never_reads_costs_bounded_memory)
     pool_add_worker(&pool, "xnnpack", NULL, NULL);
     struct process *load =
         process_start((const char *const[]){"penstock", "load", "--broker", pool.clients, "--model", "digits",
-                                            "--no-cache", "--rate", "2000", "--duration", "60", NULL},
+                                            "--no-cache", "--rate", "2000", "--duration", "60s", NULL},
                       NULL);
     support_sleep_ms(300);
     process_signal(load, SIGSTOP);

@@ -19,14 +19,14 @@ static const struct setting table[] = {
     {"spin", SETTING_FLAG, AT(spin), "true", NULL, 0, 0, NULL, ""},
     {"queue-limit", SETTING_INT, AT(limit), "1000", "jobs", 1, 5000, NULL, ""},
     {"cache-bytes", SETTING_BYTES, AT(bytes), "64MiB", NULL, 0, 0, NULL, ""},
-    {"timeout", SETTING_DURATION, AT(timeout), "5ms", "ms", 1, 60000000, NULL, ""},
+    {"timeout", SETTING_DURATION, AT(timeout), "5ms", NULL, 1, 60000000, NULL, ""},
     {"share", SETTING_NUMBER, AT(share), "0.5", NULL, 0, 1, NULL, ""},
     {"name", SETTING_TEXT, AT(name), NULL, NULL, 0, 0, NULL, ""},
     {"backend", SETTING_CHOICE, AT(backend), "auto", NULL, 0, 0, "auto|xnnpack|reference", ""},
     {"tag", SETTING_LIST, AT(tags), "a,b", NULL, 0, 0, NULL, ""},
     {.name = NULL},
 };
-static const struct settings_program program = {"prog", "prog", NULL, NULL, table};
+static const struct settings_program program = {"prog", "prog", NULL, NULL, table, NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -31,7 +31,7 @@ class Build:
     def __init__(self, *options):
         self.folder = SCRATCH / str(len(list(SCRATCH.iterdir())))
         shutil.rmtree(self.folder, ignore_errors=True)
-        done = subprocess.run(["cmake", "-S", SOURCE, "-B", self.folder, "-DPENSTOCK_FOLDERS=proto;engine", "-DPENSTOCK_TESTS=OFF", *options],
+        done = subprocess.run(["cmake", "-S", SOURCE, "-B", self.folder, "-DPENSTOCK_FOLDERS=proto;picture;engine", "-DPENSTOCK_TESTS=OFF", *options],
                               capture_output=True, text=True)
         self.good, self.printed = done.returncode == 0, " ".join((done.stdout + done.stderr).split())
         commands = self.folder / "compile_commands.json"

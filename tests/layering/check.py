@@ -15,20 +15,22 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-FOLDERS = ["proto", "engine", "broker", "worker", "client-lib"]
-PROGRAMS = {"engine/tools": "engine-tools"}  # a program in a library's folder: it has rules of its own
+FOLDERS = ["proto", "picture", "engine", "broker", "worker", "client-lib"]
+PROGRAMS = {"engine/tools": "engine-tools", "client-lib/examples": "examples"}  # programs in a library's folder: they have rules of their own
 
 # What the engine may see of proto: the target proto_base.
-PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h"}
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h", "words.h"}
 
 # folder -> other folders whose headers it may include. "engine:public" is engine/include.
 MAY_SEE = {
     "proto": set(),
+    "picture": {"proto:base"},
     "engine": {"proto:base"},
     "broker": {"proto"},
     "worker": {"proto", "engine:public"},
-    "client-lib": {"proto"},
-    "engine-tools": {"proto", "engine"},
+    "client-lib": {"proto", "picture"},
+    "engine-tools": {"proto", "engine", "picture"},
+    "examples": {"proto", "client-lib:public", "picture"},
 }
 
 # Libraries beyond libc, by the start of the header's name, and the folders that may use them.
@@ -46,8 +48,9 @@ LIBRARIES = {
     "cpuinfo.h": {"engine"},
     "dnnl": {"engine"},
     "oneapi": {"engine"},
-    "png.h": {"client-lib", "engine-tools"},
-    "jpeglib.h": {"client-lib", "engine-tools"},
+    "png.h": {"picture", "examples"},
+    "jpeglib.h": {"picture"},
+    "jerror.h": {"picture"},
     "curses.h": {"client-lib"},
     "ncurses": {"client-lib"},
     "criterion": set(),

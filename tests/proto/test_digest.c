@@ -69,7 +69,7 @@ static struct digest request_of(struct pen_tensor *inputs, size_t inputs_count, 
 {
     struct digest digest;
     cr_assert_eq(digest_request(DIGEST_XXH3, inputs, inputs_count, outputs, outputs_count, parameters, parameters_count,
-                                &digest),
+                                0, &digest),
                  PEN_OK);
     return digest;
 }
@@ -121,13 +121,13 @@ Test(digest, request_refuses_twins_missing_names_and_long_lists)
     struct digest digest = {{7}}, untouched = digest;
     struct pen_tensor twins[2] = {{"a", PEN_DTYPE_U8, 1, {4}, pixels, 4}, {"a", PEN_DTYPE_U8, 1, {4}, pixels, 4}};
     struct digest_parameter p[2] = {{"p", "i:1"}, {"p", "i:2"}};
-    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 2, NULL, 0, NULL, 0, &digest), PEN_ERR_INVALID);
-    cr_assert_eq(digest_request(DIGEST_XXH3, NULL, 0, NULL, 0, p, 2, &digest), PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 2, NULL, 0, NULL, 0, 0, &digest), PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, NULL, 0, NULL, 0, p, 2, 0, &digest), PEN_ERR_INVALID);
     p[0].value = NULL;
-    cr_assert_eq(digest_request(DIGEST_XXH3, NULL, 0, NULL, 0, p, 1, &digest), PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, NULL, 0, NULL, 0, p, 1, 0, &digest), PEN_ERR_INVALID);
     twins[0].name = NULL;
-    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 1, NULL, 0, NULL, 0, &digest), PEN_ERR_INVALID);
-    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 65, NULL, 0, NULL, 0, &digest), PEN_ERR_TOO_LARGE);
+    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 1, NULL, 0, NULL, 0, 0, &digest), PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 65, NULL, 0, NULL, 0, 0, &digest), PEN_ERR_TOO_LARGE);
     cr_assert(digest_equal(digest, untouched));
 }
 
@@ -148,7 +148,15 @@ Test(digest, request_is_the_hash_of_the_documented_bytes)
         char expected[DIGEST_TEXT_BYTES], got[DIGEST_TEXT_BYTES];
         struct digest digest;
         digest_of((enum digest_kind)kind, bytes, sizeof bytes - 1, expected);
-        cr_assert_eq(digest_request((enum digest_kind)kind, &a, 1, (const char *[]){"y"}, 1, &p, 1, &digest), PEN_OK);
+        cr_assert_eq(digest_request((enum digest_kind)kind, &a, 1, (const char *[]){"y"}, 1, &p, 1, 0, &digest),
+                     PEN_OK);
         cr_assert_str_eq(digest_text(digest, got), expected);
     }
+    char with[sizeof bytes + 7], expected[DIGEST_TEXT_BYTES], got[DIGEST_TEXT_BYTES]; /* top_k behind all that */
+    struct digest digest;
+    memcpy(with, bytes, sizeof bytes - 1);
+    memcpy(with + sizeof bytes - 1, "\3\0\0\0\0\0\0\0", 8);
+    digest_of(DIGEST_XXH3, with, sizeof with, expected);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &a, 1, (const char *[]){"y"}, 1, &p, 1, 3, &digest), PEN_OK);
+    cr_assert_str_eq(digest_text(digest, got), expected);
 }

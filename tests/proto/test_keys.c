@@ -78,6 +78,20 @@ Test(keys, broken_files_are_refused_without_repeating_them)
     cr_assert_null(strstr(error.text, b));
 }
 
+/* A whole pair with what a power cut leaves behind it. */
+Test(keys, file_with_bytes_that_are_zero_is_refused)
+{
+    struct key_pair pair;
+    struct pen_error error = {.status = PEN_OK};
+    key_pair_new(&pair);
+    key_file_write(path, &pair, &error);
+    FILE *file = fopen(path, "a");
+    fwrite("\0\0\0\0", 1, 4, file);
+    fclose(file);
+    cr_assert_eq(key_file_read(path, &pair, &error), PEN_ERR_CORRUPT);
+    cr_assert_not_null(strstr(error.text, "is 0"), "%s", error.text);
+}
+
 Test(keys, text_is_64_hex_digits)
 {
     uint8_t key[KEY_BYTES];

@@ -19,15 +19,15 @@ static const struct setting table[] = {
     {"spin", SETTING_FLAG, AT(spin), "true", NULL, 0, 0, NULL, "Poll before sleeping."},
     {"queue-limit", SETTING_INT, AT(queue_limit), "1000", "jobs", 1, 5000, NULL, "Jobs that may wait."},
     {"cache-bytes", SETTING_BYTES, AT(cache_bytes), "64MiB", NULL, 0, 0, NULL, "Cache size."},
-    {"timeout", SETTING_DURATION, AT(timeout_us), "5ms", "ms", 1, 60000000, NULL, "How long."},
-    {"any-time", SETTING_DURATION, AT(any_time_us), NULL, NULL, 0, 0, NULL, "No unit of its own."},
+    {"timeout", SETTING_DURATION, AT(timeout_us), "5ms", NULL, 1, 60000000, NULL, "How long."},
+    {"any-time", SETTING_DURATION, AT(any_time_us), NULL, NULL, 0, 0, NULL, "Any."},
     {"share", SETTING_NUMBER, AT(share), "0.5", NULL, 0, 1, NULL, "A part of 1."},
     {"name", SETTING_TEXT, AT(name), NULL, NULL, 0, 0, NULL, "Its name."},
     {"backend", SETTING_CHOICE, AT(backend), "auto", NULL, 0, 0, "auto|xnnpack|reference", "What computes."},
     {"tag", SETTING_LIST, AT(tags), "a,b", NULL, 0, 0, NULL, "Tags."},
     {.name = NULL},
 };
-static const struct settings_program program = {"prog", "prog [options]", "About it.", NULL, table};
+static const struct settings_program program = {"prog", "prog [options]", "About it.", NULL, table, NULL};
 
 static struct options options;
 static struct pen_error error;
@@ -106,7 +106,7 @@ Test(settings, a_list_is_replaced_by_the_stronger_source_and_adds_up_within_one)
 
 Test(settings, values_of_each_type)
 {
-    cr_assert_eq(LOAD("--no-spin", "--cache-bytes", "10MB", "--timeout", "7", "--any-time", "1.5s", "--backend",
+    cr_assert_eq(LOAD("--no-spin", "--cache-bytes", "10MB", "--timeout", "7ms", "--any-time", "1.5s", "--backend",
                       "xnnpack", "--name", "-"),
                  PEN_OK, "%s", error.text);
     cr_assert(!options.spin);
@@ -143,7 +143,7 @@ Test(settings, each_error_says_what_and_what_to_do)
     refused("from 1us", (char *[]){"prog", "--timeout=-0.5s", NULL});
     refused("a size such as", (char *[]){"prog", "--cache-bytes=9000000TiB", NULL});
     refused("from 1us to 1min", (char *[]){"prog", "--timeout=2min", NULL});
-    refused("with its unit", (char *[]){"prog", "--any-time=5", NULL});
+    refused("a time such as", (char *[]){"prog", "--any-time=5parsec", NULL});
     refused("a number from 0 to 1", (char *[]){"prog", "--share=1.5", NULL});
     refused("a number", (char *[]){"prog", "--share=nan", NULL});
     refused("one of auto|xnnpack|reference", (char *[]){"prog", "--backend=xnn", NULL});
@@ -157,6 +157,22 @@ Test(settings, each_error_says_what_and_what_to_do)
     refused("did you mean '--no-spin'?", (char *[]){"prog", "--no-spni", NULL});
     refused("'prog --help' lists all", (char *[]){"prog", "--completely-different", NULL});
     refused("unknown option '--no-name'", (char *[]){"prog", "--no-name=x", NULL});
+}
+
+/* "--timeout 3" was three microseconds here and three seconds there. 0 is the same in every unit. */
+Test(settings, a_time_without_a_unit_is_refused_wherever_it_stands)
+{
+    refused("--timeout: 3 what? write 3s or 3ms", (char *[]){"prog", "--timeout", "3", NULL});
+    refused("--any-time: 1.5 what? write 1.5s or 1.5ms", (char *[]){"prog", "--any-time=1.5", NULL});
+    refused("--any-time: 5 what? write 5s", (char *[]){"prog", "--any-time=5 ", NULL});
+    refused("from 1us to 1min", (char *[]){"prog", "--timeout=0", NULL});
+    setenv("PENSTOCK_ANY_TIME", "250", 1);
+    refused("PENSTOCK_ANY_TIME: 250 what?", (char *[]){"prog", NULL});
+    setenv("PENSTOCK_ANY_TIME", "0", 1);
+    cr_assert_eq(load((char *[]){"prog", NULL}, 0), PEN_OK, "%s", error.text);
+    const char *path = file_of("# times\nany-time = 7\n");
+    refused(":2: any-time: 7 what?", (char *[]){"prog", "--config", (char *)path, NULL});
+    unlink(path);
 }
 
 Test(settings, environment_errors_name_the_variable)

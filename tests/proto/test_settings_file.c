@@ -17,7 +17,7 @@ static const struct setting table[] = {
     {"tag", SETTING_LIST, offsetof(struct options, tags), NULL, NULL, 0, 0, NULL, ""},
     {.name = NULL},
 };
-static const struct settings_program program = {"prog", "prog", NULL, NULL, table};
+static const struct settings_program program = {"prog", "prog", NULL, NULL, table, NULL};
 static struct options options;
 static struct settings_store *store;
 static struct pen_error error;
@@ -59,6 +59,10 @@ Test(settings_file, errors_name_file_and_line)
     refused("limit=", "x.conf:1: limit: ''");
     cr_assert_eq(settings_apply_text(&program, "x.conf", "name=a\0b", 8, &options, store, &error), PEN_ERR_INVALID);
     cr_assert(strstr(error.text, "zero byte"));
+    cr_assert_eq(settings_apply_text(&program, "x.conf", "limit=5\n\0\0\0\0", 12, &options, store, &error),
+                 PEN_ERR_INVALID);
+    cr_assert(strstr(error.text, "x.conf:2: a zero byte"), "%s", error.text);
+    cr_assert_eq(settings_apply_text(&program, "x.conf", "# a\0b\n", 7, &options, store, &error), PEN_ERR_INVALID);
     cr_assert_eq(settings_apply_text(&program, "x.conf", "limit\0\0\0=5", 10, &options, store, &error),
                  PEN_ERR_INVALID);
 }

@@ -78,6 +78,9 @@ static void value_print(FILE *out, const ProtobufCFieldDescriptor *field, const 
     case PROTOBUF_C_TYPE_BOOL:
         fputs(*(const protobuf_c_boolean *)at ? "true" : "false", out);
         break;
+    case PROTOBUF_C_TYPE_FLOAT:
+        fprintf(out, "%.9g", (double)*(const float *)at);
+        break;
     case PROTOBUF_C_TYPE_DOUBLE:
         fprintf(out, "%.17g", *(const double *)at);
         break;
@@ -91,6 +94,7 @@ static size_t value_size(const ProtobufCFieldDescriptor *field)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FLOAT:
         return sizeof(uint32_t);
     case PROTOBUF_C_TYPE_BOOL:
         return sizeof(protobuf_c_boolean);

@@ -1,4 +1,4 @@
-/* vectors_later.c - what was added behind version 1.1: detached jobs, and suspects that run alone. */
+/* vectors_later.c - what was added behind version 1.1: detached jobs, suspects that run alone, classes. */
 #include "vectors_making.h"
 
 #include "worker.pb-c.h"
@@ -91,8 +91,50 @@ static void make_timeouts(void)
     making_end("worker_update_timeouts");
 }
 
+/* What a worker reads out of outputs, and the question for it. */
+static void make_annotations(void)
+{
+    static Penstock__Class classes[3] = {PENSTOCK__CLASS__INIT, PENSTOCK__CLASS__INIT, PENSTOCK__CLASS__INIT};
+    static Penstock__Class *first[] = {&classes[0], &classes[1]}, *second[] = {&classes[2]};
+    Penstock__Annotation rows[2] = {PENSTOCK__ANNOTATION__INIT, PENSTOCK__ANNOTATION__INIT};
+    Penstock__Annotation *annotations[] = {&rows[0], &rows[1]};
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    Penstock__JobMeta meta = making_job();
+    Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
+    Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
+    struct envelope env = making_example(FRAME_SUBMIT);
+    env.flags |= FRAME_FLAG_DIGEST;
+    meta.top_k = 2;
+    making_begin("SUBMIT that asks for the two best classes");
+    making_group(env, &meta.base, &making_image, 1);
+    making_end("submit_top_k");
+    classes[0] = (Penstock__Class){classes[0].base, 9, 0.75f, "nine"};
+    classes[1] = (Penstock__Class){classes[1].base, 4, 0.125f, "four"};
+    classes[2].score = -2.5f; /* index 0, without a name */
+    rows[0].output = rows[1].output = "scores";
+    rows[0].classes = first;
+    rows[0].n_classes = 2;
+    rows[1].row = 1;
+    rows[1].classes = second;
+    rows[1].n_classes = 1;
+    result.annotations = annotations;
+    result.n_annotations = 2;
+    making_begin("RESULT with the classes of two rows");
+    making_group(making_example(FRAME_RESULT), &result.base, NULL, 0);
+    making_end("result_annotations");
+    offer.name = "digits";
+    offer.version = 3;
+    offer.annotates = true;
+    update.models = offers;
+    update.n_models = 1;
+    making_begin("WORKER_UPDATE of a worker that knows top_k");
+    making_header(making_example(FRAME_WORKER_UPDATE), &update.base);
+    making_end("worker_update_annotates");
+}
+
 void vectors_later_make(void)
 {
+    make_annotations();
     make_timeouts();
     make_detached();
     make_alone();

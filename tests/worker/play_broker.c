@@ -245,6 +245,7 @@ static void send_job(struct play *play, struct play_job *job, bool more)
     parameter.integer = job->labels;
     meta.parameters = parameters;
     meta.n_parameters = job->labels ? 1 : 0;
+    meta.top_k = job->top_k;
     if (job->flags & FRAME_FLAG_DIGEST) {
         struct meta_arena arena;
         meta_arena_init(&arena, 1u << 16);
@@ -292,6 +293,9 @@ static void result_fill(struct play *play, const struct envelope *env, const uin
     snprintf(result->backend, sizeof result->backend, "%s", meta->backend);
     snprintf(result->label, sizeof result->label, "%s", meta->n_labels ? meta->labels[0] : "");
     result->outputs = meta->n_outputs;
+    result->annotations = meta->n_annotations;
+    for (size_t i = 0; i < meta->n_annotations && i < 16; i++)
+        result->best[i] = meta->annotations[i]->classes[0]->index;
     if (meta->n_outputs == 0)
         return;
     const Penstock__TensorDesc *output = meta->outputs[0];

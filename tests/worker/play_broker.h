@@ -75,7 +75,8 @@ struct play_job {
     uint64_t version;
     struct pen_tensor input;
     uint64_t deadline_us;
-    int64_t labels;     /* parameter, 0 = none */
+    int64_t labels; /* parameter, 0 = none */
+    uint32_t top_k;
     const char *output; /* wanted output, NULL = all */
     uint16_t flags;
     struct digest digest; /* filled by play_submit when a digest flag is set */
@@ -89,6 +90,8 @@ struct play_result {
     uint64_t batch_size;
     char error[512], backend[32], label[64];
     size_t labels, outputs;
+    size_t annotations;
+    uint32_t best[16]; /* class of each annotation */
     float scores[64];
     size_t scores_bytes;
     int64_t rows;

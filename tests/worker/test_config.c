@@ -169,6 +169,33 @@ Test(config, labels_are_lines)
     config_fini(&c);
 }
 
+/* What power cuts and half-done copies leave, each behind a text that alone would be right. */
+Test(config, damaged_files_are_refused)
+{
+    struct config c;
+    struct pen_error error = {0};
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *says;
+    } cases[] = {{"\0\0\0\0", 4, "byte 0 is 0"},
+                 {"{}\n\0\0\0", 6, "byte 3 is 0"},
+                 {"{\"max_batch_size\":4}}", 21, "something follows at byte 20"},
+                 {"{\"max_batch_size\":", 18, "not JSON"},
+                 {"", 0, "not JSON"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        config_init(&c);
+        cr_expect_eq(config_parse(cases[i].text, cases[i].bytes, &c, &error), PEN_ERR_INVALID, "%zu", i);
+        cr_expect_not_null(strstr(error.text, cases[i].says), "%zu: %s", i, error.text);
+        config_fini(&c);
+    }
+    config_init(&c);
+    cr_expect_eq(config_parse("{} \r\n", 5, &c, &error), PEN_OK, "%s", error.text);
+    cr_expect_eq(config_labels_parse("cat\n\0\0\n", 7, &c, &error), PEN_ERR_INVALID);
+    cr_expect_not_null(strstr(error.text, "is 0"), "%s", error.text);
+    config_fini(&c);
+}
+
 static void file_write(const char *folder, const char *name, const char *text)
 {
     char path[512];

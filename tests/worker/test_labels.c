@@ -6,7 +6,7 @@
 
 static char *names[] = {(char[]){"zero"}, (char[]){"one"}, (char[]){"two"}};
 
-static const struct labels_quant none;
+static const struct classes_quant none;
 
 static struct pen_tensor scores_of(const float *values, size_t count)
 {
@@ -63,11 +63,11 @@ Test(labels, what_is_no_score_gives_none)
 {
     const float values[] = {1, 2, 3};
     struct config config = {.labels_count = 0};
-    struct pen_tensor scores = scores_of(values, 3), halves = scores;
+    struct pen_tensor scores = scores_of(values, 3), whole = scores;
     struct label_text texts[4];
-    halves.dtype = PEN_DTYPE_F16;
+    whole.dtype = PEN_DTYPE_I32;
     cr_expect(labels_write(&config, &scores, &none, 2, 1, texts, 4) == 0);
-    cr_expect(labels_write(&config, &halves, &none, 1, 1, texts, 4) == 0);
+    cr_expect(labels_write(&config, &whole, &none, 1, 1, texts, 4) == 0);
     cr_expect(labels_write(&config, &scores, &none, 1, 2, texts, 1) == 1, "room is a limit");
 }
 
@@ -76,7 +76,7 @@ Test(labels, quantised_scores_are_told_as_real_numbers)
     const int8_t values[] = {-128, 127, 0, 64, -128, -64};
     struct config config = {.labels = names, .labels_count = 3};
     struct pen_tensor scores = {.name = "y", .dtype = PEN_DTYPE_I8, .data = values, .bytes = 6};
-    struct labels_quant quant = {1.0f / 256, -128};
+    struct classes_quant quant = {true, 1.0f / 256, -128};
     struct label_text texts[4];
     cr_assert(labels_write(&config, &scores, &quant, 2, 2, texts, 4) == 4);
     cr_expect_str_eq(texts[0].text, "0.9961 one");
@@ -84,7 +84,7 @@ Test(labels, quantised_scores_are_told_as_real_numbers)
     cr_expect_str_eq(texts[2].text, "0.75 zero");
     cr_expect_str_eq(texts[3].text, "0.25 two");
     scores.dtype = PEN_DTYPE_U8; /* the same bits: 128, 127, 0 | 64, 128, 192 */
-    cr_assert(labels_write(&config, &scores, &(struct labels_quant){0.5f, 100}, 2, 1, texts, 4) == 2);
+    cr_assert(labels_write(&config, &scores, &(struct classes_quant){true, 0.5f, 100}, 2, 1, texts, 4) == 2);
     cr_expect_str_eq(texts[0].text, "14 zero");
     cr_expect_str_eq(texts[1].text, "46 two");
 }

@@ -19,6 +19,26 @@ static double expected(const struct config_preprocess *c, const uint8_t *pixels,
 
 static const struct preprocess_quant floats;
 
+/* 16-bit networks get the f32 network's numbers, rounded. */
+static void compare_halves(const struct config_preprocess *config, const struct pen_tensor *network,
+                           const uint8_t *pixels, size_t images, const float *wanted, size_t count)
+{
+    static const enum pen_dtype kinds[] = {PEN_DTYPE_F16, PEN_DTYPE_BF16};
+    uint16_t *halves = malloc(count * sizeof *halves);
+    for (size_t kind = 0; kind < 2; kind++) {
+        struct preprocess pre;
+        struct pen_tensor wire, half = *network;
+        struct pen_error error = {0};
+        half.dtype = kinds[kind];
+        cr_assert(preprocess_init(&pre, config, &half, &floats, &wire, &error) == PEN_OK, "%s", error.text);
+        cr_assert(pre.element_bytes == 2 && wire.dtype == PEN_DTYPE_U8);
+        preprocess_run(&pre, pixels, images, halves);
+        for (size_t i = 0; i < count; i++)
+            cr_assert_eq(halves[i], kind == 0 ? pen_f32_to_f16(wanted[i]) : pen_f32_to_bf16(wanted[i]), "at %zu", i);
+    }
+    free(halves);
+}
+
 static void compare(const struct config_preprocess *config, uint32_t height, uint32_t width, uint32_t channels,
                     size_t images)
 {
@@ -44,6 +64,7 @@ static void compare(const struct config_preprocess *config, uint32_t height, uin
             cr_assert(fabs(out[place] - want) <= 1e-6 * (1 + fabs(want)), "pixel %zu channel %u: %g, wanted %g", i, c,
                       (double)out[place], want);
         }
+    compare_halves(config, &network, pixels, images, out, count);
     free(pixels);
     free(out);
 }
@@ -93,12 +114,12 @@ static void refuses(struct config_preprocess c, struct pen_tensor network, enum 
 Test(preprocess, what_does_not_fit_the_model_is_refused)
 {
     struct pen_tensor f32 = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 4, .dims = {-1, 3, 8, 8}};
-    struct pen_tensor half = f32, flat = f32, open = f32, wide = f32;
-    half.dtype = PEN_DTYPE_F16;
+    struct pen_tensor other = f32, flat = f32, open = f32, wide = f32;
+    other.dtype = PEN_DTYPE_F64;
     flat.rank = 2;
     open.dims[2] = -1;
     wide.dims[1] = 7;
-    refuses((struct config_preprocess){.present = true}, half, PEN_ERR_DTYPE, "'x' is f16");
+    refuses((struct config_preprocess){.present = true}, other, PEN_ERR_DTYPE, "'x' is f64");
     refuses((struct config_preprocess){.present = true}, flat, PEN_ERR_SHAPE, "rank 2");
     refuses((struct config_preprocess){.present = true}, open, PEN_ERR_INVALID, "must state height");
     refuses((struct config_preprocess){.present = true}, wide, PEN_ERR_SHAPE, "at most 4 channels");

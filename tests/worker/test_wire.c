@@ -156,6 +156,26 @@ Test(wire, jobs_may_bring_rows_of_their_own)
         cr_expect_float_eq(alone.scores[i], results[1].scores[i], 1e-6f, "alone and in a batch the same");
 }
 
+Test(wire, jobs_of_a_batch_get_the_classes_that_each_asks_for)
+{
+    struct play_job jobs[3] = {
+        {.sequence = 1, .input = play_digit_tensor(0, 2), .top_k = 1, .flags = FRAME_FLAG_DIGEST},
+        {.sequence = 2, .input = play_digit_tensor(2, 1)},
+        {.sequence = 3, .input = play_digit_tensor(3, 1), .top_k = 1000, .labels = 1, .output = "probabilities"}};
+    struct play_result results[3];
+    const Penstock__WorkerHello *hello = play_serve(&play, &message);
+    cr_expect(hello->models[0]->annotates);
+    play_submit(&play, jobs, 3);
+    play_results(&play, results, 3);
+    cr_expect_eq(results[0].batch_size, 3);
+    cr_assert_eq(results[0].annotations, 2);
+    cr_expect((int)results[0].best[0] == play_digit_class(0) && (int)results[0].best[1] == play_digit_class(1));
+    cr_expect(digest_equal(results[0].env.digest, jobs[0].digest), "what was asked for is in the digest");
+    cr_expect_eq(results[1].annotations, 0);
+    cr_expect(results[2].annotations == 1 && (int)results[2].best[0] == play_digit_class(3));
+    cr_expect_eq(results[2].labels, 1, "the older form is beside it");
+}
+
 Test(wire, sha256_digest_is_recomputed)
 {
     struct play_job job = {
@@ -206,6 +226,7 @@ Test(wire, bad_jobs_are_typed_and_harm_no_neighbour)
     refused((struct play_job){.input = none}, PEN_ERR_SHAPE, "0 rows");
     refused((struct play_job){.input = good, .output = "nothing"}, PEN_ERR_NOT_FOUND, "no output 'nothing'");
     refused((struct play_job){.input = good, .labels = 100000}, PEN_ERR_INVALID, "parameter 'labels'");
+    refused((struct play_job){.input = good, .top_k = 1001}, PEN_ERR_INVALID, "top_k 1001");
     refused((struct play_job){.input = good, .deadline_us = 1}, PEN_ERR_DEADLINE, "deadline passed");
 }
 

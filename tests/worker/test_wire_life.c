@@ -197,6 +197,48 @@ Test(life, refusal_is_told_with_its_code)
     ends(4, "no worker of this name may join");
 }
 
+/* A list of keys that was damaged shows out who was welcomed; the right one is put back. */
+Test(life, welcomed_worker_that_is_denied_asks_again_until_it_is_welcome)
+{
+    start(NULL, NULL);
+    play_serve(&play, &message);
+    play_send_type(&play, FRAME_RESUME);
+    for (int i = 0; i < 3; i++) {
+        play_hello(&play, &message);
+        play_send_welcome(&play, PEN_ERR_DENIED, "your key is not on the list", 0, 0, 0);
+    }
+    cr_expect(play_logged(&play, "evt=denied"), "%s", play_log(&play));
+    cr_expect(strstr(play_log(&play), "your key is not on the list"), "%s", play_log(&play));
+    play_serve(&play, &message);
+    struct play_job job = {.sequence = 1, .input = play_digit_tensor(0, 1)};
+    struct play_result result;
+    play_submit(&play, &job, 1);
+    play_results(&play, &result, 1);
+    cr_expect_eq(result.env.status, PEN_OK);
+    kill(play.pid, SIGKILL);
+}
+
+Test(life, welcomed_worker_that_stays_denied_ends_after_its_time)
+{
+    start("--denied-wait", "1500ms");
+    play_serve(&play, &message);
+    play_send_type(&play, FRAME_RESUME);
+    play_hello(&play, &message);
+    play_send_welcome(&play, PEN_ERR_DENIED, "not you", 0, 0,
+                      0); /* and no answer from then on: its key does not come in */
+    ends(4, "--denied-wait");
+}
+
+Test(life, welcomed_worker_may_be_told_to_end_at_once_when_denied)
+{
+    start("--denied-wait", "0");
+    play_serve(&play, &message);
+    play_send_type(&play, FRAME_RESUME);
+    play_hello(&play, &message);
+    play_send_welcome(&play, PEN_ERR_DENIED, "not you", 0, 0, 0);
+    ends(4, "not you");
+}
+
 Test(life, broker_of_another_protocol_is_told_with_its_code)
 {
     uint8_t bytes[FRAME_ENVELOPE_BYTES];

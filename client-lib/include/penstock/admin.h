@@ -79,6 +79,7 @@ struct pen_model {
     uint64_t cache_hits;
     size_t version_labels_count;
     const struct pen_version_label *version_labels;
+    bool annotates; /**< every worker that has it knows pen_job_options.top_k */
 };
 
 /** A list of models; everything in it lives until pen_client_models_free(). */

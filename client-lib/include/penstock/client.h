@@ -69,6 +69,8 @@ struct pen_client_options {
         spin_us; /**< busy-wait at most this long for an answer, while that pays and with several CPUs; default 50, 0 = never */
     const char *key_file;   /**< of `penstock keygen`; with broker_key: encrypted and authenticated; NULL = plain */
     const char *broker_key; /**< the broker's public key, 64 hex digits */
+    bool tell_drain; /**< a job that the only broker refuses because it is about to end (a restart) is UNAVAILABLE at
+                          once; default: it waits for the broker that comes in its place, for unreachable_us */
 };
 
 /** Sets every field to its default. @param options the caller's. @param struct_bytes sizeof *options. Threads: any. */
@@ -179,6 +181,9 @@ struct pen_job_options {
     const char *detached_secret; /**< with PEN_JOB_DETACHED: who knows this text of 1 to 128 bytes may cancel the job
                                       (pen_client_cancel_own()), whatever key it has; the broker gets a digest of it;
                                       NULL = only the key that submits */
+    uint32_t
+        top_k; /**< of classifiers: the result tells the so many best classes of each row (pen_result_annotation()),
+                         at most 1000; 0 = none. Workers that do not know it leave them out (pen_model.annotates) */
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
@@ -290,7 +295,30 @@ PEN_API size_t pen_result_outputs(const pen_result *result);
 PEN_API const struct pen_tensor *pen_result_output(const pen_result *result, size_t index);
 /** The output of that name, or NULL. Same lifetime. */
 PEN_API const struct pen_tensor *pen_result_find(const pen_result *result, const char *name);
-/** Number of labels the worker sent (parameter "labels" of the job). */
+/** A class of a classifier. */
+struct pen_class {
+    uint32_t index;   /**< of the output's numbers of that row, from 0 */
+    float score;      /**< 0..1: what the model gives when it lies there, else the softmax of the row */
+    const char *name; /**< "" when the model does not say; at most 256 bytes */
+};
+
+/** What the worker read out of one row of an output (pen_job_options.top_k). Fields are added at the end only. */
+struct pen_annotation {
+    const char *output; /**< name of the output; it need not be one that was asked for */
+    uint32_t row;       /**< of the output's first dimension, from 0 */
+    size_t classes_count;
+    const struct pen_class
+        *classes; /**< [classes_count], best first: as many in every row, at most top_k; fewer where a
+                                          result's 1000 classes or 32 KiB are used up */
+};
+
+/** Number of annotations: one per row of each classifying output; 0 when top_k was 0, the output is no classifier's, or the
+ *  worker does not know top_k. */
+PEN_API size_t pen_result_annotations(const pen_result *result);
+/** Annotation `index` in the order of outputs and rows, or NULL beyond the last. Lives as long as the result. */
+PEN_API const struct pen_annotation *pen_result_annotation(const pen_result *result, size_t index);
+
+/** Number of texts the worker sent for the parameter "labels" of the job: the older form of top_k. */
 PEN_API size_t pen_result_labels(const pen_result *result);
 /** Label `index`, as "0.93 nine", or NULL. Lives as long as the result. */
 PEN_API const char *pen_result_label(const pen_result *result, size_t index);

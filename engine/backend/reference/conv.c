@@ -2,6 +2,7 @@
 #include "backend/reference/activation.h"
 #include "backend/reference/conv_core.h"
 #include "backend/reference/quantise.h"
+#include "words.h"
 
 #include <string.h>
 
@@ -33,9 +34,10 @@ static enum pen_status groups_check(struct kernel_call *k, const struct conv_pro
 {
     if (p->groups < 1 || p->in.channels % p->groups != 0 || p->out.channels % p->groups != 0 ||
         p->in.channels / p->groups != weight_in) {
-        return kernel_fail(
-            k, PEN_ERR_SHAPE, "%lld channels in %lld groups do not fit weights for %lld inputs and %lld outputs",
-            (long long)p->in.channels, (long long)p->groups, (long long)weight_in, (long long)p->out.channels);
+        return kernel_fail(k, PEN_ERR_SHAPE, "%lld %s in %lld %s not fit weights for %lld inputs and %lld outputs",
+                           (long long)p->in.channels, words_plural((uint64_t)p->in.channels, "channel", "channels"),
+                           (long long)p->groups, words_plural((uint64_t)p->groups, "group do", "groups do"),
+                           (long long)weight_in, (long long)p->out.channels);
     }
     return PEN_OK;
 }
@@ -79,8 +81,9 @@ static enum pen_status bias_load(struct kernel_call *k, uint32_t index, int64_t 
         return PEN_OK;
     }
     if (shape_elements(&k->in[index].shape) != channels) {
-        return kernel_fail(k, PEN_ERR_SHAPE, "bias has %lld elements for %lld channels",
-                           (long long)shape_elements(&k->in[index].shape), (long long)channels);
+        return kernel_fail(
+            k, PEN_ERR_SHAPE, "bias has %lld %s for %lld channels", (long long)shape_elements(&k->in[index].shape),
+            words_plural((uint64_t)shape_elements(&k->in[index].shape), "element", "elements"), (long long)channels);
     }
     return kernel_doubles(k, index, ret);
 }

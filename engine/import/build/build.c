@@ -7,6 +7,7 @@
 
 #include "graph/infer.h"
 #include "graph/internal.h"
+#include "words.h"
 
 void build_fini(struct build *b)
 {
@@ -47,8 +48,8 @@ enum pen_status build_missing_error(const struct build_missing *m, struct pen_er
     if (m->count == 0)
         return PEN_OK;
     bool cut = m->count > BUILD_MISSING_MAX || m->bytes + 200 > sizeof m->text;
-    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%u node%s operators that this build does not know: %s%s",
-                         m->count, m->count == 1 ? " uses" : "s use", m->text, cut ? " ..." : "");
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s", m->count,
+                         words_plural(m->count, "node uses", "nodes use"), m->text, cut ? " ..." : "");
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------------- */
@@ -77,7 +78,8 @@ void build_many(struct build *b, enum op op, const uint32_t *in, uint32_t count,
         return;
     enum pen_status status = graph_node(b->g, op, b->name, in, count, out, outs, &b->node);
     if (status == PEN_ERR_INVALID)
-        build_stop(b, status, "%u inputs and %u outputs do not suit %s", count, outs, op_def(op)->name);
+        build_stop(b, status, "%u %s and %u %s do not suit %s", count, words_plural(count, "input", "inputs"), outs,
+                   words_plural(outs, "output", "outputs"), op_def(op)->name);
     note(b, status);
     if (status == PEN_OK && b->origin)
         b->g->nodes[b->node].origin = b->origin;

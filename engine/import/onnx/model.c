@@ -6,6 +6,7 @@
 #include "graph/annotate.h"
 #include "graph/internal.h"
 #include "import/onnx/reader.h"
+#include "words.h"
 
 enum pen_status read_opsets(struct bytes message, uint32_t number, struct opset **ret_opsets, uint32_t *ret_count,
                             struct pen_error *reterr)
@@ -60,8 +61,8 @@ static enum pen_status missing_error(const struct reader *r)
 {
     if (r->missing_count == 0)
         return PEN_OK;
-    return pen_error_set(r->reterr, PEN_ERR_UNSUPPORTED, "%u node%s operators that this build does not know: %s%s",
-                         r->missing_count, r->missing_count == 1 ? " uses" : "s use", r->missing,
+    return pen_error_set(r->reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s",
+                         r->missing_count, words_plural(r->missing_count, "node uses", "nodes use"), r->missing,
                          r->missing_count > ONNX_MISSING_MAX || r->missing_bytes + 200 > sizeof r->missing ? " ..."
                                                                                                            : "");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "words.h"
 
 #define EXPANSIONS_MAX 100000
 
@@ -364,7 +365,8 @@ static void functional(struct kcall *c, struct model *m, bool whole)
     }
     g->m = m;
     if (!whole && ends_count(ins) != c->in_count)
-        build_stop(c->b, PEN_ERR_CORRUPT, "a model of %u inputs is called on %u", ends_count(ins), c->in_count);
+        build_stop(c->b, PEN_ERR_CORRUPT, "a model of %u %s is called on %u", ends_count(ins),
+                   words_plural(ends_count(ins), "input", "inputs"), c->in_count);
     for (uint32_t i = 0; i < ends_count(ins) && c->b->status == PEN_OK; i++)
         feed(m, end_at(ins, i), whole ? NULL : c->in, i);
     while (left && c->b->status == PEN_OK && round_run(m, g, &left))

@@ -1,6 +1,7 @@
 /* Convolutions, pools and matrix products. Data N, H, W, C; weights of CONV_2D are OHWI, of DEPTHWISE_CONV_2D [1, kh, kw, c * m] = HWIM with the same bytes. */
 #include "import/build/tensorflow.h"
 #include "import/tflite/reader.h"
+#include "words.h"
 
 enum { CONV_PADDING = 0, CONV_STRIDE_W = 1, CONV_STRIDE_H = 2, CONV_ACT = 3, CONV_DILATION_W = 4, CONV_DILATION_H = 5 };
 enum { DEPTHWISE_ACT = 4, DEPTHWISE_DILATION_W = 5, DEPTHWISE_DILATION_H = 6 };
@@ -90,8 +91,8 @@ void lower_conv_2d(struct call *c)
     int64_t channels = lite_tensor(c, 0)->shape.dim[3], per_group = weights->dim[3];
     window_2d(c, &w, weights, CONV_ACT, CONV_DILATION_W, CONV_DILATION_H);
     if (per_group < 1 || channels % per_group != 0 || channels < per_group) {
-        build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit weights for %lld", (long long)channels,
-                   (long long)per_group);
+        build_stop(c->b, PEN_ERR_CORRUPT, "%lld %s not suit weights for %lld", (long long)channels,
+                   words_plural((uint64_t)channels, "channel does", "channels do"), (long long)per_group);
         return;
     }
     give(c, convolve(c, data_in(c), weights, &w, WEIGHT_OHWI, channels / per_group));
@@ -106,8 +107,8 @@ void lower_depthwise(struct call *c)
     int64_t channels = lite_tensor(c, 0)->shape.dim[3], out = weights->dim[3];
     window_2d(c, &w, weights, DEPTHWISE_ACT, DEPTHWISE_DILATION_W, DEPTHWISE_DILATION_H);
     if (channels < 1 || out % channels != 0 || weights->dim[0] != 1) {
-        build_stop(c->b, PEN_ERR_CORRUPT, "%lld channels do not suit depthwise weights for %lld", (long long)channels,
-                   (long long)out);
+        build_stop(c->b, PEN_ERR_CORRUPT, "%lld %s not suit depthwise weights for %lld", (long long)channels,
+                   words_plural((uint64_t)channels, "channel does", "channels do"), (long long)out);
         return;
     }
     struct shape hwim = shape_of(4, (int64_t[]){weights->dim[1], weights->dim[2], channels, out / channels});

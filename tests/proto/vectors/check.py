@@ -137,7 +137,9 @@ def request_bytes(meta, raw):
     for name, dtype, dims, payload in inputs:
         out += text(name) + u64(dtype) + u64(len(dims)) + b"".join(u64(d) for d in dims) + text(payload)
     out += u64(len(outputs)) + b"".join(text(name) for name in outputs)
-    return out + u64(len(parameters)) + b"".join(text(name) + text(value) for name, value in parameters)
+    out += u64(len(parameters)) + b"".join(text(name) + text(value) for name, value in parameters)
+    top = [value for number, _, value in fields(meta) if number == 50]
+    return out + (u64(top[-1]) if top and top[-1] else b"")
 
 
 def envelope(frame):

@@ -1,35 +1,10 @@
-/* image_resize.c - channels and sizes. Separable: rows first, then columns, in float; rounded once at the end. */
-#include "image.h"
+/* resize.c - sizes. Separable: rows first, then columns, in float; rounded once at the end. */
+#include "picture_internal.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum pen_status image_convert(const struct image *image, uint32_t channels, struct image *ret_image,
-                              struct pen_error *reterr)
-{
-    struct image out;
-    enum pen_status status = image_new(image->width, image->height, channels, "picture", &out, reterr);
-    if (status != PEN_OK) {
-        return status;
-    }
-    size_t count = (size_t)image->width * image->height;
-    const uint8_t *from = image->pixels;
-    if (image->channels == channels) {
-        memcpy(out.pixels, from, count * channels);
-    } else if (channels == 1) {
-        for (size_t i = 0; i < count; i++) { /* 16-bit fixed point of BT.601, rounded */
-            uint32_t grey = 19595u * from[3 * i] + 38470u * from[3 * i + 1] + 7471u * from[3 * i + 2];
-            out.pixels[i] = (uint8_t)((grey + 32768u) >> 16);
-        }
-    } else {
-        for (size_t i = 0; i < count; i++) {
-            memset(out.pixels + 3 * i, from[i], 3);
-        }
-    }
-    *ret_image = out;
-    return PEN_OK;
-}
 
 /* Which source pixels make up each target pixel of one axis, and how much of each. */
 struct taps {
@@ -89,7 +64,7 @@ static void taps_area(struct taps *taps, uint32_t from, uint32_t i, double scale
     taps->count[i] = count;
 }
 
-static bool taps_init(struct taps *taps, uint32_t from, uint32_t to, enum image_filter filter)
+static bool taps_init(struct taps *taps, uint32_t from, uint32_t to, enum picture_filter filter)
 {
     double scale = (double)from / to;
     double support = scale > 1.0 ? scale : 1.0;
@@ -102,9 +77,9 @@ static bool taps_init(struct taps *taps, uint32_t from, uint32_t to, enum image_
         return false;
     }
     for (uint32_t i = 0; i < to; i++) {
-        if (filter == IMAGE_NEAREST) {
+        if (filter == PICTURE_NEAREST) {
             taps_nearest(taps, from, i, scale);
-        } else if (filter == IMAGE_AREA) {
+        } else if (filter == PICTURE_AREA) {
             taps_area(taps, from, i, scale);
         } else {
             taps_bilinear(taps, from, i, scale, support);
@@ -113,7 +88,7 @@ static bool taps_init(struct taps *taps, uint32_t from, uint32_t to, enum image_
     return true;
 }
 
-/* A part of an image; rows are `stride` bytes apart. */
+/* A part of a picture; rows are `stride` bytes apart. */
 struct part {
     const uint8_t *pixels;
     uint32_t width, height, channels;
@@ -142,7 +117,7 @@ static uint8_t rounded(float value)
 
 /* rows: [in.height, width, channels]. Writes into `out` at (left, top). */
 static void down(const struct part *in, const struct taps *taps, const float *rows, uint32_t width, uint32_t height,
-                 struct image *out, uint32_t left, uint32_t top)
+                 struct picture *out, uint32_t left, uint32_t top)
 {
     size_t line = (size_t)width * in->channels;
     for (uint32_t y = 0; y < height; y++) {
@@ -158,11 +133,19 @@ static void down(const struct part *in, const struct taps *taps, const float *ro
     }
 }
 
-static enum pen_status scale_into(const struct part *in, uint32_t width, uint32_t height, enum image_filter filter,
-                                  struct image *out, uint32_t left, uint32_t top, struct pen_error *reterr)
+static enum pen_status scale_into(const struct part *in, uint32_t width, uint32_t height, enum picture_filter filter,
+                                  struct picture *out, uint32_t left, uint32_t top, struct pen_error *reterr)
 {
     struct taps columns = {0}, lines = {0};
-    float *rows = malloc((size_t)in->height * width * in->channels * sizeof *rows);
+    uint64_t bytes = (uint64_t)in->height * width * in->channels * sizeof(float),
+             most = limits_or_default(NULL).memory_bytes;
+    if (bytes > most) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "resizing %" PRIu32 "x%" PRIu32 " pixels to %" PRIu32 "x%" PRIu32
+                             " needs more than %" PRIu64 " bytes: make the picture smaller first.",
+                             in->width, in->height, width, height, most);
+    }
+    float *rows = malloc((size_t)bytes);
     bool ok = rows && taps_init(&columns, in->width, width, filter);
     ok = ok && taps_init(&lines, in->height, height, filter);
     if (ok) {
@@ -190,32 +173,34 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-enum pen_status image_resize(const struct image *image, uint32_t width, uint32_t height, enum image_filter filter,
-                             enum image_fit fit, struct image *ret_image, struct pen_error *reterr)
+enum pen_status picture_resize(const struct picture *picture, uint32_t width, uint32_t height,
+                               enum picture_filter filter, enum picture_fit fit, struct picture *ret_image,
+                               struct pen_error *reterr)
 {
-    struct image out;
-    struct part in = {image->pixels, image->width, image->height, image->channels,
-                      (size_t)image->width * image->channels};
+    struct picture out;
+    struct part in = {picture->pixels, picture->width, picture->height, picture->channels,
+                      (size_t)picture->width * picture->channels};
     uint32_t to_width = width, to_height = height;
-    enum pen_status status = image_new(width, height, image->channels, "picture", &out, reterr);
+    enum pen_status status = picture_new(width, height, picture->channels, "the resized picture", NULL, &out, reterr);
     if (status != PEN_OK) {
         return status;
     }
     bool wide =
-        (uint64_t)image->width * height > (uint64_t)image->height * width; /* wider than the target's proportions */
-    if (fit == IMAGE_CROP) {
-        in.width = wide ? least(share(image->height, width, height), image->width) : image->width;
-        in.height = wide ? image->height : least(share(image->width, height, width), image->height);
-        in.pixels += (image->height - in.height) / 2 * in.stride + (size_t)(image->width - in.width) / 2 * in.channels;
-    } else if (fit == IMAGE_PAD) {
-        to_width = wide ? width : least(share(height, image->width, image->height), width);
-        to_height = wide ? least(share(width, image->height, image->width), height) : height;
-        memset(out.pixels, 0, (size_t)width * height * image->channels);
+        (uint64_t)picture->width * height > (uint64_t)picture->height * width; /* wider than the target's proportions */
+    if (fit == PICTURE_CROP) {
+        in.width = wide ? least(share(picture->height, width, height), picture->width) : picture->width;
+        in.height = wide ? picture->height : least(share(picture->width, height, width), picture->height);
+        in.pixels +=
+            (picture->height - in.height) / 2 * in.stride + (size_t)(picture->width - in.width) / 2 * in.channels;
+    } else if (fit == PICTURE_PAD) {
+        to_width = wide ? width : least(share(height, picture->width, picture->height), width);
+        to_height = wide ? least(share(width, picture->height, picture->width), height) : height;
+        memset(out.pixels, 0, (size_t)width * height * picture->channels);
     }
     status =
         scale_into(&in, to_width, to_height, filter, &out, (width - to_width) / 2, (height - to_height) / 2, reterr);
     if (status != PEN_OK) {
-        image_fini(&out);
+        picture_fini(&out);
         return status;
     }
     *ret_image = out;
