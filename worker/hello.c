@@ -275,7 +275,7 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     sequence_fill(hello, served, offer);
     offer->backend = text(hello, facts->identity->backend);
     offer->device = text(hello, facts->identity->device);
-    offer->precision = (uint32_t)facts->identity->precision;
+    offer->precision = (uint32_t)served_precision(served, facts->identity->precision);
     offer->annotates = true;
     offer->preprocess = text(hello, served->config.preprocess.text);
     batching(hello, served, offer);

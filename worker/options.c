@@ -18,8 +18,8 @@ static const struct setting table[] = {
      "serve only NAME or NAME:VERSION (may be repeated)"},
     {"backend", SETTING_TEXT, offsetof(struct options, backend), "auto", NULL, 0, 0, NULL,
      "auto, or a backend that `penstock-engine info` lists"},
-    {"precision", SETTING_CHOICE, offsetof(struct options, precision), "any", NULL, 0, 0,
-     "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", "arithmetic; any = f32"},
+    {"precision", SETTING_TEXT, offsetof(struct options, precision), "any", NULL, 0, 0, NULL,
+     "arithmetic: one that `penstock-engine info` lists; any = f32"},
     {"placement", SETTING_CHOICE, offsetof(struct options, placement), "fallback", NULL, 0, 0, "strict|fallback",
      "strict: a model that the backend cannot run whole is refused"},
     {"slots", SETTING_INT, offsetof(struct options, slots), "0", "slots", 0, 64, NULL,
@@ -138,15 +138,6 @@ enum log_level options_log_level(const struct options *options)
     return level;
 }
 
-static enum pen_precision precision_of(const char *name)
-{
-    static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0)
-            return (enum pen_precision)i;
-    return PEN_PRECISION_ANY;
-}
-
 enum { BACKENDS_MAX = 16 };
 
 static void backends_list(const struct pen_backend_info *infos, size_t count, char *text, size_t room)
@@ -192,10 +183,11 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .validate = options->vk_validate,
                                     .in_flight = (uint32_t)strtoul(options->vk_in_flight, NULL, 10)}; /* auto = 0 */
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
+    ret_engine->backend = options->backend;
+    if (status == PEN_OK)
+        status = pen_engine_precision_find(ret_engine, options->precision, &ret_engine->precision, reterr);
     if (status != PEN_OK)
         return status;
-    ret_engine->backend = options->backend;
-    ret_engine->precision = precision_of(options->precision);
     ret_engine->threads = threads;
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
     ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;

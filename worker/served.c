@@ -200,6 +200,7 @@ static enum pen_status description_build(struct served *served, struct pen_error
     served->outputs = tensors_copy(outputs, served->outputs_count);
     served->placement = strdup(pen_model_placement(served->model));
     served->format = pen_model_format(served->model);
+    served->precision = pen_model_precision(served->model);
     return served->network_inputs && served->outputs && served->placement
                ? PEN_OK
                : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
@@ -401,6 +402,11 @@ void served_free(struct served *served)
     free(served->path);
     config_fini(&served->config);
     free(served);
+}
+
+uint32_t served_precision(const struct served *served, uint32_t otherwise)
+{
+    return served->precision != PEN_PRECISION_ANY ? (uint32_t)served->precision : otherwise;
 }
 
 void served_release(struct served *served)

@@ -110,6 +110,8 @@ struct graph {
     struct graph_arena *arena;     /* shared with subgraphs */
     struct graph_family *children; /* of a root: all subgraphs beneath it */
     uint64_t folded_bytes;
+    const char
+        *narrow;     /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
     bool stochastic; /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
 };
 

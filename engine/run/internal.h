@@ -43,6 +43,7 @@ struct pen_model {
     struct pen_tensor *inputs, *outputs;
     size_t input_count, output_count;
     char placement[1024];
+    enum pen_precision precision; /* what it computes in */
     _Atomic bool digest_known;
     uint8_t digest[16];
 };

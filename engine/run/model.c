@@ -1,4 +1,5 @@
 #include "run/internal.h"
+#include "run/precision.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,6 +69,11 @@ static void placement_describe(struct pen_model *m)
     if (m->variants != NULL) {
         snprintf(m->placement + used, sizeof m->placement - used, "; placed again for what inputs decide");
     }
+    used = strlen(m->placement);
+    if (m->graph->narrow != NULL) {
+        snprintf(m->placement + used, sizeof m->placement - used,
+                 "; 16-bit floats stay as they are, rounded after every node: %s cannot be widened", m->graph->narrow);
+    }
 }
 
 struct source_options model_source_options(const struct pen_engine *e)
@@ -129,6 +135,7 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
         pen_model_free(m);
         return status;
     }
+    m->precision = precision_of(m->graph, engine->options.precision);
     placement_describe(m);
     source_cool(&m->source, &m->extra);
     model_weigh(m);
@@ -181,6 +188,13 @@ const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32
     return model->graph->values[model->graph->inputs[input]].symbol[dim];
 }
 
+bool pen_model_ranked(const struct pen_model *model, bool output, size_t index)
+{
+    const struct graph *g = model->graph;
+    const uint32_t *ids = output ? g->outputs : g->inputs;
+    return index < (output ? g->output_count : g->input_count) && g->values[ids[index]].shape.rank >= 0;
+}
+
 static bool quant_of(const struct value *v, float *ret_scale, int32_t *ret_zero_point)
 {
     const struct quant *quant = &v->quant;
@@ -212,6 +226,11 @@ const char *pen_model_placement(const struct pen_model *model)
 const char *pen_model_format(const struct pen_model *model)
 {
     return source_format(&model->source);
+}
+
+enum pen_precision pen_model_precision(const struct pen_model *model)
+{
+    return model->precision;
 }
 
 bool pen_model_stochastic(const struct pen_model *model)

@@ -12,18 +12,6 @@
 #include "graph/pass_promote.h"
 #include "penstock/model_folder.h"
 
-/* Formats by their content; the first whose probe says yes reads the file. */
-static const struct model_format {
-    const char *name;
-    bool (*probe)(const void *bytes, size_t size);
-    enum pen_status (*read)(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
-                            struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
-} formats[] = {
-    {"tflite", tflite_probe, tflite_read},
-    {"tfjs", tfjs_probe, tfjs_read},
-    {"onnx", onnx_probe, onnx_read},
-};
-
 static enum pen_status file_map(const char *path, const char *beneath, uint64_t limit, struct source *s,
                                 struct pen_error *reterr)
 {
@@ -56,6 +44,17 @@ static enum pen_status file_map(const char *path, const char *beneath, uint64_t 
     return status;
 }
 
+/* By content: the first whose probe says yes; NULL = none. */
+static const struct importer *format_of(const struct source *s)
+{
+    size_t count = 0;
+    const struct importer *formats = importer_table(&count), *found = NULL;
+    for (size_t i = 0; i < count && found == NULL; i++) {
+        found = formats[i].probe(s->file, s->bytes) ? &formats[i] : NULL;
+    }
+    return found;
+}
+
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -73,12 +72,18 @@ enum pen_status source_open(const char *path, const char *beneath, uint64_t limi
         source_close(&s);
         return status;
     }
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0] && s.format == NULL; i++) {
-        s.format = formats[i].probe(s.file, s.bytes) ? &formats[i] : NULL;
-    }
+    s.format = format_of(&s);
     if (s.format == NULL) {
         status = pen_error_set(reterr, PEN_ERR_CORRUPT,
-                               "%s is not a model this build reads: it starts like none of the formats it knows", path);
+                               "%s is not a model this build reads (%s): it starts like none of the formats it knows",
+                               path, importer_names);
+    } else if (s.format->read == NULL) {
+        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                               "%s is of the format %s, and this build has no importer for it (it has %s): build with "
+                               "-DPENSTOCK_IMPORTERS=all, or with %s in the list",
+                               path, s.format->title, importer_names, s.format->name);
+    }
+    if (status != PEN_OK) {
         source_close(&s);
         return status;
     }

@@ -9,7 +9,7 @@
 #include "import/importer.h"
 
 struct source {
-    const struct model_format *format;
+    const struct importer *format;
     char *folder; /* of the file: where data beside it lies */
     void *file;
     size_t bytes;

@@ -71,6 +71,7 @@ Test(options, precision_the_backend_lacks_is_refused)
     int code = play_exit_code(&play, PLAY_WAIT_MS);
     cr_expect(code == 2, "%d:\n%s", code, play_log(&play));
     cr_expect(strstr(play_log(&play), "f16_mma") != NULL, "%s", play_log(&play));
+    cr_expect(strstr(play_log(&play), "there is: f32 (") != NULL, "what there is: %s", play_log(&play));
 }
 
 Test(options, queue_bytes_make_it_busy)

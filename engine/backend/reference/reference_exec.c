@@ -1,3 +1,4 @@
+#include "backend/reference/noise.h"
 #include "backend/reference/reference_exec.h"
 
 #include <math.h>
@@ -349,6 +350,9 @@ enum pen_status reference_exec_run(struct exec *e, const struct buffer_view *in,
         scratch_reset(&e->scratch);
         uint64_t begin = e->profile ? backend_now_ns() : 0;
         enum pen_status status = s->fn(&call);
+        if (status == PEN_OK && kernel_noise != NULL) {
+            noise_add(&call);
+        }
         s->ns = e->profile ? backend_now_ns() - begin : 0;
         if (status == PEN_OK && e->check_numerics) {
             status = numerics_check(s, reterr);

@@ -12,22 +12,38 @@
 #define FIELD_EXTERNAL 13
 #define FILES_MAX      4096
 
+void import_extra_fini(struct import_extra *extra)
+{
+    for (uint32_t i = 0; i < extra->file_count; i++) {
+        free(extra->files[i].name);
+        if (extra->files[i].data)
+            munmap(extra->files[i].data, extra->files[i].bytes);
+    }
+    free(extra->files);
+    *extra = (struct import_extra){0};
+}
+
 static enum pen_status map_file(struct external *e, const char *location, struct import_file *ret_file,
                                 struct pen_error *reterr)
 {
     int fd = -1;
     size_t bytes = 0;
     struct pen_error inner = {0};
-    if (pen_model_folder_open_plain(e->folder, location, &fd, &bytes, &inner) != PEN_OK)
-        return pen_error_set(reterr, PEN_ERR_IO, "external data %.700s", inner.text);
+    const char *what = e->what ? e->what : "external data";
+    enum pen_status status = pen_model_folder_open_plain(e->folder, location, &fd, &bytes, &inner);
+    if (status == PEN_ERR_NOT_FOUND)
+        return pen_error_set(reterr, PEN_ERR_IO, "%s '%.200s' is missing: copy it into the model's folder", what,
+                             location);
+    if (status != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_IO, "%s %.700s", what, inner.text);
     if (bytes > e->budget) {
         close(fd);
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "external data '%.200s' exceeds the model's budget", location);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%s '%.200s' exceeds the model's budget", what, location);
     }
     void *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     close(fd);
     if (data == MAP_FAILED)
-        return pen_error_set(reterr, PEN_ERR_IO, "external data '%.200s' cannot be mapped", location);
+        return pen_error_set(reterr, PEN_ERR_IO, "%s '%.200s' cannot be mapped", what, location);
     e->budget -= bytes;
     *ret_file = (struct import_file){.data = data, .bytes = bytes};
     return PEN_OK;
@@ -143,7 +159,12 @@ enum pen_status external_data(struct external *e, struct bytes tensor, size_t ne
     enum pen_status status = external_file(e, location, &file, reterr);
     if (status != PEN_OK)
         return status;
-    if (p.offset > file.size || need > file.size - p.offset || (p.has_length && p.length != need))
+    if (p.offset > file.size || need > file.size - p.offset)
+        return pen_error_set(
+            reterr, PEN_ERR_CORRUPT,
+            "external data '%.200s' is truncated: it has %zu bytes, a tensor needs %zu from byte %llu on", location,
+            file.size, need, (unsigned long long)p.offset);
+    if (p.has_length && p.length != need)
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "external data '%.200s' (%zu bytes) does not hold the %zu bytes at offset %llu that a "
                              "tensor needs",

@@ -23,6 +23,8 @@ static bool has_nul(const char *at, size_t size)
     return false;
 }
 
+#include "import/importer.h"
+
 /* Depth of brackets outside strings. */
 static bool depth_fits(const char *at, size_t size)
 {
@@ -58,8 +60,13 @@ enum pen_status tfjs_json_parse(const void *bytes, size_t size, cJSON **ret_json
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "a text in the model's JSON has a NUL in it (\\u0000); paths and names have none");
     cJSON *json = cJSON_ParseWithLength(bytes, size);
+    if (!json && json_cut(bytes, size))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "the model's JSON is truncated: it ends before its brackets close, after %zu bytes; copy "
+                             "it again",
+                             size);
     if (!json)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the model's JSON is cut short or garbled");
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the model's JSON is garbled");
     *ret_json = json;
     return PEN_OK;
 }

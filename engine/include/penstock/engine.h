@@ -34,6 +34,14 @@ enum pen_precision {
     PEN_PRECISION_INT8 = 6
 };
 
+/* "any", "f32", "f16_storage" ... */
+const char *pen_engine_precision_name(enum pen_precision precision);
+/* Its inverse: what some backend of this build and host computes in, else INVALID (no such name) or UNSUPPORTED with the list of what there is. A backend that
+ * the options name is not looked at: it answers when it is opened. */
+struct pen_engine_options;
+enum pen_status pen_engine_precision_find(const struct pen_engine_options *options, const char *name,
+                                          enum pen_precision *ret_precision, struct pen_error *reterr);
+
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
@@ -106,6 +114,9 @@ size_t pen_backends(const struct pen_engine_options *options, struct pen_backend
 /* One of them, the others left alone: looking at a GPU loads its driver, tens of megabytes. False when this build has no backend of that name. */
 bool pen_backend_find(const struct pen_engine_options *options, const char *name, struct pen_backend_info *ret_info);
 
+/* Formats that this build reads: "tflite, tfjs, onnx". */
+const char *pen_engine_formats(void);
+
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
@@ -120,11 +131,15 @@ void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fin
 const struct pen_tensor *pen_model_inputs(const struct pen_model *model, size_t *ret_count);
 const struct pen_tensor *pen_model_outputs(const struct pen_model *model, size_t *ret_count);
 const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32_t dim); /* "N"; NULL = none */
+/* False where nothing is known of the rank before a run: `rank` of the signature is 0 then, as a scalar's is. */
+bool pen_model_ranked(const struct pen_model *model, bool output, size_t index);
 /* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
 bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
 bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
 const char *pen_model_placement(const struct pen_model *model); /* "xnnpack 61/64 nodes 99.2 % of MACs; ..." */
 const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
+/* What it computes in: the engine's precision, or INT8 where every product (without products: every value) is of integers. */
+enum pen_precision pen_model_precision(const struct pen_model *model);
 bool pen_model_stochastic(const struct pen_model *model); /* random or stateful operators: answers must not be cached */
 /* SHA-256 cut to 16 bytes over the model file and its external data in the order of their names. */
 void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16]);
