@@ -33,12 +33,16 @@ if(TARGET penstock-broker AND TARGET penstock-worker AND TARGET penstock AND NOT
     endforeach()
   endif()
   add_custom_target(man ALL DEPENDS ${MAN_PAGES})
+endif()
 
-  # ---- units and settings: install.cmake puts the prefix's places into them
+# ---- units and settings: install.cmake puts the prefix's places into them
+if(TARGET penstock-broker)
   penstock_install_part(broker)
-  penstock_install_part(worker)
   install(FILES deploy/prometheus/alerts.yml deploy/prometheus/prometheus.yml deploy/grafana/penstock.json deploy/nginx/penstock.conf
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock-broker/examples COMPONENT broker)
+endif()
+if(TARGET penstock-worker)
+  penstock_install_part(worker)
 endif()
 
 # ---- documents, and the model that the tutorial uses

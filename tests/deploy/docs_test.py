@@ -151,6 +151,9 @@ def papers():
     check(runtime and runtime == told, f"LICENCES.md has the libraries of install-deps.sh: {runtime ^ told}")
     version = re.search(r"project\(penstock VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
     check((DEPLOY / "debian/changelog").read_text().startswith(f"penstock ({version}) "), f"the packages' changelog begins with {version}")
+    said = re.search(r"built in (\S+) s(.*)", (SOURCE / "README.md").read_text()).group(2)
+    words = re.search(r'kind="(the first build, .*?)\$', (DEPLOY / "quickstart.sh").read_text()).group(1)
+    check(said.startswith(f": {words}"), f"README.md says which build its time is of, as quickstart.sh does: {said}")
     licence = (SOURCE / "LICENSE").read_text()
     check("Apache License" in licence and "Version 2.0" in licence and "END OF TERMS AND CONDITIONS" in licence, "LICENSE is the whole text")
     for name in ("SECURITY.md", "CONTRIBUTING.md", "deploy/RELEASES.md", "deploy/LICENCES.md"):
