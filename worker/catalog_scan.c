@@ -390,6 +390,25 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
     folder_scan(catalog, folder, name, version);
 }
 
+/* ---- a model that has no folder ------------------------------------------------------------------------------------------------------ */
+
+/* DIR/loose.onnx is what people try first: it serves nothing, and the log says what does. */
+static void loose_note(struct catalog *catalog, const char *folder, const char *file)
+{
+    char path[CATALOG_PATH_BYTES];
+    struct pen_error error = {0};
+    const char *dot = strrchr(file, '.');
+    snprintf(path, sizeof path, "%.2800s/%.255s", folder, file);
+    if (!dot || dot == file || is_folder(folder, file) || !model_file_alone(path))
+        return;
+    pen_error_set(&error, PEN_ERR_INVALID,
+                  "%.512s/%.255s lies beside the model folders and is not served: a model is a folder NAME/VERSION/. "
+                  "`penstock import %.512s/%.255s %.*s --models %.512s` makes one",
+                  folder, file, folder, file, (int)(dot - file), file, folder);
+    if (!told(catalog->seen, file, 0, error.text))
+        log_event(LOG_WARN, "model_loose", "file=%s error=%s", file, error.text);
+}
+
 static int visible(const struct dirent *item)
 {
     return item->d_name[0] != '.';
@@ -417,6 +436,7 @@ enum pen_status catalog_rescan(const char *folder, const char *const *choices, s
     for (int i = 0; i < count; i++) {
         if (choices_count == 0 && is_folder(folder, items[i]->d_name))
             folder_scan(catalog, folder, items[i]->d_name, 0);
+        loose_note(catalog, folder, items[i]->d_name);
         free(items[i]);
     }
     free(items);

@@ -63,6 +63,11 @@ static bool has_manifest(const char *path)
     return found;
 }
 
+bool model_file_alone(const char *path)
+{
+    return ends_with(path, ".onnx") || ends_with(path, ".tflite") || (ends_with(path, ".json") && has_manifest(path));
+}
+
 static bool is_model(const char *folder, const char *name, char path[MODEL_FILE_PATH_BYTES])
 {
     struct stat info;

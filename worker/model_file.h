@@ -30,6 +30,9 @@ enum pen_status model_file_open(const char *path, int *ret_fd, size_t *ret_bytes
  */
 uint64_t model_file_stamp(const char *folder);
 
+/* A model file by its name's end, or by what it holds: for files that lie where no model may. */
+bool model_file_alone(const char *path);
+
 /* False for config.json, which is looked at by what it says, and for hidden files, *.md, *.txt and *.log: they are no part of a model. */
 bool model_file_counts(const char *name);
 
