@@ -24,5 +24,4 @@ void broker_settle(struct broker *broker);
 /* When broker_tick has something to do next. */
 uint64_t broker_next_us(const struct broker *broker);
 
-
 #endif

@@ -135,7 +135,7 @@ static void check_lanes(struct broker *broker)
         next = TAILQ_NEXT(lane, in_active);
         if (model_served(lane->model, &lane->demand))
             lane->unserved_us = 0;
-        else if (model_unloaded(lane->model))
+        else if (model_unloaded(lane->model) || !forms_open(&lane->model->forms, lane->demand.forms))
             next = unserved(broker, lane);
         else if (lane->unserved_us == 0)
             lane->unserved_us = broker->now_us;
@@ -150,6 +150,7 @@ static void check_orphans(struct broker *broker)
     struct model *model, *next;
     for (model = TAILQ_FIRST(&broker->models.all); model; model = next) {
         next = TAILQ_NEXT(model, in_all);
+        forms_expire(&model->forms, broker->now_us, (uint64_t)broker->options->worker_wait_us);
         if (model->orphan_us != 0 && model->users == 0 &&
             broker->now_us - model->orphan_us >= (uint64_t)broker->options->worker_wait_us)
             model_free(&broker->models, model);

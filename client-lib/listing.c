@@ -52,6 +52,33 @@ static struct pen_signature *signatures(struct carver *carver, Penstock__TensorS
     return to;
 }
 
+static void failure(const Penstock__ModelFailure *from, const char *worker, struct pen_failed_model *to)
+{
+    *to = (struct pen_failed_model){
+        .worker = worker,
+        .name = from->name,
+        .version = from->version,
+        .status = from->status < PEN_STATUS_COUNT ? (enum pen_status)from->status : PEN_ERR_INTERNAL,
+        .error = from->error,
+        .since_unix_us = from->since_unix_us,
+        .serving = from->serving,
+    };
+}
+
+/* Rows without a failure are left out. */
+static struct pen_failed_model *failures(struct carver *carver, Penstock__FailedModel *const *from, size_t count,
+                                         size_t *ret_count)
+{
+    struct pen_failed_model *to = carve(carver, count, sizeof *to);
+    *ret_count = 0;
+    for (size_t i = 0; to && i < count; i++) {
+        if (from[i]->failure) {
+            failure(from[i]->failure, from[i]->worker, &to[(*ret_count)++]);
+        }
+    }
+    return to;
+}
+
 static struct pen_model_offer *offer(struct carver *carver, const Penstock__ModelOffer *from, const char *worker)
 {
     struct pen_model_offer *to = carve(carver, 1, sizeof *to);
@@ -129,6 +156,8 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .cache_hits = from->cache_hits,
         .version_labels_count = from->n_version_labels,
         .version_labels = labels,
+        .jobs_cancelled = from->jobs_cancelled,
+        .forms = from->forms,
         .annotates = annotates(from),
     };
     return to;
@@ -143,7 +172,10 @@ static void fill_models(struct carver *carver, const Penstock__ControlReply *rep
             to[i] = one;
         }
     }
-    listing->list.models = (struct pen_model_list){.count = reply->n_models, .models = to};
+    size_t failed;
+    struct pen_failed_model *list = failures(carver, reply->failures, reply->n_failures, &failed);
+    listing->list.models =
+        (struct pen_model_list){.count = reply->n_models, .models = to, .failures_count = failed, .failures = list};
 }
 
 /* "name=value" texts are built in the block. */
@@ -167,6 +199,10 @@ static struct pen_worker *worker(struct carver *carver, const Penstock__WorkerIn
 {
     struct pen_worker *to = carve(carver, 1, sizeof *to);
     const char *const *texts = flags(carver, from);
+    struct pen_failed_model *failed = carve(carver, from->n_failures, sizeof *failed);
+    for (size_t i = 0; failed && i < from->n_failures; i++) {
+        failure(from->failures[i], from->name, &failed[i]);
+    }
     if (!to) {
         return NULL;
     }
@@ -190,6 +226,11 @@ static struct pen_worker *worker(struct carver *carver, const Penstock__WorkerIn
         .models = (const char *const *)from->models,
         .flags_count = from->n_flags,
         .flags = texts,
+        .jobs_cancelled = from->jobs_cancelled,
+        .results_bad = from->results_bad,
+        .failures_count = from->n_failures,
+        .failures = failed,
+        .failures_all = from->failures_count,
     };
     return to;
 }

@@ -1,5 +1,6 @@
 #include "result.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,23 @@ static enum pen_status outputs_decode(struct pen_result *result, struct pen_erro
     return status;
 }
 
+/* A status without a name here: its number stands in the sentence, before the broker's own. */
+static const char *error_text(struct pen_result *result, const struct envelope *env)
+{
+    const char *own = result->meta->error;
+    size_t room = strlen(own) + 128;
+    if (!envelope_status_unknown(env)) {
+        return own;
+    }
+    char *text = result->arena.allocator.alloc(result->arena.allocator.allocator_data, room);
+    if (!text) {
+        return own;
+    }
+    snprintf(text, room, "the answer has the status %u, which this version does not know%s%s", env->status_told,
+             *own ? ": " : "", own);
+    return text;
+}
+
 static struct pen_class class_of(const Penstock__Class *from)
 {
     return (struct pen_class){from->index, from->score, from->name};
@@ -183,15 +201,14 @@ struct pen_result *result_from(struct incoming *in)
         meta_unpack(&result->arena, &penstock__result_meta__descriptor, in->meta, (size_t)in->env.meta_bytes);
     if (!result->meta) {
         bool starved = result->arena.starved;
+        struct pen_error error = {.status = PEN_OK, .text = ""};
+        enum pen_status status = meta_refusal(
+            &result->arena, "the answer's description is malformed; broker and client may differ in version.", &error);
         pen_result_free(result);
-        if (starved) {
-            return result_no_memory();
-        }
-        return result_local(PEN_ERR_CORRUPT,
-                            "the answer's description is malformed; broker and client may differ in version.");
+        return starved ? result_no_memory() : result_local(status, error.text);
     }
     info_fill(&result->info, result->meta);
-    result->error = result->meta->error;
+    result->error = error_text(result, &in->env);
     if (result->meta->explanation) {
         result->explanation = explanation_new(result->meta->explanation);
     }

@@ -202,7 +202,7 @@ static enum pen_status read_sizes(const struct pen_client *c, const struct incom
     } else if (arena.starved) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the answer's description.");
     } else {
-        status = pen_error_set(reterr, PEN_ERR_CORRUPT, "the answer's description is malformed.");
+        status = meta_refusal(&arena, "the answer's description is malformed.", reterr);
     }
     meta_arena_fini(&arena);
     return status;

@@ -74,6 +74,9 @@ test|man-db|reads the manual pages
 test|curl|asks nginx
 test|openssl|makes a certificate for a test
 test|dpkg-dev|dependencies of the packages
+test|lintian|looks at the packages
+test|debootstrap|a bare root to install them in
+test|doxygen|manual pages of the client library's functions
 test|util-linux|setsid, taskset
 test|procps|ps
 test|git|lists the files to check

@@ -21,62 +21,88 @@ if(TARGET penstock-broker AND TARGET penstock-worker AND TARGET penstock AND NOT
   foreach(command ${commands})
     penstock_man(penstock-${command} cli penstock ${command})
   endforeach()
-  add_custom_target(man ALL DEPENDS ${MAN_PAGES})
 
-  # ---- units and their settings
-  install(FILES deploy/systemd/penstock-broker.service deploy/systemd/penstock-broker.socket deploy/systemd/penstock-broker-workers.socket
-                deploy/systemd/penstock-broker-http.socket DESTINATION lib/systemd/system COMPONENT broker)
-  install(FILES deploy/systemd/penstock-worker@.service DESTINATION lib/systemd/system COMPONENT worker)
-  install(FILES deploy/systemd/penstock-worker-gpu.conf DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock-worker COMPONENT worker)
-  install(FILES deploy/config/broker.conf DESTINATION /etc/penstock COMPONENT broker)
-  install(FILES deploy/config/worker-cpu.conf DESTINATION /etc/penstock COMPONENT worker)
+  # The engine's own tool: a page for it and one for each of its commands.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/tools/main.c)
+  if(TARGET penstock-engine)
+    penstock_man(penstock-engine engine penstock-engine)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/engine/tools/main.c commands REGEX "^    {\"[a-z-]+\", ")
+    list(TRANSFORM commands REPLACE "^    {\"([a-z-]+)\".*" "\\1")
+    foreach(command ${commands})
+      penstock_man(penstock-engine-${command} engine penstock-engine ${command})
+    endforeach()
+  endif()
+  add_custom_target(man ALL DEPENDS ${MAN_PAGES})
+endif()
+
+# ---- units and settings: install.cmake puts the prefix's places into them
+if(TARGET penstock-broker)
+  penstock_install_part(broker)
   install(FILES deploy/prometheus/alerts.yml deploy/prometheus/prometheus.yml deploy/grafana/penstock.json deploy/nginx/penstock.conf
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock-broker/examples COMPONENT broker)
-  install(DIRECTORY DESTINATION /var/lib/penstock/models COMPONENT worker)
 endif()
+if(TARGET penstock-worker)
+  penstock_install_part(worker)
+endif()
+
+# ---- documents, and the model that the tutorial uses
+install(FILES LICENSE SECURITY.md deploy/TUTORIAL.md deploy/RUNBOOK.md deploy/RELEASES.md deploy/LICENCES.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock COMPONENT cli)
+install(DIRECTORY deploy/models/digits DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock/models COMPONENT models
+        FILES_MATCHING PATTERN "*.onnx" PATTERN "config.json" PATTERN "README.md" PATTERN "*.png" PATTERN "labels.txt" PATTERN "testset" EXCLUDE)
 
 # ---- packages
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME penstock)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "Penstock <penstock@localhost>")
+set(CPACK_PACKAGE_CONTACT "Penstock maintainers <maintainers@penstock.invalid>")
 set(CPACK_PACKAGE_VENDOR Penstock)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_SET_DESTDIR ON) # absolute places: /etc, /var
 set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL broker worker cli lib dev)
+set(CPACK_COMPONENTS_ALL broker worker cli engine models lib dev)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/deploy/debian/prepare.cmake)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_BROKER_PACKAGE_NAME penstock-broker)
-set(CPACK_DEBIAN_WORKER_PACKAGE_NAME penstock-worker)
-set(CPACK_DEBIAN_CLI_PACKAGE_NAME penstock)
-set(CPACK_DEBIAN_LIB_PACKAGE_NAME libpenstock0)
+
+# penstock_package(COMPONENT NAME SUMMARY DESCRIPTION): a line of the description has at most 79 characters.
+macro(penstock_package component name summary description)
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}\n${description}")
+  set(extra)
+  foreach(file conffiles triggers postinst prerm postrm)
+    if(EXISTS ${CMAKE_SOURCE_DIR}/deploy/debian/${name}/${file})
+      list(APPEND extra ${CMAKE_SOURCE_DIR}/deploy/debian/${name}/${file})
+    endif()
+  endforeach()
+  set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${extra}")
+endmacro()
+penstock_package(broker penstock-broker "inference worker pool: takes jobs and gives them to workers"
+                 "Queues, batches and caches jobs. Loses nothing when a worker or the\nbroker itself is killed.")
+penstock_package(worker penstock-worker "inference worker pool: runs models for a broker"
+                 "Loads a folder of models (ONNX, TFLite, TensorFlow.js), warms them up and\nruns the jobs that a Penstock broker sends.")
+penstock_package(cli penstock "inference worker pool: command line"
+                 "Runs jobs on a Penstock pool and watches it: submit, models, workers, top,\ntrace, load, drain; import makes a model folder.")
+penstock_package(engine penstock-engine "inference engine without a network"
+                 "Shows what backends this host has, runs, verifies and times models, and\nmakes model folders for a Penstock worker.")
+penstock_package(models penstock-digits "digits model for the Penstock tutorial"
+                 "A small ONNX model that reads handwritten digits, and pictures to try it\nwith. The tutorial of Penstock uses it.")
+penstock_package(lib libpenstock0 "client library of the Penstock inference worker pool"
+                 "Submits inference jobs to a broker: blocking, as futures, or from an event\nloop.")
+penstock_package(dev libpenstock-dev "client library of Penstock: headers"
+                 "Headers, the static library, a pkg-config file and a CMake package of the\nclient library of the Penstock inference worker pool, its manual pages and\nexamples.")
 set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIB_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_DEV_PACKAGE_NAME libpenstock-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libpenstock0 (= ${PROJECT_VERSION}), libzmq3-dev, libprotobuf-c-dev, libxxhash-dev, libsodium-dev")
-set(CPACK_DEBIAN_CLI_PACKAGE_SUGGESTS "penstock-broker, penstock-worker")
+set(CPACK_DEBIAN_MODELS_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_CLI_PACKAGE_RECOMMENDS "penstock-engine")
+set(CPACK_DEBIAN_CLI_PACKAGE_SUGGESTS "penstock-broker, penstock-worker, penstock-digits")
 set(CPACK_DEBIAN_BROKER_PACKAGE_SUGGESTS "redis-server, prometheus")
-set(CPACK_COMPONENT_BROKER_DESCRIPTION "takes inference jobs and gives them to workers
- Queues, batches, caches; loses nothing when a worker or the broker itself is killed.")
-set(CPACK_COMPONENT_WORKER_DESCRIPTION "runs models for a Penstock broker
- Loads a folder of models, warms them up and runs the jobs a broker sends.")
-set(CPACK_COMPONENT_CLI_DESCRIPTION "runs jobs on a Penstock pool and watches it
- submit, models, workers, top, trace, load, drain.")
-set(CPACK_COMPONENT_LIB_DESCRIPTION "client library of Penstock
- Submits inference jobs to a broker, blocking, as futures, or from an event loop.")
-set(CPACK_COMPONENT_DEV_DESCRIPTION "client library of Penstock: headers and static library")
-foreach(component broker worker)
-  string(TOUPPER ${component} upper)
-  set(conffile broker.conf)
-  if(component STREQUAL worker)
-    set(conffile worker-cpu.conf)
-  endif()
-  file(WRITE ${CMAKE_BINARY_DIR}/deb-${component}/conffiles "/etc/penstock/${conffile}\n")
-  set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/deb-${component}/conffiles)
-endforeach()
 include(CPack)

@@ -135,6 +135,7 @@ if $install; then
 fi
 
 say "2. build in $build/"
+kind="what had changed since the last build"
 if [ ! -f "$build/CMakeCache.txt" ]; then
     generator=("Unix Makefiles")
     command -v ninja >/dev/null && generator=(Ninja)
@@ -143,11 +144,12 @@ if [ ! -f "$build/CMakeCache.txt" ]; then
         die "cmake failed (above). Missing packages: deploy/install-deps.sh; a broken build folder: rm -r $build"
     }
     rm -f "$build.configure.log"
+    kind="the first build, with $(nproc) processors"
 fi
 build_started=$EPOCHREALTIME
 cmake --build "$build" --parallel "$(nproc)" --target penstock-broker penstock-worker penstock penstock-engine ||
     die "the build failed (above). After a change of compiler or packages: rm -r $build, and run this again"
-echo "built in $(seconds_since "$build_started") s"
+echo "built in $(seconds_since "$build_started") s: $kind"
 
 # --- the pool -------------------------------------------------------------------------------------------------------
 

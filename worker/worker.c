@@ -103,12 +103,14 @@ static int models_verdict(const struct worker *worker)
 static enum pen_status model_warm(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
 {
     struct worker *worker = context;
-    uint64_t budget_bytes = (uint64_t)worker->options->memory_budget, arena_bytes = residence_arena_bytes();
+    uint64_t budget_bytes = (uint64_t)worker->options->memory_budget;
     enum pen_status status = warmup_run(served, worker->sizes.slots, reterr);
-    if (status != PEN_OK)
+    if (status != PEN_OK) {
+        residence_explain(budget_bytes, reterr);
         return status;
+    }
     uint64_t now_us = clock_now_us();
-    residence_came(&worker->catalog, served, began_us, arena_bytes, now_us);
+    residence_came(&worker->catalog, served, began_us, now_us);
     served_log(served, now_us - began_us);
     if (budget_bytes != 0 && served->memory_bytes > budget_bytes)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE,

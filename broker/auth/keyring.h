@@ -14,7 +14,7 @@
 
 #include "keys.h"
 
-#define TENANT_BYTES_MAX 64u
+#define TENANT_BYTES_MAX    64u
 #define IDENTITIES_MAX      4096u
 #define IDENTITY_NAME_BYTES KEY_NAME_BYTES
 

@@ -26,12 +26,13 @@ static enum pen_status read_wishes(struct broker *broker, const struct session *
     meta_arena_reset(&broker->arena);
     const Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!job)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+        return meta_refusal(&broker->arena, "the job's meta is no JobMeta (proto/job.proto)", reterr);
     if (!*job->model || strlen(job->model) >= sizeof ret_wishes->model)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the job names no model; a name has 1 to 255 bytes");
     ret_wishes->ttl_us = job->detached_ttl_us && job->detached_ttl_us < most_us ? job->detached_ttl_us : most_us;
     memcpy(ret_wishes->model, job->model, strlen(job->model) + 1);
-    owner_of(session->tenant->name, session->identity, job->detached_lock.data, job->detached_lock.len, &ret_wishes->owner);
+    owner_of(session->tenant->name, session->identity, job->detached_lock.data, job->detached_lock.len,
+             &ret_wishes->owner);
     return PEN_OK;
 }
 

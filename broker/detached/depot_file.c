@@ -181,6 +181,16 @@ static uint64_t age_of(struct broker *broker, const struct entry *entry)
     return ttl_us > left_us ? ttl_us - left_us : 0;
 }
 
+/* Request and reply carry the id of their job. */
+static bool is_of(struct parcel *parcel, struct job_id id)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t *header = &parcel->frames[0];
+    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
+           job_id_equal(env.job, id);
+}
+
 static enum pen_status replay(struct broker *broker, const struct journal_record *record, struct pen_error *reterr)
 {
     struct depot *depot = broker->depot;
@@ -199,6 +209,13 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
     if (!parcel || !owner_read(text, &owner)) {
         parcel_release(parcel);
         return pen_error_set(reterr, PEN_ERR_VERSION, "a job in it is whole, but not in a form that this build reads");
+    }
+    if (!is_of(parcel, record->id)) {
+        char id[JOB_ID_TEXT_BYTES];
+        log_event(LOG_ERROR, "journal_mismatch", "job=%s reason=%s", job_id_text(record->id, id),
+                  "what is kept under this id is another job's; it is left out");
+        parcel_release(parcel);
+        return PEN_OK;
     }
     enum pen_status result = tenant_intern(&broker->sessions, owner.tenant, &tenant, reterr);
     if (result == PEN_OK && !entry &&

@@ -64,6 +64,9 @@ void depot_run(struct broker *broker, struct entry *entry)
     if (home && message_of(entry, &message)) {
         zmq_msg_t *header = &message.frames[0];
         enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, &error);
+        if (status == PEN_OK && !job_id_equal(env.job, entry->id)) /* kept under another job's id */
+            status =
+                pen_error_set(&error, PEN_ERR_INTERNAL, "what is kept under this id is another job; it was not run");
         if (status == PEN_OK) {
             env.deadline_us = 0;
             env.flags = (uint16_t)((env.flags & ~FRAME_FLAG_DETACHED) | FRAME_FLAG_NO_CACHE);

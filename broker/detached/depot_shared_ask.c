@@ -84,6 +84,8 @@ void shared_answer_fetch(struct broker *broker, struct note *note)
 {
     struct watch *watch = watch_find(&broker->depot->watches, note->asker);
     struct session *client = watch ? session_find(&broker->sessions, note->asker.client) : NULL;
+    if (note->broken && (note->parcel = answer_parcel_error(note->id, PEN_ERR_INTERNAL, note->text)) != NULL)
+        note->answer = ANSWER_OK; /* for good: who fetches it must not wait for ever */
     bool gone = note->answer == ANSWER_DOWN || note->answer == ANSWER_UNKNOWN || note->answer == ANSWER_ERROR;
     if (!watch)
         return;

@@ -11,8 +11,8 @@
 struct cascade_step {
     struct job *job; /* under way */
     struct parcel *reply;
-    enum pen_status status; /* of what came */
-    bool came;              /* it has ended, and what it gave is not looked at yet */
+    enum pen_status status;           /* of what came */
+    bool came;                        /* it has ended, and what it gave is not looked at yet */
     const Penstock__ResultMeta *meta; /* of it, in the arena */
     struct digest model;              /* of the content that ran */
     struct explained_step told;

@@ -67,6 +67,11 @@ static void log_hello(const struct worker *worker)
         if (model->digest_mixed)
             log_event(LOG_WARN, "model_digests_differ", "model=%s version=%" PRIu64 " worker=%s", model->name,
                       model->version, worker->hello->name);
+        if (forms_offered(&model->forms) > 1)
+            log_event(LOG_WARN, "model_forms_differ", "model=%s version=%" PRIu64 " worker=%s forms=%u reason=%s",
+                      model->name, model->version, worker->hello->name, forms_offered(&model->forms),
+                      "workers offer this version with other inputs, outputs or batch sizes: each job goes to those "
+                      "that take it; give them versions of their own unless one is about to replace the other");
     }
 }
 
@@ -179,7 +184,9 @@ static void on_heartbeat(struct broker *broker, struct worker *worker, struct me
     const Penstock__Heartbeat *beat =
         meta_unpack(&broker->arena, &penstock__heartbeat__descriptor, meta, env->meta_bytes);
     if (!beat) {
-        back_bad_message(broker, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
+        struct pen_error error = {.status = PEN_OK};
+        meta_refusal(&broker->arena, "a heartbeat's meta is no Heartbeat (proto/worker.proto)", &error);
+        back_bad_message(broker, error.text);
         return;
     }
     record_heartbeat(broker, worker, beat);
@@ -273,6 +280,8 @@ static bool open_envelope(struct broker *broker, struct message *message, struct
     enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
     if (status == PEN_ERR_VERSION)
         broker_refuse_version(broker, broker->workers, &broker->workers_ignored, message->peer, error.text);
+    else if (status == PEN_ERR_TOO_LARGE && ret_env->type == FRAME_RESULT)
+        return true; /* its job can be read, and waits for an end */
     else if (status != PEN_OK)
         back_bad_message(broker, error.text);
     return status == PEN_OK;

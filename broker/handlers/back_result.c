@@ -7,6 +7,7 @@
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "result_check.h"
 #include "sequence.h"
 #include "send.h"
 #include "transfer.h"
@@ -94,12 +95,16 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
         worker->jobs_done++;
+    else if (group->env.status == PEN_ERR_CANCELLED)
+        worker->jobs_cancelled++;
     else
         worker->jobs_failed++;
     if (!job)
         broker->stats.results_duplicate++;
-    else if (returned(group) && hedge_forget(job, dispatch, slot))
+    else if ((returned(group) || group->refused) && hedge_forget(job, dispatch, slot))
         ; /* the run that it was a twin of goes on */
+    else if (group->refused && job->hedge)
+        dispatch_requeue(broker, job, false); /* its twin goes on */
     else if (may_return(broker, job, group))
         dispatch_requeue(broker, job, false);
     else if (!answer_is_own(job, dispatch, slot, group))
@@ -129,18 +134,22 @@ static bool find_run(const struct broker *broker, const struct worker *worker, c
     return true;
 }
 
-static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
+static void ignored_result(struct broker *broker, const struct worker *worker, const struct result_group *group)
 {
     char text[JOB_ID_TEXT_BYTES];
-    struct dispatch *dispatch;
-    uint32_t slot;
-    if (find_run(broker, worker, &group->env, &dispatch, &slot)) {
-        take_result(broker, worker, dispatch, slot, group);
-        return;
-    }
     broker->stats.results_duplicate++;
     sequence_run_failed(broker, worker, &group->env);
     log_event(LOG_DEBUG, "result_ignored", "job=%s worker=%s", job_id_text(group->env.job, text), worker->hello->name);
+}
+
+static void one_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (find_run(broker, worker, &group->env, &dispatch, &slot))
+        take_result(broker, worker, dispatch, slot, group);
+    else
+        ignored_result(broker, worker, group);
 }
 
 /* A result that came, or was to come, and cannot be taken: the end of its run, and of its job when no twin goes on. */
@@ -153,6 +162,7 @@ static void run_failed(struct broker *broker, struct worker *worker, const struc
     struct job *job = find_run(broker, worker, env, &dispatch, &slot) ? dispatch->slots[slot].job : NULL;
     if (job && !job->hedge)
         answer_error(broker, job, status, text);
+    group.refused = true;
     group.env.status = (uint8_t)status;
     group.env.meta_bytes = 0;
     group.env.frames = 0;
@@ -165,11 +175,15 @@ void back_result_dropped(struct broker *broker, struct worker *worker, const str
     run_failed(broker, worker, env, PEN_ERR_BUSY, "the broker has no memory for the result; try again later");
 }
 
+/* Against the contract: it counts against the worker, whoever waits for it. */
 static void refused_result(struct broker *broker, struct worker *worker, const struct envelope *env,
                            enum pen_status status, const char *why)
 {
-    char text[384];
-    back_bad_message(broker, why);
+    char text[384], id[JOB_ID_TEXT_BYTES];
+    broker->stats.results_bad++;
+    worker->results_bad++;
+    log_event(LOG_WARN, "result_refused", "job=%s worker=%s status=%s reason=%s", job_id_text(env->job, id),
+              worker->hello->name, pen_status_name(status), why);
     snprintf(text, sizeof text, "the worker '%.60s' gave a result that cannot be taken: %.200s", worker->hello->name,
              why);
     run_failed(broker, worker, env, status, text);
@@ -201,6 +215,64 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
     one_result(broker, worker, group);
 }
 
+static void unknown_status(struct broker *broker, struct worker *worker, const struct result_group *group)
+{
+    char why[224];
+    int own = (int)(group->facts.error_bytes < 120 ? group->facts.error_bytes : 120);
+    snprintf(why, sizeof why, "the status %u, which no version here knows%s%.*s", group->env.status_told,
+             own ? ": " : "", own, own ? (const char *)group->facts.error : "");
+    refused_result(broker, worker, &group->env, PEN_ERR_INTERNAL, why);
+}
+
+/* What nobody waits for is not looked at. */
+static bool sound(const struct job *job, const struct dispatch *dispatch, const struct result_group *group,
+                  struct pen_error *reterr)
+{
+    if (!job)
+        return true;
+    enum pen_status status =
+        group->env.status == PEN_OK ? result_check(dispatch, job, group, reterr) : result_check_texts(group, reterr);
+    return status == PEN_OK;
+}
+
+static void whole_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct pen_error error = {.status = PEN_OK};
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (!find_run(broker, worker, &group->env, &dispatch, &slot))
+        ignored_result(broker, worker, group);
+    else if (sound(dispatch->slots[slot].job, dispatch, group, &error))
+        take_result(broker, worker, dispatch, slot, group);
+    else
+        refused_result(broker, worker, &group->env, PEN_ERR_CORRUPT, error.text);
+}
+
+/* A group that can be read. */
+static void read_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    if (envelope_status_unknown(&group->env)) {
+        if (group->env.transfer)
+            transfer_decline(broker, &worker->transfers, &group->env);
+        unknown_status(broker, worker, group);
+    } else if (group->env.transfer) {
+        announced_result(broker, worker, group);
+    } else {
+        whole_result(broker, worker, group);
+    }
+}
+
+/* What follows cannot be told apart any more. The job gets its end where its id could be read. */
+static void broken_group(struct broker *broker, struct worker *worker, const struct result_group *group,
+                         const struct pen_error *error)
+{
+    bool named = error->status == PEN_OK || error->status == PEN_ERR_TOO_LARGE;
+    const char *why = error->status != PEN_OK ? error->text : "a group of it is cut short or of another type";
+    back_bad_message(broker, why);
+    if (named && group->env.type == FRAME_RESULT)
+        refused_result(broker, worker, &group->env, error->status != PEN_OK ? error->status : PEN_ERR_CORRUPT, why);
+}
+
 void back_result(struct broker *broker, struct worker *worker, struct message *message)
 {
     size_t at = 0;
@@ -215,8 +287,7 @@ void back_result(struct broker *broker, struct worker *worker, struct message *m
             envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, &error);
         if (status != PEN_OK || group.env.type != FRAME_RESULT ||
             (group.env.transfer == 0 && group.env.frames >= message->count - at)) {
-            back_bad_message(broker,
-                             status != PEN_OK ? error.text : "a group of a result is cut short or of another type");
+            broken_group(broker, worker, &group, &error);
             return;
         }
         group.frames = &message->frames[at] + 1;
@@ -226,11 +297,9 @@ void back_result(struct broker *broker, struct worker *worker, struct message *m
         bool readable = result_read(group.meta, group.env.meta_bytes, &group.facts);
         if (!readable && group.env.transfer)
             transfer_decline(broker, &worker->transfers, &group.env);
-        if (!readable)
-            refused_result(broker, worker, &group.env, PEN_ERR_CORRUPT, "its meta is no ResultMeta");
-        else if (group.env.transfer)
-            announced_result(broker, worker, &group);
+        if (readable)
+            read_result(broker, worker, &group);
         else
-            one_result(broker, worker, &group);
+            refused_result(broker, worker, &group.env, PEN_ERR_CORRUPT, "its meta is no ResultMeta");
     }
 }

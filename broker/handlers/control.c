@@ -15,6 +15,9 @@
 #include "departure.h"
 #include "errand.h"
 #include "explain.h"
+#include "wire_reader.h"
+
+#define REQUEST_SERIAL 3u /* field of ControlRequest in proto/control.proto */
 
 #define ANSWER_BYTES_MAX (64u * 1024u * 1024u)
 
@@ -256,6 +259,18 @@ static void send_answer(struct broker *broker, struct session *session, struct c
     free(meta);
 }
 
+/* Of a question that is refused: whoever asked waits for an answer of that number. 0 = it has none. */
+static uint64_t serial_of(const uint8_t *meta, size_t bytes)
+{
+    struct wire_reader reader = {meta, meta + bytes};
+    struct wire_field field;
+    while (wire_next(&reader, &field)) {
+        if (field.number == REQUEST_SERIAL && !field.data)
+            return field.value;
+    }
+    return 0;
+}
+
 void control_answer(struct broker *broker, struct session *session, const uint8_t *meta, size_t bytes)
 {
     struct control_answer answer = {.status = PEN_OK};
@@ -279,7 +294,10 @@ void control_answer(struct broker *broker, struct session *session, const uint8_
             act(broker, session, &answer, request);
         }
     } else {
-        control_fail(&answer, PEN_ERR_CORRUPT, "the question's meta is no ControlRequest (proto/control.proto)");
+        struct pen_error error = {.status = PEN_OK};
+        answer.reply.serial = serial_of(meta, bytes);
+        meta_refusal(&broker->arena, "the question's meta is no ControlRequest (proto/control.proto)", &error);
+        control_fail(&answer, error.status, error.text);
     }
     if (answer.status == PEN_ERR_NO_MEMORY) {
         uint64_t serial = answer.reply.serial;

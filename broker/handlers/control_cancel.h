@@ -14,5 +14,4 @@
 enum pen_status control_cancel(struct broker *broker, struct session *session, uint64_t serial, const char *argument,
                                bool *ret_later, struct pen_error *reterr);
 
-
 #endif

@@ -1,5 +1,7 @@
 #include "control_internal.h"
 
+#include "failure.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,6 +67,7 @@ static void fill_labels(struct broker *broker, struct control_answer *answer, co
 
 static void fill_model(struct control_answer *answer, const struct model *model, Penstock__ModelInfo *info)
 {
+    const struct signature *signature = model_signature(model);
     penstock__model_info__init(info);
     info->name = model->name;
     info->version = model->version;
@@ -72,10 +75,33 @@ static void fill_model(struct control_answer *answer, const struct model *model,
     info->running = model->running;
     info->jobs_done = model->jobs_done;
     info->jobs_failed = model->jobs_failed;
+    info->jobs_cancelled = model->jobs_cancelled;
     info->cache_hits = model->cache_hits;
-    fill_sigs(answer, model->signature->inputs, model->signature->inputs_count, &info->n_inputs, &info->inputs);
-    fill_sigs(answer, model->signature->outputs, model->signature->outputs_count, &info->n_outputs, &info->outputs);
+    info->forms = forms_offered(&model->forms);
+    fill_sigs(answer, signature->inputs, signature->inputs_count, &info->n_inputs, &info->inputs);
+    fill_sigs(answer, signature->outputs, signature->outputs_count, &info->n_outputs, &info->outputs);
     fill_offers(answer, model, info);
+}
+
+static void fill_failed(struct broker *broker, struct control_answer *answer, const char *name)
+{
+    const struct worker *worker;
+    Penstock__FailedModel **pointers = control_room(answer, FAILURES_LISTED * sizeof *pointers);
+    answer->reply.failures = pointers;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
+        for (uint32_t i = 0; i < worker->failures_listed && answer->reply.n_failures < FAILURES_LISTED; i++) {
+            Penstock__FailedModel *to;
+            if (*name && strcmp(name, worker->failures[i]->name) != 0)
+                continue;
+            if (!pointers || !(to = control_room(answer, sizeof *to)))
+                return;
+            penstock__failed_model__init(to);
+            to->worker = worker->hello->name;
+            to->failure = worker->failures[i];
+            pointers[answer->reply.n_failures++] = to;
+        }
+    }
 }
 
 /* argument: a model's name, or empty for all. */
@@ -98,7 +124,8 @@ void control_models(struct broker *broker, struct control_answer *answer, const 
         pointers[i] = &infos[i];
         answer->reply.n_models++;
     }
-    if (*argument && answer->reply.n_models == 0)
+    fill_failed(broker, answer, argument);
+    if (*argument && answer->reply.n_models == 0 && answer->reply.n_failures == 0)
         control_fail(answer, PEN_ERR_NOT_FOUND, "no worker offers a model of that name");
 }
 
@@ -112,8 +139,9 @@ static const char *state_text(const struct broker *broker, const struct worker *
     return silent || link_probing(&worker->link) ? "suspect" : "ready";
 }
 
+/* failures: how many of the answer's share are taken. */
 static void fill_worker(const struct broker *broker, struct control_answer *answer, const struct worker *worker,
-                        Penstock__WorkerInfo *info)
+                        Penstock__WorkerInfo *info, uint32_t *failures)
 {
     const Penstock__WorkerHello *hello = worker->hello;
     penstock__worker_info__init(info);
@@ -129,10 +157,17 @@ static void fill_worker(const struct broker *broker, struct control_answer *answ
     info->jobs_running = worker->jobs;
     info->jobs_done = worker->jobs_done;
     info->jobs_failed = worker->jobs_failed;
+    info->jobs_cancelled = worker->jobs_cancelled;
+    info->results_bad = worker->results_bad;
     info->rss_bytes = worker->beat.rss_bytes;
     info->age_us = broker->now_us - worker->since_us;
     info->last_seen_us = broker->now_us - worker->link.heard_us;
     info->backlog_us = worker_backlog_us(worker, broker->now_us);
+    uint32_t room = FAILURES_LISTED - *failures;
+    info->n_failures = worker->failures_listed < room ? worker->failures_listed : room;
+    info->failures = worker->failures;
+    info->failures_count = worker->failures_count;
+    *failures += (uint32_t)info->n_failures;
     info->n_flags = hello->n_flags;
     info->flags = hello->flags;
     info->models = control_room(answer, worker->offers_count * sizeof *info->models);
@@ -152,6 +187,7 @@ void control_workers(struct broker *broker, struct control_answer *answer, const
     Penstock__WorkerInfo **pointers = control_room(answer, count * sizeof *pointers);
     Penstock__WorkerInfo *infos = control_room(answer, count * sizeof *infos);
     const struct worker *worker;
+    uint32_t failures = 0;
     if (!pointers || !infos)
         return;
     answer->reply.workers = pointers;
@@ -160,7 +196,7 @@ void control_workers(struct broker *broker, struct control_answer *answer, const
         size_t i = answer->reply.n_workers;
         if (*argument && strcmp(argument, worker->hello->name) != 0)
             continue;
-        fill_worker(broker, answer, worker, &infos[i]);
+        fill_worker(broker, answer, worker, &infos[i], &failures);
         pointers[i] = &infos[i];
         answer->reply.n_workers++;
     }

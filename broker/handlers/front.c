@@ -40,7 +40,7 @@ static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, si
     meta_arena_reset(&broker->arena);
     Penstock__ClientHello *hello = meta_unpack(&broker->arena, &penstock__client_hello__descriptor, meta, bytes);
     if (!hello)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the hello's meta is no ClientHello (proto/control.proto)");
+        return meta_refusal(&broker->arena, "the hello's meta is no ClientHello (proto/control.proto)", reterr);
     if (hello->uuid >= DEPOT_UUID_FIRST)
         return pen_error_set(reterr, PEN_ERR_INVALID, "that uuid is the broker's own; draw a random one");
     if (hello->uuid == 0)

@@ -13,7 +13,8 @@ void payload_here(struct broker *broker, struct effect *effect)
         back_result_dropped(broker, arrival.worker, &arrival.env);
     } else if (arrival.session) {
         const uint8_t *header = zmq_msg_data(&message->frames[0]);
-        front_submit(broker, arrival.session, message, &arrival.env, header + header[5]); /* byte 5: where the meta begins */
+        front_submit(broker, arrival.session, message, &arrival.env,
+                     header + header[5]); /* byte 5: where the meta begins */
     } else {
         back_result(broker, arrival.worker, message);
     }

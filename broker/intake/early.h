@@ -17,7 +17,6 @@
 struct broker;
 struct session;
 
-
 /* HIT: answered. ASKED: Redis will say, by the number. MISS: the payload is wanted. */
 enum cache_answer early_look(struct broker *broker, struct session *session, const struct envelope *env,
                              const uint8_t *meta, const struct bulk *run, uint64_t *ret_question);

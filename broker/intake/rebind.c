@@ -17,8 +17,14 @@ static bool takes_any(const struct job *job)
     return job->any_version;
 }
 
-/* Checks the job anew, as if it had just come. */
-static enum pen_status judge(struct broker *broker, const struct job *job, struct envelope *ret_env,
+static bool takes_form(const struct job *job)
+{
+    (void)job;
+    return true;
+}
+
+/* Checks the job anew, as if it had just come. elsewhere: in whatever version. */
+static enum pen_status judge(struct broker *broker, const struct job *job, bool elsewhere, struct envelope *ret_env,
                              const uint8_t **ret_meta, struct admission *ret_admission)
 {
     zmq_msg_t *header = &job->request->frames[0];
@@ -30,7 +36,8 @@ static enum pen_status judge(struct broker *broker, const struct job *job, struc
         meta_unpack(&broker->arena, &penstock__job_meta__descriptor, *ret_meta, ret_env->meta_bytes);
     if (!meta)
         return PEN_ERR_CORRUPT;
-    meta->version = 0;
+    if (elsewhere)
+        meta->version = 0;
     for (uint32_t i = 1; i < job->request->count; i++)
         broker->raws[i - 1] = (struct raw_frame){.data = zmq_msg_data(&job->request->frames[i]),
                                                  .bytes = zmq_msg_size(&job->request->frames[i])};
@@ -71,15 +78,22 @@ static void take_request(struct job *job, struct parcel *request)
     job->request = request;
 }
 
+/* Another version that somebody serves; or another form of the same that somebody serves. */
+static bool better(const struct model *from, const struct admission *admission, bool elsewhere)
+{
+    if (elsewhere)
+        return admission->model != from && admission->model->offers_count > 0;
+    return admission->model == from && model_served(from, &admission->demand);
+}
+
 /* False: the job stays where it is. */
-static bool rebind(struct broker *broker, struct job *job)
+static bool rebind(struct broker *broker, struct job *job, bool elsewhere)
 {
     struct envelope env;
     const uint8_t *meta;
     struct admission admission = {.model = NULL};
     struct model *from = job->lane->model;
-    if (judge(broker, job, &env, &meta, &admission) != PEN_OK || admission.model == from ||
-        admission.model->offers_count == 0)
+    if (judge(broker, job, elsewhere, &env, &meta, &admission) != PEN_OK || !better(from, &admission, elsewhere))
         return false;
     struct model *to = admission.model;
     struct parcel *request = with_version(job, &env, meta, to->version);
@@ -107,12 +121,28 @@ static uint64_t rebind_lane(struct broker *broker, struct lane *lane)
         for (size_t i = 0; i < count; i++) {
             if (jobs[i]->lane != lane)
                 continue;
-            if (rebind(broker, jobs[i]))
+            if (rebind(broker, jobs[i], true))
                 moved++;
             else
                 jobs[i]->any_version = false; /* no other version takes it: it waits for its own */
         }
     }
+    lane_release(lane);
+    return moved;
+}
+
+/* Jobs of a lane are alike in nearly all that forms look at: when none of so many may go, the rest stays, too. */
+static uint64_t reform_lane(struct broker *broker, struct lane *lane)
+{
+    struct job *jobs[BATCH];
+    uint64_t moved = 0, before;
+    lane->users++; /* outlive the loop */
+    do {
+        before = moved;
+        size_t count = lane_collect(lane, takes_form, jobs, BATCH);
+        for (size_t i = 0; i < count; i++)
+            moved += jobs[i]->lane == lane && rebind(broker, jobs[i], false);
+    } while (moved > before);
     lane_release(lane);
     return moved;
 }
@@ -123,19 +153,34 @@ static bool is_due(const struct broker *broker, const struct model *model)
            (model->withdrawn || broker->now_us - model->orphan_us >= (uint64_t)broker->options->worker_wait_us / 2);
 }
 
+/* Nobody who may be given the lane's jobs is here, but the model is offered in a form that they were not judged against. */
+static bool reform_is_due(const struct lane *lane)
+{
+    return lane->model->sequence_idle_us == 0 && forms_beyond(&lane->model->forms, lane->demand.forms) &&
+           !model_served(lane->model, &lane->demand);
+}
+
+/* The lane's jobs go where they are taken. */
+static uint64_t move_lane(struct broker *broker, struct lane *lane)
+{
+    const struct model *model = lane->model;
+    if (reform_is_due(lane))
+        return reform_lane(broker, lane);
+    const struct model *other = is_due(broker, model) ? model_find(&broker->models, model->name, 0) : NULL;
+    return other && other != model && other->offers_count > 0 ? rebind_lane(broker, lane) : 0;
+}
+
 void rebind_some(struct broker *broker)
 {
     struct lane *lane, *next;
     for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
         next = TAILQ_NEXT(lane, in_active);
-        const struct model *other =
-            is_due(broker, lane->model) ? model_find(&broker->models, lane->model->name, 0) : NULL;
-        if (!other || other == lane->model || other->offers_count == 0)
-            continue;
-        uint64_t from = lane->model->version, moved = rebind_lane(broker, lane);
+        const struct model *model = lane->model;
+        uint64_t moved = move_lane(broker, lane);
         if (moved == 0)
             continue;
-        log_event(LOG_INFO, "jobs_rebound", "model=%s from=%" PRIu64 " jobs=%" PRIu64, other->name, from, moved);
+        log_event(LOG_INFO, "jobs_rebound", "model=%s from=%" PRIu64 " jobs=%" PRIu64, model->name, model->version,
+                  moved);
         next = TAILQ_FIRST(&broker->models.active); /* lists have changed: once more from the start */
     }
 }

@@ -90,7 +90,7 @@ static enum pen_status read_meta(struct broker *broker, const struct envelope *e
     meta_arena_reset(&broker->arena);
     *ret_meta = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!*ret_meta)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+        return meta_refusal(&broker->arena, "the job's meta is no JobMeta (proto/job.proto)", reterr);
     for (size_t i = 1; i < message->count; i++)
         broker->raws[i - 1] =
             (struct raw_frame){.data = zmq_msg_data(&message->frames[i]), .bytes = zmq_msg_size(&message->frames[i])};
@@ -306,6 +306,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     uint64_t question = 0;
     struct admit_request ask = {.env = env,
                                 .labels = &broker->labels,
+                                .fleet = &broker->fleet,
                                 .raws = broker->raws,
                                 .raws_count = env->frames,
                                 .tenant = session->tenant,
@@ -350,11 +351,15 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     return PEN_OK;
 }
 
-/* Nobody offers the model yet, but the broker is young: the worker may be on its way back. Fresh jobs wait only while no worker is here at all. */
+/*
+ * Nobody offers the model yet, or in the form that takes the job, but the broker is young: the worker may be on its way back. Fresh jobs wait only while no
+ * worker is here at all.
+ */
 static bool may_wait(const struct broker *broker, const struct envelope *env, const struct admission *admission,
                      enum pen_status status)
 {
-    return !admission->model && (status == PEN_ERR_UNAVAILABLE || status == PEN_ERR_NOT_FOUND) && !broker->draining &&
+    bool unknown = !admission->model && (status == PEN_ERR_UNAVAILABLE || status == PEN_ERR_NOT_FOUND);
+    return (unknown || admission->unformed) && !broker->draining &&
            broker->now_us - broker->started_us < (uint64_t)broker->options->restart_wait_us &&
            (broker->models.count == 0 || (env->flags & FRAME_FLAG_RESENT));
 }

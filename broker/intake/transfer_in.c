@@ -262,7 +262,7 @@ static enum pen_status read_job(struct broker *broker, const struct envelope *en
     meta_arena_reset(&broker->arena);
     Penstock__JobMeta *job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!job)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta (proto/job.proto)");
+        return meta_refusal(&broker->arena, "the job's meta is no JobMeta (proto/job.proto)", reterr);
     *ret_after = job->sequence_after;
     return bulk_expect(ret_run, env->transfer, job->inputs, job->n_inputs, env->frames,
                        (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr);

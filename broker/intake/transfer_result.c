@@ -59,7 +59,7 @@ bool transfer_result(struct broker *broker, struct worker *worker, const struct 
         result
             ? bulk_expect(&run, env->transfer, result->outputs, result->n_outputs, env->frames,
                           (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr)
-            : pen_error_set(reterr, PEN_ERR_CORRUPT, "a result's meta is no ResultMeta (proto/job.proto)");
+            : meta_refusal(&broker->arena, "a result's meta is no ResultMeta (proto/job.proto)", reterr);
     struct transfer_link *link = status == PEN_OK ? transfer_link_of(broker, &worker->transfers) : NULL;
     if (link && link->ins_count >= worker->jobs)
         drop_surplus(broker, worker, link);

@@ -1,6 +1,7 @@
 #include "answer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "admit.h"
@@ -8,6 +9,7 @@
 #include "cascade_models.h"
 #include "dispatch.h"
 #include "forecast.h"
+#include "failure.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "reply.h"
@@ -18,19 +20,14 @@
 
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
-    if (status == PEN_OK)
-        job->lane->model->jobs_done++;
-    else
-        job->lane->model->jobs_failed++;
+    struct model *model = job->lane->model;
+    bool cancelled = status == PEN_ERR_CANCELLED;
+    *(status == PEN_OK ? &model->jobs_done : cancelled ? &model->jobs_cancelled : &model->jobs_failed) += 1;
     if (job->owner == OWNER_STEP)
         return; /* the whole counts */
-    if (status == PEN_OK) {
-        broker->stats.jobs_done++;
-        return;
-    }
-    broker->stats.jobs_failed++;
-    broker->stats.jobs_expired += status == PEN_ERR_DEADLINE;
-    broker->stats.jobs_cancelled += status == PEN_ERR_CANCELLED;
+    struct stats *stats = &broker->stats;
+    *(status == PEN_OK ? &stats->jobs_done : cancelled ? &stats->jobs_cancelled : &stats->jobs_failed) += 1;
+    stats->jobs_expired += status == PEN_ERR_DEADLINE;
 }
 
 static void log_end(const struct broker *broker, const struct job *job, enum pen_status status)
@@ -100,7 +97,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     if (retry_after_us == 0 && pen_status_retryable(error->status))
         retry_after_us = RETRY_HINT_US;
     struct parcel *reply = reply_error(env->job, error->status, error->text, model, 0, retry_after_us);
-    broker->stats.jobs_rejected++;
+    *(error->status == PEN_ERR_CANCELLED ? &broker->stats.jobs_cancelled : &broker->stats.jobs_rejected) += 1;
     record_refusal(broker, env->job, model, error);
     explain_short(broker, session, env->job, model, error->status, error->text);
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
@@ -136,18 +133,28 @@ void answer_error(struct broker *broker, struct job *job, enum pen_status status
     deliver_error(broker, job, status, text, dispatch);
 }
 
+static void unserved_text(const struct broker *broker, const struct model *model, char *text, size_t bytes)
+{
+    char why[FAILURE_TEXT_BYTES + 128];
+    failure_text(&broker->fleet, model->name, model->version, why, sizeof why);
+    snprintf(text, bytes, "no worker that could run the job is connected%s; start one or try again later", why);
+}
+
 void answer_lane_unserved(struct broker *broker, struct lane *lane)
 {
     struct job *job;
-    char text[320] = "";
+    char text[PEN_ERROR_TEXT_BYTES] = "";
     if (lane->model->script)
         cascade_missing(&broker->models, &broker->labels, lane->model, &lane->demand, text, sizeof text);
     else if (model_unloaded(lane->model))
-        admit_unloaded(lane->model, text, sizeof text);
+        admit_unloaded(&broker->fleet, lane->model, text, sizeof text);
+    else if (lane->model->offers_count > 0 && !forms_open(&lane->model->forms, lane->demand.forms))
+        admit_reformed(lane->model, text, sizeof text);
+    if (!*text)
+        unserved_text(broker, lane->model, text, sizeof text);
     lane->users++; /* outlive the loop */
     while ((job = lane_head(lane)) != NULL)
-        answer_error(broker, job, PEN_ERR_UNAVAILABLE,
-                     *text ? text : "no worker that could run the job is connected; start one or try again later");
+        answer_error(broker, job, PEN_ERR_UNAVAILABLE, text);
     lane_release(lane);
 }
 

@@ -341,7 +341,10 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
 {
     struct offer *offer = NULL;
     for (size_t i = 0; i < worker->offers_count && !offer; i++)
-        offer = worker->offers[i]->model == job->lane->model ? worker->offers[i] : NULL;
+        offer =
+            worker->offers[i]->model == job->lane->model && form_in(job->lane->demand.forms, worker->offers[i]->form)
+                ? worker->offers[i]
+                : NULL;
     struct dispatch *dispatch = offer ? dispatch_new(1) : NULL;
     if (!dispatch)
         return false;

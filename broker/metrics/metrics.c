@@ -14,7 +14,7 @@
 
 const char *finish_name(enum finish how)
 {
-    static const char *const names[] = {"computed", "coalesced", "cached", "failed", "rejected"};
+    static const char *const names[] = {"computed", "coalesced", "cached", "failed", "rejected", "cancelled"};
     return names[how];
 }
 
@@ -184,7 +184,9 @@ void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect
 
 static void count_end(struct model_tally *model, const struct job_life *life)
 {
-    if (life->how == FINISH_REJECTED)
+    if (life->how == FINISH_CANCELLED)
+        model->cancelled++;
+    else if (life->how == FINISH_REJECTED)
         model->rejected[life->status]++;
     else if (life->status != PEN_OK)
         model->failed[life->status]++;
@@ -253,7 +255,8 @@ void metrics_end(struct metrics *metrics, struct model_tally *model, struct seri
         histogram_add(&series->compute, life->compute_us);
         histogram_add(&series->total, life->total_us);
     }
-    lives_add(life->status == PEN_OK ? &metrics->recent : &metrics->errors, &kept);
+    bool failed = life->status != PEN_OK && life->how != FINISH_CANCELLED;
+    lives_add(failed ? &metrics->errors : &metrics->recent, &kept);
     if (life->total_us > metrics->slow_floor_us)
         keep_slow(metrics, &kept);
     if (keep)

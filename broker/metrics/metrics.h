@@ -26,8 +26,8 @@
 #define METRICS_BATCH_SIZES 7u  /* 1, 2, 4 ... 64 jobs */
 #define METRICS_LIVES       32u /* jobs kept of each kind */
 
-enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED };
-const char *finish_name(enum finish how); /* "computed", "coalesced", "cached", "failed", "rejected" */
+enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED, FINISH_CANCELLED };
+const char *finish_name(enum finish how); /* "computed", "coalesced", "cached", "failed", "rejected", "cancelled" */
 
 enum close_reason {
     CLOSE_SINGLE,
@@ -49,8 +49,9 @@ struct model_tally {
     uint64_t version;
     uint64_t admitted, requeued, cache_hits, cache_misses;
     uint64_t computed, coalesced, cached; /* answered with OK */
-    uint64_t failed[PEN_STATUS_COUNT];    /* admitted and answered with an error */
-    uint64_t rejected[PEN_STATUS_COUNT];  /* never became a job */
+    uint64_t cancelled;                   /* by who wanted them, before or after they were admitted */
+    uint64_t failed[PEN_STATUS_COUNT];    /* admitted and answered with another error */
+    uint64_t rejected[PEN_STATUS_COUNT];  /* never became a job, for another reason */
     uint64_t share_us, share_jobs; /* slot time by the computed jobs' shares in their batches: the mean cost of one */
     uint64_t saved_cached_us, saved_coalesced_us, saved_cancelled_us; /* not spent, by that mean */
 };

@@ -10,9 +10,11 @@
 
 struct stats {
     uint64_t early_hits; /* answered before their payload was sent */
+    /* An admitted job ends done, failed (expired: of these) or cancelled. */
     uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
         jobs_coalesced;
     uint64_t results_duplicate; /* late or repeated results, ignored */
+    uint64_t results_bad;       /* against the contract: their jobs ended CORRUPT or INTERNAL */
     uint64_t digests_wrong;     /* results whose recomputed digest is not the client's: nothing stored */
     uint64_t cache_hits, cache_misses;
     uint64_t workers_lost, clients_lost;

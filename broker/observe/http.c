@@ -31,6 +31,7 @@ struct http {
     struct http_entry *entry;
     struct side pages, health;
     struct post *post;
+    struct historian *historian;
     bool local_only;
     atomic_uint streams;
     char address[80];
@@ -180,7 +181,7 @@ static enum MHD_Result send_page(struct side *side, struct MHD_Connection *conne
 {
     struct http *http = side->context;
     struct page page;
-    page_make(http->post, path, &page);
+    page_make(&(struct page_source){.post = http->post, .historian = http->historian}, path, &page);
     struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
     if (page.stream && response)
         patience_answers(side->patience, connection, true);
@@ -236,6 +237,7 @@ static void http_close(struct http *http)
     http_entry_stop(http->entry);
     side_close(&http->pages);
     side_close(&http->health);
+    historian_free(http->historian);
     free(http);
 }
 
@@ -271,6 +273,7 @@ enum pen_status http_start(const char *address, int fd, bool local_only, struct 
         http->post = post;
         http->local_only = local_only;
         note_address(http, fd);
+        http->historian = historian_new(post); /* without memory: pages begin empty */
         status = open_sides(http, fd);
     } else {
         close(fd);

@@ -17,7 +17,6 @@
 
 struct http;
 
-
 /*
  * address: as above. local_only: requests whose Host header names another machine are refused (a web page elsewhere cannot read through a rebound
  * name). PEN_ERR_IO with a sentence when it cannot listen. `post` is borrowed until http_stop.

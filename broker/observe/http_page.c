@@ -47,31 +47,31 @@ static struct snapshot *ask(struct post *post, struct page *page)
 
 /* ---- pages ---- */
 
-static void on_metrics(struct post *post, const char *rest, struct page *page)
+static void on_metrics(const struct page_source *source, const char *rest, struct page *page)
 {
-    struct snapshot *snapshot = ask(post, page);
+    struct snapshot *snapshot = ask(source->post, page);
     (void)rest;
     if (!snapshot)
         return;
     page->type = "text/plain; version=0.0.4; charset=utf-8";
     metrics_text(snapshot, &page->body);
-    post_release(post, snapshot);
+    post_release(source->post, snapshot);
 }
 
-static void on_state(struct post *post, const char *rest, struct page *page)
+static void on_state(const struct page_source *source, const char *rest, struct page *page)
 {
-    struct snapshot *snapshot = ask(post, page);
+    struct snapshot *snapshot = ask(source->post, page);
     (void)rest;
     if (!snapshot)
         return;
     page->type = type_json;
     metrics_json(snapshot, &page->body);
-    post_release(post, snapshot);
+    post_release(source->post, snapshot);
 }
 
-static void on_live(struct post *post, const char *rest, struct page *page)
+static void on_live(const struct page_source *source, const char *rest, struct page *page)
 {
-    uint64_t silence_us = post_silence_us(post);
+    uint64_t silence_us = post_silence_us(source->post);
     (void)rest;
     page->type = type_json;
     if (silence_us < POST_WEDGED_US)
@@ -80,19 +80,24 @@ static void on_live(struct post *post, const char *rest, struct page *page)
         say(page, 503, "{\"live\":false,\"error\":\"the loop has been silent for %" PRIu64 " ms\"}", silence_us / 1000);
 }
 
-static void on_ready(struct post *post, const char *rest, struct page *page)
+static void on_ready(const struct page_source *source, const char *rest, struct page *page)
 {
-    struct snapshot *snapshot = ask(post, page);
+    struct snapshot *snapshot = ask(source->post, page);
     (void)rest;
     if (!snapshot)
         return;
     page->type = type_json;
     if (snapshot->ready)
         say(page, 200, "{\"ready\":true}");
-    else
+    else if (snapshot->draining || snapshot->failures_count == 0)
         say(page, 503, "{\"ready\":false,\"error\":\"%s\"}",
             snapshot->draining ? "the broker is draining" : "no worker is ready for any model");
-    post_release(post, snapshot);
+    else
+        say(page, 503,
+            "{\"ready\":false,\"error\":\"no worker is ready for any model; %u could not be loaded: `penstock models` "
+            "says why\"}",
+            snapshot->failures_count);
+    post_release(source->post, snapshot);
 }
 
 static int hex(char digit)
@@ -124,8 +129,8 @@ static bool decode(const char *text, size_t length, char *to, size_t room)
     return used > 0;
 }
 
-/* "NAME/ready" or "NAME/versions/V/ready". */
-static bool parse_model(const char *rest, char *name, size_t room, uint64_t *ret_version)
+/* "NAME" and "NAME/versions/V", each with `last` behind it. */
+static bool parse_model(const char *rest, const char *last, char *name, size_t room, uint64_t *ret_version)
 {
     size_t length = strcspn(rest, "/");
     const char *tail = rest + length;
@@ -139,42 +144,56 @@ static bool parse_model(const char *rest, char *name, size_t room, uint64_t *ret
             return false;
         tail = end;
     }
-    return strcmp(tail, "/ready") == 0;
+    return strcmp(tail, last) == 0;
 }
 
-static void on_model(struct post *post, const char *rest, struct page *page)
+static void say_failure(struct page *page, const struct snapshot *snapshot, const struct failure_row *failure)
+{
+    char text[FAILURE_TEXT_BYTES + 128];
+    snprintf(text, sizeof text, "worker %.64s could not load it: %s", snapshot->workers[failure->worker].name,
+             failure->text);
+    page->status = 503;
+    writer_text(&page->body, "{\"ready\":false,\"error\":");
+    writer_string(&page->body, text);
+    writer_text(&page->body, "}\n");
+}
+
+static void on_model(const struct page_source *source, const char *rest, struct page *page)
 {
     char name[METRICS_NAME_BYTES];
     uint64_t version;
     page->type = type_json;
-    if (!parse_model(rest, name, sizeof name, &version)) {
+    if (!parse_model(rest, "/ready", name, sizeof name, &version)) {
         say(page, 404, "{\"error\":\"ask for /v2/models/NAME/ready or /v2/models/NAME/versions/VERSION/ready\"}");
         return;
     }
-    struct snapshot *snapshot = ask(post, page);
+    struct snapshot *snapshot = ask(source->post, page);
     if (!snapshot)
         return;
     const struct model_row *row = snapshot_model(snapshot, name, version);
-    if (!row)
+    const struct failure_row *failure = row && row->ready ? NULL : snapshot_failure(snapshot, name, version);
+    if (failure)
+        say_failure(page, snapshot, failure);
+    else if (!row)
         say(page, 404, "{\"ready\":false,\"error\":\"no worker offers a model of that name and version\"}");
     else if (row->ready == 0 || snapshot->draining)
         say(page, 503, "{\"ready\":false,\"error\":\"%s\"}",
             row->ready ? "the broker is draining" : "no worker is ready for the model");
     else
         say(page, 200, "{\"ready\":true,\"version\":%" PRIu64 ",\"workers\":%u}", row->version, row->ready);
-    post_release(post, snapshot);
+    post_release(source->post, snapshot);
 }
 
 /* "ID", "kept", "slow.chrome": the questions of `penstock trace`. */
-static void on_trace(struct post *post, const char *rest, struct page *page)
+static void on_trace(const struct page_source *source, const char *rest, struct page *page)
 {
     struct pen_error error = {.status = PEN_OK};
-    struct snapshot *snapshot = ask(post, page);
+    struct snapshot *snapshot = ask(source->post, page);
     if (!snapshot)
         return;
     page->type = type_json;
     enum pen_status status = trace_answer(snapshot, rest, &page->body, &error);
-    post_release(post, snapshot);
+    post_release(source->post, snapshot);
     if (status == PEN_OK)
         return;
     writer_fini(&page->body);
@@ -184,9 +203,22 @@ static void on_trace(struct post *post, const char *rest, struct page *page)
     writer_text(&page->body, "}\n");
 }
 
-static void on_events(struct post *post, const char *rest, struct page *page)
+/* "" for the pool, "NAME/versions/V" for a model. */
+static void on_history(const struct page_source *source, const char *rest, struct page *page)
 {
-    (void)post;
+    char name[METRICS_NAME_BYTES];
+    uint64_t version = 0;
+    bool one = *rest != '\0';
+    page->type = type_json;
+    if (one && (!parse_model(rest, "", name, sizeof name, &version) || version == 0))
+        say(page, 404, "{\"error\":\"ask for /api/history/ or /api/history/NAME/versions/VERSION\"}");
+    else if (!historian_tell(source->historian, one ? name : NULL, version, &page->body))
+        say(page, 404, "{\"error\":\"nothing of that model is kept\"}");
+}
+
+static void on_events(const struct page_source *source, const char *rest, struct page *page)
+{
+    (void)source;
     (void)rest;
     page->type = "text/event-stream";
     page->stream = true;
@@ -196,11 +228,11 @@ static void on_events(struct post *post, const char *rest, struct page *page)
 
 static const struct route {
     const char *path; /* ends with '/': whatever is behind it is `rest` */
-    void (*make)(struct post *post, const char *rest, struct page *page);
+    void (*make)(const struct page_source *source, const char *rest, struct page *page);
 } routes[] = {
     {"/metrics", on_metrics},  {"/v2/health/live", on_live},  {"/v2/health/ready", on_ready},
     {"/v2/models/", on_model}, {"/api/state.json", on_state}, {"/events", on_events},
-    {"/api/trace/", on_trace},
+    {"/api/trace/", on_trace}, {"/api/history/", on_history},
 };
 
 static bool make_file(const char *path, struct page *page)
@@ -217,7 +249,7 @@ static bool make_file(const char *path, struct page *page)
     return false;
 }
 
-void page_make(struct post *post, const char *path, struct page *ret_page)
+void page_make(const struct page_source *source, const char *path, struct page *ret_page)
 {
     *ret_page = (struct page){.status = 200, .type = type_text};
     if (make_file(path, ret_page))
@@ -227,7 +259,7 @@ void page_make(struct post *post, const char *path, struct page *ret_page)
         bool prefix = routes[i].path[length - 1] == '/';
         if (prefix ? strncmp(path, routes[i].path, length) != 0 : strcmp(path, routes[i].path) != 0)
             continue;
-        routes[i].make(post, path + length, ret_page);
+        routes[i].make(source, path + length, ret_page);
         if (ret_page->body.failed) {
             page_fini(ret_page);
             *ret_page = (struct page){.status = 503, .type = type_text, .fixed = "no memory\n", .fixed_bytes = 10};
@@ -235,8 +267,8 @@ void page_make(struct post *post, const char *path, struct page *ret_page)
         return;
     }
     say(ret_page, 404,
-        "there are / /metrics /v2/health/live /v2/health/ready /v2/models/NAME/ready /api/state.json /api/trace/JOB "
-        "/events");
+        "there are / /metrics /v2/health/live /v2/health/ready /v2/models/NAME/ready /api/state.json /api/history/ "
+        "/api/trace/JOB /events");
 }
 
 void page_fini(struct page *page)

@@ -5,6 +5,7 @@
 #ifndef HTTP_PAGE_H
 #define HTTP_PAGE_H
 
+#include "historian.h"
 #include "metrics_post.h"
 #include "metrics_writer.h"
 
@@ -17,12 +18,17 @@ struct page {
     bool stream; /* /events: the body comes piece by piece */
 };
 
+/* What pages are made from. */
+struct page_source {
+    struct post *post;
+    struct historian *historian; /* NULL: no history is kept */
+};
+
 /* Fills *ret_page (page_fini it); unknown paths are a 404. */
-void page_make(struct post *post, const char *path, struct page *ret_page);
+void page_make(const struct page_source *source, const char *path, struct page *ret_page);
 void page_fini(struct page *page);
 
 /* One server-sent event with the state; false when there is none to tell. */
 bool page_event(struct post *post, struct writer *writer);
-
 
 #endif

@@ -91,6 +91,7 @@ static void put_cache(const struct snapshot *s, struct writer *w)
     number(w, "bytes", s->cache.bytes);
     number(w, "entries", s->cache.entries);
     number(w, "evicted", s->cache.evicted);
+    number(w, "mismatched", s->cache.mismatched);
     writer_text(w, "}");
 }
 
@@ -129,6 +130,7 @@ static void put_model(const struct snapshot *s, const struct model_row *row, str
     number(w, "cached", tally->cached);
     number(w, "misses", tally->cache_misses);
     number(w, "failed", errors_of(tally->failed));
+    number(w, "cancelled", tally->cancelled);
     number(w, "rejected", errors_of(tally->rejected));
     number(w, "requeued", tally->requeued);
     writer_text(w, "}");
@@ -189,18 +191,41 @@ static void put_worker(const struct worker_row *row, const struct offer_row *off
     number(w, "running", row->jobs_running);
     number(w, "done", row->jobs_done);
     number(w, "failed", row->jobs_failed);
+    number(w, "cancelled", row->jobs_cancelled);
+    number(w, "results_bad", row->results_bad);
     number(w, "rss_bytes", row->beat.rss_bytes);
     number(w, "memory_bytes", row->beat.memory_bytes);
     number(w, "memory_used_bytes", row->beat.memory_used_bytes);
     number(w, "busy_permille", (uint64_t)(row->busy_share * 1000 + 0.5));
     number(w, "warm", row->beat.models_warm);
     number(w, "cold", row->beat.models_cold);
+    number(w, "unserved", row->failures_count);
     number(w, "backlog_us", row->backlog_us);
     number(w, "oldest_running_us", row->beat.oldest_running_us);
     number(w, "age_us", row->age_us);
     number(w, "last_seen_us", row->last_seen_us);
     put_offers(offers, row->offers, w);
     writer_text(w, "}");
+}
+
+static void put_failures(const struct snapshot *s, struct writer *w)
+{
+    key(w, "failures");
+    writer_text(w, "[");
+    for (uint32_t i = 0; i < s->failures_count; i++) {
+        const struct failure_row *row = &s->failures[i];
+        comma(w, i == 0);
+        writer_format(w, "{\"uuid\":\"%016llx\"", (unsigned long long)s->workers[row->worker].uuid);
+        string(w, "worker", s->workers[row->worker].name);
+        string(w, "model", row->name);
+        number(w, "version", row->version);
+        string(w, "status", pen_status_name(row->status));
+        string(w, "error", row->text);
+        flag(w, "serving", row->serving);
+        number(w, "since_unix_us", row->since_unix_us);
+        writer_text(w, "}");
+    }
+    writer_text(w, "]");
 }
 
 static void put_life(const struct snapshot *s, const struct job_life *life, struct writer *w)
@@ -277,6 +302,7 @@ void metrics_json(const struct snapshot *snapshot, struct writer *writer)
     put_cache(snapshot, writer);
     put_bounds(writer);
     put_arrays(snapshot, writer);
+    put_failures(snapshot, writer);
     put_lives(snapshot, "recent", &snapshot->recent, writer);
     put_lives(snapshot, "errors", &snapshot->errors, writer);
     put_lives(snapshot, "slow", &snapshot->slow, writer);

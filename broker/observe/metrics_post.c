@@ -119,6 +119,16 @@ void post_release(struct post *post, struct snapshot *snapshot)
     snapshot_free(last);
 }
 
+void post_withhold(struct post *post, const struct snapshot *snapshot)
+{
+    pthread_mutex_lock(&post->lock);
+    if (post->latest == snapshot) {
+        post->latest->users--; /* never the last: the caller has one */
+        post->latest = NULL;
+    }
+    pthread_mutex_unlock(&post->lock);
+}
+
 bool post_sleep(struct post *post, uint64_t us)
 {
     struct timespec until = after_us(us);

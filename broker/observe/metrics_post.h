@@ -26,6 +26,8 @@ int post_descriptor(const struct post *post);   /* readable when there is a wish
  */
 enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us, struct snapshot **ret_snapshot);
 void post_release(struct post *post, struct snapshot *snapshot);
+/* Whoever asks from now on gets a newer one: this one was not taken for a page. */
+void post_withhold(struct post *post, const struct snapshot *snapshot);
 /* Waits, but not beyond post_close: false then. */
 bool post_sleep(struct post *post, uint64_t us);
 /* Wakes all who wait; from now on nobody gets anything. */

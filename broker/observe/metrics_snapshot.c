@@ -1,5 +1,7 @@
 #include "metrics_snapshot.h"
 
+#include "commons.h"
+
 #include "cascade.h"
 
 #include <stdio.h>
@@ -32,7 +34,8 @@ static void fill_model(const struct broker *broker, struct model *model, uint32_
     to->queued_bytes = model->queue.bytes;
     to->running = model->running;
     to->offers = model->offers_count;
-    to->rows_max = model->rows_max;
+    to->rows_max = model_rows_max(model);
+    to->forms = forms_offered(&model->forms);
     to->tally = model->tally ? (uint32_t)(model->tally - broker->metrics->models) : SNAPSHOT_NONE;
     model->row = row;
     TAILQ_FOREACH(offer, &model->offers, in_model)
@@ -56,9 +59,12 @@ static void fill_worker(const struct broker *broker, const struct worker *worker
     to->offers = (uint32_t)worker->offers_count;
     to->jobs_done = worker->jobs_done;
     to->jobs_failed = worker->jobs_failed;
+    to->jobs_cancelled = worker->jobs_cancelled;
+    to->results_bad = worker->results_bad;
     to->beat = worker->beat;
     to->busy_share = worker->busy_share;
     to->backlog_us = worker_backlog_us(worker, broker->now_us);
+    to->failures_count = worker->failures_count;
     to->age_us = broker->now_us - worker->since_us;
     to->last_seen_us = broker->now_us - worker->link.heard_us;
 }
@@ -73,6 +79,21 @@ static void fill_offers(const struct broker *broker, const struct worker *worker
                                    .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
                                    .precision = offer->precision,
                                    .busy = !worker_credit(worker, broker->now_us, expect_us, 0, false, &when_us)};
+    }
+}
+
+static void fill_failures(const struct worker *worker, uint32_t row, struct snapshot *to)
+{
+    for (uint32_t i = 0; i < worker->failures_listed && to->failures_count < FAILURES_LISTED; i++) {
+        const Penstock__ModelFailure *from = worker->failures[i];
+        struct failure_row *failure = &to->failures[to->failures_count++];
+        *failure = (struct failure_row){.worker = row,
+                                        .status = (enum pen_status)from->status,
+                                        .serving = from->serving,
+                                        .version = from->version,
+                                        .since_unix_us = from->since_unix_us};
+        snprintf(failure->name, sizeof failure->name, "%s", from->name);
+        snprintf(failure->text, sizeof failure->text, "%s", from->error);
     }
 }
 
@@ -93,9 +114,11 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
         uint32_t row = to->workers_count++;
         fill_worker(broker, worker, &to->workers[row]);
         fill_offers(broker, worker, row, &to->offers[to->offers_count]);
+        fill_failures(worker, row, to);
         to->offers_count += (uint32_t)worker->offers_count;
     }
     to->ready &= !broker->draining;
+    to->labels_mismatched = commons_mismatched(broker->commons);
 }
 
 /* ---- the rest ---- */
@@ -162,18 +185,23 @@ static void copy_metrics(const struct metrics *from, struct snapshot *to)
 static bool make_room(const struct broker *broker, struct snapshot *to)
 {
     const struct worker *worker;
-    size_t offers = 0;
+    size_t offers = 0, failures = 0;
     TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
-    offers += worker->offers_count;
+    {
+        offers += worker->offers_count;
+        failures += worker->failures_listed;
+    }
     to->models = calloc(broker->models.count + 1u, sizeof to->models[0]);
     to->workers = calloc(broker->fleet.count + 1u, sizeof to->workers[0]);
     to->offers = malloc((offers + 1) * sizeof to->offers[0]);
+    to->failures = malloc(((failures < FAILURES_LISTED ? failures : FAILURES_LISTED) + 1) * sizeof to->failures[0]);
     to->tallies = malloc(broker->metrics->models_count * sizeof to->tallies[0]);
     to->series = malloc(broker->metrics->series_count * sizeof to->series[0]);
     to->tenants = malloc(broker->metrics->tenants_count * sizeof to->tenants[0]);
     to->kept.room = broker->metrics->kept.room;
     to->kept.rows = calloc(to->kept.room + 1u, sizeof to->kept.rows[0]);
-    return to->models && to->workers && to->offers && to->tallies && to->series && to->tenants && to->kept.rows;
+    return to->models && to->workers && to->offers && to->failures && to->tallies && to->series && to->tenants &&
+           to->kept.rows;
 }
 
 struct snapshot *snapshot_take(const struct broker *broker)
@@ -201,6 +229,7 @@ void snapshot_free(struct snapshot *snapshot)
     free(snapshot->models);
     free(snapshot->workers);
     free(snapshot->offers);
+    free(snapshot->failures);
     free(snapshot->tallies);
     free(snapshot->series);
     free(snapshot->tenants);
@@ -218,6 +247,18 @@ const struct model_row *snapshot_model(const struct snapshot *snapshot, const ch
             continue;
         if (!best || (row->ready > 0) > (best->ready > 0) ||
             ((row->ready > 0) == (best->ready > 0) && row->version > best->version))
+            best = row;
+    }
+    return best;
+}
+
+const struct failure_row *snapshot_failure(const struct snapshot *snapshot, const char *name, uint64_t version)
+{
+    const struct failure_row *best = NULL;
+    for (uint32_t i = 0; i < snapshot->failures_count; i++) {
+        const struct failure_row *row = &snapshot->failures[i];
+        bool meant = strcmp(row->name, name) == 0 && (version == 0 || row->version == 0 || row->version == version);
+        if (meant && (!best || (best->serving && !row->serving)))
             best = row;
     }
     return best;

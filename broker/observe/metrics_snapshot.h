@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "cache.h"
-#include "fleet.h"
+#include "failure.h"
 #include "metrics.h"
 #include "otlp.h"
 #include "stats.h"
@@ -24,9 +24,9 @@ struct broker;
 struct model_row {
     char name[METRICS_NAME_BYTES];
     uint64_t version, queued, queued_bytes, running;
-    uint32_t offers, ready; /* ready: offers of workers that may be given work */
-    uint32_t tally;         /* its row among the tallies; SNAPSHOT_NONE before its first job */
-    uint32_t rows_max;
+    uint32_t offers, ready;   /* ready: offers of workers that may be given work */
+    uint32_t tally;           /* its row among the tallies; SNAPSHOT_NONE before its first job */
+    uint32_t rows_max, forms; /* of the newest offer; in how many forms it is offered */
 };
 
 struct worker_row {
@@ -34,9 +34,19 @@ struct worker_row {
     const char *state; /* "ready", "draining", "suspect"; a literal */
     uint64_t uuid;
     uint32_t slots, threads, jobs_running, offers;
-    uint64_t jobs_done, jobs_failed, backlog_us, age_us, last_seen_us;
+    uint64_t jobs_done, jobs_failed, jobs_cancelled, results_bad, backlog_us, age_us, last_seen_us;
     struct worker_beat beat; /* of the last heartbeat */
     double busy_share;       /* of its slots' time */
+    uint32_t failures_count; /* models that it has and does not serve as they are now */
+};
+
+/* One of those, with the worker's sentence; at most FAILURES_LISTED. */
+struct failure_row {
+    uint32_t worker; /* row */
+    enum pen_status status;
+    bool serving; /* in its older form */
+    uint64_t version, since_unix_us;
+    char name[FAILURE_NAME_BYTES + 1], text[FAILURE_TEXT_BYTES + 1];
 };
 
 struct offer_row {
@@ -53,16 +63,17 @@ struct snapshot {
     uint64_t queued, queued_bytes, running, clients, live;
     uint64_t kept_count, kept_bytes, dropped_unsent;
     uint64_t clients_in, clients_out, workers_in, workers_out; /* bytes */
-    uint64_t rss_bytes;
+    uint64_t rss_bytes, labels_mismatched;
     struct cache_report cache;
 
     struct model_row *models;
     struct worker_row *workers;
     struct offer_row *offers;
+    struct failure_row *failures;
     struct model_tally *tallies;
     struct series_tally *series; /* their `model` points into `tallies` */
     struct tenant_tally *tenants;
-    uint32_t models_count, workers_count, offers_count, tallies_count, series_count, tenants_count;
+    uint32_t models_count, workers_count, offers_count, failures_count, tallies_count, series_count, tenants_count;
     struct lives recent, errors, slow; /* each row shares its layers */
     struct lives_ring kept;
     int64_t unix_offset_us; /* of metrics.h */
@@ -76,6 +87,9 @@ void snapshot_free(struct snapshot *snapshot);               /* NULL is fine */
 
 /* version 0 = the highest that a worker is ready for, else the highest known; NULL = unknown. */
 const struct model_row *snapshot_model(const struct snapshot *snapshot, const char *name, uint64_t version);
+
+/* Why a model is not served as it is on some worker's disk; version 0 = any. NULL = no worker says so. */
+const struct failure_row *snapshot_failure(const struct snapshot *snapshot, const char *name, uint64_t version);
 
 /* The life of that job among those kept; NULL = none. */
 const struct job_life *snapshot_life(const struct snapshot *snapshot, struct job_id id);

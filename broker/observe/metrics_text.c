@@ -27,6 +27,12 @@ static void put_cache(const struct snapshot *s, struct writer *w)
     line_single(w, "cache_bytes", "gauge", "Bytes of cached results; 0 when they are in Redis.", cache->bytes);
     line_single(w, "cache_entries", "gauge", "Cached results; 0 when they are in Redis.", cache->entries);
     line_single(w, "cache_evicted_total", "counter", "Results that had to leave the cache for others.", cache->evicted);
+    line_single(w, "cache_mismatches_total", "counter",
+                "Values in Redis that were under another key than their own: not believed, computed again.",
+                cache->mismatched);
+    line_single(w, "labels_mismatched_total", "counter",
+                "Labels of versions in Redis that were under another name than their own: not believed.",
+                s->labels_mismatched);
     line_single(w, "cache_breaker_open", "gauge", "1 while Redis is left alone because it failed.",
                 strncmp(cache->state, "open", 4) == 0);
     line_family(w, "cache_info", "gauge", "1, with the kind of the cache: memory, redis, none.");
@@ -101,6 +107,9 @@ static void put_broker(const struct snapshot *s, struct writer *w)
                 "Jobs answered from the cache by the digest alone: their payload was never sent.", stats->early_hits);
     line_single(w, "results_duplicate_total", "counter", "Late or repeated results of workers.",
                 stats->results_duplicate);
+    line_single(w, "results_bad_total", "counter",
+                "Results of workers against the contract: outputs missing, of another form, or an unknown status.",
+                stats->results_bad);
     line_single(w, "digests_wrong_total", "counter", "Results whose digest was not the client's: nothing was shared.",
                 stats->digests_wrong);
     line_single(w, "workers_lost_total", "counter", "Workers that vanished or fell silent.", stats->workers_lost);
@@ -158,12 +167,15 @@ static void put_outcomes(const struct snapshot *s, struct writer *w)
 {
     line_family(
         w, "jobs_total", "counter",
-        "Jobs that ended. done: computed, coalesced or cached; failed and rejected: by the status they were told.");
+        "Jobs that ended. done: computed, coalesced or cached; failed and rejected: by the status they were told; "
+        "cancelled: nobody wanted them any more.");
     for (uint32_t i = 0; i < s->tallies_count; i++) {
         const struct model_tally *tally = &s->tallies[i];
         put_outcome(w, tally, "done", "computed", PEN_OK, tally->computed);
         put_outcome(w, tally, "done", "coalesced", PEN_OK, tally->coalesced);
         put_outcome(w, tally, "done", "cached", PEN_OK, tally->cached);
+        if (tally->cancelled)
+            put_outcome(w, tally, "cancelled", "cancelled", PEN_ERR_CANCELLED, tally->cancelled);
         for (unsigned status = 1; status < PEN_STATUS_COUNT; status++) {
             if (tally->failed[status])
                 put_outcome(w, tally, "failed", NULL, (enum pen_status)status, tally->failed[status]);
@@ -206,6 +218,11 @@ static uint64_t running_of(const struct model_row *row)
     return row->running;
 }
 
+static uint64_t forms_of(const struct model_row *row)
+{
+    return row->forms;
+}
+
 static uint64_t ready_of(const struct model_row *row)
 {
     return row->ready;
@@ -241,6 +258,10 @@ static void put_models(const struct snapshot *s, struct writer *w)
     put_model_gauge(s, w, "queue_jobs", "Jobs that wait for a worker.", queued_of);
     put_model_gauge(s, w, "running_jobs", "Jobs that a worker has.", running_of);
     put_model_gauge(s, w, "model_workers", "Workers that are ready for the model.", ready_of);
+    put_model_gauge(
+        s, w, "model_forms",
+        "Forms in which workers offer the model: more than 1 while they differ in inputs, outputs or batch size.",
+        forms_of);
     put_tally(s, w, "jobs_admitted_total", "Jobs that were taken (hits in memory are none).",
               offsetof(struct model_tally, admitted));
     put_tally(s, w, "jobs_requeued_total", "Jobs sent again: their worker was lost or gave them back.",

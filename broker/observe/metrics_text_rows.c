@@ -166,6 +166,16 @@ static uint64_t failed_of(const struct worker_row *row)
     return row->jobs_failed;
 }
 
+static uint64_t cancelled_of(const struct worker_row *row)
+{
+    return row->jobs_cancelled;
+}
+
+static uint64_t bad_of(const struct worker_row *row)
+{
+    return row->results_bad;
+}
+
 static uint64_t resident_of(const struct worker_row *row)
 {
     return row->beat.rss_bytes;
@@ -206,6 +216,11 @@ static uint64_t cold_of(const struct worker_row *row)
     return row->beat.models_cold;
 }
 
+static uint64_t unserved_of(const struct worker_row *row)
+{
+    return row->failures_count;
+}
+
 static uint64_t loaded_of(const struct worker_row *row)
 {
     return row->beat.models_loaded;
@@ -236,6 +251,9 @@ static const struct worker_metric {
     {"worker_jobs_running", "gauge", "Jobs that the worker has.", jobs_of, false},
     {"worker_jobs_done_total", "counter", "Jobs that the worker answered with a result.", done_of, false},
     {"worker_jobs_failed_total", "counter", "Jobs that the worker answered with an error.", failed_of, false},
+    {"worker_jobs_cancelled_total", "counter", "Jobs that the worker gave up because nobody wanted them any more.",
+     cancelled_of, false},
+    {"worker_results_bad_total", "counter", "Results of the worker that were against the contract.", bad_of, false},
     {"worker_resident_bytes", "gauge", "Resident memory, by its last heartbeat.", resident_of, false},
     {"worker_utilisation_ratio", "gauge", "Share of its slots' time that the worker computes, a mean over 15 s.",
      busy_of, true},
@@ -246,6 +264,7 @@ static const struct worker_metric {
     {"worker_oldest_running_seconds", "gauge", "Age of its oldest run: a wedged kernel shows here.", oldest_of, true},
     {"worker_models_warm", "gauge", "Models whose declared batch sizes have all been run.", warm_of, false},
     {"worker_models_cold", "gauge", "Models that are loaded when a job comes for them.", cold_of, false},
+    {"worker_models_failed", "gauge", "Models that it has and does not serve as they are now.", unserved_of, false},
     {"worker_model_loads_total", "counter", "Models loaded because a job came.", loaded_of, false},
     {"worker_model_evictions_total", "counter", "Models that made room for another.", evicted_of, false},
     {"worker_backlog_seconds", "gauge", "Expected work that the worker holds, per slot.", backlog_of, true},
@@ -263,6 +282,23 @@ static void put_worker(const struct worker_row *row, struct writer *w, const str
     else
         writer_number(w, metric->value(row));
     writer_text(w, "\n");
+}
+
+/* The sentences are in `penstock models`: they would make a series of their own each. */
+static void put_failures(const struct snapshot *s, struct writer *w)
+{
+    line_family(w, "worker_model_failed", "gauge",
+                "1 for each model that a worker has and does not serve as it is now; serving: an older form of it is.");
+    for (uint32_t i = 0; i < s->failures_count; i++) {
+        const struct failure_row *row = &s->failures[i];
+        line_open(w, "worker_model_failed", "");
+        line_model(w, row->name, row->version);
+        writer_label(w, "worker", s->workers[row->worker].name);
+        writer_format(w, "uuid=\"%016llx\",", (unsigned long long)s->workers[row->worker].uuid);
+        writer_label(w, "serving", row->serving ? "true" : "false");
+        line_close(w);
+        line_value(w, 1);
+    }
 }
 
 static void put_workers(const struct snapshot *s, struct writer *w)
@@ -312,5 +348,6 @@ void metrics_text_rows(const struct snapshot *snapshot, struct writer *writer)
     put_batches(snapshot, writer);
     put_demand(snapshot, writer);
     put_workers(snapshot, writer);
+    put_failures(snapshot, writer);
     put_tenants(snapshot, writer);
 }

@@ -1,5 +1,7 @@
 #include "metrics_writer.h"
 
+#include "utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,29 +82,12 @@ void writer_seconds(struct writer *writer, uint64_t us)
         put(writer, fraction, length);
 }
 
-/* Length of the UTF-8 sequence at `text`, 0 when there is none (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
-static size_t sequence(const unsigned char *text)
-{
-    unsigned char a = text[0], b = a ? text[1] : 0;
-    if (a < 0x80)
-        return 1;
-    size_t length = a >= 0xC2 && a <= 0xDF ? 2 : a >= 0xE0 && a <= 0xEF ? 3 : a >= 0xF0 && a <= 0xF4 ? 4 : 0;
-    unsigned char low = a == 0xE0 ? 0xA0 : a == 0xF0 ? 0x90 : 0x80, high = a == 0xED ? 0x9F : a == 0xF4 ? 0x8F : 0xBF;
-    if (length == 0 || b < low || b > high)
-        return 0;
-    for (size_t i = 2; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-    }
-    return length;
-}
-
 /* Both forms know \\, \" and \n; other control bytes have no form in a label. */
 static void put_escaped(struct writer *writer, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
-        size_t length = sequence(at);
+        size_t length = utf8_sequence(at);
         if (*at == '"' || *at == '\\')
             put(writer, (const char[]){'\\', (char)*at}, 2);
         else if (*at == '\n')

@@ -141,8 +141,8 @@ static void send_batch(struct otlp *otlp, uint32_t count)
     } else {
         atomic_fetch_add(&otlp->failures, 1);
         atomic_fetch_add(&otlp->dropped, count);
-        log_event(LOG_WARN, "traces_lost", "count=%u collector=%s:%s http_status=%d", count, otlp->to.host, otlp->to.port,
-                  status);
+        log_event(LOG_WARN, "traces_lost", "count=%u collector=%s:%s http_status=%d", count, otlp->to.host,
+                  otlp->to.port, status);
     }
     for (uint32_t i = 0; i < count; i++)
         record_fini(&otlp->batch[i]);

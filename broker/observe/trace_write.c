@@ -139,7 +139,7 @@ static void put_otlp_span(const struct trace_view *view, const struct span *span
     if (index == 0)
         put_job_attributes(view, w);
     writer_text(w, "]");
-    if (index == 0 && view->life->status != PEN_OK) {
+    if (index == 0 && view->life->status != PEN_OK && view->life->how != FINISH_CANCELLED) {
         writer_text(w, ",\"status\":{\"code\":2");
         put_string(w, "message", view->life->error);
         writer_text(w, "}");

@@ -143,6 +143,7 @@ static struct parcel *again_as(struct job_id id, struct parcel *stored, const st
         return NULL;
     }
     env.job = id;
+    env.flags &= (uint16_t)~FRAME_FLAG_STORED;
     if (parcel_set_header(parcel, &env, meta, env.meta_bytes, patch) != PEN_OK) {
         parcel_release(parcel);
         return NULL;

@@ -102,7 +102,7 @@ void broker_refuse_version(struct broker *broker, struct port *port, struct igno
 }
 
 void send_control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,
-                   const char *text)
+                        const char *text)
 {
     uint8_t meta[512];
     struct envelope env = envelope_make(FRAME_CONTROL_REPLY);

@@ -37,6 +37,6 @@ void broker_resume(struct broker *broker, struct port *port, uint32_t peer);
 
 /* A reply that comes later than its question. */
 void send_control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,
-                   const char *text);
+                        const char *text);
 
 #endif

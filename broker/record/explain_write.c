@@ -244,12 +244,19 @@ static Penstock__Explanation *explain_live(struct explain_writer *w, struct job 
     return fill(w, &e, states[job->state], text);
 }
 
+static const char *end_name(enum pen_status status, bool began)
+{
+    if (status == PEN_OK || status == PEN_ERR_CANCELLED)
+        return status == PEN_OK ? "done" : "cancelled";
+    return began ? "failed" : "refused";
+}
+
 static Penstock__Explanation *explain_past(struct explain_writer *w, const struct explained *e)
 {
     if (e->cached)
         return fill(w, e, "done", "It did not run: the result cache had the answer.");
     bool ran = e->worker[0] || e->attempts;
-    return fill(w, e, e->status == PEN_OK ? "done" : ran || e->total_us ? "failed" : "refused", e->error);
+    return fill(w, e, end_name(e->status, ran || e->total_us), e->error);
 }
 
 Penstock__Explanation *explain_job(struct broker *broker, struct job_id id, ProtobufCAllocator *allocator)

@@ -201,7 +201,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     struct tenant_tally *tenant = tenant_of(broker, job->session);
     struct model *model = job->lane->model;
     struct job_life life = {.id = job->id,
-                            .how = ending->how,
+                            .how = status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : ending->how,
                             .status = status < PEN_STATUS_COUNT ? status : PEN_ERR_INTERNAL,
                             .attempts = job->attempts,
                             .reason = "",
@@ -240,7 +240,7 @@ void record_refusal(struct broker *broker, struct job_id id, const char *model, 
 {
     struct model *known = *model ? model_find(&broker->models, model, 0) : NULL;
     struct job_life life = {.id = id,
-                            .how = FINISH_REJECTED,
+                            .how = error->status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : FINISH_REJECTED,
                             .status = error->status < PEN_STATUS_COUNT ? error->status : PEN_ERR_INTERNAL,
                             .reason = "",
                             .ended_us = broker->now_us};

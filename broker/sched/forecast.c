@@ -82,12 +82,14 @@ static uint64_t steps_us(const struct broker *broker, const struct session *sess
                          const struct admission_place *place)
 {
     const struct script *script = admission->model->script;
+    struct demand demand = admission->demand;
     uint64_t there_us[SCRIPT_TENSORS_MAX] = {0}, done_us = 0;
+    demand.forms = 0; /* those of the whole */
     for (size_t i = 0; i < script_steps(script); i++) {
         const struct script_step *step = &script->steps[i];
         const struct model *model = cascade_step_model(&broker->models, &broker->labels, step);
         struct capacity capacity;
-        if (!model || !measure(broker, model, &admission->demand, &capacity))
+        if (!model || !measure(broker, model, &demand, &capacity))
             return 0;
         uint64_t begin_us =
             capacity.first_us - capacity.run_us + wait_us(&capacity, ahead_of_step(broker, session, model, place));

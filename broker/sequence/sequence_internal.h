@@ -17,10 +17,10 @@ struct sequence {
     uint64_t client, id;
     char *model;
     uint64_t version;
-    uint64_t worker; /* uuid; 0 = no job of it was given to one */
-    struct effect moves; /* EFFECT_SEQUENCE_MOVES */
-    enum pen_status failed;    /* since its effect was posted: how the first job that did not end well ended */
-    bool advanced, last_done;  /* the job under way has ended; it was the one that ends the sequence */
+    uint64_t worker;          /* uuid; 0 = no job of it was given to one */
+    struct effect moves;      /* EFFECT_SEQUENCE_MOVES */
+    enum pen_status failed;   /* since its effect was posted: how the first job that did not end well ended */
+    bool advanced, last_done; /* the job under way has ended; it was the one that ends the sequence */
     struct job *current;
     struct job_list waiting;
     uint64_t first_job, last_job; /* sequence numbers of the one that began it and of the newest */

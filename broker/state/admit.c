@@ -1,5 +1,7 @@
 #include "admit.h"
 
+#include "failure.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -52,12 +54,17 @@ static enum pen_status find_model(const struct models *models, const struct admi
         *ret_model = model;
         return PEN_OK;
     }
-    if (models->count == 0)
+    char why[FAILURE_TEXT_BYTES + 128];
+    bool failed = *failure_text(request->fleet, meta->model, meta->version, why, sizeof why);
+    if (models->count == 0 && !failed)
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "model '%.255s' cannot be run: no worker is connected",
                              meta->model);
     if (meta->version && model_find(models, meta->model, 0))
-        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' has no version %llu here; served: %s",
-                             meta->model, (unsigned long long)meta->version, models_text(models, text, sizeof text));
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' has no version %llu here%s; served: %s",
+                             meta->model, (unsigned long long)meta->version, why,
+                             models_text(models, text, sizeof text));
+    if (failed)
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model '%.255s' is not served%s", meta->model, why);
     return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "unknown model '%.255s'; served: %s", meta->model,
                          models_text(models, text, sizeof text));
 }
@@ -88,13 +95,15 @@ static enum pen_status read_demand(const struct admit_request *request, struct a
     return PEN_OK;
 }
 
-static void list_offers(const struct model *model, char text[TEXT_BYTES])
+static void list_offers(const struct model *model, form_set forms, char text[TEXT_BYTES])
 {
     size_t used = 0;
     const struct offer *offer;
     TAILQ_FOREACH(offer, &model->offers, in_model)
     {
         char one[TEXT_BYTES];
+        if (!form_in(forms, offer->form))
+            continue;
         int n = snprintf(one, sizeof one, "%s %s", offer->meta->backend, precision_name(offer->precision));
         if (n < 0 || used + (size_t)n + 3 > TEXT_BYTES)
             break;
@@ -104,23 +113,41 @@ static void list_offers(const struct model *model, char text[TEXT_BYTES])
     }
 }
 
-const char *admit_unloaded(const struct model *model, char *text, size_t bytes)
+const char *admit_unloaded(const struct fleet *fleet, const struct model *model, char *text, size_t bytes)
+{
+    char why[FAILURE_TEXT_BYTES + 128];
+    if (*failure_text(fleet, model->name, model->version, why, sizeof why))
+        snprintf(text, bytes, "version %llu of model '%.128s' is served no more%s", (unsigned long long)model->version,
+                 model->name, why);
+    else
+        snprintf(text, bytes,
+                 "version %llu of model '%.128s' was unloaded and no worker serves it any more; `penstock model load` "
+                 "brings it back",
+                 (unsigned long long)model->version, model->name);
+    return text;
+}
+
+const char *admit_reformed(const struct model *model, char *text, size_t bytes)
 {
     snprintf(text, bytes,
-             "version %llu of model '%.128s' was unloaded and no worker serves it any more; `penstock model load` "
-             "brings it back",
+             "version %llu of model '%.128s' was replaced while the job waited, and what is served now does not take "
+             "it; `penstock models` shows what does",
              (unsigned long long)model->version, model->name);
     return text;
 }
 
-/* A model without offers has lost its workers a moment ago: its jobs wait. */
-static enum pen_status check_capable(const struct model *model, const struct demand *demand, struct pen_error *reterr)
+/* A form without offers has lost its workers a moment ago: its jobs wait. */
+static enum pen_status check_capable(const struct fleet *fleet, const struct model *model, const struct demand *demand,
+                                     struct pen_error *reterr)
 {
-    char text[TEXT_BYTES] = "";
+    char text[TEXT_BYTES] = "", gone[PEN_ERROR_TEXT_BYTES];
     const struct offer *offer;
-    bool backend = false, precision = false;
+    bool backend = false, precision = false, taken = false;
     TAILQ_FOREACH(offer, &model->offers, in_model)
     {
+        if (!form_in(demand->forms, offer->form))
+            continue;
+        taken = true;
         if (match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags))
             return PEN_OK;
         bool same = !demand->backend[0] || strcmp(demand->backend, offer->meta->backend) == 0;
@@ -128,10 +155,10 @@ static enum pen_status check_capable(const struct model *model, const struct dem
         precision |= same && match_precision(demand->precision, offer->precision);
     }
     if (model_unloaded(model))
-        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", admit_unloaded(model, text, sizeof text));
-    if (model->offers_count == 0)
+        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", admit_unloaded(fleet, model, gone, sizeof gone));
+    if (!taken)
         return PEN_OK;
-    list_offers(model, text);
+    list_offers(model, demand->forms, text);
     if (!backend)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "no worker runs model '%s' on backend '%s'; it is served by: %s", model->name,
@@ -142,6 +169,19 @@ static enum pen_status check_capable(const struct model *model, const struct dem
                              precision_name(demand->precision), text);
     return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                          "no worker that runs model '%s' carries all the tags that the job asks for", model->name);
+}
+
+/* Whoever takes it may get it, and nobody else. */
+static enum pen_status check_forms(const struct admit_request *request, struct admission *a, struct pen_error *reterr)
+{
+    const struct form_question question = {.model = a->model->name,
+                                           .inputs = request->tensors,
+                                           .inputs_count = request->meta->n_inputs,
+                                           .outputs = request->meta->outputs,
+                                           .outputs_count = request->meta->n_outputs};
+    enum pen_status status = forms_check(&a->model->forms, &question, &a->demand.forms, &a->rows, &a->shape, reterr);
+    a->unformed = status != PEN_OK;
+    return status;
 }
 
 static uint8_t effective_priority(const struct model *model, uint8_t wanted)
@@ -198,14 +238,9 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
         status = tensors_decode(meta->inputs, meta->n_inputs, request->raws, request->raws_count, "input",
                                 request->tensors, reterr);
     if (status == PEN_OK)
-        status = pixels_hint(a->model,
-                             signature_check(a->model->signature, a->model->name, a->model->rows_max, request->tensors,
-                                             meta->n_inputs, &a->rows, &a->shape, reterr),
-                             reterr);
+        status = pixels_hint(a->model, check_forms(request, a, reterr), reterr);
     if (status == PEN_OK)
-        status = signature_check_outputs(a->model->signature, a->model->name, meta->outputs, meta->n_outputs, reterr);
-    if (status == PEN_OK)
-        status = check_capable(a->model, &a->demand, reterr);
+        status = check_capable(request->fleet, a->model, &a->demand, reterr);
     if (status != PEN_OK)
         return status;
     a->priority = effective_priority(a->model, request->env->priority);

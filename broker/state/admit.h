@@ -8,6 +8,7 @@
 #define ADMIT_H
 
 #include "cache_key.h"
+#include "fleet.h"
 #include "frame.h"
 #include "job.pb-c.h"
 #include "match.h"
@@ -19,7 +20,8 @@
 #define ADMIT_TAGS_BYTES 1024u
 
 struct admit_request {
-    struct labels *labels; /* NULL = none */
+    struct labels *labels;     /* NULL = none */
+    const struct fleet *fleet; /* whose workers may say why they do not serve a model; NULL = none */
     const struct envelope *env;
     Penstock__JobMeta *meta;
     const struct raw_frame *raws;
@@ -38,6 +40,7 @@ struct admission {
     uint8_t priority;
     bool any_version; /* of the model: another will do when it goes away */
     bool explain;     /* the reply is to say why */
+    bool unformed;    /* refused: no form of the model that is offered takes it */
     bool shared;      /* may be answered from the cache, joined with a twin, and stored; key is filled */
     struct cache_key key;
     uint64_t
@@ -45,7 +48,10 @@ struct admission {
 };
 
 /* What a job is told whose model nobody will serve again. */
-const char *admit_unloaded(const struct model *model, char *text, size_t bytes);
+const char *admit_unloaded(const struct fleet *fleet, const struct model *model, char *text, size_t bytes);
+
+/* What a job is told whose form of the model is offered no more, while another one is that does not take it. */
+const char *admit_reformed(const struct model *model, char *text, size_t bytes);
 
 /* Its sameness with others is known and wanted: its digest is of the kind that was asked for. Reads env and digest alone. */
 bool admit_may_share(const struct admit_request *request);

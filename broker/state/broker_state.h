@@ -60,10 +60,10 @@ struct broker {
     uint64_t now_us; /* read once per message */
     uint64_t uuid, started_us;
 
-    struct effects effects;         /* what follows from the event in hand */
+    struct effects effects;                         /* what follows from the event in hand */
     const struct job_course *courses[COURSE_COUNT]; /* how jobs run */
     const struct job_owner *owners[OWNERS_MAX];     /* who is told their ends */
-    struct port *clients, *workers; /* borrowed */
+    struct port *clients, *workers;                 /* borrowed */
     struct ignored clients_ignored, workers_ignored;
     struct jobs jobs;
     struct sessions sessions;

@@ -17,10 +17,12 @@ static const struct script_step *step_missing(const struct models *models, const
                                               const struct model *model, const struct demand *demand,
                                               const struct model **ret_model)
 {
+    struct demand own = demand ? *demand : (struct demand){.worker = 0};
+    own.forms = 0; /* those of the whole */
     for (size_t i = 0; i < script_steps(model->script); i++) {
         const struct script_step *step = &model->script->steps[i];
         *ret_model = cascade_step_model(models, labels, step);
-        if (!*ret_model || !model_served(*ret_model, demand))
+        if (!*ret_model || !model_served(*ret_model, demand ? &own : NULL))
             return step;
     }
     return NULL;

@@ -34,7 +34,7 @@ typedef void (*effect_subscriber)(struct broker *broker, struct effect *effect);
 struct effects {
     struct effect ends; /* a ring: its next is the oldest */
     bool draining;
-    uint64_t drained; /* so far */
+    uint64_t drained;                     /* so far */
     const effect_subscriber *subscribers; /* [EFFECT_COUNT], borrowed */
 };
 

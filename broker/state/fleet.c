@@ -1,5 +1,7 @@
 #include "fleet.h"
 
+#include "failure.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +27,9 @@ bool offer_serves(const struct offer *offer, const struct demand *demand)
 {
     const struct worker *worker = offer->worker;
     return worker->state == WORKER_READY &&
-           (!demand || ((demand->worker == 0 || demand->worker == worker->uuid) &&
-                        match_capable(demand, offer->meta->backend, offer->precision, worker->tags)));
+           (!demand ||
+            ((demand->worker == 0 || demand->worker == worker->uuid) && form_in(demand->forms, offer->form) &&
+             match_capable(demand, offer->meta->backend, offer->precision, worker->tags)));
 }
 
 bool model_served(const struct model *model, const struct demand *demand)
@@ -104,13 +107,15 @@ static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const
                                struct pen_error *reterr)
 {
     struct model *model;
-    if (model_for(fleet->models, meta, &model, reterr) != PEN_OK)
+    uint32_t form;
+    if (model_for(fleet->models, meta, &model, &form, reterr) != PEN_OK)
         return NULL;
     struct offer *offer = calloc(1, sizeof *offer);
     if (!offer)
         return NULL;
     offer->worker = worker;
     offer->model = model;
+    offer->form = form;
     offer->meta = meta;
     offer->precision = meta->precision < PRECISION_COUNT ? (enum precision)meta->precision : PRECISION_ANY;
     offer->rows_max = meta->max_batch_size;
@@ -223,8 +228,8 @@ static void worker_free(struct worker *worker)
     free(worker);
 }
 
-/* These go to operators' terminals, by logs, lists and pages: control characters (also those of two bytes, U+0080 to U+009F) become '?'. */
-static void clean(char *text)
+/* Those of two bytes, too: U+0080 to U+009F. */
+void fleet_clean(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at; at++) {
         bool wide = at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0;
@@ -238,6 +243,8 @@ static void clean(char *text)
 static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, size_t bytes, struct pen_error *reterr)
 {
     worker->hello = meta_unpack(&worker->hello_arena, &penstock__worker_hello__descriptor, meta, bytes);
+    if (!worker->hello && worker->hello_arena.nul)
+        return meta_refusal(&worker->hello_arena, "", reterr);
     if (!worker->hello)
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "the hello's meta is no WorkerHello (proto/worker.proto), or unpacks to more than %u MiB",
@@ -247,11 +254,12 @@ static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, si
     if (worker->hello->slots == 0 || worker->hello->slots > SLOTS_MAX)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has slots = %u; 1 to %u are allowed",
                              worker->hello->slots, SLOTS_MAX);
-    clean(worker->hello->name);
-    clean(worker->hello->host);
-    clean(worker->hello->device);
-    clean(worker->hello->backend);
-    clean(worker->hello->software);
+    fleet_clean(worker->hello->name);
+    fleet_clean(worker->hello->host);
+    fleet_clean(worker->hello->device);
+    fleet_clean(worker->hello->backend);
+    fleet_clean(worker->hello->software);
+    failures_take(worker, worker->hello->failures, worker->hello->n_failures, worker->hello->failures_count);
     worker->uuid = worker->hello->uuid;
     worker->slots = worker->hello->slots;
     worker->tags = join_tags(worker->hello->tags, worker->hello->n_tags);
@@ -287,10 +295,12 @@ enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const u
     meta_arena_reset(arena);
     Penstock__WorkerUpdate *update = meta_unpack(arena, &penstock__worker_update__descriptor, meta, bytes);
     if (!update)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the update's meta is no WorkerUpdate (proto/worker.proto)");
+        return meta_refusal(arena, "the update's meta is no WorkerUpdate (proto/worker.proto)", reterr);
     enum pen_status status = offers_take(fleet, worker, update->models, update->n_models, now_us, reterr);
-    if (status == PEN_OK)
+    if (status == PEN_OK) {
+        failures_take(worker, update->failures, update->n_failures, update->failures_count);
         worker->update_turn ^= 1;
+    }
     return status;
 }
 
@@ -300,6 +310,8 @@ void fleet_inherit(struct worker *worker, const struct worker *old)
         inherit_speed(worker->offers[i], old->offers, old->offers_count);
     worker->jobs_done = old->jobs_done;
     worker->jobs_failed = old->jobs_failed;
+    worker->jobs_cancelled = old->jobs_cancelled;
+    worker->results_bad = old->results_bad;
 }
 
 void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
@@ -427,6 +439,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     dispatch->worker = worker;
     dispatch->offer = offer;
     dispatch->model_digest = offer->digest;
+    dispatch->signature = signature_retain(offer->model->forms.rows[offer->form].signature);
     dispatch->sent_us = now_us;
     uint64_t begin_us = worker->messages < worker->slots ? now_us : first_end_us(worker);
     dispatch->end_us = (begin_us > now_us ? begin_us : now_us) + dispatch->expect_us;
@@ -453,6 +466,7 @@ void dispatch_free(struct dispatch *dispatch)
     worker->expect_us -= dispatch->expect_us;
     worker->bytes -= dispatch->bytes;
     worker->isolated &= !dispatch->isolated;
+    signature_release(dispatch->signature);
     free(dispatch);
 }
 

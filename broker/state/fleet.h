@@ -49,7 +49,8 @@ struct dispatch {
     struct worker *worker;
     struct offer *offer; /* NULL: withdrawn meanwhile */
     struct digest model_digest;
-    const char *reason; /* why the batch closed */
+    struct signature *signature; /* of the form in which the worker offered the model then; retained */
+    const char *reason;          /* why the batch closed */
     struct series_tally *series;
     uint64_t sent_us, expect_us, end_us; /* end_us: when it should be done, by the forecast */
     size_t bytes;
@@ -70,7 +71,7 @@ struct worker {
     TAILQ_ENTRY(worker) in_fleet;
     uint64_t uuid, since_us;
     enum worker_state state;
-    struct effect ended; /* EFFECT_WORKER_ENDED */
+    struct effect ended;           /* EFFECT_WORKER_ENDED */
     uint64_t ended_us, ended_mark; /* its connection proved to be gone then, 0 = no; mark: port.emptied by then */
     struct meta_arena hello_arena;
     struct meta_arena update_arena[2]; /* the older update lives until the newer one has replaced its offers */
@@ -80,12 +81,15 @@ struct worker {
     char *tags; /* each followed by '\n' */
     struct offer **offers;
     size_t offers_count;
+    Penstock__ModelFailure **failures; /* failure.h: [failures_listed], in the hello or the last update */
+    uint32_t failures_listed, failures_count;
     struct offer *warming;           /* the cold one that it was asked to load; NULL = none */
     struct dispatch_list dispatches; /* oldest first */
     uint32_t messages, jobs;         /* unanswered */
     uint64_t expect_us;              /* of the unanswered */
     size_t bytes;
-    uint64_t jobs_done, jobs_failed;
+    uint64_t jobs_done, jobs_failed, jobs_cancelled;
+    uint64_t results_bad;      /* against the contract (back_result.c) */
     bool isolated;             /* it runs a suspect that must be alone */
     bool paused;               /* nothing of ours has begun: it runs another broker's suspect alone */
     struct identity *identity; /* NULL: nobody is asked for a key */
@@ -128,6 +132,8 @@ enum pen_status fleet_join(struct fleet *fleet, const uint8_t *meta, size_t byte
 /* Replaces the offers by a packed WorkerUpdate; what was measured of unchanged models stays. */
 enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const uint8_t *meta, size_t bytes,
                              uint64_t now_us, struct pen_error *reterr);
+/* What goes to operators' terminals, by logs, lists and pages: control characters become '?'. */
+void fleet_clean(char *text);
 /* What was measured of the older record of the same process serves the newer one. */
 void fleet_inherit(struct worker *worker, const struct worker *old);
 /* Withdraws its offers and frees it; its dispatches must have been taken back. */

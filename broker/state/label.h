@@ -21,7 +21,7 @@
 #include "worker.pb-c.h"
 
 #define LABELS_MAX         COMMONS_LABELS_MAX /* set by orders, of all models */
-#define LABELS_OFFERED_MAX 16u   /* of one version */
+#define LABELS_OFFERED_MAX 16u                /* of one version */
 #define LABEL_BYTES_MAX    COMMONS_LABEL_BYTES_MAX
 #define LABEL_SHARE_FULL   1000000u /* ppm */
 

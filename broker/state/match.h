@@ -20,6 +20,7 @@ struct demand {
     enum precision precision; /* the least it accepts */
     uint64_t worker;          /* only this one, by its uuid; 0 = any */
     const char *tags;         /* each tag followed by '\n'; NULL or empty = none */
+    uint32_t forms;           /* of its model, that take the job: a form_set (form.h); 0 = any */
 };
 
 /* `tags` of the worker in the same form; `backend` and `precision` of its offer. */

@@ -74,7 +74,7 @@ void model_free(struct models *models, struct model *model)
     TAILQ_REMOVE(&models->all, model, in_all);
     models->count--;
     queue_fini(&model->queue);
-    signature_free(model->signature);
+    forms_fini(&model->forms);
     script_release(model->script);
     offered_labels_fini(&model->labels);
     free(model->name);
@@ -90,11 +90,38 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
     if (model->priority_default == 0)
         model->priority_default = model->priority_levels ? model->priority_levels : PRIORITY_MIDDLE;
     model->sequence_idle_us = meta->sequence ? (meta->sequence->idle_us ? meta->sequence->idle_us : 1) : 0;
-    model->rows_max = meta->max_batch_size;
 }
 
-enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
-                          struct pen_error *reterr)
+/* What an offer says, read and not yet in force. */
+struct reading {
+    struct signature *signature;
+    struct script *script;
+    struct policies policies;
+    struct offered_labels labels;
+};
+
+static void reading_fini(struct reading *reading)
+{
+    signature_release(reading->signature);
+    script_release(reading->script);
+    policies_fini(&reading->policies);
+    offered_labels_fini(&reading->labels);
+}
+
+static enum pen_status read_offer(const Penstock__ModelOffer *meta, struct reading *reading, struct pen_error *reterr)
+{
+    enum pen_status status =
+        signature_new(meta->inputs, meta->n_inputs, meta->outputs, meta->n_outputs, &reading->signature, reterr);
+    if (status == PEN_OK)
+        status = policies_read(meta, &reading->policies, reterr);
+    if (status == PEN_OK)
+        status = offered_labels_read(meta, &reading->labels, reterr);
+    if (status == PEN_OK && meta->n_steps > 0)
+        status = script_new(meta, &reading->script, reterr);
+    return status;
+}
+
+static enum pen_status check_name(const Penstock__ModelOffer *meta, struct pen_error *reterr)
 {
     size_t length = strlen(meta->name);
     if (length == 0 || length > NAME_BYTES_MAX)
@@ -103,44 +130,49 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
     if (meta->version == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "model '%s' is offered as version 0; versions begin at 1",
                              meta->name);
-    struct signature *signature;
-    enum pen_status status =
-        signature_new(meta->inputs, meta->n_inputs, meta->outputs, meta->n_outputs, &signature, reterr);
-    if (status != PEN_OK)
-        return status;
-    struct script *script = NULL;
-    struct policies policies = {.count = 0};
-    struct offered_labels labels = {.count = 0};
-    status = policies_read(meta, &policies, reterr);
+    return PEN_OK;
+}
+
+/* Everything but the signature, which the form has. */
+static void take_reading(struct model *model, struct reading *reading)
+{
+    script_release(model->script);
+    model->script = reading->script;
+    policies_fini(&model->queue.policies);
+    model->queue.policies = reading->policies;
+    offered_labels_fini(&model->labels);
+    model->labels = reading->labels;
+}
+
+enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
+                          uint32_t *ret_form, struct pen_error *reterr)
+{
+    struct reading reading = {.signature = NULL};
+    enum pen_status status = check_name(meta, reterr);
     if (status == PEN_OK)
-        status = offered_labels_read(meta, &labels, reterr);
-    if (status == PEN_OK && meta->n_steps > 0)
-        status = script_new(meta, &script, reterr);
+        status = read_offer(meta, &reading, reterr);
     if (status != PEN_OK) {
-        signature_free(signature);
-        policies_fini(&policies);
-        offered_labels_fini(&labels);
+        reading_fini(&reading);
         return status;
     }
     struct model *model = model_find(models, meta->name, meta->version);
+    bool known = model != NULL;
     if (!model && models->count < MODELS_MAX)
         model = model_new(models, meta->name, meta->version);
     if (!model) {
-        signature_free(signature);
-        script_release(script);
-        policies_fini(&policies);
-        offered_labels_fini(&labels);
+        reading_fini(&reading);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "model '%s' is one more than the %u that a broker keeps",
                              meta->name, MODELS_MAX);
     }
-    signature_free(model->signature);
-    model->signature = signature;
-    script_release(model->script);
-    model->script = script;
-    policies_fini(&model->queue.policies);
-    model->queue.policies = policies;
-    offered_labels_fini(&model->labels);
-    model->labels = labels;
+    *ret_form = forms_take(&model->forms, reading.signature, meta->max_batch_size);
+    if (known && *ret_form == FORMS_MAX) {
+        reading_fini(&reading);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "model '%s' version %llu is offered in more than %u forms (inputs, outputs, batch size) "
+                             "at a time; give what differs a version of its own",
+                             meta->name, (unsigned long long)meta->version, FORMS_MAX);
+    }
+    take_reading(model, &reading);
     take_rules(model, meta);
     *ret_model = model;
     return PEN_OK;
@@ -164,12 +196,14 @@ static void recompute(struct model *model)
 bool model_add_offer(struct model *model, struct offer *offer, bool idle)
 {
     if (offer->sketch) {
+        forms_join(&model->forms, offer->form);
         model->sketches++;
         model->orphan_us = 0;
         return true;
     }
     if (!ready_add(model, offer, idle))
         return false;
+    forms_join(&model->forms, offer->form);
     TAILQ_INSERT_TAIL(&model->offers, offer, in_model);
     model->offers_count++;
     model->orphan_us = 0;
@@ -180,6 +214,7 @@ bool model_add_offer(struct model *model, struct offer *offer, bool idle)
 
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us)
 {
+    forms_leave(&model->forms, offer->form, model->withdrawn ? 0 : now_us ? now_us : 1);
     if (offer->sketch) {
         model->sketches--;
     } else {

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "digest.h"
+#include "form.h"
 #include "label.h"
 #include "queue.h"
 #include "ready.h"
@@ -38,6 +39,7 @@ struct offer {
     struct digest digest;
     enum precision precision;
     uint32_t rows_max; /* of a batch; 0 = no batch dimension */
+    uint32_t form;     /* its place in the model's forms */
     struct speed speed;
     struct series_tally *series; /* its row in the metrics; NULL until its first dispatch */
 };
@@ -48,12 +50,11 @@ struct model {
     TAILQ_ENTRY(model) in_all;
     char *name;
     uint64_t version;
-    struct signature *signature; /* of the newest offer */
-    struct digest digest;        /* of all offers, unless mixed */
-    bool digest_mixed;           /* workers hold different contents under one version: nothing is cached or joined */
+    struct forms forms;   /* in which it is offered */
+    struct digest digest; /* of all offers, unless mixed */
+    bool digest_mixed;    /* workers hold different contents under one version: nothing is cached or joined */
     bool cacheable;
     uint8_t priority_default, priority_levels;
-    uint32_t rows_max;
     uint64_t sequence_idle_us; /* its jobs belong to sequences, which end after so long without one; 0 = they do not */
     struct offered_labels labels; /* by config.json */
     struct queue queue;
@@ -67,7 +68,7 @@ struct model {
     bool withdrawn;     /* the last offer went by a worker's own word, not with the worker */
     bool lost;          /* a worker went with its offer, and none has come with one since */
     uint64_t orphan_us; /* when the last offer went; 0 = it has some */
-    uint64_t running, jobs_done, jobs_failed, cache_hits;
+    uint64_t running, jobs_done, jobs_failed, jobs_cancelled, cache_hits;
     struct model_tally *tally; /* its row in the metrics; NULL until its first job */
     uint32_t row;              /* in the snapshot that is being taken */
 };
@@ -88,14 +89,24 @@ void models_fini(struct models *models); /* no jobs and no offers are left */
 
 /* version 0 = the highest with offers, else the highest known. NULL = unknown. */
 struct model *model_find(const struct models *models, const char *name, uint64_t version);
-/* Finds or makes the record that the offer belongs to and takes over its signature and rules. */
+/* Finds or makes the record that the offer belongs to, and its form, and takes over its rules. */
 enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
-                          struct pen_error *reterr);
+                          uint32_t *ret_form, struct pen_error *reterr);
 void model_free(struct models *models, struct model *model); /* no job and no offer refers to it */
 
 /* The offer joins or leaves; digests and cacheability are recomputed over all offers. idle: its worker holds nothing. False without memory. */
 bool model_add_offer(struct model *model, struct offer *offer, bool idle);
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us);
+
+/* What the newest offer said; never NULL. */
+static inline const struct signature *model_signature(const struct model *model)
+{
+    return model->forms.rows[model->forms.newest].signature;
+}
+static inline uint32_t model_rows_max(const struct model *model)
+{
+    return model->forms.rows[model->forms.newest].rows_max;
+}
 
 /* Whoever offered it has taken it back: no worker is on its way back to it. */
 bool model_unloaded(const struct model *model);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model.h"
 #include "session.h"
 #include "words.h"
 
@@ -23,8 +24,8 @@ static uint64_t text_hash(const char *text)
 
 static bool same_demand(const struct demand *a, const struct demand *b)
 {
-    return a->precision == b->precision && a->worker == b->worker && strcmp(a->backend, b->backend) == 0 &&
-           strcmp(a->tags ? a->tags : "", b->tags ? b->tags : "") == 0;
+    return a->precision == b->precision && a->worker == b->worker && a->forms == b->forms &&
+           strcmp(a->backend, b->backend) == 0 && strcmp(a->tags ? a->tags : "", b->tags ? b->tags : "") == 0;
 }
 
 static struct lane *lane_new(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape)
@@ -49,7 +50,8 @@ static struct lane *lane_new(struct queue *queue, struct model *model, const str
 
 static uint64_t lane_hash(const struct queue *queue, const struct demand *demand, uint64_t shape)
 {
-    return table_hash(&queue->lanes, shape ^ (uint64_t)demand->precision << 56 ^ demand->worker,
+    return table_hash(&queue->lanes,
+                      shape ^ (uint64_t)demand->precision << 56 ^ (uint64_t)demand->forms << 32 ^ demand->worker,
                       text_hash(demand->backend) ^ text_hash(demand->tags) * 3);
 }
 
@@ -79,12 +81,16 @@ struct lane *queue_lane(struct queue *queue, struct model *model, const struct d
         return NULL;
     lane->users = 1;
     table_insert(&queue->lanes, &lane->by_demand, hash);
+    if (demand->forms)
+        forms_refer(&model->forms, demand->forms);
     return lane;
 }
 
 static void lane_free(struct lane *lane)
 {
     table_remove(&lane->queue->lanes, &lane->by_demand);
+    if (lane->demand.forms)
+        forms_unrefer(&lane->model->forms, lane->demand.forms);
     heap_fini(&lane->front);
     heap_fini(&lane->turns);
     if (lane->spare_turn)

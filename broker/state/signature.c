@@ -53,11 +53,12 @@ enum pen_status signature_new(Penstock__TensorSig *const *inputs, size_t inputs_
     struct signature *signature = calloc(1, sizeof *signature);
     if (!signature)
         return PEN_ERR_NO_MEMORY;
+    signature->users = 1;
     enum pen_status status = copy_sigs(inputs, inputs_count, &signature->inputs, &signature->inputs_count, reterr);
     if (status == PEN_OK)
         status = copy_sigs(outputs, outputs_count, &signature->outputs, &signature->outputs_count, reterr);
     if (status != PEN_OK) {
-        signature_free(signature);
+        signature_release(signature);
         return status;
     }
     *ret_signature = signature;
@@ -71,9 +72,15 @@ static void free_sigs(struct tensor_sig *sigs, size_t count)
     free(sigs);
 }
 
-void signature_free(struct signature *signature)
+struct signature *signature_retain(struct signature *signature)
 {
-    if (!signature)
+    signature->users++;
+    return signature;
+}
+
+void signature_release(struct signature *signature)
+{
+    if (!signature || --signature->users > 0)
         return;
     free_sigs(signature->inputs, signature->inputs_count);
     free_sigs(signature->outputs, signature->outputs_count);
@@ -229,4 +236,49 @@ enum pen_status signature_check_outputs(const struct signature *signature, const
                                  names[i], names_text(signature->outputs, signature->outputs_count, text));
     }
     return PEN_OK;
+}
+
+/* ---- results ---- */
+
+size_t signature_output(const struct signature *signature, const char *name, size_t bytes)
+{
+    size_t i = 0;
+    while (i < signature->outputs_count &&
+           (strncmp(signature->outputs[i].name, name, bytes) != 0 || signature->outputs[i].name[bytes] != '\0'))
+        i++;
+    return i;
+}
+
+static enum pen_status check_output(const struct tensor_sig *sig, const struct pen_tensor *tensor,
+                                    struct pen_error *reterr)
+{
+    char want[128], have[128];
+    bool fits = sig->rank == 0 || tensor->rank == sig->rank;
+    if (tensor->dtype != (enum pen_dtype)sig->dtype)
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "output '%s' has element type %s, the model gives %s", sig->name,
+                             pen_dtype_name(tensor->dtype), pen_dtype_name((enum pen_dtype)sig->dtype));
+    for (uint32_t i = sig->batched ? 1 : 0; fits && i < sig->rank; i++)
+        fits = sig->dims[i] < 0 || sig->dims[i] == tensor->dims[i];
+    return fits ? PEN_OK
+                : pen_error_set(reterr, PEN_ERR_CORRUPT, "output '%s' has shape %s, the model gives %s", sig->name,
+                                pen_shape_text(tensor->dims, tensor->rank, have, sizeof have),
+                                pen_shape_text(sig->dims, sig->rank, want, sizeof want));
+}
+
+enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
+                                       const struct pen_tensor *output, struct pen_error *reterr)
+{
+    if (!(*asked >> at & 1))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "it has the output '%s' twice, or it was not asked for",
+                             signature->outputs[at].name);
+    *asked &= ~(UINT64_C(1) << at);
+    return check_output(&signature->outputs[at], output, reterr);
+}
+
+enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr)
+{
+    if (!asked)
+        return PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_CORRUPT, "it lacks the output '%s'",
+                         signature->outputs[__builtin_ctzll(asked)].name);
 }

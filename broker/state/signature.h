@@ -1,7 +1,7 @@
 /*
  * signature.h - what a model takes and gives, copied from a worker's offer, and the check of a job's tensors against it.
  *
- * Threads: owner. A signature is immutable.
+ * Threads: owner. A signature is shared by reference count and never changed.
  */
 #ifndef SIGNATURE_H
 #define SIGNATURE_H
@@ -23,13 +23,16 @@ struct tensor_sig {
 struct signature {
     struct tensor_sig *inputs, *outputs;
     size_t inputs_count, outputs_count;
+    uint32_t users;
 };
 
 /* PEN_ERR_INVALID with a sentence when the offer's own tensors make no sense. */
 enum pen_status signature_new(Penstock__TensorSig *const *inputs, size_t inputs_count,
                               Penstock__TensorSig *const *outputs, size_t outputs_count,
                               struct signature **ret_signature, struct pen_error *reterr);
-void signature_free(struct signature *signature); /* NULL is fine */
+/* A new one has one user. */
+struct signature *signature_retain(struct signature *signature);
+void signature_release(struct signature *signature); /* NULL is fine */
 bool signature_equal(const struct signature *a, const struct signature *b);
 
 /*
@@ -39,6 +42,16 @@ bool signature_equal(const struct signature *a, const struct signature *b);
 enum pen_status signature_check(const struct signature *signature, const char *model, uint32_t rows_max,
                                 const struct pen_tensor *inputs, size_t count, uint32_t *ret_rows, uint64_t *ret_shape,
                                 struct pen_error *reterr);
+/*
+ * A result's output number `at`: wanted (its bit in *asked, which is cleared, so that it is given once), with the element type and the dims that the
+ * signature fixes. Rank 0 stands for a rank that is not known before the run, and a batched dim is the model's own affair. CORRUPT with a sentence.
+ */
+enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
+                                       const struct pen_tensor *output, struct pen_error *reterr);
+/* None of those asked for is left; CORRUPT with the name of one. */
+enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr);
+/* Which output has that name: outputs_count = none. */
+size_t signature_output(const struct signature *signature, const char *name, size_t bytes);
 /* Requested outputs must exist. */
 enum pen_status signature_check_outputs(const struct signature *signature, const char *model, char *const *names,
                                         size_t count, struct pen_error *reterr);

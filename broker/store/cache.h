@@ -71,6 +71,7 @@ struct cache_report {
     const char *kind;
     char state[128]; /* "ok", "open: connection refused" */
     uint64_t bytes, entries, evicted;
+    uint64_t mismatched; /* values in Redis that did not belong to the key they were under */
 };
 void cache_report(const struct cache *cache, struct cache_report *ret_report);
 

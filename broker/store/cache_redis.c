@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "breaker.h"
+#include "cache_stored.h"
 #include "logline.h"
 #include "redis_mail.h"
 #include "redis_thread.h"
@@ -20,7 +21,7 @@ struct cache_redis {
     struct redis_thread thread;
     struct breaker breaker;
     const char *namespace;
-    uint64_t questions, value_bytes_max, stores, store_bytes, left_out;
+    uint64_t questions, value_bytes_max, stores, store_bytes, left_out, mismatched;
 };
 
 static void *pair(void *context, const char *address, bool bind)
@@ -90,10 +91,12 @@ void cache_redis_free(struct cache_redis *redis)
 }
 
 static struct redis_letter *address(struct cache_redis *redis, enum letter_kind kind, const struct cache_key *key,
-                              const char *tenant)
+                                    const char *tenant)
 {
     char request[DIGEST_TEXT_BYTES], model[DIGEST_TEXT_BYTES];
     struct redis_letter *letter = letter_new(kind);
+    if (letter)
+        letter->about = *key;
     if (letter)
         snprintf(letter->key, sizeof letter->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
                  digest_text(key->request, request), digest_text(key->model, model), key->precision);
@@ -121,7 +124,7 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
     struct redis_letter *letter = address(redis, LETTER_PUT, key, tenant);
     if (!letter)
         return;
-    letter->parcel = parcel_share(parcel, false); /* its own references: the thread releases them */
+    letter->parcel = stored_make(parcel, key, letter->key); /* its own references: the thread releases them */
     size_t bytes = parcel_bytes(parcel);
     if (!letter->parcel)
         letter_free(letter);
@@ -152,7 +155,13 @@ static bool on_answer(struct cache_redis *redis, struct redis_letter *letter, ui
                       struct cache_value *ret_value)
 {
     *ret_question = letter->question;
-    *ret_hit = letter->parcel && cache_value_read(letter->parcel, ret_value) == PEN_OK;
+    bool ours = letter->parcel && stored_is(letter->parcel, &letter->about, letter->key);
+    *ret_hit = ours && cache_value_read(letter->parcel, ret_value) == PEN_OK;
+    if (letter->parcel && !ours) { /* it is computed again, and stored in its place */
+        redis->mismatched++;
+        log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", letter->key,
+                  "the value there was not put under this key");
+    }
     if (*ret_hit)
         letter->parcel = NULL; /* given on */
     if (!letter->failed)
@@ -197,6 +206,7 @@ void *cache_redis_socket(struct cache_redis *redis)
 
 void cache_redis_report(const struct cache_redis *redis, struct cache_report *report)
 {
+    report->mismatched = redis->mismatched;
     if (redis->breaker.open)
         snprintf(report->state, sizeof report->state, "open: %s", redis->breaker.reason);
     else

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "commons_order.h"
 #include "deadline.h"
 #include "logline.h"
 #include "redis_open.h"
@@ -19,19 +20,10 @@
 #define BEAT_US    1000000u
 #define ALIVE_US   3000000u
 #define ANSWER_US  2000000u
-#define FIELD_MAX  (256u + COMMONS_LABEL_BYTES_MAX + 1u) /* "MODEL LABEL" */
-#define ORDERS_MAX (2u * COMMONS_LABELS_MAX)           /* under way */
+#define ORDERS_MAX (2u * COMMONS_LABELS_MAX) /* under way */
 #define TURN_BYTES 64u
 
 #define WORDS_MAX (7u + 2u * ORDERS_MAX)
-
-/* One order as Redis keeps it. */
-struct order {
-    char field[FIELD_MAX], value[48]; /* value "": taken back; "?...": only where Redis has none */
-    TAILQ_ENTRY(order) in_list;
-};
-
-TAILQ_HEAD(order_list, order);
 
 struct commons {
     struct redis_place place;
@@ -39,7 +31,8 @@ struct commons {
     pthread_t thread;
     int event; /* an order, or the end */
     atomic_uint brokers;
-    atomic_bool news; /* there may be something to hear */
+    atomic_bool news;       /* there may be something to hear */
+    atomic_uint mismatched; /* labels that were not believed */
     pthread_mutex_t lock;
     struct order_list orders; /* not told yet; under the lock, as the next three */
     uint32_t orders_count;    /* those that are on their way included */
@@ -87,23 +80,6 @@ static const char script[] =
 /* clang-format on */
 
 /* ---- orders ---- */
-
-/* prefix: "?" or "". NULL: that is no order, or there is no memory for it. */
-static struct order *order_new(const char *text, const char *prefix)
-{
-    char model[256], label[COMMONS_LABEL_BYTES_MAX + 1];
-    unsigned long long version;
-    unsigned long share_ppm = 0;
-    struct order *order = calloc(1, sizeof *order);
-    if (!order || sscanf(text, "%255s %64s %llu %lu", model, label, &version, &share_ppm) < 3) {
-        free(order);
-        return NULL;
-    }
-    snprintf(order->field, sizeof order->field, "%s %s", model, label);
-    if (version != 0)
-        snprintf(order->value, sizeof order->value, "%s%llu %lu", prefix, version, share_ppm);
-    return order;
-}
 
 static void list_free(struct order_list *list)
 {
@@ -182,7 +158,14 @@ static void compose(struct commons *commons, const char *alive_ms)
 
 static void hear(struct commons *commons, const char *turn, const redisReply *labels)
 {
-    char *known = strndup(labels->str, labels->len), *heard = strndup(labels->str, labels->len);
+    uint32_t mismatched = 0;
+    char *known = strndup(labels->str, labels->len), *heard = NULL;
+    if (known && (mismatched = orders_clean(known)) > 0)
+        log_event(LOG_WARN, "labels_mismatch", "labels=%u reason=%s", mismatched,
+                  "Redis has them under another model or label than they were set for; they are not believed");
+    if (known)
+        heard = strdup(known);
+    atomic_fetch_add(&commons->mismatched, mismatched);
     if (!known || !heard) {
         free(known);
         free(heard);
@@ -338,6 +321,7 @@ enum pen_status commons_new(const struct redis_place *place, const char *namespa
     TAILQ_INIT(&commons->sending);
     pthread_mutex_init(&commons->lock, NULL);
     atomic_init(&commons->brokers, 1);
+    atomic_init(&commons->mismatched, 0);
     commons->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = commons->event < 0 ? errno : pthread_create(&commons->thread, NULL, run, commons);
     if (error == 0) {
@@ -381,6 +365,11 @@ void commons_free(struct commons *commons)
 uint32_t commons_brokers(const struct commons *commons)
 {
     return commons ? atomic_load(&commons->brokers) : 1;
+}
+
+uint32_t commons_mismatched(const struct commons *commons)
+{
+    return commons ? atomic_load(&commons->mismatched) : 0;
 }
 
 void commons_tell(struct commons *commons, const char *text)

@@ -31,6 +31,8 @@ void commons_free(struct commons *commons); /* says goodbye, so that the others 
 
 /* Brokers that share the Redis, this one included: at least 1, also without commons (NULL). */
 uint32_t commons_brokers(const struct commons *commons);
+/* Labels in Redis that were under another name than they were set for, each time that they were heard; they are not believed. */
+uint32_t commons_mismatched(const struct commons *commons);
 /* An order that this broker has taken: "MODEL LABEL VERSION [SHARE_PPM]". NULL is fine. */
 void commons_tell(struct commons *commons, const char *order);
 /* True: *ret_orders has all orders there are, one a line, malloc'd. Not while an order of our own is under way. NULL is fine. */

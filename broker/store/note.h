@@ -61,6 +61,7 @@ struct note {
     uint32_t attempts, room;
     char *list; /* malloc'd, each item followed by '\n' */
     bool admin, up;
+    bool broken; /* FETCH, with ERROR: what is kept as the result is none of that job, and will be none */
     char state[16];
     char text[NOTE_TEXT_BYTES];
 };

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cache_key.h"
 #include "parcel.h"
 
 #define REDIS_KEY_BYTES  320u
@@ -31,6 +32,7 @@ struct redis_letter {
     bool up, failed;
     char text[REDIS_TEXT_BYTES];
     char key[REDIS_KEY_BYTES];
+    struct cache_key about; /* what `key` is the text of */
 };
 
 struct redis_letter *letter_new(enum letter_kind kind);      /* NULL without memory */

@@ -193,13 +193,29 @@ static void read_word(struct note *note, const char *word)
     fail(note, "Redis gave an answer that no script of ours gives");
 }
 
+/* A request or reply carries the id of its job: under another one's it is not believed. */
+static bool is_of(struct parcel *parcel, struct job_id id)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t *header = &parcel->frames[0];
+    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
+           job_id_equal(env.job, id);
+}
+
 static void read_fetched(struct note *note, redisReply *const *item, size_t count)
 {
     if (count == 2 && item[1]->type == REDIS_REPLY_STRING) {
         note->parcel = value_decode((const uint8_t *)item[1]->str, item[1]->len);
-        note->answer = note->parcel ? ANSWER_OK : ANSWER_ERROR;
-        if (!note->parcel)
-            fail(note, "the job's result in Redis is broken");
+        bool own = note->parcel && is_of(note->parcel, note->id);
+        note->answer = own ? ANSWER_OK : ANSWER_ERROR;
+        if (own)
+            return;
+        note->broken = true;
+        fail(note, note->parcel ? "what Redis keeps as the job's result is another job's; submit it again"
+                                : "the job's result in Redis is broken; submit it again");
+        parcel_release(note->parcel);
+        note->parcel = NULL;
     } else if (count == 5) {
         note->answer = ANSWER_PENDING;
         snprintf(note->state, sizeof note->state, "%.15s", item[1]->str ? item[1]->str : "");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "failed.h"
 #include "inputs.h"
 
 struct options {
@@ -16,14 +17,18 @@ static const struct settings_program program = {
     .name = "penstock models",
     .usage = "penstock models [NAME] [options]",
     .about =
-        "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend.",
+        "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend;\n"
+        "and those that a worker has and could not load, with the reason.",
     .after =
         "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
         "[...], labels,\n"
-        "preprocess, queued, running, jobs_done, jobs_failed, cache_hits, version_labels: [{label, share}], offers: "
+        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
+        "[{label, "
+        "share}], offers: "
         "[{worker, backend, device, "
         "placement, precision,\n"
-        "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}]}\n\n" EXIT_CODES_TEXT,
+        "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}],\n"
+        "failed: [{worker, name, version, status, error, since_unix_us, serving}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 
@@ -85,6 +90,8 @@ static cJSON *model_json(const struct pen_model *m)
     cJSON_AddNumberToObject(json, "running", (double)m->running);
     cJSON_AddNumberToObject(json, "jobs_done", (double)m->jobs_done);
     cJSON_AddNumberToObject(json, "jobs_failed", (double)m->jobs_failed);
+    cJSON_AddNumberToObject(json, "jobs_cancelled", (double)m->jobs_cancelled);
+    cJSON_AddNumberToObject(json, "forms", m->forms);
     cJSON_AddNumberToObject(json, "cache_hits", (double)m->cache_hits);
     cJSON *names = cJSON_AddArrayToObject(json, "version_labels");
     for (size_t i = 0; i < m->version_labels_count; i++) {
@@ -115,6 +122,12 @@ static void model_text(const struct pen_model *m)
     printf("%s:%" PRIu64 "  %" PRIu64 " queued, %" PRIu64 " running, %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
            " from the cache\n",
            m->name, m->version, m->queued, m->running, m->jobs_done, m->jobs_failed, m->cache_hits);
+    if (m->forms > 1) {
+        printf(
+            "  offered in %u forms: its workers differ in inputs, outputs or batch size; each job goes to those that "
+            "take it\n",
+            m->forms);
+    }
     for (size_t i = 0; i < m->version_labels_count; i++) {
         const struct pen_version_label *l = &m->version_labels[i];
         printf("  label %s", l->label);
@@ -131,6 +144,32 @@ static void model_text(const struct pen_model *m)
         printf("  on  %s: %s, %s, %s, %s%s%s\n", o->worker, o->backend, pen_precision_name(o->precision), o->placement,
                batches, o->warm_count ? "" : ", not warm", o->ready ? "" : ", not ready");
     }
+}
+
+static void failure_text(const struct pen_failed_model *f)
+{
+    char name[FAILED_NAME_BYTES];
+    printf("%s  %s by %s%s: %s\n", failed_name(f, name), f->serving ? "a change is REFUSED" : "NOT SERVED", f->worker,
+           f->serving ? ", what was loaded before serves on" : "", f->error);
+}
+
+/* How many were shown. */
+static size_t failures(const struct pen_model_list *list, const char *name, cJSON *array)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < list->failures_count; i++) {
+        const struct pen_failed_model *f = &list->failures[i];
+        if (name && strcmp(f->name, name) != 0) {
+            continue;
+        }
+        shown++;
+        if (array) {
+            cJSON_AddItemToArray(array, failed_json(f));
+        } else {
+            failure_text(f);
+        }
+    }
+    return shown;
 }
 
 static int models(const struct options *o, const char *name)
@@ -155,6 +194,9 @@ static int models(const struct options *o, const char *name)
         } else {
             model_text(list->models[i]);
         }
+    }
+    if (status == PEN_OK) {
+        shown += failures(list, name, o->common.json ? cJSON_AddArrayToObject(json, "failed") : NULL);
     }
     if (status == PEN_OK && name && !shown) {
         status = model_missing(list, name, 0, &error);

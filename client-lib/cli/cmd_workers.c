@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "failed.h"
 #include "words.h"
 
 struct options {
@@ -15,10 +16,12 @@ static const struct settings_program program = {
     .name = "penstock workers",
     .usage = "penstock workers [options]",
     .about = "Lists the workers of the pool.",
-    .after = "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
-             "jobs_done, jobs_failed,\n"
-             "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
-             "value}}]}\n\n" EXIT_CODES_TEXT,
+    .after =
+        "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
+        "jobs_done, jobs_failed, jobs_cancelled, results_bad,\n"
+        "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
+        "value},\n"
+        "failed: [{worker, name, version, status, error, since_unix_us, serving}], failed_count}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 
@@ -52,6 +55,8 @@ static cJSON *worker_json(const struct pen_worker *w)
     cJSON_AddNumberToObject(json, "jobs_running", w->jobs_running);
     cJSON_AddNumberToObject(json, "jobs_done", (double)w->jobs_done);
     cJSON_AddNumberToObject(json, "jobs_failed", (double)w->jobs_failed);
+    cJSON_AddNumberToObject(json, "jobs_cancelled", (double)w->jobs_cancelled);
+    cJSON_AddNumberToObject(json, "results_bad", (double)w->results_bad);
     cJSON_AddNumberToObject(json, "rss_bytes", (double)w->rss_bytes);
     cJSON_AddNumberToObject(json, "age_us", (double)w->age_us);
     cJSON_AddNumberToObject(json, "last_seen_us", (double)w->last_seen_us);
@@ -61,6 +66,11 @@ static cJSON *worker_json(const struct pen_worker *w)
         cJSON_AddItemToArray(models, cJSON_CreateString(w->models[i]));
     }
     flags_json(json, w);
+    cJSON *failed = cJSON_AddArrayToObject(json, "failed");
+    for (size_t i = 0; i < w->failures_count; i++) {
+        cJSON_AddItemToArray(failed, failed_json(&w->failures[i]));
+    }
+    cJSON_AddNumberToObject(json, "failed_count", (double)w->failures_all);
     return json;
 }
 
@@ -70,12 +80,25 @@ static void worker_text(const struct pen_worker *w)
     printf("%s  %s on %s, %u %s of %u %s, %s\n", w->name, w->backend, w->device, w->slots,
            words_plural(w->slots, "slot", "slots"), w->threads, words_plural(w->threads, "thread", "threads"),
            w->state);
-    printf("  %u running, %" PRIu64 " done, %" PRIu64 " failed; %s, up %s; models:", w->jobs_running, w->jobs_done,
-           w->jobs_failed, amount_bytes(w->rss_bytes, rss), amount_us(w->age_us, age));
+    printf("  %u running, %" PRIu64 " done, %" PRIu64 " failed, ", w->jobs_running, w->jobs_done, w->jobs_failed);
+    if (w->results_bad) {
+        printf("%" PRIu64 " of its results against the contract, ", w->results_bad);
+    }
+    printf("%" PRIu64 " cancelled; %s, up %s; models:", w->jobs_cancelled, amount_bytes(w->rss_bytes, rss),
+           amount_us(w->age_us, age));
     for (size_t i = 0; i < w->models_count; i++) {
         printf(" %s", w->models[i]);
     }
     printf("\n");
+    for (size_t i = 0; i < w->failures_count; i++) {
+        const struct pen_failed_model *f = &w->failures[i];
+        char name[FAILED_NAME_BYTES];
+        printf("  %s %s: %s\n", f->serving ? "refused a change of" : "could not load", failed_name(f, name), f->error);
+    }
+    if (w->failures_all > w->failures_count) {
+        printf("  and %" PRIu64 " more that it could not load: its log names them\n",
+               w->failures_all - w->failures_count);
+    }
 }
 
 static int workers(const struct options *o)

@@ -113,7 +113,8 @@ enum pen_status command_models_wait(const struct common *common, pen_client *cli
     bool told = common->json;
     for (;;) {
         enum pen_status status = pen_client_models(client, common->timeout_us, ret_models, reterr);
-        if (status != PEN_OK || (*ret_models)->count > 0 || clock_now_us() >= limit_us) {
+        if (status != PEN_OK || (*ret_models)->count > 0 || (*ret_models)->failures_count > 0 ||
+            clock_now_us() >= limit_us) {
             return status;
         }
         pen_client_models_free(*ret_models);

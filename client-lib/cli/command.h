@@ -32,6 +32,7 @@ int command_model(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_torture(int argc, char **argv);
 int command_fetch(int argc, char **argv);
+int command_import(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_keys(int argc, char **argv);
 int command_quarantine(int argc, char **argv);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "failed.h"
 #include "picture.h"
 #include "npy.h"
 #include "preprocess.h"
@@ -39,6 +40,9 @@ enum pen_status model_missing(const struct pen_model_list *list, const char *nam
                               struct pen_error *reterr)
 {
     struct nearest nearest;
+    if (failed_why(list, name, version, reterr) != PEN_OK) {
+        return PEN_ERR_NOT_FOUND;
+    }
     if (list->count == 0) {
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
                              "no worker with a model is there: start penstock-worker --models DIR; penstock workers "

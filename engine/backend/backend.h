@@ -79,6 +79,8 @@ struct backend_ops {
                      void *context);
     /* May be NULL (none). Kernels compiled since it was opened. Threads: any. */
     uint64_t (*compiled)(const struct backend *backend);
+    /* Pure. It has kernels for this operator in some form (OPS.md is held to it: each such operator has a sample that runs). */
+    bool (*claims)(enum op op);
     /* Pure. Shapes in g may be partly unknown; answer true only when every shape that fits what is known can be run. `reason` (may be NULL) gets a phrase when false. */
     bool (*supports)(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason);

@@ -55,6 +55,7 @@ struct tolerance tolerance_golden(enum pen_precision precision, bool quantised, 
     bool full = precision <= PEN_PRECISION_F32 || precision == PEN_PRECISION_INT8;
     return (struct tolerance){.by_range = true,
                               .rtol = full ? 1e-4 : by_precision[precision].rtol,
+                              .atol = full ? SUITE_ATOL : by_precision[PEN_PRECISION_F32].atol,
                               .nmse = by_precision[precision].nmse,
                               .top1 = classifier};
 }

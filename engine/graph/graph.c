@@ -15,7 +15,8 @@ struct graph_limits graph_limits_default(void)
     return (struct graph_limits){
         .model_bytes = 4 * GIB,
         .tensor_bytes = 2 * GIB,
-        .folded_bytes = 1 * GIB,
+        .folded_bytes = 256 * MIB,
+        .folded_steps = UINT64_C(1) << 32,
         .arena_bytes = 4 * GIB,
         .nodes = 1000000,
         .values = 4000000,

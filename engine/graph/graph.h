@@ -26,7 +26,8 @@ struct graph_family;
 struct graph_limits {
     uint64_t model_bytes;  /* file + external data, 4 GiB */
     uint64_t tensor_bytes; /* one tensor, also a folded one, 2 GiB */
-    uint64_t folded_bytes; /* all folded constants together, 1 GiB */
+    uint64_t folded_bytes; /* all folded constants together, 256 MiB; models from files get more (run/source.c) */
+    uint64_t folded_steps; /* multiply-adds and the like to compute them: seconds on the plain kernels, 2^32 */
     uint64_t arena_bytes;  /* run-time memory of one session, 4 GiB */
     uint32_t nodes;        /* 1,000,000 */
     uint32_t values;       /* 4,000,000 */
@@ -109,6 +110,8 @@ struct graph {
     struct graph_arena *arena;     /* shared with subgraphs */
     struct graph_family *children; /* of a root: all subgraphs beneath it */
     uint64_t folded_bytes;
+    const char
+        *narrow;     /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
     bool stochastic; /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
 };
 

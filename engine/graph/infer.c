@@ -165,7 +165,7 @@ static enum pen_status env_new(struct walk *w, const struct shape *input_shapes,
     if (env) {
         env->g = g;
         env->facts = calloc((size_t)g->value_count + 1, sizeof *env->facts);
-        env->arena = arena_new(g->limits.folded_bytes + (UINT64_C(1) << 20));
+        env->arena = arena_new(g->limits.folded_bytes + FOLD_SMALL_BYTES + (UINT64_C(1) << 20));
     }
     if (!env || !env->facts || !env->arena) {
         shape_env_free(env);

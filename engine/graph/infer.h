@@ -8,6 +8,7 @@
 #ifndef INFER_H
 #define INFER_H
 
+#include "graph/allowance.h"
 #include "graph/graph.h"
 
 /* What inference knows about one value. */
@@ -40,10 +41,12 @@ enum pen_status infer_fail(const struct infer *c, struct pen_error *reterr, cons
 
 struct shape_env {
     const struct graph *g;
-    struct fact *facts;        /* [g->value_count] */
-    struct graph_arena *arena; /* folded data */
-    uint64_t folded_bytes;
-    uint32_t values, nodes; /* of the graph, inferred so far */
+    struct fact *facts;                  /* [g->value_count] */
+    struct graph_arena *arena;           /* folded data */
+    uint64_t folded_bytes, folded_steps; /* spent so far */
+    uint32_t values, nodes;              /* of the graph, inferred so far */
+    struct allowance
+        *allowance; /* of what execs made from it take; NULL = the graph's limits alone. Borrowed while they are made */
 };
 
 #define INFER_FOLD_ELEMENTS 1024 /* values up to this size are evaluated during inference */

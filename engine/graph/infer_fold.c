@@ -46,10 +46,18 @@ static void fold_release(struct fold_memory *f)
 
 /* ---- what needs no kernel ---------------------------------------------------------------------------------------------- */
 
+/* Bytes that may still be folded. Shapes and the like, which decide how the rest can be run, have something beside what large values take. */
+static uint64_t bytes_left(const struct shape_env *env, uint64_t bytes)
+{
+    uint64_t limit = env->g->limits.folded_bytes;
+    limit += limit > FOLD_SMALL_BYTES && bytes <= INFER_FOLD_ELEMENTS * sizeof(int64_t) ? FOLD_SMALL_BYTES : 0;
+    return env->folded_bytes < limit ? limit - env->folded_bytes : 0;
+}
+
 /* Room for a folded output within the budget. */
 static void *env_alloc(struct shape_env *env, size_t bytes)
 {
-    if (env->folded_bytes + bytes > env->g->limits.folded_bytes)
+    if (bytes > bytes_left(env, bytes))
         return NULL;
     void *memory = arena_alloc(env->arena, bytes);
     if (memory)
@@ -137,7 +145,7 @@ static int64_t filter_steps(const struct infer *c, uint32_t index)
 }
 
 /* A bound of the steps it takes: for each result those of a window, of a row, or of everything. A small file may ask for hours. */
-static bool too_much_work(const struct infer *c)
+static uint64_t work_of(const struct infer *c)
 {
     int64_t results = shape_elements(&c->out[0].shape), steps = 1;
     uint32_t count = 0;
@@ -175,15 +183,32 @@ static bool too_much_work(const struct infer *c)
     default:
         break;
     }
-    return product_capped(results, steps) > FOLD_WORK_MAX;
+    return (uint64_t)product_capped(results, steps);
+}
+
+/* What is known of the results' sizes fits what may still be folded; counts the steps. */
+static bool within_budget(struct shape_env *env, const struct infer *c)
+{
+    uint64_t steps = work_of(c), all = 0;
+    for (uint32_t k = 0; k < c->n->out_count; k++) {
+        size_t bytes = 0;
+        if (c->n->out[k] == VALUE_NONE || !shape_known(&c->out[k].shape) || c->out[k].dtype == PEN_DTYPE_NONE)
+            continue;
+        if (shape_bytes(&c->out[k].shape, c->out[k].dtype, env->g->limits.tensor_bytes, &bytes) != PEN_OK)
+            return false;
+        all += bytes;
+    }
+    if (all > bytes_left(env, all) || steps > env->g->limits.folded_steps - env->folded_steps)
+        return false;
+    env->folded_steps += steps;
+    return true;
 }
 
 /* Worth it, and possible: pure, tensors only, small or asked for. */
 static bool may_fold(const struct infer *c, bool fold_all)
 {
     const uint32_t never = OP_RANDOM | OP_STATEFUL | OP_CONTROL | OP_SEQUENCE;
-    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c) || !kernel_find(c->n->op) ||
-        too_much_work(c))
+    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c) || !kernel_find(c->n->op))
         return false;
     for (uint32_t k = 0; k < c->n->out_count; k++) {
         const struct fact *f = &c->out[k];
@@ -263,6 +288,6 @@ void fold_node(struct shape_env *env, struct infer *c, bool fold_all)
         return;
     if (fold_shape(env, c) || fold_view(c))
         return;
-    if (may_fold(c, fold_all))
+    if (may_fold(c, fold_all) && within_budget(env, c))
         evaluate(env, c);
 }

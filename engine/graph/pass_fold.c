@@ -56,13 +56,41 @@ static bool within_budget(const struct rewrite *r, const bool *folded)
     return bytes <= r->g->limits.folded_bytes;
 }
 
+static uint64_t result_bytes(const struct rewrite *r, const struct node *n)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < n->out_count; k++)
+        bytes += n->out[k] != VALUE_NONE ? rewrite_fact(r, n->out[k])->bytes : 0;
+    return bytes;
+}
+
+#define LARGE_MAX 64 /* nodes that are left to the runs before all are */
+
+/* What does not fit is computed at each run: the largest first. False: nothing is folded. */
+static bool budget_keep(const struct rewrite *r, bool *folded)
+{
+    for (uint32_t left = 0; left < LARGE_MAX; left++) {
+        uint32_t largest = NODE_NONE;
+        if (within_budget(r, folded))
+            return true;
+        for (uint32_t i = 0; i < r->g->node_count; i++)
+            if (folded[i] &&
+                (largest == NODE_NONE || result_bytes(r, &r->g->nodes[i]) > result_bytes(r, &r->g->nodes[largest])))
+                largest = i;
+        if (largest == NODE_NONE)
+            return false;
+        folded[largest] = false;
+    }
+    return false;
+}
+
 static enum pen_status fold_nodes(struct rewrite *r, bool *folded, uint32_t *ret_count)
 {
     struct graph *g = r->g;
     enum pen_status status = PEN_OK;
     for (uint32_t i = 0; i < g->node_count; i++)
         folded[i] = g->nodes[i].out_count > 0 && shape_env_folded(r->env, &g->nodes[i]);
-    if (!within_budget(r, folded))
+    if (!budget_keep(r, folded))
         return PEN_OK;
     for (uint32_t i = 0; i < g->node_count && status == PEN_OK; i++) {
         if (!folded[i])

@@ -1,22 +1,50 @@
 #include "graph/pass_promote.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define NARROW_BYTES 240
 
 static bool is_half(enum pen_dtype dtype)
 {
     return dtype == PEN_DTYPE_F16 || dtype == PEN_DTYPE_BF16;
 }
 
-static bool plain(const struct graph *g)
+/* A node whose meaning hangs on the 16 bits, or whose values are not all in this graph. Random operators give other digits each time anyway. */
+static bool binds(const struct node *n)
 {
+    bool bits = n->op == OP_BitCast || n->op == OP_QuantizeLinear || n->op == OP_DequantizeLinear;
+    return !n->dead && (bits || (op_def(n->op)->traits & (OP_CONTROL | OP_SEQUENCE)) != 0);
+}
+
+/* "If 'choose' and 2 more nodes"; NULL = nothing stands against it. Lies in the graph. */
+static enum pen_status binders_list(struct graph *g, const char **ret_text)
+{
+    const struct node *first = NULL;
+    uint32_t count = 0;
+    *ret_text = NULL;
     for (uint32_t n = 0; n < g->node_count; n++) {
-        const struct node *node = &g->nodes[n];
-        bool bits = node->op == OP_BitCast || node->op == OP_QuantizeLinear || node->op == OP_DequantizeLinear;
-        if (!node->dead && (bits || (op_def(node->op)->traits & (OP_CONTROL | OP_SEQUENCE | OP_RANDOM)) != 0)) {
-            return false;
+        if (binds(&g->nodes[n])) {
+            first = first == NULL ? &g->nodes[n] : first;
+            count++;
         }
     }
-    return true;
+    if (first == NULL) {
+        return PEN_OK;
+    }
+    char more[48] = "";
+    if (count > 1) {
+        snprintf(more, sizeof more, " and %" PRIu32 " more node%s", count - 1, count == 2 ? "" : "s");
+    }
+    char *text = graph_alloc(g, NARROW_BYTES);
+    if (text == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    snprintf(text, NARROW_BYTES, "%s '%.120s'%s", op_def(first->op)->name, first->name, more);
+    *ret_text = text;
+    return PEN_OK;
 }
 
 static float widen(enum pen_dtype dtype, uint16_t bits)
@@ -94,30 +122,21 @@ static enum pen_status attrs_promote(struct graph *g, uint32_t node)
     return status;
 }
 
-enum pen_status pass_promote(struct graph *g, uint32_t *ret_count)
+static enum pen_status inputs_promote(struct graph *g)
 {
     enum pen_status status = PEN_OK;
-    uint32_t values = g->value_count, nodes = g->node_count, inputs = g->input_count;
-    uint32_t count = 0;
-    for (uint32_t v = 0; v < values; v++) {
-        count += is_half(g->values[v].dtype);
-    }
-    *ret_count = 0;
-    if (count == 0 || !plain(g)) {
-        return PEN_OK;
-    }
-    enum pen_dtype outputs[64];
-    if (g->output_count > sizeof outputs / sizeof outputs[0]) {
-        return PEN_OK;
-    }
-    for (uint32_t i = 0; i < g->output_count; i++) {
-        outputs[i] = g->values[g->outputs[i]].dtype;
-    }
-    for (uint32_t i = 0; status == PEN_OK && i < inputs; i++) {
+    for (uint32_t i = 0, inputs = g->input_count; status == PEN_OK && i < inputs; i++) {
         if (is_half(g->values[g->inputs[i]].dtype)) {
             status = input_promote(g, g->inputs[i]);
         }
     }
+    return status;
+}
+
+/* Constants and what nodes make, of the `values` that there were at first. */
+static enum pen_status values_promote(struct graph *g, uint32_t values)
+{
+    enum pen_status status = PEN_OK;
     for (uint32_t v = 0; status == PEN_OK && v < values; v++) {
         struct value *value = &g->values[v];
         if (is_half(value->dtype) && value->data != NULL) {
@@ -126,14 +145,68 @@ enum pen_status pass_promote(struct graph *g, uint32_t *ret_count)
             value->dtype = PEN_DTYPE_F32;
         }
     }
+    return status;
+}
+
+/* dtypes: what the outputs were. */
+static enum pen_status outputs_promote(struct graph *g, const enum pen_dtype *dtypes)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; status == PEN_OK && i < g->output_count; i++) {
+        if (is_half(dtypes[i])) {
+            status = output_promote(g, i, dtypes[i]);
+        }
+    }
+    return status;
+}
+
+static enum pen_status widen_all(struct graph *g)
+{
+    uint32_t values = g->value_count, nodes = g->node_count;
+    enum pen_dtype *outputs = malloc(((size_t)g->output_count + 1) * sizeof *outputs);
+    if (outputs == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        outputs[i] = g->values[g->outputs[i]].dtype;
+    }
+    enum pen_status status = inputs_promote(g);
+    if (status == PEN_OK) {
+        status = values_promote(g, values);
+    }
     for (uint32_t n = 0; status == PEN_OK && n < nodes; n++) {
         status = attrs_promote(g, n);
     }
-    for (uint32_t i = 0; status == PEN_OK && i < g->output_count; i++) {
-        if (is_half(outputs[i])) {
-            status = output_promote(g, i, outputs[i]);
+    if (status == PEN_OK) {
+        status = outputs_promote(g, outputs);
+    }
+    free(outputs);
+    return status;
+}
+
+/* Of this graph and those inside it. */
+static uint32_t halves_count(const struct graph *g)
+{
+    uint32_t count = 0;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        count += is_half(g->values[v].dtype);
+    }
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        for (uint32_t a = 0; !g->nodes[n].dead && a < g->nodes[n].attr_count; a++) {
+            count += g->nodes[n].attrs[a].type == ATTR_GRAPH ? halves_count(g->nodes[n].attrs[a].graph) : 0;
         }
     }
+    return count;
+}
+
+enum pen_status pass_promote(struct graph *g, uint32_t *ret_count)
+{
+    uint32_t count = halves_count(g);
+    *ret_count = 0;
+    enum pen_status status = count > 0 ? binders_list(g, &g->narrow) : PEN_OK;
+    if (count == 0 || status != PEN_OK || g->narrow != NULL) {
+        return status;
+    }
     *ret_count = count;
-    return status;
+    return widen_all(g);
 }

@@ -10,8 +10,8 @@
 #include "graph/graph.h"
 
 /*
- * Constants become float32; inputs and outputs keep their type behind a Cast. Graphs with subgraphs, sequences, quantisation or BitCast are left alone.
- * *ret_count = values promoted. The graph must be verified again afterwards.
+ * Constants become float32; inputs and outputs keep their type behind a Cast. Graphs with subgraphs, sequences, quantisation or BitCast are left alone:
+ * g->narrow names those nodes, and the model's placement says so. *ret_count = values promoted. The graph must be verified again afterwards.
  */
 enum pen_status pass_promote(struct graph *g, uint32_t *ret_count);
 

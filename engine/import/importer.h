@@ -26,9 +26,22 @@ struct import_extra {
 };
 void import_extra_fini(struct import_extra *extra); /* unmaps; after the graph is freed */
 
+/* ---- which formats ---- */
+
+/* A format that files are known by. read is NULL where PENSTOCK_IMPORTERS left its importer out: such a file is refused by name. */
+struct importer {
+    const char *name, *title; /* "tfjs", "TensorFlow.js" */
+    bool (*probe)(const void *bytes, size_t size);
+    enum pen_status (*read)(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
+                            struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
+};
+/* importer_table.c, generated from PENSTOCK_IMPORTERS: every format in the order in which probes are asked. */
+const struct importer *importer_table(size_t *ret_count);
+extern const char importer_names[]; /* those built in: "tflite, tfjs, onnx" */
+
 /* ---- ONNX ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Cheap: looks like a ModelProto (an ir_version and a graph or opsets among the first fields). */
+/* Cheap: looks like a ModelProto (an ir_version and a graph or opsets among the first fields), or like the front of one that was cut off. */
 bool onnx_probe(const void *bytes, size_t size);
 
 /*
@@ -68,7 +81,10 @@ enum pen_status tflite_read(const void *bytes, size_t size, const char *folder, 
 
 /* ---- TensorFlow.js ------------------------------------------------------------------------------------------------------------- */
 
-bool tfjs_probe(const void *bytes, size_t size); /* a JSON object with a modelTopology and a weightsManifest */
+/* A JSON object with a modelTopology and a weightsManifest, or the front of one with a modelTopology. */
+bool tfjs_probe(const void *bytes, size_t size);
+/* The text ends inside its outermost bracket: a file that was cut off. */
+bool json_cut(const void *bytes, size_t size);
 /* As onnx_read, for graph models and layers models; the shards lie in `folder`. */
 enum pen_status tfjs_read(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
                           struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);

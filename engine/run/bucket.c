@@ -1,5 +1,6 @@
 #include "run/bucket.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,14 +79,26 @@ static enum pen_status interpretive_prepare(struct bucket *b, struct pen_error *
     return status;
 }
 
+static uint64_t step_bytes(const struct bucket *b, const struct bucket_step *step)
+{
+    return step->exec != NULL ? b->program->placement->backends[step->placed->backend].ops->exec_bytes(step->exec) : 0;
+}
+
+/* Execs ask for what they know beforehand; what a library has taken beside that is seen when they are there. */
 static enum pen_status execs_new(struct bucket *b, struct pen_error *reterr)
 {
     const struct placement *p = b->program->placement;
+    struct allowance *a = b->env->allowance;
     for (uint32_t s = 0; s < p->step_count; s++) {
+        uint64_t before = a->taken;
         b->steps[s].placed = &p->steps[s];
         enum pen_status status = step_new(b, &b->steps[s], reterr);
         if (status != PEN_OK) {
             return status;
+        }
+        uint64_t bytes = step_bytes(b, &b->steps[s]), asked = a->taken - before;
+        if (bytes > asked && !allowance_take(a, bytes - asked)) {
+            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "these input shapes need too much memory");
         }
     }
     return PEN_OK;
@@ -136,9 +149,10 @@ static void lifetimes_find(struct plan_state *st)
     }
 }
 
-static enum pen_status arena_new(struct plan_state *st, uint64_t limit, struct pen_error *reterr)
+static enum pen_status arena_new(struct plan_state *st, struct pen_error *reterr)
 {
     struct bucket *b = st->b;
+    uint64_t limit = b->env->allowance->limit;
     for (uint32_t v = 0; v < b->program->g->value_count; v++) {
         if (st->first[v] == NODE_NONE) {
             continue;
@@ -158,7 +172,8 @@ static enum pen_status arena_new(struct plan_state *st, uint64_t limit, struct p
     if (status != PEN_OK) {
         return status;
     }
-    if (b->arena_bytes > limit) {
+    uint64_t bytes = b->arena_bytes + LIFETIME_PAD;
+    if (!allowance_take(b->env->allowance, bytes > b->boundary_bytes ? bytes - b->boundary_bytes : 0)) {
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
                              "these input shapes need %zu bytes between steps, over the session's memory budget",
                              b->arena_bytes);
@@ -177,7 +192,7 @@ static enum pen_status arena_new(struct plan_state *st, uint64_t limit, struct p
     return PEN_OK;
 }
 
-static enum pen_status arena_plan(struct bucket *b, uint64_t limit, struct pen_error *reterr)
+static enum pen_status arena_plan(struct bucket *b, struct pen_error *reterr)
 {
     size_t count = (size_t)b->program->g->value_count + 1;
     struct plan_state st = {.b = b};
@@ -188,7 +203,7 @@ static enum pen_status arena_plan(struct bucket *b, uint64_t limit, struct pen_e
     st.item_value = calloc(count, sizeof *st.item_value);
     if (st.first != NULL && st.last != NULL && st.items != NULL && st.item_value != NULL) {
         lifetimes_find(&st);
-        status = arena_new(&st, limit, reterr);
+        status = arena_new(&st, reterr);
     }
     free(st.first);
     free(st.last);
@@ -285,7 +300,44 @@ static bool folds_as_expected(const struct bucket *b)
     return true;
 }
 
-enum pen_status bucket_new(const struct program *program, const struct shape *in_shapes, uint64_t limit,
+/* Of inputs and outputs, which lie in the arena for the whole run. */
+static uint64_t boundary_bytes(const struct bucket *b)
+{
+    const struct graph *g = b->program->g;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < g->input_count + g->output_count; i++) {
+        const struct fact *f = &b->env->facts[i < g->input_count ? g->inputs[i] : g->outputs[i - g->input_count]];
+        size_t one = 0;
+        if (placeable(f) && shape_bytes(&f->shape, f->dtype, 0, &one) == PEN_OK) {
+            bytes += one;
+        }
+    }
+    return bytes;
+}
+
+/* Execs, or the knowledge that there are none, and the arena. */
+static enum pen_status memory_make(struct bucket *b, struct pen_error *reterr)
+{
+    if (!allowance_take(b->env->allowance, b->env->folded_bytes)) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "what these input shapes make constant needs %" PRIu64 " bytes",
+                             b->env->folded_bytes);
+    }
+    if (b->interpretive) {
+        return interpretive_prepare(b, reterr);
+    }
+    b->boundary_bytes = boundary_bytes(b);
+    if (!allowance_take(b->env->allowance, b->boundary_bytes)) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "inputs and outputs of these shapes need %" PRIu64 " bytes",
+                             b->boundary_bytes);
+    }
+    enum pen_status status = execs_new(b, reterr);
+    if (status == PEN_OK) {
+        status = arena_plan(b, reterr);
+    }
+    return status == PEN_OK ? views_make(b) : status;
+}
+
+enum pen_status bucket_new(const struct program *program, const struct shape *in_shapes, struct allowance *allowance,
                            struct bucket **ret_bucket, struct pen_error *reterr)
 {
     const struct graph *g = program->g;
@@ -310,17 +362,9 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
     }
     values_fill(b);
     b->interpretive = !folds_as_expected(b);
-    if (b->interpretive) {
-        status = interpretive_prepare(b, reterr);
-    } else {
-        status = execs_new(b, reterr);
-        if (status == PEN_OK) {
-            status = arena_plan(b, limit, reterr);
-        }
-        if (status == PEN_OK) {
-            status = views_make(b);
-        }
-    }
+    b->env->allowance = allowance;
+    status = memory_make(b, reterr);
+    b->env->allowance = NULL; /* the caller's */
     if (status != PEN_OK) {
         goto fail;
     }
@@ -366,12 +410,10 @@ bool bucket_fits(const struct bucket *b, const struct shape *in_shapes)
 
 uint64_t bucket_bytes(const struct bucket *b)
 {
-    uint64_t bytes = b->arena_bytes + b->env->folded_bytes;
-    const struct placement *p = b->program->placement;
-    for (uint32_t s = 0; s < p->step_count; s++) {
-        if (b->steps[s].exec != NULL) {
-            bytes += p->backends[b->steps[s].placed->backend].ops->exec_bytes(b->steps[s].exec);
-        }
+    uint64_t bytes = b->arena_bytes + b->env->folded_bytes +
+                     (uint64_t)b->program->g->value_count * (sizeof *b->values + sizeof *b->env->facts);
+    for (uint32_t s = 0; s < b->program->placement->step_count; s++) {
+        bytes += step_bytes(b, &b->steps[s]);
     }
     return bytes;
 }

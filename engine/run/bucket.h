@@ -24,16 +24,20 @@ struct bucket {
     bool *planned;           /* [value_count] data is the bucket's own: stays between runs */
     void *arena;
     size_t arena_bytes;
+    uint64_t boundary_bytes;   /* of it, what inputs and outputs take */
     struct bucket_step *steps; /* [step_count of the placement]; NULL when interpretive */
     bool interpretive;         /* shapes are not resolvable even now: every node runs on its own */
     uint32_t window;           /* runs that may have begun before the first is finished: runner_begin */
+    uint32_t busy;             /* runs of it on their way: it stays */
+    uint64_t booked;           /* bytes of it in the session's ledger */
 };
 
-/* limit: cap of the arena. PEN_ERR_SHAPE and the like name the node that does not fit these shapes. */
-enum pen_status bucket_new(const struct program *program, const struct shape *in_shapes, uint64_t limit,
+/* PEN_ERR_TOO_LARGE with allowance->taken above its limit: it needs at least so much. PEN_ERR_SHAPE and the like name the node that does not fit these shapes. */
+enum pen_status bucket_new(const struct program *program, const struct shape *in_shapes, struct allowance *allowance,
                            struct bucket **ret_bucket, struct pen_error *reterr);
 void bucket_free(struct bucket *b); /* NULL is fine */
 bool bucket_fits(const struct bucket *b, const struct shape *in_shapes);
-uint64_t bucket_bytes(const struct bucket *b);
+uint64_t bucket_bytes(
+    const struct bucket *b); /* arenas, execs with device memory, folded data; after a run perhaps more than before */
 
 #endif

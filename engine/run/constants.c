@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "graph/arena.h"
 #include "graph/release.h"
 
 struct constants {
@@ -115,7 +116,10 @@ static enum pen_status restore(struct constants *c, struct pen_error *reterr)
     if (status != PEN_OK) {
         return status;
     }
+    uint64_t before = arena_bytes(c->g->arena);
     status = graph_restore(c->g, again);
+    uint64_t after = arena_bytes(c->g->arena);
+    c->sums.kept_bytes += after > before ? after - before : 0;
     graph_free(again);
     import_extra_fini(&extra);
     if (status == PEN_ERR_CORRUPT) {
@@ -152,7 +156,10 @@ enum pen_status constants_need(struct constants *c, const struct graph *g, const
 
 uint64_t constants_bytes(const struct constants *c)
 {
-    return c->sums.kept_bytes;
+    pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&c->lock); /* a bucket may have them made again */
+    uint64_t bytes = c->sums.kept_bytes;
+    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&c->lock);
+    return bytes;
 }
 
 uint64_t constants_weights(const struct constants *c)

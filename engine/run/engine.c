@@ -1,4 +1,5 @@
 #include "run/internal.h"
+#include "run/precision.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,12 +40,6 @@ static const char *cpu_isa(void)
 #endif
 }
 
-static const char *precision_text(enum pen_precision precision)
-{
-    static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
-    return (size_t)precision < sizeof names / sizeof names[0] ? names[precision] : "unknown";
-}
-
 static void fact_say(void *context, const char *name, const char *value)
 {
     flag_add(context, name, "%s", value);
@@ -69,9 +64,8 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
                              caps.reason[0] != '\0' ? caps.reason : "probe failed");
     }
     if ((caps.precisions & (1u << precision)) == 0) {
-        flag_add(e, name, "no %s", precision_text(precision));
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s does not offer precision %s on this host",
-                             ops->name, precision_text(precision));
+        flag_add(e, name, "no %s", pen_engine_precision_name(precision));
+        return precision_refuse(&e->options, ops, pen_engine_precision_name(precision), reterr);
     }
     struct pen_error why = {0};
     struct backend *self = NULL;
@@ -85,7 +79,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     }
     e->backends[e->backend_count++] = (struct open_backend){.ops = ops, .self = self};
     flag_add(e, name, "available");
-    snprintf(name, sizeof name, "selftest.%s.%s", ops->name, precision_text(precision));
+    snprintf(name, sizeof name, "selftest.%s.%s", ops->name, pen_engine_precision_name(precision));
     flag_add(e, name, "ok");
     if (ops->describe != NULL) {
         ops->describe(self, fact_say, e);
@@ -113,6 +107,9 @@ static enum pen_status choose_auto(struct pen_engine *e, struct pen_error *reter
     enum pen_status status = PEN_ERR_UNSUPPORTED;
     for (size_t i = 0; i < count && e->backend_count == 0; i++) {
         status = backend_add(e, table[i], e->options.precision, reterr);
+    }
+    if (e->backend_count == 0 && e->options.precision != PEN_PRECISION_F32) {
+        return precision_refuse(&e->options, NULL, pen_engine_precision_name(e->options.precision), reterr);
     }
     return e->backend_count > 0 ? PEN_OK : status;
 }
@@ -164,10 +161,12 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
     e->options.threads = options->threads == 0 ? 1 : options->threads;
     e->options.precision = options->precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : options->precision;
     e->limits = graph_limits_default();
+    e->limits.folded_bytes = options->fold_bytes > 0 ? options->fold_bytes : e->limits.folded_bytes;
     if (options->budget_bytes > 0) {
         e->limits.model_bytes = options->budget_bytes;
         e->limits.tensor_bytes = options->budget_bytes;
-        e->limits.folded_bytes = options->budget_bytes;
+        e->limits.folded_bytes =
+            options->budget_bytes < e->limits.folded_bytes ? options->budget_bytes : e->limits.folded_bytes;
         e->limits.arena_bytes = options->budget_bytes;
     }
     flag_add(e, "engine.version", "%s", pen_engine_version());
@@ -181,7 +180,7 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
         return status;
     }
     e->options.backend = e->backends[0].ops->name;
-    flag_add(e, "precision", "%s", precision_text(e->options.precision));
+    flag_add(e, "precision", "%s", pen_engine_precision_name(e->options.precision));
     flag_add(e, "threads", "%u", e->options.threads);
     flag_add(e, "placement", "%s", e->options.strict ? "strict" : "fallback");
     flag_add(e, "check_numerics", "%s", e->options.check_numerics ? "fail" : "off");

@@ -37,11 +37,13 @@ struct pen_model {
     struct import_extra extra;
     struct program *program;
     struct constants *constants;
-    uint64_t bytes;            /* of constants that are read and of plans, after load */
-    struct variants *variants; /* NULL = no input decides shapes by its contents */
+    struct model_ledger ledger;
+    atomic_uint_least64_t bytes; /* booked there: constants that are read, and plans */
+    struct variants *variants;   /* NULL = no input decides shapes by its contents */
     struct pen_tensor *inputs, *outputs;
     size_t input_count, output_count;
     char placement[1024];
+    enum pen_precision precision; /* what it computes in */
     _Atomic bool digest_known;
     uint8_t digest[16];
 };
@@ -95,6 +97,7 @@ struct pen_stop {
 
 /* model.c: for variants too. */
 struct source_options model_source_options(const struct pen_engine *engine);
+void model_weigh(struct pen_model *m); /* books what constants and plans hold by now. Threads: any */
 
 /*
  * session_variants.c: what runs these inputs (one value per graph input; session->shapes holds their shapes): the general program's bucket, or that of the

@@ -1,5 +1,7 @@
 #include "run/internal.h"
+#include "run/precision.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,32 @@ static struct pen_tensor *signatures(const struct graph *g, const uint32_t *ids,
     return sigs;
 }
 
+/*
+ * What the file declares of an output is no promise: many files declare a batch of 1 where any will do. A dim that does not follow from the inputs'
+ * signature is dynamic, and a rank that does not is 0.
+ */
+static enum pen_status outputs_loosen(struct pen_model *m, struct pen_error *reterr)
+{
+    struct shape_env *env;
+    enum pen_status status = shape_env_new(m->graph, NULL, NULL, false, &env, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < m->output_count; i++) {
+        const struct value *v = &m->graph->values[m->graph->outputs[i]];
+        const struct shape *known = &env->facts[m->graph->outputs[i]].shape;
+        if (v->producer == NODE_NONE) {
+            continue;
+        }
+        m->outputs[i].rank = known->rank < 0 ? 0 : (uint32_t)known->rank;
+        for (int32_t d = 0; d < known->rank; d++) {
+            m->outputs[i].dims[d] = known->dim[d] < 0 ? -1 : known->dim[d];
+        }
+    }
+    shape_env_free(env);
+    return PEN_OK;
+}
+
 static enum pen_status signatures_make(struct pen_model *m, struct pen_error *reterr)
 {
     m->input_count = m->graph->input_count;
@@ -27,7 +55,7 @@ static enum pen_status signatures_make(struct pen_model *m, struct pen_error *re
     if (m->inputs == NULL || m->outputs == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
     }
-    return PEN_OK;
+    return outputs_loosen(m, reterr);
 }
 
 static void placement_describe(struct pen_model *m)
@@ -41,6 +69,11 @@ static void placement_describe(struct pen_model *m)
     if (m->variants != NULL) {
         snprintf(m->placement + used, sizeof m->placement - used, "; placed again for what inputs decide");
     }
+    used = strlen(m->placement);
+    if (m->graph->narrow != NULL) {
+        snprintf(m->placement + used, sizeof m->placement - used,
+                 "; 16-bit floats stay as they are, rounded after every node: %s cannot be widened", m->graph->narrow);
+    }
 }
 
 struct source_options model_source_options(const struct pen_engine *e)
@@ -52,11 +85,11 @@ struct source_options model_source_options(const struct pen_engine *e)
                                    .nhwc = !backend_is_reference(e->backends[0].ops)};
 }
 
-static enum pen_status load(struct pen_model *m, const char *path, struct pen_error *reterr)
+static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
     const struct pen_engine *e = m->engine;
     struct source_options options = model_source_options(e);
-    enum pen_status status = source_open(path, e->limits.model_bytes, &m->source, reterr);
+    enum pen_status status = source_open(path, beneath, e->limits.model_bytes, &m->source, reterr);
     if (status == PEN_OK) {
         status = source_graph(&m->source, &options, &m->graph, &m->extra, reterr);
     }
@@ -75,24 +108,44 @@ static enum pen_status load(struct pen_model *m, const char *path, struct pen_er
     return status == PEN_OK ? constants_new(&m->source, &options, m->graph, m->program, &m->constants, reterr) : status;
 }
 
+void model_weigh(struct pen_model *m)
+{
+    uint64_t now = constants_bytes(m->constants) + program_plan_bytes(m->program);
+    model_ledger_weights(&m->ledger, atomic_exchange(&m->bytes, now), now);
+}
+
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr)
+{
+    return pen_model_load_beneath(engine, path, "/", ret_model, reterr);
+}
+
+enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *path, const char *folder,
+                                       struct pen_model **ret_model, struct pen_error *reterr)
 {
     struct pen_model *m = calloc(1, sizeof *m);
     if (m == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model");
     }
     m->engine = engine;
+    m->ledger.budget = engine->options.budget_bytes;
     atomic_fetch_add(&engine_counters.models, 1);
-    enum pen_status status = load(m, path, reterr);
+    enum pen_status status = load(m, path, folder, reterr);
     if (status != PEN_OK) {
         pen_model_free(m);
         return status;
     }
+    m->precision = precision_of(m->graph, engine->options.precision);
     placement_describe(m);
     source_cool(&m->source, &m->extra);
-    m->bytes = constants_bytes(m->constants) + program_plan_bytes(m->program);
-    atomic_fetch_add(&engine_counters.weights_bytes, m->bytes);
+    model_weigh(m);
+    if (m->ledger.budget > 0 && m->bytes > m->ledger.budget) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                               "the model's weights take %" PRIu64 " bytes, over the memory budget of %" PRIu64,
+                               (uint64_t)m->bytes, m->ledger.budget);
+        pen_model_free(m);
+        return status;
+    }
     *ret_model = m;
     return PEN_OK;
 }
@@ -103,8 +156,8 @@ void pen_model_free(struct pen_model *model)
         return;
     }
     atomic_fetch_sub(&engine_counters.models, 1);
-    atomic_fetch_sub(&engine_counters.weights_bytes, model->bytes);
     variants_free(model->variants);
+    model_ledger_weights(&model->ledger, model->bytes, 0);
     program_free(model->program);
     constants_free(model->constants);
     graph_free(model->graph);
@@ -133,6 +186,13 @@ const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32
         return NULL;
     }
     return model->graph->values[model->graph->inputs[input]].symbol[dim];
+}
+
+bool pen_model_ranked(const struct pen_model *model, bool output, size_t index)
+{
+    const struct graph *g = model->graph;
+    const uint32_t *ids = output ? g->outputs : g->inputs;
+    return index < (output ? g->output_count : g->input_count) && g->values[ids[index]].shape.rank >= 0;
 }
 
 static bool quant_of(const struct value *v, float *ret_scale, int32_t *ret_zero_point)
@@ -168,6 +228,11 @@ const char *pen_model_format(const struct pen_model *model)
     return source_format(&model->source);
 }
 
+enum pen_precision pen_model_precision(const struct pen_model *model)
+{
+    return model->precision;
+}
+
 bool pen_model_stochastic(const struct pen_model *model)
 {
     return model->graph->stochastic;
@@ -176,6 +241,11 @@ bool pen_model_stochastic(const struct pen_model *model)
 uint64_t pen_model_bytes(const struct pen_model *model)
 {
     return model->bytes;
+}
+
+uint64_t pen_model_memory(const struct pen_model *model)
+{
+    return model->ledger.weights_bytes + model->ledger.sessions_bytes;
 }
 
 uint64_t pen_model_weights(const struct pen_model *model)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "import/importer.h"
 
 #ifndef PENSTOCK_ENGINE_VERSION
 #define PENSTOCK_ENGINE_VERSION "0.1.0"
@@ -49,6 +50,11 @@ bool pen_backend_find(const struct pen_engine_options *options, const char *name
         *ret_info = look(options, ops);
     }
     return ops != NULL;
+}
+
+const char *pen_engine_formats(void)
+{
+    return importer_names;
 }
 
 const char *pen_engine_version(void)

@@ -22,12 +22,15 @@ void rt_arena_init(struct rt_arena *a, uint64_t limit_bytes)
 {
     *a = (struct rt_arena){.memory = {.alloc = memory_alloc}, .limit = limit_bytes};
     a->total = &a->own;
+    a->refused = &a->own_refused;
 }
 
 void rt_arena_init_beside(struct rt_arena *a, struct rt_arena *first)
 {
     rt_arena_init(a, first->limit);
     a->total = first->total;
+    a->ledger = first->ledger;
+    a->refused = first->refused;
 }
 
 struct rt_mark rt_arena_mark(const struct rt_arena *a)
@@ -62,14 +65,29 @@ void rt_arena_fini(struct rt_arena *a)
         free(b);
     }
     a->blocks = a->current = NULL;
+    if (a->ledger != NULL) {
+        ledger_book(a->ledger, a->own, 0);
+    }
     *a->total -= a->total != &a->own ? a->own : 0;
     a->own = 0;
+}
+
+/* Within what the session may hold; buckets that are not in use give way. */
+static bool ledger_allows(struct ledger *l, size_t bytes)
+{
+    while (l != NULL && (bytes > ledger_limit(l) || l->bytes > ledger_limit(l) - bytes)) {
+        if (bytes > ledger_limit(l) || !l->make_room(l->context)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static struct rt_block *block_add(struct rt_arena *a, size_t bytes)
 {
     size_t room = bytes > BLOCK_BYTES_MIN ? bytes : BLOCK_BYTES_MIN;
-    if (room > a->limit || *a->total > a->limit - room) {
+    if (room > a->limit || *a->total > a->limit - room || !ledger_allows(a->ledger, room)) {
+        *a->refused = true;
         return NULL;
     }
     struct rt_block *b = calloc(1, sizeof *b);
@@ -79,6 +97,9 @@ static struct rt_block *block_add(struct rt_arena *a, size_t bytes)
     }
     b->room = room;
     a->own += room;
+    if (a->ledger != NULL) {
+        ledger_book(a->ledger, 0, room);
+    }
     *a->total += a->total != &a->own ? room : 0;
     b->next = a->current != NULL ? a->current->next : NULL;
     if (a->current != NULL) {

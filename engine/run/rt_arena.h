@@ -7,13 +7,17 @@
 #define RT_ARENA_H
 
 #include "backend/reference/kernel.h"
+#include "run/ledger.h"
 
 struct rt_arena {
     struct rt_memory memory; /* first: kernels get &arena->memory */
     struct rt_block *blocks;
     struct rt_block *current;
-    uint64_t own, limit; /* bytes of its blocks; of all arenas that count together */
-    uint64_t *total;     /* bytes of all that count together: `own` of the first */
+    uint64_t own, limit;   /* bytes of its blocks; of all arenas that count together */
+    uint64_t *total;       /* bytes of all that count together: `own` of the first */
+    struct ledger *ledger; /* NULL, or where blocks are booked */
+    bool *refused;         /* that of the first: something was beyond the limit */
+    bool own_refused;
 };
 
 /* A place to go back to. */

@@ -1,7 +1,9 @@
 #include "run/runner.h"
 
 #include "run/deviation.h"
+#include "run/internal.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,9 @@ enum pen_status runner_new(const struct program *program, struct run_context *co
     r->program = program;
     r->context = context;
     r->bucket_room = child ? RUNNER_CHILD_BUCKETS : RUNNER_BUCKETS;
+    r->child = child;
+    r->next = context->runners;
+    context->runners = r;
     r->children = calloc((size_t)program->child_count + 1, sizeof *r->children);
     enum pen_status status = r->children != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
     for (uint32_t i = 0; status == PEN_OK && i < program->child_count; i++) {
@@ -29,16 +34,40 @@ enum pen_status runner_new(const struct program *program, struct run_context *co
     return PEN_OK;
 }
 
+/* ---- buckets ------------------------------------------------------------------------------------------------------------- */
+
+static void bucket_book(struct runner *r, struct bucket *b)
+{
+    uint64_t bytes = bucket_bytes(b);
+    ledger_book(&r->context->ledger, b->booked, bytes);
+    b->booked = bytes;
+}
+
+static void bucket_drop(struct runner *r, uint32_t index)
+{
+    ledger_book(&r->context->ledger, r->buckets[index]->booked, 0);
+    atomic_fetch_sub(&engine_counters.buckets, 1);
+    bucket_free(r->buckets[index]);
+    r->buckets[index] = r->buckets[--r->bucket_count];
+}
+
 void runner_free(struct runner *r)
 {
     if (r == NULL) {
         return;
     }
+    struct runner **at = &r->context->runners;
+    while (*at != NULL && *at != r) {
+        at = &(*at)->next;
+    }
+    if (*at == r) {
+        *at = r->next;
+    }
     for (uint32_t i = 0; r->children != NULL && i < r->program->child_count; i++) {
         runner_free(r->children[i]);
     }
-    for (uint32_t i = 0; i < r->bucket_count; i++) {
-        bucket_free(r->buckets[i]);
+    while (r->bucket_count > 0) {
+        bucket_drop(r, r->bucket_count - 1);
     }
     free((void *)r->children);
     free(r);
@@ -55,32 +84,122 @@ static uint32_t bucket_oldest(const struct runner *r)
     return oldest;
 }
 
+/* While a run is on its way, results of subgraphs that it has called may still be read. */
+static bool may_go(const struct run_context *c, const struct runner *r, const struct bucket *b)
+{
+    return b->busy == 0 && b != c->keep && (c->running == 0 || !r->child || b->used < c->run_tick);
+}
+
+/* Drops the bucket of the session that has not been used for longest; false: all are in use. */
+static bool bucket_evict(struct run_context *c)
+{
+    struct runner *from = NULL;
+    uint32_t index = 0;
+    for (struct runner *r = c->runners; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->bucket_count; i++) {
+            if (may_go(c, r, r->buckets[i]) && (from == NULL || r->buckets[i]->used < from->buckets[index]->used)) {
+                from = r;
+                index = i;
+            }
+        }
+    }
+    if (from != NULL) {
+        bucket_drop(from, index);
+    }
+    return from != NULL;
+}
+
+bool runner_make_room(void *context)
+{
+    struct run_context *c = context;
+    if (!c->keep_all && bucket_evict(c)) {
+        return true;
+    }
+    bool idle = c->arena_idle && c->arena.own > 0;
+    if (idle) {
+        rt_arena_fini(&c->arena);
+    }
+    return idle;
+}
+
+/* So much more may be held. */
+static bool room_for(struct run_context *c, uint64_t bytes)
+{
+    uint64_t limit = ledger_limit(&c->ledger);
+    while (bytes <= limit && c->ledger.bytes > limit - bytes) {
+        if (!runner_make_room(c)) {
+            return false;
+        }
+    }
+    return bytes <= limit;
+}
+
+static enum pen_status refuse(const struct run_context *c, uint64_t need, struct pen_error *reterr)
+{
+    const struct model_ledger *m = c->ledger.model;
+    uint64_t limit = ledger_limit(&c->ledger);
+    if (c->keep_all && need <= limit) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "shapes that are to stay ready need at least %" PRIu64
+                             " bytes, and a session of this model may hold %" PRIu64
+                             " (sessions: %u): grant more memory, or keep fewer or smaller shapes ready",
+                             c->ledger.bytes + need, limit, atomic_load(&m->sessions));
+    }
+    return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                         "these input shapes need at least %" PRIu64
+                         " bytes, and a session of this model may hold %" PRIu64 " (sessions: %u, weights: %" PRIu64
+                         " bytes): send smaller inputs, or grant more memory",
+                         need, limit, atomic_load(&m->sessions), atomic_load(&m->weights_bytes));
+}
+
+static enum pen_status bucket_make(struct runner *r, const struct shape *in_shapes, struct bucket **ret_bucket,
+                                   struct pen_error *reterr)
+{
+    struct run_context *c = r->context;
+    for (;;) {
+        uint64_t limit = ledger_limit(&c->ledger), held = c->ledger.bytes < limit ? c->ledger.bytes : limit;
+        struct allowance a = {.limit = limit, .taken = held, .held = held};
+        struct pen_error inner = {0};
+        enum pen_status status = bucket_new(r->program, in_shapes, &a, ret_bucket, &inner);
+        if (status != PEN_ERR_TOO_LARGE || a.taken <= a.limit) {
+            return status == PEN_OK ? status : pen_error_set(reterr, status, "%s", inner.text);
+        }
+        if (!room_for(c, a.taken - held)) {
+            return refuse(c, a.taken - held, reterr);
+        }
+    }
+}
+
+enum pen_status runner_within(const struct run_context *c, struct pen_error *reterr)
+{
+    return c->ledger.bytes <= ledger_limit(&c->ledger) ? PEN_OK : refuse(c, 0, reterr);
+}
+
 enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, struct bucket **ret_bucket,
                               struct pen_error *reterr)
 {
-    r->tick++;
+    struct run_context *c = r->context;
+    c->tick++;
     for (uint32_t i = 0; i < r->bucket_count; i++) {
         if (bucket_fits(r->buckets[i], in_shapes)) {
-            r->buckets[i]->used = r->tick;
+            r->buckets[i]->used = c->tick;
             *ret_bucket = r->buckets[i];
             return PEN_OK;
         }
     }
     struct bucket *b = NULL;
-    enum pen_status status = bucket_new(r->program, in_shapes, r->context->arena_limit, &b, reterr);
+    enum pen_status status = bucket_make(r, in_shapes, &b, reterr);
     if (status != PEN_OK) {
         return status;
     }
     if (r->bucket_count == r->bucket_room) {
-        uint32_t oldest = bucket_oldest(r);
-        bucket_free(r->buckets[oldest]);
-        r->buckets[oldest] = r->buckets[--r->bucket_count];
-        r->context->bucket_count--;
+        bucket_drop(r, bucket_oldest(r));
     }
-    b->used = r->tick;
+    b->used = c->tick;
     r->buckets[r->bucket_count++] = b;
-    r->context->bucket_count++;
-    r->context->prepared_count++;
+    atomic_fetch_add(&engine_counters.buckets, 1);
+    bucket_book(r, b);
+    c->prepared_count++;
     *ret_bucket = b;
     return PEN_OK;
 }
@@ -256,14 +375,38 @@ static enum pen_status steps_run(struct runner *r, struct bucket *b, uint32_t fi
     return status;
 }
 
+static void run_start(struct runner *r, struct bucket *b)
+{
+    struct run_context *c = r->context;
+    if (c->running++ == 0) {
+        c->run_tick = ++c->tick;
+    }
+    b->busy++;
+}
+
+/* A run may have taken more: scratch memory of kernels, buffers of a device that was lost. */
+static enum pen_status run_end(struct runner *r, struct bucket *b, enum pen_status status)
+{
+    struct run_context *c = r->context;
+    bucket_book(r, b);
+    while (c->running == 1 && !c->keep_all && c->ledger.bytes > ledger_limit(&c->ledger) && bucket_evict(c)) {
+    }
+    b->busy--;
+    c->running--;
+    return status;
+}
+
 enum pen_status runner_run(struct runner *r, struct bucket *b)
 {
-    return b->interpretive ? interpretive_run(r, b) : steps_run(r, b, 0);
+    run_start(r, b);
+    return run_end(r, b, b->interpretive ? interpretive_run(r, b) : steps_run(r, b, 0));
 }
 
 enum pen_status runner_begin(struct runner *r, struct bucket *b)
 {
-    return exec_begin(r, &b->steps[0]);
+    enum pen_status status = exec_begin(r, &b->steps[0]);
+    b->busy += status == PEN_OK;
+    return status;
 }
 
 bool runner_done(struct runner *r, struct bucket *b, uint64_t timeout_ns)
@@ -274,8 +417,10 @@ bool runner_done(struct runner *r, struct bucket *b, uint64_t timeout_ns)
 
 enum pen_status runner_finish(struct runner *r, struct bucket *b)
 {
+    run_start(r, b);
+    b->busy--; /* since runner_begin */
     enum pen_status status = exec_finish(r, b, &b->steps[0]);
-    return status == PEN_OK ? steps_run(r, b, 1) : status;
+    return run_end(r, b, status == PEN_OK ? steps_run(r, b, 1) : status);
 }
 
 /* A subgraph whose shapes keep changing is run without a plan: values come from the run's arena. */

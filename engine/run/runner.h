@@ -17,7 +17,15 @@
 struct run_context {
     struct rt_arena arena;
     uint64_t arena_limit;
-    uint64_t turns; /* of all loops of the run so far */
+    struct ledger ledger;
+    struct runner *runners;    /* all of the session */
+    const struct bucket *keep; /* holds inputs that somebody has written */
+    uint64_t tick;             /* of uses of buckets */
+    uint64_t run_tick;         /* when the run that is on its way began */
+    uint32_t running;          /* depth of runner_run */
+    bool arena_idle;           /* nothing of the arena is needed any more */
+    bool keep_all;             /* what is ready stays so: a shape that does not fit beside it is refused */
+    uint64_t turns;            /* of all loops of the run so far */
     bool check_numerics;
     bool compare; /* with reference, node by node: programs are watched */
     enum pen_precision precision;
@@ -25,7 +33,6 @@ struct run_context {
     const struct cancel *cancel;
     struct pen_error *error;
     struct profile *profile; /* NULL = off */
-    uint64_t bucket_count;   /* for pen_memory() */
     uint64_t prepared_count; /* made so far, those dropped since included */
 };
 
@@ -34,15 +41,23 @@ struct runner {
     struct run_context *context;
     struct bucket *buckets[RUNNER_BUCKETS];
     uint32_t bucket_count, bucket_room;
-    uint64_t tick;
+    bool child;               /* of a subgraph */
     struct runner **children; /* [program->child_count] */
+    struct runner *next;      /* in the session's list */
 };
 
 enum pen_status runner_new(const struct program *program, struct run_context *context, bool child,
                            struct runner **ret_runner);
 void runner_free(struct runner *r); /* NULL is fine */
+/* ledger.make_room of a session: `context` is its struct run_context. */
+bool runner_make_room(void *context);
+/* PEN_ERR_TOO_LARGE: what the session holds is more than it may: runs have taken memory beside what was planned. For warm-ups (keep_all). */
+enum pen_status runner_within(const struct run_context *c, struct pen_error *reterr);
 
-/* The bucket of these shapes, made when missing. */
+/*
+ * The bucket of these shapes, made when missing. Where the session may not hold it beside the others the least recently used go, of all its runners; what
+ * it may not hold at all is PEN_ERR_TOO_LARGE with a sentence, and none has gone for it.
+ */
 enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, struct bucket **ret_bucket,
                               struct pen_error *reterr);
 /* Runs a bucket whose input values are set (planned ones: their memory is filled). Outputs are then in values[g->outputs[i]]. */

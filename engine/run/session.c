@@ -1,5 +1,6 @@
 #include "run/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +24,13 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->context.check_numerics = model->engine->options.check_numerics;
     s->context.compare = model->engine->options.compare_reference;
     s->context.precision = model->engine->options.precision;
+    s->context.ledger = (struct ledger){.model = &model->ledger,
+                                        .alone = model->engine->limits.arena_bytes,
+                                        .make_room = runner_make_room,
+                                        .context = &s->context};
     rt_arena_init(&s->context.arena, model->engine->limits.arena_bytes);
+    s->context.arena.ledger = &s->context.ledger;
+    atomic_fetch_add(&model->ledger.sessions, 1);
     s->outputs = calloc(model->output_count + 1, sizeof *s->outputs);
     s->shapes = calloc(model->input_count + 1, sizeof *s->shapes);
     s->order = calloc(model->input_count + 1, sizeof *s->order);
@@ -44,11 +51,11 @@ void pen_session_free(struct pen_session *session)
         return;
     }
     atomic_fetch_sub(&engine_counters.sessions, 1);
-    atomic_fetch_sub(&engine_counters.buckets, session->context.bucket_count);
     session_variants_fini(session);
     runner_free(session->runner);
     free(session->values);
     rt_arena_fini(&session->context.arena);
+    atomic_fetch_sub(&session->model->ledger.sessions, 1);
     profile_free(session->profile);
     free(session->outputs);
     free(session->shapes);
@@ -120,6 +127,29 @@ static enum pen_status inputs_match(struct pen_session *s, const struct pen_tens
     return PEN_OK;
 }
 
+/* Kernels and loops only know that there was none for them. */
+static enum pen_status arena_spent(const struct pen_session *s, struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                         "values whose shapes only the data decides need more than the %" PRIu64
+                         " bytes that a session of this model may hold: send smaller inputs, or grant more memory",
+                         ledger_limit(&s->context.ledger));
+}
+
+/* At the beginning of a bind, when nobody needs what the arena holds. */
+static enum pen_status bucket_prepare(struct pen_session *s, struct runner *r, struct bucket **ret_bucket,
+                                      struct pen_error *reterr)
+{
+    uint64_t before = s->context.prepared_count;
+    s->context.arena_idle = s->flight_count == 0;
+    enum pen_status status = runner_bucket(r, s->shapes, ret_bucket, reterr);
+    s->context.arena_idle = false;
+    if (s->context.prepared_count != before) {
+        model_weigh(s->model); /* a device gets its weights with the first bucket */
+    }
+    return status;
+}
+
 enum pen_status pen_session_bind(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  struct pen_error *reterr)
 {
@@ -130,15 +160,16 @@ enum pen_status pen_session_bind(struct pen_session *session, const struct pen_t
     if (status != PEN_OK) {
         return status;
     }
-    uint64_t before = session->context.bucket_count;
     session->bound = NULL;
+    session->context.keep = NULL;
     rt_arena_reset(&session->context.arena);
+    session->context.arena.own_refused = false;
     struct bucket *b = NULL;
-    status = runner_bucket(session->runner, session->shapes, &b, reterr);
-    atomic_fetch_add(&engine_counters.buckets, session->context.bucket_count - before);
+    status = bucket_prepare(session, session->runner, &b, reterr);
     if (status != PEN_OK) {
         return status;
     }
+    session->context.keep = b;
     const struct graph *g = session->model->graph;
     for (uint32_t i = 0; b->interpretive && i < g->input_count; i++) {
         struct rt_value *v = &b->values[g->inputs[i]];
@@ -149,6 +180,9 @@ enum pen_status pen_session_bind(struct pen_session *session, const struct pen_t
         status = shape_bytes(&v->shape, v->dtype, g->limits.tensor_bytes, &bytes);
         v->bytes = bytes;
         v->data = status == PEN_OK ? rt_arena_alloc(&session->context.arena, bytes) : NULL;
+        if (v->data == NULL && session->context.arena.own_refused) {
+            return arena_spent(session, reterr);
+        }
         if (v->data == NULL) {
             return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for input '%s'", signature(session, i)->name);
         }
@@ -233,6 +267,9 @@ enum pen_status session_conclude(struct pen_session *s, const struct chosen *ran
     for (size_t i = 0; status == PEN_OK && i < s->model->output_count; i++) {
         status = output_export(s, ran, i, reterr);
     }
+    if (status == PEN_ERR_NO_MEMORY && s->context.arena.own_refused) {
+        status = arena_spent(s, reterr);
+    }
     if (status != PEN_OK && reterr != NULL && reterr->text[0] == '\0') {
         return pen_error_set(reterr, status, "the run failed (%s)", pen_status_name(status));
     }
@@ -304,17 +341,10 @@ enum pen_status pen_session_run(struct pen_session *session, const struct pen_te
     return status;
 }
 
-enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
-                                 uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
+/* Runs the bound bucket on zeros. */
+static enum pen_status warm_run(struct pen_session *session, uint64_t start, uint64_t *ret_prepare_us,
+                                uint64_t *ret_run_us, struct pen_error *reterr)
 {
-    uint64_t start = now_us();
-    enum pen_status status = session_idle(session, reterr);
-    if (status == PEN_OK) {
-        status = pen_session_bind(session, inputs, count, reterr);
-    }
-    if (status != PEN_OK) {
-        return status;
-    }
     const struct graph *g = session->model->graph;
     for (uint32_t i = 0; i < g->input_count; i++) {
         struct rt_value *v = &session->bound->values[g->inputs[i]];
@@ -333,7 +363,11 @@ enum pen_status pen_session_warm(struct pen_session *session, const struct pen_t
     const struct pen_tensor *outputs = NULL;
     size_t output_count = 0;
     struct chosen general = {.g = g, .runner = session->runner, .bucket = session->bound};
-    status = chosen_run(session, &general, NULL, &outputs, &output_count, reterr); /* zeros make no useful variant */
+    enum pen_status status =
+        chosen_run(session, &general, NULL, &outputs, &output_count, reterr); /* zeros make no useful variant */
+    if (status == PEN_OK) {
+        status = runner_within(&session->context, reterr);
+    }
     if (status == PEN_OK && ret_prepare_us != NULL) {
         *ret_prepare_us = prepared - start;
     }
@@ -343,6 +377,19 @@ enum pen_status pen_session_warm(struct pen_session *session, const struct pen_t
     return status;
 }
 
+enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
+                                 uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
+{
+    uint64_t start = now_us();
+    enum pen_status status = session_idle(session, reterr);
+    if (status == PEN_OK) {
+        session->context.keep_all = true;
+        status = pen_session_bind(session, inputs, count, reterr);
+        status = status == PEN_OK ? warm_run(session, start, ret_prepare_us, ret_run_us, reterr) : status;
+        session->context.keep_all = false;
+    }
+    return status;
+}
 void pen_thread_alone(bool alone)
 {
     backend_alone = alone;

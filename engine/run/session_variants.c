@@ -30,10 +30,6 @@ static enum pen_status runner_of(struct pen_session *s, struct variant *variant,
         variant_release(variant);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
     }
-    if (slot->runner != NULL) {
-        s->context.bucket_count -= slot->runner->bucket_count;
-        atomic_fetch_sub(&engine_counters.buckets, slot->runner->bucket_count);
-    }
     runner_free(slot->runner);
     variant_release(slot->variant);
     *slot = (struct session_variant){.variant = variant, .runner = runner, .used = ++s->variant_tick};
@@ -71,10 +67,12 @@ enum pen_status session_choose(struct pen_session *s, const struct rt_value *in,
         c.g = variant_graph(variant);
         status = runner_of(s, variant, &c.runner, reterr);
     }
-    uint64_t before = s->context.bucket_count;
+    uint64_t before = s->context.prepared_count;
     if (status == PEN_OK) {
         status = runner_bucket(c.runner, s->shapes, &c.bucket, reterr);
-        atomic_fetch_add(&engine_counters.buckets, s->context.bucket_count - before);
+    }
+    if (s->context.prepared_count != before && variant != NULL) {
+        variant_weigh(variant);
     }
     if (status == PEN_OK) {
         status = values_set(c.g, c.bucket, in, reterr);

@@ -1,49 +1,37 @@
 #include "run/source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "graph/infer.h"
 #include "graph/pass.h"
 #include "graph/pass_promote.h"
+#include "penstock/model_folder.h"
 
-/* Formats by their content; the first whose probe says yes reads the file. */
-static const struct model_format {
-    const char *name;
-    bool (*probe)(const void *bytes, size_t size);
-    enum pen_status (*read)(const void *bytes, size_t size, const char *folder, const struct graph_limits *limits,
-                            struct graph **ret_graph, struct import_extra *ret_extra, struct pen_error *reterr);
-} formats[] = {
-    {"tflite", tflite_probe, tflite_read},
-    {"tfjs", tfjs_probe, tfjs_read},
-    {"onnx", onnx_probe, onnx_read},
-};
-
-static enum pen_status file_map(const char *path, uint64_t limit, struct source *s, struct pen_error *reterr)
+static enum pen_status file_map(const char *path, const char *beneath, uint64_t limit, struct source *s,
+                                struct pen_error *reterr)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return pen_error_set(reterr, errno == ENOENT ? PEN_ERR_NOT_FOUND : PEN_ERR_IO, "cannot open model file %s: %s",
-                             path, strerror(errno));
-    }
-    struct stat st;
-    enum pen_status status = PEN_OK;
+    const char *slash = strrchr(path, '/');
     void *file = NULL;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        status = pen_error_set(reterr, PEN_ERR_IO, "%s is not a regular file: give the model file itself", path);
-    } else if (st.st_size == 0) {
+    size_t bytes = 0;
+    int fd = -1;
+    struct pen_error inner = {0};
+    enum pen_status status =
+        pen_model_folder_open(s->folder, slash == NULL ? path : slash + 1, beneath, &fd, &bytes, &inner);
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "model file: %.900s", inner.text);
+    }
+    if (bytes == 0) {
         status = pen_error_set(reterr, PEN_ERR_CORRUPT, "model file %s is empty", path);
-    } else if ((uint64_t)st.st_size > limit) {
-        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE, "model file %s has %lld bytes, over the budget of %" PRIu64,
-                               path, (long long)st.st_size, limit);
+    } else if (bytes > limit) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE, "model file %s has %zu bytes, over the budget of %" PRIu64,
+                               path, bytes, limit);
     } else {
-        file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        file = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (file == MAP_FAILED) {
             status = pen_error_set(reterr, PEN_ERR_IO, "cannot map model file %s: %s", path, strerror(errno));
         }
@@ -51,9 +39,20 @@ static enum pen_status file_map(const char *path, uint64_t limit, struct source 
     close(fd);
     if (status == PEN_OK) {
         s->file = file;
-        s->bytes = (size_t)st.st_size;
+        s->bytes = bytes;
     }
     return status;
+}
+
+/* By content: the first whose probe says yes; NULL = none. */
+static const struct importer *format_of(const struct source *s)
+{
+    size_t count = 0;
+    const struct importer *formats = importer_table(&count), *found = NULL;
+    for (size_t i = 0; i < count && found == NULL; i++) {
+        found = formats[i].probe(s->file, s->bytes) ? &formats[i] : NULL;
+    }
+    return found;
 }
 
 static char *folder_of(const char *path)
@@ -62,22 +61,27 @@ static char *folder_of(const char *path)
     return slash == NULL ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-enum pen_status source_open(const char *path, uint64_t limit_bytes, struct source *ret_source, struct pen_error *reterr)
+enum pen_status source_open(const char *path, const char *beneath, uint64_t limit_bytes, struct source *ret_source,
+                            struct pen_error *reterr)
 {
-    struct source s = {0};
-    enum pen_status status = file_map(path, limit_bytes, &s, reterr);
+    struct source s = {.folder = folder_of(path)};
+    enum pen_status status = s.folder != NULL
+                                 ? file_map(path, beneath, limit_bytes, &s, reterr)
+                                 : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the path of %s", path);
     if (status != PEN_OK) {
+        source_close(&s);
         return status;
     }
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0] && s.format == NULL; i++) {
-        s.format = formats[i].probe(s.file, s.bytes) ? &formats[i] : NULL;
-    }
-    s.folder = folder_of(path);
+    s.format = format_of(&s);
     if (s.format == NULL) {
         status = pen_error_set(reterr, PEN_ERR_CORRUPT,
-                               "%s is not a model this build reads: it starts like none of the formats it knows", path);
-    } else if (s.folder == NULL) {
-        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the path of %s", path);
+                               "%s is not a model this build reads (%s): it starts like none of the formats it knows",
+                               path, importer_names);
+    } else if (s.format->read == NULL) {
+        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                               "%s is of the format %s, and this build has no importer for it (it has %s): build with "
+                               "-DPENSTOCK_IMPORTERS=all, or with %s in the list",
+                               path, s.format->title, importer_names, s.format->name);
     }
     if (status != PEN_OK) {
         source_close(&s);
@@ -144,10 +148,26 @@ static enum pen_status values_note(struct graph *g, struct pen_error *reterr)
     return status;
 }
 
+#define FOLD_GROWTH 8 /* weights of 4 bits as floats: what folding may make of a byte of the model's own */
+
+/* A large model's weights may be turned, widened and scaled at the load; a small file may not grow so. */
+static void fold_more(struct graph_limits *limits, uint64_t bytes)
+{
+    uint64_t most = limits->model_bytes > limits->folded_bytes ? limits->model_bytes : limits->folded_bytes;
+    uint64_t more = bytes > most / FOLD_GROWTH ? most : FOLD_GROWTH * bytes;
+    limits->folded_bytes = more > most - limits->folded_bytes ? most : limits->folded_bytes + more;
+}
+
 enum pen_status source_read(const struct source *s, const struct source_options *options, struct graph **ret_graph,
                             struct import_extra *ret_extra, struct pen_error *reterr)
 {
-    return s->format->read(s->file, s->bytes, s->folder, &options->limits, ret_graph, ret_extra, reterr);
+    struct graph_limits limits = options->limits;
+    fold_more(&limits, s->bytes);
+    enum pen_status status = s->format->read(s->file, s->bytes, s->folder, &limits, ret_graph, ret_extra, reterr);
+    for (uint32_t i = 0; status == PEN_OK && i < ret_extra->file_count; i++) {
+        fold_more(&(*ret_graph)->limits, ret_extra->files[i].bytes);
+    }
+    return status;
 }
 
 enum pen_status source_prepare(struct graph *g, const struct source_options *options, struct pen_error *reterr)

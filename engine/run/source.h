@@ -9,13 +9,14 @@
 #include "import/importer.h"
 
 struct source {
-    const struct model_format *format;
+    const struct importer *format;
     char *folder; /* of the file: where data beside it lies */
     void *file;
     size_t bytes;
 };
 
-enum pen_status source_open(const char *path, uint64_t limit_bytes, struct source *ret_source,
+/* beneath: where a link may lead, beside the folder of the path itself ("/" = anywhere). */
+enum pen_status source_open(const char *path, const char *beneath, uint64_t limit_bytes, struct source *ret_source,
                             struct pen_error *reterr);
 void source_close(struct source *s);               /* all graphs of it are freed before */
 const char *source_format(const struct source *s); /* "onnx" */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/arena.h"
 #include "graph/specialise.h"
 #include "run/internal.h"
 
@@ -15,7 +16,8 @@ struct variant {
     struct graph *graph;
     struct import_extra extra;
     struct program *program;
-    uint64_t bytes; /* counted in engine_counters.weights_bytes: plans may change theirs */
+    struct model_ledger *ledger;
+    atomic_uint_least64_t bytes; /* booked there: constants of its own and plans */
 };
 
 struct variants {
@@ -75,12 +77,18 @@ void variant_release(struct variant *variant)
     if (variant == NULL || atomic_fetch_sub(&variant->references, 1) > 1) {
         return;
     }
-    atomic_fetch_sub(&engine_counters.weights_bytes, variant->bytes);
+    model_ledger_weights(variant->ledger, variant->bytes, 0);
     program_free(variant->program);
     graph_free(variant->graph);
     import_extra_fini(&variant->extra);
     free(variant->key);
     free(variant);
+}
+
+void variant_weigh(struct variant *variant)
+{
+    uint64_t now = arena_bytes(variant->graph->arena) + program_plan_bytes(variant->program);
+    model_ledger_weights(variant->ledger, atomic_exchange(&variant->bytes, now), now);
 }
 
 const struct graph *variant_graph(const struct variant *variant)
@@ -168,6 +176,7 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model's variant");
     }
     atomic_init(&made->references, 1);
+    made->ledger = &v->model->ledger;
     struct source_options options = model_source_options(engine);
     enum pen_status status = source_read(&v->model->source, &options, &made->graph, &made->extra, reterr);
     if (status == PEN_OK && constants_put(v, made->graph, in) != PEN_OK) {
@@ -184,8 +193,7 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
         variant_release(made);
         return status;
     }
-    made->bytes = program_plan_bytes(made->program);
-    atomic_fetch_add(&engine_counters.weights_bytes, made->bytes);
+    variant_weigh(made);
     *ret_variant = made;
     return PEN_OK;
 }

@@ -33,6 +33,7 @@ const bool *variants_later(const struct variants *v);
 enum pen_status variant_take(struct variants *v, const struct rt_value *in, struct variant **ret_variant,
                              struct pen_error *reterr);
 void variant_release(struct variant *variant); /* NULL is fine */
+void variant_weigh(struct variant *variant);   /* books what its plans hold by now */
 
 /* Borrowed while the variant is held. */
 const struct graph *variant_graph(const struct variant *variant);

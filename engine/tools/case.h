@@ -18,8 +18,10 @@ struct case_set {
     struct rt_value inputs[CASE_VALUES_MAX];
     uint32_t input_count;
     struct rt_value expected[CASE_VALUES_MAX];
-    double noise[CASE_VALUES_MAX]; /* golden: relative difference of two runtimes */
-    double step[CASE_VALUES_MAX];  /* golden: scale of the DequantizeLinear that gives a float output; 0 = none */
+    double noise[CASE_VALUES_MAX];     /* golden: relative difference of two runtimes */
+    double step[CASE_VALUES_MAX];      /* golden: scale of the DequantizeLinear that gives a float output; 0 = none */
+    double own_noise[CASE_VALUES_MAX]; /* found by trial (case_noise), where noise_known */
+    bool noise_known;
     uint32_t expected_count;
     const char *input_names[CASE_VALUES_MAX]; /* golden: NULL = by position */
 };
@@ -77,9 +79,18 @@ char *case_join(struct rt_arena *arena, const char *folder, const char *name); /
 /* A copy whose memory is all in the arena. */
 enum pen_status case_value_copy(struct rt_arena *arena, const struct rt_value *from, struct rt_value *ret);
 
+/*
+ * case_noise.c: how exact a golden of single precision can be at all: the share of its range by which each float output moves on the reference when every number
+ * on the way is moved by what f32 rounds (backend/reference/noise.h). [CASE_VALUES_MAX]; zeros and false where it cannot be told.
+ */
+bool case_noise(const char *model_path, const struct case_set *set, double *ret_noise);
+#define CASE_NOISE_MAX                                                                                                 \
+    0.01 /* a model that amplifies rounding further than this has no right answer to be told from a wrong one */
+
 /* compare.c: what was found; max_abs and max_rel over all elements. False with a reason. noise, step: those of the case_set. */
 struct comparison {
     double max_abs, max_rel;
+    bool numeric; /* floats are beyond their bound: more noise might explain it */
     char reason[256];
 };
 bool compare_value(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *tolerance,

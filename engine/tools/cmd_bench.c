@@ -130,13 +130,18 @@ static int compare_double(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static double ms_since(uint64_t start_ns)
+{
+    return (double)(tool_now_ns() - start_ns) / 1e6;
+}
+
 static enum pen_status run_once(struct bench *b, double *ret_ms, struct pen_error *reterr)
 {
     const struct pen_tensor *outputs = NULL;
     size_t count = 0;
-    uint64_t start = tool_now_us();
+    uint64_t start = tool_now_ns();
     enum pen_status status = pen_session_run(b->session, b->inputs, b->input_count, NULL, &outputs, &count, reterr);
-    *ret_ms = (double)(tool_now_us() - start) / 1000.0;
+    *ret_ms = ms_since(start);
     return status;
 }
 
@@ -175,7 +180,7 @@ static enum pen_status runs_ahead(struct bench *b, uint64_t until, struct pen_er
     const struct pen_tensor *outputs = NULL;
     enum pen_status status = PEN_OK;
     size_t begun = 0, count = 0;
-    uint64_t before = tool_now_us();
+    uint64_t before = tool_now_ns();
     while (status == PEN_OK && (more(b, begun, until) || b->runs < begun)) {
         if (begun - b->runs < b->in_flight && more(b, begun, until)) {
             status = submit_one(b, reterr);
@@ -183,8 +188,8 @@ static enum pen_status runs_ahead(struct bench *b, uint64_t until, struct pen_er
             continue;
         }
         status = pen_session_await(b->session, UINT64_MAX, &outputs, &count, reterr);
-        uint64_t now = tool_now_us();
-        b->times[b->runs++] = (double)(now - before) / 1000.0;
+        uint64_t now = tool_now_ns();
+        b->times[b->runs++] = (double)(now - before) / 1e6;
         before = now;
     }
     return status;
@@ -195,28 +200,28 @@ static enum pen_status runs_time(struct bench *b, struct pen_error *reterr)
 {
     const uint32_t window = pen_session_window(b->session), asked = (uint32_t)b->options->in_flight;
     b->in_flight = asked < window ? asked : window;
-    uint64_t start = tool_now_us(), until = start + (uint64_t)b->options->seconds_us;
+    uint64_t start = tool_now_ns(), until = start / 1000u + (uint64_t)b->options->seconds_us;
     enum pen_status status = b->in_flight > 1 ? runs_ahead(b, until, reterr) : runs_alone(b, until, reterr);
-    b->all_ms = (double)(tool_now_us() - start) / 1000.0;
+    b->all_ms = ms_since(start);
     return status;
 }
 
 static enum pen_status measure(struct bench *b, struct pen_error *reterr)
 {
-    uint64_t start = tool_now_us();
+    uint64_t start = tool_now_ns();
     enum pen_status status = pen_model_load(b->engine, b->options->model, &b->model, reterr);
-    b->load_ms = (double)(tool_now_us() - start) / 1000.0;
+    b->load_ms = ms_since(start);
     if (status == PEN_OK) {
         status = pen_session_new(b->model, &b->session, reterr);
     }
     if (status == PEN_OK) {
         status = inputs_make(b, reterr);
     }
-    start = tool_now_us();
+    start = tool_now_ns();
     if (status == PEN_OK) {
         status = pen_session_warm(b->session, b->inputs, b->input_count, NULL, NULL, reterr);
     }
-    b->warmup_ms = (double)(tool_now_us() - start) / 1000.0;
+    b->warmup_ms = ms_since(start);
     if (status == PEN_OK) {
         status = run_once(b, &b->first_ms, reterr);
     }
@@ -253,7 +258,7 @@ static void print_json(const struct bench *b)
     cJSON_AddStringToObject(o, "backend", pen_engine_backend(b->engine));
     cJSON_AddStringToObject(o, "device", pen_engine_device(b->engine));
     cJSON_AddStringToObject(o, "library", pen_engine_library(b->engine));
-    cJSON_AddStringToObject(o, "precision", b->options->tool.precision);
+    cJSON_AddStringToObject(o, "precision", pen_engine_precision_name(pen_model_precision(b->model)));
     cJSON_AddNumberToObject(o, "threads", (double)b->options->tool.threads);
     cJSON_AddNumberToObject(o, "batch", (double)b->options->batch);
     cJSON_AddNumberToObject(o, "open_ms", b->open_ms);
@@ -284,21 +289,36 @@ static void print_json(const struct bench *b)
     cJSON_Delete(o);
 }
 
+/* A time for a line of text; several of them in one line. */
+struct time_text {
+    char text[TOOL_TIME_BYTES];
+};
+
+static struct time_text time_of(double ms)
+{
+    struct time_text t;
+    tool_time_text(ms, t.text, sizeof t.text);
+    return t;
+}
+
 static void print_text(const struct bench *b)
 {
+    const double *times = b->times;
+    const char *cache = pipeline_cache(b->engine);
     printf("model      %s\n", b->options->model);
     printf("backend    %s, %s (%s), %s, %" PRId64 " %s, batch %" PRId64 "\n", pen_engine_backend(b->engine),
-           pen_engine_device(b->engine), pen_engine_library(b->engine), b->options->tool.precision,
-           b->options->tool.threads, words_plural((uint64_t)b->options->tool.threads, "thread", "threads"),
-           b->options->batch);
+           pen_engine_device(b->engine), pen_engine_library(b->engine),
+           pen_engine_precision_name(pen_model_precision(b->model)), b->options->tool.threads,
+           words_plural((uint64_t)b->options->tool.threads, "thread", "threads"), b->options->batch);
     printf("placement  %s\n", pen_model_placement(b->model));
-    double start_ms = b->open_ms + b->load_ms + b->warmup_ms;
-    printf("start      %.2f ms (%s): open %.2f, load, warm-up; %" PRIu64 " %s compiled, their cache: %s\n", start_ms,
-           strcmp(pipeline_cache(b->engine), "hit") == 0 ? "warm" : "cold", b->open_ms, pen_engine_compiled(b->engine),
-           words_plural(pen_engine_compiled(b->engine), "kernel", "kernels"), pipeline_cache(b->engine));
-    printf("load       %.2f ms\nwarm-up    %.2f ms\nfirst run  %.3f ms\n", b->load_ms, b->warmup_ms, b->first_ms);
-    printf("runs       %zu: median %.3f ms, p10 %.3f, p90 %.3f, min %.3f\n", b->runs, b->times[b->runs / 2],
-           b->times[b->runs / 10], b->times[b->runs * 9 / 10], b->times[0]);
+    printf("start      %s (%s): open %s, load, warm-up; %" PRIu64 " %s compiled, their cache: %s\n",
+           time_of(b->open_ms + b->load_ms + b->warmup_ms).text, strcmp(cache, "hit") == 0 ? "warm" : "cold",
+           time_of(b->open_ms).text, pen_engine_compiled(b->engine),
+           words_plural(pen_engine_compiled(b->engine), "kernel", "kernels"), cache);
+    printf("load       %s\nwarm-up    %s\nfirst run  %s\n", time_of(b->load_ms).text, time_of(b->warmup_ms).text,
+           time_of(b->first_ms).text);
+    printf("runs       %zu: median %s, p10 %s, p90 %s, min %s\n", b->runs, time_of(times[b->runs / 2]).text,
+           time_of(times[b->runs / 10]).text, time_of(times[b->runs * 9 / 10]).text, time_of(times[0]).text);
     printf("rate       %.1f runs/s with %u on their way at a time%s\n", (double)b->runs * 1000.0 / b->all_ms,
            b->in_flight, b->in_flight < b->options->in_flight ? ": the backend takes no more" : "");
     printf("peak RSS   %.1f MiB\n", (double)tool_peak_rss_bytes() / 1048576.0);
@@ -325,9 +345,9 @@ static int run(void *from, const char *const *paths, size_t count)
     struct tool_options tool = options->tool;
     tool.profile_nodes = options->profile;
     tool.in_flight = options->in_flight;
-    uint64_t start = tool_now_us();
+    uint64_t start = tool_now_ns();
     int code = tool_engine(&tool, false, &b.engine);
-    b.open_ms = (double)(tool_now_us() - start) / 1000.0;
+    b.open_ms = ms_since(start);
     if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
         code = tool_fail(&error);
     } else if (code == TOOL_OK) {

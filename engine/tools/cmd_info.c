@@ -1,4 +1,5 @@
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,19 +18,21 @@ static const struct settings_program program = {
     .name = "penstock-engine info",
     .usage = "penstock-engine info [options] [MODEL...]",
     .about = "Lists the backends of this build, what this host offers them, and the flags of the chosen one after its "
-             "self-test. With model files: which backend runs how many of their nodes and multiply-adds.",
-    .after = "JSON keys: version, chosen, backends[{name, priority, available, reason, device, library, "
-             "precisions[]}], flags{name: value}; with model files models[{model, format, placement}].",
+             "self-test. With model files: their inputs and outputs, and which backend runs how many of their nodes "
+             "and multiply-adds.",
+    .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
+             "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
+             "inputs[{name, type, shape[], dims}], outputs[]}]:\n"
+             "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open.",
     .table = table,
     .variables = tool_variables,
 };
-
-static const char *const precision_names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
 
 static void print_json(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "version", version_build());
+    cJSON_AddStringToObject(root, "formats", pen_engine_formats());
     cJSON_AddStringToObject(root, "chosen", pen_engine_backend(engine));
     cJSON *list = cJSON_AddArrayToObject(root, "backends");
     for (size_t i = 0; i < count; i++) {
@@ -41,9 +44,9 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
         cJSON_AddStringToObject(b, "device", infos[i].device);
         cJSON_AddStringToObject(b, "library", infos[i].library);
         cJSON *precisions = cJSON_AddArrayToObject(b, "precisions");
-        for (size_t p = 1; p < sizeof precision_names / sizeof precision_names[0]; p++) {
+        for (unsigned p = PEN_PRECISION_F32; p <= PEN_PRECISION_INT8; p++) {
             if ((infos[i].precisions & (1u << p)) != 0) {
-                cJSON_AddItemToArray(precisions, cJSON_CreateString(precision_names[p]));
+                cJSON_AddItemToArray(precisions, cJSON_CreateString(pen_engine_precision_name((enum pen_precision)p)));
             }
         }
         cJSON_AddItemToArray(list, b);
@@ -62,15 +65,15 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
 
 static void print_text(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
 {
-    printf("%s\n\nbackends, by priority:\n", version_build());
+    printf("%s\nreads %s\n\nbackends, by priority:\n", version_build(), pen_engine_formats());
     for (size_t i = 0; i < count; i++) {
         printf("  %-10s %3d  %-11s %s%s%s%s\n", infos[i].name, infos[i].priority,
                infos[i].available ? "available" : "unavailable", infos[i].available ? infos[i].device : infos[i].reason,
                infos[i].library[0] != '\0' ? " (" : "", infos[i].library, infos[i].library[0] != '\0' ? ")" : "");
         printf("  %-10s      precisions:", "");
-        for (size_t p = 1; p < sizeof precision_names / sizeof precision_names[0]; p++) {
+        for (unsigned p = PEN_PRECISION_F32; p <= PEN_PRECISION_INT8; p++) {
             if ((infos[i].precisions & (1u << p)) != 0) {
-                printf(" %s", precision_names[p]);
+                printf(" %s", pen_engine_precision_name((enum pen_precision)p));
             }
         }
         printf("\n");
@@ -83,7 +86,103 @@ static void print_text(const struct pen_backend_info *infos, size_t count, const
     }
 }
 
-/* One line, or one object of the list, for each model. */
+/* ---- models ---- */
+
+struct port {
+    const struct pen_model *model;
+    const struct pen_tensor *tensor;
+    bool output;
+    size_t index;
+};
+
+/* "N x 3 x 224 x 224", "? x 10", "scalar", "any rank". */
+static const char *dims_text(const struct port *p, char *text, size_t bytes)
+{
+    const struct pen_tensor *t = p->tensor;
+    size_t used = 0;
+    if (t->rank == 0) {
+        snprintf(text, bytes, "%s", pen_model_ranked(p->model, p->output, p->index) ? "scalar" : "any rank");
+    }
+    for (uint32_t d = 0; d < t->rank && used < bytes; d++) {
+        const char *name = p->output ? NULL : pen_model_symbol(p->model, p->index, d), *x = d > 0 ? " x " : "";
+        int more = t->dims[d] >= 0 ? snprintf(text + used, bytes - used, "%s%" PRId64, x, t->dims[d])
+                                   : snprintf(text + used, bytes - used, "%s%s", x, name != NULL ? name : "?");
+        used += more > 0 ? (size_t)more : 0;
+    }
+    return text;
+}
+
+/* " scale 0.0078 zero 128", or nothing. */
+static const char *quant_text(const struct port *p, char *text, size_t bytes)
+{
+    float scale = 0.0f;
+    int32_t zero = 0;
+    bool has = p->output ? pen_model_output_quant(p->model, p->index, &scale, &zero)
+                         : pen_model_input_quant(p->model, p->index, &scale, &zero);
+    text[0] = '\0';
+    if (has) {
+        snprintf(text, bytes, ", real = (q - %" PRId32 ") x %.6g", zero, (double)scale);
+    }
+    return text;
+}
+
+static void port_print(const struct port *p)
+{
+    char dims[512], quant[64];
+    printf("  %s\t%s\t%s\t%s%s\n", p->output ? "output" : "input", p->tensor->name, pen_dtype_name(p->tensor->dtype),
+           dims_text(p, dims, sizeof dims), quant_text(p, quant, sizeof quant));
+}
+
+static void port_json(const struct port *p, cJSON *list)
+{
+    char dims[512];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "name", p->tensor->name);
+    cJSON_AddStringToObject(o, "type", pen_dtype_name(p->tensor->dtype));
+    cJSON *shape = pen_model_ranked(p->model, p->output, p->index) ? cJSON_AddArrayToObject(o, "shape") : NULL;
+    for (uint32_t d = 0; shape != NULL && d < p->tensor->rank; d++) {
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)p->tensor->dims[d]));
+    }
+    cJSON_AddStringToObject(o, "dims", dims_text(p, dims, sizeof dims));
+    cJSON_AddItemToArray(list, o);
+}
+
+/* Both sides of the signature, as lines (list NULL) or into the arrays. */
+static void ports_print(const struct pen_model *model, bool output, cJSON *list)
+{
+    size_t count = 0;
+    const struct pen_tensor *tensors = output ? pen_model_outputs(model, &count) : pen_model_inputs(model, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct port p = {model, &tensors[i], output, i};
+        if (list != NULL) {
+            port_json(&p, list);
+        } else {
+            port_print(&p);
+        }
+    }
+}
+
+static cJSON *model_json(const char *path, const struct pen_model *model)
+{
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "model", path);
+    cJSON_AddStringToObject(item, "format", pen_model_format(model));
+    cJSON_AddStringToObject(item, "precision", pen_engine_precision_name(pen_model_precision(model)));
+    cJSON_AddStringToObject(item, "placement", pen_model_placement(model));
+    ports_print(model, false, cJSON_AddArrayToObject(item, "inputs"));
+    ports_print(model, true, cJSON_AddArrayToObject(item, "outputs"));
+    return item;
+}
+
+static void model_text(const char *path, const struct pen_model *model)
+{
+    printf("%s\t%s\t%s\t%s\n", path, pen_model_format(model), pen_engine_precision_name(pen_model_precision(model)),
+           pen_model_placement(model));
+    ports_print(model, false, NULL);
+    ports_print(model, true, NULL);
+}
+
+/* A few lines, or one object of the list, for each model. */
 static int models_print(const char *const *paths, size_t count, struct pen_engine *engine, bool json)
 {
     cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "models");
@@ -95,13 +194,10 @@ static int models_print(const char *const *paths, size_t count, struct pen_engin
             code = tool_fail(&error);
             continue;
         }
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "model", paths[i]);
-        cJSON_AddStringToObject(item, "format", pen_model_format(model));
-        cJSON_AddStringToObject(item, "placement", pen_model_placement(model));
-        cJSON_AddItemToArray(list, item);
-        if (!json) {
-            printf("%s\t%s\t%s\n", paths[i], pen_model_format(model), pen_model_placement(model));
+        if (json) {
+            cJSON_AddItemToArray(list, model_json(paths[i], model));
+        } else {
+            model_text(paths[i], model);
         }
         pen_model_free(model);
     }

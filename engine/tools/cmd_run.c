@@ -235,11 +235,11 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
     if (status == PEN_OK) {
         pen_session_profile(session, o->profile);
     }
-    uint64_t start = tool_now_us();
+    uint64_t start = tool_now_ns();
     if (status == PEN_OK) {
         status = pen_session_run(session, inputs, count, NULL, &outputs, &output_count, reterr);
     }
-    double ms = (double)(tool_now_us() - start) / 1000.0;
+    double ms = (double)(tool_now_ns() - start) / 1e6;
     for (size_t i = 0; status == PEN_OK && i < output_count; i++) {
         status = output_write(o, &outputs[i], list, reterr);
     }
@@ -250,7 +250,8 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         print_json(o, engine, model, session, ms, list, classes);
         classes = NULL;
     } else if (status == PEN_OK) {
-        printf("%s in %.3f ms on %s\n", o->model, ms, pen_model_placement(model));
+        char took[TOOL_TIME_BYTES];
+        printf("%s in %s on %s\n", o->model, tool_time_text(ms, took, sizeof took), pen_model_placement(model));
         if (pen_session_compared(session) > 0) {
             printf("%" PRIu64 " %s with reference\n", pen_session_compared(session),
                    words_plural(pen_session_compared(session), "node agrees", "nodes agree"));

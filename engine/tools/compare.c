@@ -109,43 +109,78 @@ static double one_unit(enum pen_dtype dtype)
     return dtype == PEN_DTYPE_F16 ? 0x1p-10 : dtype == PEN_DTYPE_BF16 ? 0x1p-7 : 0;
 }
 
-static bool compare_numbers(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *t,
-                            double noise, double step, const char *name, struct comparison *c)
+/* What bounds one tensor, and in words. */
+struct limits {
+    bool integer;
+    double fixed, relative; /* |d| <= fixed + relative |expected| */
+    double nmse;            /* 0 = not checked */
+    char words[96];
+};
+
+static struct limits limits_of(const struct rt_value *expected, const struct tolerance *t, double noise, double step)
 {
-    int64_t count = shape_elements(&expected->shape);
-    struct figures f = {0};
-    bool integer = is_integer(expected->dtype);
-    double range = t->by_range && !integer ? range_of(expected, count) : 0;
-    double share = fmax(t->rtol, 3 * noise);
-    double unit = one_unit(expected->dtype);
+    struct limits l = {.integer = is_integer(expected->dtype)};
+    double unit = one_unit(expected->dtype), share = fmax(t->rtol, 3 * noise);
+    double range = l.integer || step > 0 ? 0 : range_of(expected, shape_elements(&expected->shape));
+    if (l.integer || step > 0) {
+        l.fixed = l.integer ? t->lsb : t->lsb * step * (1 + 1e-6); /* whole steps, as rounded floats */
+        snprintf(l.words, sizeof l.words, "%g step%s", t->lsb, t->lsb == 1 ? "" : "s");
+    } else if (t->by_range && range > 0) {
+        l.fixed = share * range;
+        l.relative = unit;
+        snprintf(l.words, sizeof l.words, "%.3g of the range %.3g", share, range);
+    } else if (t->by_range) { /* nothing but zeros: a share of them says nothing */
+        l.fixed = t->atol;
+        snprintf(l.words, sizeof l.words, "all that is expected is 0");
+    } else {
+        l.fixed = t->atol + 3 * noise * range;
+        l.relative = t->rtol;
+        snprintf(l.words, sizeof l.words, "%.3g and %.3g of it", l.fixed, t->rtol);
+    }
+    l.nmse = t->by_range && !l.integer && t->nmse > 0 ? fmax(fmax(t->nmse, 9 * noise * noise), unit * unit) : 0;
+    return l;
+}
+
+/* Every element; the figures of all, the reason of the first that does not fit. */
+static bool elements_fit(const struct rt_value *got, const struct rt_value *expected, const struct limits *l,
+                         const char *name, struct figures *f, struct comparison *c)
+{
     bool fits = true;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < shape_elements(&expected->shape); i++) {
         double a = load_one_f64(got->data, got->dtype, i);
         double b = load_one_f64(expected->data, expected->dtype, i);
-        double bound = integer       ? t->lsb
-                       : step > 0    ? t->lsb * step * (1 + 1e-6) /* whole steps, as rounded floats */
-                       : t->by_range ? share * range + unit * fabs(b)
-                                     : t->atol + t->rtol * fabs(b);
-        bool exact = integer && bound <= 0; /* a double cannot tell all 64-bit integers apart */
+        double bound = l->fixed + l->relative * fabs(b);
+        bool exact = l->integer && bound <= 0; /* a double cannot tell all 64-bit integers apart */
         bool here = element_fits(a, b, bound, c) && (!exact || load_one_i64(got->data, got->dtype, i) ==
                                                                    load_one_i64(expected->data, expected->dtype, i));
         if (!here && fits) {
-            snprintf(c->reason, sizeof c->reason, "output %s: element %" PRId64 " is %.9g, expected %.9g (bound %.3g)",
-                     name, i, a, b, bound);
+            snprintf(c->reason, sizeof c->reason,
+                     "output %s: element %" PRId64 " is %.9g, expected %.9g (bound %.3g: %s)", name, i, a, b, bound,
+                     l->words);
+            c->numeric = !l->integer && isfinite(a) && isfinite(b);
             fits = false;
         }
-        figures_add(&f, i, a, b);
+        figures_add(f, i, a, b);
     }
-    if (!fits) {
+    return fits;
+}
+
+static bool compare_numbers(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *t,
+                            double noise, double step, const char *name, struct comparison *c)
+{
+    struct figures f = {0};
+    struct limits l = limits_of(expected, t, noise, step);
+    if (!elements_fit(got, expected, &l, name, &f, c)) {
         return false;
     }
     double nmse = f.expected_square > 0 ? f.error_square / f.expected_square : 0;
-    if (t->by_range && !integer && t->nmse > 0 && nmse > fmax(fmax(t->nmse, 9 * noise * noise), unit * unit)) {
+    if (l.nmse > 0 && nmse > l.nmse) {
         snprintf(c->reason, sizeof c->reason, "output %s: normalised mean square error %.3g is over %.3g", name, nmse,
-                 t->nmse);
+                 l.nmse);
+        c->numeric = true;
         return false;
     }
-    if (t->top1 && count > 1 && f.top_got != f.top_expected &&
+    if (t->top1 && shape_elements(&expected->shape) > 1 && f.top_got != f.top_expected &&
         f.best_expected != load_one_f64(expected->data, expected->dtype, f.top_got)) {
         snprintf(c->reason, sizeof c->reason, "output %s: largest at %" PRId64 ", expected %" PRId64, name, f.top_got,
                  f.top_expected);
@@ -157,6 +192,7 @@ static bool compare_numbers(const struct rt_value *got, const struct rt_value *e
 bool compare_value(const struct rt_value *got, const struct rt_value *expected, const struct tolerance *tolerance,
                    double noise, double step, const char *name, struct comparison *c)
 {
+    c->numeric = false;
     if (got->kind != expected->kind) {
         return fail(c, name, "is of another kind (tensor, sequence or optional)");
     }

@@ -16,6 +16,7 @@ static const struct {
     {"info", cmd_info, "backends, devices, flags and self-tests of this host"},
     {"run", cmd_run, "run a model once: --model FILE --input name=file ... --output-dir DIR"},
     {"verify", cmd_verify, "run cases with expected outputs and compare: PATH..."},
+    {"import", cmd_import, "make a model file a model that workers serve: FILE NAME"},
     {"tune", cmd_tune, "measures kernels on the products of models, and keeps the fastest: MODEL..."},
     {"bench", cmd_bench, "load, warm-up and run times of a model: --model FILE"},
 };
@@ -50,6 +51,21 @@ static int unknown_command(const char *name)
     return TOOL_USAGE;
 }
 
+/* The page that leads to those of the commands, which are printed by themselves. */
+static void man_print(void)
+{
+    printf(".\\\" Written by the program itself: --settings-man.\n.TH penstock\\-engine 1 \"\" \"penstock %s\" "
+           "\"Penstock\"\n.SH NAME\npenstock\\-engine \\- the inference engine without a network\n.SH SYNOPSIS\n"
+           ".B penstock\\-engine COMMAND [options]\n.SH COMMANDS\n",
+           PENSTOCK_VERSION);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        printf(".TP\n.B %s\n%s. See\n.BR penstock\\-engine\\-%s (1).\n", commands[i].name, commands[i].help,
+               commands[i].name);
+    }
+    printf(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 not supported on this host or in this build.\n"
+           ".SH SEE ALSO\n.BR penstock (1),\n.BR penstock\\-worker (1)\n");
+}
+
 int main(int argc, char **argv)
 {
     static char flag[] = "--help";
@@ -60,6 +76,10 @@ int main(int argc, char **argv)
     bool asks_help = is_one_of(argv[1], (const char *const[]){"help", "--help", "-h", NULL});
     if (asks_help && argc == 2) {
         usage(stdout);
+        return TOOL_OK;
+    }
+    if (strcmp(argv[1], "--settings-man") == 0) {
+        man_print();
         return TOOL_OK;
     }
     if (is_one_of(argv[1], (const char *const[]){"version", "--version", "-v", "-V", NULL})) {

@@ -22,17 +22,6 @@ const struct setting_variable tool_variables[] = {
     {.setting = NULL},
 };
 
-static enum pen_precision precision_parse_name(const char *name)
-{
-    static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return (enum pen_precision)i;
-        }
-    }
-    return PEN_PRECISION_F32;
-}
-
 int tool_fail(const struct pen_error *error)
 {
     fprintf(stderr, "penstock-engine: %s (%s)\n",
@@ -123,13 +112,16 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     struct pen_error error = {0};
     pen_engine_options_init(&engine_options);
     engine_options.backend = options->backend;
-    engine_options.precision = precision_parse_name(options->precision);
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;
     engine_options.profile_nodes = options->profile_nodes;
     engine_options.check_numerics = options->check_numerics;
     engine_options.compare_reference = options->compare_reference;
     tool_vulkan(options, &engine_options.vulkan);
+    if (pen_engine_precision_find(&engine_options, options->precision, &engine_options.precision, &error) != PEN_OK) {
+        int code = tool_fail(&error);
+        return error.status == PEN_ERR_INVALID ? TOOL_USAGE : code;
+    }
     if (pen_engine_new(&engine_options, ret_engine, &error) != PEN_OK) {
         return tool_fail(&error);
     }
@@ -159,16 +151,37 @@ void tool_profile_print(struct pen_session *session)
     size_t count = 0;
     const struct pen_profile_row *row = pen_session_profile_rows(session, &count);
     for (size_t i = 0; i < count; i++) {
-        printf("  %-10s %-24s %-32s %10.1f us\n", row[i].backend, row[i].op, row[i].node,
+        printf("  %-10s %-24s %-32s %12.3f us\n", row[i].backend, row[i].op, row[i].node,
                (double)row[i].total_ns / 1000.0 / (double)row[i].runs);
     }
 }
 
-uint64_t tool_now_us(void)
+uint64_t tool_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t tool_now_us(void)
+{
+    return tool_now_ns() / 1000u;
+}
+
+const char *tool_time_text(double ms, char *text, size_t bytes)
+{
+    static const struct {
+        const char *unit;
+        double from, per_ms; /* the unit is used from so many ms on */
+    } units[] = {{"s", 10000.0, 0.001}, {"ms", 1.0, 1.0}, {"us", 0.001, 1000.0}, {"ns", 0.0, 1000000.0}};
+    size_t i = 0;
+    while (ms < units[i].from) {
+        i++;
+    }
+    double value = ms * units[i].per_ms;
+    int digits = value >= 100.0 || i == 3 ? 0 : value >= 10.0 ? 1 : 2;
+    snprintf(text, bytes, "%.*f %s", digits, value, units[i].unit);
+    return text;
 }
 
 /* Of this program: getrusage would count what its parent held when it forked. */

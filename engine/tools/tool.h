@@ -47,11 +47,10 @@ struct tool_options {
      .def = "auto",                                                                                                    \
      .help = "backend: auto, or a name that `penstock-engine info` lists"},                                            \
         {.name = "precision",                                                                                          \
-         .type = SETTING_CHOICE,                                                                                       \
+         .type = SETTING_TEXT,                                                                                         \
          .offset = offsetof(owner_, tool.precision),                                                                   \
          .def = "f32",                                                                                                 \
-         .choices = "f32|f16_storage|f16_mma|f16_math|bf16|int8",                                                      \
-         .help = "precision the backend computes in"},                                                                 \
+         .help = "precision the backend computes in: one that `penstock-engine info` lists"},                          \
         {.name = "threads",                                                                                            \
          .type = SETTING_INT,                                                                                          \
          .offset = offsetof(owner_, tool.threads),                                                                     \
@@ -122,6 +121,10 @@ struct cJSON;
 void tool_profile_json(struct cJSON *object, struct pen_session *session);
 void tool_profile_print(struct pen_session *session);
 uint64_t tool_now_us(void);
+uint64_t tool_now_ns(void);
+/* "312 ns", "4.21 us", "12.3 ms", "14.0 s": three digits of whatever it is. Returns text. */
+const char *tool_time_text(double ms, char *text, size_t bytes);
+#define TOOL_TIME_BYTES 32
 uint64_t tool_peak_rss_bytes(void);
 
 /* "name=1x3x224x224" -> dims; -1 when malformed. */
@@ -138,5 +141,6 @@ int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 
 #endif

@@ -232,13 +232,19 @@ static enum pen_status arguments_apply(struct loader *loader)
     return status;
 }
 
+bool settings_version_builtin(const struct setting *table)
+{
+    return setting_find(table, "version", 7) == NULL;
+}
+
 /* The builtins win wherever they stand, so that --help works beside a mistake. */
 static bool answered_at_once(const struct settings_program *program, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             settings_help(program, stdout);
-        else if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "-V") == 0)
+        else if ((strcmp(argv[i], "--version") == 0 && settings_version_builtin(program->table)) ||
+                 strcmp(argv[i], "-v") == 0 || strcmp(argv[i], "-V") == 0)
             puts(version_build());
         else if (strcmp(argv[i], "--settings-markdown") == 0)
             settings_table_markdown(program, stdout);

@@ -148,7 +148,8 @@ void settings_help(const struct settings_program *program, FILE *out)
              setting_env_name(program, "config", env));
     print_builtin(out, "--config FILE", builtin);
     print_builtin(out, "--help", "Print this and exit.");
-    print_builtin(out, "--version", "Print version and build, and exit.");
+    if (settings_version_builtin(program->table))
+        print_builtin(out, "--version", "Print version and build, and exit.");
     fputs("\nAn option on the command line goes before its environment variable, that before\nthe config file, that "
           "before the default.\n",
           out);

@@ -20,6 +20,9 @@ const char *settings_store_text(struct settings_store *store, const char *text, 
 /* The row called name (not NUL-terminated), or NULL. */
 const struct setting *setting_find(const struct setting *table, const char *name, size_t bytes);
 
+/* --version prints the program's, unless its table has a row of that name. */
+bool settings_version_builtin(const struct setting *table);
+
 /* The known name nearest to `name`, or NULL when none is near. */
 const char *setting_suggest(const struct setting *table, const char *name, size_t bytes);
 

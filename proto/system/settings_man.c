@@ -77,9 +77,10 @@ void settings_man(const struct settings_program *program, FILE *out)
         put_setting(out, program, setting);
     fprintf(out,
             ".TP\n.B \\-\\-config FILE\nRead \\(dqname = value\\(dq lines from FILE; # starts a comment. Environment: "
-            "\\fB%s\\fP.\n.TP\n.B \\-\\-help\nPrint a summary of all this and exit.\n.TP\n.B "
-            "\\-\\-version\nPrint version and build, and exit.\n",
+            "\\fB%s\\fP.\n.TP\n.B \\-\\-help\nPrint a summary of all this and exit.\n",
             setting_env_name(program, "config", env));
+    if (settings_version_builtin(program->table))
+        fputs(".TP\n.B \\-\\-version\nPrint version and build, and exit.\n", out);
     if (program->after) {
         fputs(".SH NOTES\n.nf\n", out);
         put(out, program->after, false);

@@ -56,6 +56,7 @@ const char *const settings_names[] = {
     "EXPLAIN",
     "EXPLAIN_JOBS",
     "FILTER",
+    "FOLD_LIMIT",
     "FORMAT",
     "FRAME_LIMIT",
     "GRACE",

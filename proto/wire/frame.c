@@ -171,7 +171,7 @@ static void envelope_load(const uint8_t *bytes, struct envelope *env)
     env->tenant_hash = load_u32(bytes + AT_TENANT_HASH);
     env->priority = bytes[AT_PRIORITY];
     env->precision = bytes[AT_PRECISION];
-    env->status = bytes[AT_STATUS];
+    env->status = env->status_told = bytes[AT_STATUS];
     env->frames = bytes[AT_FRAMES];
     env->meta_bytes = load_u32(bytes + AT_META_BYTES);
     env->transfer = env->minor > 0 ? load_u32(bytes + AT_TRANSFER) : 0; /* 1.0 says nothing here */
@@ -218,11 +218,8 @@ static enum pen_status fields_check(struct envelope *env, struct pen_error *rete
     const struct type_rule *rule = &type_rules[env->type];
     if (env->precision >= PRECISION_COUNT)
         return unknown_value(env, "precision class", env->precision, reterr);
-    if (env->status >= PEN_STATUS_COUNT) {
-        if (env->minor <= FRAME_VERSION_MINOR)
-            return unknown_value(env, "status", env->status, reterr);
-        env->status = PEN_ERR_INTERNAL; /* a newer failure is still a failure, and its job still wants an answer */
-    }
+    if (env->status >= PEN_STATUS_COUNT) /* a failure all the same, and its job still wants an answer */
+        env->status = PEN_ERR_INTERNAL;
     if (rule->names_job && (env->job.client == 0 || env->job.sequence == 0))
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "%s needs a job id: client and sequence must not be 0",
                              rule->name);

@@ -66,7 +66,8 @@ enum frame_flag {
     FRAME_FLAG_SEQUENCE_START = 1u << 12, /* SUBMIT: the first job of its sequence */
     FRAME_FLAG_SEQUENCE_END = 1u << 13,   /* SUBMIT: the last one */
     FRAME_FLAG_FETCH = 1u << 7,           /* SUBMIT without a model: the answer is that of the job JobMeta.detached */
-    FRAME_FLAG_ALONE = 1u << 14,          /* SUBMIT of a broker: the worker runs nothing else beside it, of no broker */
+    FRAME_FLAG_STORED = 1u << 8, /* RESULT in a cache outside of the broker: the job id is a digest of its key */
+    FRAME_FLAG_ALONE = 1u << 14, /* SUBMIT of a broker: the worker runs nothing else beside it, of no broker */
 };
 
 /* Precision class of a result or the least a job accepts. Order is by fidelity within a family; wire values. */
@@ -101,10 +102,18 @@ struct envelope {
     uint8_t priority;     /* 0 = the model's default, 1 = most urgent */
     uint8_t precision;    /* enum precision */
     uint8_t status;       /* enum pen_status of a RESULT, WELCOME or CONTROL_REPLY */
-    uint8_t frames;       /* raw frames that follow this header */
-    uint32_t meta_bytes;  /* protobuf bytes behind the envelope in the same frame */
-    uint32_t transfer;    /* not 0: the raw frames of this group come as chunks of this number (bulk.h) */
+    uint8_t
+        status_told; /* of a decoded one: the number as it came, also one that reads as PEN_ERR_INTERNAL; never sent */
+    uint8_t frames;  /* raw frames that follow this header */
+    uint32_t meta_bytes; /* protobuf bytes behind the envelope in the same frame */
+    uint32_t transfer;   /* not 0: the raw frames of this group come as chunks of this number (bulk.h) */
 };
+
+/* A decoded envelope whose status is a number that this build has no name for. */
+static inline bool envelope_status_unknown(const struct envelope *env)
+{
+    return env->status_told >= PEN_STATUS_COUNT;
+}
 
 /* A zeroed envelope of this build's version. */
 struct envelope envelope_make(enum frame_type type);
@@ -115,7 +124,8 @@ void envelope_encode(const struct envelope *env, uint8_t *bytes);
 /*
  * Reads the envelope at the start of a header frame of `size` bytes and checks magic, major version, known type, a job id where the type has
  * one, caps, and that envelope + meta fill the frame exactly. A peer of a newer minor version may have a longer envelope: byte 5 says where the
- * meta starts (*ret_meta points into `frame`). A status that this build does not know reads as PEN_ERR_INTERNAL.
+ * meta starts (*ret_meta points into `frame`). A status that this build does not know reads as PEN_ERR_INTERNAL, of whatever minor the peer is;
+ * status_told keeps the number.
  *
  * Fails with a sentence: PEN_ERR_VERSION for another major; PEN_ERR_TOO_LARGE beyond a cap, then *ret_env and *ret_meta are filled all the
  * same so that the job can be answered; PEN_ERR_UNSUPPORTED for a type or precision class of a newer minor (skip the message); else

@@ -83,6 +83,7 @@ void meta_arena_reset(struct meta_arena *arena)
     }
     arena->blocks = kept;
     arena->starved = false;
+    arena->nul = NULL;
     arena->used = 0;
     arena->total = kept ? kept->size : 0;
 }
@@ -100,5 +101,15 @@ void meta_arena_fini(struct meta_arena *arena)
 void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
                   size_t size)
 {
-    return protobuf_c_message_unpack(descriptor, &arena->allocator, size, bytes);
+    void *message = protobuf_c_message_unpack(descriptor, &arena->allocator, size, bytes);
+    arena->nul = message ? meta_nul(descriptor, bytes, size) : NULL;
+    return arena->nul ? NULL : message;
+}
+
+enum pen_status meta_refusal(const struct meta_arena *arena, const char *malformed, struct pen_error *reterr)
+{
+    if (arena->nul)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "the text of the field '%s' has a NUL byte in it; names and texts have none", arena->nul);
+    return pen_error_set(reterr, PEN_ERR_CORRUPT, "%s", malformed);
 }

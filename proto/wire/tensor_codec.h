@@ -25,15 +25,23 @@ struct meta_arena {
     ProtobufCAllocator allocator; /* give &arena->allocator to penstock__x__unpack */
     struct meta_block *blocks;
     size_t used, total, limit;
-    bool starved; /* there was no memory for what the limit allows: what was not unpacked may be well formed */
+    bool starved;    /* there was no memory for what the limit allows: what was not unpacked may be well formed */
+    const char *nul; /* the field whose text has a NUL byte, for which a meta was not unpacked; NULL = none */
 };
 void meta_arena_init(struct meta_arena *arena, size_t limit_bytes);
 void meta_arena_reset(struct meta_arena *arena); /* keeps one block of at most 256 KiB: no malloc in the steady state */
 void meta_arena_fini(struct meta_arena *arena);
 
-/* Unpacks a meta with the arena; NULL when it is malformed or too big, or the arena starved. The message lives until the arena is reset: never call __free_unpacked. */
+/*
+ * Unpacks a meta with the arena; NULL when it is malformed or too big, or the arena starved, or a text of it has a NUL byte: C would take the text to end
+ * there, and "sine\0evil" for "sine". The message lives until the arena is reset: never call __free_unpacked.
+ */
 void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
                   size_t size);
+/* Why the last one was not unpacked: INVALID with a sentence that names the field with the NUL byte, else CORRUPT with `malformed`. */
+enum pen_status meta_refusal(const struct meta_arena *arena, const char *malformed, struct pen_error *reterr);
+/* The name of the first field, in whatever message in it, whose text has a NUL byte; NULL = none. Of a meta that is well formed. */
+const char *meta_nul(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size);
 
 /* One raw frame of a group as the receiver holds it. */
 struct raw_frame {

@@ -122,6 +122,24 @@ Test(commons, orders_of_one_are_heard_by_all_and_by_those_who_come_later)
     commons_free(three);
 }
 
+Test(commons, a_label_under_another_name_is_not_believed)
+{
+    static const char swap[] = "local h = 'ns:commons:labels' local a = redis.call('HGET', h, 'net stable') "
+                               "local b = redis.call('HGET', h, 'other stable') "
+                               "redis.call('HSET', h, 'net stable', b, 'other stable', a) "
+                               "redis.call('HSET', h, 'old one', '4 0') " /* as earlier brokers wrote it */
+                               "return redis.call('INCR', 'ns:commons:turns')";
+    struct commons *one = join(1);
+    commons_tell(one, "net stable 1");
+    commons_tell(one, "other stable 2");
+    commons_tell(one, "third stable 3");
+    hears(one, "net stable 1 0\nother stable 2 0\nthird stable 3 0\n");
+    free(redis_cli(port, (const char *const[]){"-n", "2", "EVAL", swap, "0", NULL}));
+    hears(one, "old one 4 0\nthird stable 3 0\n");
+    cr_assert_eq(commons_mismatched(one), 2u);
+    commons_free(one);
+}
+
 Test(commons, a_redis_that_forgets_is_told_again_and_what_is_newer_stays)
 {
     struct commons *one = join(1), *two = join(2);

@@ -477,3 +477,32 @@ Test(depot, without_a_journal_detached_jobs_are_refused)
     cr_assert_eq(reply(desk, 1), PEN_ERR_UNSUPPORTED);
     desk_free(desk);
 }
+
+/* A record whose digest is right, with one job's id and another one's request. */
+Test(depot, what_lies_under_another_jobs_id_is_not_believed)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    struct journal_record records[2];
+    uint8_t copy[4096];
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    submit(desk, 1, 0xABC, 2, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    desk_free(desk);
+    size_t first = journal_read(paper->bytes, paper->written, &records[0]);
+    size_t second = journal_read(paper->bytes + first, paper->written - first, &records[1]);
+    cr_assert(first > 0 && second == first);
+    cr_assert_lt(first + second, sizeof copy);
+    memcpy(copy, paper->bytes, first + second);
+    struct journal_record wrong = records[0];
+    wrong.payload = copy + first + JOURNAL_HEADER_BYTES; /* of the second */
+    cr_assert(journal_header(paper->bytes, &wrong));
+    memcpy(paper->bytes + JOURNAL_HEADER_BYTES, wrong.payload, wrong.bytes);
+    desk = desk_on(paper);
+    cr_assert_eq(desk->broker.depot->count, 1u);
+    cr_assert_not_null(entry_find(desk->broker.depot, (struct job_id){0xABC, 2}));
+    cr_assert_null(entry_find(desk->broker.depot, (struct job_id){0xABC, 1}));
+    desk_free(desk);
+    free(paper);
+}

@@ -46,16 +46,24 @@ Test(http, pages_answer_and_unknown_ones_are_404, .timeout = 60)
 {
     struct pool pool;
     char address[64], *body;
-    static const char *const there[] = {"/", "/style.css", "/app.js", "/metrics", "/api/state.json", "/v2/health/live"};
+    static const char *const there[] = {
+        "/", "/style.css", "/app.js", "/metrics", "/api/state.json", "/v2/health/live", "/api/history/"};
     start(&pool, address, sizeof address);
     for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
         cr_expect_eq(http_get(address, there[i], &body), 200, "%s", there[i]);
         cr_expect_gt(strlen(body), 0, "%s", there[i]);
         free(body);
     }
-    static const char *const absent[] = {"/nothing",          "/metrics/",       "/../options.c",
-                                         "/v2/models/",       "/v2/models/echo", "/v2/models/%00/ready",
-                                         "/v2/models/%/ready"};
+    static const char *const absent[] = {"/nothing",
+                                         "/metrics/",
+                                         "/../options.c",
+                                         "/v2/models/",
+                                         "/v2/models/echo",
+                                         "/v2/models/%00/ready",
+                                         "/v2/models/%/ready",
+                                         "/api/history/m",
+                                         "/api/history/m/versions/0",
+                                         "/api/history/m/versions/1x"};
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
         cr_expect_eq(http_get(address, absent[i], NULL), 404, "%s", absent[i]);
     pool_stop(&pool);

@@ -425,6 +425,8 @@ Test(post, snapshot_is_shared_while_it_is_fresh)
     cr_assert_eq(post_get(post, 100000, 1000, &second), PEN_OK);
     cr_expect_neq(first, second);
     post_release(post, first);
+    post_withhold(post, second);
+    cr_expect_eq(post_get(post, 100000, 1000, &first), PEN_ERR_TIMEOUT, "one that is withheld is shared no more");
     post_release(post, second);
     post_free(post);
     desk_free(desk);

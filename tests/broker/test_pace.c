@@ -81,6 +81,7 @@ static void answer(struct desk *desk, uint32_t peer, struct job_id id)
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = id;
+    wire_give(&result);
     result.compute_us = result.worker_us = run_us(peer);
     desk_say_worker(desk, peer, env, packed, penstock__result_meta__pack(&result, packed));
 }

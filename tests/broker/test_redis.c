@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http_get.h"
 #include "peer.h"
 
 static const struct wire_model echo = {.name = "echo",
@@ -216,5 +217,99 @@ Test(redis, values_beyond_the_cap_are_left_out, .timeout = 120)
         cr_assert_not(job(&scene, 1, &us));
         support_sleep_ms(20);
     }
+    stop(&scene);
+}
+
+/* ---- values under other keys ---- */
+
+#define KEYS    6u
+#define CLIENT  UINT64_C(0x1122334455667788)
+#define UUID_LE "\x88\x77\x66\x55\x44\x33\x22\x11"
+
+/* The worker answers with the job's own byte. Returns the answer's; *ret_cached: it came from the cache. */
+static uint8_t told(struct scene *scene, uint8_t fill, bool *ret_cached)
+{
+    uint8_t meta[WIRE_META_BYTES], value;
+    struct heard heard = {.count = 0}, work = {.count = 0};
+    struct wire_job request = {.id = {CLIENT, ++scene->sequence}, .model = "echo", .fill = fill};
+    peer_submit(&scene->client, &request);
+    for (int turn = 0; !peer_expect(&scene->client, &heard, FRAME_RESULT, 1); turn++) {
+        cr_assert_lt(turn, 10000);
+        if (!peer_expect(&scene->worker, &work, FRAME_SUBMIT, 1))
+            continue;
+        struct envelope env = envelope_make(FRAME_RESULT);
+        env.job = work.env.job;
+        env.digest = work.env.digest;
+        peer_send(&scene->worker, env, meta, wire_result(meta, fill, "xnnpack", PRECISION_F32, 10, NULL));
+    }
+    cr_assert_eq(heard.env.status, PEN_OK);
+    Penstock__ResultMeta *result = penstock__result_meta__unpack(NULL, heard.env.meta_bytes, heard.meta);
+    value = result->outputs[0]->data.data[0];
+    *ret_cached = result->cached;
+    penstock__result_meta__free_unpacked(result, NULL);
+    heard_fini(&heard);
+    heard_fini(&work);
+    return value;
+}
+
+static void await_all_cached(struct scene *scene)
+{
+    uint64_t end_us = support_now_us() + (uint64_t)support_slow(20000) * 1000;
+    for (uint8_t fill = 1; fill <= KEYS; fill++) {
+        for (bool cached = false; !cached;) {
+            cr_assert_lt(support_now_us(), end_us);
+            cr_assert_eq(told(scene, fill, &cached), fill);
+        }
+    }
+}
+
+/* Each value goes to the next key, the last one's to the first; true: no value has the client's uuid in it. */
+static bool rotate(const struct scene *scene)
+{
+    static const char script[] = "local keys = redis.call('KEYS', 'ns:1:*') local values, clean = {}, 1 "
+                                 "for i, key in ipairs(keys) do values[i] = redis.call('GET', key) "
+                                 "if string.find(values[i], ARGV[1], 1, true) then clean = 0 end end "
+                                 "for i, key in ipairs(keys) do redis.call('SET', key, values[i % #keys + 1]) end "
+                                 "return #keys * 10 + clean";
+    char *text = redis_cli(scene->port, (const char *const[]){"-n", "3", "EVAL", script, "0", UUID_LE, NULL});
+    int answer = atoi(text);
+    cr_assert_eq(answer / 10, KEYS, "%s", text);
+    free(text);
+    return answer % 10 == 1;
+}
+
+static unsigned long long metric(const char *address, const char *name)
+{
+    char *body = NULL;
+    cr_assert_eq(http_get(address, "/metrics", &body), 200);
+    const char *at = strstr(body, name);
+    cr_assert_not_null(at, "%s", name);
+    unsigned long long value = strtoull(at + strlen(name), NULL, 10);
+    free(body);
+    return value;
+}
+
+Test(redis, a_value_under_another_key_is_not_believed, .timeout = 120)
+{
+    struct scene scene = {.redis = NULL};
+    struct wire_worker one = {.uuid = 5, .name = "one", .slots = 1, .models = &echo, .models_count = 1};
+    char http[32];
+    snprintf(http, sizeof http, "127.0.0.1:%d", port_free());
+    scene.redis = redis_start(&scene.port, NULL);
+    snprintf(scene.url, sizeof scene.url, "redis://127.0.0.1:%d/3", scene.port);
+    pool_start(&scene.pool, (const char *const[]){"--cache", scene.url, "--cache-namespace", "ns", "--cache-deadline",
+                                                  "1s", "--http", http, PATIENT, NULL});
+    peer_worker(&scene.worker, scene.pool.workers_endpoint, &one);
+    peer_client(&scene.client, scene.pool.clients, CLIENT);
+    await_state(&scene, "ok");
+    await_all_cached(&scene);
+    cr_expect(rotate(&scene), "who asked first is nobody else's business");
+    for (uint8_t fill = 1; fill <= KEYS; fill++) {
+        bool cached;
+        cr_expect_eq(told(&scene, fill, &cached), fill, "the answer is that of its own request");
+        cr_expect_not(cached);
+    }
+    cr_expect_eq(metric(http, "\npenstock_cache_mismatches_total "), KEYS);
+    await_all_cached(&scene); /* what was computed again has taken its place */
     stop(&scene);
 }

@@ -175,6 +175,7 @@ Test(trace, a_job_tells_who_had_it_from_when_to_when)
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = (struct job_id){0xC, 1};
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    wire_give(&result);
     result.compute_us = 2000;
     result.worker_us = 3000;
     result.worker_wait_us = 600;

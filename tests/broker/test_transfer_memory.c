@@ -14,13 +14,20 @@
 #define SESSION 0xC1u
 #define UUID    0xA1u
 
-static const struct wire_model wide = {.name = "wide",
-                                       .version = 1,
-                                       .backend = "xnnpack",
-                                       .precision = PRECISION_F32,
-                                       .warm_us = 1000,
-                                       .digest = 9,
-                                       .dim = -1};
+static const struct wire_model models[] = {{.name = "wide",
+                                            .version = 1,
+                                            .backend = "xnnpack",
+                                            .precision = PRECISION_F32,
+                                            .warm_us = 1000,
+                                            .digest = 9,
+                                            .dim = -1},
+                                           {.name = "many",
+                                            .version = 1,
+                                            .backend = "xnnpack",
+                                            .precision = PRECISION_F32,
+                                            .warm_us = 1000,
+                                            .digest = 8,
+                                            .gives_more = DESK_FRAMES_MAX - 1}};
 static struct desk *desk;
 static bool none;      /* no memory for large blocks */
 static size_t lacking; /* blocks of that size are refused, too; 0 = none */
@@ -45,7 +52,7 @@ void *__wrap_malloc(size_t bytes)
 static void begin(void)
 {
     struct wire_worker worker = {
-        .uuid = UUID, .name = "w", .slots = 4, .bulk = true, .models = &wide, .models_count = 1};
+        .uuid = UUID, .name = "w", .slots = 4, .bulk = true, .models = models, .models_count = 2};
     desk = desk_new();
     desk_open(desk);
     desk_client_bulk(desk, CLIENT, SESSION, "");
@@ -122,7 +129,8 @@ Test(transfer_memory, a_result_waits_for_memory_and_its_job_is_answered)
 /* The list of its frames has room for 16 at first. */
 Test(transfer_memory, a_result_of_many_frames_that_found_no_memory_for_their_list_is_answered_like_any_other)
 {
-    struct job_id id = submit(1);
+    struct job_id id = {SESSION, 1};
+    desk_submit(desk, CLIENT, &(struct wire_job){.id = id, .model = "many"});
     lacking = 32 * sizeof(zmq_msg_t);
     none = false;
     desk_announce_frames(desk, WORKER, id, DESK_FRAMES_MAX, BULK_CHUNK_BYTES, 3);

@@ -1,5 +1,6 @@
 #include "wire.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #define MODELS_MAX   64
 #define STEPS_MAX    8
 #define POLICIES_MAX 4
+#define OUTPUTS_MAX  64
 
 static char *text(const char *value)
 {
@@ -40,7 +42,8 @@ size_t wire_client_hello_bulk(uint8_t *meta, uint64_t uuid, const char *tenant)
 /* One offer and the tensors it points to. */
 struct offer_parts {
     Penstock__ModelOffer offer;
-    Penstock__TensorSig in, out, *ins[1], *outs[1];
+    Penstock__TensorSig in, out, more[OUTPUTS_MAX], *ins[1], *outs[1 + OUTPUTS_MAX];
+    char names[OUTPUTS_MAX][8];
     Penstock__WarmTime warm, *warms[1];
     int64_t in_dims[2], out_dims[2];
     uint32_t preferred[1];
@@ -98,10 +101,19 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
 {
     Penstock__ModelOffer *offer = &parts->offer;
     penstock__model_offer__init(offer);
-    fill_sig(&parts->in, "x", parts->in_dims, model->dim ? model->dim : 4, model->max_batch > 0);
-    fill_sig(&parts->out, "y", parts->out_dims, 1, model->max_batch > 0);
+    fill_sig(&parts->in, model->takes_name ? model->takes_name : "x", parts->in_dims, model->dim ? model->dim : 4,
+             model->max_batch > 0);
+    fill_sig(&parts->out, "y", parts->out_dims, model->gives ? model->gives : -1, model->max_batch > 0);
+    if (model->gives_dtype)
+        parts->out.dtype = model->gives_dtype;
     parts->ins[0] = &parts->in;
     parts->outs[0] = &parts->out;
+    for (uint32_t i = 0; i < model->gives_more && i < OUTPUTS_MAX; i++) {
+        parts->more[i] = parts->out;
+        snprintf(parts->names[i], sizeof parts->names[i], "y%u", (i + 1) % 1000);
+        parts->more[i].name = parts->names[i];
+        parts->outs[1 + i] = &parts->more[i];
+    }
     offer->name = text(model->name);
     offer->version = model->version;
     offer->backend = text(model->backend);
@@ -119,7 +131,8 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
     memset(parts->digest, model->digest, sizeof parts->digest);
     offer->digest.data = parts->digest;
     offer->digest.len = sizeof parts->digest;
-    offer->n_inputs = offer->n_outputs = 1;
+    offer->n_inputs = 1;
+    offer->n_outputs = 1 + model->gives_more;
     offer->inputs = parts->ins;
     offer->outputs = parts->outs;
     fill_steps(parts, model);
@@ -304,6 +317,22 @@ struct envelope wire_job_envelope(const struct wire_job *job)
         env.flags |= FRAME_FLAG_NO_CACHE;
     env.flags |= job->flags;
     return env;
+}
+
+void wire_give(Penstock__ResultMeta *result)
+{
+    static Penstock__TensorDesc output, *outputs[1] = {&output};
+    static int64_t dims[2] = {1, 1};
+    static uint8_t value;
+    penstock__tensor_desc__init(&output);
+    output.name = text("y");
+    output.dtype = PEN_DTYPE_U8;
+    output.dims = dims;
+    output.n_dims = 2;
+    output.bytes = output.data.len = 1;
+    output.data.data = &value;
+    result->outputs = outputs;
+    result->n_outputs = 1;
 }
 
 size_t wire_result(uint8_t *meta, uint8_t value, const char *backend, enum precision precision, uint64_t compute_us,

@@ -37,7 +37,11 @@ struct wire_model {
     uint32_t share_ppm;
     const struct wire_policy *policies; /* for levels of their own */
     size_t policies_count;
-    int64_t dim; /* elements of x behind the batch dimension; -1 = dynamic */
+    int64_t dim;            /* elements of x behind the batch dimension; -1 = dynamic */
+    int64_t gives;          /* the same of y; 0 = dynamic */
+    uint32_t gives_dtype;   /* of y; 0 = u8 */
+    uint32_t gives_more;    /* outputs y1, y2 ... beside y, all alike */
+    const char *takes_name; /* of x, when it has another name */
     const struct wire_step *steps;
     size_t steps_count;
     uint64_t sequence_idle_us; /* it keeps state between the jobs of a sequence */
@@ -101,6 +105,8 @@ size_t wire_control(uint8_t *meta, const char *verb, const char *argument, uint6
 /* The job's payload is dims[0] * dims[1] bytes of `fill`; raw: it goes to *ret_raw_bytes instead. */
 size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes);
 struct envelope wire_job_envelope(const struct wire_job *job);
+/* Gives an otherwise empty result y = one byte 0. */
+void wire_give(Penstock__ResultMeta *result);
 /* y = one byte. */
 size_t wire_result(uint8_t *meta, uint8_t value, const char *backend, enum precision precision, uint64_t compute_us,
                    const char *error);

@@ -12,7 +12,6 @@ die() {
 
 cmake --install "$build/client-lib" --prefix "$work/usr" >"$work/install.log" || { cat "$work/install.log"; die "cmake --install failed"; }
 lib=$(dirname "$(find "$work/usr" -name penstock.pc)")/..
-sed -i "s|^prefix=.*|prefix=$work/usr|" "$lib/pkgconfig/penstock.pc" # a prefix given at install time
 export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib
 
 echo '#include <penstock/client.h>

@@ -232,6 +232,21 @@ Test(client, too_few_descriptors_are_a_status)
     cr_assert(refused >= 6 && refused < 16, "%zu of 16", refused);
 }
 
+Test(client, a_status_that_nobody_knows_ends_the_job_internal_with_its_number)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.job_status = (enum pen_status)200});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_INTERNAL, "it must not wait for ever");
+    cr_assert(strstr(error.text, "status 200") && strstr(error.text, "the test's worker failed."), "%s", error.text);
+    cr_assert_null(result);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(client, failed_jobs_carry_their_status_and_sentence)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.job_status = PEN_ERR_BUSY});

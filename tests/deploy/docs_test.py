@@ -2,6 +2,7 @@
 """Runs the commands of the tutorial and of the runbook, in a network of their own where the usual ports are free.
 
     docs_test.py BIN_DIR SOURCE_DIR
+    docs_test.py BIN_DIR SOURCE_DIR --root ROOT     # the tutorial alone, with the packages that are installed in that root
 
 A line <!-- expect: REGEX --> before a block of shell says what its output must hold. Needs `unshare -n` (root, or user namespaces). The last line is
 `N passed, N failed, N skipped`.
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+ROOT = Path(sys.argv[4]) if sys.argv[3:4] == ["--root"] else None
 DEPLOY = SOURCE / "deploy"
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 passed = failed = 0
@@ -39,13 +41,15 @@ def namespace():
     return None
 
 
-def run(words, folder, parts, before="", after="", env=None):
-    """One shell for all blocks; what each printed is cut out by marks. Returns [(status, output)]."""
+def run(words, folder, parts, before="", after="", env=None, path=None):
+    """One shell for all blocks; what each printed is cut out by marks. Returns [(status, output)]. path: of a shell that is told nothing else."""
     script = "ip link set lo up 2>/dev/null || ifconfig lo up\nset -o pipefail\n" + before
     for i, code in enumerate(parts):
         script += f"\necho '@@begin {i}'\n{{\n{code}\n}} 2>&1\necho \"@@end {i} $?\"\n"
     script += after
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PENSTOCK": str(SOURCE), **(env or {})}
+    environment = {**os.environ, "PATH": path or f"{BIN}:{os.environ['PATH']}", **(env or {})}
+    for name in [name for name in environment if path and name.startswith("PENSTOCK") and name != "PENSTOCK_SLOW"]:
+        del environment[name]
     process = subprocess.Popen([*words, "bash", "-c", script], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         out, _ = process.communicate(timeout=120 * SLOW)
@@ -68,12 +72,33 @@ def first_line(code):
     return code.strip().splitlines()[0][:90]
 
 
-def tutorial(words, folder):
+def repository(folder):
+    """What a reader has after a build: this repository's documents, and build/bin."""
+    (Path(folder) / "build").mkdir()
+    (Path(folder) / "build/bin").symlink_to(BIN)
+    (Path(folder) / "deploy").symlink_to(DEPLOY)
+
+
+def tutorial(words, folder, path=os.defpath):
+    if ROOT is None:
+        repository(folder)
     parts = blocks(DEPLOY / "TUTORIAL.md")
     check(len(parts) >= 10, "the tutorial has its steps")
-    for (expect, code), (status, out) in zip(parts, run(words, folder, [code for _, code in parts])):
+    for (expect, code), (status, out) in zip(parts, run(words, folder, [code for _, code in parts], path=path)):
         good = status == 0 and re.search(expect, out)
         check(good, f"tutorial: {first_line(code)}" + ("" if good else f"\n  status {status}, wanted {expect!r}\n{out}"))
+
+
+def tutorial_fails(words, folder):
+    """A model that cannot be served ends the wait, with the worker's sentence."""
+    repository(folder)
+    parts = [code for _, code in blocks(DEPLOY / "TUTORIAL.md")]
+    upto = next(i for i, code in enumerate(parts) if "penstock-worker" in code) + 1
+    broken = "truncate -s 100 pool/models/first/1/model.onnx"
+    parts = [part.replace("seq 100", "seq 15") for part in parts[:upto]]
+    status, out = run(words, folder, [*parts[:-1], broken, parts[-1]], after="\nkill $(jobs -p) 2>/dev/null; wait\n", path=os.defpath)[-1]
+    good = status == 1 and "'first:1' did not come" in out and "model_failed" in out
+    check(good, "tutorial: a model that fails is told, not waited for" + ("" if good else f"\n  status {status}\n{out}"))
 
 
 def runbook(words, folder):
@@ -118,15 +143,47 @@ def figures():
     check(benches - helpers <= commands, f"tests/README.md names every bench: {sorted(benches - helpers - commands)}")
 
 
+def papers():
+    """Each library that the programs load has its licence told; the packages' changelog is of this version; the licence is the whole one."""
+    listed = subprocess.run([DEPLOY / "install-deps.sh", "--list"], capture_output=True, text=True).stdout
+    runtime = {re.sub(r"[*\[].*", "", name) for name in re.findall(r"^runtime\s+(\S+)", listed, re.M)}
+    told = {re.sub(r"[*\[].*", "", name) for name in re.findall(r"^\| (lib[\w.-]+) \|", (DEPLOY / "LICENCES.md").read_text(), re.M)}
+    check(runtime and runtime == told, f"LICENCES.md has the libraries of install-deps.sh: {runtime ^ told}")
+    version = re.search(r"project\(penstock VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
+    check((DEPLOY / "debian/changelog").read_text().startswith(f"penstock ({version}) "), f"the packages' changelog begins with {version}")
+    said = re.search(r"built in (\S+) s(.*)", (SOURCE / "README.md").read_text()).group(2)
+    words = re.search(r'kind="(the first build, .*?)\$', (DEPLOY / "quickstart.sh").read_text()).group(1)
+    check(said.startswith(f": {words}"), f"README.md says which build its time is of, as quickstart.sh does: {said}")
+    licence = (SOURCE / "LICENSE").read_text()
+    check("Apache License" in licence and "Version 2.0" in licence and "END OF TERMS AND CONDITIONS" in licence, "LICENSE is the whole text")
+    for name in ("SECURITY.md", "CONTRIBUTING.md", "deploy/RELEASES.md", "deploy/LICENCES.md"):
+        text, folder = (SOURCE / name).read_text(), (SOURCE / name).parent
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            check((folder / link).exists(), f"{name} leads to {link}")
+        for path in re.findall(r"`((?:deploy|tests|worker|broker|client-lib)/[\w./-]+)`", text):
+            check((SOURCE / path).exists(), f"{name}: {path} exists")
+
+
+def installed():
+    """The tutorial with nothing but the packages."""
+    with tempfile.TemporaryDirectory() as folder:
+        tutorial(["unshare", "-n", "sh", "-c", 'ip link set lo up; exec chroot "$0" "$@"', str(ROOT)], folder, "/usr/sbin:/usr/bin:/sbin:/bin")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed > 0
+
+
 def main():
+    if ROOT is not None:
+        return installed()
     files()
     figures()
+    papers()
     words = namespace()
     if not words or not shutil.which("curl"):
         print("[SKIP] no network namespaces or no curl here: the commands of the documents were not run")
         print(f"{passed} passed, {failed} failed, 1 skipped")
         return failed > 0
-    for part in (tutorial, runbook):
+    for part in (tutorial, tutorial_fails, runbook):
         with tempfile.TemporaryDirectory() as folder:
             part(words, folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")

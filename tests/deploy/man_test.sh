@@ -16,7 +16,8 @@ for page in "$build"/man/*.1; do
     tell "$([ -z "$warnings" ]; echo $?)" "$name: no warnings: $warnings"
     case $name in
     penstock-broker | penstock-worker) program=("$build/bin/$name") ;;
-    penstock) program=() ;;
+    penstock | penstock-engine) program=() ;;
+    penstock-engine-*) program=("$build/bin/penstock-engine" "${name#penstock-engine-}") ;;
     *) program=("$build/bin/penstock" "${name#penstock-}") ;;
     esac
     [ ${#program[@]} = 0 ] && continue
@@ -28,6 +29,9 @@ for page in "$build"/man/*.1; do
 done
 for command in $("$build/bin/penstock" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
     tell "$([ -f "$build/man/penstock-$command.1" ]; echo $?)" "penstock-$command has a page"
+done
+for command in $("$build/bin/penstock-engine" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
+    tell "$([ -f "$build/man/penstock-engine-$command.1" ]; echo $?)" "penstock-engine-$command has a page"
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

@@ -102,7 +102,10 @@ def run(programs, folder):
     programs.append(broker)
     clients, workers, http = re.search(r"clients=(\S+) workers=(\S+) http=(\S+)", broker.stdout.readline().decode()).groups()
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    programs.append(subprocess.Popen([BIN / "penstock-worker", "--broker", workers, "--models", SOURCE / "deploy/models", "--slots", "1", "--threads", "1"], **quiet))
+    models = folder / "models"
+    shutil.copytree(SOURCE / "deploy/models", models)
+    (models / "empty").mkdir()  # one that cannot be loaded
+    programs.append(subprocess.Popen([BIN / "penstock-worker", "--broker", workers, "--models", models, "--slots", "1", "--threads", "1"], **quiet))
     check(wait_for(lambda: get(http, "/v2/models/digits/ready")), "the worker is ready")
     programs.append(subprocess.Popen([BIN / "penstock", "load", "--broker", clients, "--model", "digits", "--unique", "--rate", "100", "--duration", "170s"], **quiet))
     check(wait_for(lambda: "penstock_stage_seconds_bucket{" in get(http, "/metrics")), "jobs leave histograms")

@@ -192,3 +192,45 @@ Test(bad_model, highest_version_is_served_by_default)
     pen_client_free(client);
     digits_free(&digits);
 }
+
+/* Until it says so; the worker's looks are 100 ms apart. */
+static void says(bool yes, const char *part, const char *verb, const char *const argv[])
+{
+    uint64_t until = support_now_us() + (uint64_t)support_slow(10000) * 1000u;
+    for (;;) {
+        char *out = NULL, *err = NULL;
+        pool_cli(&pool, verb, argv, &out, &err);
+        bool said = strstr(out, part) || strstr(err, part), over = support_now_us() > until;
+        cr_assert(said == yes || !over, "%s %s '%s':\n%s%s", verb, yes ? "does not say" : "still says", part, out, err);
+        free(out);
+        free(err);
+        if (said == yes)
+            return;
+        support_sleep_ms(50);
+    }
+}
+
+Test(bad_model, is_seen_from_outside_with_the_workers_sentence_until_it_is_mended)
+{
+    static const char *const all[] = {NULL}, *const json[] = {"--json", NULL};
+    static const char *const submit[] = {"digits", PENSTOCK_SOURCE "/deploy/models/digits/samples/00_zero.png", NULL};
+    write_model("digits", "no model", 8);
+    pool_add_worker(&pool, "xnnpack", models, (const char *const[]){"--allow-empty", "--watch", "100ms", NULL});
+    says(true, "digits:1  NOT SERVED by ", "models", all);
+    says(true, "could not load digits:1: ", "workers", all);
+    says(true, "NOT_FOUND: model \"digits\" is not served; worker ", "submit", submit);
+    says(true, "digits/1/model.onnx is not a model", "submit", submit);
+    says(true, "digits/1/model.onnx is not a model", "load", (const char *const[]){"--model", "digits", NULL});
+    says(true, "\"failed\":[{\"worker\":", "models", json);
+    char *config = file_read(PENSTOCK_SOURCE "/deploy/models/digits/config.json", NULL);
+    model_folder_make(models, "digits", DIGITS_FILE, config);
+    says(false, "NOT SERVED", "models", all);
+    says(true, "zero", "submit", submit);
+    file_write(in_models("digits/config.json"), "{\"max_bach_size\":4}", 19);
+    says(true, "digits  a change is REFUSED by ", "models", all);
+    says(true, "did you mean 'max_batch_size'?", "workers", all);
+    says(true, "zero", "submit", submit);
+    file_write(in_models("digits/config.json"), config, strlen(config));
+    says(false, "REFUSED", "models", all);
+    free(config);
+}

@@ -318,3 +318,53 @@ Test(streams, second_signal_ends_a_broker_at_once_whose_redis_answers_nothing)
     process_signal(redis, SIGCONT);
     pen_client_free(client);
 }
+
+/* Two detached jobs' values change places in Redis. */
+static void swap(const char *field, char ids[2][PEN_JOB_ID_BYTES])
+{
+    static const char script[] =
+        "local a, b = 'penstock:detached:job:' .. ARGV[1], 'penstock:detached:job:' .. ARGV[2] "
+        "local x, y = redis.call('HGET', a, ARGV[3]), redis.call('HGET', b, ARGV[3]) "
+        "if not (x and y) then return 'none' end "
+        "redis.call('HSET', a, ARGV[3], y) redis.call('HSET', b, ARGV[3], x) return 'swapped'";
+    char *text = redis_cli(port, (const char *const[]){"EVAL", script, "0", ids[0], ids[1], field, NULL});
+    cr_assert(strstr(text, "swapped"), "%s", text);
+    free(text);
+}
+
+static enum pen_status fetch_once(pen_client *client, const char *id, char text[PEN_ERROR_TEXT_BYTES])
+{
+    struct pen_job_options job_options;
+    struct pen_error error = {0};
+    pen_result *result = NULL;
+    pen_job_options_init(&job_options, sizeof job_options);
+    job_options.detached = id;
+    job_options.deadline_us = (uint64_t)support_slow(5000) * 1000u;
+    enum pen_status status = pen_client_run(client, &job_options, &result, &error);
+    snprintf(text, PEN_ERROR_TEXT_BYTES, "%s", error.text);
+    pen_result_free(result);
+    return status;
+}
+
+Test(streams, what_lies_under_another_jobs_id_is_not_believed)
+{
+    char ids[2][PEN_JOB_ID_BYTES], done[2][PEN_JOB_ID_BYTES], text[PEN_ERROR_TEXT_BYTES];
+    await_up(0);
+    pen_client *client = digits_client(pools[0].clients);
+    for (size_t i = 0; i < 2; i++)
+        submit(client, i, ids[i]);
+    swap("request", ids);
+    pool_add_worker(&pools[0], "xnnpack", NULL, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        cr_expect_eq(fetch_once(client, ids[i], text), PEN_ERR_INTERNAL, "%s", text);
+        cr_expect(strstr(text, "is another job"), "%s", text);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        submit(client, i, done[i]);
+        fetch(client, done[i]);
+    }
+    swap("reply", done);
+    for (size_t i = 0; i < 2; i++)
+        cr_expect_eq(fetch_once(client, done[i], text), PEN_ERR_INTERNAL, "another job's answer: %s", text);
+    pen_client_free(client);
+}

@@ -64,7 +64,7 @@ static void post_open(void)
 static void page(const char *path)
 {
     struct page made;
-    page_make(post, path, &made);
+    page_make(&(struct page_source){.post = post}, path, &made);
     if (made.status < 200 || made.status > 599 || !made.type || (!made.fixed && !made.stream && made.body.used == 0))
         abort();
     page_fini(&made);

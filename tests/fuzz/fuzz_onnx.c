@@ -14,6 +14,7 @@ static const struct graph_limits limits = {
     .model_bytes = 1 << 24,
     .tensor_bytes = 1 << 18,
     .folded_bytes = 1 << 20,
+    .folded_steps = 1 << 24,
     .arena_bytes = 1 << 22,
     .nodes = 600,
     .values = 4000,

@@ -99,8 +99,7 @@ Test(frame, equal_minor_must_not_be_longer_nor_hold_unknown_values)
     static const struct {
         size_t at;
         uint8_t value;
-    } faults[] = {
-        {4, 0}, {4, FRAME_TYPE_COUNT}, {5, 79}, {5, 81}, {5, 0}, {69, PRECISION_COUNT}, {70, PEN_STATUS_COUNT}};
+    } faults[] = {{4, 0}, {4, FRAME_TYPE_COUNT}, {5, 79}, {5, 81}, {5, 0}, {69, PRECISION_COUNT}};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         make(FRAME_RESULT, 0);
         cr_assert_eq(decode(80), PEN_OK);
@@ -108,6 +107,24 @@ Test(frame, equal_minor_must_not_be_longer_nor_hold_unknown_values)
         cr_assert_eq(decode(80), PEN_ERR_CORRUPT, "fault %zu", i);
         cr_assert(error.text[0]);
     }
+}
+
+Test(frame, an_unknown_status_of_any_minor_is_a_failure_that_keeps_its_number)
+{
+    for (int minor = 0; minor <= FRAME_VERSION_MINOR + 1; minor++) {
+        make(FRAME_RESULT, 0);
+        frame[3] = (uint8_t)minor;
+        frame[70] = 200;
+        cr_assert_eq(decode(80), PEN_OK, "minor %d: its job must be answered", minor);
+        cr_assert_eq(env.status, PEN_ERR_INTERNAL);
+        cr_assert_eq(env.status_told, 200);
+        cr_assert(envelope_status_unknown(&env));
+    }
+    make(FRAME_RESULT, 0);
+    frame[70] = PEN_ERR_BUSY;
+    cr_assert_eq(decode(80), PEN_OK);
+    cr_assert_eq(env.status, PEN_ERR_BUSY);
+    cr_assert_not(envelope_status_unknown(&env));
 }
 
 Test(frame, beyond_a_cap_the_job_id_is_still_given)

@@ -252,3 +252,22 @@ Test(settings, help_and_version_end_the_program_well)
         cr_assert_null(store);
     }
 }
+
+/* A command may mean a model's version by it. */
+Test(settings, a_row_called_version_is_the_commands_own)
+{
+    static const struct setting own[] = {
+        {"version", SETTING_INT, AT(queue_limit), "1", NULL, 1, 9, NULL, "A version."},
+        {.name = NULL},
+    };
+    static const struct settings_program other = {"prog", "prog [options]", "About it.", NULL, own, NULL};
+    char *argv[] = {"prog", "--version", "7", NULL}, text[4096] = "";
+    cr_assert_eq(settings_load(&other, 3, argv, &options, NULL, 0, NULL, &outcome, &store, &error), PEN_OK, "%s",
+                 error.text);
+    cr_assert_eq(outcome, SETTINGS_RUN);
+    cr_assert_eq(options.queue_limit, 7);
+    FILE *out = fmemopen(text, sizeof text, "w");
+    settings_help(&other, out);
+    fclose(out);
+    cr_assert_null(strstr(text, "Print version"), "%s", text);
+}

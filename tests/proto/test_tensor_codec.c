@@ -241,3 +241,56 @@ Test(tensor_codec, arena_is_steady_after_warm_up)
     cr_assert_null(arena.allocator.alloc(arena.allocator.allocator_data, 1024 * 1024 + 1));
     meta_arena_fini(&arena);
 }
+
+/* Packs the meta and puts a NUL where its texts have a '~'. */
+static size_t pack_with_nul(const Penstock__JobMeta *job, uint8_t *bytes)
+{
+    size_t size = penstock__job_meta__pack(job, bytes);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = bytes[i] == '~' ? 0 : bytes[i];
+    return size;
+}
+
+Test(meta, a_nul_byte_in_any_text_is_invalid_and_in_bytes_is_not)
+{
+    static const struct {
+        const char *model, *tag, *input, *parameter, *data, *field;
+    } rows[] = {{"sine~evil", "t", "x", "p", "d", "model"}, {"~", "t", "x", "p", "d", "model"},
+                {"sine", "t~", "x", "p", "d", "tags"},      {"sine", "t", "x~y", "p", "d", "name"},
+                {"sine", "t", "x", "p~", "d", "name"},      {"sine", "t", "x", "p", "d~", NULL}};
+    struct meta_arena arena;
+    meta_arena_init(&arena, 65536);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t bytes[512];
+        struct pen_error told = {.status = PEN_OK};
+        Penstock__JobMeta job = PENSTOCK__JOB_META__INIT;
+        Penstock__TensorDesc input = PENSTOCK__TENSOR_DESC__INIT, *inputs[1] = {&input};
+        Penstock__Parameter parameter = PENSTOCK__PARAMETER__INIT, *parameters[1] = {&parameter};
+        char *tags[2] = {(char *)(uintptr_t) "first", (char *)(uintptr_t)rows[i].tag};
+        job.model = (char *)(uintptr_t)rows[i].model;
+        job.version = 300;
+        job.sequence_after = 7;
+        job.tags = tags;
+        job.n_tags = 2;
+        input.name = (char *)(uintptr_t)rows[i].input;
+        input.data = (ProtobufCBinaryData){strlen(rows[i].data), (uint8_t *)(uintptr_t)rows[i].data};
+        job.inputs = inputs;
+        parameter.name = (char *)(uintptr_t)rows[i].parameter;
+        job.parameters = parameters;
+        job.n_inputs = job.n_parameters = 1;
+        size_t size = pack_with_nul(&job, bytes);
+        const void *got = meta_unpack(&arena, &penstock__job_meta__descriptor, bytes, size);
+        cr_expect_eq(got == NULL, rows[i].field != NULL, "row %zu", i);
+        if (!rows[i].field)
+            continue;
+        cr_expect_str_eq(arena.nul, rows[i].field);
+        cr_expect_eq(meta_refusal(&arena, "malformed", &told), PEN_ERR_INVALID);
+        cr_expect(strstr(told.text, rows[i].field), "%s", told.text);
+        cr_expect_null(meta_unpack(&arena, &penstock__job_meta__descriptor, bytes, size - 1));
+        meta_arena_reset(&arena);
+    }
+    cr_expect_null(meta_unpack(&arena, &penstock__job_meta__descriptor, (const uint8_t *)"\x0a\x7f", 2));
+    cr_expect_eq(meta_refusal(&arena, "malformed", &error), PEN_ERR_CORRUPT);
+    cr_expect_str_eq(error.text, "malformed");
+    meta_arena_fini(&arena);
+}

@@ -196,7 +196,7 @@ static enum pen_status group_decode(const struct vector *vector, size_t at, stru
     *stage = "meta";
     group->meta = meta_unpack(arena, descriptor, meta, group->env.meta_bytes);
     if (!group->meta)
-        return PEN_ERR_CORRUPT;
+        return meta_refusal(arena, "", NULL);
     if (group->env.transfer)
         return PEN_OK; /* the tensors come as chunks */
     Penstock__TensorDesc ***descs = descs_of(group, &group->tensors_count);

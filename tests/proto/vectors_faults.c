@@ -21,7 +21,8 @@ static void make_envelope_faults(void)
     make_damaged("wrong_major", "Major version 2: refused whatever follows", 2, 2);
     make_damaged("unknown_type", "A type that version 1.0 does not have", 4, 200);
     make_damaged("unknown_precision", "A precision class that version 1.0 does not have", 69, 100);
-    make_damaged("unknown_status", "A status that version 1.0 does not have", 70, 100);
+    make_damaged("unknown_status",
+                 "A status that this version does not have: it reads as INTERNAL, and the job has its answer", 70, 100);
     make_damaged("envelope_too_long", "An envelope of 81 bytes, but version 1.0 has 80", 5, 81);
     make_damaged("too_many_frames", "65 raw frames announced; the job id can still be read and answered", 71, 65);
     make_damaged("reserved", "Bytes 76..79 are ignored by the reader", 76, 0xFF);
@@ -93,6 +94,19 @@ static void make_newer_minor(void)
     making_end("newer_minor_type");
 }
 
+/* Of our own version: the job ends INTERNAL all the same. */
+static void make_unknown_result(void)
+{
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    struct envelope env = making_example(FRAME_RESULT);
+    meta.error = "a failure that was never numbered";
+    env.status = 200;
+    making_begin("RESULT with a status that no version has: it reads as INTERNAL");
+    making_group(env, &meta.base, NULL, 0);
+    making.vector.canonical = false;
+    making_end("result_unknown_status");
+}
+
 static void make_tensor_faults(void)
 {
     static const struct pen_tensor raw[] = {{"a", PEN_DTYPE_U8, 1, {2049}, making_payload, 2049},
@@ -131,10 +145,24 @@ static void make_tensor_faults(void)
     making_end("meta_malformed");
 }
 
+/* C would take "digits" for the model's name. */
+static void make_meta_nul(void)
+{
+    Penstock__JobMeta meta = making_job();
+    meta.model = "digits~evil";
+    making_begin("A NUL byte in a text, \"digits\\0evil\": INVALID");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making.vector.canonical = false;
+    *(uint8_t *)memchr(making.vector.frames[0].data + FRAME_ENVELOPE_BYTES, '~', 64) = 0;
+    making_end("meta_nul");
+}
+
 void vectors_faults_make(void)
 {
     make_envelope_faults();
     make_meta_too_large();
     make_newer_minor();
+    make_unknown_result();
+    make_meta_nul();
     make_tensor_faults();
 }

@@ -1,6 +1,7 @@
 /* vectors_later.c - what was added behind version 1.1: detached jobs, suspects that run alone, classes. */
 #include "vectors_making.h"
 
+#include "control.pb-c.h"
 #include "worker.pb-c.h"
 
 static void make_detached(void)
@@ -91,6 +92,44 @@ static void make_timeouts(void)
     making_end("worker_update_timeouts");
 }
 
+static void make_failures(void)
+{
+    Penstock__ModelFailure failure = PENSTOCK__MODEL_FAILURE__INIT, *failures[] = {&failure};
+    Penstock__FailedModel failed = PENSTOCK__FAILED_MODEL__INIT, *faileds[] = {&failed};
+    Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;
+    Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
+    Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
+    failure.name = "digits";
+    failure.version = 4;
+    failure.status = PEN_ERR_CORRUPT;
+    failure.error = "digits/4/model.onnx ends in the middle";
+    failure.since_unix_us = 604;
+    hello.uuid = 0xFEDCBA9876543210u;
+    hello.slots = 1;
+    hello.failures = failures;
+    hello.n_failures = 1;
+    hello.failures_count = 2;
+    making_begin("WORKER_HELLO of one that has a model which it cannot load, and another that is not listed");
+    making_header(making_example(FRAME_WORKER_HELLO), &hello.base);
+    making_end("worker_hello_failures");
+    failure.version = 0;
+    failure.serving = true;
+    update.failures = failures;
+    update.n_failures = 1;
+    update.failures_count = 1;
+    making_begin("WORKER_UPDATE: a change of a config.json was refused, what was loaded before serves on");
+    making_header(making_example(FRAME_WORKER_UPDATE), &update.base);
+    making_end("worker_update_failures");
+    failed.worker = "w1";
+    failed.failure = &failure;
+    reply.serial = 605;
+    reply.failures = faileds;
+    reply.n_failures = 1;
+    making_begin("CONTROL_REPLY to \"models\": what a worker cannot load");
+    making_header(making_example(FRAME_CONTROL_REPLY), &reply.base);
+    making_end("control_reply_failures");
+}
+
 /* What a worker reads out of outputs, and the question for it. */
 static void make_annotations(void)
 {
@@ -134,6 +173,7 @@ static void make_annotations(void)
 
 void vectors_later_make(void)
 {
+    make_failures();
     make_annotations();
     make_timeouts();
     make_detached();

@@ -40,6 +40,9 @@ void side_down(struct sim *sim, struct sim_side *side)
     counts->expired += stats->jobs_expired;
     counts->cancelled += stats->jobs_cancelled;
     counts->duplicates += stats->results_duplicate;
+    if (stats->results_bad)
+        sim_fail(sim, "the broker refused %llu results of workers that keep to the contract",
+                 (unsigned long long)stats->results_bad);
     counts->hedged += stats->jobs_hedged;
     counts->hedges_won += stats->hedges_won;
     counts->quarantined += stats->quarantined;

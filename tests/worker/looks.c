@@ -128,6 +128,7 @@ void looks_start(void)
               error.text);
     while (looks_catalog.entries_count > 0)
         catalog_entry_drop(&looks_catalog, 0);
+    looks_watch.seen.failures = looks_catalog.failures;
 }
 
 void looks_setup(void)

@@ -154,7 +154,7 @@ Test(budget, a_model_beyond_the_whole_budget_is_refused_at_run_time_with_a_sente
     const struct onnx_node node = {.op = "Neg", .inputs = {"x"}, .outputs = {"y"}};
     const struct onnx_value in = {.name = "x", .dtype = 1, .rank = 2, .dims = {dims[0], dims[1]}},
                             out_value = {.name = "y", .dtype = 1, .rank = 2, .dims = {dims[0], dims[1]}};
-    char path[FOLDER_PATH_BYTES + 64], budget[32], *out = NULL, *err = NULL;
+    char path[FOLDER_PATH_BYTES + 64], *out = NULL, *err = NULL;
     folder_new(root);
     snprintf(path, sizeof path, "%s/tiny/1", root);
     folder_make(path);
@@ -166,15 +166,17 @@ Test(budget, a_model_beyond_the_whole_budget_is_refused_at_run_time_with_a_sente
                                           .outputs = &out_value,
                                           .outputs_count = 1});
     pool_start(&pool, NULL);
-    const struct process *plain = pool.workers[pool_add_worker(&pool, "reference", NULL, NULL)];
-    snprintf(budget, sizeof budget, "%" PRIu64, model_bytes(process_err((struct process *)(uintptr_t)plain)) / 2);
-    pool_stop(&pool);
-    pool_start(&pool, NULL);
-    pool_add_worker(&pool, "reference", root, (const char *const[]){"--memory-budget", budget, NULL});
+    pool_add_worker(&pool, "reference", root,
+                    (const char *const[]){"--memory-budget", "32KiB", NULL}); /* the tiny one fits */
     model_folder_make(root, "large", POOL_DIGITS_MODELS "/digits/1/model.onnx", NULL);
     cr_expect(pool_cli(&pool, "model", (const char *const[]){"load", "large", NULL}, &out, &err) != 0);
     cr_expect(strstr(err, "more than --memory-budget grants to all") || strstr(out, "more than --memory-budget"),
               "%s%s", out, err);
+    free(out);
+    free(err);
+    cr_assert(pool_cli(&pool, "models", (const char *const[]){"large", NULL}, &out, &err) == 0);
+    cr_expect(strstr(out, "large:1  NOT SERVED by ") && strstr(out, "more than --memory-budget"),
+              "who asks later is told, too: %s%s", out, err);
     free(out);
     free(err);
     pool_stop(&pool);

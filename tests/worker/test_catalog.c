@@ -1,5 +1,6 @@
 /* Folders of models: which versions are found, which sentence each fault gets. Loading uses the digits model. */
 #include "catalog.h"
+#include "onnx_file.h"
 #include "warmup.h"
 
 #include <criterion/criterion.h>
@@ -174,6 +175,21 @@ Test(catalog, topology_of_any_name_is_a_model)
     load(NULL, 0, 1, 0);
     cr_expect_str_eq(pen_model_format(catalog.models[0]->model), "tfjs");
     cr_expect_str_eq(catalog.models[0]->inputs[0].name, "x");
+}
+
+Test(catalog, a_model_of_integers_is_offered_as_int8)
+{
+    char path[512];
+    run("mkdir -p %s/1", "bytes");
+    snprintf(path, sizeof path, "%s/bytes/1/model.onnx", root);
+    onnx_write_identity(path);
+    topology_at("floats/1", "graph.json", "abcd");
+    load(NULL, 0, 2, 0);
+    for (size_t i = 0; i < 2; i++) {
+        const struct served *served = catalog.models[i];
+        bool bytes = strcmp(served->name, "bytes") == 0;
+        cr_expect_eq(served_precision(served, PEN_PRECISION_ANY), bytes ? PEN_PRECISION_INT8 : PEN_PRECISION_F32);
+    }
 }
 
 Test(catalog, none_or_several_models_get_a_sentence)

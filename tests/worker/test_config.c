@@ -220,16 +220,18 @@ Test(config, file_and_its_labels_file_are_read)
     char folder[] = "/tmp/penstock-config-XXXXXX";
     cr_assert_not_null(mkdtemp(folder));
     config_init(&c);
-    cr_expect(config_load(folder, &c, &error) == PEN_OK && !c.present, "no file is no error");
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_OK && !c.present,
+              "no file is no error");
     file_write(folder, "config.json", "{\"output\":{\"labels_file\":\"names.txt\"}}");
-    cr_expect(config_load(folder, &c, &error) == PEN_ERR_NOT_FOUND && strstr(error.text, "names.txt"), "%s",
-              error.text);
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_ERR_NOT_FOUND &&
+                  strstr(error.text, "names.txt"),
+              "%s", error.text);
     config_fini(&c);
     file_write(folder, "names.txt", "a\nb\n");
-    cr_expect(config_load(folder, &c, &error) == PEN_OK && c.labels_count == 2);
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_OK && c.labels_count == 2);
     config_fini(&c);
     file_write(folder, "config.json", "{\"outputs\":{}}");
-    cr_expect(config_load(folder, &c, &error) == PEN_ERR_INVALID);
+    cr_expect(config_load(&(struct config_place){folder, NULL}, &c, &error) == PEN_ERR_INVALID);
     cr_expect(strstr(error.text, "/config.json: unknown key 'outputs'"), "%s", error.text);
     config_fini(&c);
     file_remove(folder, "names.txt");
@@ -265,7 +267,6 @@ Test(config, steps_of_an_ensemble_are_put_in_order)
 Test(config, ensembles_that_cannot_run_get_a_sentence)
 {
     refuses("{\"platform\":\"ensemble\"}", PEN_ERR_INVALID, "needs ensemble_scheduling");
-    refuses("{\"input\":[]}", PEN_ERR_INVALID, "only where ensemble_scheduling names steps");
     refuses(ENSEMBLE(""), PEN_ERR_INVALID, "at least one step");
     refuses(ENSEMBLE(STEP("m", "a", "b")), PEN_ERR_INVALID, "output 'z' is given by no step");
     refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r")), PEN_ERR_INVALID,
@@ -396,4 +397,19 @@ Test(config, states_that_cannot_be_kept_get_a_sentence)
     refuses(SEQUENCE("\"direct\":{},", KEPT("h", "a", "")), PEN_ERR_INVALID, "unknown key 'direct'");
     refuses(SEQUENCE("\"max_sequence_idle_microseconds\":1,", KEPT("h", "a", "")), PEN_ERR_INVALID,
             "must be a whole number from 1000");
+}
+
+Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
+{
+    struct config config;
+    config_init(&config);
+    struct pen_error error;
+    refuses("{\"platform\":\"onnx\\u0000evil\"}", PEN_ERR_INVALID, "NUL");
+    refuses("{\"output\":{\"labels_file\":\"labels.txt\\u0000.png\"}}", PEN_ERR_INVALID, "NUL");
+    refuses("{\"max_batch_size\\u0000x\":4}", PEN_ERR_INVALID, "NUL");
+    static const char raw[] = "{\"platform\":\"onnx\0evil\"}";
+    cr_expect_eq(config_parse(raw, sizeof raw - 1, &config, &error), PEN_ERR_INVALID);
+    cr_expect(strstr(error.text, "byte 17 is 0"), "%s", error.text);
+    config_fini(&config);
+    refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
 }

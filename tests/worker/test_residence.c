@@ -113,3 +113,18 @@ Test(residence, a_model_with_open_sequences_stays)
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
     cr_expect(when_us > NOW && when_us < NOW + 1000000, "and is looked at again soon");
 }
+
+/* Three in memory of 100 bytes each; growth is what jobs' shapes bring. */
+Test(residence, models_that_have_grown_beyond_the_budget_make_the_least_recently_used_leave)
+{
+    cr_expect_null(residence_grown(&catalog, 300, NOW), "they fit");
+    models[1].memory_bytes = 150;
+    cr_expect_eq(residence_grown(&catalog, 300, NOW), &models[0]);
+    cr_expect_null(residence_grown(&catalog, 0, NOW), "no bound");
+    models[0].residence.leaving = true;
+    cr_expect_null(residence_grown(&catalog, 300, NOW), "one is on its way out");
+    models[0].residence.leaving = false;
+    models[0].residence.cold = models[2].residence.cold = true;
+    models[1].memory_bytes = 400;
+    cr_expect_null(residence_grown(&catalog, 300, NOW), "the only one stays: the engine holds it within the budget");
+}

@@ -72,3 +72,23 @@ Test(warmup, pixels_need_no_entry)
     cr_expect(shape.inputs[0].dims[0] == 3 && shape.inputs[0].dims[1] == 3 && shape.inputs[0].dims[2] == 5 &&
               shape.inputs[0].dims[3] == 6);
 }
+
+/* What cures it is said: most often the dimension is the batch. */
+Test(warmup, an_open_first_dimension_is_told_with_its_cure)
+{
+    static struct served open;
+    static struct pen_tensor input = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 3, .dims = {-1, 4, -1}};
+    struct warm_shape shape;
+    struct pen_error error = {0};
+    open.inputs_count = 1;
+    open.network_inputs = &input;
+    open.pixels_input = -1;
+    cr_expect_eq(warmup_shape(&open, 1, NULL, &shape, &error), PEN_ERR_UNSUPPORTED);
+    cr_expect(strstr(error.text, "dimension 0 of input 'x'") && strstr(error.text, "\"max_batch_size\": 8"), "%s",
+              error.text);
+    open.max_batch_size = 8;
+    cr_expect_eq(warmup_shape(&open, 1, NULL, &shape, &error), PEN_ERR_UNSUPPORTED);
+    cr_expect(strstr(error.text, "dimension 2 of input 'x'") && strstr(error.text, "model_warmup") &&
+                  !strstr(error.text, "max_batch_size"),
+              "%s", error.text);
+}

@@ -302,7 +302,10 @@ Test(life, nothing_to_serve_is_an_error_unless_allowed)
           "has no version 7");
     const char *empty[] = {"--models", root, "--backend", "reference", "--allow-empty", NULL};
     play_start(&play, empty);
-    cr_expect(play_serve(&play, &message)->n_models == 0);
+    const Penstock__WorkerHello *hello = play_serve(&play, &message);
+    cr_expect(hello->n_models == 0);
+    cr_assert(hello->n_failures == 1 && strcmp(hello->failures[0]->name, "hollow") == 0, "but what there is is told");
+    cr_expect(strstr(hello->failures[0]->error, "has no version") && !hello->failures[0]->serving);
     snprintf(command, sizeof command, "rm -rf %s", root);
     cr_assert(system(command) == 0);
 }
@@ -321,6 +324,8 @@ Test(life, broken_model_does_not_keep_the_others_from_serving)
     play_start(&play, arguments);
     Penstock__WorkerHello *hello = play_serve(&play, &message);
     cr_expect(hello->n_models == 1 && strcmp(hello->models[0]->name, "digits") == 0);
+    cr_assert(hello->n_failures == 2 && hello->failures_count == 2);
+    cr_expect(hello->failures[0]->version + hello->failures[1]->version == 1, "a file of version 1, and a config.json");
     const char *log = play_log(&play);
     cr_expect(strstr(log, "evt=model_failed") && strstr(log, "model=broken"), "%s", log);
     cr_expect(strstr(log, "did you mean 'max_batch_size'?"), "%s", log);

@@ -71,6 +71,7 @@ Test(options, precision_the_backend_lacks_is_refused)
     int code = play_exit_code(&play, PLAY_WAIT_MS);
     cr_expect(code == 2, "%d:\n%s", code, play_log(&play));
     cr_expect(strstr(play_log(&play), "f16_mma") != NULL, "%s", play_log(&play));
+    cr_expect(strstr(play_log(&play), "there is: f32 (") != NULL, "what there is: %s", play_log(&play));
 }
 
 Test(options, queue_bytes_make_it_busy)
@@ -186,4 +187,16 @@ Test(options, spin_is_waiting_awake)
 Test(options, without_spin_it_sleeps_at_once)
 {
     cr_expect_eq(busy_waits("0"), 0);
+}
+
+Test(options, messages_that_make_no_sense_are_counted)
+{
+    static const uint8_t bytes[80] = {1};
+    start("--metrics", "127.0.0.1:0", NULL, NULL);
+    play_serve(&play, &message);
+    cr_expect_eq(play_metric(&play, "messages_dropped_total"), 0);
+    play_send_identity(&play);
+    play_send_raw(&play, bytes, sizeof bytes, false);
+    cr_expect(play_logged(&play, "evt=message_dropped"), "%s", play_log(&play));
+    cr_expect_geq(play_metric(&play, "messages_dropped_total"), 1);
 }

@@ -79,6 +79,22 @@ static void close_watched(void)
 TestSuite(watch, .init = open_watched, .fini = close_watched, .timeout = 60);
 TestSuite(watch_seldom, .init = open_seldom, .fini = close_watched, .timeout = 60);
 
+/* What the last update said is not served as it is now, "a:2"; with '*' where something of it serves on. */
+static char failed[512];
+
+static void note_failed(const Penstock__WorkerUpdate *update)
+{
+    size_t used = 0;
+    failed[0] = '\0';
+    cr_expect(update->failures_count == update->n_failures);
+    for (size_t i = 0; i < update->n_failures && used < sizeof failed - 64; i++) {
+        const Penstock__ModelFailure *failure = update->failures[i];
+        cr_expect(failure->error[0] && failure->status != PEN_OK && failure->since_unix_us > 0);
+        used += (size_t)snprintf(failed + used, sizeof failed - used, "%s%.20s:%d%s", i ? " " : "", failure->name,
+                                 (int)failure->version, failure->serving ? "*" : "");
+    }
+}
+
 /* The next WORKER_UPDATE, with the PING behind it answered: what it offers, "a:1 a:2". */
 static const char *update(void)
 {
@@ -89,6 +105,7 @@ static const char *update(void)
     const Penstock__WorkerUpdate *got =
         meta_unpack(&play.arena, &penstock__worker_update__descriptor, message.meta, message.env.meta_bytes);
     cr_assert_not_null(got);
+    note_failed(got);
     offers[0] = '\0';
     for (size_t i = 0; i < got->n_models && used < sizeof offers - 64; i++) {
         cr_expect(got->models[i]->ready && got->models[i]->n_warm > 0, "it is warm when it is offered");
@@ -104,6 +121,11 @@ static void update_is(const char *offers)
 {
     const char *got = update();
     cr_assert(strcmp(got, offers) == 0, "'%s' instead of '%s'; log:\n%s", got, offers, play_log(&play));
+}
+
+static void failed_is(const char *expected)
+{
+    cr_assert(strcmp(failed, expected) == 0, "'%s' instead of '%s'; log:\n%s", failed, expected, play_log(&play));
 }
 
 /* First both, then one is withdrawn; a machine that is busy elsewhere may hear of both changes at once. */
@@ -180,6 +202,8 @@ Test(watch, model_with_shards_is_replaced_when_one_changes)
     cr_expect(answer("sum", 1, PEN_OK) == 12);
     put("sum", 1, "Neg"); /* an ONNX file beside it: which one is meant? */
     wait_log("holds two models, graph.json and model.onnx");
+    update_is("a:1 sum:1");
+    failed_is("sum:1*");
     cr_expect(answer("sum", 1, PEN_OK) == 12, "what serves goes on");
 }
 
@@ -215,23 +239,33 @@ Test(watch, broken_version_leaves_the_old_one_serving_and_says_why_once)
     folder_make(folder);
     put_text("a/2/model.onnx", "nonsense");
     wait_log("evt=model_failed model=a version=2");
+    update_is("a:1");
+    failed_is("a:2");
     usleep(400000);
     const char *first = strstr(play_log(&play), "evt=model_failed");
     cr_expect(first && !strstr(first + 1, "evt=model_failed"), "%s", play_log(&play));
     cr_expect(answer("a", 1, PEN_OK) == -2 && answer("a", 0, PEN_OK) == -2);
     put("a", 2, "Abs"); /* mended */
     update_turns("a:1 a:2", "a:2");
+    failed_is("");
 }
 
 Test(watch, wrong_config_leaves_all_of_the_model_serving)
 {
     put_text("a/config.json", "{\"max_bach_size\":4}");
     wait_log("did you mean 'max_batch_size'?");
+    update_is("a:1");
+    failed_is("a:0*");
     put("a", 2, "Abs");
     usleep(300000);
     cr_expect(answer("a", 0, PEN_OK) == -2);
     put_text("a/config.json", "{\"max_batch_size\":4}");
-    update_turns("a:1 a:2", "a:2");
+    const char *offers = update(); /* it is well again; what it says is loaded a look later */
+    if (strcmp(offers, "a:1") == 0)
+        update_turns("a:1 a:2", "a:2");
+    else if (strcmp(offers, "a:2") != 0)
+        update_is("a:2");
+    failed_is("");
     const char *log = play_log(&play), *first = strstr(log, "did you mean");
     cr_expect(first && !strstr(first + 1, "did you mean"), "said once:\n%s", log);
 }

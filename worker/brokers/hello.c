@@ -275,7 +275,7 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     sequence_fill(hello, served, offer);
     offer->backend = text(hello, facts->identity->backend);
     offer->device = text(hello, facts->identity->device);
-    offer->precision = (uint32_t)facts->identity->precision;
+    offer->precision = (uint32_t)served_precision(served, facts->identity->precision);
     offer->annotates = true;
     offer->preprocess = text(hello, served->config.preprocess.text);
     batching(hello, served, offer);
@@ -311,6 +311,42 @@ static void offers_fill(struct hello *hello, const struct hello_facts *facts)
     }
     hello->message.models = list;
     hello->message.n_models = offered;
+}
+
+/* Something else of that name, and version if one is known, is offered. */
+static bool serves(const struct catalog *catalog, const struct failure *failure)
+{
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct served *served = catalog->models[i];
+        bool out = served->withdrawn || (served->resolved && served->resolved_as == PEN_ERR_INVALID);
+        if (!out && served->stamp != failure->stamp && (failure->version == 0 || failure->version == served->version) &&
+            strcmp(failure->name, served->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void failures_fill(struct hello *hello, const struct catalog *catalog)
+{
+    size_t count, all;
+    const struct failure *from = failures_list(catalog->failures, &count, &all);
+    Penstock__ModelFailure **list = take(hello, count, sizeof *list);
+    Penstock__ModelFailure *to = take(hello, count, sizeof *to);
+    if (!list || !to)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        penstock__model_failure__init(&to[i]);
+        to[i].name = text(hello, from[i].name);
+        to[i].version = from[i].version;
+        to[i].status = (uint32_t)from[i].status;
+        to[i].error = text(hello, from[i].text);
+        to[i].since_unix_us = from[i].since_unix_us;
+        to[i].serving = serves(catalog, &from[i]);
+        list[i] = &to[i];
+    }
+    hello->message.failures = list;
+    hello->message.n_failures = count;
+    hello->message.failures_count = (uint32_t)all;
 }
 
 /* What the engine found out, and the libraries of the worker itself. */
@@ -365,6 +401,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->bulk = true;
     flags_fill(hello, facts);
     offers_fill(hello, facts);
+    failures_fill(hello, facts->catalog); /* behind the offers: ensembles are looked at there */
     if (hello->failed) {
         hello_free(hello);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
@@ -448,6 +485,9 @@ enum pen_status hello_update_frame(const struct hello *hello, zmq_msg_t *ret_fra
     Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
     update.models = hello->message.models;
     update.n_models = hello->message.n_models;
+    update.failures = hello->message.failures;
+    update.n_failures = hello->message.n_failures;
+    update.failures_count = hello->message.failures_count;
     return pack(&update.base, FRAME_WORKER_UPDATE, ret_frame, reterr);
 }
 

@@ -217,6 +217,13 @@ static void outcome_tell(struct serve *serve, struct link *link, const struct or
         orders_return(serve->orders, order);
 }
 
+static void drop_meta(struct serve *serve, const struct meta_arena *arena, const char *malformed)
+{
+    struct pen_error error = {.status = PEN_OK};
+    enum pen_status status = meta_refusal(arena, malformed, &error);
+    dropped(serve, status, error.text);
+}
+
 static void on_control(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct meta_arena arena;
@@ -228,7 +235,7 @@ static void on_control(struct serve *serve, struct link *link, struct message *m
     if (!request && arena.starved) {
         link_give_back(link); /* whoever gave the order hears that this connection is gone */
     } else if (!request) {
-        dropped(serve, PEN_ERR_CORRUPT, "an order's meta is no ControlRequest");
+        drop_meta(serve, &arena, "an order's meta is no ControlRequest");
     } else if (read_order(request, &order, &order.outcome) != PEN_OK) {
         outcome_tell(serve, link, &order);
     } else if (serve->draining || !orders_push(serve->orders, &order)) {
@@ -254,7 +261,7 @@ static void on_life(struct serve *serve, struct link *link, struct message *mess
     const Penstock__Heartbeat *beat =
         meta_unpack(&arena, &penstock__heartbeat__descriptor, message->meta, message->env.meta_bytes);
     if (!beat)
-        dropped(serve, PEN_ERR_CORRUPT, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
+        drop_meta(serve, &arena, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
     else if (*beat->log_level && log_level_parse(beat->log_level, &level) == 0)
         serve_log_level(level, "broker");
     meta_arena_fini(&arena);

@@ -58,7 +58,7 @@ static enum pen_status expect(const struct job *job, uint64_t frame_limit, struc
         meta ? bulk_expect(ret_run, job->env.transfer, meta->inputs, meta->n_inputs, job->env.frames, frame_limit, 0,
                            reterr)
         : arena.starved ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the worker has no memory for the job's meta")
-                        : pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta");
+                        : meta_refusal(&arena, "the job's meta is no JobMeta", reterr);
     meta_arena_fini(&arena);
     return status;
 }

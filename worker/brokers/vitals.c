@@ -177,6 +177,8 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
                atomic_load(&stats->rows_filled));
     put_number(&page, "busy_waits_total", "counter", "Waits for messages that were spent awake (--spin).",
                atomic_load(&stats->busy_waits));
+    put_number(&page, "messages_dropped_total", "counter", "Messages from brokers that made no sense.",
+               atomic_load(&stats->messages_dropped));
     put_seconds(&page, "compute_seconds_total", "counter", "Time that slots spent in the engine.", beat.compute_us);
     put_seconds(&page, "cpu_seconds_total", "counter", "Processor time of the process.", beat.cpu_us);
     put_seconds(&page, "oldest_running_seconds", "gauge", "Age of the oldest run: a wedged kernel shows here.",

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define STEP_US        20000u      /* between looks at what is being withdrawn */
+#define GROWN_STEP_US  250000u     /* ... at what models hold, under --memory-budget */
 #define ROOM_STEP_US   1000u       /* ... while somebody waits for its room */
 #define ORDERS_ONLY_US 3600000000u /* between wakings that find nothing */
 
@@ -22,6 +23,14 @@ bool watch_stopping(struct watch *watch)
     bool stop = watch->stop;
     pthread_mutex_unlock(&watch->lock);
     return stop;
+}
+
+void watch_failed(struct watch *watch, const char *name, uint64_t version, uint64_t stamp,
+                  const struct pen_error *error)
+{
+    failures_add(watch->seen.failures, name, version, stamp, error);
+    log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
+              pen_status_name(error->status), error->text);
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------------------------- */
@@ -35,6 +44,7 @@ static void post(struct watch *watch)
         watch->unposted = true;
         return;
     }
+    watch->failures_told = failures_changes(watch->seen.failures);
     watch->unposted = false;
     pthread_mutex_lock(&watch->lock);
     hello_free(watch->posted); /* nobody has taken it: the newer one holds all of it */
@@ -63,17 +73,42 @@ static bool heat(struct watch *watch, struct served *served)
 {
     const struct watch_context *context = &watch->context;
     struct pen_error error = {0};
-    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
+    uint64_t start_us = clock_now_us();
     if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
-        log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", served->name,
-                  served->version, pen_status_name(error.status), error.text);
+        residence_explain((uint64_t)context->options->memory_budget, &error);
+        watch_failed(watch, served->name, served->version, served->stamp, &error);
         served->residence.wanted_us = 0;
         retired_add(&watch->retired, served, STAGE_WITHDRAWN);
         return true;
     }
-    residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+    residence_came(context->catalog, served, start_us, clock_now_us());
     residence_warm(context->catalog, served);
+    failures_drop(watch->seen.failures, served->name, served->version, served->stamp);
     served_log(served, served->residence.load_us);
+    return true;
+}
+
+/* Its jobs wait in vain. */
+static void room_never(struct watch *watch, struct served *wanted)
+{
+    struct pen_error error = {0};
+    pen_error_set(&error, PEN_ERR_TOO_LARGE,
+                  "it needs %" PRIu64 " bytes with its sessions, more than --memory-budget grants to all",
+                  wanted->memory_bytes);
+    wanted->residence.wanted_us = 0;
+    watch_failed(watch, wanted->name, wanted->version, wanted->stamp, &error);
+}
+
+/* Models have grown beyond the budget with what jobs brought: the least recently used makes room. */
+static bool grown_step(struct watch *watch)
+{
+    struct served *victim =
+        residence_grown(watch->context.catalog, (uint64_t)watch->context.options->memory_budget, clock_now_us());
+    if (!victim)
+        return false;
+    log_event(LOG_INFO, "model_leaves", "model=%s version=%" PRIu64 " for=%s", victim->name, victim->version,
+              "models that have grown beyond --memory-budget");
+    retired_cool(&watch->retired, victim);
     return true;
 }
 
@@ -82,8 +117,10 @@ static bool room_step(struct watch *watch)
 {
     struct served *wanted = residence_wanted(watch->context.catalog), *victim = NULL;
     watch->room_us = UINT64_MAX;
+    if (watch->context.options->memory_budget > 0)
+        residence_weigh(watch->context.catalog);
     if (!wanted)
-        return false;
+        return grown_step(watch);
     switch (residence_room(watch->context.catalog, (uint64_t)watch->context.options->memory_budget, wanted,
                            clock_now_us(), &victim, &watch->room_us)) {
     case ROOM_FITS:
@@ -96,7 +133,7 @@ static bool room_step(struct watch *watch)
         retired_cool(&watch->retired, victim);
         return true;
     case ROOM_NEVER:
-        wanted->residence.wanted_us = 0;
+        room_never(watch, wanted);
         break;
     case ROOM_WAIT:
         break;
@@ -193,12 +230,18 @@ static bool order_run(struct watch *watch, struct order *order)
     return changed;
 }
 
+/* Something is to be told that no broker knows yet. */
+static bool unposted(const struct watch *watch)
+{
+    return watch->unposted || watch->failures_told != failures_changes(watch->seen.failures);
+}
+
 /* The outcome is told behind the changed list, so that whoever asked finds the model. */
 static void orders_run(struct watch *watch)
 {
     struct order order;
     while (!watch_stopping(watch) && orders_take(watch->context.orders, &order)) {
-        if (order_run(watch, &order) || watch->unposted)
+        if (order_run(watch, &order) || unposted(watch))
             post(watch);
         orders_done(watch->context.orders, &order);
         outbox_wake(watch->context.outbox);
@@ -219,7 +262,8 @@ static void pause_for(struct watch *watch, uint64_t us)
 /* When to look again at what changes by itself. */
 static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
 {
-    uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : UINT64_MAX;
+    uint64_t grown_us = watch->context.options->memory_budget > 0 ? GROWN_STEP_US : UINT64_MAX;
+    uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : grown_us;
     uint64_t room_us = watch->room_us > now_us ? watch->room_us - now_us : ROOM_STEP_US;
     if (watch->room_us != UINT64_MAX)
         return room_us < retired_us ? room_us : retired_us;
@@ -254,7 +298,7 @@ static void *watch_main(void *argument)
             changed |= looks && watch_look(watch, &again);
             look_us = clock_now_us() + (again ? 0 : interval_us);
         }
-        if (changed || watch->unposted)
+        if (changed || unposted(watch))
             post(watch);
     }
     return NULL;
@@ -281,6 +325,8 @@ enum pen_status watch_new(const struct watch_context *context, struct watch **re
     watch->retired.catalog = context->catalog;
     watch->retired.quiet_us = (uint64_t)context->options->watch_us;
     watch->room_us = UINT64_MAX;
+    watch->seen.failures = context->catalog->failures;
+    watch->failures_told = failures_changes(watch->seen.failures);
     pthread_mutex_init(&watch->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -43,8 +43,7 @@ static void entry_failed(struct watch *watch, const struct catalog_entry *entry,
 {
     if (error->status != PEN_ERR_NO_MEMORY) /* that may be another at the next look, with the same files */
         watch->failed[watch->failed_count++ % FAILED_MAX] = entry->stamp;
-    log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", entry->name, entry->version,
-              pen_status_name(error->status), error->text);
+    watch_failed(watch, entry->name, entry->version, entry->stamp, error);
 }
 
 static void failed_forget(struct watch *watch, const struct catalog_entry *entry)
@@ -76,7 +75,7 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
 {
     const struct watch_context *context = &watch->context;
     struct served *served = NULL, *replaced = NULL;
-    uint64_t start_us = clock_now_us(), arena_bytes = residence_arena_bytes();
+    uint64_t start_us = clock_now_us();
     if (!entry->config.recipe && whole_check(entry->path, reterr) != PEN_OK) {
         entry_waits(watch, entry, reterr);
         return false;
@@ -90,18 +89,20 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
         return false;
     }
     if (status == PEN_OK) {
-        residence_came(context->catalog, served, start_us, arena_bytes, clock_now_us());
+        residence_came(context->catalog, served, start_us, clock_now_us());
         status = check_budget((uint64_t)context->options->memory_budget, served, reterr);
     }
     if (status == PEN_OK)
         status = catalog_add(context->catalog, served, &replaced, reterr);
     if (status != PEN_OK) {
         served_free(served);
+        residence_explain((uint64_t)context->options->memory_budget, reterr);
         entry_failed(watch, entry, reterr);
         return false;
     }
     served_log(served, clock_now_us() - start_us);
     catalog_seen_forget(&watch->seen, entry->name);
+    failures_drop(watch->seen.failures, entry->name, entry->version, 0);
     failed_forget(watch, entry); /* an order has tried it again: nobody needs to stand in for it */
     if (replaced) {
         retired_forget(&watch->retired, replaced); /* it may have been on its way out */
@@ -254,9 +255,27 @@ bool watch_retire(struct watch *watch, const struct catalog *found, const char *
 
 /* ---- a look ------------------------------------------------------------------------------------------------------------------------- */
 
+/* What failed is not wanted any more, or somebody went back to what is served. */
+struct failure_look {
+    const struct watch *watch;
+    const struct catalog *found;
+};
+
+static bool failure_stays(const void *context, const struct failure *failure)
+{
+    const struct failure_look *look = context;
+    for (size_t i = 0; i < look->found->entries_count; i++) {
+        const struct catalog_entry *entry = &look->found->entries[i];
+        if (entry->version == failure->version && strcmp(entry->name, failure->name) == 0)
+            return entry->stamp == failure->stamp || !watch_serving(look->watch, entry);
+    }
+    return false;
+}
+
 enum pen_status watch_scan(struct watch *watch, struct catalog *ret_found, struct pen_error *reterr)
 {
     const struct options *options = watch->context.options;
+    failures_look(watch->seen.failures);
     enum pen_status status = catalog_rescan(options->models, options->model_choices.items, options->model_choices.count,
                                             &watch->seen, ret_found, reterr);
     for (size_t i = 0; status == PEN_OK && i < ret_found->entries_count; i++)
@@ -264,6 +283,9 @@ enum pen_status watch_scan(struct watch *watch, struct catalog *ret_found, struc
             catalog_stand_in(ret_found, i);
     if (status == PEN_OK)
         orders_choose(watch->context.orders, options->models, ret_found);
+    if (status == PEN_OK)
+        failures_looked(watch->seen.failures, failure_stays,
+                        &(struct failure_look){.watch = watch, .found = ret_found});
     return status;
 }
 

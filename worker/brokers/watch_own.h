@@ -36,10 +36,15 @@ struct watch {
     struct retired_list retired;
     uint64_t room_us; /* when a model that waits for room is tried again; UINT64_MAX = none waits */
     bool folder_lost;
-    bool unposted; /* offers have changed, and there was no memory to say so: soon again */
+    uint64_t failures_told; /* failures_changes when the last hello was made */
+    bool unposted;          /* offers have changed, and there was no memory to say so: soon again */
 };
 
 bool watch_stopping(struct watch *watch);
+
+/* A model cannot be loaded, or never again: brokers are told, and the log. */
+void watch_failed(struct watch *watch, const char *name, uint64_t version, uint64_t stamp,
+                  const struct pen_error *error);
 
 /* What the folder holds, as orders and policies choose of it. Give *ret_found back with catalog_fini. */
 enum pen_status watch_scan(struct watch *watch, struct catalog *ret_found, struct pen_error *reterr);

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "penstock/model_folder.h"
 
 enum pen_status config_no_memory(struct pen_error *reterr)
 {
@@ -76,6 +79,7 @@ void config_fini(struct config *config)
     free(config->level_policies);
     free(config->version_labels);
     recipe_free(config->recipe);
+    recipe_free(config->declared);
     config_states_free(&config->sequence);
     for (size_t i = 0; i < config->warmups_count; i++)
         free(config->warmups[i].inputs);
@@ -128,6 +132,24 @@ static enum pen_status document_stamp(cJSON *document, struct config *config, st
     return PEN_OK;
 }
 
+/* What JSON writes as \u0000 would end a text in C: a name or path would be another one. -1 = there is none. */
+static long nul_at(const char *at, size_t size)
+{
+    bool text = false;
+    for (size_t i = 0; i < size; i++) {
+        if (at[i] == '\0')
+            return (long)i;
+        if (text && at[i] == '\\') {
+            if (size - i >= 6 && memcmp(at + i, "\\u0000", 6) == 0)
+                return (long)i;
+            i++;
+        } else if (at[i] == '"') {
+            text = !text;
+        }
+    }
+    return -1;
+}
+
 /* Two files in one, or the end of an older, longer one. */
 static enum pen_status behind_check(const char *text, const char *end, size_t bytes, struct pen_error *reterr)
 {
@@ -139,19 +161,10 @@ static enum pen_status behind_check(const char *text, const char *end, size_t by
     return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON alone: something follows at byte %zu", at);
 }
 
-enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
+/* Owns the document. */
+static enum pen_status document_read(cJSON *document, struct config *config, struct pen_error *reterr)
 {
-    const char *end = NULL, *zero = memchr(text, '\0', bytes);
-    if (zero)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "byte %zu is 0: the file is damaged, put the right one back",
-                             (size_t)(zero - text));
-    cJSON *document = cJSON_ParseWithLengthOpts(text, bytes, &end, false);
-    if (!document)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",
-                             end ? (size_t)(end - text) : (size_t)0);
-    enum pen_status status = behind_check(text, end, bytes, reterr);
-    if (status == PEN_OK)
-        status = json_object(document, "", top_fields, config, reterr);
+    enum pen_status status = json_object(document, "", top_fields, config, reterr);
     if (status == PEN_OK)
         status = document_stamp(document, config, reterr);
     cJSON_Delete(document);
@@ -159,36 +172,82 @@ enum pen_status config_parse(const char *text, size_t bytes, struct config *conf
     return status == PEN_OK ? config_check(config, reterr) : status;
 }
 
-enum pen_status config_file_read(const char *path, size_t limit, char **ret_text, size_t *ret_bytes,
-                                 struct pen_error *reterr)
+enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return pen_error_set(reterr, errno == ENOENT ? PEN_ERR_NOT_FOUND : PEN_ERR_IO, "cannot open %.256s: %s", path,
-                             strerror(errno));
-    char *text = malloc(limit + 1);
-    size_t bytes = text ? fread(text, 1, limit + 1, file) : 0;
-    bool failed = ferror(file) != 0;
-    fclose(file);
+    const char *end = NULL;
+    long nul = nul_at(text, bytes);
+    if (nul >= 0 && text[nul] == '\0')
+        return pen_error_set(reterr, PEN_ERR_INVALID, "byte %ld is 0: the file is damaged, put the right one back",
+                             nul);
+    if (nul >= 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a text has a NUL byte in it, \\u0000 at byte %ld; take it out",
+                             nul);
+    cJSON *document = cJSON_ParseWithLengthOpts(text, bytes, &end, false);
+    if (!document)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "not JSON: the fault is near byte %zu",
+                             end ? (size_t)(end - text) : (size_t)0);
+    enum pen_status status = behind_check(text, end, bytes, reterr);
+    if (status == PEN_OK)
+        return document_read(document, config, reterr);
+    cJSON_Delete(document);
+    config->present = true;
+    return status;
+}
+
+enum pen_status config_parse_pbtxt(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
+{
+    cJSON *document = NULL;
+    config->pbtxt = true;
+    enum pen_status status = triton_convert(text, bytes, &document, config->ignored, reterr);
+    return status == PEN_OK ? document_read(document, config, reterr) : status;
+}
+
+/* As many bytes as there are, at most `room`; -1 = errno. */
+static ssize_t read_all(int fd, char *text, size_t room)
+{
+    size_t bytes = 0;
+    while (bytes < room) {
+        ssize_t got = read(fd, text + bytes, room - bytes);
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            return -1;
+        bytes += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)bytes;
+}
+
+enum pen_status config_file_read(const struct config_place *place, const char *name, size_t limit, char **ret_text,
+                                 size_t *ret_bytes, struct pen_error *reterr)
+{
+    int fd = -1;
+    size_t bytes = 0;
+    enum pen_status status = pen_model_folder_open(place->folder, name, place->model, &fd, &bytes, reterr);
+    if (status != PEN_OK)
+        return status;
+    char *text = bytes <= limit ? malloc(bytes + 1) : NULL;
+    ssize_t got = text ? read_all(fd, text, bytes) : -1;
+    close(fd);
+    if (bytes > limit)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%.256s is larger than %zu bytes", name, limit);
     if (!text)
         return config_no_memory(reterr);
-    if (failed || bytes > limit) {
+    if (got < 0) {
         free(text);
-        return failed ? pen_error_set(reterr, PEN_ERR_IO, "cannot read %.256s", path)
-                      : pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%.256s is larger than %zu bytes", path, limit);
+        return pen_error_set(reterr, PEN_ERR_IO, "cannot read %.256s: %s", name, strerror(errno));
     }
+    bytes = (size_t)got;
     text[bytes] = '\0';
     *ret_text = text;
     *ret_bytes = bytes;
     return PEN_OK;
 }
 
-static enum pen_status labels_load(const char *folder, struct config *config, struct pen_error *reterr)
+static enum pen_status labels_load(const struct config_place *place, struct config *config, struct pen_error *reterr)
 {
-    char path[4096], *text = NULL;
+    char *text = NULL;
     size_t bytes = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, config->labels_file);
-    enum pen_status status = config_file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, reterr);
+    enum pen_status status = config_file_read(place, config->labels_file, CONFIG_FILE_BYTES_MAX, &text, &bytes, reterr);
     if (status == PEN_OK)
         status = config_labels_parse(text, bytes, config, reterr);
     if (status == PEN_OK)
@@ -197,26 +256,37 @@ static enum pen_status labels_load(const char *folder, struct config *config, st
     return status;
 }
 
-enum pen_status config_load(const char *folder, struct config *config, struct pen_error *reterr)
+static bool has_file(const char *folder, const char *name)
 {
-    char path[4096], *text = NULL;
+    char path[4096];
+    return (size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path && access(path, F_OK) == 0;
+}
+
+enum pen_status config_load(const struct config_place *place, struct config *config, struct pen_error *reterr)
+{
+    static const char *const names[] = {"config.json", "config.pbtxt"};
+    char *text = NULL;
     struct pen_error inner = {0};
-    size_t bytes = 0;
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    enum pen_status status = config_file_read(path, CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    size_t bytes = 0, which = 0;
+    enum pen_status status = config_file_read(place, names[0], CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    if (status == PEN_ERR_NOT_FOUND)
+        status = config_file_read(place, names[which = 1], CONFIG_FILE_BYTES_MAX, &text, &bytes, &inner);
+    else
+        config->pbtxt_beside = has_file(place->folder, names[1]);
     if (status == PEN_ERR_NOT_FOUND)
         return PEN_OK;
     if (status == PEN_OK)
-        status = config_parse(text, bytes, config, &inner);
+        status =
+            which == 0 ? config_parse(text, bytes, config, &inner) : config_parse_pbtxt(text, bytes, config, &inner);
     free(text);
     if (status == PEN_OK && config->labels_file[0])
-        status = labels_load(folder, config, &inner);
+        status = labels_load(place, config, &inner);
     if (status == PEN_OK)
-        status = config_states_load(folder, &config->sequence, &inner);
+        status = config_states_load(place, &config->sequence, &inner);
     for (size_t i = 0; status == PEN_OK && i < config->sequence.states_count; i++)
         config->stamp = config_text_hash(config->stamp, config->sequence.states[i].initial,
                                          config->sequence.states[i].initial_bytes);
     if (status != PEN_OK)
-        return pen_error_set(reterr, status, "%.256s: %.700s", path, inner.text);
+        return pen_error_set(reterr, status, "%.256s/%s: %.700s", place->folder, names[which], inner.text);
     return PEN_OK;
 }

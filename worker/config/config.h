@@ -16,6 +16,7 @@
 #include "penstock/status.h"
 #include "penstock/tensor.h"
 #include "recipe.h"
+#include "triton.h"
 
 #define CONFIG_FILE_BYTES_MAX  (4u * 1024u * 1024u)
 #define CONFIG_BATCH_MAX       1024u
@@ -130,6 +131,10 @@ struct config {
     size_t labels_count;
     char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */
     bool softmax;                                /* labels are ranked by the softmax of the output */
+    struct recipe *declared; /* tensors that input and output list, of a model: its file must agree. NULL = none */
+    bool pbtxt;              /* read from config.pbtxt */
+    bool pbtxt_beside;       /* a config.pbtxt lies there too, and does not count */
+    char ignored[TRITON_IGNORED_BYTES]; /* what it says and has no meaning here, as names; "" = nothing */
     uint64_t
         stamp; /* of all that it says, files beside it included, but for version_policy: what does not change a model that serves; 0 = no file */
 };
@@ -140,8 +145,18 @@ void config_fini(struct config *config); /* a config that was only initialised i
 /* Reads the JSON text. The config must be initialised; on failure it is left for config_fini. Does not open labels_file. */
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
 
-/* The same from folder/config.json, labels file included (it lies in the same folder). No such file is no error: defaults, present = false. */
-enum pen_status config_load(const char *folder, struct config *config, struct pen_error *reterr);
+/* Where the files of a config lie: a model's folder, or a version's. Links lead to files beneath it, or beneath `model`, the model's folder (NULL = `folder` is it). */
+struct config_place {
+    const char *folder, *model;
+};
+/* The same from Triton's form (triton.h); `ignored` and `pbtxt` are set. */
+enum pen_status config_parse_pbtxt(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
+
+/*
+ * The same from folder/config.json or, without one, folder/config.pbtxt, labels file included (it lies in the same folder). No such file is no error:
+ * defaults, present = false.
+ */
+enum pen_status config_load(const struct config_place *place, struct config *config, struct pen_error *reterr);
 
 /* One label per line; empty lines at the end do not count. Replaces the config's labels. */
 enum pen_status config_labels_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);

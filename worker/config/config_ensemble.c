@@ -17,6 +17,7 @@ static enum pen_status recipe_room(struct config *config, struct pen_error *rete
 
 /* What is read of one entry of input or output. */
 struct declaration {
+    struct config *config;
     struct recipe *recipe;
     struct pen_tensor tensor;
     bool dims;
@@ -81,8 +82,29 @@ static enum pen_status read_tensor_dims(const cJSON *value, const char *path, vo
     return config_read_dims(value, path, true, &((struct declaration *)target)->tensor, reterr);
 }
 
-static const struct json_field tensor_fields[] = {
-    {"name", read_tensor_name}, {"data_type", read_tensor_type}, {"dims", read_tensor_dims}, {NULL, NULL}};
+/* Triton's word for output.labels_file. */
+static enum pen_status read_label_filename(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    struct config *config = ((struct declaration *)target)->config;
+    if (config->labels_file[0])
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%s: only one output can have labels here", path);
+    enum pen_status status = config_copy_text(value, path, config->labels_file, reterr);
+    if (status == PEN_OK && strchr(config->labels_file, '/'))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be a file beside the config, without a '/'", path);
+    return status;
+}
+
+/* FORMAT_NHWC and its like describe; what they would make Triton do is preprocess's matter here. */
+static enum pen_status read_format(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    const char *text = NULL;
+    (void)target;
+    return json_text(value, path, CONFIG_NAME_BYTES_MAX, &text, reterr);
+}
+
+static const struct json_field tensor_fields[] = {{"name", read_tensor_name}, {"data_type", read_tensor_type},
+                                                  {"dims", read_tensor_dims}, {"label_filename", read_label_filename},
+                                                  {"format", read_format},    {NULL, NULL}};
 
 static bool named_before(const struct pen_tensor *list, size_t count, const char *name)
 {
@@ -92,7 +114,7 @@ static bool named_before(const struct pen_tensor *list, size_t count, const char
     return false;
 }
 
-static enum pen_status read_tensors(const cJSON *value, const char *path, struct recipe *recipe,
+static enum pen_status read_tensors(const cJSON *value, const char *path, struct config *config,
                                     struct pen_tensor **list, size_t *ret_count, struct pen_error *reterr)
 {
     size_t count = 0, read = 0;
@@ -103,7 +125,7 @@ static enum pen_status read_tensors(const cJSON *value, const char *path, struct
     if (!*list)
         return config_no_memory(reterr);
     for (const cJSON *item = value->child; item; item = item->next) {
-        struct declaration d = {.recipe = recipe};
+        struct declaration d = {.config = config, .recipe = config->recipe};
         status = json_object(item, path, tensor_fields, &d, reterr);
         if (status != PEN_OK)
             return status;
@@ -121,18 +143,18 @@ enum pen_status config_read_inputs(const cJSON *value, const char *path, void *t
 {
     struct config *config = target;
     enum pen_status status = recipe_room(config, reterr);
-    return status == PEN_OK ? read_tensors(value, path, config->recipe, &config->recipe->inputs,
-                                           &config->recipe->inputs_count, reterr)
-                            : status;
+    return status == PEN_OK
+               ? read_tensors(value, path, config, &config->recipe->inputs, &config->recipe->inputs_count, reterr)
+               : status;
 }
 
 enum pen_status config_read_outputs(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct config *config = target;
     enum pen_status status = recipe_room(config, reterr);
-    return status == PEN_OK ? read_tensors(value, path, config->recipe, &config->recipe->outputs,
-                                           &config->recipe->outputs_count, reterr)
-                            : status;
+    return status == PEN_OK
+               ? read_tensors(value, path, config, &config->recipe->outputs, &config->recipe->outputs_count, reterr)
+               : status;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------- */
@@ -257,12 +279,13 @@ enum pen_status config_check_ensemble(struct config *config, struct pen_error *r
     if (!recipe)
         return config->ensemble ? pen_error_set(reterr, PEN_ERR_INVALID, "platform ensemble needs ensemble_scheduling")
                                 : PEN_OK;
+    if (recipe->steps_count == 0 && !config->ensemble && (recipe->inputs || recipe->outputs)) {
+        config->declared = recipe; /* of a model: compared with its file */
+        config->recipe = NULL;
+        return PEN_OK;
+    }
     if (recipe->steps_count == 0)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "%s",
-                             config->ensemble || (!recipe->inputs && !recipe->outputs)
-                                 ? "ensemble_scheduling.step needs at least one step"
-                                 : "input and output are lists only where ensemble_scheduling names steps: a model's "
-                                   "file says what it takes");
+        return pen_error_set(reterr, PEN_ERR_INVALID, "ensemble_scheduling.step needs at least one step");
     if (config->platform)
         return pen_error_set(reterr, PEN_ERR_INVALID, "ensemble_scheduling needs platform ensemble, not %s",
                              config->platform);

@@ -153,7 +153,7 @@ static enum pen_status read_preprocess(const cJSON *value, const char *path, voi
 
 static const struct json_field input_fields[] = {{"preprocess", read_preprocess}, {NULL, NULL}};
 
-/* A list declares the tensors of an ensemble. */
+/* A list declares tensors, those of an ensemble or those that a model must have. */
 enum pen_status config_read_input(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     if (cJSON_IsArray(value))

@@ -30,11 +30,12 @@ enum pen_status config_read_dims(const cJSON *value, const char *path, bool open
 config_reader config_read_sequence;
 void config_states_free(struct config_sequence *sequence);
 /* Reads the files that states begin with. */
-enum pen_status config_states_load(const char *folder, struct config_sequence *sequence, struct pen_error *reterr);
+enum pen_status config_states_load(const struct config_place *place, struct config_sequence *sequence,
+                                   struct pen_error *reterr);
 enum pen_status config_check_sequence(const struct config *config, struct pen_error *reterr);
 /* config.c: gives *ret_text (free it), NUL-terminated */
-enum pen_status config_file_read(const char *path, size_t limit, char **ret_text, size_t *ret_bytes,
-                                 struct pen_error *reterr);
+enum pen_status config_file_read(const struct config_place *place, const char *name, size_t limit, char **ret_text,
+                                 size_t *ret_bytes, struct pen_error *reterr);
 /* config_output.c */
 config_reader config_read_output;
 void config_labels_free(struct config *config);

@@ -159,15 +159,15 @@ enum pen_status config_check_sequence(const struct config *config, struct pen_er
     return PEN_OK;
 }
 
-enum pen_status config_states_load(const char *folder, struct config_sequence *sequence, struct pen_error *reterr)
+enum pen_status config_states_load(const struct config_place *place, struct config_sequence *sequence,
+                                   struct pen_error *reterr)
 {
     for (size_t i = 0; i < sequence->states_count; i++) {
         struct config_state *state = &sequence->states[i];
-        char path[4096];
         if (!state->file[0])
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, state->file);
-        enum pen_status status = config_file_read(path, STATE_FILE_MAX, &state->initial, &state->initial_bytes, reterr);
+        enum pen_status status =
+            config_file_read(place, state->file, STATE_FILE_MAX, &state->initial, &state->initial_bytes, reterr);
         if (status != PEN_OK)
             return status;
     }

@@ -18,8 +18,8 @@ static const struct setting table[] = {
      "serve only NAME or NAME:VERSION (may be repeated)"},
     {"backend", SETTING_TEXT, offsetof(struct options, backend), "auto", NULL, 0, 0, NULL,
      "auto, or a backend that `penstock-engine info` lists"},
-    {"precision", SETTING_CHOICE, offsetof(struct options, precision), "any", NULL, 0, 0,
-     "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", "arithmetic; any = f32"},
+    {"precision", SETTING_TEXT, offsetof(struct options, precision), "any", NULL, 0, 0, NULL,
+     "arithmetic: one that `penstock-engine info` lists; any = f32"},
     {"placement", SETTING_CHOICE, offsetof(struct options, placement), "fallback", NULL, 0, 0, "strict|fallback",
      "strict: a model that the backend cannot run whole is refused"},
     {"slots", SETTING_INT, offsetof(struct options, slots), "0", "slots", 0, 64, NULL,
@@ -27,10 +27,15 @@ static const struct setting table[] = {
     {"threads", SETTING_INT, offsetof(struct options, threads), "0", "threads", 0, 256, NULL,
      "of each slot; 0 = processors (affinity, cgroup) / slots"},
     {"memory-limit", SETTING_BYTES, offsetof(struct options, memory_limit), "0", "bytes", 0, INT64_MAX, NULL,
-     "of one model with its sessions; 0 = three quarters of what cgroup and host grant"},
+     "of one model with its sessions, each slot's an equal part of what the weights leave: a job whose shapes need "
+     "more is refused; 0 = "
+     "three quarters of what cgroup and host grant"},
     {"memory-budget", SETTING_BYTES, offsetof(struct options, memory_budget), "0", "bytes", 0, INT64_MAX, NULL,
      "of all models with their sessions: beyond it models are offered unloaded, loaded when a job comes, and the least "
      "recently used makes room; 0 = all are loaded"},
+    {"fold-limit", SETTING_BYTES, offsetof(struct options, fold_limit), "256MiB", "bytes", 1, INT64_MAX, NULL,
+     "of what a model computes from constants alone, beside eight times its file: that is done at the load; the rest "
+     "is computed at each run"},
     {"queue-bytes", SETTING_BYTES, offsetof(struct options, queue_bytes), "0", "bytes", 0, INT64_MAX, NULL,
      "inputs held at a time; 0 = a quarter of the memory, at most 1 GiB"},
     {"sequence-memory", SETTING_BYTES, offsetof(struct options, sequence_memory), "256MiB", "bytes", 0, INT64_MAX, NULL,
@@ -133,15 +138,6 @@ enum log_level options_log_level(const struct options *options)
     return level;
 }
 
-static enum pen_precision precision_of(const char *name)
-{
-    static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0)
-            return (enum pen_precision)i;
-    return PEN_PRECISION_ANY;
-}
-
 enum { BACKENDS_MAX = 16 };
 
 static void backends_list(const struct pen_backend_info *infos, size_t count, char *text, size_t room)
@@ -187,14 +183,17 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
                                     .validate = options->vk_validate,
                                     .in_flight = (uint32_t)strtoul(options->vk_in_flight, NULL, 10)}; /* auto = 0 */
     enum pen_status status = backend_check(options->backend, ret_engine, reterr);
+    ret_engine->backend = options->backend;
+    if (status == PEN_OK)
+        status = pen_engine_precision_find(ret_engine, options->precision, &ret_engine->precision, reterr);
     if (status != PEN_OK)
         return status;
-    ret_engine->backend = options->backend;
-    ret_engine->precision = precision_of(options->precision);
     ret_engine->threads = threads;
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
     ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
     ret_engine->profile_nodes = ret_engine->check_numerics;
-    ret_engine->budget_bytes = memory_bytes;
+    uint64_t budget = (uint64_t)options->memory_budget; /* no model alone may be more than all */
+    ret_engine->budget_bytes = budget > 0 && budget < memory_bytes ? budget : memory_bytes;
+    ret_engine->fold_bytes = (uint64_t)options->fold_limit;
     return PEN_OK;
 }

@@ -3,9 +3,11 @@
 
 #include "deadline.h"
 #include "ensemble.h"
+#include "logline.h"
 #include "model_file.h"
 #include "whole.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,17 +39,30 @@ static enum pen_status kind_check(const struct config *config, const struct pen_
 static enum pen_status ensemble_load(struct catalog_entry *entry, struct served **ret_served, struct pen_error *reterr)
 {
     char path[CATALOG_PATH_BYTES];
-    snprintf(path, sizeof path, "%.3072s/config.json", entry->path);
+    const char *file = entry->config.pbtxt ? "config.pbtxt" : "config.json";
+    snprintf(path, sizeof path, "%.3072s/%s", entry->path, file);
     if (access(path, F_OK) != 0)
-        snprintf(path, sizeof path, "%.*s/config.json", (int)(strrchr(entry->path, '/') - entry->path), entry->path);
+        snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(entry->path, '/') - entry->path), entry->path, file);
     enum pen_status status = ensemble_new(entry->name, entry->version, path, &entry->config, ret_served, reterr);
     if (status == PEN_OK)
         (*ret_served)->stamp = entry->stamp;
     return status;
 }
 
-enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
-                                   struct pen_error *reterr)
+/* What a config says without effect, once for each load. */
+static void config_log(const struct served *served)
+{
+    const struct config *config = &served->config;
+    if (config->ignored[0])
+        log_event(LOG_WARN, "config_ignored", "model=%s version=%" PRIu64 " file=config.pbtxt fields=%s reason=%s",
+                  served->name, served->version, config->ignored, "they have no effect here: see deploy/TRITON.md");
+    if (config->pbtxt_beside)
+        log_event(LOG_WARN, "config_ignored", "model=%s version=%" PRIu64 " file=config.pbtxt reason=%s", served->name,
+                  served->version, "config.json lies beside it and counts alone");
+}
+
+static enum pen_status entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
+                                  struct pen_error *reterr)
 {
     char file[MODEL_FILE_PATH_BYTES];
     if (entry->config.recipe)
@@ -61,6 +76,15 @@ enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engin
         status = served_new(engine, entry->name, entry->version, file, &entry->config, ret_served, reterr);
     if (status == PEN_OK)
         (*ret_served)->stamp = entry->stamp;
+    return status;
+}
+
+enum pen_status catalog_entry_load(struct catalog_entry *entry, struct pen_engine *engine, struct served **ret_served,
+                                   struct pen_error *reterr)
+{
+    enum pen_status status = entry_load(entry, engine, ret_served, reterr);
+    if (status == PEN_OK)
+        config_log(*ret_served);
     return status;
 }
 
@@ -88,7 +112,7 @@ static bool one_load(struct catalog *catalog, struct pen_engine *engine, struct 
     if (served)
         catalog_take_out(catalog, served);
     served_free(served);
-    catalog_failed(catalog, entry->name, entry->version, &error);
+    catalog_failed(catalog, entry->name, entry->version, entry->stamp, &error);
     return false;
 }
 
@@ -112,6 +136,7 @@ void catalog_fini(struct catalog *catalog)
         served_free(catalog->models[i]);
     while (catalog->entries_count > 0)
         catalog_entry_drop(catalog, catalog->entries_count - 1);
+    failures_free(catalog->failures);
     free(catalog->models);
     free(catalog->entries);
     pthread_mutex_destroy(&catalog->lock);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "failures.h"
 #include "served.h"
 
 #define CATALOG_MODELS_MAX 256u
@@ -34,6 +35,7 @@ struct catalog_seen {
         uint64_t model, sentence;
     } told[CATALOG_SEEN_MAX];
     size_t count;
+    struct failures *failures; /* borrowed; NULL = they are told to nobody else */
 };
 
 struct catalog {
@@ -45,6 +47,7 @@ struct catalog {
     pthread_mutex_t lock; /* models and count, once slots look things up while the watch changes them */
     atomic_uint_fast64_t loads, evictions; /* on demand, for lack of room */
     atomic_size_t outputs_most;            /* of any model that was ever in it */
+    struct failures *failures;             /* of the catalog that serves; NULL in those of later scans */
     struct catalog_seen *seen;             /* NULL = every complaint is logged */
 };
 
@@ -57,8 +60,8 @@ enum pen_status catalog_scan(const char *folder, const char *const *choices, siz
 enum pen_status catalog_rescan(const char *folder, const char *const *choices, size_t choices_count,
                                struct catalog_seen *seen, struct catalog *catalog, struct pen_error *reterr);
 
-/* One line evt=model_waits: what is missing of a version that is being put in place. Once, as all complaints. */
-void catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error);
+/* One line evt=model_waits: what is missing of a version that is being put in place. Once, as all complaints. True: it was said before. */
+bool catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error);
 /* All is well with that model: what was said of it is said anew when it happens again. */
 void catalog_seen_forget(struct catalog_seen *seen, const char *name);
 

@@ -45,27 +45,38 @@ void catalog_seen_forget(struct catalog_seen *seen, const char *name)
             seen->told[i].model = 0;
 }
 
-void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
+static struct failures *failures_of(const struct catalog *catalog)
+{
+    return catalog->seen ? catalog->seen->failures : catalog->failures;
+}
+
+void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, uint64_t stamp,
+                    const struct pen_error *error)
 {
     catalog->failed++;
+    failures_add(failures_of(catalog), name, version, stamp, error);
     if (!told(catalog->seen, name, version, error->text))
         log_event(LOG_ERROR, "model_failed", "model=%s version=%" PRIu64 " status=%s error=%s", name, version,
                   pen_status_name(error->status), error->text);
 }
 
-void catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error)
+bool catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version, const struct pen_error *error)
 {
-    if (!told(seen, name, version, error->text))
-        log_event(LOG_INFO, "model_waits", "model=%s version=%" PRIu64 " reason=%s", name, version, error->text);
+    if (told(seen, name, version, error->text))
+        return true;
+    log_event(LOG_INFO, "model_waits", "model=%s version=%" PRIu64 " reason=%s", name, version, error->text);
+    return false;
 }
 
-/* What is not there is a fault at the start, and may be on its way while the worker serves. */
+/* What is not there is a fault at the start, and may be on its way while the worker serves: brokers are told when a second look misses it, too. */
 static void missing(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
 {
-    if (catalog->seen && error->status == PEN_ERR_NOT_FOUND)
-        catalog_waits(catalog->seen, name, version, error);
-    else
-        catalog_failed(catalog, name, version, error);
+    if (!catalog->seen || error->status != PEN_ERR_NOT_FOUND) {
+        catalog_failed(catalog, name, version, 0, error);
+        return;
+    }
+    if (catalog_waits(catalog->seen, name, version, error))
+        failures_add(failures_of(catalog), name, version, 0, error);
 }
 
 uint64_t catalog_entry_key(const struct catalog_entry *entry)
@@ -158,9 +169,9 @@ static enum pen_status version_add(struct catalog *catalog, const char *folder, 
     struct config config;
     config_init(&config);
     snprintf(own, sizeof own, "%.3072s/%" PRIu64, folder, version);
-    enum pen_status status = config_load(own, &config, reterr);
+    enum pen_status status = config_load(&(struct config_place){own, folder}, &config, reterr);
     if (status == PEN_OK && !config.present)
-        status = config_load(folder, &config, reterr);
+        status = config_load(&(struct config_place){folder, NULL}, &config, reterr);
     if (status == PEN_OK)
         status = entry_add(catalog, folder, name, version, &config, reterr);
     config_fini(&config);
@@ -205,7 +216,7 @@ static bool version_holds(const char *folder, uint64_t version, struct pen_error
     if (model_file_find(own, file, reterr) != PEN_ERR_NOT_FOUND)
         return true;
     config_init(&config);
-    bool holds = config_load(own, &config, NULL) == PEN_OK && config.recipe;
+    bool holds = config_load(&(struct config_place){own, folder}, &config, NULL) == PEN_OK && config.recipe;
     config_fini(&config);
     return holds;
 }
@@ -293,12 +304,12 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
         status =
             pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
     if (status == PEN_OK)
-        status = config_load(folder, &config, &error);
+        status = config_load(&(struct config_place){folder, NULL}, &config, &error);
     if (status == PEN_OK)
         status = wanted != 0 ? version_choose(catalog, folder, name, wanted, &config, &error)
                              : versions_choose(catalog, folder, name, &config, &error);
     if (status != PEN_OK && wanted != 0)
-        catalog_failed(catalog, name, wanted, &error);
+        catalog_failed(catalog, name, wanted, 0, &error);
     else if (status != PEN_OK)
         missing(catalog, name, 0, &error);
     config_fini(&config);
@@ -365,7 +376,7 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
     if (length == 0 || length > CONFIG_NAME_BYTES_MAX || choice[0] == '.' || memchr(choice, '/', length) ||
         (colon && version == 0)) {
         pen_error_set(&error, PEN_ERR_INVALID, "--model %.128s is not of the form NAME or NAME:VERSION", choice);
-        catalog_failed(catalog, choice, 0, &error);
+        catalog_failed(catalog, choice, 0, 0, &error);
         return;
     }
     memcpy(name, choice, length);
@@ -373,10 +384,29 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
     if (!is_folder(folder, name)) {
         pen_error_set(&error, PEN_ERR_NOT_FOUND, "there is no folder %.512s/%.128s%s", folder, name,
                       catalog_nearest(folder, name, near));
-        catalog_failed(catalog, name, version, &error);
+        catalog_failed(catalog, name, version, 0, &error);
         return;
     }
     folder_scan(catalog, folder, name, version);
+}
+
+/* ---- a model that has no folder ------------------------------------------------------------------------------------------------------ */
+
+/* DIR/loose.onnx is what people try first: it serves nothing, and the log says what does. */
+static void loose_note(struct catalog *catalog, const char *folder, const char *file)
+{
+    char path[CATALOG_PATH_BYTES];
+    struct pen_error error = {0};
+    const char *dot = strrchr(file, '.');
+    snprintf(path, sizeof path, "%.2800s/%.255s", folder, file);
+    if (!dot || dot == file || is_folder(folder, file) || !model_file_alone(path))
+        return;
+    pen_error_set(&error, PEN_ERR_INVALID,
+                  "%.512s/%.255s lies beside the model folders and is not served: a model is a folder NAME/VERSION/. "
+                  "`penstock import %.512s/%.255s %.*s --models %.512s` makes one",
+                  folder, file, folder, file, (int)(dot - file), file, folder);
+    if (!told(catalog->seen, file, 0, error.text))
+        log_event(LOG_WARN, "model_loose", "file=%s error=%s", file, error.text);
 }
 
 static int visible(const struct dirent *item)
@@ -396,6 +426,8 @@ enum pen_status catalog_rescan(const char *folder, const char *const *choices, s
     struct dirent **items = NULL;
     memset(catalog, 0, sizeof *catalog);
     catalog->seen = seen;
+    if (!seen)
+        catalog->failures = failures_new();
     pthread_mutex_init(&catalog->lock, NULL);
     int count = scandir(folder, &items, visible, alphasort);
     if (count < 0)
@@ -404,6 +436,7 @@ enum pen_status catalog_rescan(const char *folder, const char *const *choices, s
     for (int i = 0; i < count; i++) {
         if (choices_count == 0 && is_folder(folder, items[i]->d_name))
             folder_scan(catalog, folder, items[i]->d_name, 0);
+        loose_note(catalog, folder, items[i]->d_name);
         free(items[i]);
     }
     free(items);

@@ -229,5 +229,9 @@ void ensembles_check(const struct catalog *catalog)
             state_log(served, status, error.text);
         served->resolved = true;
         served->resolved_as = status;
+        if (status == PEN_ERR_INVALID)
+            failures_add(catalog->failures, served->name, served->version, served->stamp, &error);
+        else
+            failures_drop(catalog->failures, served->name, served->version, served->stamp);
     }
 }

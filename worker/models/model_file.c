@@ -2,15 +2,17 @@
 #include "model_file.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ITEMS_MAX 10000u /* looked at in one folder */
-#define DEPTH_MAX 4u     /* of the folders that shards lie in */
+#include "penstock/model_folder.h"
+
+#define ITEMS_MAX          10000u       /* looked at in one folder */
+#define DEPTH_MAX          4u           /* of the folders that shards lie in */
+#define TOPOLOGY_BYTES_MAX (256u << 20) /* the engine reads no larger ones */
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -18,23 +20,52 @@ static bool ends_with(const char *name, const char *end)
     return n > e && strcmp(name + n - e, end) == 0;
 }
 
+/* The path without its last part. */
+static void parent_of(const char *path, char ret_parent[MODEL_FILE_PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(ret_parent, MODEL_FILE_PATH_BYTES, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (slash == path)
+        snprintf(ret_parent, MODEL_FILE_PATH_BYTES, "/");
+}
+
+void model_file_home(const char *path, char ret_folder[MODEL_FILE_PATH_BYTES])
+{
+    char version[MODEL_FILE_PATH_BYTES];
+    parent_of(path, version);
+    parent_of(version, ret_folder);
+}
+
+enum pen_status model_file_open(const char *path, int *ret_fd, size_t *ret_bytes, struct pen_error *reterr)
+{
+    char folder[MODEL_FILE_PATH_BYTES], home[MODEL_FILE_PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    parent_of(path, folder);
+    parent_of(folder, home);
+    return pen_model_folder_open(folder, slash ? slash + 1 : path, home, ret_fd, ret_bytes, reterr);
+}
+
 /* The whole file is searched: a manifest may stand behind megabytes of topology. The engine reads it properly. */
 static bool has_manifest(const char *path)
 {
-    struct stat info;
     bool found = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-        void *text = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (text != MAP_FAILED) {
-            found = memmem(text, (size_t)info.st_size, "\"weightsManifest\"", 17) != NULL;
-            munmap(text, (size_t)info.st_size);
-        }
+    int fd = -1;
+    size_t bytes = 0;
+    if (model_file_open(path, &fd, &bytes, NULL) != PEN_OK)
+        return strcmp(strrchr(path, '/') + 1, "model.json") == 0; /* then loading tells why it cannot be read */
+    void *text =
+        bytes > 0 && bytes <= TOPOLOGY_BYTES_MAX ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (text != MAP_FAILED) {
+        found = memmem(text, bytes, "\"weightsManifest\"", 17) != NULL;
+        munmap(text, bytes);
     }
     close(fd);
     return found;
+}
+
+bool model_file_alone(const char *path)
+{
+    return ends_with(path, ".onnx") || ends_with(path, ".tflite") || (ends_with(path, ".json") && has_manifest(path));
 }
 
 static bool is_model(const char *folder, const char *name, char path[MODEL_FILE_PATH_BYTES])
@@ -103,7 +134,7 @@ bool model_file_counts(const char *name)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (ends_with(name, texts[i]))
             return false;
-    return name[0] != '.' && strcmp(name, "config.json") != 0;
+    return name[0] != '.' && strcmp(name, "config.json") != 0 && strcmp(name, "config.pbtxt") != 0;
 }
 
 /* A sum over the files below, so that the order in which the folder gives them does not count. */

@@ -6,6 +6,7 @@
 #include "logline.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define STEP_US          1000u   /* what is on its way out is looked at so often */
 #define SEQUENCE_STEP_US 100000u /* ... and so often whether sequences have ended */
@@ -96,25 +97,43 @@ struct served *residence_wanted(const struct catalog *catalog)
     return longest;
 }
 
-uint64_t residence_arena_bytes(void)
+void residence_explain(uint64_t budget_bytes, struct pen_error *error)
 {
-    struct pen_memory memory;
-    pen_memory(&memory);
-    return memory.arena_bytes;
+    const struct pen_error why = *error;
+    if (budget_bytes != 0 && why.status == PEN_ERR_TOO_LARGE && !strstr(why.text, "--memory-budget"))
+        pen_error_set(error, why.status, "%.700s; that is more than --memory-budget grants to all", why.text);
 }
 
-/* Buffers that slots make meanwhile count, too: rather too much than too little. */
-void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t arena_before_bytes,
-                    uint64_t now_us)
+void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t now_us)
 {
-    uint64_t arena_bytes = residence_arena_bytes();
     if (served->config.recipe)
         return;
     pthread_mutex_lock(&catalog->lock);
     served->residence.load_us = now_us - began_us;
-    served->memory_bytes =
-        pen_model_bytes(served->model) + (arena_bytes > arena_before_bytes ? arena_bytes - arena_before_bytes : 0);
+    served->memory_bytes = pen_model_memory(served->model);
     pthread_mutex_unlock(&catalog->lock);
+}
+
+void residence_weigh(struct catalog *catalog)
+{
+    pthread_mutex_lock(&catalog->lock);
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct served *served = catalog->models[i];
+        if (resident(served) && served->model)
+            served->memory_bytes = pen_model_memory(served->model);
+    }
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+struct served *residence_grown(const struct catalog *catalog, uint64_t budget_bytes, uint64_t now_us)
+{
+    uint64_t when_us;
+    size_t count = 0;
+    for (size_t i = 0; i < catalog->count; i++)
+        count += resident(catalog->models[i]);
+    if (budget_bytes == 0 || count < 2 || resident_bytes(catalog, NULL) <= budget_bytes || any_leaves(catalog))
+        return NULL;
+    return least_recent(catalog, now_us, &when_us);
 }
 
 bool residence_cool(struct catalog *catalog, struct served *served)

@@ -30,13 +30,17 @@ bool residence_over(const struct catalog *catalog, uint64_t budget_bytes, const 
 /* The cold model that somebody has waited for longest; NULL = none. */
 struct served *residence_wanted(const struct catalog *catalog);
 
-/* It was loaded and warmed: what that took, and what it holds by the engine's count before and now. */
-void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t arena_before_bytes,
-                    uint64_t now_us);
+/* A model was refused as too large: the sentence says whose bound it was, where that is --memory-budget. */
+void residence_explain(uint64_t budget_bytes, struct pen_error *error);
+/* It was loaded and warmed: what that took, and what it holds by the engine's count. */
+void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t now_us);
+/* What all that are in memory hold by now: they grow with the shapes that jobs bring. */
+void residence_weigh(struct catalog *catalog);
+/* Models have grown beyond the budget together: the one that is to go; NULL = they have not, or nothing may go yet, or there is but one. */
+struct served *residence_grown(const struct catalog *catalog, uint64_t budget_bytes, uint64_t now_us);
 /* Cold from now on; false: a slot has it. */
 bool residence_cool(struct catalog *catalog, struct served *served);
 /* Back among the warm ones. */
 void residence_warm(struct catalog *catalog, struct served *served);
-uint64_t residence_arena_bytes(void); /* of all sessions of the process */
 
 #endif

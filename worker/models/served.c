@@ -1,7 +1,9 @@
 /* served.c - from a file to what the worker can promise about it. */
 #include "served.h"
 
+#include "declared.h"
 #include "logline.h"
+#include "model_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -198,6 +200,7 @@ static enum pen_status description_build(struct served *served, struct pen_error
     served->outputs = tensors_copy(outputs, served->outputs_count);
     served->placement = strdup(pen_model_placement(served->model));
     served->format = pen_model_format(served->model);
+    served->precision = pen_model_precision(served->model);
     return served->network_inputs && served->outputs && served->placement
                ? PEN_OK
                : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
@@ -330,7 +333,9 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     config_init(config);
 
     served->path = strdup(path);
-    enum pen_status status = served->path ? pen_model_load(engine, path, &served->model, reterr)
+    char home[MODEL_FILE_PATH_BYTES];
+    model_file_home(path, home);
+    enum pen_status status = served->path ? pen_model_load_beneath(engine, path, home, &served->model, reterr)
                                           : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
     if (status == PEN_OK)
         status = platform_check(served, reterr);
@@ -338,6 +343,8 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
         status = signature_build(served, reterr);
     if (status == PEN_OK)
         status = batch_decide(served, reterr);
+    if (status == PEN_OK)
+        status = declared_check(served, reterr);
     if (status == PEN_OK)
         status = states_join(served, reterr);
     if (status == PEN_OK)
@@ -395,6 +402,11 @@ void served_free(struct served *served)
     free(served->path);
     config_fini(&served->config);
     free(served);
+}
+
+uint32_t served_precision(const struct served *served, uint32_t otherwise)
+{
+    return served->precision != PEN_PRECISION_ANY ? (uint32_t)served->precision : otherwise;
 }
 
 void served_release(struct served *served)

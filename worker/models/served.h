@@ -63,8 +63,10 @@ struct served {
     struct classes_quant labels_quant;
     struct digest digest;
     bool cacheable;
-    char *placement;       /* as the engine says it, kept while the model is cold */
-    const char *format;    /* static */
+    char *placement;    /* as the engine says it, kept while the model is cold */
+    const char *format; /* static */
+    enum pen_precision
+        precision; /* the engine's, or INT8 of a model of integers; ANY = of an ensemble: its steps have their own */
     uint64_t memory_bytes; /* of the model; of its sessions, too, once it is warm */
     struct residence residence;
     bool warmed;
@@ -103,6 +105,8 @@ int served_input(const struct served *served, const char *name);
 int served_output(const struct served *served, const char *name);
 
 /* Bytes of one row (one step of dims[0], or the whole tensor when the model is not batched) for concrete dims. Not for STRING. */
+/* The class its answers are told to have (enum precision); otherwise: that of the engine, for an ensemble. */
+uint32_t served_precision(const struct served *served, uint32_t otherwise);
 size_t served_row_bytes(const struct served *served, const struct pen_tensor *tensor);
 
 #endif

@@ -47,6 +47,20 @@ static void pixels_apply(const struct preprocess *pre, struct pen_tensor *input)
     input->dims[3] = pre->nhwc ? pre->channels : pre->width;
 }
 
+static enum pen_status dimension_open(uint32_t d, uint32_t skip, const struct pen_tensor *input,
+                                      struct pen_error *reterr)
+{
+    if (d == 0 && skip == 0)
+        return pen_error_set(
+            reterr, PEN_ERR_UNSUPPORTED,
+            "dimension 0 of input '%s' is open: if it is the batch, say \"max_batch_size\": 8 (or as "
+            "many rows as may run together) in config.json; else give the input's dims in model_warmup",
+            input->name);
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                         "dimension %u of input '%s' is open: give its dims%s in model_warmup of config.json", d,
+                         input->name, skip ? ", without the batch," : "");
+}
+
 enum pen_status warmup_shape(const struct served *served, uint32_t batch, const struct config_warmup *entry,
                              struct warm_shape *ret_shape, struct pen_error *reterr)
 {
@@ -65,8 +79,7 @@ enum pen_status warmup_shape(const struct served *served, uint32_t batch, const 
             return status;
         for (uint32_t d = 0; d < input->rank; d++)
             if (input->dims[d] < 0)
-                return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                                     "dimension %u of input '%s' is open: name it in model_warmup", d, input->name);
+                return dimension_open(d, skip, input, reterr);
     }
     return PEN_OK;
 }
@@ -239,12 +252,12 @@ enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_err
     served->seats = calloc(slots, sizeof *served->seats);
     if (!served->seats)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the sessions of %u slots", slots);
-    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) {
+    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) { /* all first: each may hold an equal part */
         status = pen_session_new(served->model, &served->seats[i].session, reterr);
         served->seats_count += status == PEN_OK;
-        if (status == PEN_OK)
-            status = session_warm(served->seats[i].session, served, i == 0, reterr);
     }
+    for (uint32_t i = 0; status == PEN_OK && i < slots; i++)
+        status = session_warm(served->seats[i].session, served, i == 0, reterr);
     if (served->warm_count > SNAP_READY_MAX)
         log_event(LOG_WARN, "model_not_warm", "model=%s version=%" PRIu64 " reason=%s", served->name, served->version,
                   "more sizes are declared than the 16 that stay ready: the first ones are prepared again");

@@ -22,8 +22,8 @@ static const char pointer_start[] = "version https://git-lfs.github.com/spec/";
 enum pen_status whole_pointer_check(const char *path, struct pen_error *reterr)
 {
     char start[sizeof pointer_start - 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t got = fd >= 0 ? pread(fd, start, sizeof start, 0) : -1;
+    int fd = -1;
+    ssize_t got = model_file_open(path, &fd, NULL, NULL) == PEN_OK ? pread(fd, start, sizeof start, 0) : -1;
     if (fd >= 0)
         close(fd);
     if (got != (ssize_t)sizeof start || memcmp(start, pointer_start, sizeof start) != 0)
@@ -58,15 +58,14 @@ static bool is_being_written(int fd)
 
 static enum pen_status file_check(const char *path, struct pen_error *reterr)
 {
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    int fd = -1;
+    size_t bytes = 0;
+    if (model_file_open(path, &fd, &bytes, NULL) != PEN_OK)
         return PEN_OK; /* loading tells why */
-    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode), written = regular && is_being_written(fd);
+    bool written = is_being_written(fd);
     close(fd);
     if (written)
-        return pen_error_set(reterr, PEN_ERR_BUSY, "%.512s is still open for writing (%lld bytes so far)", path,
-                             (long long)info.st_size);
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%.512s is still open for writing (%zu bytes so far)", path, bytes);
     return PEN_OK;
 }
 
@@ -101,7 +100,7 @@ enum pen_status whole_check(const char *folder, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%.900s", inner.text);
     if (status != PEN_OK)
         return PEN_OK; /* nothing that time mends: loading tells */
-    if (stat(path, &info) == 0 && info.st_size == 0)
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%.512s is empty so far", path);
     if (whole_pointer_check(path, &inner) != PEN_OK)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%.900s", inner.text);

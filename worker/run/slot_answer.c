@@ -87,7 +87,7 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->device = writable(identity->device);
     meta->library = writable(identity->library);
     meta->worker = writable(identity->worker);
-    meta->precision = (uint32_t)identity->precision;
+    meta->precision = (uint32_t)served_precision(served, identity->precision);
     uint64_t now_us = clock_now_us();
     meta->compute_us = timing.compute_us;
     meta->worker_us = slot_worker_us(slot, now_us);
@@ -215,7 +215,7 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     if (task->state && !state_keep(slot, batch, index, first_row, outputs, count))
         return;
     size_t taken = gather_split(batch, index, first_row, outputs, count, views);
-    enum pen_status status = reply_add(slot->work->reply, &task->job->env, PEN_OK, slot->context.identity->precision,
+    enum pen_status status = reply_add(slot->work->reply, &task->job->env, PEN_OK, (enum precision)meta.precision,
                                        task->digested ? &task->digest : NULL, &meta, views, taken, &error);
     if (status != PEN_OK) {
         if (task->states) /* its state was kept already, and nobody hears of it: a failed job ends its sequence */

@@ -218,7 +218,7 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
     if (!meta && arena->starved)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the worker has no memory for the job's meta");
     if (!meta)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the job's meta is no JobMeta, or needs too much memory");
+        return meta_refusal(arena, "the job's meta is no JobMeta, or needs too much memory", reterr);
     ret_task->layers = meta->trace >= 2;
     ret_task->traceparent = meta->traceparent;
     enum pen_status status = model_find(ret_task, catalog, meta, reterr);

@@ -14,6 +14,11 @@ export function attention(state, {time, percent, count, share}) {
     else if (m.ready === 0) say("warn", `No worker is ready for ${m.name} v${m.version}.`, hash);
     else if (m.ready < m.offers) say("warn", `${m.offers - m.ready} of ${m.offers} workers ${plural(m.offers - m.ready, "is", "are")} not ready for ${m.name} v${m.version}.`, hash);
   }
+  for (const f of state.failures ?? []) {
+    const what = f.version ? `${f.model} v${f.version}` : f.model;
+    if (f.serving) say("warn", `Worker ${f.worker} refuses a change of ${what}; what was loaded before serves on: ${f.error}`);
+    else say("bad", `Worker ${f.worker} cannot load ${what}: ${f.error}`);
+  }
   for (const w of state.workers) {
     if (w.state === "suspect") say("bad", `Worker ${w.name} has been silent for ${time(w.last_seen_us)}.`);
     if (w.memory_bytes && w.memory_used_bytes > 0.9 * w.memory_bytes) say("warn", `Worker ${w.name} uses ${percent(w.memory_used_bytes / w.memory_bytes)} of the memory it may have.`);

@@ -31,6 +31,13 @@ function line(context, values, x, y) {
   });
 }
 
+// [first, last] of each stretch without a null: nothing is filled where nothing is known.
+function stretches(values) {
+  const out = [];
+  values.forEach((v, i) => { if (v === null || v === undefined) return; if (out.length && out.at(-1)[1] === i - 1) out.at(-1)[1] = i; else out.push([i, i]); });
+  return out;
+}
+
 export function spark(canvas, values, color) {
   const [context, width, height] = prepare(canvas);
   const max = Math.max(...values.filter(v => v !== null), 0) || 1, count = Math.max(values.length - 1, 1);
@@ -42,10 +49,9 @@ export function spark(canvas, values, color) {
   context.stroke();
   context.globalAlpha = 0.12;
   context.fillStyle = css(color);
-  const first = values.findIndex(v => v !== null);
-  if (first >= 0) {
-    line(context, values.slice(first).map(v => v ?? 0), i => x(i + first), y);
-    context.lineTo(width, height);
+  for (const [first, last] of stretches(values)) {
+    line(context, values.slice(first, last + 1), i => x(i + first), y);
+    context.lineTo(x(last), height);
     context.lineTo(x(first), height);
     context.fill();
   }
@@ -70,7 +76,7 @@ function grid(context, width, height, max, format, seconds) {
     context.fillText(format(max * i / 4).replace(/\.0+(?= |$)/, "").replace(/(\.\d*[1-9])0+(?= |$)/, "$1"), LEFT - 7, y); // "8.00 ms" is 8 ms here
   }
   context.textBaseline = "alphabetic";
-  const step = seconds <= 20 ? 5 : seconds <= 60 ? 15 : seconds <= 150 ? 30 : 60;
+  const step = [[20, 5], [60, 15], [150, 30], [300, 60], [600, 120], [1800, 300]].find(([upTo]) => seconds <= upTo)?.[1] ?? 600;
   for (let t = 0; t <= seconds; t += width < 420 ? 2 * step : step) {
     const x = width - RIGHT - (width - LEFT - RIGHT) * t / seconds;
     context.textAlign = t === 0 ? "right" : t === seconds ? "left" : "center";
@@ -79,7 +85,7 @@ function grid(context, width, height, max, format, seconds) {
 }
 
 /*
- * lines: [{values, color, fill}], each of `seconds` values, oldest first, null where nothing was known. stacked: each lies on the one before.
+ * lines: [{values, color, fill}], each of as many values, evenly over `seconds`, oldest first, null where nothing was known. stacked: each lies on the one before.
  * hover: CSS pixels from the left, or null; returns the index under it.
  */
 export function chart(canvas, {lines, seconds, format, stacked, hover, floor}) {
@@ -89,7 +95,7 @@ export function chart(canvas, {lines, seconds, format, stacked, hover, floor}) {
     for (let k = 1; k < shown.length; k++)
       shown[k].top = shown[k].values.map((v, i) => v === null ? null : v + (shown[k - 1].top[i] || 0));
   const max = ceiling(Math.max(floor || 0, ...shown.flatMap(l => l.top.filter(v => v !== null))));
-  const x = i => LEFT + (width - LEFT - RIGHT) * i / (seconds - 1);
+  const steps = shown[0].values.length, x = i => LEFT + (width - LEFT - RIGHT) * i / (steps - 1);
   const y = v => TOP + (height - TOP - BOTTOM) * (1 - v / max);
   grid(context, width, height, max, format, seconds);
   context.lineJoin = "round";
@@ -98,10 +104,9 @@ export function chart(canvas, {lines, seconds, format, stacked, hover, floor}) {
     context.strokeStyle = context.fillStyle = css(color);
     context.lineWidth = 1.75;
     if (fill || stacked) {
-      const first = top.findIndex(v => v !== null);
-      if (first >= 0) {
-        line(context, top.map(v => v ?? 0).slice(first), i => x(i + first), y);
-        for (let i = top.length - 1; i >= first; i--) context.lineTo(x(i), y(stacked && k ? shown[k - 1].top[i] || 0 : 0));
+      for (const [first, last] of stretches(top)) {
+        line(context, top.slice(first, last + 1), i => x(i + first), y);
+        for (let i = last; i >= first; i--) context.lineTo(x(i), y(stacked && k ? shown[k - 1].top[i] || 0 : 0));
         context.globalAlpha = stacked ? 0.75 : 0.12;
         context.fill();
         context.globalAlpha = 1;
@@ -111,7 +116,7 @@ export function chart(canvas, {lines, seconds, format, stacked, hover, floor}) {
     context.stroke();
   }
   if (hover === null || hover === undefined) return null;
-  const index = Math.max(0, Math.min(seconds - 1, Math.round((hover - LEFT) / (width - LEFT - RIGHT) * (seconds - 1))));
+  const index = Math.max(0, Math.min(steps - 1, Math.round((hover - LEFT) / (width - LEFT - RIGHT) * (steps - 1))));
   context.strokeStyle = css("--quiet");
   context.lineWidth = 1;
   context.beginPath();

@@ -2,7 +2,7 @@
 set(rows "")
 set(arrays "")
 foreach(entry "/|index.html|text/html" "/style.css|style.css|text/css" "/app.js|app.js|text/javascript" "/charts.js|charts.js|text/javascript" "/history.js|history.js|text/javascript"
-              "/trace.js|trace.js|text/javascript" "/attention.js|attention.js|text/javascript")
+              "/trace.js|trace.js|text/javascript" "/attention.js|attention.js|text/javascript" "/past.js|past.js|text/javascript")
   string(REPLACE "|" ";" entry "${entry}")
   list(GET entry 0 path)
   list(GET entry 1 file)

@@ -80,12 +80,28 @@ struct pen_model {
     size_t version_labels_count;
     const struct pen_version_label *version_labels;
     bool annotates; /**< every worker that has it knows pen_job_options.top_k */
+    uint64_t jobs_cancelled; /**< not among jobs_failed */
+    uint32_t forms;          /**< in which workers offer it: more than 1 while they differ in inputs, outputs or batch
+                                size; `inputs` and `outputs` are the newest form's */
+};
+
+/** A model that a worker has on disk and does not serve as its files and config.json say now. */
+struct pen_failed_model {
+    const char *worker;
+    const char *name;
+    uint64_t version; /**< 0 = none was come to: its folder, its config.json or --model is wrong */
+    enum pen_status status;
+    const char *error;      /**< the worker's sentence */
+    uint64_t since_unix_us; /**< when it said so first, by its clock */
+    bool serving;           /**< what was loaded before serves on: a change was refused */
 };
 
 /** A list of models; everything in it lives until pen_client_models_free(). */
 struct pen_model_list {
     size_t count;
     const struct pen_model *const *models;
+    size_t failures_count; /**< at most 512, of all workers */
+    const struct pen_failed_model *failures;
 };
 
 /** Asks the broker for its models. @param ret_list given. @return PEN_OK; UNAVAILABLE without an answer in time; NO_MEMORY. */
@@ -115,6 +131,11 @@ struct pen_worker {
     const char *const *models; /**< "name:version" */
     size_t flags_count;
     const char *const *flags; /**< "name=value": capabilities, ISA, library versions, self-tests */
+    uint64_t jobs_cancelled;  /**< given up because nobody wanted them; not among jobs_failed */
+    uint64_t results_bad;     /**< its results that were against the contract */
+    size_t failures_count;    /**< models that it has and does not serve as they are now: those listed */
+    const struct pen_failed_model *failures;
+    uint64_t failures_all; /**< listed or not */
 };
 
 /** A list of workers; everything in it lives until pen_client_workers_free(). */

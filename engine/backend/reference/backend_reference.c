@@ -44,15 +44,14 @@ static enum pen_status probe(const struct backend_config *config, struct backend
     ret_caps->available = true;
     device_name(ret_caps->device, sizeof ret_caps->device);
     snprintf(ret_caps->library, sizeof ret_caps->library, "reference-1");
-    ret_caps->precisions = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_INT8;
+    ret_caps->precisions = 1u << PEN_PRECISION_F32; /* integers stay integers under it */
     return PEN_OK;
 }
 
 static enum pen_status open_backend(const struct backend_config *config, struct backend **ret_backend,
                                     struct pen_error *reterr)
 {
-    if (config->precision != PEN_PRECISION_ANY && config->precision != PEN_PRECISION_F32 &&
-        config->precision != PEN_PRECISION_INT8) {
+    if (config->precision != PEN_PRECISION_ANY && config->precision != PEN_PRECISION_F32) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "backend reference computes in the model's own precision only; ask for f32");
     }
@@ -151,6 +150,11 @@ static enum pen_status exec_wait(struct exec *exec, struct pen_error *reterr)
     return PEN_OK;
 }
 
+static bool claims(enum op op)
+{
+    return kernel_find(op) != NULL;
+}
+
 extern const struct backend_ops backend_reference; /* named in the generated table of backends */
 const struct backend_ops backend_reference = {
     .name = "reference",
@@ -158,6 +162,7 @@ const struct backend_ops backend_reference = {
     .probe = probe,
     .open = open_backend,
     .close = close_backend,
+    .claims = claims,
     .supports = supports,
     .plan_new = plan_new,
     .plan_free = plan_free,

@@ -1,4 +1,5 @@
 #include "backend/reference/kernels.h"
+#include "backend/reference/noise.h"
 
 #include <string.h>
 
@@ -55,6 +56,9 @@ enum pen_status kernel_run_node(struct kernel_call *k)
     enum pen_status status = def->infer == NULL ? PEN_OK : def->infer(&c, k->error);
     if (status == PEN_OK) {
         status = fn(k);
+    }
+    if (status == PEN_OK && kernel_noise != NULL) {
+        noise_add(k);
     }
     return status == PEN_OK ? shapes_agree(k, c.out) : status;
 }

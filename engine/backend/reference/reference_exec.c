@@ -1,3 +1,4 @@
+#include "backend/reference/noise.h"
 #include "backend/reference/reference_exec.h"
 
 #include <math.h>
@@ -199,7 +200,8 @@ static enum pen_status arena_make(struct builder *b, struct pen_error *reterr)
 {
     struct exec *e = b->e;
     enum pen_status status = lifetime_plan(b->items, b->item_count, &e->arena_bytes);
-    if (status == PEN_OK && e->arena_bytes > e->g->limits.arena_bytes) {
+    bool allowed = status == PEN_OK && allowance_take(e->env->allowance, e->arena_bytes + LIFETIME_PAD);
+    if (status == PEN_OK && (!allowed || e->arena_bytes > e->g->limits.arena_bytes)) {
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "values between nodes need %zu bytes, above the budget",
                              e->arena_bytes);
     }
@@ -248,6 +250,9 @@ enum pen_status reference_exec_new(const struct graph *g, const struct partition
     }
     if (status == PEN_OK) {
         status = arena_make(&b, reterr);
+    }
+    if (status == PEN_OK && env->allowance != NULL && allowance_alone(env->allowance) < e->scratch.limit) {
+        e->scratch.limit = allowance_alone(env->allowance);
     }
     builder_fini(&b);
     if (status != PEN_OK) {
@@ -313,6 +318,18 @@ static enum pen_status cancel_status(const struct cancel *cancel, struct pen_err
                          stopped ? "by the caller" : "at its deadline");
 }
 
+/* That a kernel got no memory says little: more than the session may hold is not for want of memory on the host. */
+static enum pen_status refused(struct exec *e, const struct step *s, enum pen_status status, struct pen_error *reterr)
+{
+    bool limited = status == PEN_ERR_NO_MEMORY && e->scratch.refused;
+    e->scratch.refused = false;
+    return limited ? pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                                   "node %s (%s) needs working memory beyond the %llu bytes that a session of this "
+                                   "model may hold for it: send smaller inputs, or grant more memory",
+                                   s->n->name, s->n->origin, (unsigned long long)e->scratch.limit)
+                   : status;
+}
+
 enum pen_status reference_exec_run(struct exec *e, const struct buffer_view *in, const struct buffer_view *out,
                                    const struct cancel *cancel, struct pen_error *reterr)
 {
@@ -333,12 +350,15 @@ enum pen_status reference_exec_run(struct exec *e, const struct buffer_view *in,
         scratch_reset(&e->scratch);
         uint64_t begin = e->profile ? backend_now_ns() : 0;
         enum pen_status status = s->fn(&call);
+        if (status == PEN_OK && kernel_noise != NULL) {
+            noise_add(&call);
+        }
         s->ns = e->profile ? backend_now_ns() - begin : 0;
         if (status == PEN_OK && e->check_numerics) {
             status = numerics_check(s, reterr);
         }
         if (status != PEN_OK) {
-            return status;
+            return refused(e, s, status, reterr);
         }
     }
     return PEN_OK;

@@ -31,6 +31,7 @@ static struct scratch_block *block_add(struct scratch *s, size_t need)
 {
     size_t room = need < SCRATCH_BLOCK ? SCRATCH_BLOCK : need;
     if (room > s->limit || s->bytes > s->limit - room) {
+        s->refused = true;
         return NULL;
     }
     struct scratch_block *b = block_new(room), **at = &s->first;

@@ -14,6 +14,7 @@ struct scratch {
     struct rt_memory memory; /* first: kernels get &scratch->memory */
     struct scratch_block *first, *current;
     uint64_t bytes, limit;
+    bool refused; /* something was beyond the limit */
 };
 
 void scratch_init(struct scratch *s, uint64_t limit_bytes);

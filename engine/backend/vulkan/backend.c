@@ -376,6 +376,11 @@ void vk_backend_misuse(struct backend *b)
     }
 }
 
+static bool claims(enum op op)
+{
+    return vk_op_find(op) != NULL;
+}
+
 const struct backend_ops backend_vulkan = {
     .name = "vulkan",
     .priority = 30,
@@ -383,6 +388,7 @@ const struct backend_ops backend_vulkan = {
     .open = backend_open,
     .close = backend_close,
     .describe = describe,
+    .claims = claims,
     .supports = supports,
     .compiled = vk_backend_pipelines,
     .plan_new = vk_plan_new,

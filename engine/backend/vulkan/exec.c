@@ -117,6 +117,10 @@ static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
     }
     e->window = status == PEN_OK ? window_choose(e) : 1;
     const size_t in = e->window * e->stride_in, out = e->window * e->stride_out;
+    if (status == PEN_OK && !allowance_take(e->env->allowance, (uint64_t)in + out)) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                               "vulkan: inputs and outputs need %zu bytes on their way, above the budget", in + out);
+    }
     if (status == PEN_OK) {
         status = vk_buffer_new(d, VK_MEMORY_UPLOAD, in, "inputs", &e->staging_in, reterr);
     }
@@ -432,5 +436,6 @@ void vk_exec_free(struct exec *exec)
 
 uint64_t vk_exec_bytes(const struct exec *exec)
 {
-    return exec->arena.bytes + exec->staging_in.bytes + exec->staging_out.bytes + exec->constants.bytes;
+    return exec->arena.bytes + exec->staging_in.bytes + exec->staging_out.bytes + exec->constants.bytes +
+           exec->numerics.bytes;
 }

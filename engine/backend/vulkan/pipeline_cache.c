@@ -91,7 +91,9 @@ void *vk_cache_read(const char *dir, enum vk_cache_kind kind, const struct vk_ca
 {
     char path[4096];
     *ret_why = "none";
-    int fd = vk_cache_path(dir, kind, key, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int fd = vk_cache_path(dir, kind, key, path, sizeof path)
+                 ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+                 : -1;
     if (fd < 0) {
         return NULL;
     }

@@ -81,9 +81,24 @@ void vk_plan_free(struct plan *plan)
     free(plan);
 }
 
+/* Weights on the device, and the staging memory that brings them there. Slots add constants while others look. */
+static uint64_t weights_bytes(struct vk_weights *w)
+{
+    if (w == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&w->lock);
+    uint64_t bytes = w->blocks.bytes + w->upload.staging.bytes;
+    pthread_mutex_unlock(&w->lock);
+    return bytes;
+}
+
 uint64_t vk_plan_bytes(const struct plan *plan)
 {
-    uint64_t bytes = plan->weights != NULL ? plan->weights->blocks.bytes : 0;
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&plan->lock; /* the first exec of a device makes weights */
+    pthread_mutex_lock(lock);
+    uint64_t bytes = weights_bytes(plan->weights);
+    pthread_mutex_unlock(lock);
     for (uint32_t i = 0; plan->spread != NULL && i < plan->backend->beside_count; i++) {
         bytes += vk_plan_bytes(plan->beside[i]);
     }

@@ -116,6 +116,10 @@ enum pen_status vk_schedule(struct exec *e, struct pen_error *reterr)
         return pen_error_set(reterr, status, "vulkan: no memory to order %u dispatches", e->work_count);
     }
     status = ranges_check(e, reterr);
+    if (status == PEN_OK && !allowance_take(e->env->allowance, bytes + 256)) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                               "vulkan: values between nodes need %zu bytes, above the budget", bytes + 256);
+    }
     return status == PEN_OK
                ? vk_buffer_new(e->weights->device, VK_MEMORY_DEVICE, bytes + 256, "activations", &e->arena, reterr)
                : status;

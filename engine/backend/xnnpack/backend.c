@@ -10,7 +10,7 @@
 /* Once per process; XNNPACK itself takes care of calls from several threads. */
 static enum xnn_status initialize(void)
 {
-    return xnn_initialize(NULL);
+    return xnn_initialize(xnn_counted());
 }
 
 static const char *why_not(enum xnn_status status)
@@ -81,6 +81,11 @@ static bool first_optional(enum op op)
     return op == OP_LSTM || op == OP_GRU || op == OP_RNN;
 }
 
+static bool claims(enum op op)
+{
+    return emitter_find(op) != NULL;
+}
+
 static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason)
 {
@@ -101,6 +106,7 @@ const struct backend_ops backend_xnnpack = {
     .probe = probe,
     .open = backend_open,
     .close = backend_close,
+    .claims = claims,
     .supports = supports,
     .plan_new = xnn_plan_new,
     .plan_free = xnn_plan_free,

@@ -31,6 +31,7 @@ struct exec {
     uint8_t *arena, *scratch;
     struct block *blocks;
     uint64_t bytes;
+    int64_t library_bytes; /* what XNNPACK has allocated for its operators */
     struct known_out *known;
     uint32_t known_count;
     void **boundary; /* pointers of the last run: inputs, then outputs */
@@ -153,6 +154,10 @@ static enum pen_status memory_make(struct exec *e, struct pen_error *reterr)
     }
     size_t arena = (e->place.arena_bytes + LIFETIME_PAD + 63) / 64 * 64;
     scratch = (scratch + LIFETIME_PAD + 63) / 64 * 64;
+    if (!allowance_take(e->env->allowance, (uint64_t)arena + scratch)) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "xnnpack: values between nodes need %zu bytes, above the budget", arena + scratch);
+    }
     e->arena = room_alloc(arena);
     e->scratch = room_alloc(scratch);
     if (e->arena == NULL || e->scratch == NULL) {
@@ -257,7 +262,9 @@ enum pen_status xnn_exec_new(struct plan *plan, const struct shape_env *env, str
     }
     e->plan = plan;
     e->env = env;
+    xnn_charge(&e->library_bytes);
     enum pen_status status = exec_make(e, reterr);
+    xnn_charge(NULL);
     if (status != PEN_OK) {
         xnn_exec_free(e);
         return status;
@@ -293,7 +300,7 @@ void xnn_exec_free(struct exec *exec)
 
 uint64_t xnn_exec_bytes(const struct exec *exec)
 {
-    return exec->bytes;
+    return exec->bytes + (exec->library_bytes > 0 ? (uint64_t)exec->library_bytes : 0);
 }
 
 void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context)
@@ -341,7 +348,9 @@ static enum pen_status submit(struct exec *e, const struct buffer_view *in, cons
         changed = changed || e->boundary[i] != p;
         e->boundary[i] = p;
     }
+    xnn_charge(&e->library_bytes);
     enum pen_status status = changed ? bind_all(e, e->boundary, r) : PEN_OK;
+    xnn_charge(NULL);
     for (uint32_t i = 0; i < e->known_count; i++) {
         if (out[e->known[i].index].data != NULL && e->known[i].bytes > 0) {
             memcpy(out[e->known[i].index].data, e->known[i].data, e->known[i].bytes);

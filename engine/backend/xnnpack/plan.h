@@ -50,6 +50,11 @@ enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in,
 enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr);
 void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
 
+/* counted.c: what XNNPACK allocates and frees on this thread is added to *bytes; NULL = to nobody's. The allocator that does so, for xnn_initialize. */
+struct xnn_allocator;
+void xnn_charge(int64_t *bytes);
+const struct xnn_allocator *xnn_counted(void);
+
 /* pools.c: a slot that runs takes a team of threads and puts it back, so that there are as many as slots that run at once, however many buckets they have. */
 enum pen_status pool_take(
     struct backend *b, struct team **ret_team); /* NULL when the backend has one thread, or the caller is to be alone */

@@ -145,6 +145,10 @@ static const char *name_claim(struct build *b, const char *name, size_t bytes, u
 {
     char text[512];
     size_t used = bytes < sizeof text - 16 ? bytes : sizeof text - 16;
+    if (bytes > 0 && memchr(name, '\0', bytes)) {
+        build_stop(b, PEN_ERR_INVALID, "the name of an input or output has a NUL byte in it ('%.60s...')", name);
+        return "";
+    }
     memcpy(text, used ? name : "", used);
     text[used] = '\0';
     used = strlen(text);

@@ -1,71 +1,51 @@
 #include "import/onnx/external.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "import/onnx/message.h"
+#include "penstock/model_folder.h"
 
 #define FIELD_EXTERNAL 13
 #define FILES_MAX      4096
 
-/* One step down a relative path without following links; closes `folder`. -1 = refused or absent. */
-static int open_beneath(int folder, const char *name, bool last)
+void import_extra_fini(struct import_extra *extra)
 {
-    int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
-    bool plain = *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-    int fd = plain ? openat(folder, name, flags) : -1;
-    close(folder);
-    return fd;
-}
-
-static int open_location(const char *folder, const char *location)
-{
-    char path[PATH_MAX];
-    size_t bytes = strlen(location);
-    if (location[0] == '/' || bytes == 0 || bytes >= sizeof path)
-        return -1;
-    memcpy(path, location, bytes + 1);
-    int fd = open(folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char *name = path;
-    while (fd >= 0 && name) {
-        char *slash = strchr(name, '/');
-        if (slash)
-            *slash = '\0';
-        fd = open_beneath(fd, name, !slash);
-        name = slash ? slash + 1 : NULL;
+    for (uint32_t i = 0; i < extra->file_count; i++) {
+        free(extra->files[i].name);
+        if (extra->files[i].data)
+            munmap(extra->files[i].data, extra->files[i].bytes);
     }
-    return fd;
+    free(extra->files);
+    *extra = (struct import_extra){0};
 }
 
 static enum pen_status map_file(struct external *e, const char *location, struct import_file *ret_file,
                                 struct pen_error *reterr)
 {
-    struct stat info;
-    int fd = open_location(e->folder, location);
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        if (fd >= 0)
-            close(fd);
-        return pen_error_set(reterr, PEN_ERR_IO,
-                             "external data '%.200s' is not a regular file beneath the model's folder (links and '..' "
-                             "are refused)",
+    int fd = -1;
+    size_t bytes = 0;
+    struct pen_error inner = {0};
+    const char *what = e->what ? e->what : "external data";
+    enum pen_status status = pen_model_folder_open_plain(e->folder, location, &fd, &bytes, &inner);
+    if (status == PEN_ERR_NOT_FOUND)
+        return pen_error_set(reterr, PEN_ERR_IO, "%s '%.200s' is missing: copy it into the model's folder", what,
                              location);
-    }
-    uint64_t bytes = (uint64_t)info.st_size;
+    if (status != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_IO, "%s %.700s", what, inner.text);
     if (bytes > e->budget) {
         close(fd);
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "external data '%.200s' exceeds the model's budget", location);
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%s '%.200s' exceeds the model's budget", what, location);
     }
-    void *data = bytes ? mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    void *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     close(fd);
     if (data == MAP_FAILED)
-        return pen_error_set(reterr, PEN_ERR_IO, "external data '%.200s' cannot be mapped", location);
+        return pen_error_set(reterr, PEN_ERR_IO, "%s '%.200s' cannot be mapped", what, location);
     e->budget -= bytes;
-    *ret_file = (struct import_file){.data = data, .bytes = (size_t)bytes};
+    *ret_file = (struct import_file){.data = data, .bytes = bytes};
     return PEN_OK;
 }
 
@@ -155,8 +135,7 @@ static bool parse_place(struct bytes tensor, struct place *p)
                 return false;
         }
     }
-    return got == 0 && p->location.size > 0 && p->location.size < PATH_MAX &&
-           !memchr(p->location.at, '\0', p->location.size);
+    return got == 0 && p->location.size > 0 && p->location.size < PATH_MAX;
 }
 
 enum pen_status external_data(struct external *e, struct bytes tensor, size_t need, size_t pad, struct bytes *ret_data,
@@ -171,12 +150,21 @@ enum pen_status external_data(struct external *e, struct bytes tensor, size_t ne
     if (!parse_place(tensor, &p))
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "a tensor's external data has no proper location, offset or length");
+    if (memchr(p.location.at, '\0', p.location.size))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "the location '%.*s...' of a tensor's external data has a NUL byte in it",
+                             (int)strnlen((const char *)p.location.at, p.location.size), (const char *)p.location.at);
     memcpy(location, p.location.at, p.location.size);
     location[p.location.size] = '\0';
     enum pen_status status = external_file(e, location, &file, reterr);
     if (status != PEN_OK)
         return status;
-    if (p.offset > file.size || need > file.size - p.offset || (p.has_length && p.length != need))
+    if (p.offset > file.size || need > file.size - p.offset)
+        return pen_error_set(
+            reterr, PEN_ERR_CORRUPT,
+            "external data '%.200s' is truncated: it has %zu bytes, a tensor needs %zu from byte %llu on", location,
+            file.size, need, (unsigned long long)p.offset);
+    if (p.has_length && p.length != need)
         return pen_error_set(reterr, PEN_ERR_CORRUPT,
                              "external data '%.200s' (%zu bytes) does not hold the %zu bytes at offset %llu that a "
                              "tensor needs",

@@ -11,6 +11,7 @@
 
 struct external {
     const char *folder;      /* NULL: none allowed */
+    const char *what;        /* "weight shard": what sentences call its files; NULL = "external data" */
     uint64_t budget;         /* bytes of all files together */
     struct import_extra *to; /* keeps the mappings */
 };

@@ -2,39 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "graph/annotate.h"
 #include "graph/internal.h"
 #include "import/onnx/reader.h"
 #include "words.h"
-
-void import_extra_fini(struct import_extra *extra)
-{
-    for (uint32_t i = 0; i < extra->file_count; i++) {
-        free(extra->files[i].name);
-        if (extra->files[i].data)
-            munmap(extra->files[i].data, extra->files[i].bytes);
-    }
-    free(extra->files);
-    *extra = (struct import_extra){0};
-}
-
-bool onnx_probe(const void *bytes, size_t size)
-{
-    struct bytes message = {bytes, size};
-    struct wire_field f;
-    bool version = false;
-    for (unsigned i = 0; i < 64 && wire_next(&message, &f) == 1; i++) {
-        if (f.number == 1 && f.type == WIRE_VARINT && f.value > 0 && f.value < 1000)
-            version = true;
-        else if (f.number == 7 && f.type == WIRE_BYTES)
-            return version || f.bytes.size > 0;
-        else if ((f.number == 0 || f.number > 26) || (f.number == 1 && f.type != WIRE_VARINT))
-            return false;
-    }
-    return false;
-}
 
 enum pen_status read_opsets(struct bytes message, uint32_t number, struct opset **ret_opsets, uint32_t *ret_count,
                             struct pen_error *reterr)
@@ -100,6 +72,9 @@ static enum pen_status read_model(struct reader *r, const struct pb_model *m, st
 {
     struct scope scope = {.r = r, .g = g};
     enum pen_status status = read_opsets(m->self, MODEL_OPSET, &r->opsets, &r->opset_count, r->reterr);
+    if (status == PEN_OK && r->opset_count == 0 && m->ir_version >= 3)
+        status = pen_error_set(r->reterr, PEN_ERR_CORRUPT,
+                               "the ONNX model names no operator set: it is truncated, or was not written to its end");
     if (status == PEN_OK)
         status = read_functions(r, m->self);
     if (status != PEN_OK)
@@ -135,12 +110,21 @@ enum pen_status onnx_read(const void *bytes, size_t size, const char *folder, co
     if (size > caps.model_bytes)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model file has %zu bytes, the budget is %llu", size,
                              (unsigned long long)caps.model_bytes);
+    uint64_t lacks = wire_lacks((struct bytes){bytes, size});
+    if (lacks > 0)
+        return pen_error_set(
+            reterr, PEN_ERR_CORRUPT,
+            "the ONNX model is truncated: at least %llu bytes are missing behind its %zu; copy it again",
+            (unsigned long long)lacks, size);
     if (!pb_model_parse((struct bytes){bytes, size}, &m) || !m.has_graph)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "this is not an ONNX model, or it is cut short or garbled");
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "this is not an ONNX model, or it is truncated or garbled");
     if (graph_new(&caps, &g) != PEN_OK)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a graph");
     struct reader r = {
-        .source = {.arena = g->arena, .tensor_limit = caps.tensor_bytes, .file = {bytes, size}},
+        .source = {.arena = g->arena,
+                   .tensor_limit = caps.tensor_bytes,
+                   .dense_limit = caps.folded_bytes < caps.tensor_bytes ? caps.folded_bytes : caps.tensor_bytes,
+                   .file = {bytes, size}},
         .external = {.folder = folder, .budget = caps.model_bytes - size, .to = &extra},
         .reterr = &error,
     };

@@ -40,6 +40,12 @@ int64_t opset_version(const struct opset *opsets, uint32_t count, struct bytes d
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
+/* C would take the text to end there, and name something else by it. */
+static bool has_nul(struct bytes text)
+{
+    return text.size > 0 && memchr(text.at, '\0', text.size);
+}
+
 static enum pen_status value_new(struct scope *s, struct bytes name, uint32_t *ret_value)
 {
     const char *text = graph_text(s->g, (const char *)name.at, name.size);
@@ -363,6 +369,8 @@ static enum pen_status read_attrs(struct scope *s, const struct pb_node *n, stru
         struct call_attr a = {.home = s};
         if (!pb_attr_parse(part, &a.pb))
             return broken(s, "an attribute is cut or garbled");
+        if (has_nul(a.pb.name))
+            return broken(s, "an attribute's name has a NUL byte");
         if (a.pb.ref.size > 0 && !bind_attr_outwards(s, &a))
             continue;
         c->attrs[c->attr_count++] = a;
@@ -419,6 +427,8 @@ static enum pen_status read_node(struct scope *s, struct bytes message)
         return broken(s, "a node is cut or garbled");
     if (n.op_type.size == 0)
         return broken(s, "a node names no operator");
+    if (has_nul(n.op_type) || has_nul(n.domain))
+        return broken(s, "the operator or domain that a node names has a NUL byte");
     struct call c = {
         .scope = s, .g = s->g, .r = s->r, .op_type = n.op_type, .domain = n.domain, .overload = n.overload};
     c.version = opset_version(s->opsets, s->opset_count, n.domain);

@@ -313,7 +313,8 @@ enum pen_status tensor_load_sparse(const struct tensor_source *source, struct by
     uint8_t *memory = NULL;
     if (values.dtype == PEN_DTYPE_STRING)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "sparse tensors of strings are not supported");
-    if (shape_bytes(&t.shape, t.dtype, source->tensor_limit, &t.bytes) == PEN_OK)
+    uint64_t limit = source->dense_limit > 0 ? source->dense_limit : source->tensor_limit;
+    if (shape_bytes(&t.shape, t.dtype, limit, &t.bytes) == PEN_OK)
         memory = arena_alloc(source->arena, t.bytes);
     if (!memory && arena_starved(source->arena))
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a sparse tensor");

@@ -15,6 +15,7 @@ struct external;
 struct tensor_source {
     struct graph_arena *arena;
     uint64_t tensor_limit;     /* bytes of one tensor */
+    uint64_t dense_limit;      /* of a sparse one when dense, which a small file may ask for; 0 = tensor_limit */
     struct bytes file;         /* data is borrowed only when LIFETIME_PAD bytes of the file follow it */
     struct external *external; /* NULL: external data is refused */
 };

@@ -77,6 +77,20 @@ int wire_next(struct bytes *message, struct wire_field *ret_field)
     return 1;
 }
 
+uint64_t wire_lacks(struct bytes message)
+{
+    struct wire_field f;
+    struct bytes last;
+    int got;
+    do {
+        last = message;
+        got = wire_next(&message, &f);
+    } while (got == 1);
+    uint64_t key = 0, size = 0;
+    bool claims = got < 0 && wire_varint(&last, &key) && (key & 7) == WIRE_BYTES && wire_varint(&last, &size);
+    return claims && size > last.size ? size - last.size : 0;
+}
+
 int64_t wire_count(const struct wire_field *field, unsigned item_bytes)
 {
     if (field->type != WIRE_BYTES)

@@ -27,6 +27,9 @@ struct wire_field {
 /* Takes the next field off the front of *message: 1 = read, 0 = end, -1 = broken. */
 int wire_next(struct bytes *message, struct wire_field *ret_field);
 
+/* Bytes that a message's last field claims beyond its end: a file that was cut off. 0 = none, or broken in another way. */
+uint64_t wire_lacks(struct bytes message);
+
 /* Takes one number off a packed list. */
 bool wire_varint(struct bytes *list, uint64_t *ret_value);
 

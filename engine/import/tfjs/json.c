@@ -3,6 +3,27 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* What JSON writes as \u0000 would end a text in C: a path or name would be another one. Raw NUL bytes are no JSON. */
+static bool has_nul(const char *at, size_t size)
+{
+    bool text = false;
+    for (size_t i = 0; i < size; i++) {
+        if (at[i] == '\0')
+            return true;
+        if (text && at[i] == '\\') {
+            if (size - i >= 6 && memcmp(at + i, "\\u0000", 6) == 0)
+                return true;
+            i++;
+        } else if (at[i] == '"') {
+            text = !text;
+        }
+    }
+    return false;
+}
+
+#include "import/importer.h"
 
 /* Depth of brackets outside strings. */
 static bool depth_fits(const char *at, size_t size)
@@ -35,9 +56,17 @@ enum pen_status tfjs_json_parse(const void *bytes, size_t size, cJSON **ret_json
                              JSON_BYTES_MAX);
     if (!depth_fits(bytes, size))
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the model's JSON is nested more than %d deep", JSON_DEPTH_MAX);
+    if (has_nul(bytes, size))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a text in the model's JSON has a NUL in it (\\u0000); paths and names have none");
     cJSON *json = cJSON_ParseWithLength(bytes, size);
+    if (!json && json_cut(bytes, size))
+        return pen_error_set(reterr, PEN_ERR_CORRUPT,
+                             "the model's JSON is truncated: it ends before its brackets close, after %zu bytes; copy "
+                             "it again",
+                             size);
     if (!json)
-        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the model's JSON is cut short or garbled");
+        return pen_error_set(reterr, PEN_ERR_CORRUPT, "the model's JSON is garbled");
     *ret_json = json;
     return PEN_OK;
 }

@@ -4,26 +4,6 @@
 #include "import/importer.h"
 #include "import/tfjs/reader.h"
 
-#define PROBE_BYTES                                                                                                    \
-    (64u << 10) /* both words may come late: the topology is searched to its end, the manifest in the whole file */
-
-static bool blank(char ch)
-{
-    return ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r';
-}
-
-bool tfjs_probe(const void *bytes, size_t size)
-{
-    const char *at = bytes;
-    size_t i = 0;
-    if (size >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0)
-        i = 3;
-    while (i < size && i < PROBE_BYTES && blank(at[i]))
-        i++;
-    return i < size && at[i] == '{' && memmem(at, size, "\"modelTopology\"", 15) != NULL &&
-           memmem(at, size, "\"weightsManifest\"", 17) != NULL;
-}
-
 uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
 {
     struct weight *w = weights_find(&r->weights, name);
@@ -91,7 +71,8 @@ enum pen_status tfjs_read(const void *bytes, size_t size, const char *folder, co
         cJSON_Delete(root);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a graph");
     }
-    struct external external = {.folder = folder, .budget = caps.model_bytes - size, .to = &extra};
+    struct external external = {
+        .folder = folder, .what = "weight shard", .budget = caps.model_bytes - size, .to = &extra};
     struct tfjs r = {.weights = {.g = g, .external = &external, .reterr = &error}, .reterr = &error};
     status = read_json(&r, g, root);
     weights_fini(&r.weights);

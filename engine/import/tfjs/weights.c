@@ -156,7 +156,7 @@ static enum pen_status entry_read(struct weights *w, const cJSON *json, uint32_t
     if (status != PEN_OK)
         return status;
     if (item.stored_bytes > g->bytes || item.offset > g->bytes - item.stored_bytes)
-        return broken(w, "the shards end before", item.name);
+        return broken(w, "its shards are truncated or too few: they end before", item.name);
     *offset += item.stored_bytes;
     if (w->count == w->room) {
         uint32_t room = w->room ? w->room * 2 : 64;

@@ -146,6 +146,11 @@ enum pen_status lite_densify(struct scope *s, const struct fb_table *table, stru
     size_t need = 0;
     int64_t at[PEN_MAX_RANK] = {0};
     enum pen_status status = shape_bytes(&t->shape, t->dtype, s->b->g->limits.tensor_bytes, &need);
+    if (status == PEN_OK && need > s->b->g->limits.folded_bytes) {
+        build_stop(s->b, PEN_ERR_TOO_LARGE, "a sparse tensor takes %zu bytes when dense, over the budget of %llu", need,
+                   (unsigned long long)s->b->g->limits.folded_bytes);
+        return s->b->status;
+    }
     if (status != PEN_OK || d.item_bytes == 0 || !levels_read(&sparsity, t, &d)) {
         build_stop(s->b, PEN_ERR_CORRUPT, "a sparse tensor's description does not fit its shape");
         return s->b->status;

@@ -7,6 +7,8 @@ static bool inside(struct fb *f, size_t at, uint64_t bytes)
 {
     if (at <= f->size && bytes <= f->size - at)
         return true;
+    uint64_t end = at > UINT64_MAX - bytes ? UINT64_MAX : at + bytes;
+    f->beyond = end > f->beyond ? end : f->beyond;
     f->broken = true;
     return false;
 }

@@ -15,6 +15,7 @@ struct fb {
     const uint8_t *at;
     size_t size;
     bool broken;
+    uint64_t beyond; /* the farthest byte that something led to behind the end; 0 = nothing did */
 };
 
 /* A table; at == 0 means absent, and all its fields then read as their defaults. */

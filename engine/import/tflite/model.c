@@ -9,11 +9,6 @@
 #define SUBGRAPHS_MAX  4096  /* in a file */
 #define EXPANSIONS_MAX 10000 /* subgraphs written, counting each use */
 
-bool tflite_probe(const void *bytes, size_t size)
-{
-    return size >= 16 && memcmp((const char *)bytes + 4, "TFL3", 4) == 0;
-}
-
 /* ---- operators -------------------------------------------------------------------------------------------------------- */
 
 /* The wider field came when codes passed 127; older files know only the narrow one. */
@@ -240,7 +235,7 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
     r->subgraphs = fb_vector(&root, MODEL_SUBGRAPHS, 4);
     r->buffers = fb_vector(&root, MODEL_BUFFERS, 4);
     if (r->f->broken || r->subgraphs.count == 0 || r->subgraphs.count > SUBGRAPHS_MAX)
-        return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "this TFLite model is cut short or garbled");
+        return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "this TFLite model is broken");
     if (version != 3)
         return pen_error_set(r->reterr, PEN_ERR_VERSION,
                              "the model has schema version %llu of TFLite, this build reads 3; convert it again",
@@ -272,11 +267,17 @@ enum pen_status tflite_read(const void *bytes, size_t size, const char *folder, 
     struct fb f = {.at = bytes, .size = size};
     struct reader r = {.f = &f, .reterr = &error};
     enum pen_status status = read_model(&r, g);
-    if (status != PEN_OK) {
-        graph_free(g);
-        return pen_error_set(reterr, status, "%s", error.text[0] ? error.text : "no memory to read the model");
+    if (status == PEN_OK && !f.broken) {
+        *ret_graph = g;
+        *ret_extra = (struct import_extra){.ir_version = 3};
+        return PEN_OK;
     }
-    *ret_graph = g;
-    *ret_extra = (struct import_extra){.ir_version = 3};
-    return PEN_OK;
+    graph_free(g);
+    const char *text = error.text[0] ? error.text : "no memory to read the model";
+    if (f.beyond <= size)
+        return pen_error_set(reterr, f.broken ? PEN_ERR_CORRUPT : status, "%s", text);
+    return pen_error_set(reterr, PEN_ERR_CORRUPT, /* whatever was made of the zeros that were read there */
+                         "this TFLite model leads to byte %llu, the file has %zu: it is truncated or garbled; copy it "
+                         "again (%s)",
+                         (unsigned long long)f.beyond, size, status == PEN_OK ? "seen at its end" : text);
 }

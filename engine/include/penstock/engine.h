@@ -34,6 +34,14 @@ enum pen_precision {
     PEN_PRECISION_INT8 = 6
 };
 
+/* "any", "f32", "f16_storage" ... */
+const char *pen_engine_precision_name(enum pen_precision precision);
+/* Its inverse: what some backend of this build and host computes in, else INVALID (no such name) or UNSUPPORTED with the list of what there is. A backend that
+ * the options name is not looked at: it answers when it is opened. */
+struct pen_engine_options;
+enum pen_status pen_engine_precision_find(const struct pen_engine_options *options, const char *name,
+                                          enum pen_precision *ret_precision, struct pen_error *reterr);
+
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
@@ -66,7 +74,9 @@ struct pen_engine_options {
     /* Debug mode: every node of every backend runs on reference, too; the first that deviates ends the run, by name. */
     bool compare_reference;
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
-    bool optimise;         /* graph passes; pen_engine_options_init sets true */
+    /* Cap on what is computed from constants at the load, beside eight times the model's file; the rest is computed at each run. 0 = 256 MiB. */
+    uint64_t fold_bytes;
+    bool optimise;                    /* graph passes; pen_engine_options_init sets true */
     struct pen_vulkan_options vulkan; /* strings are borrowed until pen_engine_free */
 };
 void pen_engine_options_init(struct pen_engine_options *options);
@@ -104,37 +114,53 @@ size_t pen_backends(const struct pen_engine_options *options, struct pen_backend
 /* One of them, the others left alone: looking at a GPU loads its driver, tens of megabytes. False when this build has no backend of that name. */
 bool pen_backend_find(const struct pen_engine_options *options, const char *name, struct pen_backend_info *ret_info);
 
+/* Formats that this build reads: "tflite, tfjs, onnx". */
+const char *pen_engine_formats(void);
+
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr);
+/* The same for files that others put there: where `path` is a link it leads to a file beneath its own folder or beneath `folder`, or is refused. */
+enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *path, const char *folder,
+                                       struct pen_model **ret_model, struct pen_error *reterr);
 void pen_model_free(struct pen_model *model); /* after its sessions; NULL is fine */
 
 /* Signatures: data is NULL; a dim of -1 is dynamic. Borrowed until the model is freed. Threads: any. */
 const struct pen_tensor *pen_model_inputs(const struct pen_model *model, size_t *ret_count);
 const struct pen_tensor *pen_model_outputs(const struct pen_model *model, size_t *ret_count);
 const char *pen_model_symbol(const struct pen_model *model, size_t input, uint32_t dim); /* "N"; NULL = none */
+/* False where nothing is known of the rank before a run: `rank` of the signature is 0 then, as a scalar's is. */
+bool pen_model_ranked(const struct pen_model *model, bool output, size_t index);
 /* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
 bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
 bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
 const char *pen_model_placement(const struct pen_model *model); /* "xnnpack 61/64 nodes 99.2 % of MACs; ..." */
 const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
+/* What it computes in: the engine's precision, or INT8 where every product (without products: every value) is of integers. */
+enum pen_precision pen_model_precision(const struct pen_model *model);
 bool pen_model_stochastic(const struct pen_model *model); /* random or stateful operators: answers must not be cached */
 /* SHA-256 cut to 16 bytes over the model file and its external data in the order of their names. */
 void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16]);
 uint64_t pen_model_bytes(
-    const struct pen_model *model); /* after load: packed weights, and the constants that are read where they lie */
+    const struct pen_model
+        *model); /* packed weights, on a device too, and the constants that are read where they lie */
+/* All that the model and its sessions hold now, on the host and on devices: pen_model_bytes, variants, buckets and arenas. Threads: any. */
+uint64_t pen_model_memory(const struct pen_model *model);
 uint64_t pen_model_weights(
     const struct pen_model *model); /* of all constants the optimised graph uses, in the precision it computes in */
 
 /* ---- session ---------------------------------------------------------------------------------------------------------------------- */
 
-/* One compute slot's state: execs per shape bucket (least recently used goes first), arena. Threads: one-at-a-time. */
+/*
+ * One compute slot's state: execs per shape bucket, arena. The least recently used bucket goes first, when there are 16 or when memory is wanted: a session may
+ * hold an equal part of what budget_bytes leaves beside the weights. Shapes beyond that are PEN_ERR_TOO_LARGE. Threads: one-at-a-time.
+ */
 enum pen_status pen_session_new(struct pen_model *model, struct pen_session **ret_session, struct pen_error *reterr);
 void pen_session_free(struct pen_session *session); /* NULL is fine */
 
-/* Makes the bucket of these input shapes ready and executes it once on zeros (sensible values for integer inputs). Times in microseconds; pointers may be NULL. */
+/* Makes the bucket of these input shapes ready, or says PEN_ERR_TOO_LARGE where that would need the memory of others that are, and executes it once on zeros (sensible values for integer inputs). Times in microseconds; pointers may be NULL. */
 enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
 
@@ -229,7 +255,8 @@ enum pen_status pen_engine_tune(struct pen_engine *engine, uint64_t class_us, pe
 
 struct pen_memory {
     uint64_t models, sessions, buckets; /* objects alive */
-    uint64_t weights_bytes, arena_bytes;
+    uint64_t weights_bytes;             /* of all models: pen_model_bytes and variants */
+    uint64_t arena_bytes;               /* of all sessions: buckets with what backends hold for them, arenas of runs */
 };
 void pen_memory(struct pen_memory *ret_memory); /* Threads: any */
 

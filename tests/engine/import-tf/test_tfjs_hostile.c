@@ -75,6 +75,19 @@ Test(tfjs_hostile, a_plain_model_is_read)
     drop_folder(folder);
 }
 
+Test(tfjs_hostile, a_nul_in_a_path_or_name_is_refused)
+{
+    static const char *const bad[] = {"w.bin\\u0000.evil", "\\u0000w.bin", "w.bin\\u0000"};
+    char folder[64];
+    make_folder(folder, sizeof folder);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct pen_error error = {0};
+        cr_expect_eq(read_in(folder, add_model(bad[i], "", 2), &error), PEN_ERR_INVALID, "%s: %s", bad[i], error.text);
+        cr_expect(strstr(error.text, "NUL"), "%s", error.text);
+    }
+    drop_folder(folder);
+}
+
 Test(tfjs_hostile, shards_lie_beneath_the_folder)
 {
     static const char *const bad[] = {"../w.bin", "/etc/hostname", "./w.bin", "http://host/w.bin", "file:w.bin", "",

@@ -165,7 +165,33 @@ Test(tflite_hostile, the_writer_makes_a_model_that_is_read)
     cr_expect_eq(read_spec(&s, &error), PEN_OK, "%s", error.text);
 }
 
+Test(tflite_hostile, a_cut_file_is_called_truncated)
+{
+    static struct flat f;
+    struct spec s = conv_spec();
+    write_model(&f, &s);
+    size_t needed = f.size - 32; /* behind it: fields of the last table that nobody set */
+    for (size_t size = 16; size < needed; size += 1 + needed / 50) {
+        struct pen_error error = {0};
+        enum pen_status status = read_exact(f.bytes, size, &error);
+        cr_expect_eq(status, PEN_ERR_CORRUPT, "%zu bytes of %zu", size, f.size);
+        cr_expect_not_null(strstr(error.text, "truncated"), "%zu bytes of %zu: %s", size, f.size, error.text);
+    }
+}
+
 /* CVE-2022-23558: sizes that overflow an int when they are multiplied. */
+Test(tflite_hostile, a_nul_byte_in_a_name_is_refused)
+{
+    struct pen_error error = {0};
+    static struct flat f;
+    struct spec s = conv_spec();
+    s.tensors[0].name = "in~put";
+    write_model(&f, &s);
+    *(uint8_t *)memchr(f.bytes, '~', f.size) = 0;
+    cr_expect_eq(read_exact(f.bytes, f.size, &error), PEN_ERR_INVALID, "%s", error.text);
+    cr_expect(strstr(error.text, "NUL"), "%s", error.text);
+}
+
 Test(tflite_hostile, dimensions_that_overflow_are_refused)
 {
     struct spec s = conv_spec();

@@ -189,6 +189,37 @@ Test(onnx, dangling_and_double_names_are_named)
     refuse(&graph, 17, PEN_ERR_INVALID, "'y'");
 }
 
+/* What is written as '~' is a NUL in the file. */
+static void refuse_nul(const struct out *graph, const char *phrase)
+{
+    static struct out model;
+    struct loaded l = {0};
+    model.size = 0;
+    out_model(&model, 17, graph);
+    for (size_t i = 0; i < model.size; i++)
+        model.bytes[i] = model.bytes[i] == '~' ? 0 : model.bytes[i];
+    l.status = onnx_read(model.bytes, model.size, NULL, NULL, &l.g, &l.extra, &l.error);
+    cr_assert_neq(l.status, PEN_OK);
+    cr_assert(strstr(l.error.text, "NUL") && strstr(l.error.text, phrase), "'%s' does not say '%s'", l.error.text,
+              phrase);
+}
+
+Test(onnx, a_nul_byte_in_a_name_is_refused)
+{
+    struct out graph = begin();
+    out_node(&graph, "Relu~evil", NULL, NAMES("x"), NAMES("y"), NULL);
+    out_value(&graph, 12, "y", 2, dims_n3);
+    refuse_nul(&graph, "operator");
+    graph = begin();
+    out_node(&graph, "Relu", "ai.onnx~evil", NAMES("x"), NAMES("y"), NULL);
+    out_value(&graph, 12, "y", 2, dims_n3);
+    refuse_nul(&graph, "domain");
+    graph = begin();
+    out_node(&graph, "Relu", NULL, NAMES("x"), NAMES("y~z"), NULL);
+    out_value(&graph, 12, "y~z", 2, dims_n3);
+    refuse_nul(&graph, "name");
+}
+
 Test(onnx, a_cycle_is_refused)
 {
     struct out graph = begin();

@@ -201,7 +201,8 @@ static void table_print(FILE *f, const struct table *t)
           "reference itself is held by the official\ncases and by NumPy (`tests/engine/tools/numpy_check.py`).\n\n"
           "- `float` = f32 f64 f16 bf16, `int` = i8 i16 i32 i64, `uint` = u8 u16 u32 u64; the dtype is that of the "
           "main input.\n"
-          "- `*`: some of the samples only (a layout, an attribute, a constant weight).\n"
+          "- `*`: some of the samples only (an attribute, a constant weight, a layout: a model is turned into the one "
+          "that its backend takes).\n"
           "- `kernel`: no sample here (strings, sequences, trees, optimisers); the official cases run it. `executor`: "
           "control flow. `-`: not there.\n\n",
           f);
@@ -252,6 +253,22 @@ static int file_check(const char *path, const char *text)
     return *text != '\0';
 }
 
+/* A backend that has kernels for an operator runs one of its samples: a cell without a dtype would say that it has none. */
+static void claims_check(struct table *t)
+{
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct column *c = &t->columns[i];
+        bool asked = c->self != NULL && strcmp(c->ops->name, "reference") != 0; /* "kernel" says it there */
+        for (enum op op = OP_NONE + 1; asked && op < OP_COUNT; op++) {
+            if (c->ops->claims(op) && c->cells[op].some == 0) {
+                t->wrong++;
+                printf("  wrong: %s has kernels for %s, and no row of samples.def that they take: add one\n",
+                       c->ops->name, op_def(op)->name);
+            }
+        }
+    }
+}
+
 static int file_keep(const struct table *t, bool write, const char *path)
 {
     char *text = NULL;
@@ -287,6 +304,7 @@ int main(int argc, char **argv)
             broken = row_try(&t, row, i);
         }
     }
+    claims_check(&t);
     columns_close(&t);
     if (broken != 0) {
         return 1;

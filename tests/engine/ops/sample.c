@@ -147,6 +147,20 @@ static enum attr_key key_find(const char *name)
     return ATTR_NONE;
 }
 
+static enum pen_status floats_read(struct sample *s, enum attr_key key, char *at)
+{
+    struct attr a = {.key = key, .type = ATTR_FLOATS};
+    float *items = graph_alloc(s->g, 16 * sizeof *items);
+    if (items == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    for (; *at != ']' && *at != '\0' && a.count < 16; at += *at == ',') {
+        items[a.count++] = strtof(at, &at);
+    }
+    a.floats = items;
+    return graph_attr_set(s->g, s->node, &a);
+}
+
 static enum pen_status attr_read(struct sample *s, char *word)
 {
     char *value = strchr(word, '=');
@@ -159,6 +173,9 @@ static enum pen_status attr_read(struct sample *s, char *word)
     uint32_t count = 0;
     if (key == ATTR_NONE) {
         return PEN_ERR_NOT_FOUND;
+    }
+    if (*value == '[' && strchr(value, '.') != NULL) {
+        return floats_read(s, key, value + 1);
     }
     if (*value == '[') {
         for (char *at = value + 1; *at != ']' && *at != '\0' && count < 16; at += *at == ',') {

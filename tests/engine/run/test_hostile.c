@@ -185,6 +185,100 @@ Test(hostile, claimed_sizes_in_the_inputs_take_no_memory)
     check_claims(false);
 }
 
+/* ---- small files that would be large once folded ------------------------------------------------------------------------- */
+
+#define FILL (INT64_C(1) << 28) /* a gibibyte of floats: allowed as a tensor, but not made at the load */
+
+static const struct claim fills[] = {
+    {"ConstantOfShape", (const char *const[]){"big", NULL}, 1, {FILL}},
+    {"Expand", (const char *const[]){"x", "big", NULL}, 4, {FILL / 4, 1, 2, 2}},
+    {"Tile", (const char *const[]){"x", "big", NULL}, 4, {FILL / 4, 1, 1, 1}},
+    {"Range", (const char *const[]){"zero", "many", "step", NULL}, 0, {0}},
+    {"Pad", (const char *const[]){"x", "sides", NULL}, 0, {0}},
+    {"Resize", (const char *const[]){"x", "", "", "big", NULL}, 4, {1, 1, 16384, 16384}},
+    {"OneHot", (const char *const[]){"one", "most", "values", NULL}, 0, {0}},
+    {"EyeLike", (const char *const[]){"square", NULL}, 2, {16384, 16384}},
+};
+
+/* y = max(op(...) * op(...)), four times over: what one fill may not take, many may not either. */
+static void fill_write(const struct claim *c)
+{
+    static const int64_t most = FILL, many = FILL / 2, sides[8] = {0, 0, 0, 0, 0, 0, 16382, 16382};
+    struct onnx_writer *w = claim_begin(c, true);
+    const struct onnx_attr flat[] = {{.type = ONNX_ATTR_INT, .name = "keepdims", .i = 0}, {0}};
+    const bool integers = strcmp(c->op, "Range") == 0;
+    onnx_writer_constant(w, "many", PEN_DTYPE_I64, 0, NULL, &many, sizeof many);
+    onnx_writer_constant(w, "most", PEN_DTYPE_I64, 0, NULL, &most, sizeof most);
+    onnx_writer_constant(w, "sides", PEN_DTYPE_I64, 1, (int64_t[]){8}, sides, sizeof sides);
+    if (strcmp(c->op, "EyeLike") == 0) {
+        onnx_writer_node(w, "ConstantOfShape", ONNX_LIST("big"), ONNX_LIST("square"), NULL);
+    }
+    const char *y = onnx_writer_step(w, c->op, c->inputs, NULL);
+    for (int i = 0; i < 4; i++) {
+        const char *again = onnx_writer_step(w, c->op, c->inputs, NULL);
+        y = onnx_writer_step(w, "Mul", ONNX_LIST(y, again), NULL);
+    }
+    onnx_writer_node(w, "ReduceMax", ONNX_LIST(y), ONNX_LIST("y"), flat);
+    onnx_writer_output(w, "y", integers ? PEN_DTYPE_I64 : PEN_DTYPE_F32, 0, NULL, NULL);
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(w);
+}
+
+/* They load at once and small; the run is then the session's to refuse, by its own limit. */
+Test(hostile, what_is_large_once_folded_is_left_to_the_run)
+{
+    struct pen_engine_options options;
+    uint64_t before = peak_bytes();
+    pen_engine_free(engine);
+    pen_engine_options_init(&options);
+    options.backend = "reference";
+    options.budget_bytes = (UINT64_C(3) << 30) / 2;
+    options.fold_bytes = 16u << 20;
+    cr_assert_eq(pen_engine_new(&options, &engine, &error), PEN_OK, "%s", error.text);
+    for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
+        struct pen_model *model = NULL;
+        uint64_t begin = now_us();
+        fill_write(&fills[i]);
+        cr_assert_eq(load(&model), PEN_OK, "%s: %s", fills[i].op, error.text);
+        cr_expect_lt(now_us() - begin, 2000000u, "%s: %llu us to load", fills[i].op,
+                     (unsigned long long)(now_us() - begin));
+        cr_expect_lt(pen_model_bytes(model), 32u << 20, "%s: %llu bytes", fills[i].op,
+                     (unsigned long long)pen_model_bytes(model));
+        cr_expect_eq(claim_run(model, &fills[i]), PEN_ERR_TOO_LARGE, "%s: %s", fills[i].op, error.text);
+        cr_expect(strstr(error.text, "a session of this model may hold"), "%s: %s", fills[i].op, error.text);
+        pen_model_free(model);
+    }
+    cr_expect_lt(peak_bytes() - before, 128u << 20, "%llu bytes at most", (unsigned long long)(peak_bytes() - before));
+}
+
+/* The option is what decides: with more, the same is folded. */
+Test(hostile, the_budget_of_folding_is_an_option)
+{
+    const struct claim small = {"ConstantOfShape", (const char *const[]){"big", NULL}, 1, {1 << 20}};
+    uint64_t bytes[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct pen_engine_options options;
+        struct pen_model *model = NULL;
+        pen_engine_free(engine);
+        pen_engine_options_init(&options);
+        options.backend = "reference";
+        options.fold_bytes = i == 0 ? 1u << 20 : 64u << 20;
+        cr_assert_eq(pen_engine_new(&options, &engine, &error), PEN_OK, "%s", error.text);
+        struct onnx_writer *w = claim_begin(&small, true);
+        const char *fill = onnx_writer_step(w, "ConstantOfShape", ONNX_LIST("big"), NULL);
+        onnx_writer_input(w, "z", PEN_DTYPE_F32, 1, (int64_t[]){1}, NULL);
+        onnx_writer_node(w, "Add", ONNX_LIST(fill, "z"), ONNX_LIST("y"), NULL);
+        onnx_writer_output(w, "y", PEN_DTYPE_F32, 1, (int64_t[]){1 << 20}, NULL);
+        onnx_writer_save(w, 17, path);
+        onnx_writer_free(w);
+        cr_assert_eq(load(&model), PEN_OK, "%s", error.text);
+        bytes[i] = pen_model_bytes(model);
+        pen_model_free(model);
+    }
+    cr_expect(bytes[0] < 1u << 20 && bytes[1] >= 4u << 20, "%llu and %llu bytes", (unsigned long long)bytes[0],
+              (unsigned long long)bytes[1]);
+}
+
 Test(hostile, dims_whose_product_overflows_are_refused)
 {
     static const int64_t rows[][4] = {{HUGE, HUGE, 1, 1},
@@ -298,5 +392,28 @@ Test(hostile, an_input_that_is_no_tensor_is_refused_in_words)
     cr_assert_eq(pen_session_run(session, &in, 1, NULL, &out, &count, &error), PEN_ERR_UNSUPPORTED);
     cr_assert(strstr(error.text, "sequence"), "%s", error.text);
     pen_session_free(session);
+    pen_model_free(model);
+}
+
+/* ---- the model file itself ------------------------------------------------------------------------------------------------- */
+
+/* A pipe is refused at once, a link out of the folder where the folder is named; whoever names a link by hand means it. */
+Test(hostile, a_model_file_is_regular_and_lies_in_its_folder, .timeout = 20)
+{
+    struct pen_model *model = NULL;
+    char link[sizeof path], home[sizeof path];
+    secrets_write();
+    external_write("w.bin");
+    snprintf(home, sizeof home, "%s/inside/sub", folder);
+    snprintf(link, sizeof link, "%s/inside/sub/model.onnx", folder);
+    cr_assert_eq(mkfifo(link, 0600), 0);
+    cr_expect_eq(pen_model_load(engine, link, &model, &error), PEN_ERR_IO);
+    cr_expect(strstr(error.text, "is not a regular file"), "%s", error.text);
+    cr_assert(unlink(link) == 0 && symlink(path, link) == 0);
+    cr_expect_eq(pen_model_load_beneath(engine, link, home, &model, &error), PEN_ERR_IO);
+    cr_expect(strstr(error.text, "leads out of the model's folder"), "%s", error.text);
+    snprintf(home, sizeof home, "%s/inside/sub/w.bin", folder); /* data is looked for beside the link */
+    cr_expect(access(home, F_OK) == 0);
+    cr_assert_eq(pen_model_load(engine, link, &model, &error), PEN_OK, "%s", error.text);
     pen_model_free(model);
 }

@@ -189,7 +189,7 @@ Test(session, more_shapes_than_buckets_still_run_and_memory_stays_bounded)
     cr_assert(memory.buckets >= 1 && memory.buckets <= 16, "%llu buckets", (unsigned long long)memory.buckets);
     fixture_close(&f);
     pen_memory(&memory);
-    cr_assert_eq(memory.models + memory.sessions + memory.buckets + memory.weights_bytes, 0u);
+    cr_assert_eq(memory.models + memory.sessions + memory.buckets + memory.weights_bytes + memory.arena_bytes, 0u);
     free(pixels);
 }
 

@@ -64,7 +64,7 @@ static void fixture_close(struct fixture *f)
     folder_free(f->folder);
     struct pen_memory memory;
     pen_memory(&memory);
-    cr_assert_eq(memory.models + memory.sessions + memory.buckets + memory.weights_bytes, 0u);
+    cr_assert_eq(memory.models + memory.sessions + memory.buckets + memory.weights_bytes + memory.arena_bytes, 0u);
 }
 
 static enum pen_status slice_run(struct fixture *f, int64_t start, int64_t end, const struct pen_tensor **ret_out)

@@ -10,6 +10,8 @@ import os
 import struct
 import sys
 
+STATUS_COUNT, INTERNAL = 20, 19  # an unknown status reads as INTERNAL
+
 
 def read_vector(path):
     frames, expect, where = [], [], "head"
@@ -152,8 +154,7 @@ def envelope(frame):
         "priority": priority, "precision": precision, "frames": frames, "meta_bytes": meta_bytes}
     if minor and transfer:
         lines["transfer"] = transfer
-    if minor == 0:
-        lines["status"] = status
+    lines["status"] = status if status < STATUS_COUNT else INTERNAL
     return kind, frames, frame[size:], lines
 
 

@@ -1,0 +1,12 @@
+/*
+ * utf8.h - what of a peer's text is UTF-8. Threads: any.
+ */
+#ifndef UTF8_H
+#define UTF8_H
+
+#include <stddef.h>
+
+/* Length of the UTF-8 sequence at `text`, which ends in a NUL; 0 when there is none. */
+size_t utf8_sequence(const unsigned char *text);
+
+#endif

@@ -1,0 +1,175 @@
+#include "form.h"
+
+void forms_fini(struct forms *forms)
+{
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        signature_release(forms->rows[i].signature);
+}
+
+static uint32_t find(const struct forms *forms, const struct signature *signature, uint32_t rows_max)
+{
+    uint32_t i = 0;
+    while (i < FORMS_MAX && !(forms->rows[i].signature && forms->rows[i].rows_max == rows_max &&
+                              signature_equal(forms->rows[i].signature, signature)))
+        i++;
+    return i;
+}
+
+/* A free place, else that of a form that nothing refers to; one that is waited for goes last, the longest lost first. */
+static uint32_t find_place(const struct forms *forms)
+{
+    uint32_t best = FORMS_MAX;
+    for (uint32_t i = 0; i < FORMS_MAX; i++) {
+        const struct form *form = &forms->rows[i];
+        if (!form->signature)
+            return i;
+        if (form->offers > 0 || form->lanes > 0 || i == forms->newest)
+            continue;
+        if (best == FORMS_MAX || form->lost_us < forms->rows[best].lost_us)
+            best = i;
+    }
+    return best;
+}
+
+uint32_t forms_take(struct forms *forms, struct signature *signature, uint32_t rows_max)
+{
+    uint32_t place = find(forms, signature, rows_max);
+    if (place < FORMS_MAX) {
+        signature_release(signature);
+    } else {
+        place = find_place(forms);
+        if (place == FORMS_MAX)
+            return FORMS_MAX;
+        signature_release(forms->rows[place].signature);
+        forms->rows[place] = (struct form){.signature = signature, .rows_max = rows_max};
+    }
+    forms->newest = place;
+    return place;
+}
+
+void forms_join(struct forms *forms, uint32_t form)
+{
+    forms->rows[form].offers++;
+    forms->rows[form].lost_us = 0;
+}
+
+void forms_leave(struct forms *forms, uint32_t form, uint64_t lost_us)
+{
+    forms->rows[form].offers--;
+    if (lost_us)
+        forms->rows[form].lost_us = lost_us;
+}
+
+void forms_refer(struct forms *forms, form_set set)
+{
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        forms->rows[i].lanes += set >> i & 1;
+}
+
+void forms_unrefer(struct forms *forms, form_set set)
+{
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        forms->rows[i].lanes -= set >> i & 1;
+}
+
+void forms_expire(struct forms *forms, uint64_t now_us, uint64_t wait_us)
+{
+    for (uint32_t i = 0; i < FORMS_MAX; i++) {
+        if (forms->rows[i].lost_us && now_us - forms->rows[i].lost_us >= wait_us)
+            forms->rows[i].lost_us = 0;
+    }
+}
+
+uint32_t forms_offered(const struct forms *forms)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        count += forms->rows[i].offers > 0;
+    return count;
+}
+
+bool forms_open(const struct forms *forms, form_set set)
+{
+    for (uint32_t i = 0; i < FORMS_MAX; i++) {
+        if ((set >> i & 1) && (forms->rows[i].offers > 0 || forms->rows[i].lost_us))
+            return true;
+    }
+    return set == 0;
+}
+
+bool forms_beyond(const struct forms *forms, form_set set)
+{
+    bool beyond = false;
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        beyond |= set != 0 && !(set >> i & 1) && forms->rows[i].offers > 0;
+    return beyond;
+}
+
+/* ---- a job ---- */
+
+struct answer {
+    form_set set;
+    uint32_t rows;
+    uint64_t shape;
+};
+
+/* reterr NULL: a form whose refusal is nobody's business. */
+static enum pen_status ask(const struct forms *forms, uint32_t i, const struct form_question *q, struct answer *answer,
+                           struct pen_error *reterr)
+{
+    const struct form *form = &forms->rows[i];
+    uint32_t rows = 0;
+    uint64_t shape = 0;
+    enum pen_status status =
+        signature_check(form->signature, q->model, form->rows_max, q->inputs, q->inputs_count, &rows, &shape, reterr);
+    if (status == PEN_OK)
+        status = signature_check_outputs(form->signature, q->model, q->outputs, q->outputs_count, reterr);
+    if (status != PEN_OK || (answer->set && answer->rows != rows))
+        return status;
+    answer->shape += shape; /* whatever the order: jobs alike in each form are alike */
+    answer->rows = rows;
+    answer->set |= (form_set)1 << i;
+    return PEN_OK;
+}
+
+/* The newest one first: its word is what a job that nobody takes is told. */
+static enum pen_status ask_all(const struct forms *forms, form_set among, const struct form_question *question,
+                               struct answer *answer, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    bool told = false;
+    for (uint32_t k = 0; k < FORMS_MAX; k++) {
+        uint32_t i = (forms->newest + k) % FORMS_MAX;
+        if (!(among >> i & 1))
+            continue;
+        enum pen_status own = ask(forms, i, question, answer, told ? NULL : reterr);
+        status = told ? status : own;
+        told = true;
+    }
+    return answer->set ? PEN_OK : status;
+}
+
+enum pen_status forms_check(const struct forms *forms, const struct form_question *question, form_set *ret_set,
+                            uint32_t *ret_rows, uint64_t *ret_shape, struct pen_error *reterr)
+{
+    struct answer answer = {.set = 0};
+    form_set offered = 0, lost = 0;
+    for (uint32_t i = 0; i < FORMS_MAX; i++) {
+        const struct form *form = &forms->rows[i];
+        offered |= (form_set)(form->offers > 0) << i;
+        lost |= (form_set)(form->offers == 0 && form->lost_us != 0) << i;
+    }
+    if (!offered)
+        lost |= (form_set)1 << forms->newest; /* nobody offers the model: its workers may come back as they were */
+    enum pen_status status = ask_all(forms, offered ? offered : lost, question, &answer, reterr);
+    if (!answer.set && offered && lost)
+        ask_all(forms, lost, question, &answer, NULL);
+    if (!answer.set)
+        return status;
+    if (reterr)
+        *reterr = (struct pen_error){.status = PEN_OK};
+    *ret_set = answer.set;
+    *ret_rows = answer.rows;
+    *ret_shape = answer.shape;
+    return PEN_OK;
+}

@@ -1,0 +1,20 @@
+# prepare.cmake - run by cpack on the folder of each package: what Debian's policy asks for beyond `cmake --install`.
+# copyright, changelog and, where there are some, lintian overrides; manual pages and changelogs are compressed.
+get_filename_component(debian ${CMAKE_CURRENT_LIST_DIR} ABSOLUTE)
+foreach(component ${CPACK_COMPONENTS_ALL})
+  string(TOUPPER ${component} upper)
+  set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+  set(root ${CPACK_TEMPORARY_DIRECTORY}/${component})
+  if(NOT EXISTS ${root})
+    message(FATAL_ERROR "prepare.cmake: no folder ${root} for the package ${name}")
+  endif()
+  set(doc ${root}/usr/share/doc/${name})
+  file(REMOVE ${doc}/LICENSE) # copyright says it
+  file(COPY ${debian}/copyright ${debian}/changelog DESTINATION ${doc} FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  file(GLOB pages ${root}/usr/share/man/man*/*)
+  execute_process(COMMAND gzip -9n ${doc}/changelog ${pages} COMMAND_ERROR_IS_FATAL ANY)
+  if(EXISTS ${debian}/${name}/lintian-overrides)
+    file(COPY ${debian}/${name}/lintian-overrides DESTINATION ${root}/usr/share/lintian/overrides FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+    file(RENAME ${root}/usr/share/lintian/overrides/lintian-overrides ${root}/usr/share/lintian/overrides/${name})
+  endif()
+endforeach()

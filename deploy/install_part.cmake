@@ -1,0 +1,15 @@
+# penstock_install_part(PART): at install time install.cmake writes that part with the places of the prefix that counts then.
+function(penstock_install_part part)
+  install(CODE "
+    set(PENSTOCK_PART ${part})
+    set(PENSTOCK_SOURCE \"${CMAKE_SOURCE_DIR}\")
+    set(PENSTOCK_BINARY \"${CMAKE_CURRENT_BINARY_DIR}\")
+    set(PENSTOCK_VERSION ${PROJECT_VERSION})
+    set(PENSTOCK_SYSCONFDIR \"${CMAKE_INSTALL_SYSCONFDIR}\")
+    set(PENSTOCK_LOCALSTATEDIR \"${CMAKE_INSTALL_LOCALSTATEDIR}\")
+    set(PENSTOCK_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+    set(PENSTOCK_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
+    set(PENSTOCK_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
+    set(PENSTOCK_DATADIR \"${CMAKE_INSTALL_DATADIR}\")
+    include(\"${CMAKE_SOURCE_DIR}/deploy/install.cmake\")" COMPONENT ${part})
+endfunction()

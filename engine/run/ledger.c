@@ -1,0 +1,28 @@
+#include "run/ledger.h"
+
+#include "run/internal.h"
+
+/* Unsigned differences: what is less wraps, and adding it subtracts. */
+void model_ledger_weights(struct model_ledger *m, uint64_t before, uint64_t now)
+{
+    atomic_fetch_add(&m->weights_bytes, now - before);
+    atomic_fetch_add(&engine_counters.weights_bytes, now - before);
+}
+
+void ledger_book(struct ledger *l, uint64_t before, uint64_t now)
+{
+    l->bytes += now - before;
+    atomic_fetch_add(&l->model->sessions_bytes, now - before);
+    atomic_fetch_add(&engine_counters.arena_bytes, now - before);
+}
+
+uint64_t ledger_limit(const struct ledger *l)
+{
+    uint64_t budget = l->model->budget, weights = atomic_load(&l->model->weights_bytes);
+    uint32_t sessions = atomic_load(&l->model->sessions);
+    if (budget == 0) {
+        return l->alone;
+    }
+    uint64_t part = budget > weights ? (budget - weights) / (sessions > 0 ? sessions : 1) : 0;
+    return part < l->alone ? part : l->alone;
+}

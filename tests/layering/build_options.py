@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Every build option does what it says: build_options.py SOURCE SCRATCH.
+
+Options are configured and the commands that would compile are read; one small engine with one importer, one backend and a few kernels is built and
+asked. An option of CMakeLists.txt without a check here fails, and so does one that README.md does not name.
+"""
+import functools
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE, SCRATCH = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+DIGITS = SOURCE / "deploy/models/digits/1/model.onnx"
+complaints, checks = [], 0
+
+
+def expect(good, what):
+    global checks
+    checks += 1
+    if not good:
+        complaints.append(what)
+        print("failed:", what)
+
+
+class Build:
+    """A configured folder: what cmake printed, and every command that compiles."""
+
+    def __init__(self, *options):
+        self.folder = SCRATCH / str(len(list(SCRATCH.iterdir())))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        done = subprocess.run(["cmake", "-S", SOURCE, "-B", self.folder, "-DPENSTOCK_FOLDERS=proto;picture;engine", "-DPENSTOCK_TESTS=OFF", *options],
+                              capture_output=True, text=True)
+        self.good, self.printed = done.returncode == 0, " ".join((done.stdout + done.stderr).split())
+        commands = self.folder / "compile_commands.json"
+        self.commands = json.loads(commands.read_text()) if self.good and commands.exists() else []
+
+    def compiles(self, part):
+        return any(str(SOURCE / part) in c["file"] for c in self.commands)
+
+    def says(self, flag):
+        return any(flag in c.get("command", "") for c in self.commands)
+
+    def run(self, *arguments):
+        done = subprocess.run([self.folder / "bin/penstock-engine", *arguments], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+
+@functools.cache
+def plain():
+    return Build()
+
+
+def importers():
+    whole, one = plain(), Build("-DPENSTOCK_IMPORTERS=tflite")
+    for part in ("engine/import/tflite", "engine/import/tfjs", "engine/import/onnx/scope.c"):
+        expect(whole.compiles(part), f"PENSTOCK_IMPORTERS: all compiles {part}")
+        expect(one.compiles(part) == ("tflite" in part), f"PENSTOCK_IMPORTERS=tflite and {part}")
+    wrong = Build("-DPENSTOCK_IMPORTERS=caffe")
+    expect(not wrong.good and "PENSTOCK_IMPORTERS names 'caffe'" in wrong.printed, "PENSTOCK_IMPORTERS: an unknown format is refused by name")
+
+
+def backends():
+    one = Build("-DPENSTOCK_BACKENDS=reference")
+    expect(one.compiles("engine/backend/reference") and not one.compiles("engine/backend/xnnpack"), "PENSTOCK_BACKENDS=reference leaves xnnpack out")
+    expect("engine backends: reference " in one.printed + " ", "PENSTOCK_BACKENDS is told")
+    wrong = Build("-DPENSTOCK_BACKENDS=quantum")
+    expect(not wrong.good and "PENSTOCK_BACKENDS names 'quantum'" in wrong.printed, "PENSTOCK_BACKENDS: an unknown backend is refused by name")
+
+
+def kernels():
+    wrong = SCRATCH / "wrong.txt"
+    wrong.write_text("Relu\nRellu\n")
+    build = Build(f"-DPENSTOCK_KERNELS={wrong}")
+    wrong.unlink()
+    expect(not build.good and "without a kernel: Rellu" in build.printed, "PENSTOCK_KERNELS: an operator that is none is refused by name")
+
+
+def a_small_engine():
+    """Importers, backends and kernels together, as a program."""
+    listed = SCRATCH / "kernels.txt"
+    listed.write_text("Relu\nIdentity\n")
+    build = Build("-DPENSTOCK_IMPORTERS=onnx", "-DPENSTOCK_BACKENDS=reference", f"-DPENSTOCK_KERNELS={listed}", "-DCMAKE_BUILD_TYPE=Debug",
+                  "-DCMAKE_C_FLAGS=-O0 -g0")
+    built = subprocess.run(["cmake", "--build", build.folder, "--parallel", "2", "--target", "penstock-engine"], capture_output=True, text=True)
+    expect(built.returncode == 0, "a small engine builds: " + built.stdout[-2000:])
+    code, text = build.run("info")
+    expect(code == 0 and "reads onnx\n" in text and "xnnpack" not in text, "a small engine tells what it has: " + text)
+    code, text = build.run("info", DIGITS)
+    expect(code == 3 and "no kernel in this build" in text, "PENSTOCK_KERNELS: what was left out is named: " + text)
+    lite, web = SCRATCH / "lite.bin", SCRATCH / "web.json"
+    lite.write_bytes(b"\x1c\0\0\0TFL3" + bytes(64))
+    web.write_text('{"modelTopology": {}, "weightsManifest": []}')
+    for path, name in ((lite, "tflite"), (web, "tfjs")):
+        code, text = build.run("info", path)
+        expect(code == 3 and "no importer for it" in text and "PENSTOCK_IMPORTERS" in text and name in text,
+               f"PENSTOCK_IMPORTERS: a {name} model is refused with the option's name: " + text)
+
+
+def sanitize():
+    without, address, thread = plain(), Build("-DPENSTOCK_SANITIZE=address"), Build("-DPENSTOCK_SANITIZE=thread")
+    expect(not without.says("-fsanitize"), "PENSTOCK_SANITIZE: none without it")
+    expect(address.says("-fsanitize=address"), "PENSTOCK_SANITIZE=address")
+    expect(thread.says("-fsanitize=thread"), "PENSTOCK_SANITIZE=thread")
+
+
+def fuzz():
+    clang = shutil.which("clang") or shutil.which("clang-14")
+    if clang is None:
+        print("[SKIP] PENSTOCK_FUZZ: no clang")
+        return
+    expect(Build("-DPENSTOCK_FUZZ=ON", f"-DCMAKE_C_COMPILER={clang}").says("-fsanitize=fuzzer-no-link"), "PENSTOCK_FUZZ")
+
+
+def werror():
+    expect(plain().says("-Werror"), "PENSTOCK_WERROR is on")
+    expect(not Build("-DPENSTOCK_WERROR=OFF").says("-Werror"), "PENSTOCK_WERROR=OFF")
+
+
+def folders():
+    expect(not plain().compiles("broker/"), "PENSTOCK_FOLDERS leaves the broker out")
+    expect(Build("-DPENSTOCK_FOLDERS=proto;broker").compiles("broker/"), "PENSTOCK_FOLDERS takes the broker in")
+
+
+def tests():
+    few = Build("-DPENSTOCK_TESTS=ON", "-DPENSTOCK_ONLY_TESTS=support;proto", "-DPENSTOCK_SHARED=/no/such/folder")
+    expect(not plain().compiles("tests/"), "PENSTOCK_TESTS=OFF builds no test")
+    expect(few.compiles("tests/proto"), "PENSTOCK_TESTS builds tests")
+    expect(not few.compiles("tests/engine"), "PENSTOCK_ONLY_TESTS leaves others out")
+    expect(few.says("/no/such/folder"), "PENSTOCK_SHARED reaches the tests")
+
+
+CHECKED = {
+    "PENSTOCK_IMPORTERS": importers, "PENSTOCK_BACKENDS": backends, "PENSTOCK_KERNELS": kernels, "PENSTOCK_SANITIZE": sanitize, "PENSTOCK_FUZZ": fuzz,
+    "PENSTOCK_WERROR": werror, "PENSTOCK_FOLDERS": folders, "PENSTOCK_TESTS": tests, "PENSTOCK_ONLY_TESTS": tests, "PENSTOCK_SHARED": tests,
+}
+
+
+def main():
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    SCRATCH.mkdir(parents=True)
+    declared, readme = set(), (SOURCE / "README.md").read_text()
+    listed = [*SOURCE.glob("CMakeLists.txt"), *SOURCE.glob("*/CMakeLists.txt"), *SOURCE.glob("*/*/CMakeLists.txt"), *SOURCE.glob("deploy/*.cmake")]
+    for path in listed:
+        text = path.read_text()
+        declared |= set(re.findall(r"set\((PENSTOCK_\w+) .*CACHE (?:STRING|PATH|FILEPATH|BOOL)", text)) | set(re.findall(r"option\((PENSTOCK_\w+)", text))
+    expect(declared == set(CHECKED), f"options and checks differ: {sorted(declared ^ set(CHECKED))}")
+    for name in declared:
+        expect(f"`{name}" in readme, f"README.md does not name {name}")
+    for check in dict.fromkeys(CHECKED.values()):
+        check()
+    a_small_engine()
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    print(f"{checks - len(complaints)} passed, {len(complaints)} failed, 0 skipped")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
