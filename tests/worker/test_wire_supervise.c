@@ -248,7 +248,7 @@ Test(supervise, service_manager_is_told_ready_status_and_stopping)
     snprintf(path, sizeof path, "/tmp/penstock-notify-%ld", (long)getpid());
     int fd = manager_open(path);
     start(NULL, NULL);
-    told(fd, "READY=1\nSTATUS=1 models are warm");
+    told(fd, "READY=1\nSTATUS=1 model is warm");
     play_serve(&play, &message);
     told(fd, "STATUS=serving, broker tcp://127.0.0.1:");
     kill(play.pid, SIGTERM);
