@@ -32,12 +32,12 @@ found=$(timeout 300 "$bin/penstock-engine" info --backend xnnpack "${models[@]}"
     echo "0 passed, 1 failed, 0 skipped"
     exit 1
 }
-rows=$(awk -F'\t' '{
+rows=$(awk -F'\t' '!/^ / {
     split($1, part, "/"); name = part[length(part) - 2] "/" part[length(part) - 1]
-    nodes = $3 ~ /xnnpack/ ? $3 : "0/1"; sub(/.*xnnpack /, "", nodes); sub(/ .*/, "", nodes); split(nodes, n, "/")
+    nodes = $4 ~ /xnnpack/ ? $4 : "0/1"; sub(/.*xnnpack /, "", nodes); sub(/ .*/, "", nodes); split(nodes, n, "/")
     macs = "-"
-    if ($3 ~ /xnnpack [0-9\/]+ nodes [0-9.]+ %/) { macs = $3; sub(/.*xnnpack [0-9\/]+ nodes /, "", macs); sub(/ .*/, "", macs) }
-    printf "%s\t%.0f\t%s\t%s\n", name, 100 * n[1] / n[2], macs, $3 ~ /placed again/ ? "later" : "now"
+    if ($4 ~ /xnnpack [0-9\/]+ nodes [0-9.]+ %/) { macs = $4; sub(/.*xnnpack [0-9\/]+ nodes /, "", macs); sub(/ .*/, "", macs) }
+    printf "%s\t%.0f\t%s\t%s\n", name, 100 * n[1] / n[2], macs, $4 ~ /placed again/ ? "later" : "now"
 }' <<<"$found" | sort)
 if [ "$update" = --update ]; then
     printf '# model, %% of nodes on xnnpack, %% of multiply-adds there, settled at load (now) or per input shape (later).\n%s\n' "$rows" >$table
@@ -45,11 +45,11 @@ fi
 awk -F'\t' '
     FNR == 1 { file++ }
     /^#/ { next }
-    file == 1 { nodes[$1] = $2; macs[$1] = $3; next }
+    file == 1 { nodes[$1] = $2; macs[$1] = $4; next }
     !($1 in nodes) { failed++; print "  " $1 " is not in the table"; next }
     { seen[$1] = 1 }
-    $2 + 0 < nodes[$1] + 0 || ($3 != "-" && $3 + 0 < macs[$1] + 0) {
-        failed++; print "  " $1 ": " $2 " % of nodes, " $3 " % of multiply-adds; the table says " nodes[$1] " and " macs[$1]; next
+    $2 + 0 < nodes[$1] + 0 || ($4 != "-" && $4 + 0 < macs[$1] + 0) {
+        failed++; print "  " $1 ": " $2 " % of nodes, " $4 " % of multiply-adds; the table says " nodes[$1] " and " macs[$1]; next
     }
     { passed++ }
     END {

@@ -35,12 +35,12 @@ found=$(timeout 300 "$bin/penstock-engine" info --backend vulkan --vk-allow-soft
     exit 1
 }
 # name, per cent of multiply-adds on vulkan, crossings, whether it is placed again, folder
-rows=$(awk -F'\t' '{
+rows=$(awk -F'\t' '!/^ / {
     folder = $1; sub(/\/[^\/]*$/, "", folder); split(folder, part, "/"); name = part[length(part) - 1] "/" part[length(part)]
     macs = 0; crossings = 0
-    if ($3 ~ /vulkan [0-9\/]+ nodes [0-9.]+ %/) { macs = $3; sub(/.*vulkan [0-9\/]+ nodes /, "", macs); sub(/ .*/, "", macs) }
-    if ($3 ~ /[0-9]+ crossing/) { crossings = $3; sub(/ crossing.*/, "", crossings); sub(/.* /, "", crossings) }
-    printf "%s\t%s\t%s\t%s\t%s\n", name, macs, crossings, $3 ~ /placed again/ ? "again" : "once", folder
+    if ($4 ~ /vulkan [0-9\/]+ nodes [0-9.]+ %/) { macs = $4; sub(/.*vulkan [0-9\/]+ nodes /, "", macs); sub(/ .*/, "", macs) }
+    if ($4 ~ /[0-9]+ crossing/) { crossings = $4; sub(/ crossing.*/, "", crossings); sub(/.* /, "", crossings) }
+    printf "%s\t%s\t%s\t%s\t%s\n", name, macs, crossings, $4 ~ /placed again/ ? "again" : "once", folder
 }' <<<"$found")
 passed=0 failed=0
 while IFS=$'\t' read -r name macs crossings placed folder; do

@@ -106,7 +106,7 @@ static void two_versions(char models[PATH_BYTES])
         folder_make(to);
         snprintf(to, sizeof to, "%s/digits/%d/model.onnx", models, version);
         snprintf(from, sizeof from, "%s/digits/1/model.onnx", POOL_DIGITS_MODELS);
-        cr_assert_eq(symlink(from, to), 0);
+        file_copy(from, to); /* a link that leads out of the folder would be refused */
     }
     static const char policy[] = "{\"version_policy\": {\"all\": {}},";
     size_t used = sizeof policy - 1;
