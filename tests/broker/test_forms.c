@@ -53,7 +53,8 @@ static void replace(uint32_t peer, const struct wire_model *model)
 
 static struct job_id submit(const char *input)
 {
-    struct wire_job job = {.id = {0xC, ++sequence}, .model = "m", .input = input, .fill = (uint8_t)sequence};
+    sequence++;
+    struct wire_job job = {.id = {0xC, sequence}, .model = "m", .input = input, .fill = (uint8_t)sequence};
     desk_submit(desk, 1, &job);
     return job.id;
 }
