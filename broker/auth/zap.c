@@ -19,7 +19,6 @@ struct zap {
     struct keyring *keyring;
     pthread_t thread;
     atomic_bool stop;
-    atomic_ullong refused;
 };
 
 struct frame {
@@ -61,11 +60,9 @@ static void answer(struct zap *zap, const struct frame frames[FRAMES], size_t co
     char user[KEY_TEXT_BYTES] = "";
     if (count == FRAMES && frames[6].bytes == KEY_BYTES)
         key_text((const uint8_t *)frames[6].data, user);
-    if (!good) {
-        atomic_fetch_add(&zap->refused, 1);
+    if (!good)
         log_event(LOG_WARN, "key_refused", "door=%s address=%s key=%s", count > 2 ? frames[2].data : "?",
                   count > 3 ? frames[3].data : "?", user);
-    }
     const struct {
         const void *data;
         size_t bytes;
@@ -120,9 +117,4 @@ void zap_stop(struct zap *zap)
     atomic_store(&zap->stop, true);
     pthread_join(zap->thread, NULL);
     free(zap);
-}
-
-uint64_t zap_refused(const struct zap *zap)
-{
-    return zap ? atomic_load(&((struct zap *)(uintptr_t)zap)->refused) : 0;
 }

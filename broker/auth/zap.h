@@ -19,6 +19,5 @@ struct zap;
 /* Before the sockets are bound. `keyring` is borrowed until zap_stop. */
 enum pen_status zap_start(void *context, struct keyring *keyring, struct zap **ret_zap, struct pen_error *reterr);
 void zap_stop(struct zap *zap);              /* NULL is fine */
-uint64_t zap_refused(const struct zap *zap); /* handshakes; NULL is fine */
 
 #endif

@@ -25,7 +25,6 @@ enum pen_status rewrite_init(struct rewrite *r, struct graph *g, bool fold_all, 
 void rewrite_fini(struct rewrite *r);
 
 bool rewrite_is_output(const struct rewrite *r, uint32_t value);
-bool rewrite_is_input(const struct rewrite *r, uint32_t value);
 /* What is known about a value: unknown for VALUE_NONE and values made by the pass itself without facts. */
 const struct fact *rewrite_fact(const struct rewrite *r, uint32_t value);
 /* The live node that makes a value, NULL when none. */

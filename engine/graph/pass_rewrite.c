@@ -43,11 +43,6 @@ bool rewrite_is_output(const struct rewrite *r, uint32_t value)
     return value < r->value_count && r->is_output[value];
 }
 
-bool rewrite_is_input(const struct rewrite *r, uint32_t value)
-{
-    return r->g->values[value].producer == NODE_NONE && !r->g->values[value].data;
-}
-
 const struct fact *rewrite_fact(const struct rewrite *r, uint32_t value)
 {
     static const struct fact unknown = {.shape = {.rank = SHAPE_RANK_UNKNOWN}};

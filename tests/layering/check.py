@@ -243,7 +243,7 @@ def print_circles(root, build):
 
 
 def check_rooms(tree, build):
-    bad = rooms.foreign_writers(tree)
+    bad = rooms.foreign_writers(tree) + rooms.unused_functions(tree.root, build, FOLDERS)
     for folder in FOLDERS:
         bad += rooms.upward_includes(tree, folder) + rooms.upward_symbols(tree.root, build, folder)
         if rooms.rooms_of(tree.root, folder):

@@ -96,6 +96,28 @@ def upward_symbols(root, build, folder):
     return bad
 
 
+def unused_functions(root, build, folders):
+    """External functions that no object of the whole build needs, tests among them, and that stand once in their own file. Public ones (pen_) are users'."""
+    defined, needed = {}, set()
+    for path in build.rglob("*.c.o"):
+        folder = path.relative_to(build).parts[0]
+        for line in subprocess.run(["nm", str(path)], capture_output=True, text=True).stdout.splitlines():
+            words = line.split()
+            if words[-2] == "U":
+                needed.add(words[-1])
+            elif words[-2] == "T" and folder in folders:
+                defined[words[-1]] = path
+    bad = []
+    for name in sorted(set(defined) - needed - LIBC):
+        if name == "main" or name.startswith(("pen_", "penstock__", "LLVMFuzzer")):
+            continue
+        parts = re.sub(r"CMakeFiles/[^/]+\.dir/", "", str(defined[name].relative_to(build)))[:-2]
+        source = root / parts
+        if source.exists() and len(re.findall(rf"\b{name}\b", source.read_text())) == 1:
+            bad.append(f"{parts}: nobody calls {name}")
+    return bad
+
+
 def foreign_writers(tree):
     bad = []
     for folder, pattern, room in WRITERS:

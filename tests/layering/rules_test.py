@@ -14,6 +14,7 @@ GOOD = {
     "broker/low/a.c": '#include "a.h"\nint a(void) { return 1; }\n',
     "broker/high/b.h": "struct b { int n; };\nint b(void);\n",
     "broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\n',
+    "broker/main.c": "int b(void);\nvoid set(int *job);\nint main(void) { int n = b(); set(&n); return n; }\n",
     "broker/lifecycle/states.c": "void set(int *job); void set(int *job) { *job = 1; }\n",
 }
 passed = failed = 0
@@ -45,7 +46,8 @@ def judge(name, files, expected):
 def main():
     judge("a tree in order", {}, None)
     judge("an include upward", {"broker/low/a.c": '#include "a.h"\n#include "b.h"\nint a(void) { return 1; }\n'}, "includes b.h of high")
-    judge("a symbol upward, by a declaration of its own", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n", "broker/high/b.c": '#include "b.h"\nint b(void) { return 2; }\n'},
+    judge("a symbol upward, by a declaration of its own", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n", "broker/high/b.c": '#include "b.h"\nint b(void) { return 2; }\n',
+           "broker/main.c": "int a(void);\nvoid set(int *job);\nint main(void) { int n = a(); set(&n); return n; }\n"},
           "needs b of broker/high/b.c")
     judge("a file in no room", {"broker/attic/c.c": "int c;\n"}, "stands in no room")
     judge("a state written elsewhere", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nvoid move(struct { int state; } *job);\nint b(void) { return a(); }\n/*\n    job->state = JOB_QUEUED;\n*/\n'},
@@ -53,6 +55,7 @@ def main():
     judge("a count written elsewhere", {"broker/low/a.h": "int a(void); /*\n    broker->queued_bytes += 1;\n*/\n"}, "writes what only broker/lifecycle/")
     judge("two structs of one name", {"broker/low/a.h": "struct b {\n    int n;\n};\nint a(void);\n", "broker/high/b.h": "struct b {\n    int n;\n};\nint b(void);\n", "broker/high/b.c": "int b(void) { return 1; }\n"},
           "struct b is defined in")
+    judge("a function that nobody calls", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n'}, "nobody calls left_over")
     judge("a circle by calls", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n"}, "b a")
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0

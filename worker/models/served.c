@@ -29,15 +29,6 @@ int served_output(const struct served *served, const char *name)
     return -1;
 }
 
-size_t served_row_bytes(const struct served *served, const struct pen_tensor *tensor)
-{
-    uint64_t elements = 1;
-    size_t bytes = 0;
-    for (uint32_t i = served->max_batch_size > 0 ? 1 : 0; i < tensor->rank; i++)
-        elements *= (uint64_t)tensor->dims[i]; /* cannot overflow: the tensor's bytes were checked against its dims */
-    return pen_dtype_bytes(tensor->dtype, elements, &bytes) == 0 ? bytes : 0;
-}
-
 /* NULL when tensor `t` can be cut and joined along dims[0], else why not. */
 static const char *batch_obstacle(const struct pen_tensor *t)
 {

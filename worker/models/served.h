@@ -104,9 +104,7 @@ void served_log(const struct served *served, uint64_t took_us);
 int served_input(const struct served *served, const char *name);
 int served_output(const struct served *served, const char *name);
 
-/* Bytes of one row (one step of dims[0], or the whole tensor when the model is not batched) for concrete dims. Not for STRING. */
 /* The class its answers are told to have (enum precision); otherwise: that of the engine, for an ensemble. */
 uint32_t served_precision(const struct served *served, uint32_t otherwise);
-size_t served_row_bytes(const struct served *served, const struct pen_tensor *tensor);
 
 #endif

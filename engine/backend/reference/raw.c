@@ -101,12 +101,6 @@ void raw_gather(uint8_t *dst, const uint8_t *src, size_t size, const struct shap
     walk(dst, src, size, s, src_strides, src_offset, true);
 }
 
-void raw_scatter(uint8_t *dst, const uint8_t *src, size_t size, const struct shape *s, const int64_t *dst_strides,
-                 int64_t dst_offset)
-{
-    walk(dst, src, size, s, dst_strides, dst_offset, false);
-}
-
 int64_t raw_index(const struct rt_value *indices, int64_t at, int64_t dim)
 {
     int64_t i = load_one_i64(indices->data, indices->dtype, at);

@@ -28,9 +28,6 @@ void raw_done(struct kernel_call *k, uint32_t index, const struct raw *out);
  */
 void raw_gather(uint8_t *dst, const uint8_t *src, size_t size, const struct shape *s, const int64_t *src_strides,
                 int64_t src_offset);
-/* The reverse: dst[offset + ...] = src (dense, shape s). */
-void raw_scatter(uint8_t *dst, const uint8_t *src, size_t size, const struct shape *s, const int64_t *dst_strides,
-                 int64_t dst_offset);
 
 /* Index `at` of an index tensor, negative from the end; -1 when it is outside a dimension of `dim`, of which raw_index_fail speaks. */
 int64_t raw_index(const struct rt_value *indices, int64_t at, int64_t dim);

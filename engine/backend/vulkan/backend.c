@@ -356,11 +356,6 @@ struct backend *vk_backend_beside(struct backend *b, uint32_t index)
     return index < b->beside_count ? b->beside[index] : NULL;
 }
 
-const struct vk_kernels *vk_backend_kernels(const struct backend *b)
-{
-    return &b->kernels;
-}
-
 struct vk_functions *vk_backend_functions(struct backend *b)
 {
     return &b->device->vk;

@@ -17,7 +17,6 @@ uint64_t vk_backend_losses(const struct backend *b);                  /* devices
 unsigned vk_backend_in_flight_most(const struct backend *b);          /* runs on its current device at once, so far */
 unsigned vk_backend_messages(const struct backend *b);                /* of the validation layer */
 struct backend *vk_backend_beside(struct backend *b, uint32_t index); /* on a further device; NULL beyond the last */
-const struct vk_kernels *vk_backend_kernels(const struct backend *b); /* what chooses among families */
 /* The fault seam: a test replaces members to make the current device fail. Not while anything runs. */
 struct vk_functions *vk_backend_functions(struct backend *b);
 

@@ -279,11 +279,6 @@ void vk_items(struct vk_work *w, size_t items)
 
 /* ---- joining nodes ---- */
 
-uint32_t vk_uses(const struct vk_build *b, uint32_t value)
-{
-    return b->exec->users[value];
-}
-
 const struct node *vk_user(const struct vk_build *b, uint32_t value)
 {
     return b->exec->users[value] == 1 && b->exec->only_user[value] != NODE_NONE

@@ -100,8 +100,6 @@ bool vk_build_apart(
     const struct vk_build *b); /* debug mode: nodes are looked at one by one, none joins another's dispatch */
 
 /* ---- nodes that join another's dispatch (ops/elementwise.c) ---- */
-uint32_t vk_uses(const struct vk_build *b,
-                 uint32_t value); /* nodes of the exec that read it, +1 when it leaves the partition */
 const struct node *vk_user(const struct vk_build *b, uint32_t value); /* its only reader in the exec, else NULL */
 void vk_inputs_convert(struct vk_build *b);                    /* those that their makers stored in the other way */
 void vk_defer(struct vk_build *b);                             /* this node is built with the reader of its output */

@@ -313,17 +313,3 @@ uint32_t call_value_axis(struct call *c, enum op op, const uint32_t *in, uint32_
         call_set_int(c, c->g->values[id].producer, ATTR_axis, axis);
     return id;
 }
-
-bool call_const_ints(const struct call *c, uint32_t value, int64_t *items, uint32_t room, uint32_t *ret_count)
-{
-    if (value == VALUE_NONE || !c->g->values[value].data)
-        return false;
-    const struct value *v = &c->g->values[value];
-    int64_t count = shape_elements(&v->shape);
-    if (count < 0 || count > room || (v->dtype != PEN_DTYPE_I64 && v->dtype != PEN_DTYPE_I32))
-        return false;
-    for (int64_t i = 0; i < count; i++)
-        items[i] = v->dtype == PEN_DTYPE_I64 ? ((const int64_t *)v->data)[i] : ((const int32_t *)v->data)[i];
-    *ret_count = (uint32_t)count;
-    return true;
-}

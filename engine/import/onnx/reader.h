@@ -132,8 +132,6 @@ void call_set_int(struct call *c, uint32_t node, enum attr_key key, int64_t valu
 void call_set_float(struct call *c, uint32_t node, enum attr_key key, float value);
 void call_set_text(struct call *c, uint32_t node, enum attr_key key, const char *text);
 void call_fail(struct call *c, enum pen_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The contents of a constant input as integers; false when it is no constant or longer than room. */
-bool call_const_ints(const struct call *c, uint32_t value, int64_t *items, uint32_t room, uint32_t *ret_count);
 
 /* ---- map.c ----------------------------------------------------------------------------------------------------------------------- */
 

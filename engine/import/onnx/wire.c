@@ -124,10 +124,3 @@ float bits_to_float(uint64_t bits)
     memcpy(&f, &low, sizeof f);
     return f;
 }
-
-double bits_to_double(uint64_t bits)
-{
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}

@@ -41,6 +41,5 @@ bool wire_item(const struct wire_field *field, struct bytes *list, unsigned item
 
 bool bytes_are(struct bytes b, const char *text);
 float bits_to_float(uint64_t bits);
-double bits_to_double(uint64_t bits);
 
 #endif
