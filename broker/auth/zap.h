@@ -18,6 +18,6 @@
 struct zap;
 /* Before the sockets are bound. `keyring` is borrowed until zap_stop. */
 enum pen_status zap_start(void *context, struct keyring *keyring, struct zap **ret_zap, struct pen_error *reterr);
-void zap_stop(struct zap *zap);              /* NULL is fine */
+void zap_stop(struct zap *zap); /* NULL is fine */
 
 #endif

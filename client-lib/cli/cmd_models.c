@@ -19,16 +19,15 @@ static const struct settings_program program = {
     .about =
         "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend;\n"
         "and those that a worker has and could not load, with the reason.",
-    .after =
-        "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
-        "[...], labels,\n"
-        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
-        "[{label, "
-        "share}], offers: "
-        "[{worker, backend, device, "
-        "placement, precision,\n"
-        "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}],\n"
-        "failed: [{worker, name, version, status, error, since_unix_us, serving}]}\n\n" EXIT_CODES_TEXT,
+    .after = "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
+             "[...], labels,\n"
+             "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
+             "[{label, "
+             "share}], offers: "
+             "[{worker, backend, device, "
+             "placement, precision,\n"
+             "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}],\n"
+             "failed: [{worker, name, version, status, error, since_unix_us, serving}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 

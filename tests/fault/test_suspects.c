@@ -103,7 +103,7 @@ static void quarantine_is_used(const char *id)
     cr_expect_eq(pen_result_status(result), PEN_ERR_WORKER_LOST);
     pen_result_free(result);
     pen_job_free(like);
-    quarantine_says("show", id, NULL, 0, "refused   1 equal jobs");
+    quarantine_says("show", id, NULL, 0, "refused   1 equal job");
     quarantine_says("kick", "0123456789abcdef-9", NULL, 1, "no job of that id");
     quarantine_says("kick", id, "--json", 0, id);
     quarantine_says("kick", id, NULL, 1, "no job of that id");

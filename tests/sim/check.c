@@ -125,7 +125,8 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
     census->followers -= job->state == JOB_FOLLOWING;
     census->dispatched += dispatched;
     census->hedged += dispatched && job->hedge;
-    census->deadlines += job->deadline_us != DEADLINE_NONE && job->owner != OWNER_STEP; /* it is the whole that expires */
+    census->deadlines +=
+        job->deadline_us != DEADLINE_NONE && job->owner != OWNER_STEP; /* it is the whole that expires */
     census->wholes += job->state == JOB_STEPS;
     if (jobs_find(&broker->jobs, job->id) != job)
         BAD("a live job is not found by its id");

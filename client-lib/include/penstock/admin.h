@@ -79,7 +79,7 @@ struct pen_model {
     uint64_t cache_hits;
     size_t version_labels_count;
     const struct pen_version_label *version_labels;
-    bool annotates; /**< every worker that has it knows pen_job_options.top_k */
+    bool annotates;          /**< every worker that has it knows pen_job_options.top_k */
     uint64_t jobs_cancelled; /**< not among jobs_failed */
     uint32_t forms;          /**< in which workers offer it: more than 1 while they differ in inputs, outputs or batch
                                 size; `inputs` and `outputs` are the newest form's */
