@@ -21,8 +21,7 @@
 
 void back_bad_message(struct broker *broker, const char *reason)
 {
-    broker->stats.messages_bad++;
-    log_event(LOG_WARN, "bad_message", "side=workers reason=%s", reason);
+    door_bad_message(broker, broker->workers, reason);
 }
 
 static void tell_cancel(struct broker *broker, struct worker *worker, struct job_id id)
@@ -265,34 +264,17 @@ static const worker_verb verbs[FRAME_TYPE_COUNT] = {
     [FRAME_CREDIT] = on_credit,
 };
 
-static bool open_envelope(struct broker *broker, struct message *message, struct envelope *ret_env,
-                          const uint8_t **ret_meta)
-{
-    struct pen_error error = {.status = PEN_OK};
-    if (message->named || message->count == 0) {
-        back_bad_message(broker,
-                         message->named ? "the peer set a ZeroMQ identity of its own; leave it unset" : "no frames");
-        return false;
-    }
-    if (broker_ignores(&broker->workers_ignored, message->peer))
-        return false;
-    zmq_msg_t *header = &message->frames[0];
-    enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
-    if (status == PEN_ERR_VERSION)
-        broker_refuse_version(broker, broker->workers, &broker->workers_ignored, message->peer, error.text);
-    else if (status == PEN_ERR_TOO_LARGE && ret_env->type == FRAME_RESULT)
-        return true; /* its job can be read, and waits for an end */
-    else if (status != PEN_OK)
-        back_bad_message(broker, error.text);
-    return status == PEN_OK;
-}
-
 static void take_message(struct broker *broker, struct message *message)
 {
     struct envelope env;
     const uint8_t *meta;
+    struct pen_error error = {.status = PEN_OK};
     broker->now_us = broker->clock();
-    if (!open_envelope(broker, message, &env, &meta))
+    enum door_word word = door_envelope(broker, broker->workers, message, &env, &meta, &error);
+    bool cut_short = word == DOOR_BROKEN && error.status == PEN_ERR_TOO_LARGE && env.type == FRAME_RESULT;
+    if (word == DOOR_BROKEN && !cut_short) /* of one that is, the job can be read, and waits for an end */
+        back_bad_message(broker, error.text);
+    if (word != DOOR_OPEN && !cut_short)
         return;
     if (env.type == FRAME_WORKER_HELLO) {
         hello(broker, message, &env, meta);

@@ -59,3 +59,30 @@ enum pen_status door_check(const struct broker *broker, const struct port *port,
     return pen_error_set(reterr, PEN_ERR_DENIED, "the key of %s lacks the role worker; for a client: %s",
                          identity->name, other_door(broker, port, text));
 }
+
+void door_bad_message(struct broker *broker, const struct port *port, const char *reason)
+{
+    broker->stats.messages_bad++;
+    log_event(LOG_WARN, "bad_message", "side=%s reason=%s", port == broker->clients ? "clients" : "workers", reason);
+}
+
+enum door_word door_envelope(struct broker *broker, struct port *port, struct message *message,
+                             struct envelope *ret_env, const uint8_t **ret_meta, struct pen_error *reterr)
+{
+    struct ignored *ignored = port == broker->clients ? &broker->clients_ignored : &broker->workers_ignored;
+    if (message->named || message->count == 0) {
+        door_bad_message(broker, port,
+                         message->named ? "the peer set a ZeroMQ identity of its own; leave it unset" : "no frames");
+        return DOOR_SHUT;
+    }
+    if (broker_ignores(ignored, message->peer))
+        return DOOR_SHUT;
+    zmq_msg_t *header = &message->frames[0];
+    enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, reterr);
+    if (status == PEN_OK)
+        return DOOR_OPEN;
+    if (status != PEN_ERR_VERSION)
+        return DOOR_BROKEN;
+    broker_refuse_version(broker, port, ignored, message->peer, reterr->text);
+    return DOOR_SHUT;
+}

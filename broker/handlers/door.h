@@ -16,4 +16,16 @@ void door_wrong(struct broker *broker, struct port *port, uint32_t peer);
 enum pen_status door_check(const struct broker *broker, const struct port *port, const struct identity *identity,
                            struct pen_error *reterr);
 
+/* A message that a peer should not have sent is counted and logged. */
+void door_bad_message(struct broker *broker, const struct port *port, const char *reason);
+
+enum door_word {
+    DOOR_OPEN,   /* *ret_env and *ret_meta are the message's */
+    DOOR_SHUT,   /* it was told what it is to be told */
+    DOOR_BROKEN, /* *reterr says what is wrong; *ret_env is what could be read of it */
+};
+/* The envelope of a message that came in at that port. */
+enum door_word door_envelope(struct broker *broker, struct port *port, struct message *message,
+                             struct envelope *ret_env, const uint8_t **ret_meta, struct pen_error *reterr);
+
 #endif

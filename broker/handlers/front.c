@@ -22,8 +22,7 @@
 
 static void bad_message(struct broker *broker, const char *reason)
 {
-    broker->stats.messages_bad++;
-    log_event(LOG_WARN, "bad_message", "side=clients reason=%s", reason);
+    door_bad_message(broker, broker->clients, reason);
 }
 
 /* ---- hello ---- */
@@ -245,35 +244,16 @@ static void refuse_broken(struct broker *broker, struct message *message, const 
         answer_refusal(broker, session, &env, "", 0, error);
 }
 
-static bool open_envelope(struct broker *broker, struct message *message, struct envelope *ret_env,
-                          const uint8_t **ret_meta)
-{
-    struct pen_error error = {.status = PEN_OK};
-    if (message->named) {
-        bad_message(broker, "the peer set a ZeroMQ identity of its own; leave it unset");
-        return false;
-    }
-    if (broker_ignores(&broker->clients_ignored, message->peer))
-        return false;
-    if (message->count == 0) {
-        bad_message(broker, "no frames");
-        return false;
-    }
-    zmq_msg_t *header = &message->frames[0];
-    enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, &error);
-    if (status == PEN_ERR_VERSION)
-        broker_refuse_version(broker, broker->clients, &broker->clients_ignored, message->peer, error.text);
-    else if (status != PEN_OK)
-        refuse_broken(broker, message, &error);
-    return status == PEN_OK;
-}
-
 static void take_message(struct broker *broker, struct message *message)
 {
     struct envelope env;
     const uint8_t *meta;
+    struct pen_error error = {.status = PEN_OK};
     broker->now_us = broker->clock();
-    if (!open_envelope(broker, message, &env, &meta))
+    enum door_word word = door_envelope(broker, broker->clients, message, &env, &meta, &error);
+    if (word == DOOR_BROKEN)
+        refuse_broken(broker, message, &error);
+    if (word != DOOR_OPEN)
         return;
     if (env.type == FRAME_CLIENT_HELLO) {
         hello(broker, message, &env, meta);
