@@ -46,7 +46,8 @@ if(TARGET penstock-worker)
 endif()
 
 # ---- documents, and the model that the tutorial uses
-install(FILES LICENSE SECURITY.md deploy/TUTORIAL.md deploy/RUNBOOK.md deploy/RELEASES.md deploy/LICENCES.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock COMPONENT cli)
+install(FILES LICENSE SECURITY.md deploy/TUTORIAL.md deploy/RUNBOOK.md deploy/METRICS.md deploy/LIMITS.md deploy/RELEASES.md deploy/LICENCES.md
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock COMPONENT cli)
 install(DIRECTORY deploy/models/digits DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock/models COMPONENT models
         FILES_MATCHING PATTERN "*.onnx" PATTERN "config.json" PATTERN "README.md" PATTERN "*.png" PATTERN "labels.txt" PATTERN "testset" EXCLUDE)
 

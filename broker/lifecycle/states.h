@@ -1,7 +1,7 @@
 /*
  * states.h - the only writer of a job's state and of the counts that follow from it: jobs that live, wait and run, the bytes that wait.
  *
- * The edges between states are a table (states.c, README.md "States of a job"); one that is not in it is a mistake of ours and ends the program.
+ * The edges between states are a table (states.c; broker/README.md, "States of a job"); one that is not in it is a mistake of ours and ends the program.
  * Threads: owner.
  */
 #ifndef STATES_H

@@ -1,6 +1,6 @@
 /*
  * metrics_json.h - a snapshot as the JSON that the dashboard reads, on one line: histograms as cumulative counts, so that a reader who keeps the
- * last one knows every interval. Fields: broker/README.md.
+ * last one knows every interval. What it is for: deploy/METRICS.md.
  * Threads: any.
  */
 #ifndef METRICS_JSON_H

@@ -1,5 +1,5 @@
 /*
- * metrics_text.h - a snapshot in Prometheus' text form, version 0.0.4. Names and labels: broker/README.md.
+ * metrics_text.h - a snapshot in Prometheus' text form, version 0.0.4. Names and labels: deploy/METRICS.md.
  * Threads: any.
  */
 #ifndef METRICS_TEXT_H

@@ -5,7 +5,7 @@
 
 flood    p99 of a client that asks now and then (a fifth of what the worker can do), alone and beside one that keeps 256 jobs waiting, interleaved
 shares   what each client (a tenant each, one of them "default"; eight jobs in flight) got between two looks at /metrics, three times --seconds apart: time of the
-         worker, which is what is shared out (broker/README.md), the largest over the least; and jobs, comparable among clients of one model
+         worker, which is what is shared out (broker/state/README.md), the largest over the least; and jobs, comparable among clients of one model
          --no-flood, --no-shares: only the other
 One worker with one slot and one thread each time, cache off. Standard library only.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the commands of the tutorial and of the runbook, in a network of their own where the usual ports are free.
+"""Runs the commands of the tutorial and of the runbook, in a network of their own where the usual ports are free; compares pages with the code.
 
     docs_test.py BIN_DIR SOURCE_DIR
     docs_test.py BIN_DIR SOURCE_DIR --root ROOT     # the tutorial alone, with the packages that are installed in that root
@@ -121,7 +121,7 @@ def files():
     known = {"config", "help", "version", "build", "target", "set", "profile"}
     for program in (["penstock-broker"], ["penstock-worker"], *(["penstock", c] for c in commands)):
         known |= set(re.findall(r"`--(?:\[no-\])?([a-z-]+)", subprocess.run([BIN / program[0], *program[1:], "--settings-markdown"], capture_output=True, text=True).stdout))
-    for name in ("TUTORIAL.md", "RUNBOOK.md"):
+    for name in ("TUTORIAL.md", "RUNBOOK.md", "METRICS.md", "LIMITS.md"):
         text = (DEPLOY / name).read_text()
         used = set(re.findall(r"\bpenstock ([a-z-]+)\b", " ".join(re.findall(r"`(penstock [^`]*)`", text) + [c for _, c in blocks(DEPLOY / name)])))
         check(used <= commands, f"{name} uses subcommands that there are: {used - commands}")
@@ -141,6 +141,34 @@ def figures():
     helpers = {path for path in benches if any(Path(path).name in other.read_text() for other in (SOURCE / "tests/bench").glob("*.sh"))}
     helpers -= {path for path in benches if path.endswith(".sh")}
     check(benches - helpers <= commands, f"tests/README.md names every bench: {sorted(benches - helpers - commands)}")
+
+
+def pages():
+    """The broker's pages are those of its code: files of each room, a job's edges, options, metrics; and links lead somewhere."""
+    broker = SOURCE / "broker"
+    for room, names in re.findall(r"^room\((\w+)([^)]*)\)", (broker / "CMakeLists.txt").read_text(), re.M):
+        text = (broker / room / "README.md").read_text()
+        lacks = [name for name in names.split() if f"`{name}`" not in text]
+        check(not lacks and text.count("\n") <= 40, f"broker/{room}/README.md names its files in 40 lines: {lacks}")
+    rows = re.findall(r"\[JOB_(\w+)\] = (.*BIT.*),", (broker / "lifecycle/states.c").read_text())
+    edges = {(state.lower(), to.lower()) for state, bits in rows for to in re.findall(r"BIT\(JOB_(\w+)\)", bits) if to != state}
+    states, told = {state.lower() for state, _ in rows} | {"done"}, set()
+    table = (broker / "README.md").read_text().split("\n## States of a job\n")[1].split("\n## ")[0]
+    for before, _, after in re.findall(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", table, re.M):
+        starts = {"(submit)": {"lookup"}, "any but done": states - {"done"}}.get(before, {before} & states)  # a new record is JOB_LOOKUP
+        told |= {(start, to) for start in starts for to in states & set(re.findall(r"\w+", after)) if to != start}
+    check(edges and edges == told, f"broker/README.md has the edges of lifecycle/states.c: {edges ^ told}")
+    code = "".join(file.read_text() for file in (broker / "observe").glob("metrics_text*.c"))
+    families = set(re.findall(r'"([a-z_]+)",\s*"(?:counter|gauge|histogram)"', code)) | set(re.findall(r'put_\w+\(\s*s, w, "(\w+)"', code))
+    text = (DEPLOY / "METRICS.md").read_text()
+    prefixes = tuple(re.findall(r"`penstock_(\w+_)\*`", text))
+    lacks = {name for name in families if f"`penstock_{name}`" not in text and not name.startswith(prefixes)}
+    check(len(families) > 50 and not lacks, f"METRICS.md has every metric: {lacks}")
+    told = set(re.findall(r"`penstock_(\w+)`", text))
+    check(told <= families, f"METRICS.md has no other metric: {told - families}")
+    for page in [broker / "README.md", *broker.glob("*/README.md"), *(SOURCE / name / "README.md" for name in ("worker", "proto", "deploy")), DEPLOY / "METRICS.md", DEPLOY / "LIMITS.md"]:
+        links = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()) if not (page.parent / link).exists()}
+        check(not links, f"{page.relative_to(SOURCE)} leads to what there is: {links}")
 
 
 def papers():
@@ -177,6 +205,7 @@ def main():
         return installed()
     files()
     figures()
+    pages()
     papers()
     words = namespace()
     if not words or not shutil.which("curl"):
