@@ -80,7 +80,7 @@ void settings_free(struct settings_store *store);
 
 void settings_help(const struct settings_program *program, FILE *out);
 void settings_table_markdown(const struct settings_program *program,
-                             FILE *out); /* hidden flag --settings-markdown: README tables */
+                             FILE *out); /* hidden flag --settings-markdown: tables of deploy/SETTINGS.md */
 void settings_man(const struct settings_program *program, FILE *out); /* hidden flag --settings-man: section 1 */
 
 #endif

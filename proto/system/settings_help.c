@@ -1,4 +1,4 @@
-/* settings_help.c - --help and the table of settings for READMEs, both from the program's table. */
+/* settings_help.c - --help and the table of settings for deploy/SETTINGS.md, both from the program's table. */
 #include "settings_internal.h"
 
 #include <inttypes.h>

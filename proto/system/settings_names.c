@@ -1,7 +1,7 @@
 /*
  * settings_names.c - every environment variable that a program of Penstock reads, or one of its scripts, without the prefix PENSTOCK_.
  *
- * Written by tests/e2e/readme_settings.py README.md build/bin --update.
+ * Written by tests/e2e/readme_settings.py . build/bin --update.
  */
 #include "settings_internal.h"
 

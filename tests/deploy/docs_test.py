@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the commands of the tutorial and of the runbook, in a network of their own where the usual ports are free; compares pages with the code.
+"""Runs the commands of the tutorial and of the runbook, and the first program of README.md, in a network of their own where the usual ports are free;
+compares pages with the code.
 
-    docs_test.py BIN_DIR SOURCE_DIR
+    docs_test.py BIN_DIR SOURCE_DIR [--sanitized]   # a library with a sanitizer: the first program is left out
     docs_test.py BIN_DIR SOURCE_DIR --root ROOT     # the tutorial alone, with the packages that are installed in that root
 
 A line <!-- expect: REGEX --> before a block of shell says what its output must hold. Needs `unshare -n` (root, or user namespaces). The last line is
@@ -99,6 +100,22 @@ def tutorial_fails(words, folder):
     status, out = run(words, folder, [*parts[:-1], broken, parts[-1]], after="\nkill $(jobs -p) 2>/dev/null; wait\n", path=os.defpath)[-1]
     good = status == 1 and "'first:1' did not come" in out and "model_failed" in out
     check(good, "tutorial: a model that fails is told, not waited for" + ("" if good else f"\n  status {status}\n{out}"))
+
+
+def first_program(words, folder):
+    """README.md's program, built with the command below it, and asked."""
+    text = (SOURCE / "README.md").read_text()
+    code, command = re.search(r"```c\n(.*?)```\n```\n(.*?)```", text, re.S).groups()
+    (Path(folder) / "first.c").write_text(code)
+    repository(folder)
+    (Path(folder) / "build/lib").symlink_to(BIN.parent / "lib")
+    for name in ("client-lib", "proto"):
+        (Path(folder) / name).symlink_to(SOURCE / name)
+    command = command.strip().replace("cc ", "cc -std=c17 -Wall -Wextra -Wpedantic -Wconversion -Werror ", 1)
+    before = "penstock-broker > broker.txt 2> broker.log &\npenstock-worker --models deploy/models --slots 1 --threads 1 2> worker.log &\n"
+    wait = "for i in $(seq 100); do penstock models 2> wait.log | grep -q digits && break; sleep 0.2; done"
+    _, (status, out) = run(words, folder, [wait, command], before, "\npenstock drain workers; penstock drain; wait\n")
+    check(status == 0 and out == "one\n", "README.md: the first program" + ("" if out == "one\n" else f"\n  status {status}\n{out}"))
 
 
 def runbook(words, folder):
@@ -212,7 +229,7 @@ def main():
         print("[SKIP] no network namespaces or no curl here: the commands of the documents were not run")
         print(f"{passed} passed, {failed} failed, 1 skipped")
         return failed > 0
-    for part in (tutorial, tutorial_fails, runbook):
+    for part in (tutorial, tutorial_fails, runbook, *([] if "--sanitized" in sys.argv else [first_program])):
         with tempfile.TemporaryDirectory() as folder:
             part(words, folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The settings tables of the top README are those the programs print, and the files it names exist. So do the variables of proto/system/settings_names.c.
+"""The tables of deploy/SETTINGS.md are those that the programs print. The files that README.md names exist. proto/system/settings_names.c has all variables.
 
-    readme_settings.py README BIN_DIR [--update]
+    readme_settings.py SOURCE_DIR BIN_DIR [--update]
 
-Between `<!-- settings PROGRAM -->` and `<!-- end settings -->` stands the output of `PROGRAM --settings-markdown`; --update writes it there, and
-proto/system/settings_names.c anew.
+In deploy/SETTINGS.md the output of `PROGRAM --settings-markdown` stands between `<!-- settings PROGRAM -->` and `<!-- end settings -->`. --update writes it
+there, and writes proto/system/settings_names.c anew. README.md has at most 150 lines; each file that it names and each page that it leads to exists.
 The last line is `N passed, N failed, N skipped`.
 """
 import re
@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 NAMED_FILE = re.compile(r"`([\w-]+(?:/[\w.-]+)*/[\w.-]+\.(?:[chdp]|py|sh|md))`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINES_MAX = 150  # of README.md
 REGION = re.compile(r"(<!-- settings ([\w -]+?) -->\n)(.*?)(<!-- end settings -->)", re.S)
 
 
@@ -25,7 +27,7 @@ SCRIPTS = {"MODELS_DIR", "SHARED", "SLOW"}  # variables of compose.yaml and of t
 NAMES_HEAD = """/*
  * settings_names.c - every environment variable that a program of Penstock reads, or one of its scripts, without the prefix PENSTOCK_.
  *
- * Written by tests/e2e/readme_settings.py README.md build/bin --update.
+ * Written by tests/e2e/readme_settings.py . build/bin --update.
  */
 #include "settings_internal.h"
 
@@ -51,30 +53,39 @@ def names_text(bin_dir):
     return NAMES_HEAD + "".join(f'    "{name}",\n' for name in sorted(names)) + "};\nconst size_t settings_names_count = sizeof settings_names / sizeof *settings_names;\n"
 
 
+def compare_tables(settings, bin_dir):
+    """The tables that differ from what their programs print, and the number of all."""
+    found = [(m.group(2), m.group(3)) for m in REGION.finditer(settings.read_text())]
+    return [f"the table of {command} in {settings.name} is not what the program prints; run with --update"
+            for command, table in found if table != printed(bin_dir, command)], len(found)
+
+
+def check_readme(readme):
+    text = readme.read_text()
+    bad = [f"{readme.name} names {name}, which is not there"
+           for name in [*NAMED_FILE.findall(text), *LINK.findall(text)] if not (readme.parent / name).exists()]
+    if text.count("\n") > LINES_MAX:
+        bad.append(f"{readme.name} has {text.count(chr(10))} lines, more than {LINES_MAX}")
+    return bad
+
+
 def main():
-    readme, bin_dir = Path(sys.argv[1]), Path(sys.argv[2])
-    text, names = readme.read_text(), readme.parent / "proto/system/settings_names.c"
+    source, bin_dir = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    settings, names = source / "deploy/SETTINGS.md", source / "proto/system/settings_names.c"
     if "--update" in sys.argv:
-        readme.write_text(REGION.sub(lambda m: m.group(1) + printed(bin_dir, m.group(2)) + m.group(4), text))
+        settings.write_text(REGION.sub(lambda m: m.group(1) + printed(bin_dir, m.group(2)) + m.group(4), settings.read_text()))
         names.write_text(names_text(bin_dir))
         return 0
-    passed = failed = 0
+    bad, tables = compare_tables(settings, bin_dir)
+    if tables == 0:
+        bad.append(f"{settings.name} has no table between marks")
     if names.read_text() != names_text(bin_dir):
-        failed += 1
-        print(f"{names.name} does not hold the variables that the programs read; run with --update")
-    for match in REGION.finditer(text):
-        if match.group(3) == printed(bin_dir, match.group(2)):
-            passed += 1
-        else:
-            failed += 1
-            print(f"the table of {match.group(2)} in {readme.name} is not what the program prints; run with --update")
-    failed += passed + failed == 0
-    absent = [name for name in NAMED_FILE.findall(text) if not (readme.parent / name).exists()]
-    for name in absent:
-        print(f"{readme.name} names {name}, which is not there")
-    passed, failed = passed + (not absent), failed + len(absent)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed > 0
+        bad.append(f"{names.name} does not hold the variables that the programs read; run with --update")
+    bad += check_readme(source / "README.md")
+    for text in bad:
+        print(text)
+    print(f"{max(tables + 2 - len(bad), 0)} passed, {len(bad)} failed, 0 skipped")
+    return len(bad) > 0
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 
     check.py SOURCE_DIR BUILD_DIR [--sizes | --circles]
 
-The rules are the table below; they are those of the top README. BUILD_DIR holds compile_commands.json (include paths and definitions come from
-there) and the objects. --sizes prints the sizes of files and functions instead, --circles the files that need each other in a circle by calls. Rooms, and
-who may write what: rooms.py. The last line is `N passed, N failed, N skipped`.
+The rules are the tables below; README.md says them in words, under "Where things are". BUILD_DIR holds compile_commands.json (include paths and definitions
+come from there) and the objects. --sizes prints the sizes of files and functions instead, --circles the files that need each other in a circle by calls.
+Rooms, and who may write what: rooms.py. The last line is `N passed, N failed, N skipped`.
 """
 import json
 import os
