@@ -22,7 +22,7 @@ static void context_check(const char *text)
         abort();
 }
 
-static void forms_check(const struct trace_view *view)
+static void shapes_check(const struct trace_view *view)
 {
     struct span spans[SPANS_MAX];
     size_t count = trace_spans(view->life, spans);
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     life.layers = trace_layers_read(data, size);
     const struct trace_view view = {
         .life = &life, .model = text, .backend = text, .precision = "f32", .version = times, .unix_offset_us = 1};
-    forms_check(&view);
+    shapes_check(&view);
     trace_layers_release(life.layers);
     return 0;
 }
