@@ -235,15 +235,21 @@ CIRCLE_FOLDERS = ["broker", "worker", "client-lib", "engine"]
 
 
 def print_circles(root, build):
+    absent = rooms.not_built(root, build, CIRCLE_FOLDERS)
+    if absent:
+        print("\n".join(absent))
+        return 1
     for folder in CIRCLE_FOLDERS:
         found = rooms.circles(root, build, folder)
         print(f"{folder}: largest circle {len(found[0]) if found else 1} files, {len(found)} circles")
         for circle in found[:3]:
             print("   ", len(circle), " ".join(path.stem for path in circle))
+    return 0
 
 
 def check_rooms(tree, build):
-    bad = rooms.foreign_writers(tree) + rooms.unused_functions(tree.root, build, FOLDERS)
+    bad = rooms.not_built(tree.root, build, [folder for folder in FOLDERS if rooms.rooms_of(tree.root, folder)])
+    bad += rooms.foreign_writers(tree) + rooms.unused_functions(tree.root, build, FOLDERS)
     for folder in FOLDERS:
         bad += rooms.upward_includes(tree, folder) + rooms.upward_symbols(tree.root, build, folder)
         if rooms.rooms_of(tree.root, folder):
@@ -258,8 +264,7 @@ def main():
         print_sizes(tree)
         return 0
     if "--circles" in sys.argv:
-        print_circles(root, build)
-        return 0
+        return print_circles(root, build)
     alone, headers = check_alone(tree, build)
     complaints = check_includes(tree) + check_cycles(tree) + check_places(tree) + check_rooms(tree, build) + alone
     for text in complaints:

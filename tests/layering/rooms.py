@@ -66,6 +66,12 @@ def objects_of(root, build, folder):
     return found
 
 
+def not_built(root, build, folders):
+    """Folders with sources and no objects: rules about symbols would hold of nothing."""
+    return [f"nothing of {folder}/ is built in {build}: build it first, the rules about calls need its objects"
+            for folder in folders if any((root / folder).rglob("*.c")) and not objects_of(root, build, folder)]
+
+
 def calls_of(root, build, folder, kinds="TDBRC"):
     """(source, source) -> names: who needs which external symbol of whom. kinds: of nm; T = functions alone."""
     objects = objects_of(root, build, folder)
