@@ -5,6 +5,8 @@ writers of its own (WRITERS), and no two structs or enums of a folder share a na
 """
 import re
 import subprocess
+from functools import lru_cache
+from pathlib import Path
 
 TOP = ""  # the folder itself, above its rooms
 
@@ -66,6 +68,24 @@ def objects_of(root, build, folder):
     return found
 
 
+@lru_cache(maxsize=None)
+def symbols_of(build):
+    """object file -> (kind, name) of its symbols, of everything that was built: one nm for hundreds of objects."""
+    paths, found = [str(path) for path in build.rglob("*.c.o")], {}
+    for start in range(0, len(paths), 400):
+        lines = subprocess.run(["nm", "-A", *paths[start:start + 400]], capture_output=True, text=True).stdout.splitlines()
+        for line in lines:
+            path, rest = line.rsplit(":", 1)
+            found.setdefault(path, []).append(tuple(rest.split()[-2:]))
+    return found
+
+
+def sanitized(build):
+    """Sanitizers leave some tests out, and what those alone need would seem to be of no use."""
+    cache = build / "CMakeCache.txt"
+    return cache.exists() and re.search(r"^PENSTOCK_SANITIZE:\w+=\w", cache.read_text(), re.M) is not None
+
+
 def not_built(root, build, folders):
     """Folders with sources and no objects: rules about symbols would hold of nothing."""
     return [f"nothing of {folder}/ is built in {build}: build it first, the rules about calls need its objects"
@@ -77,9 +97,7 @@ def calls_of(root, build, folder, kinds="TDBRC"):
     objects = objects_of(root, build, folder)
     defined, needed = {}, {}
     for path, source in objects.items():
-        for line in subprocess.run(["nm", str(path)], capture_output=True, text=True).stdout.splitlines():
-            words = line.split()
-            kind, name = words[-2], words[-1]
+        for kind, name in symbols_of(build).get(str(path), []):
             if kind == "U":
                 needed.setdefault(source, set()).add(name)
             elif kind in kinds:
@@ -105,14 +123,12 @@ def upward_symbols(root, build, folder):
 def unused_functions(root, build, folders):
     """External functions that no object of the whole build needs, tests among them, and that stand once in their own file. Public ones (pen_) are users'."""
     defined, needed = {}, set()
-    for path in build.rglob("*.c.o"):
-        folder = path.relative_to(build).parts[0]
-        for line in subprocess.run(["nm", str(path)], capture_output=True, text=True).stdout.splitlines():
-            words = line.split()
-            if words[-2] == "U":
-                needed.add(words[-1])
-            elif words[-2] == "T" and folder in folders:
-                defined[words[-1]] = path
+    for path, symbols in symbols_of(build).items() if not sanitized(build) else []:
+        for kind, name in symbols:
+            if kind == "U":
+                needed.add(name)
+            elif kind == "T" and Path(path).relative_to(build).parts[0] in folders:
+                defined[name] = Path(path)
     bad = []
     for name in sorted(set(defined) - needed - LIBC):
         if name == "main" or name.startswith(("pen_", "penstock__", "LLVMFuzzer")):

@@ -56,6 +56,8 @@ def main():
     judge("two structs of one name", {"broker/low/a.h": "struct b {\n    int n;\n};\nint a(void);\n", "broker/high/b.h": "struct b {\n    int n;\n};\nint b(void);\n", "broker/high/b.c": "int b(void) { return 1; }\n"},
           "struct b is defined in")
     judge("a function that nobody calls", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n'}, "nobody calls left_over")
+    judge("the same where sanitizers leave tests out", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
+                                                        "build/CMakeCache.txt": "PENSTOCK_SANITIZE:STRING=address\n"}, None)
     judge("a tree that is not built", {}, "nothing of broker/ is built")
     judge("a circle by calls", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n"}, "b a")
     print(f"{passed} passed, {failed} failed, 0 skipped")
