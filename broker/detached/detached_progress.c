@@ -26,8 +26,7 @@ void answer_progress(struct broker *broker, struct session *session, struct job_
         uint8_t *to = zmq_msg_data(&frame);
         envelope_encode(&env, to);
         memcpy(to + FRAME_ENVELOPE_BYTES, meta, env.meta_bytes);
-        zmq_msg_move(&shared->frames[0], &frame);
-        zmq_msg_close(&frame);
+        shared_message_put(shared, 0, &frame);
         answer_stored(broker, session, id, shared);
     }
     shared_message_release(shared);

@@ -32,6 +32,7 @@ static struct job *step_job(struct broker *broker, struct ensemble_run *ensemble
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->any_version = admission->any_version;
+    job->outputs = admission->outputs;
     job->admitted_us = broker->now_us;
     job->arrival = ensemble->job->arrival;
     job->deadline_us = ensemble->job->deadline_us; /* it is the whole that expires */

@@ -181,6 +181,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->explain = admission->explain;
+    job->outputs = admission->outputs;
     job->any_version = admission->any_version && admission->model->sequence_idle_us == 0;
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;

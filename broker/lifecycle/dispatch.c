@@ -308,8 +308,8 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     dispatch->row_us = plan.row_us;
     dispatch->own_row_us = plan.own_row_us;
     add_job(broker, dispatch, plan.first, &plan);
-    while (lane_head(lane) && dispatch->count < most && fits(lane_head(lane), dispatch, &plan))
-        add_job(broker, dispatch, lane_head(lane), &plan);
+    for (struct job *next; dispatch->count < most && (next = lane_head(lane)) && fits(next, dispatch, &plan);)
+        add_job(broker, dispatch, next, &plan);
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
     dispatch->isolated = dispatch->slots[0].job->isolated = choose_must_isolate(broker, dispatch->slots[0].job);

@@ -50,13 +50,11 @@ enum pen_status group_builder_message(struct group_builder *builder, const Proto
     uint8_t *to = zmq_msg_data(&frame);
     envelope_encode(&builder->env, to);
     protobuf_c_message_pack(meta, to + FRAME_ENVELOPE_BYTES);
-    zmq_msg_move(&shared->frames[0], &frame);
-    zmq_msg_close(&frame);
+    shared_message_put(shared, 0, &frame);
     for (size_t i = 0; i < builder->frames; i++) {
         if (raw_frame_make(builder, i, &frame) != PEN_OK)
             goto fail;
-        zmq_msg_move(&shared->frames[i + 1], &frame);
-        zmq_msg_close(&frame);
+        shared_message_put(shared, i + 1, &frame);
     }
     *ret_shared = shared;
     return PEN_OK;

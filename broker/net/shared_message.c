@@ -1,8 +1,9 @@
 #include "shared_message.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "assertion.h"
 
 struct shared_message *shared_message_new(size_t count)
 {
@@ -11,6 +12,7 @@ struct shared_message *shared_message_new(size_t count)
         return NULL;
     shared->references = 1;
     shared->count = (uint32_t)count;
+    shared->bytes = 0;
     for (size_t i = 0; i < count; i++)
         zmq_msg_init(&shared->frames[i]);
     return shared;
@@ -31,28 +33,27 @@ void shared_message_release(struct shared_message *shared)
     free(shared);
 }
 
-size_t shared_message_bytes(const struct shared_message *shared)
+void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < shared->count; i++)
-        bytes += zmq_msg_size(&shared->frames[i]);
-    return bytes;
+    PEN_ASSERT(index < shared->count, "a frame has a place of its own in its message");
+    zmq_msg_t *own = &shared->frames[index];
+    shared->bytes += zmq_msg_size(frame) - zmq_msg_size(own);
+    zmq_msg_move(own, frame);
+    zmq_msg_close(frame);
 }
 
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
-    assert(index < shared->count);
-    zmq_msg_t *own = &shared->frames[index];
     size_t bytes = zmq_msg_size(frame);
     if (bytes < SHARED_MESSAGE_COPY_BYTES) {
         zmq_msg_t copy;
         if (zmq_msg_init_size(&copy, bytes) != 0)
             return PEN_ERR_NO_MEMORY;
         memcpy(zmq_msg_data(&copy), zmq_msg_data(frame), bytes);
-        zmq_msg_move(own, &copy);
-        zmq_msg_close(&copy);
+        shared_message_put(shared, index, &copy);
     } else {
-        zmq_msg_move(own, frame);
+        shared_message_put(shared, index, frame);
+        zmq_msg_init(frame);
     }
     return PEN_OK;
 }
@@ -60,7 +61,7 @@ enum pen_status shared_message_take(struct shared_message *shared, size_t index,
 /* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
 enum pen_status shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame)
 {
-    assert(index < shared->count);
+    PEN_ASSERT(index < shared->count, "only frames that are there are sent");
     zmq_msg_init(ret_frame);
     if (zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&shared->frames[index]) == 0)
         return PEN_OK;
@@ -94,16 +95,17 @@ enum pen_status shared_message_piece(const struct shared_message *shared, size_t
 
 struct shared_message *shared_message_share(const struct shared_message *shared, bool skip_header)
 {
-    struct shared_message *twin = shared_message_new(shared->count);
-    if (!twin)
+    struct shared_message *second = shared_message_new(shared->count);
+    if (!second)
         return NULL;
     for (size_t i = skip_header ? 1 : 0; i < shared->count; i++) {
-        if (zmq_msg_copy(&twin->frames[i], (zmq_msg_t *)(uintptr_t)&shared->frames[i]) != 0) {
-            shared_message_release(twin);
+        if (zmq_msg_copy(&second->frames[i], (zmq_msg_t *)(uintptr_t)&shared->frames[i]) != 0) {
+            shared_message_release(second);
             return NULL;
         }
     }
-    return twin;
+    second->bytes = shared->bytes - (skip_header ? zmq_msg_size(&shared->frames[0]) : 0);
+    return second;
 }
 
 static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
@@ -131,7 +133,6 @@ enum pen_status shared_message_set_header(struct shared_message *shared, struct 
     zmq_msg_t frame;
     if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
-    zmq_msg_move(&shared->frames[0], &frame);
-    zmq_msg_close(&frame);
+    shared_message_put(shared, 0, &frame);
     return PEN_OK;
 }

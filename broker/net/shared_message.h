@@ -23,6 +23,7 @@
 struct shared_message {
     uint32_t references;
     uint32_t count;
+    size_t bytes; /* of all frames: they change by the functions below alone */
     zmq_msg_t frames[];
 };
 
@@ -30,7 +31,13 @@ struct shared_message *shared_message_new(size_t count); /* empty frames, one re
 struct shared_message *shared_message_retain(struct shared_message *shared);
 void shared_message_release(struct shared_message *shared); /* NULL is fine */
 
-size_t shared_message_bytes(const struct shared_message *shared); /* of all frames */
+static inline size_t shared_message_bytes(const struct shared_message *shared)
+{
+    return shared->bytes;
+}
+
+/* Moves `frame`, which is closed then, to an empty or smaller place `index`. */
+void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *frame);
 
 /* Fills frame `index` from `frame`, which is empty afterwards. */
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame);

@@ -14,13 +14,6 @@ static uint32_t target_rows(const struct job *head, const struct offer *offer)
     return target > head->rows ? target : head->rows;
 }
 
-/* Rows that this offer could take of the lane now. */
-static uint32_t plan_rows(const struct lane *lane, const struct job *head, const struct offer *offer)
-{
-    uint32_t most = target_rows(head, offer);
-    return lane->rows < most ? (uint32_t)lane->rows : most;
-}
-
 bool choose_must_isolate(const struct broker *broker, const struct job *head)
 {
     return head->deaths > 0 && head->deaths + 1 >= broker->options->max_attempts;
@@ -28,16 +21,16 @@ bool choose_must_isolate(const struct broker *broker, const struct job *head)
 
 /* Room for the head on this worker. A batch that may still grow goes as late as the slot allows. */
 static bool has_credit(const struct broker *broker, const struct lane *lane, const struct job *head,
-                       const struct offer *offer, uint64_t expect_us, uint64_t *ret_when_us)
+                       const struct worker *worker, const struct match_candidate *candidate, uint64_t *ret_when_us)
 {
-    const struct worker *worker = offer->worker;
-    bool grows = lane->rows < target_rows(head, offer);
+    bool grows = lane->rows < candidate->target;
     *ret_when_us = UINT64_MAX;
     if (worker->reserved_pass == broker->pass)
         return false;
     if (choose_must_isolate(broker, head))
         return worker->messages == 0 && !worker->paused;
-    return worker_credit(worker, broker->now_us, expect_us, shared_message_bytes(head->request), grows, ret_when_us);
+    return worker_credit(worker, broker->now_us, candidate->expect_us, shared_message_bytes(head->request), grows,
+                         ret_when_us);
 }
 
 /* What is weighed for one batch. */
@@ -58,19 +51,22 @@ static bool gather_one(void *context, struct offer *offer)
     if (g->count == CANDIDATES_MAX || !offer_serves(offer, &g->lane->demand))
         return false;
     latency_fade(&offer->latency, g->broker->now_us);
-    uint64_t expect_us = latency_expect_us(&offer->latency, plan_rows(g->lane, g->head, offer));
+    uint32_t target = target_rows(g->head, offer);
+    uint32_t rows = g->lane->rows < target ? (uint32_t)g->lane->rows : target;
     struct match_candidate *candidate = &g->candidates[g->count];
     g->offers[g->count++] = offer;
     *candidate = (struct match_candidate){
         .backlog_us = worker_backlog_us(worker, g->broker->now_us),
-        .expect_us = expect_us,
+        .expect_us = latency_expect_us(&offer->latency, rows),
         .transfer_us = bandwidth_us(&worker->bandwidth, shared_message_bytes(g->head->request), g->broker->now_us),
         .slots = worker->slots,
+        .target = target,
+        .rows = rows,
     };
     if (offer->cold)
         candidate->load_us = warming_us(offer, g->broker->now_us);
     candidate->credit = offer->cold ? warming_possible(offer, g->broker->now_us, &candidate->credit_us)
-                                    : has_credit(g->broker, g->lane, g->head, offer, expect_us, &candidate->credit_us);
+                                    : has_credit(g->broker, g->lane, g->head, worker, candidate, &candidate->credit_us);
     return true;
 }
 
@@ -133,12 +129,11 @@ static void reserve(const struct broker *broker, struct offer *const *offers, co
 }
 
 /* What a row costs where it is quickest: a client pays for its work, not for where it had to run. */
-static uint64_t least_row_us(const struct lane *lane, struct offer *const *offers,
-                             const struct match_candidate *candidates, size_t count)
+static uint64_t least_row_us(const struct match_candidate *candidates, size_t count)
 {
     uint64_t least_us = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        uint64_t row_us = candidates[i].expect_us / plan_rows(lane, lane_head(lane), offers[i]);
+        uint64_t row_us = candidates[i].expect_us / candidates[i].rows;
         least_us = row_us < least_us ? row_us : least_us;
     }
     return least_us;
@@ -180,13 +175,13 @@ static int choose_isolated(const struct broker *broker, struct offer *const *off
 }
 
 /* Of a model with batches: how many stay behind the one that starts with the head. Where each job runs by itself choose_aside sees to them. */
-static uint64_t batches_behind(const struct lane *lane, const struct job *head, struct offer *const *offers,
+static uint64_t batches_behind(const struct lane *lane, struct offer *const *offers,
                                const struct match_candidate *candidates, size_t count)
 {
     int best = match_best(candidates, count);
     if (best < 0 || offers[best]->rows_max <= 1)
         return 0;
-    uint64_t rows = plan_rows(lane, head, offers[best]);
+    uint64_t rows = candidates[best].rows;
     return rows && lane->rows > rows ? (lane->rows - rows + rows - 1) / rows : 0;
 }
 
@@ -194,7 +189,7 @@ static uint64_t batches_behind(const struct lane *lane, const struct job *head, 
 static int choose_aside(const struct lane *lane, struct offer *const *offers, const struct match_candidate *candidates,
                         size_t count, struct job **ret_job)
 {
-    uint64_t rank, cost_us = least_row_us(lane, offers, candidates, count);
+    uint64_t rank, cost_us = least_row_us(candidates, count);
     int index = match_aside(candidates, count, lane->count - 1, &rank);
     struct job *job = index >= 0 && offers[index]->rows_max <= 1 && rank > 0 ? lane_ranked(lane, rank, cost_us) : NULL;
     if (!job || job->alone)
@@ -209,10 +204,10 @@ enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret
     struct match_candidate candidates[CANDIDATES_MAX];
     struct job *head = lane_head(lane), *first = head;
     size_t count = gather(broker, lane, offers, candidates);
-    int index = choose_must_isolate(broker, head)
-                    ? choose_isolated(broker, offers, candidates, count)
-                    : match_choose(candidates, count, batches_behind(lane, head, offers, candidates, count),
-                                   left_us(broker, head));
+    int index =
+        choose_must_isolate(broker, head)
+            ? choose_isolated(broker, offers, candidates, count)
+            : match_choose(candidates, count, batches_behind(lane, offers, candidates, count), left_us(broker, head));
     lane->wake_us = first_credit_us(candidates, count);
     if (index == MATCH_WAIT && !choose_must_isolate(broker, head)) {
         reserve(broker, offers, candidates, count);
@@ -233,8 +228,8 @@ enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret
                               .rows = choice.rows,
                               .reason = choice.reason,
                               .expect_us = candidates[index].expect_us};
-    ret_plan->row_us = least_row_us(lane, offers, candidates, count);
-    ret_plan->own_row_us = candidates[index].expect_us / plan_rows(lane, head, offers[index]);
+    ret_plan->row_us = least_row_us(candidates, count);
+    ret_plan->own_row_us = candidates[index].expect_us / candidates[index].rows;
     decide(lane, offers, candidates, count, index, &ret_plan->decision);
     return PLAN_RUN;
 }

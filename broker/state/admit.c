@@ -245,6 +245,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
         return status;
     a->priority = effective_priority(a->model, request->env->priority);
     a->explain = meta->explain;
+    a->outputs = meta->n_outputs > 0;
     a->any_version = meta->version == 0 && !*meta->version_label;
     read_key(models, request, a);
     return PEN_OK;

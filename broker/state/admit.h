@@ -40,6 +40,7 @@ struct admission {
     uint8_t priority;
     bool any_version; /* of the model: another will do when it goes away */
     bool explain;     /* the reply is to say why */
+    bool outputs;     /* it names those that it wants */
     bool unformed;    /* refused: no form of the model that is offered takes it */
     bool shared;      /* may be answered from the cache, joined with an identical job, and stored; key is filled */
     struct cache_key key;

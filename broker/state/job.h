@@ -67,6 +67,7 @@ struct job {
     bool isolated : 1;    /* its present run has the worker to itself */
     bool any_version : 1; /* another version will do when this one goes away */
     bool explain : 1;     /* the reply is to say why */
+    bool outputs : 1;     /* its request names those that it wants */
     bool unsent : 1;      /* done, but its client had too much unread */
     bool noted : 1;       /* there is a note: jobs_note */
 };

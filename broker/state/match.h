@@ -31,6 +31,8 @@ bool match_cached(const struct demand *demand, const struct cache_value *value);
 bool match_precision(enum precision want, enum precision have);
 
 struct match_candidate {
+    uint32_t target,
+        rows; /* of the batches that suit it best; of those, what it could take now: 1 or more. For who chooses */
     uint64_t backlog_us;  /* expected work it holds, per slot, or the age of its oldest dispatch when that is more */
     uint64_t expect_us;   /* of this batch */
     uint64_t transfer_us; /* to get the inputs there */

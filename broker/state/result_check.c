@@ -16,8 +16,8 @@ static uint64_t asked_for(const struct signature *signature, const struct job *j
     zmq_msg_t *header = &job->request->frames[0];
     uint64_t all = signature->outputs_count < 64 ? (UINT64_C(1) << signature->outputs_count) - 1 : UINT64_MAX;
     uint64_t asked = 0;
-    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
-        return all; /* our own; it can be read */
+    if (!job->outputs || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
+        return all; /* our own request can be read */
     struct wire_reader reader = {meta, meta + env.meta_bytes};
     struct wire_field field;
     while (wire_next(&reader, &field)) {
