@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/partition.h"
-#include "backend/reference/kernel.h"
+#include "graph/evaluator.h"
 #include "words.h"
 
 /* Class numbers: 0..count-1 are backends, then the executor's own nodes; shape arithmetic that folds once shapes are concrete is in no step. */
@@ -84,6 +84,7 @@ static void list_node(char *list, size_t room, size_t *used, uint32_t index, con
 static enum pen_status runnable_check(const struct chooser *c, struct pen_error *reterr)
 {
     char list[PEN_ERROR_TEXT_BYTES - 160];
+    const struct evaluator *kernels = evaluator_get(); /* the executor's are the same */
     size_t used = 0;
     uint32_t bad = 0;
     list[0] = '\0';
@@ -91,7 +92,7 @@ static enum pen_status runnable_check(const struct chooser *c, struct pen_error 
         const struct node *n = &c->g->nodes[i];
         const char *reason = "no kernel in this build";
         bool ours = !n->dead && c->classes[i] == class_executor(c) && (op_def(n->op)->traits & OP_CONTROL) == 0;
-        if (ours && (kernel_find(n->op) == NULL || !kernel_supports(c->g, n, &reason))) {
+        if (ours && (kernels == NULL || !kernels->supports(c->g, n, &reason))) {
             list_node(list, sizeof list, &used, bad++, n, reason);
         }
     }

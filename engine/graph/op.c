@@ -2,12 +2,10 @@
 
 #include <string.h>
 
-#include "graph/rules.h"
-
 static const struct op_def table[OP_COUNT] = {
-    [OP_NONE] = {"none", 0, 0, 0, 0, infer_unknown, 0},
+    [OP_NONE] = {"none", 0, 0, 0, 0, 0},
 #define OP(name, min_in, max_in, min_out, max_out, rule, traits)                                                       \
-    [OP_##name] = {#name, min_in, max_in, min_out, max_out, rule, traits},
+    [OP_##name] = {#name, min_in, max_in, min_out, max_out, traits},
 #include "graph/op.def"
 #undef OP
 };

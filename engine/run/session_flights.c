@@ -2,18 +2,6 @@
 
 /* Runs of a session between submit and await. A device has those that have begun; one that cannot begin ahead waits for its await, alone. */
 
-enum pen_status session_idle(const struct pen_session *s, struct pen_error *reterr)
-{
-    return s->flight_count == 0
-               ? PEN_OK
-               : pen_error_set(reterr, PEN_ERR_BUSY, "%u runs are on their way: await them first", s->flight_count);
-}
-
-enum pen_status session_free_inputs(const struct pen_session *s, struct pen_error *reterr)
-{
-    return s->flight_count == 0 || s->flights[s->flight_first].begun ? PEN_OK : session_idle(s, reterr);
-}
-
 static uint32_t window_of(const struct pen_session *s, const struct bucket *b)
 {
     uint32_t window = s->profile != NULL || b == NULL ? 1 : b->window; /* profiles have the time of one run */

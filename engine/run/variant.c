@@ -177,7 +177,7 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
     }
     atomic_init(&made->references, 1);
     made->ledger = &v->model->ledger;
-    struct source_options options = model_source_options(engine);
+    struct source_options options = engine_source_options(engine);
     enum pen_status status = source_read(&v->model->source, &options, &made->graph, &made->extra, reterr);
     if (status == PEN_OK && constants_put(v, made->graph, in) != PEN_OK) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the constants of a model's variant");
