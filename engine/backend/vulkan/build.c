@@ -1,4 +1,5 @@
-#include "backend/vulkan/tune.h"
+#include "backend/vulkan/plan.h"
+#include "backend/vulkan/seen.h"
 
 #include <math.h>
 #include <stdlib.h>

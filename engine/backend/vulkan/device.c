@@ -194,14 +194,3 @@ enum pen_status vk_wait(struct vk_device *d, VkSemaphore semaphore, uint64_t val
     }
     return outcome(d, result, "vkWaitSemaphores", reterr);
 }
-
-void vk_name(struct vk_device *d, VkObjectType type, uint64_t handle, const char *name)
-{
-    VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
-                                          .objectType = type,
-                                          .objectHandle = handle,
-                                          .pObjectName = name};
-    if (d->instance->validate && d->vk.SetDebugUtilsObjectNameEXT != NULL) {
-        d->vk.SetDebugUtilsObjectNameEXT(d->handle, &info);
-    }
-}

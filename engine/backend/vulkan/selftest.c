@@ -38,7 +38,7 @@ static enum pen_status run(const struct vk_single *s, const float *x, float *y, 
                                     .bytes = ROWS * OUTS * sizeof *y,
                                     .shape = s->facts[s->out].shape,
                                     .dtype = PEN_DTYPE_F32};
-    enum pen_status status = vk_exec_new(s->plan, &s->env, &exec, reterr);
+    enum pen_status status = vk_exec_make(s->plan, &s->env, &exec, reterr);
     if (status == PEN_OK) {
         status = vk_exec_submit(exec, &in, &out, NULL, reterr);
     }

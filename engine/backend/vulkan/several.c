@@ -43,28 +43,15 @@ void vk_several_close(struct backend *b, const struct backend_ops *ops)
     b->beside_count = 0;
 }
 
-enum pen_status vk_several_plans(struct plan *plan, struct pen_error *reterr)
+enum pen_status vk_several_spread(struct plan *plan, struct pen_error *reterr)
 {
-    enum pen_status status = PEN_OK;
     if (plan->backend->beside_count == 0) {
         return PEN_OK;
     }
     plan->spread = calloc(1, sizeof *plan->spread);
-    if (plan->spread == NULL) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan on several devices");
-    }
-    for (uint32_t i = 0; status == PEN_OK && i < plan->backend->beside_count; i++) {
-        status = vk_plan_like(plan->backend->beside[i], plan, &plan->beside[i], reterr);
-    }
-    return status;
-}
-
-void vk_several_plans_free(struct plan *plan)
-{
-    for (uint32_t i = 0; i < plan->backend->beside_count; i++) {
-        vk_plan_free(plan->beside[i]);
-    }
-    free(plan->spread);
+    return plan->spread != NULL
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan on several devices");
 }
 
 /* FNV-1a over the dims of the partition's inputs. */

@@ -97,22 +97,6 @@ static void prefix_apply(struct plan *plan, const struct vk_trial *t, uint32_t c
     }
 }
 
-uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index)
-{
-    const struct node *n = &plan->g->nodes[plan->part.nodes[index]];
-    uint64_t bytes = 0;
-    for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
-        uint32_t id = k < n->in_count ? n->in[k] : n->out[k - n->in_count];
-        size_t own = 0;
-        bool counts = id != VALUE_NONE && (k >= n->in_count || plan->g->values[id].data != NULL) &&
-                      env->facts[id].dtype == PEN_DTYPE_F32;
-        if (counts && shape_bytes(&env->facts[id].shape, PEN_DTYPE_F32, 0, &own) == PEN_OK) {
-            bytes += own;
-        }
-    }
-    return bytes;
-}
-
 /* The fewest leading nodes with which the deviation is small enough, within a thirty-second of all nodes. */
 static enum pen_status prefix_find(struct plan *plan, struct vk_trial *t, struct pen_error *reterr)
 {
