@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/partition.h"
 #include "graph/evaluator.h"
 #include "words.h"
@@ -203,6 +204,10 @@ static void count_nodes(struct chooser *c)
             p->executor_nodes++;
         }
     }
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        PEN_ASSERT((p->steps[i].plan != NULL) == (p->steps[i].backend != PLACED_EXECUTOR),
+                   "a step has a plan of its backend, or the executor runs it");
+    }
     for (uint32_t i = 1; i < p->step_count; i++) {
         p->crossings += p->steps[i].backend != p->steps[i - 1].backend;
     }
@@ -250,6 +255,7 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
         pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
         goto out;
     }
+    PEN_ASSERT(count <= BACKENDS_MAX, "a placement has room for all open backends");
     p->backend_count = count;
     memcpy(p->backends, backends, count * sizeof *backends);
     status = place(&c, reterr);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/arena.h"
 #include "graph/evaluator.h"
 #include "graph/infer_fold.h"
@@ -146,6 +147,8 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
 static enum pen_status walk_nodes(struct walk *w)
 {
     enum pen_status status = PEN_OK;
+    PEN_ASSERT(w->env->nodes <= w->g->node_count && w->env->values <= w->g->value_count,
+               "nothing is inferred that the graph does not have");
     for (uint32_t i = w->env->nodes; i < w->g->node_count && status == PEN_OK; i++) {
         if (!w->g->nodes[i].dead)
             status = infer_node(w, &w->g->nodes[i]);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/arena.h"
 #include "graph/evaluator.h"
 #include "graph/infer_util.h"
@@ -60,6 +61,9 @@ static void *env_alloc(struct shape_env *env, size_t bytes)
     void *memory = arena_alloc(env->arena, bytes);
     if (memory)
         env->folded_bytes += bytes;
+    PEN_ASSERT(env->folded_bytes <= env->g->limits.folded_bytes ||
+                   env->folded_bytes - env->g->limits.folded_bytes <= FOLD_SMALL_BYTES,
+               "folding stays within its budget");
     return memory;
 }
 

@@ -3,9 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 uint32_t vk_cell_root(const struct exec *e, uint32_t cell)
 {
+    PEN_ASSERT(cell < e->cell_count, "a cell is one of the exec's");
     while (e->cells[cell].parent != cell) {
+        PEN_ASSERT(e->cells[cell].parent < cell, "a cell shares the memory of an older one");
         cell = e->cells[cell].parent;
     }
     return cell;
@@ -55,6 +59,8 @@ struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell)
         return s;
     }
     VkDeviceSize bytes = (c->bytes + 3) / 4 * 4;
+    PEN_ASSERT(e->arena.handle == VK_NULL_HANDLE || (bytes <= e->arena.bytes && c->offset <= e->arena.bytes - bytes),
+               "a cell lies in the exec's arena");
     return (struct vk_slice){e->arena.handle, c->offset, bytes == 0 ? 4 : bytes};
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/vulkan/pipeline.h"
 
 /* The first family that computes; one without graphics wins: it does not share its queue with a display. */
@@ -132,9 +133,15 @@ struct vk_device *vk_device_retain(struct vk_device *d)
 
 void vk_device_release(struct vk_device *d)
 {
-    if (d == NULL || atomic_fetch_sub(&d->references, 1) != 1) {
+    if (d == NULL) {
         return;
     }
+    const unsigned references = atomic_fetch_sub(&d->references, 1);
+    PEN_ASSERT(references > 0, "a device is released once for each reference");
+    if (references != 1) {
+        return;
+    }
+    PEN_ASSERT(atomic_load(&d->in_flight) == 0, "a device goes when no run is on it");
     vk_pipelines_free(d->pipelines);
     if (d->handle != VK_NULL_HANDLE && d->vk.DestroyDevice != NULL) {
         d->vk.DestroyDevice(d->handle, NULL);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 #define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
 /* Bytes of an exec's inputs and of its outputs: beyond them there are fewer regions, but one. The device's own memory is the larger. */
 #define RING_SOFTWARE ((size_t)32 << 20)
@@ -27,6 +29,10 @@ static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, co
         }
     }
     *ret_bytes = at + PORT_ALIGN;
+    for (uint32_t i = 0; i < count; i++) {
+        PEN_ASSERT(ports[i].known != NULL || (ports[i].bytes <= at && ports[i].offset <= at - ports[i].bytes),
+                   "an input or output lies in its region of the staging buffer");
+    }
     return PEN_OK;
 }
 
@@ -274,6 +280,7 @@ static enum pen_status lists_make(struct exec *e)
 
 enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
 {
+    PEN_ASSERT(e->weights == NULL && e->cells == NULL && e->works == NULL, "an exec is built from nothing");
     enum pen_status status = vk_plan_weights(e->plan, &e->weights, reterr);
     if (status == PEN_OK && lists_make(e) != PEN_OK) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
@@ -317,7 +324,8 @@ void vk_exec_wipe(struct exec *e)
         if (e->semaphore != VK_NULL_HANDLE && e->value > 0) {
             vk_wait(d, e->semaphore, e->value, UINT64_MAX, NULL);
         }
-        atomic_fetch_sub(&d->in_flight, e->in_flight);
+        const unsigned in_flight = atomic_fetch_sub(&d->in_flight, e->in_flight);
+        PEN_ASSERT(in_flight >= e->in_flight, "a device counts the runs on it");
         d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
         d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
         vk_debug_fini(e);

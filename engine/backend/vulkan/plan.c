@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "backend/partition.h"
 
 enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
@@ -80,6 +81,7 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
         }
     }
     if (status == PEN_OK) {
+        PEN_ASSERT(plan->weights != NULL && plan->weights->device == d, "an exec gets weights on the current device");
         atomic_fetch_add(&plan->weights->references, 1);
         *ret_weights = plan->weights;
     }

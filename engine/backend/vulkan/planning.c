@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "assertion.h"
+
 /* like: a plan of the same partition on another device, or NULL. Where both store floats in the same form, its choice of what keeps f32 is this one's too. */
 static enum pen_status plan_make(struct backend *backend, const struct graph *g, const struct partition *part,
                                  const struct plan *like, struct plan **ret_plan, struct pen_error *reterr)
@@ -61,6 +63,8 @@ enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, stru
                             struct pen_error *reterr)
 {
     struct plan *chosen = vk_several_choose(plan, env);
+    PEN_ASSERT(chosen != NULL && chosen->g == plan->g && !chosen->trial,
+               "an exec is one of the plan or of its siblings");
     enum pen_status status = vk_storage_settle(chosen, env, reterr);
     return status == PEN_OK ? vk_exec_make(chosen, env, ret_exec, reterr) : status;
 }

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "backend/vulkan/plan.h"
 
 /*
@@ -79,6 +80,7 @@ static uint32_t spread_turn(struct vk_spread *s, uint64_t shapes)
         s->shapes[at] = shapes;
         s->asked[at] = 0;
     }
+    PEN_ASSERT(at < s->count && s->count <= SHAPES_KEPT, "shapes that are counted have a place in the table");
     return s->asked[at]++;
 }
 
@@ -90,5 +92,7 @@ struct plan *vk_several_choose(struct plan *plan, const struct shape_env *env)
     pthread_mutex_lock(&plan->lock);
     uint32_t turn = spread_turn(plan->spread, shapes_hash(plan, env)) % (plan->backend->beside_count + 1);
     pthread_mutex_unlock(&plan->lock);
+    PEN_ASSERT(turn == 0 || plan->beside[turn - 1] != NULL,
+               "a plan that is spread has a sibling on each further device");
     return turn == 0 ? plan : plan->beside[turn - 1];
 }

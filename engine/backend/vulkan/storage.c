@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/storage_pieces.h"
 #include "backend/vulkan/storage_trial.h"
@@ -160,6 +161,7 @@ static enum pen_status search(struct plan *plan, const struct shape_env *env, st
 /* Under the plan's lock. A partition that does not run on seeded inputs (an index out of range, a shape that depends on data, no room for weights in f32) stays as it is. */
 static enum pen_status settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr)
 {
+    PEN_ASSERT(plan->storage.state == VK_STORAGE_OPEN && !plan->trial, "a plan's storage is settled once");
     struct pen_error why = {0};
     enum pen_status status = search(plan, env, &why);
     plan->storage.state = status == PEN_OK ? VK_STORAGE_SETTLED : VK_STORAGE_UNTRIED;
@@ -173,6 +175,8 @@ static enum pen_status settle(struct plan *plan, const struct shape_env *env, st
                  why.text[0] != '\0' ? why.text : pen_status_name(status));
     }
     bytes_count(plan, env);
+    PEN_ASSERT(plan->storage.wide <= plan->storage.nodes && plan->storage.bytes_f16 <= plan->storage.bytes,
+               "what is f16 is a part of all");
     vk_weights_release(plan->weights);
     plan->weights = NULL;
     return PEN_OK;

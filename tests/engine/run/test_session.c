@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "graph/evaluator.h"
 #include "onnx_file.h"
 #include "penstock/engine.h"
+#include "run/ledger.h"
 
 #define DIGITS PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx"
 
@@ -293,6 +295,16 @@ Test(session, the_digest_follows_the_file)
     cr_assert_neq(memcmp(digest, again, 16), 0);
     fixture_close(&f);
     folder_free(folder);
+}
+
+Test(session, a_ledger_that_gives_back_more_than_was_booked_ends_the_program, .signal = SIGABRT)
+{
+    struct model_ledger model = {.budget = 0};
+    struct ledger l = {.model = &model, .alone = 100};
+    ledger_book(&l, 0, 60);
+    ledger_book(&l, 60, 20);
+    cr_assert_eq(l.bytes, 20u);
+    ledger_book(&l, 21, 0);
 }
 
 static const struct evaluator *whole;
