@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 /* Ready nodes of one class, a binary min-heap by node id: file order within a class keeps lifetimes short. */
 struct ready {
     uint32_t *items;
@@ -145,6 +147,7 @@ static void node_done(struct cutter *c, uint32_t node)
         }
         for (uint32_t u = c->first[v]; u < c->first[v + 1]; u++) {
             uint32_t user = c->users[u];
+            PEN_ASSERT(c->waiting[user] > 0, "a node waits for each of its inputs once");
             if (--c->waiting[user] == 0) {
                 ready_push(&c->ready[c->classes[user]], user);
             }
@@ -176,6 +179,7 @@ static void cut(struct cutter *c)
         c->cuts[c->cut_count++] = c->ordered;
         while (c->ready[k].count > 0) {
             uint32_t node = ready_pop(&c->ready[k]);
+            PEN_ASSERT(c->ordered < c->g->node_count, "a node is in one partition only");
             c->order[c->ordered++] = node;
             node_done(c, node);
         }

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/partition.h"
-#include "backend/reference/kernel.h"
+#include "graph/evaluator.h"
 #include "words.h"
 
 /* Class numbers: 0..count-1 are backends, then the executor's own nodes; shape arithmetic that folds once shapes are concrete is in no step. */
@@ -84,6 +85,7 @@ static void list_node(char *list, size_t room, size_t *used, uint32_t index, con
 static enum pen_status runnable_check(const struct chooser *c, struct pen_error *reterr)
 {
     char list[PEN_ERROR_TEXT_BYTES - 160];
+    const struct evaluator *kernels = evaluator_get(); /* the executor's are the same */
     size_t used = 0;
     uint32_t bad = 0;
     list[0] = '\0';
@@ -91,7 +93,7 @@ static enum pen_status runnable_check(const struct chooser *c, struct pen_error 
         const struct node *n = &c->g->nodes[i];
         const char *reason = "no kernel in this build";
         bool ours = !n->dead && c->classes[i] == class_executor(c) && (op_def(n->op)->traits & OP_CONTROL) == 0;
-        if (ours && (kernel_find(n->op) == NULL || !kernel_supports(c->g, n, &reason))) {
+        if (ours && (kernels == NULL || !kernels->supports(c->g, n, &reason))) {
             list_node(list, sizeof list, &used, bad++, n, reason);
         }
     }
@@ -202,6 +204,10 @@ static void count_nodes(struct chooser *c)
             p->executor_nodes++;
         }
     }
+    for (uint32_t i = 0; i < p->step_count; i++) {
+        PEN_ASSERT((p->steps[i].plan != NULL) == (p->steps[i].backend != PLACED_EXECUTOR),
+                   "a step has a plan of its backend, or the executor runs it");
+    }
     for (uint32_t i = 1; i < p->step_count; i++) {
         p->crossings += p->steps[i].backend != p->steps[i - 1].backend;
     }
@@ -249,6 +255,7 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
         pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
         goto out;
     }
+    PEN_ASSERT(count <= BACKENDS_MAX, "a placement has room for all open backends");
     p->backend_count = count;
     memcpy(p->backends, backends, count * sizeof *backends);
     status = place(&c, reterr);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/block.h"
 
 #define CHUNK_BYTES (64u * 1024)
@@ -91,6 +92,7 @@ static void *alloc_small(struct graph_arena *arena, size_t bytes, size_t align)
         start = 0;
     }
     chunk->used = start + bytes;
+    PEN_ASSERT(chunk->used <= chunk->room, "what is taken from a chunk lies in it");
     return chunk->base + start;
 }
 
@@ -108,6 +110,7 @@ void *arena_alloc(struct graph_arena *arena, size_t bytes)
     arena->starved |= !memory;
     if (memory)
         arena->total += bytes;
+    PEN_ASSERT(arena->total <= arena->limit, "a graph's memory stays within its limit");
     return memory;
 }
 
@@ -202,6 +205,7 @@ void arena_blocks_keep(struct graph_arena *arena, const bool *keep)
             arena->blocks[kept++] = *b;
             continue;
         }
+        PEN_ASSERT(b->sealed || arena->total >= b->bytes, "a block that goes was counted");
         arena->total -= b->sealed ? 0 : b->bytes;
         block_unmap(b);
     }
@@ -212,6 +216,7 @@ bool arena_block_seal(struct graph_arena *arena, size_t block)
 {
     struct block *b = &arena->blocks[block];
     bool was = b->sealed, done = was || block_seal(b);
+    PEN_ASSERT(was || arena->total >= b->bytes, "a block that is sealed was counted");
     if (done && !was)
         arena->total -= b->bytes;
     return done;

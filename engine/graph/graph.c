@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/arena.h"
 #include "graph/internal.h"
 
@@ -134,6 +135,7 @@ enum pen_status graph_value(struct graph *g, const char *name, uint32_t *ret_val
     if (status != PEN_OK)
         return status;
     g->values = values;
+    PEN_ASSERT(g->value_count < g->value_room, "a new value has a place in the graph's list");
     g->values[g->value_count] = (struct value){.name = copy, .shape = shape_unknown(), .producer = NODE_NONE};
     *ret_value = g->value_count++;
     return PEN_OK;
@@ -250,6 +252,7 @@ enum pen_status graph_node(struct graph *g, enum op op, const char *name, const 
     if (status != PEN_OK)
         return status;
     g->nodes = nodes;
+    PEN_ASSERT(g->node_count < g->node_room, "a new node has a place in the graph's list");
     n.in = ids;
     n.out = ids + in_count;
     if (in_count)

@@ -1,12 +1,15 @@
 #include "graph/infer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/reference/kernel.h"
+#include "assertion.h"
 #include "graph/arena.h"
+#include "graph/evaluator.h"
 #include "graph/infer_fold.h"
 #include "graph/infer_util.h"
+#include "graph/rules.h"
 
 /* What one walk over the graph keeps. */
 struct walk {
@@ -124,7 +127,7 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
     gather_facts(w, n);
     uint32_t asked = 0;
     struct infer c = {.g = w->g, .n = n, .in = w->in, .out = w->out, .asked = &asked};
-    status = op_def(n->op)->infer(&c, w->reterr);
+    status = infer_rule_of(n->op)(&c, w->reterr);
     for (uint32_t k = 0; asked != 0 && k < n->in_count; k++, asked >>= 1) {
         if (asked & 1u)
             w->env->facts[n->in[k]].asked = true;
@@ -144,6 +147,8 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
 static enum pen_status walk_nodes(struct walk *w)
 {
     enum pen_status status = PEN_OK;
+    PEN_ASSERT(w->env->nodes <= w->g->node_count && w->env->values <= w->g->value_count,
+               "nothing is inferred that the graph does not have");
     for (uint32_t i = w->env->nodes; i < w->g->node_count && status == PEN_OK; i++) {
         if (!w->g->nodes[i].dead)
             status = infer_node(w, &w->g->nodes[i]);
@@ -233,5 +238,15 @@ bool shape_env_folded(const struct shape_env *env, const struct node *n)
         if (n->out[k] != VALUE_NONE && (env->facts[n->out[k]].kind != VALUE_TENSOR || !env->facts[n->out[k]].data))
             return false;
     }
+    return true;
+}
+
+bool shape_env_unfolded(const struct shape_env *env, char *text, size_t bytes)
+{
+    if (env->unfolded_nodes == 0)
+        return false;
+    snprintf(text, bytes, "%u node%s with known inputs %s not folded, the first is %s: %s", env->unfolded_nodes,
+             env->unfolded_nodes == 1 ? "" : "s", env->unfolded_nodes == 1 ? "is" : "are", op_def(env->unfolded)->name,
+             evaluator_get() ? "this build has no kernel for it" : "no kernels are registered to fold with");
     return true;
 }

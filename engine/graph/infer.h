@@ -21,7 +21,7 @@ struct fact {
     bool asked; /* a shape rule wanted to know its contents and could not */
 };
 
-/* Given to an operator's shape rule (op_def.infer). Rules read `in`, write `out`. */
+/* Given to an operator's shape rule (rules.h). Rules read `in`, write `out`. */
 struct infer {
     const struct graph *g;
     const struct node *n;
@@ -45,6 +45,8 @@ struct shape_env {
     struct graph_arena *arena;           /* folded data */
     uint64_t folded_bytes, folded_steps; /* spent so far */
     uint32_t values, nodes;              /* of the graph, inferred so far */
+    uint32_t unfolded_nodes;             /* that there is no kernel for (evaluator.h) */
+    enum op unfolded;                    /* the first of them */
     struct allowance
         *allowance; /* of what execs made from it take; NULL = the graph's limits alone. Borrowed while they are made */
 };
@@ -70,6 +72,12 @@ void shape_env_free(struct shape_env *env); /* NULL is fine */
  * failure the env is of no more use.
  */
 enum pen_status shape_env_extend(struct shape_env *env, struct pen_error *reterr);
+
+/*
+ * False when everything that could be folded was. Else writes one sentence that says why nodes with known inputs were left: this build lacks their kernels,
+ * or none are registered. Shapes that follow from their results are unknown.
+ */
+bool shape_env_unfolded(const struct shape_env *env, char *text, size_t bytes);
 
 /* All outputs' values are known in this env: nothing to run. */
 bool shape_env_folded(const struct shape_env *env, const struct node *n);

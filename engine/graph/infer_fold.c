@@ -3,33 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/reference/kernel.h"
+#include "assertion.h"
 #include "graph/arena.h"
+#include "graph/evaluator.h"
 #include "graph/infer_util.h"
 #include "graph/lifetime.h"
 
 /* Scratch and outputs of one evaluation; outputs are moved to the env's arena afterwards. */
 struct fold_memory {
-    struct rt_memory base; /* first: kernels see this part */
-    struct block {
-        struct block *next;
-        size_t bytes;
+    struct evaluation base; /* first: the evaluator sees this part */
+    struct fold_block {
+        struct fold_block *next;
     } * blocks;
     uint64_t left;
 };
 
-static void *fold_alloc(struct rt_memory *m, size_t bytes)
+static void *fold_alloc(struct evaluation *e, size_t bytes)
 {
-    struct fold_memory *f = (struct fold_memory *)(void *)m;
+    struct fold_memory *f = (struct fold_memory *)(void *)e;
     if (bytes > f->left || bytes > SIZE_MAX / 2)
         return NULL;
     size_t room = (bytes + LIFETIME_PAD + 2 * LIFETIME_ALIGN - 1) / LIFETIME_ALIGN * LIFETIME_ALIGN;
-    struct block *block = aligned_alloc(LIFETIME_ALIGN, room + LIFETIME_ALIGN);
+    struct fold_block *block = aligned_alloc(LIFETIME_ALIGN, room + LIFETIME_ALIGN);
     if (!block)
         return NULL;
     memset(block, 0, room + LIFETIME_ALIGN);
     block->next = f->blocks;
-    block->bytes = bytes;
     f->blocks = block;
     f->left -= bytes;
     return (unsigned char *)block + LIFETIME_ALIGN;
@@ -38,7 +37,7 @@ static void *fold_alloc(struct rt_memory *m, size_t bytes)
 static void fold_release(struct fold_memory *f)
 {
     while (f->blocks) {
-        struct block *next = f->blocks->next;
+        struct fold_block *next = f->blocks->next;
         free(f->blocks);
         f->blocks = next;
     }
@@ -62,6 +61,9 @@ static void *env_alloc(struct shape_env *env, size_t bytes)
     void *memory = arena_alloc(env->arena, bytes);
     if (memory)
         env->folded_bytes += bytes;
+    PEN_ASSERT(env->folded_bytes <= env->g->limits.folded_bytes ||
+                   env->folded_bytes - env->g->limits.folded_bytes <= FOLD_SMALL_BYTES,
+               "folding stays within its budget");
     return memory;
 }
 
@@ -208,7 +210,7 @@ static bool within_budget(struct shape_env *env, const struct infer *c)
 static bool may_fold(const struct infer *c, bool fold_all)
 {
     const uint32_t never = OP_RANDOM | OP_STATEFUL | OP_CONTROL | OP_SEQUENCE;
-    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c) || !kernel_find(c->n->op))
+    if ((op_def(c->n->op)->traits & never) || c->n->out_count == 0 || !inputs_known(c))
         return false;
     for (uint32_t k = 0; k < c->n->out_count; k++) {
         const struct fact *f = &c->out[k];
@@ -221,10 +223,20 @@ static bool may_fold(const struct infer *c, bool fold_all)
     return true;
 }
 
-static void take_outputs(struct shape_env *env, struct infer *c, const struct rt_value *out)
+/* There is a kernel for it; counts the nodes for which there is none. */
+static bool has_kernel(struct shape_env *env, const struct infer *c)
+{
+    const struct evaluator *table = evaluator_get();
+    if (table && table->has(c->n->op))
+        return true;
+    env->unfolded = env->unfolded_nodes++ == 0 ? c->n->op : env->unfolded;
+    return false;
+}
+
+static void take_outputs(struct shape_env *env, struct infer *c, const struct fact *out)
 {
     for (uint32_t k = 0; k < c->n->out_count; k++) {
-        const struct rt_value *v = &out[k];
+        const struct fact *v = &out[k];
         size_t bytes;
         if (c->n->out[k] == VALUE_NONE || v->kind != VALUE_TENSOR || v->dtype == PEN_DTYPE_STRING ||
             shape_bytes(&v->shape, v->dtype, env->g->limits.tensor_bytes, &bytes) != PEN_OK || (bytes && !v->data))
@@ -238,48 +250,15 @@ static void take_outputs(struct shape_env *env, struct infer *c, const struct rt
     }
 }
 
-struct fold_lists {
-    struct rt_value *in, *out;
-    bool *wanted;
-};
-
-static bool lists_new(const struct infer *c, struct fold_lists *l)
-{
-    size_t count = (size_t)c->n->in_count + c->n->out_count + 1;
-    l->in = calloc(count, sizeof *l->in);
-    l->wanted = calloc(count, sizeof *l->wanted);
-    l->out = l->in ? l->in + c->n->in_count : NULL;
-    for (uint32_t k = 0; l->in && l->wanted && k < c->n->in_count; k++) {
-        const struct fact *f = &c->in[k];
-        void *data;
-        memcpy(&data, &f->data, sizeof data); /* kernels do not write to inputs */
-        if (c->n->in[k] != VALUE_NONE)
-            l->in[k] = (struct rt_value){.dtype = f->dtype, .shape = f->shape, .data = data, .bytes = f->bytes};
-    }
-    for (uint32_t k = 0; l->in && l->wanted && k < c->n->out_count; k++)
-        l->wanted[k] = c->n->out[k] != VALUE_NONE;
-    return l->in && l->wanted;
-}
-
 static void evaluate(struct shape_env *env, struct infer *c)
 {
-    struct fold_memory memory = {.base = {fold_alloc}, .left = env->g->limits.folded_bytes};
-    struct fold_lists l = {0};
-    struct pen_error ignored = {0};
-    if (lists_new(c, &l)) {
-        struct kernel_call k = {.g = env->g,
-                                .n = c->n,
-                                .in = l.in,
-                                .out = l.out,
-                                .wanted = l.wanted,
-                                .memory = &memory.base,
-                                .error = &ignored};
-        if (kernel_run_node(&k) == PEN_OK)
-            take_outputs(env, c, l.out);
-    }
+    struct fact *out = calloc((size_t)c->n->out_count, sizeof *out);
+    struct fold_memory memory = {.base = {.g = env->g, .n = c->n, .in = c->in, .out = out, .alloc = fold_alloc},
+                                 .left = env->g->limits.folded_bytes};
+    if (out && evaluator_get()->run(&memory.base) == PEN_OK)
+        take_outputs(env, c, out);
     fold_release(&memory);
-    free(l.in);
-    free(l.wanted);
+    free(out);
 }
 
 void fold_node(struct shape_env *env, struct infer *c, bool fold_all)
@@ -288,6 +267,6 @@ void fold_node(struct shape_env *env, struct infer *c, bool fold_all)
         return;
     if (fold_shape(env, c) || fold_view(c))
         return;
-    if (may_fold(c, fold_all) && within_budget(env, c))
+    if (may_fold(c, fold_all) && has_kernel(env, c) && within_budget(env, c))
         evaluate(env, c);
 }

@@ -1,6 +1,9 @@
 #include "graph/lifetime.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+
+#include "assertion.h"
 
 /* Largest first; ties by first step, so that the plan does not depend on the sort. */
 static int by_size(const void *a, const void *b)
@@ -67,6 +70,19 @@ static enum pen_status check_total(const struct lifetime *items, size_t count)
     return PEN_OK;
 }
 
+/* No two buffers that are alive at the same step share a byte, padding included. */
+static bool apart(const struct lifetime *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const struct lifetime *a = &items[i], *b = &items[k];
+            if (alive_together(a, b) && a->offset < b->offset + extent(b) && b->offset < a->offset + extent(a))
+                return false;
+        }
+    }
+    return true;
+}
+
 enum pen_status lifetime_plan(struct lifetime *items, size_t count, size_t *ret_bytes)
 {
     enum pen_status status = check_total(items, count);
@@ -87,11 +103,13 @@ enum pen_status lifetime_plan(struct lifetime *items, size_t count, size_t *ret_
     for (size_t i = 0; i < count; i++) {
         struct lifetime *item = order[i];
         item->offset = best_offset(item, placed, i);
+        PEN_ASSERT(item->offset % LIFETIME_ALIGN == 0, "every offset in an arena is aligned");
         insert_by_offset(placed, i, item);
         if (item->offset + extent(item) > arena)
             arena = item->offset + extent(item);
     }
     free(order);
+    PEN_ASSERT_SLOW(apart(items, count), "buffers that are alive at the same step share no byte of the arena");
     *ret_bytes = arena;
     return PEN_OK;
 }

@@ -2,22 +2,23 @@
 
 #include <string.h>
 
-#include "graph/rules.h"
-
-static const struct op_def table[OP_COUNT] = {
-    [OP_NONE] = {"none", 0, 0, 0, 0, infer_unknown, 0},
+static const struct op_def table[] = {
+    [OP_NONE] = {"none", 0, 0, 0, 0, 0},
 #define OP(name, min_in, max_in, min_out, max_out, rule, traits)                                                       \
-    [OP_##name] = {#name, min_in, max_in, min_out, max_out, rule, traits},
+    [OP_##name] = {#name, min_in, max_in, min_out, max_out, traits},
 #include "graph/op.def"
 #undef OP
 };
 
-static const char *const attr_names[ATTR_COUNT] = {
+_Static_assert(sizeof table / sizeof table[0] == OP_COUNT, "each operator has a row");
+
+static const char *const attr_names[] = {
     [ATTR_NONE] = "none",
 #define ATTR(name) [ATTR_##name] = #name,
 #include "graph/attr.def"
 #undef ATTR
 };
+_Static_assert(sizeof attr_names / sizeof attr_names[0] == ATTR_COUNT, "each attribute has a name");
 
 const struct op_def *op_def(enum op op)
 {

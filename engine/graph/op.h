@@ -38,16 +38,13 @@ enum op_trait {
 
 #define OP_VARIADIC 0xFFFF
 
-struct infer;
-
 struct op_def {
     const char *name; /* "Conv" */
     uint16_t min_in, max_in, min_out, max_out;
-    enum pen_status (*infer)(struct infer *c, struct pen_error *reterr); /* graph/infer.h */
     uint32_t traits;
 };
 
-const struct op_def *op_def(enum op op); /* never NULL for op < OP_COUNT */
+const struct op_def *op_def(enum op op); /* never NULL; the shape rules: rules.h */
 enum op op_find(const char *name);       /* OP_NONE when unknown */
 
 /* Attribute keys, the same trick: attr.def holds ATTR(name, type). */

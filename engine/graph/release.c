@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/arena.h"
 
 /* A place in memory that a live graph refers to. */
@@ -197,6 +198,7 @@ static void sum_up(struct census *c, struct release_sums *ret_sums)
         sums.weights_bytes += bytes;
         sums.kept_bytes += read ? bytes : 0;
     }
+    PEN_ASSERT(sums.kept_bytes <= sums.weights_bytes, "what is kept of the constants is a part of them");
     *ret_sums = sums;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/internal.h"
 
 enum pen_status graph_replace(struct graph *g, uint32_t from, uint32_t to)
@@ -25,6 +26,7 @@ enum pen_status graph_replace(struct graph *g, uint32_t from, uint32_t to)
 
 void graph_kill(struct graph *g, uint32_t node)
 {
+    PEN_ASSERT(node < g->node_count, "only a node of the graph is removed from it");
     struct node *n = &g->nodes[node];
     n->dead = true;
     for (uint32_t k = 0; k < n->out_count; k++) {
@@ -48,6 +50,8 @@ uint32_t graph_uses(const struct graph *g, uint32_t value)
 
 void graph_move_output(struct graph *g, uint32_t node, uint32_t index, uint32_t value)
 {
+    PEN_ASSERT(node < g->node_count && index < g->nodes[node].out_count && value < g->value_count,
+               "an output moves to a node and a value of the same graph");
     struct node *n = &g->nodes[node];
     if (n->out[index] != VALUE_NONE && g->values[n->out[index]].producer == node)
         g->values[n->out[index]].producer = NODE_NONE;

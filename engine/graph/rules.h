@@ -8,6 +8,9 @@
 
 #include "graph/infer.h"
 
+typedef enum pen_status infer_rule(struct infer *c, struct pen_error *reterr);
+infer_rule *infer_rule_of(enum op op); /* never NULL */
+
 enum pen_status infer_unknown(struct infer *c, struct pen_error *reterr); /* nothing is known before the run */
 
 /* Shapes of the inputs of a Loop's or Scan's body that hold on every turn (ret_shapes: one per input); false when they cannot be told. */

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "graph/internal.h"
 
 /* Depth-first from each node in file order: a sorted graph stays as it is. */
@@ -57,6 +58,24 @@ static enum pen_status visit_all(struct sorter *s, uint32_t *ret_node)
     return PEN_OK;
 }
 
+/* Every input is made by an earlier node, or by none. Producers are those before the order changed. */
+static bool ordered(const struct sorter *s)
+{
+    uint32_t *place = malloc(((size_t)s->g->node_count + 1) * sizeof *place);
+    bool good = true;
+    for (uint32_t i = 0; place && i < s->count; i++)
+        place[s->order[i]] = i;
+    for (uint32_t i = 0; place && i < s->count; i++) {
+        const struct node *n = &s->g->nodes[s->order[i]];
+        for (uint32_t k = 0; k < n->in_count; k++) {
+            uint32_t p = n->in[k] == VALUE_NONE ? NODE_NONE : s->g->values[n->in[k]].producer;
+            good = good && (p == NODE_NONE || place[p] < i);
+        }
+    }
+    free(place);
+    return good;
+}
+
 static void renumber(struct graph *g, struct node *sorted, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -84,6 +103,8 @@ enum pen_status graph_sort(struct graph *g, uint32_t *ret_node)
     if (s.color && s.stack && s.order && sorted)
         status = visit_all(&s, ret_node);
     if (status == PEN_OK) {
+        PEN_ASSERT(s.count <= g->node_count && s.depth == 0, "every live node has one place in the order");
+        PEN_ASSERT_SLOW(ordered(&s), "a node comes after those that make its inputs");
         for (uint32_t i = 0; i < s.count; i++)
             sorted[i] = g->nodes[s.order[i]];
         g->node_room = g->node_count + 1;

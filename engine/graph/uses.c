@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/internal.h"
 
 #define LINK_NONE UINT32_MAX
@@ -36,6 +37,8 @@ static enum pen_status link_add(struct uses *u, uint32_t value, uint32_t node, u
         u->links = bigger;
         u->link_room = room;
     }
+    PEN_ASSERT(value < u->value_room && node < u->g->node_count,
+               "uses are of values and nodes that the lists have room for");
     u->links[u->link_count] = (struct use_link){node, input, u->head[value]};
     u->head[value] = u->link_count++;
     u->count[value]++;

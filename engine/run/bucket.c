@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/lifetime.h"
 #include "graph/room.h"
 #include "run/constants.h"
@@ -96,6 +97,7 @@ static enum pen_status execs_new(struct bucket *b, struct pen_error *reterr)
         if (status != PEN_OK) {
             return status;
         }
+        PEN_ASSERT(b->steps[s].exec == NULL || p->steps[s].plan != NULL, "an exec is one of its step's plan");
         uint64_t bytes = step_bytes(b, &b->steps[s]), asked = a->taken - before;
         if (bytes > asked && !allowance_take(a, bytes - asked)) {
             return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "these input shapes need too much memory");
@@ -157,6 +159,8 @@ static enum pen_status arena_new(struct plan_state *st, struct pen_error *reterr
         if (st->first[v] == NODE_NONE) {
             continue;
         }
+        PEN_ASSERT(st->first[v] <= st->last[v] && st->last[v] <= b->program->placement->step_count,
+                   "a value lives from the step that makes it to a later one");
         struct lifetime *item = &st->items[st->item_count];
         const struct fact *f = &b->env->facts[v];
         enum pen_status status = shape_bytes(&f->shape, f->dtype, limit, &item->bytes);
@@ -185,6 +189,9 @@ static enum pen_status arena_new(struct plan_state *st, struct pen_error *reterr
     memset(b->arena, 0, b->arena_bytes + LIFETIME_PAD);
     for (uint32_t i = 0; i < st->item_count; i++) {
         struct rt_value *value = &b->values[st->item_value[i]];
+        PEN_ASSERT(st->items[i].bytes <= b->arena_bytes && st->items[i].offset <= b->arena_bytes - st->items[i].bytes,
+                   "a planned value lies in its bucket's arena");
+        PEN_ASSERT(value->data == NULL && !b->planned[st->item_value[i]], "a value has one place");
         value->data = (unsigned char *)b->arena + st->items[i].offset;
         value->bytes = st->items[i].bytes;
         b->planned[st->item_value[i]] = true;
@@ -369,6 +376,7 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
         goto fail;
     }
     b->window = window_find(b);
+    PEN_ASSERT(b->window >= 1 && (b->interpretive || b->arena != NULL), "a bucket that is ready can run");
     *ret_bucket = b;
     return PEN_OK;
 fail:

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "assertion.h"
+
 size_t element_bytes(enum pen_dtype dtype)
 {
     return dtype == PEN_DTYPE_STRING ? sizeof(struct string_view) : pen_dtype_bits(dtype) / 8;
@@ -40,6 +42,7 @@ enum pen_status collect_add(struct collect *c, struct kernel_call *k, const stru
     if (c->count > 0 && (item->dtype != c->dtype || !shape_equal(&item->shape, &c->shape))) {
         return kernel_fail(k, PEN_ERR_SHAPE, "a scan output changes its shape or type between turns");
     }
+    PEN_ASSERT((c->last == NULL) == (c->count == 0), "the list of collected items has as many as it counts");
     struct rt_value copy;
     enum pen_status status = value_copy(k, item, &copy);
     if (status != PEN_OK) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
+
 struct engine_counters engine_counters;
 
 static void __attribute__((format(printf, 3, 4)))
@@ -156,6 +158,7 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
     if (e == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an engine");
     }
+    reference_evaluator_register(); /* graphs are read only with an engine */
     e->options = *options;
     pthread_mutex_init(&e->load_lock, NULL);
     e->options.threads = options->threads == 0 ? 1 : options->threads;
@@ -258,4 +261,13 @@ void pen_memory(struct pen_memory *ret_memory)
         .weights_bytes = engine_counters.weights_bytes,
         .arena_bytes = engine_counters.arena_bytes,
     };
+}
+
+struct source_options engine_source_options(const struct pen_engine *e)
+{
+    return (struct source_options){.limits = e->limits,
+                                   .optimise = e->options.optimise,
+                                   .promote = e->options.precision == PEN_PRECISION_F32 ||
+                                              e->options.precision == PEN_PRECISION_F16_STORAGE,
+                                   .nhwc = !backend_is_reference(e->backends[0].ops)};
 }

@@ -43,6 +43,7 @@ struct pen_model {
     struct pen_tensor *inputs, *outputs;
     size_t input_count, output_count;
     char placement[1024];
+    char unfolded[192];           /* why nodes with known inputs were not folded; empty = all were */
     enum pen_precision precision; /* what it computes in */
     _Atomic bool digest_known;
     uint8_t digest[16];
@@ -95,8 +96,9 @@ struct pen_stop {
     struct cancel cancel;
 };
 
-/* model.c: for variants too. */
-struct source_options model_source_options(const struct pen_engine *engine);
+/* engine.c: what its options ask of the passes, for models and their variants. */
+struct source_options engine_source_options(const struct pen_engine *engine);
+/* model.c */
 void model_weigh(struct pen_model *m); /* books what constants and plans hold by now. Threads: any */
 
 /*
@@ -113,7 +115,7 @@ void session_context_set(struct pen_session *s, const struct pen_stop *stop, str
 enum pen_status session_conclude(struct pen_session *s, const struct chosen *ran, const struct pen_stop *stop,
                                  enum pen_status status, const struct pen_tensor **ret_outputs, size_t *ret_count,
                                  struct pen_error *reterr);
-/* session_flights.c: PEN_ERR_BUSY while runs are on their way, for calls that would come between them. */
+/* session_idle.c: PEN_ERR_BUSY while runs are on their way, for calls that would come between them. */
 enum pen_status session_idle(const struct pen_session *s, struct pen_error *reterr);
 /* May the bound buffers be written? Not before a run that has not read its inputs. */
 enum pen_status session_free_inputs(const struct pen_session *s, struct pen_error *reterr);

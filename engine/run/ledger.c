@@ -1,5 +1,6 @@
 #include "run/ledger.h"
 
+#include "assertion.h"
 #include "run/internal.h"
 
 /* Unsigned differences: what is less wraps, and adding it subtracts. */
@@ -11,9 +12,11 @@ void model_ledger_weights(struct model_ledger *m, uint64_t before, uint64_t now)
 
 void ledger_book(struct ledger *l, uint64_t before, uint64_t now)
 {
+    PEN_ASSERT(l->bytes >= before, "a session gives back what it has booked");
     l->bytes += now - before;
-    atomic_fetch_add(&l->model->sessions_bytes, now - before);
-    atomic_fetch_add(&engine_counters.arena_bytes, now - before);
+    const uint64_t sessions = atomic_fetch_add(&l->model->sessions_bytes, now - before);
+    const uint64_t all = atomic_fetch_add(&engine_counters.arena_bytes, now - before);
+    PEN_ASSERT(sessions >= before && all >= before, "the sums hold what each session has booked");
 }
 
 uint64_t ledger_limit(const struct ledger *l)

@@ -42,6 +42,7 @@ static enum pen_status outputs_loosen(struct pen_model *m, struct pen_error *ret
             m->outputs[i].dims[d] = known->dim[d] < 0 ? -1 : known->dim[d];
         }
     }
+    (void)shape_env_unfolded(env, m->unfolded, sizeof m->unfolded);
     shape_env_free(env);
     return PEN_OK;
 }
@@ -74,21 +75,16 @@ static void placement_describe(struct pen_model *m)
         snprintf(m->placement + used, sizeof m->placement - used,
                  "; 16-bit floats stay as they are, rounded after every node: %s cannot be widened", m->graph->narrow);
     }
-}
-
-struct source_options model_source_options(const struct pen_engine *e)
-{
-    return (struct source_options){.limits = e->limits,
-                                   .optimise = e->options.optimise,
-                                   .promote = e->options.precision == PEN_PRECISION_F32 ||
-                                              e->options.precision == PEN_PRECISION_F16_STORAGE,
-                                   .nhwc = !backend_is_reference(e->backends[0].ops)};
+    used = strlen(m->placement);
+    if (m->unfolded[0] != '\0') {
+        snprintf(m->placement + used, sizeof m->placement - used, "; %s", m->unfolded);
+    }
 }
 
 static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
     const struct pen_engine *e = m->engine;
-    struct source_options options = model_source_options(e);
+    struct source_options options = engine_source_options(e);
     enum pen_status status = source_open(path, beneath, e->limits.model_bytes, &m->source, reterr);
     if (status == PEN_OK) {
         status = source_graph(&m->source, &options, &m->graph, &m->extra, reterr);

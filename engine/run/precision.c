@@ -7,6 +7,7 @@
 
 static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
 #define NAMES (sizeof names / sizeof names[0])
+_Static_assert(NAMES == PEN_PRECISION_INT8 + 1, "each precision has a name");
 
 const char *pen_engine_precision_name(enum pen_precision precision)
 {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "assertion.h"
+
 static uint32_t children_count(const struct graph *g)
 {
     uint32_t count = 0;
@@ -33,6 +35,7 @@ static enum pen_status children_new(struct program *p, const bool *later, struct
             if (status != PEN_OK) {
                 return status;
             }
+            PEN_ASSERT(child->program->g == attr->graph, "a subgraph runs by its own program");
             child->node = n;
             child->key = attr->key;
             p->child_count++;
@@ -53,6 +56,7 @@ static enum pen_status steps_mark(struct program *p)
         const struct backend_ops *ops = step->plan != NULL ? p->placement->backends[step->backend].ops : NULL;
         for (uint32_t k = 0; k < step->part.node_count; k++) {
             uint32_t node = step->part.nodes[k];
+            PEN_ASSERT(node < p->g->node_count && !p->in_step[node], "a node runs in one step");
             p->in_step[node] = true;
             p->copied[node] = ops != NULL && ops->plan_copied != NULL ? ops->plan_copied(step->plan, k) : 0;
         }

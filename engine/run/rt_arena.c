@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "graph/lifetime.h"
 #include "graph/room.h"
 
@@ -45,6 +46,7 @@ void rt_arena_release(struct rt_arena *a, const struct rt_mark *mark)
     }
     a->current = mark->block != NULL ? mark->block : a->blocks;
     if (mark->block != NULL) {
+        PEN_ASSERT(mark->used <= mark->block->room, "a place to go back to lies in its block");
         mark->block->used = mark->used;
     }
 }
@@ -68,6 +70,7 @@ void rt_arena_fini(struct rt_arena *a)
     if (a->ledger != NULL) {
         ledger_book(a->ledger, a->own, 0);
     }
+    PEN_ASSERT(*a->total >= a->own, "the sum of arenas holds each of them");
     *a->total -= a->total != &a->own ? a->own : 0;
     a->own = 0;
 }
@@ -128,5 +131,6 @@ void *rt_arena_alloc(struct rt_arena *a, size_t bytes)
     }
     void *memory = a->current->bytes + a->current->used;
     a->current->used += need;
+    PEN_ASSERT(a->current->used <= a->current->room, "what is taken from a block lies in it");
     return memory;
 }

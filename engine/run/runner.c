@@ -1,5 +1,6 @@
 #include "run/runner.h"
 
+#include "assertion.h"
 #include "run/deviation.h"
 #include "run/internal.h"
 
@@ -45,6 +46,8 @@ static void bucket_book(struct runner *r, struct bucket *b)
 
 static void bucket_drop(struct runner *r, uint32_t index)
 {
+    PEN_ASSERT(index < r->bucket_count && r->bucket_count <= r->bucket_room,
+               "a bucket that goes is one of the runner's");
     ledger_book(&r->context->ledger, r->buckets[index]->booked, 0);
     atomic_fetch_sub(&engine_counters.buckets, 1);
     bucket_free(r->buckets[index]);
@@ -104,6 +107,7 @@ static bool bucket_evict(struct run_context *c)
         }
     }
     if (from != NULL) {
+        PEN_ASSERT(from->buckets[index]->busy == 0, "a bucket that a run is using stays");
         bucket_drop(from, index);
     }
     return from != NULL;
@@ -193,8 +197,11 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
         return status;
     }
     if (r->bucket_count == r->bucket_room) {
-        bucket_drop(r, bucket_oldest(r));
+        const uint32_t oldest = bucket_oldest(r);
+        PEN_ASSERT(r->buckets[oldest]->busy == 0, "a bucket that a run is using is never the oldest of so many");
+        bucket_drop(r, oldest);
     }
+    PEN_ASSERT(r->bucket_count < r->bucket_room && r->bucket_room <= RUNNER_BUCKETS, "a new bucket has a place");
     b->used = c->tick;
     r->buckets[r->bucket_count++] = b;
     atomic_fetch_add(&engine_counters.buckets, 1);
@@ -244,9 +251,12 @@ static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t no
                             .cancel = r->context->cancel,
                             .error = r->context->error};
     bool control = (op_def(n->op)->traits & OP_CONTROL) != 0;
+    PEN_ASSERT(b->program == r->program, "a runner runs buckets of its own program");
     enum pen_status status = control ? control_run(r, node, &k) : kernel_run_node(&k);
     for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
         if (wanted[o]) {
+            PEN_ASSERT(control || !b->planned[n->out[o]] || b->values[n->out[o]].data == out[o].data,
+                       "a planned value keeps its memory");
             b->values[n->out[o]] = out[o];
             status = numerics_check(r, n, &out[o]);
         }
@@ -388,6 +398,7 @@ static void run_start(struct runner *r, struct bucket *b)
 static enum pen_status run_end(struct runner *r, struct bucket *b, enum pen_status status)
 {
     struct run_context *c = r->context;
+    PEN_ASSERT(c->running > 0 && b->busy > 0, "a run that ends has begun");
     bucket_book(r, b);
     while (c->running == 1 && !c->keep_all && c->ledger.bytes > ledger_limit(&c->ledger) && bucket_evict(c)) {
     }
@@ -404,6 +415,8 @@ enum pen_status runner_run(struct runner *r, struct bucket *b)
 
 enum pen_status runner_begin(struct runner *r, struct bucket *b)
 {
+    PEN_ASSERT(!b->interpretive && b->steps[0].exec != NULL && b->busy < b->window,
+               "so many runs of a bucket may begin ahead as its window says");
     enum pen_status status = exec_begin(r, &b->steps[0]);
     b->busy += status == PEN_OK;
     return status;
@@ -417,6 +430,7 @@ bool runner_done(struct runner *r, struct bucket *b, uint64_t timeout_ns)
 
 enum pen_status runner_finish(struct runner *r, struct bucket *b)
 {
+    PEN_ASSERT(b->busy > 0 && b->steps[0].exec != NULL, "a run that is finished has begun");
     run_start(r, b);
     b->busy--; /* since runner_begin */
     enum pen_status status = exec_finish(r, b, &b->steps[0]);
@@ -448,6 +462,7 @@ enum pen_status runner_call(struct runner *r, const struct rt_value *in, struct 
     for (uint32_t i = 0; i < g->input_count; i++) {
         struct rt_value *v = &b->values[g->inputs[i]];
         if (b->planned[g->inputs[i]]) {
+            PEN_ASSERT(in[i].bytes >= v->bytes, "a subgraph's input has the bytes of its bucket's shapes");
             memcpy(v->data, in[i].data, v->bytes);
         } else {
             *v = in[i];

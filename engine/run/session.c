@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "assertion.h"
 #include "run/wire_string.h"
 #include "words.h"
 
@@ -318,6 +319,7 @@ static enum pen_status inputs_copy(struct pen_session *s, const struct pen_tenso
                 return status;
             }
         } else if (t->bytes > 0) {
+            PEN_ASSERT(v->data != NULL && t->bytes <= v->bytes, "an input that fits the shapes fits the bound buffer");
             memcpy(v->data, t->data, t->bytes);
         }
     }

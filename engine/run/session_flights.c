@@ -1,18 +1,8 @@
 #include "run/internal.h"
 
+#include "assertion.h"
+
 /* Runs of a session between submit and await. A device has those that have begun; one that cannot begin ahead waits for its await, alone. */
-
-enum pen_status session_idle(const struct pen_session *s, struct pen_error *reterr)
-{
-    return s->flight_count == 0
-               ? PEN_OK
-               : pen_error_set(reterr, PEN_ERR_BUSY, "%u runs are on their way: await them first", s->flight_count);
-}
-
-enum pen_status session_free_inputs(const struct pen_session *s, struct pen_error *reterr)
-{
-    return s->flight_count == 0 || s->flights[s->flight_first].begun ? PEN_OK : session_idle(s, reterr);
-}
 
 static uint32_t window_of(const struct pen_session *s, const struct bucket *b)
 {
@@ -50,6 +40,8 @@ enum pen_status pen_session_submit(struct pen_session *session, const struct pen
         f.begun = true;
     }
     if (status == PEN_OK) {
+        PEN_ASSERT(session->flight_count < SESSION_FLIGHTS && f.ran.bucket != NULL,
+                   "a run on its way has a place in the ring");
         session->flights[(session->flight_first + session->flight_count++) % SESSION_FLIGHTS] = f;
     }
     return status;
@@ -62,6 +54,8 @@ enum pen_status pen_session_await(struct pen_session *session, uint64_t timeout_
         return pen_error_set(reterr, PEN_ERR_INVALID, "no run was submitted that could be awaited");
     }
     const struct flight f = session->flights[session->flight_first];
+    PEN_ASSERT(session->flight_count <= SESSION_FLIGHTS && f.ran.bucket != NULL && (!f.begun || f.ran.bucket->busy > 0),
+               "a run that has begun holds its bucket");
     uint64_t timeout_ns = timeout_us < UINT64_MAX / 1000u ? timeout_us * 1000u : UINT64_MAX;
     if (f.begun && !runner_done(f.ran.runner, f.ran.bucket, timeout_ns)) {
         return pen_error_set(reterr, PEN_ERR_TIMEOUT, "the run is still on the device");

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "assertion.h"
 #include "run/internal.h"
 
 void session_variants_fini(struct pen_session *s)
@@ -30,6 +31,8 @@ static enum pen_status runner_of(struct pen_session *s, struct variant *variant,
         variant_release(variant);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
     }
+    PEN_ASSERT((slot->runner != NULL) == (slot->variant != NULL),
+               "a session's runner of a variant comes and goes with it");
     runner_free(slot->runner);
     variant_release(slot->variant);
     *slot = (struct session_variant){.variant = variant, .runner = runner, .used = ++s->variant_tick};
@@ -48,6 +51,7 @@ static enum pen_status values_set(const struct graph *g, struct bucket *b, const
             return pen_error_set(reterr, PEN_ERR_DTYPE, "input '%s' must be %s, got %s", g->values[g->inputs[i]].name,
                                  pen_dtype_name(v->dtype), pen_dtype_name(in[i].dtype));
         } else if (v->bytes > 0 && v->data != in[i].data) {
+            PEN_ASSERT(in[i].bytes >= v->bytes, "an input has the bytes of its bucket's shapes");
             memcpy(v->data, in[i].data, v->bytes);
         }
     }

@@ -1,5 +1,6 @@
 #include "run/turns.h"
 
+#include "assertion.h"
 #include "backend/backend.h"
 
 void turns_init(struct turns *t, struct rt_arena *run, uint64_t *total)
@@ -34,6 +35,7 @@ enum pen_status turns_next(struct turns *t, struct kernel_call *k)
         t->apart = true;
     }
     t->count++;
+    PEN_ASSERT(t->count <= *t->total, "a loop's turns are among those of the run");
     return PEN_OK;
 }
 

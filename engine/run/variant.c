@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/arena.h"
 #include "graph/specialise.h"
 #include "run/internal.h"
@@ -74,7 +75,12 @@ const bool *variants_later(const struct variants *v)
 
 void variant_release(struct variant *variant)
 {
-    if (variant == NULL || atomic_fetch_sub(&variant->references, 1) > 1) {
+    if (variant == NULL) {
+        return;
+    }
+    const unsigned references = atomic_fetch_sub(&variant->references, 1);
+    PEN_ASSERT(references > 0, "a variant is released once for each reference");
+    if (references > 1) {
         return;
     }
     model_ledger_weights(variant->ledger, variant->bytes, 0);
@@ -177,7 +183,7 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
     }
     atomic_init(&made->references, 1);
     made->ledger = &v->model->ledger;
-    struct source_options options = model_source_options(engine);
+    struct source_options options = engine_source_options(engine);
     enum pen_status status = source_read(&v->model->source, &options, &made->graph, &made->extra, reterr);
     if (status == PEN_OK && constants_put(v, made->graph, in) != PEN_OK) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the constants of a model's variant");
@@ -228,6 +234,7 @@ static void list_add(struct variants *v, struct variant *added)
     variant_release(*last);
     *last = NULL;
     v->kept--;
+    PEN_ASSERT(v->kept == VARIANTS_KEPT && v->kept <= v->built, "a model keeps some of the variants that it has made");
 }
 
 static enum pen_status general(const struct variants *v, const char *why, struct pen_error *reterr)

@@ -23,7 +23,8 @@ _Noreturn void assertion_failed(const char *file, int line, const char *conditio
 #else
 #define PEN_ASSERT_SLOW(condition, sentence)                                                                           \
     do {                                                                                                               \
-        (void)sizeof(condition);                                                                                       \
+        if (0) /* compiled, so that what it calls is of use; never run */                                              \
+            (void)(condition);                                                                                         \
     } while (0)
 #endif
 

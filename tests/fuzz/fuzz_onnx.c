@@ -2,12 +2,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "graph/arena.h"
 #include "graph/infer.h"
 #include "graph/pass.h"
 #include "import/importer.h"
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    reference_evaluator_register();
+    return 0;
+}
 
 /* Small enough that every run is short. */
 static const struct graph_limits limits = {

@@ -3,12 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "graph/infer.h"
 #include "import/importer.h"
 
 #define SHARD_BYTES 65536
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    reference_evaluator_register();
+    return 0;
+}
 
 /* A folder with w.bin and w2.bin, made once: little int32 numbers, so that axes and sizes make sense often. */
 static const char *folder(void)

@@ -2,10 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "graph/infer.h"
 #include "import/importer.h"
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    reference_evaluator_register();
+    return 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

@@ -128,6 +128,7 @@ def tests():
     few = Build("-DPENSTOCK_TESTS=ON", "-DPENSTOCK_ONLY_TESTS=support;proto", "-DPENSTOCK_SHARED=/no/such/folder")
     expect(not plain().compiles("tests/"), "PENSTOCK_TESTS=OFF builds no test")
     expect(few.compiles("tests/proto"), "PENSTOCK_TESTS builds tests")
+    expect(few.says("-DPENSTOCK_CHECKS") and not plain().says("-DPENSTOCK_CHECKS"), "PENSTOCK_TESTS: dear assertions are on with tests alone")
     expect(not few.compiles("tests/engine"), "PENSTOCK_ONLY_TESTS leaves others out")
     expect(few.says("/no/such/folder"), "PENSTOCK_SHARED reaches the tests")
 

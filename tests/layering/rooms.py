@@ -1,7 +1,8 @@
 """Rooms: the floors of a folder, bottom to top. A room sees itself and the rooms below it, by includes and by symbols.
 
-The list of a folder's rooms is that of its CMakeLists.txt: lines `room(NAME FILE...)`, the lowest first; files beside them are the top floor. Some state has
-writers of its own (WRITERS), and no two structs or enums of a folder share a name.
+The list of a folder's rooms is that of its CMakeLists.txt: lines `room(NAME FILE...)`, the lowest first, or one line `set(rooms NAME...)`, where a room may
+stand in another (backend/vulkan above backend). Files beside the rooms are the top floor. Some state has writers of its own (WRITERS). No two structs or enums
+of a folder with `room` lines share a name; where rooms stand in one another, they are unlike backends of one contract and may.
 """
 import re
 import subprocess
@@ -18,6 +19,8 @@ WRITERS = [
     ("broker", re.compile(r"->state = JOB_|\bqueued_bytes [-+]?= |->running(\+\+|--)|broker->live(\+\+|--)|model->users(\+\+|--)"), ("lifecycle",)),
     ("broker", re.compile(r"->(part|begin)\((port|outgoing->port|broker->(clients|workers))\b"), ("outbox", "net", "intake")),
 ]
+# Folder -> how many files of it may need each other in a circle by calls. What recurses through a table may stand beside it: the folder's README says where.
+CIRCLE_MOST = {"broker": 5, "worker": 5, "engine/graph": 5, "engine/import/onnx": 5, "engine/import/tfjs": 5, "engine/backend": 1, "engine/run": 5}
 # Copies of those figures, for people.
 COPIES = {"broker/observe/metrics_snapshot.c"}
 
@@ -27,16 +30,27 @@ DEFINED = re.compile(r"^(?:static )?(struct|enum|union) (\w+) \{", re.M)
 def rooms_of(root, folder):
     """The names of its rooms, bottom to top, the folder itself last; None: it has none."""
     lists = root / folder / "CMakeLists.txt"
-    names = re.findall(r"^room\((\w+)", lists.read_text(), re.M) if lists.exists() else []
+    text = lists.read_text() if lists.exists() else ""
+    names = re.findall(r"^room\((\w+)", text, re.M)
+    nested = re.search(r"^set\(rooms ([^)]+)\)", text, re.M)
+    names = nested.group(1).split() if nested else names
     return names + [TOP] if names else None
 
 
+def nested(root, folder):
+    return any("/" in name for name in rooms_of(root, folder) or [])
+
+
 def room_of(root, folder, path):
-    """The folder below `folder` that it stands in. Public headers belong to the lowest room."""
-    parts = path.relative_to(root / folder).parts
-    if len(parts) > 1 and parts[0] == "include":
-        return rooms_of(root, folder)[0]
-    return parts[0] if len(parts) > 1 else TOP
+    """The innermost room that it stands in, TOP beside them all; a folder that is no room by its own name. Public headers belong to the lowest room."""
+    parts = path.relative_to(root / folder).parts[:-1]
+    rooms = rooms_of(root, folder)
+    if parts and parts[0] == "include":
+        return rooms[0]
+    if not parts:
+        return TOP
+    around = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    return next((name for name in around if name in (rooms or [])), parts[0])
 
 
 def upward_includes(tree, folder):
@@ -205,3 +219,13 @@ def circles(root, build, folder):
         if node not in index:
             visit(node)
     return sorted(found, key=lambda circle: (-len(circle), circle))
+
+
+def long_circles(root, build):
+    bad = []
+    for folder, most in CIRCLE_MOST.items():
+        for circle in circles(root, build, folder.split("/")[0]):
+            ours = [path.stem for path in circle if path.is_relative_to(root / folder)]
+            if len(ours) > most:
+                bad.append(f"{folder}/: {len(ours)} files need each other in a circle by calls, {most} are the most: {' '.join(ours)}")
+    return bad

@@ -17,22 +17,41 @@ GOOD = {
     "broker/main.c": "int b(void);\nvoid set(int *job);\nint main(void) { int n = b(); set(&n); return n; }\n",
     "broker/lifecycle/states.c": "void set(int *job); void set(int *job) { *job = 1; }\n",
 }
+# Rooms that stand in one another.
+ENGINE = {
+    "engine/CMakeLists.txt": "set(rooms graph backend backend/fast)\n",
+    "engine/graph/shape.h": "int shape(void);\n",
+    "engine/graph/shape.c": '#include "graph/shape.h"\nstruct pool {\n    int n;\n};\nint shape(void) { return 1; }\n',
+    "engine/backend/contract.h": "int contract(void);\n",
+    "engine/backend/contract.c": '#include "backend/contract.h"\n#include "graph/shape.h"\nint contract(void) { return shape(); }\n',
+    "engine/backend/fast/fast.h": "int fast(void);\n",
+    "engine/backend/fast/fast.c": '#include "backend/fast/fast.h"\n#include "backend/contract.h"\nstruct pool {\n    int n;\n};\nint fast(void) { return contract(); }\n',
+    "engine/main.c": "int fast(void);\nint main(void) { return fast(); }\n",
+}
 passed = failed = 0
+
+
+def circle_of(count):
+    """Files of one room that call each other round."""
+    files = {f"broker/high/c{i}.c": f"int c{(i + 1) % count}(void);\nint c{i}(void);\nint c{i}(void) {{ return c{(i + 1) % count}(); }}\n" for i in range(count)}
+    return files
 
 
 def judge(name, files, expected):
     """expected: a part of the one complaint, or None."""
     global passed, failed
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
         for path, text in {**GOOD, **files}.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         build = root / "build"
-        for source in sorted((root / "broker").rglob("*.c")) if name != "a tree that is not built" else []:
-            target = build / "broker/CMakeFiles/broker_core.dir" / f"{source.relative_to(root / 'broker')}.o"
+        for source in sorted(root.rglob("*.c")) if name != "a tree that is not built" else []:
+            folder, inside = source.relative_to(root).parts[0], source.relative_to(root / source.relative_to(root).parts[0])
+            target = build / folder / "CMakeFiles/core.dir" / f"{inside}.o"
             target.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["gcc", "-w", "-c", "-I", str(root / "broker/low"), "-I", str(root / "broker/high"), "-o", str(target), str(source)], check=True)
+            paths = [word for path in ("broker/low", "broker/high", "engine") for word in ("-I", str(root / path))]
+            subprocess.run(["gcc", "-w", "-c", *paths, "-o", str(target), str(source)], check=True)
         tree = check.Tree(root)
         said = check.check_rooms(tree, build)
         if name == "a circle by calls":
@@ -60,6 +79,15 @@ def main():
     judge("the same where sanitizers leave tests out", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
                                                         "build/CMakeCache.txt": "PENSTOCK_SANITIZE:STRING=address\n"}, None)
     judge("a tree that is not built", {}, "nothing of broker/ is built")
+    judge("rooms in rooms, in order", ENGINE, None)
+    judge("an include of the room within", {**ENGINE, "engine/backend/contract.h": '#include "backend/fast/fast.h"\nint contract(void);\n'},
+          "engine/backend/contract.h: includes backend/fast/fast.h of backend/fast")
+    judge("an include of a backend by the graph", {**ENGINE, "engine/graph/shape.h": '#include "backend/fast/fast.h"\nint shape(void);\n'}, "of backend/fast, a room above")
+    judge("a backend's function in the graph", {**ENGINE, "engine/graph/shape.c": "int free_of(void);\nint shape(void) { return free_of(); }\n",
+                                                "engine/backend/fast/free.c": "int free_of(void) { return 2; }\n"}, "needs free_of of engine/backend/fast/free.c")
+    judge("a folder that is no room", {**ENGINE, "engine/attic/c.c": "int c;\n"}, "stands in no room that engine/CMakeLists.txt lists")
+    judge("a circle of five", circle_of(5), None)
+    judge("a circle of six", circle_of(6), "broker/: 6 files need each other in a circle by calls, 5 are the most")
     judge("a circle by calls", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n"}, "b a")
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0

@@ -1,7 +1,7 @@
 /*
  * kernel.h - one plain C kernel per operator: the truth every other backend is compared with. Accumulates in double (or int64), reads top to bottom.
  *
- * The same kernels fold constants during inference (graph/infer.c), run nodes whose shapes depend on data in the executor, and are the `reference` backend.
+ * The same kernels fold constants during inference (evaluate.h), run nodes whose shapes depend on data in the executor, and are the `reference` backend.
  * Threads: any; a call touches only its kernel_call.
  */
 #ifndef KERNEL_H

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "graph/rules.h"
+
 static struct fact fact_of(const struct rt_value *v)
 {
     struct fact f = {.kind = v->kind, .dtype = v->dtype, .shape = v->shape, .data = v->data, .bytes = v->bytes};
@@ -34,7 +36,6 @@ static enum pen_status shapes_agree(struct kernel_call *k, const struct fact *fa
 
 enum pen_status kernel_run_node(struct kernel_call *k)
 {
-    const struct op_def *def = op_def(k->n->op);
     kernel_fn fn = kernel_find(k->n->op);
     uint32_t count = k->n->in_count + k->n->out_count;
     struct fact *facts = kernel_scratch(k, ((size_t)count + 1) * sizeof *facts);
@@ -53,7 +54,7 @@ enum pen_status kernel_run_node(struct kernel_call *k)
         facts[i].shape = shape_unknown();
     }
     struct infer c = {.g = k->g, .n = k->n, .in = facts, .out = facts + k->n->in_count};
-    enum pen_status status = def->infer == NULL ? PEN_OK : def->infer(&c, k->error);
+    enum pen_status status = infer_rule_of(k->n->op)(&c, k->error);
     if (status == PEN_OK) {
         status = fn(k);
     }

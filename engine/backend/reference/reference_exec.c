@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/reference/kernels.h"
 #include "backend/reference/scratch.h"
 #include "graph/lifetime.h"
@@ -49,7 +50,7 @@ struct builder {
     uint32_t *item;           /* [value_count] index in items, UINT32_MAX = not made here */
     struct lifetime *items;   /* intermediate values */
     uint32_t item_count;
-    uint32_t patch_room;
+    size_t room; /* inputs and outputs of all nodes: as many patches, items and values */
 };
 
 static enum pen_status builder_init(struct builder *b, struct exec *e)
@@ -60,6 +61,7 @@ static enum pen_status builder_init(struct builder *b, struct exec *e)
         const struct node *n = &e->g->nodes[e->part->nodes[i]];
         slots += (size_t)n->in_count + n->out_count;
     }
+    b->room = slots;
     b->input = malloc(count * sizeof *b->input);
     b->output = malloc(count * sizeof *b->output);
     b->item = malloc(count * sizeof *b->item);
@@ -92,8 +94,11 @@ static void builder_fini(struct builder *b)
     free(b->items);
 }
 
-static void patch_add(struct exec *e, struct rt_value *at, uint32_t index, bool output)
+static void patch_add(struct builder *b, struct rt_value *at, uint32_t index, bool output)
 {
+    struct exec *e = b->e;
+    PEN_ASSERT(e->patch_count < b->room && index < (output ? e->part->out_count : e->part->in_count),
+               "a pointer to be set is one of the partition's boundary");
     e->patches[e->patch_count++] = (struct patch){.at = at, .index = index, .output = output};
 }
 
@@ -114,17 +119,18 @@ static enum pen_status input_place(struct builder *b, const struct node *n, uint
         return PEN_OK;
     }
     if (b->input[value] != UINT32_MAX) {
-        patch_add(e, to, b->input[value], false);
+        patch_add(b, to, b->input[value], false);
         return PEN_OK;
     }
     if (b->output[value] != UINT32_MAX) {
-        patch_add(e, to, b->output[value], true);
+        patch_add(b, to, b->output[value], true);
         return PEN_OK;
     }
     if (b->item[value] == UINT32_MAX) {
         return pen_error_set(reterr, PEN_ERR_INTERNAL, "node %s reads %s, which no earlier node of its partition makes",
                              n->name, e->g->values[value].name);
     }
+    PEN_ASSERT(b->items[b->item[value]].first < step, "a value inside is read after it is made");
     b->items[b->item[value]].last = step;
     return PEN_OK;
 }
@@ -148,9 +154,10 @@ static enum pen_status output_place(struct builder *b, const struct node *n, uin
     *wanted = true;
     *to = (struct rt_value){.kind = VALUE_TENSOR, .dtype = f->dtype, .shape = f->shape, .bytes = bytes};
     if (b->output[value] != UINT32_MAX) {
-        patch_add(e, to, b->output[value], true);
+        patch_add(b, to, b->output[value], true);
         return PEN_OK;
     }
+    PEN_ASSERT(b->item_count < b->room && b->item[value] == UINT32_MAX, "a value inside is made once");
     b->item[value] = b->item_count;
     b->items[b->item_count++] = (struct lifetime){.bytes = bytes, .first = step, .last = step};
     return PEN_OK;
@@ -177,6 +184,7 @@ static enum pen_status steps_make(struct builder *b, struct pen_error *reterr)
         }
         values += (size_t)n->in_count + n->out_count;
         wanted += n->out_count;
+        PEN_ASSERT((size_t)(values - e->values) <= b->room, "every input and output of a step has a place");
         for (uint32_t j = 0; j < n->in_count && status == PEN_OK; j++) {
             status = input_place(b, n, at, n->in[j], &s->in[j], reterr);
         }
@@ -192,7 +200,11 @@ static enum pen_status steps_make(struct builder *b, struct pen_error *reterr)
 
 static uint8_t *placed(const struct builder *b, uint32_t value)
 {
-    return b->e->arena + b->items[b->item[value]].offset;
+    PEN_ASSERT(b->item[value] < b->item_count, "what lies in the arena is made by a step");
+    const struct lifetime *item = &b->items[b->item[value]];
+    PEN_ASSERT(item->bytes <= b->e->arena_bytes && item->offset <= b->e->arena_bytes - item->bytes,
+               "a value inside lies in the exec's arena");
+    return b->e->arena + item->offset;
 }
 
 /* One arena for what lives inside; pointers go into the calls. */

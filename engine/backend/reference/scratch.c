@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "graph/lifetime.h"
 #include "graph/room.h"
 
@@ -43,6 +44,7 @@ static struct scratch_block *block_add(struct scratch *s, size_t need)
     }
     *at = b;
     s->bytes += room;
+    PEN_ASSERT(s->bytes <= s->limit, "scratch memory stays within its limit");
     return b;
 }
 
@@ -64,6 +66,7 @@ static void *scratch_alloc(struct rt_memory *m, size_t bytes)
     }
     void *data = s->current->data + s->current->used;
     s->current->used += need;
+    PEN_ASSERT(s->current->used <= s->current->room, "what is taken from a block lies in it");
     return data;
 }
 

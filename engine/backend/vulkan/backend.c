@@ -10,72 +10,7 @@
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/tune.h"
 
-#define REASON_BYTES 256
-
 extern const struct backend_ops backend_vulkan; /* named in the generated table of backends */
-
-/* Lists the devices and chooses. `why` of REASON_BYTES. */
-static enum pen_status choose(struct vk_instance *in, const struct pen_vulkan_options *options,
-                              struct vk_device_info *ret_info, struct pen_error *reterr)
-{
-    struct vk_device_info infos[VK_DEVICES_MAX];
-    char why[REASON_BYTES * 3];
-    uint32_t count = 0, index = 0;
-    enum pen_status status = vk_instance_devices(in, infos, &count, reterr);
-    if (status != PEN_OK) {
-        return status;
-    }
-    if (!vk_device_choose(infos, count, options->device, options->allow_software, &index, why, sizeof why)) {
-        return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", why);
-    }
-    *ret_info = infos[index];
-    return PEN_OK;
-}
-
-enum pen_precision vk_backend_precision(const struct backend *b)
-{
-    return b->config.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : b->config.precision;
-}
-
-static enum pen_status device_open(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)
-{
-    struct pen_vulkan_options options = b->config.vulkan;
-    struct vk_device_info info;
-    enum pen_status status = choose(b->instance, &options, &info, reterr);
-    enum pen_precision precision = b->config.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : b->config.precision;
-    if (status == PEN_OK && (vk_precisions(&info) & 1u << precision) == 0) {
-        status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                               "the Vulkan device \"%s\" has not what this precision needs: `penstock-engine info` "
-                               "lists its precisions",
-                               info.name);
-    }
-    return status == PEN_OK ? vk_device_new(b->instance, &info, precision, b->cache_dir, ret_device, reterr) : status;
-}
-
-enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)
-{
-    enum pen_status status = PEN_OK;
-    pthread_mutex_lock(&b->lock);
-    if (atomic_load(&b->device->lost)) {
-        struct vk_device *fresh = NULL;
-        struct pen_error why = {0};
-        status = device_open(b, &fresh, &why);
-        if (status == PEN_OK) {
-            atomic_fetch_add(&b->compiled_before, vk_pipelines_made(b->device->pipelines));
-            vk_device_release(b->device);
-            b->device = fresh;
-            atomic_fetch_add(&b->losses, 1);
-        } else {
-            status = pen_error_set(reterr, PEN_ERR_DEVICE_LOST,
-                                   "the Vulkan device was lost and does not open again: %s", why.text);
-        }
-    }
-    if (status == PEN_OK) {
-        *ret_device = vk_device_retain(b->device);
-    }
-    pthread_mutex_unlock(&b->lock);
-    return status;
-}
 
 static void backend_close(struct backend *b)
 {
@@ -133,7 +68,7 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
 {
     enum pen_status status = vk_instance_new(b->config.vulkan.validate, &b->instance, reterr);
     if (status == PEN_OK) {
-        status = device_open(b, &b->device, reterr);
+        status = vk_backend_device_open(b, &b->device, reterr);
     }
     if (status != PEN_OK) {
         return status;
@@ -208,7 +143,7 @@ static enum pen_status probe(const struct backend_config *config, struct backend
     struct pen_error why = {0};
     enum pen_status status = vk_instance_new(false, &in, &why);
     if (status == PEN_OK) {
-        status = choose(in, &config->vulkan, &info, &why);
+        status = vk_backend_choose(in, &config->vulkan, &info, &why);
     }
     vk_instance_free(in);
     if (status != PEN_OK) {

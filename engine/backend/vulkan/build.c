@@ -1,8 +1,11 @@
-#include "backend/vulkan/tune.h"
+#include "backend/vulkan/plan.h"
+#include "backend/vulkan/seen.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "assertion.h"
 
 const struct fact *vk_in(const struct vk_build *b, uint32_t index)
 {
@@ -134,6 +137,7 @@ uint32_t vk_out_cell(struct vk_build *b, uint32_t index)
 
 uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot)
 {
+    PEN_ASSERT(slot < VK_PACKS_MAX, "a node has so many packed weights at most");
     const struct vk_packed *p = &b->exec->weights->packed[b->index][slot];
     struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = p->slice, .wide = p->wide};
     return p->there ? cell_new(b, &cell) : VK_CELL_NONE;

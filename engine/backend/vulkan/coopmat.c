@@ -111,7 +111,7 @@ static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum 
     struct vk_coopmat_property list[LIST_MOST];
     union vk_coopmat_feature feature;
     bool khr = kind == VK_COOPMAT_KHR;
-    if (!vk_extension_there(in, info->handle, khr ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME)) {
+    if (!vk_extension_there(&in->vk, info->handle, khr ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME)) {
         return false;
     }
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,

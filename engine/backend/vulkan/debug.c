@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 /* ---- times ---- */
 
 /* A query in front of each command buffer's works, and one behind each work: work i of chunk c stands at i + c + 1. */
@@ -35,6 +37,7 @@ enum pen_status vk_debug_times_new(struct exec *e, struct pen_error *reterr)
 static void stamp(struct exec *e, VkCommandBuffer commands, uint32_t query)
 {
     struct vk_device *d = e->weights->device;
+    PEN_ASSERT(query < e->query_count, "every stamp has a query");
     d->vk.CmdResetQueryPool(commands, e->queries, query, 1);
     d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->queries, query);
 }
@@ -152,6 +155,8 @@ enum pen_status vk_debug_numerics_check(const struct exec *e, struct pen_error *
 
 float vk_debug_largest(const struct exec *e, uint32_t index)
 {
+    PEN_ASSERT(index < e->plan->part.node_count && e->numerics.mapped != NULL,
+               "the largest value is noted for each node");
     const uint32_t *slot = (const uint32_t *)e->numerics.mapped + (size_t)index * SLOT_WORDS;
     float largest = 0.0f;
     memcpy(&largest, &slot[2], sizeof largest);

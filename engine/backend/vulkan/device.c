@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/vulkan/pipeline.h"
 
 /* The first family that computes; one without graphics wins: it does not share its queue with a display. */
@@ -132,9 +133,15 @@ struct vk_device *vk_device_retain(struct vk_device *d)
 
 void vk_device_release(struct vk_device *d)
 {
-    if (d == NULL || atomic_fetch_sub(&d->references, 1) != 1) {
+    if (d == NULL) {
         return;
     }
+    const unsigned references = atomic_fetch_sub(&d->references, 1);
+    PEN_ASSERT(references > 0, "a device is released once for each reference");
+    if (references != 1) {
+        return;
+    }
+    PEN_ASSERT(atomic_load(&d->in_flight) == 0, "a device goes when no run is on it");
     vk_pipelines_free(d->pipelines);
     if (d->handle != VK_NULL_HANDLE && d->vk.DestroyDevice != NULL) {
         d->vk.DestroyDevice(d->handle, NULL);
@@ -193,15 +200,4 @@ enum pen_status vk_wait(struct vk_device *d, VkSemaphore semaphore, uint64_t val
         return pen_error_set(reterr, PEN_ERR_TIMEOUT, "vulkan: the device is still busy");
     }
     return outcome(d, result, "vkWaitSemaphores", reterr);
-}
-
-void vk_name(struct vk_device *d, VkObjectType type, uint64_t handle, const char *name)
-{
-    VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
-                                          .objectType = type,
-                                          .objectHandle = handle,
-                                          .pObjectName = name};
-    if (d->instance->validate && d->vk.SetDebugUtilsObjectNameEXT != NULL) {
-        d->vk.SetDebugUtilsObjectNameEXT(d->handle, &info);
-    }
 }

@@ -3,72 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 #define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
 /* Bytes of an exec's inputs and of its outputs: beyond them there are fewer regions, but one. The device's own memory is the larger. */
 #define RING_SOFTWARE ((size_t)32 << 20)
 #define RING_HARDWARE ((size_t)128 << 20)
-
-uint32_t vk_cell_root(const struct exec *e, uint32_t cell)
-{
-    while (e->cells[cell].parent != cell) {
-        cell = e->cells[cell].parent;
-    }
-    return cell;
-}
-
-uint32_t vk_cell_add(struct exec *e, const struct vk_cell *cell)
-{
-    if (e->cell_count == e->cell_room) {
-        uint32_t room = e->cell_room == 0 ? 64 : 2 * e->cell_room;
-        struct vk_cell *cells = realloc(e->cells, room * sizeof *cells);
-        if (cells == NULL) {
-            return VK_CELL_NONE;
-        }
-        e->cells = cells;
-        e->cell_room = room;
-    }
-    e->cells[e->cell_count] = *cell;
-    e->cells[e->cell_count].parent = e->cell_count;
-    return e->cell_count++;
-}
-
-struct vk_work *vk_work_add(struct exec *e)
-{
-    if (e->work_count == e->work_room) {
-        uint32_t room = e->work_room == 0 ? 32 : 2 * e->work_room;
-        struct vk_work *works = realloc(e->works, room * sizeof *works);
-        if (works == NULL) {
-            return NULL;
-        }
-        e->works = works;
-        e->work_room = room;
-    }
-    struct vk_work *w = &e->works[e->work_count++];
-    memset(w, 0, sizeof *w);
-    w->groups[0] = w->groups[1] = w->groups[2] = 1;
-    return w;
-}
-
-struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell)
-{
-    const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
-    if (c->kind == VK_CELL_FIXED) {
-        struct vk_slice s = c->slice;
-        s.offset += s.buffer == e->staging_in.handle    ? e->region * e->stride_in
-                    : s.buffer == e->staging_out.handle ? e->region * e->stride_out
-                                                        : 0;
-        return s;
-    }
-    VkDeviceSize bytes = (c->bytes + 3) / 4 * 4;
-    return (struct vk_slice){e->arena.handle, c->offset, bytes == 0 ? 4 : bytes};
-}
-
-bool vk_cell_staged(const struct exec *e, uint32_t cell)
-{
-    const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
-    return c->kind == VK_CELL_FIXED &&
-           (c->slice.buffer == e->staging_in.handle || c->slice.buffer == e->staging_out.handle);
-}
 
 /* ---- the boundary ---- */
 
@@ -89,6 +29,10 @@ static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, co
         }
     }
     *ret_bytes = at + PORT_ALIGN;
+    for (uint32_t i = 0; i < count; i++) {
+        PEN_ASSERT(ports[i].known != NULL || (ports[i].bytes <= at && ports[i].offset <= at - ports[i].bytes),
+                   "an input or output lies in its region of the staging buffer");
+    }
     return PEN_OK;
 }
 
@@ -336,6 +280,7 @@ static enum pen_status lists_make(struct exec *e)
 
 enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
 {
+    PEN_ASSERT(e->weights == NULL && e->cells == NULL && e->works == NULL, "an exec is built from nothing");
     enum pen_status status = vk_plan_weights(e->plan, &e->weights, reterr);
     if (status == PEN_OK && lists_make(e) != PEN_OK) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
@@ -379,7 +324,8 @@ void vk_exec_wipe(struct exec *e)
         if (e->semaphore != VK_NULL_HANDLE && e->value > 0) {
             vk_wait(d, e->semaphore, e->value, UINT64_MAX, NULL);
         }
-        atomic_fetch_sub(&d->in_flight, e->in_flight);
+        const unsigned in_flight = atomic_fetch_sub(&d->in_flight, e->in_flight);
+        PEN_ASSERT(in_flight >= e->in_flight, "a device counts the runs on it");
         d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
         d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
         vk_debug_fini(e);
@@ -405,19 +351,16 @@ void vk_exec_wipe(struct exec *e)
     *e = (struct exec){.plan = e->plan, .env = e->env};
 }
 
-enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
-                            struct pen_error *reterr)
+enum pen_status vk_exec_make(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                             struct pen_error *reterr)
 {
     struct exec *e = calloc(1, sizeof *e);
     if (e == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
     }
-    e->plan = vk_several_choose(plan, env);
+    e->plan = plan;
     e->env = env;
-    enum pen_status status = vk_storage_settle(e->plan, env, reterr);
-    if (status == PEN_OK) {
-        status = vk_exec_build(e, reterr);
-    }
+    enum pen_status status = vk_exec_build(e, reterr);
     if (status != PEN_OK) {
         vk_exec_free(e);
         return status;

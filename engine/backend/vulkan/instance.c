@@ -134,23 +134,6 @@ static uint64_t local_memory(const VkPhysicalDeviceMemoryProperties *m)
     return most;
 }
 
-bool vk_extension_there(struct vk_instance *in, VkPhysicalDevice device, const char *name)
-{
-    uint32_t count = 0;
-    bool found = false;
-    if (in->vk.EnumerateDeviceExtensionProperties(device, NULL, &count, NULL) != VK_SUCCESS) {
-        return false;
-    }
-    VkExtensionProperties *all = calloc((size_t)count + 1, sizeof *all);
-    if (all != NULL && in->vk.EnumerateDeviceExtensionProperties(device, NULL, &count, all) == VK_SUCCESS) {
-        for (uint32_t i = 0; i < count && !found; i++) {
-            found = strcmp(all[i].extensionName, name) == 0;
-        }
-    }
-    free(all);
-    return found;
-}
-
 static void features_read(struct vk_instance *in, struct vk_device_info *info)
 {
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -162,7 +145,7 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->f16_math = v12.shaderFloat16;
     info->i8_storage = v12.storageBuffer8BitAccess;
     info->memory_model = v12.vulkanMemoryModel;
-    info->dot8 = vk_extension_there(in, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
+    info->dot8 = vk_extension_there(&in->vk, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
                  info->api_version >= VK_API_VERSION_1_3;
     if (!v12.timelineSemaphore) {
         info->unfit = "it has no timeline semaphores";

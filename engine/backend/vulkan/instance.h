@@ -54,8 +54,6 @@ enum pen_status vk_instance_check(struct vk_instance *in, struct pen_error *rete
 enum pen_status vk_instance_devices(struct vk_instance *in, struct vk_device_info *infos, uint32_t *ret_count,
                                     struct pen_error *reterr);
 
-bool vk_extension_there(struct vk_instance *in, VkPhysicalDevice device, const char *name);
-
 /* ---- choose.c: pure ---- */
 
 /* discrete 4, integrated 3, virtual 2, software 1; 0 = unfit. */

@@ -5,7 +5,8 @@
 
 #define ANY SIZE_MAX
 
-static const char *const family_names[VK_FAMILY_COUNT] = {"auto", "simple", "tiled", "gemv", "split", "cm"};
+static const char *const family_names[] = {"auto", "simple", "tiled", "gemv", "split", "cm"};
+_Static_assert(sizeof family_names / sizeof family_names[0] == VK_FAMILY_COUNT, "each family has a name");
 
 const char *vk_family_name(enum vk_family family)
 {
@@ -86,6 +87,7 @@ static const struct {
     [VK_CLASS_AMD] = {"amd", 0x1002, 96},     [VK_CLASS_INTEL] = {"intel", 0x8086, 48},
     [VK_CLASS_OTHER] = {"other", 0, 32},
 };
+_Static_assert(sizeof classes / sizeof classes[0] == VK_CLASS_OTHER + 1, "each class of devices has a row");
 
 enum vk_device_class vk_device_class_of(uint32_t vendor_id, bool software)
 {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef void (*any_function)(void);
@@ -151,4 +152,21 @@ enum pen_status vk_fail(VkResult result, const char *what, struct pen_error *ret
         status = PEN_ERR_NO_MEMORY;
     }
     return pen_error_set(reterr, status, "vulkan: %s failed: %s (%d)", what, vk_result_text(result), (int)result);
+}
+
+bool vk_extension_there(const struct vk_functions *vk, VkPhysicalDevice device, const char *name)
+{
+    uint32_t count = 0;
+    bool found = false;
+    if (vk->EnumerateDeviceExtensionProperties(device, NULL, &count, NULL) != VK_SUCCESS) {
+        return false;
+    }
+    VkExtensionProperties *all = calloc((size_t)count + 1, sizeof *all);
+    if (all != NULL && vk->EnumerateDeviceExtensionProperties(device, NULL, &count, all) == VK_SUCCESS) {
+        for (uint32_t i = 0; i < count && !found; i++) {
+            found = strcmp(all[i].extensionName, name) == 0;
+        }
+    }
+    free(all);
+    return found;
 }

@@ -11,6 +11,8 @@
 #endif
 #include <vulkan/vulkan.h>
 
+#include <stdbool.h>
+
 #include "penstock/status.h"
 
 /* One instance's, then one device's functions. Tests replace members to make the device fail. */
@@ -32,6 +34,9 @@ enum pen_status vk_loader_open(struct vk_functions *vk, void **ret_library, stru
 enum pen_status vk_loader_instance(struct vk_functions *vk, VkInstance instance, struct pen_error *reterr);
 enum pen_status vk_loader_device(struct vk_functions *vk, VkDevice device, struct pen_error *reterr);
 void vk_loader_close(void *library); /* NULL is fine */
+
+/* The device offers this extension. */
+bool vk_extension_there(const struct vk_functions *vk, VkPhysicalDevice device, const char *name);
 
 const char *vk_result_text(VkResult result);
 /* PEN_ERR_DEVICE_LOST, PEN_ERR_NO_MEMORY or PEN_ERR_INTERNAL with "vulkan: WHAT failed: RESULT". */

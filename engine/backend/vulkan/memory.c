@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 #define LOCAL  VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 #define MAPPED (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 #define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
@@ -106,7 +108,8 @@ void vk_buffer_fini(struct vk_device *d, struct vk_buffer *b)
     }
     d->vk.DestroyBuffer(d->handle, b->handle, NULL);
     d->vk.FreeMemory(d->handle, b->memory, NULL); /* unmaps too */
-    atomic_fetch_sub(&d->bytes, b->bytes);
+    const uint64_t before = atomic_fetch_sub(&d->bytes, b->bytes);
+    PEN_ASSERT(before >= b->bytes, "a buffer that goes was counted");
     *b = (struct vk_buffer){0};
 }
 
@@ -158,6 +161,8 @@ enum pen_status vk_blocks_take(struct vk_device *d, struct vk_blocks *b, VkDevic
     }
     *ret_slice = (struct vk_slice){b->items[b->count - 1].handle, b->used, (bytes + 3) / 4 * 4};
     b->used += whole;
+    PEN_ASSERT(b->used <= b->items[b->count - 1].bytes && ret_slice->offset % align == 0,
+               "a slice lies in its block, aligned as the device wants it");
     return PEN_OK;
 }
 

@@ -1,9 +1,8 @@
 #include "backend/vulkan/plan.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "assertion.h"
 #include "backend/partition.h"
 
 enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
@@ -26,55 +25,15 @@ enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, co
     return PEN_OK;
 }
 
-/* like: a plan of the same partition on another device, or NULL. */
-static enum pen_status plan_make(struct backend *backend, const struct graph *g, const struct partition *part,
-                                 const struct plan *like, struct plan **ret_plan, struct pen_error *reterr)
-{
-    struct plan *p = NULL;
-    struct vk_weights *w = NULL;
-    enum pen_status status = vk_plan_shell(backend, g, part, &p, reterr);
-    if (status == PEN_OK && like != NULL && like->backend->device->form == backend->device->form) {
-        memcpy(p->wide, like->wide, g->node_count * sizeof *p->wide);
-        p->storage = like->storage;
-    } else if (status == PEN_OK && backend->device->f16 && backend->f16_trial) {
-        status = vk_storage_open(p, reterr);
-    }
-    if (status == PEN_OK) {
-        status = vk_plan_weights(p, &w, reterr);
-        vk_weights_release(w);
-    }
-    if (status == PEN_OK) {
-        status = vk_instance_check(backend->instance, reterr);
-    }
-    if (status == PEN_OK) {
-        status = vk_several_plans(p, reterr);
-    }
-    if (status != PEN_OK) {
-        vk_plan_free(p);
-        return status;
-    }
-    *ret_plan = p;
-    return PEN_OK;
-}
-
-enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
-                            struct plan **ret_plan, struct pen_error *reterr)
-{
-    return plan_make(backend, g, part, NULL, ret_plan, reterr);
-}
-
-enum pen_status vk_plan_like(struct backend *backend, const struct plan *like, struct plan **ret_plan,
-                             struct pen_error *reterr)
-{
-    return plan_make(backend, like->g, &like->part, like, ret_plan, reterr);
-}
-
 void vk_plan_free(struct plan *plan)
 {
     if (plan == NULL) {
         return;
     }
-    vk_several_plans_free(plan);
+    for (uint32_t i = 0; i < plan->backend->beside_count; i++) {
+        vk_plan_free(plan->beside[i]);
+    }
+    free(plan->spread);
     vk_weights_release(plan->weights);
     pthread_mutex_destroy(&plan->lock);
     free(plan->wide);
@@ -122,23 +81,11 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
         }
     }
     if (status == PEN_OK) {
+        PEN_ASSERT(plan->weights != NULL && plan->weights->device == d, "an exec gets weights on the current device");
         atomic_fetch_add(&plan->weights->references, 1);
         *ret_weights = plan->weights;
     }
     pthread_mutex_unlock(&plan->lock);
     vk_device_release(d);
     return status;
-}
-
-void vk_plan_note(const struct plan *plan, char *text, size_t bytes)
-{
-    char layers[320];
-    int used = 0;
-    if (plan->weights != NULL && plan->weights->range.layers > 0) {
-        vk_range_text(&plan->weights->range, layers, sizeof layers);
-        used = snprintf(text, bytes, "f16 cannot hold weights of %s", layers);
-    }
-    if (used >= 0 && (size_t)used < bytes) {
-        vk_storage_text(&plan->storage, text + used, bytes - (size_t)used, used > 0 ? "; " : "");
-    }
 }

@@ -72,14 +72,12 @@ struct plan {
     struct vk_spread *spread;           /* with siblings; NULL: one device, or a plan of its own (vk_plan_shell) */
 };
 
+/* planning.c: with its trial, its weights and its siblings on the further devices. */
 enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
                             struct plan **ret_plan, struct pen_error *reterr);
 /* Without weights, which its first exec makes, without siblings, and without a trial: all its nodes store floats as the device does. */
 enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, const struct partition *part,
                               struct plan **ret_plan, struct pen_error *reterr);
-/* The same partition on another device: where both store floats in the same form, the choice of `like` is its own too. */
-enum pen_status vk_plan_like(struct backend *backend, const struct plan *like, struct plan **ret_plan,
-                             struct pen_error *reterr);
 void vk_plan_free(struct plan *plan);
 uint64_t vk_plan_bytes(const struct plan *plan);
 void vk_plan_note(const struct plan *plan, char *text, size_t bytes);
@@ -105,13 +103,12 @@ enum pen_status vk_weights_raw(struct vk_weights *w, const void *data, size_t by
 enum pen_status vk_several_open(struct backend *b, const struct backend_ops *ops, const struct backend_config *config,
                                 struct pen_error *reterr);
 void vk_several_close(struct backend *b, const struct backend_ops *ops);
-/* The plan's siblings on them. */
-enum pen_status vk_several_plans(struct plan *plan, struct pen_error *reterr);
-void vk_several_plans_free(struct plan *plan);
+/* Room for the plan's siblings on them; nothing where the backend has one device. Freed with the plan. */
+enum pen_status vk_several_spread(struct plan *plan, struct pen_error *reterr);
 /* The plan that the next exec of these shapes belongs to: slots with the same shapes take the devices in turn. */
 struct plan *vk_several_choose(struct plan *plan, const struct shape_env *env);
 
-/* ---- exec.c, schedule.c, record.c, run.c ---- */
+/* ---- cells.c, exec.c, schedule.c, record.c, run.c ---- */
 
 enum vk_cell_kind { VK_CELL_ARENA, VK_CELL_FIXED };
 
@@ -197,8 +194,12 @@ struct exec {
     uint64_t bytes;
 };
 
+/* planning.c: of the plan or of one of its siblings, once it is settled which nodes keep f32. */
 enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
                             struct pen_error *reterr);
+/* exec.c: of this very plan, as it is. */
+enum pen_status vk_exec_make(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                             struct pen_error *reterr);
 void vk_exec_free(struct exec *exec);
 uint64_t vk_exec_bytes(const struct exec *exec);
 enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
@@ -211,6 +212,8 @@ bool vk_exec_done(struct exec *exec, uint64_t timeout_ns);
 enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr);
 void vk_exec_wipe(struct exec *e);
 
+/* ---- cells.c ---- */
+
 uint32_t vk_cell_root(const struct exec *e, uint32_t cell);
 uint32_t vk_cell_add(struct exec *e, const struct vk_cell *cell); /* VK_CELL_NONE without memory */
 struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell);
@@ -222,9 +225,16 @@ enum pen_status vk_schedule(struct exec *e, struct pen_error *reterr);
 /* record.c: pipelines, descriptor sets, command buffers. */
 enum pen_status vk_record(struct exec *e, struct pen_error *reterr);
 
-/* backend.c: what it computes in, ANY being f32. */
+/* ---- current.c: the device that a backend works on now ---- */
+
+/* What it computes in, ANY being f32. */
 enum pen_precision vk_backend_precision(const struct backend *b);
-/* backend.c: the current device, opened anew after a loss. Gives a reference. */
+/* Lists the devices and chooses one. */
+enum pen_status vk_backend_choose(struct vk_instance *in, const struct pen_vulkan_options *options,
+                                  struct vk_device_info *ret_info, struct pen_error *reterr);
+/* Opens the device that the options name. Gives a reference. */
+enum pen_status vk_backend_device_open(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr);
+/* The current device, opened anew after a loss. Gives a reference. */
 enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr);
 
 #endif

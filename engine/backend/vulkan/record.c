@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "assertion.h"
+
 #define WORKS_PER_SUBMIT 256 /* a long submit looks like a hang to a driver; a cancel is seen between submits */
 
 static enum pen_status pools_make(struct exec *e, struct pen_error *reterr)
@@ -170,10 +172,13 @@ static enum pen_status run_record(struct recording *r, struct pen_error *reterr)
                                             .commandPool = e->pool,
                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                             .commandBufferCount = 1};
+        PEN_ASSERT(r->chunk <= e->work_count / WORKS_PER_SUBMIT, "all command buffers but the last one are full");
         VkResult result = d->vk.AllocateCommandBuffers(d->handle, &info, &commands[r->chunk]);
         status = result == VK_SUCCESS ? chunk_record(r, commands[r->chunk], i, &i, reterr)
                                       : vk_fail(result, "vkAllocateCommandBuffers", reterr);
     }
+    PEN_ASSERT(e->region == 0 || status != PEN_OK || e->chunk_count == r->chunk,
+               "every run of an exec has the same command buffers");
     e->chunk_count = r->chunk;
     return status;
 }

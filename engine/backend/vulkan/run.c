@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "assertion.h"
+
 /*
  * Runs of one exec are a ring of places: while one computes, the next one's inputs are written into its own region of the staging buffer and its command buffers
  * wait in the queue behind. They share the activations, so that chunks go to the queue run by run, in the order in which they were submitted.
@@ -51,6 +53,8 @@ static void chunks_submit(struct exec *e)
     const uint64_t room = e->window > QUEUED ? e->window : QUEUED;
     for (uint32_t i = 0; i < e->in_flight; i++) {
         struct vk_run *r = run_at(e, i);
+        PEN_ASSERT(e->done <= e->value && r->last <= e->value && r->next <= e->chunk_count,
+                   "the device has done no more than was submitted");
         while (r->error.status == PEN_OK && r->next < e->chunk_count && !r->stopped) {
             if (e->value - e->done >= room) {
                 return;
@@ -68,6 +72,7 @@ static void chunks_submit(struct exec *e)
 static void in_flight_add(struct exec *e)
 {
     struct vk_device *d = e->weights->device;
+    PEN_ASSERT(e->in_flight < e->window && e->window <= VK_WINDOW_MAX, "a run has a place in the exec's ring");
     unsigned now = atomic_fetch_add(&d->in_flight, 1) + 1, most = atomic_load(&d->in_flight_most);
     e->in_flight++;
     while (now > most && !atomic_compare_exchange_weak(&d->in_flight_most, &most, now)) {
@@ -76,7 +81,9 @@ static void in_flight_add(struct exec *e)
 
 static void in_flight_drop(struct exec *e, bool newest)
 {
-    atomic_fetch_sub(&e->weights->device->in_flight, 1);
+    PEN_ASSERT(e->in_flight > 0, "a run that ends was in flight");
+    const unsigned before = atomic_fetch_sub(&e->weights->device->in_flight, 1);
+    PEN_ASSERT(before > 0, "a device counts the runs on it");
     e->in_flight--;
     e->oldest = newest ? e->oldest : (e->oldest + 1) % e->window;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/lifetime.h"
 
 static uint32_t most(uint32_t a, uint32_t b)
@@ -56,6 +57,8 @@ static enum pen_status works_sort(struct exec *e)
     for (uint32_t i = 0; i < e->work_count; i++) {
         sorted[at[e->works[i].level]++] = e->works[i];
     }
+    PEN_ASSERT(at[0] <= e->work_count && (e->work_count == 0 || at[e->level_count - 1] == e->work_count),
+               "sorting by level keeps every work");
     free(at);
     free(e->works);
     e->works = sorted;
@@ -84,6 +87,9 @@ static enum pen_status arena_lay(struct exec *e, size_t *ret_bytes)
         struct vk_cell *c = &e->cells[i];
         if (c->kind == VK_CELL_ARENA && c->used) {
             c->offset = items[count++].offset;
+            PEN_ASSERT(c->first <= c->last && c->last < e->level_count, "a cell lives in levels of the exec");
+            PEN_ASSERT(c->offset % align == 0 && c->bytes <= *ret_bytes && c->offset <= *ret_bytes - c->bytes,
+                       "a cell lies in the arena, aligned as the device wants it");
         }
     }
     free(items);

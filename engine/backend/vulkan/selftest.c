@@ -38,7 +38,7 @@ static enum pen_status run(const struct vk_single *s, const float *x, float *y, 
                                     .bytes = ROWS * OUTS * sizeof *y,
                                     .shape = s->facts[s->out].shape,
                                     .dtype = PEN_DTYPE_F32};
-    enum pen_status status = vk_exec_new(s->plan, &s->env, &exec, reterr);
+    enum pen_status status = vk_exec_make(s->plan, &s->env, &exec, reterr);
     if (status == PEN_OK) {
         status = vk_exec_submit(exec, &in, &out, NULL, reterr);
     }
@@ -52,7 +52,8 @@ static enum pen_status run(const struct vk_single *s, const float *x, float *y, 
 /* Bounds of the sum of DEPTH products of numbers within 0.5: f32, stored as f16, multiplied as f16. */
 static double bound_of(const struct vk_device *d)
 {
-    static const double bounds[SHADER_FORMS] = {1e-4, 2e-2, 4e-2};
+    static const double bounds[] = {1e-4, 2e-2, 4e-2};
+    _Static_assert(sizeof bounds / sizeof bounds[0] == SHADER_FORMS, "each form of a shader has a bound");
     return bounds[d->form];
 }
 

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "backend/vulkan/plan.h"
 
 /*
@@ -43,28 +44,15 @@ void vk_several_close(struct backend *b, const struct backend_ops *ops)
     b->beside_count = 0;
 }
 
-enum pen_status vk_several_plans(struct plan *plan, struct pen_error *reterr)
+enum pen_status vk_several_spread(struct plan *plan, struct pen_error *reterr)
 {
-    enum pen_status status = PEN_OK;
     if (plan->backend->beside_count == 0) {
         return PEN_OK;
     }
     plan->spread = calloc(1, sizeof *plan->spread);
-    if (plan->spread == NULL) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan on several devices");
-    }
-    for (uint32_t i = 0; status == PEN_OK && i < plan->backend->beside_count; i++) {
-        status = vk_plan_like(plan->backend->beside[i], plan, &plan->beside[i], reterr);
-    }
-    return status;
-}
-
-void vk_several_plans_free(struct plan *plan)
-{
-    for (uint32_t i = 0; i < plan->backend->beside_count; i++) {
-        vk_plan_free(plan->beside[i]);
-    }
-    free(plan->spread);
+    return plan->spread != NULL
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan on several devices");
 }
 
 /* FNV-1a over the dims of the partition's inputs. */
@@ -92,6 +80,7 @@ static uint32_t spread_turn(struct vk_spread *s, uint64_t shapes)
         s->shapes[at] = shapes;
         s->asked[at] = 0;
     }
+    PEN_ASSERT(at < s->count && s->count <= SHAPES_KEPT, "shapes that are counted have a place in the table");
     return s->asked[at]++;
 }
 
@@ -103,5 +92,7 @@ struct plan *vk_several_choose(struct plan *plan, const struct shape_env *env)
     pthread_mutex_lock(&plan->lock);
     uint32_t turn = spread_turn(plan->spread, shapes_hash(plan, env)) % (plan->backend->beside_count + 1);
     pthread_mutex_unlock(&plan->lock);
+    PEN_ASSERT(turn == 0 || plan->beside[turn - 1] != NULL,
+               "a plan that is spread has a sibling on each further device");
     return turn == 0 ? plan : plan->beside[turn - 1];
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/storage_pieces.h"
 #include "backend/vulkan/storage_trial.h"
@@ -97,22 +98,6 @@ static void prefix_apply(struct plan *plan, const struct vk_trial *t, uint32_t c
     }
 }
 
-uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index)
-{
-    const struct node *n = &plan->g->nodes[plan->part.nodes[index]];
-    uint64_t bytes = 0;
-    for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
-        uint32_t id = k < n->in_count ? n->in[k] : n->out[k - n->in_count];
-        size_t own = 0;
-        bool counts = id != VALUE_NONE && (k >= n->in_count || plan->g->values[id].data != NULL) &&
-                      env->facts[id].dtype == PEN_DTYPE_F32;
-        if (counts && shape_bytes(&env->facts[id].shape, PEN_DTYPE_F32, 0, &own) == PEN_OK) {
-            bytes += own;
-        }
-    }
-    return bytes;
-}
-
 /* The fewest leading nodes with which the deviation is small enough, within a thirty-second of all nodes. */
 static enum pen_status prefix_find(struct plan *plan, struct vk_trial *t, struct pen_error *reterr)
 {
@@ -176,6 +161,7 @@ static enum pen_status search(struct plan *plan, const struct shape_env *env, st
 /* Under the plan's lock. A partition that does not run on seeded inputs (an index out of range, a shape that depends on data, no room for weights in f32) stays as it is. */
 static enum pen_status settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr)
 {
+    PEN_ASSERT(plan->storage.state == VK_STORAGE_OPEN && !plan->trial, "a plan's storage is settled once");
     struct pen_error why = {0};
     enum pen_status status = search(plan, env, &why);
     plan->storage.state = status == PEN_OK ? VK_STORAGE_SETTLED : VK_STORAGE_UNTRIED;
@@ -189,6 +175,8 @@ static enum pen_status settle(struct plan *plan, const struct shape_env *env, st
                  why.text[0] != '\0' ? why.text : pen_status_name(status));
     }
     bytes_count(plan, env);
+    PEN_ASSERT(plan->storage.wide <= plan->storage.nodes && plan->storage.bytes_f16 <= plan->storage.bytes,
+               "what is f16 is a part of all");
     vk_weights_release(plan->weights);
     plan->weights = NULL;
     return PEN_OK;

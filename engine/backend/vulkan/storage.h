@@ -35,8 +35,6 @@ struct vk_storage {
 enum pen_status vk_storage_open(struct plan *plan, struct pen_error *reterr);
 /* Tries for these shapes if that is still open; the plan's weights are then made anew. */
 enum pen_status vk_storage_settle(struct plan *plan, const struct shape_env *env, struct pen_error *reterr);
-/* Of the weights and outputs of the partition's node `index`, were they f32. */
-uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index);
 /* "f32 for 12 of 72 nodes, 94 % of bytes are f16: deviation 0.3 of the bound, was 1.7" behind `before`, or why nothing was tried yet or at all; nothing when all is as it was
  * asked for. */
 void vk_storage_text(const struct vk_storage *s, char *text, size_t bytes, const char *before);

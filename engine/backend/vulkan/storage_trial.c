@@ -105,7 +105,7 @@ static enum pen_status all_run(struct vk_trial *t, const bool *wide, bool first,
         memcpy(p->wide, wide, t->plan->g->node_count * sizeof *wide);
         p->trial = true;
         p->looked = first;
-        status = vk_exec_new(p, t->env, &exec, reterr);
+        status = vk_exec_make(p, t->env, &exec, reterr);
     }
     for (size_t k = 0; status == PEN_OK && k < PATTERNS; k++) {
         struct buffer_view *expected = t->expected + k * part->out_count, *out = first ? expected : t->got;
@@ -223,4 +223,20 @@ size_t vk_trial_samples(const struct vk_trial *t)
         samples += v->dtype == PEN_DTYPE_F32 ? (size_t)shape_elements(&v->shape) : 0;
     }
     return samples;
+}
+
+uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index)
+{
+    const struct node *n = &plan->g->nodes[plan->part.nodes[index]];
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
+        uint32_t id = k < n->in_count ? n->in[k] : n->out[k - n->in_count];
+        size_t own = 0;
+        bool counts = id != VALUE_NONE && (k >= n->in_count || plan->g->values[id].data != NULL) &&
+                      env->facts[id].dtype == PEN_DTYPE_F32;
+        if (counts && shape_bytes(&env->facts[id].shape, PEN_DTYPE_F32, 0, &own) == PEN_OK) {
+            bytes += own;
+        }
+    }
+    return bytes;
 }

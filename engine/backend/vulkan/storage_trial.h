@@ -27,4 +27,7 @@ const double *vk_trial_deviations(const struct vk_trial *t);
 /* Numbers that a run compares, of all outputs on all inputs: how much its deviation says. */
 size_t vk_trial_samples(const struct vk_trial *t);
 
+/* Of the weights and outputs of the partition's node `index`, were they f32. */
+uint64_t vk_storage_bytes(const struct plan *plan, const struct shape_env *env, uint32_t index);
+
 #endif

@@ -13,19 +13,6 @@
 #define ROUNDS_MOST  50u
 #define WORTH        0.95 /* of the time of the rules' family: less gain is noise */
 
-void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct window *window)
-{
-    uint64_t macs = (uint64_t)shape->rows * shape->outs * shape->depth * shape->groups;
-    pthread_mutex_lock(&b->lock);
-    struct vk_seen *seen = b->seen != NULL ? &b->seen[vk_class_of(shape)] : NULL;
-    if (seen != NULL && b->repeats == 0 && macs > seen->macs) {
-        seen->macs = macs;
-        seen->shape = *shape;
-        seen->window = window != NULL ? *window : (struct window){0};
-    }
-    pthread_mutex_unlock(&b->lock);
-}
-
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -85,7 +72,7 @@ static enum pen_status candidates_make(struct backend *b, const struct vk_seen *
         }
         b->kernels.only = (enum vk_family)f;
         *c = (struct candidate){.family = (enum vk_family)f};
-        status = vk_exec_new(m->single.plan, &m->single.env, &c->exec, &why);
+        status = vk_exec_make(m->single.plan, &m->single.env, &c->exec, &why);
         if (status == PEN_OK) {
             m->count++;
             status = once(m, c, reterr);

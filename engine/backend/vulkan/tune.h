@@ -2,22 +2,13 @@
  * tune.h - the tuner: measures the families of kernels on the products that models brought, and keeps the fastest of each class in a table on disk.
  *
  * The table belongs to a device, its driver and a precision; it lies beside the pipeline cache, checked like that. A device is opened with it.
- * Threads: vk_seen_add any; the rest one-at-a-time, while nothing else runs on the backend.
+ * Threads: one-at-a-time, while nothing else runs on the backend.
  */
 #ifndef VULKAN_TUNE_H
 #define VULKAN_TUNE_H
 
-#include "backend/window.h"
 #include "backend/vulkan/plan.h"
-
-/* The largest product seen of a class. */
-struct vk_seen {
-    uint64_t macs; /* 0: none */
-    struct vk_product_shape shape;
-    struct window window; /* not of a batch */
-};
-
-void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct window *window);
+#include "backend/vulkan/seen.h"
 
 /* At most class_us of runs per class. *ret_stored: the table was written; false without a cache folder. The new table is used from here on. */
 enum pen_status vk_tune(struct backend *b, uint64_t class_us, pen_tune_row_function *say, void *context,

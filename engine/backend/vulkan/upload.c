@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "assertion.h"
+
 enum pen_status vk_upload_init(struct vk_device *d, struct vk_upload *ret_upload, struct pen_error *reterr)
 {
     struct vk_upload u = {.device = d};
@@ -45,6 +47,7 @@ enum pen_status vk_upload_add(struct vk_upload *u, const struct vk_slice *to, co
 {
     const uint8_t *from = data;
     size_t done = 0;
+    PEN_ASSERT(bytes <= to->bytes && to->offset % 4 == 0, "what is uploaded fits its slice");
     while (done < bytes) {
         if (u->used + 4 > u->staging.bytes) {
             enum pen_status status = vk_upload_flush(u, reterr);
@@ -65,6 +68,7 @@ enum pen_status vk_upload_add(struct vk_upload *u, const struct vk_slice *to, co
         VkBufferCopy copy = {.srcOffset = u->used, .dstOffset = to->offset + done, .size = whole};
         u->device->vk.CmdCopyBuffer(u->commands, u->staging.handle, to->buffer, 1, &copy);
         u->used += whole;
+        PEN_ASSERT(u->used <= u->staging.bytes && u->used % 4 == 0, "what is staged lies in the staging buffer");
         done += part;
     }
     return PEN_OK;

@@ -5,10 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 #define F16_LARGEST 65504.0f
 
 float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count)
 {
+    PEN_ASSERT(slot < VK_PACKS_MAX && p->weights->packed[p->index][slot].host == NULL,
+               "a weight of a node is packed once");
     struct vk_packed *packed = &p->weights->packed[p->index][slot];
     packed->host = calloc(count + 1, sizeof *packed->host);
     packed->count = count;
@@ -146,7 +150,12 @@ enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, 
 
 void vk_weights_release(struct vk_weights *w)
 {
-    if (w == NULL || atomic_fetch_sub(&w->references, 1) != 1) {
+    if (w == NULL) {
+        return;
+    }
+    const unsigned references = atomic_fetch_sub(&w->references, 1);
+    PEN_ASSERT(references > 0, "weights are released once for each reference");
+    if (references != 1) {
         return;
     }
     vk_upload_fini(&w->upload);

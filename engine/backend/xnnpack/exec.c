@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "backend/xnnpack/check.h"
 #include "backend/xnnpack/place.h"
 #include "graph/lifetime.h"
@@ -87,6 +88,7 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     if (n->dead || shape_env_folded(e->env, n)) {
         return PEN_OK;
     }
+    PEN_ASSERT(e->step_count < e->plan->part.node_count, "a node of the partition is one step at most");
     struct step *s = &e->steps[e->step_count];
     struct build b = {.g = g, .env = e->env, .n = n, .packed = packed->data, .exec = e, .step = s, .reterr = reterr};
     enum pen_status status = shapes_check(&b);
@@ -111,6 +113,7 @@ static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
     if (value == VALUE_NONE) {
         return NULL;
     }
+    PEN_ASSERT(e->place.cell_of[value] < e->place.cell_count, "what a step reads or writes has a cell");
     const struct cell *c = &e->place.cells[place_root(&e->place, e->place.cell_of[value])];
     switch (c->storage) {
     case STORE_IN:
@@ -137,6 +140,7 @@ static enum pen_status bind_all(struct exec *e, void *const *boundary, struct ru
             s->in[k] = p;
         }
         s->scratch = e->scratch;
+        PEN_ASSERT(s->n == e->uses[i].n, "a step and its uses are of one node");
         enum pen_status status = changed && s->bind != NULL && !e->uses[i].aliased ? s->bind(s, r) : PEN_OK;
         if (status != PEN_OK) {
             return status;
@@ -181,6 +185,7 @@ static enum pen_status known_make(struct exec *e)
         const struct fact *f = &e->env->facts[part->out[i]];
         size_t bytes = 0;
         if (f->data != NULL && shape_bytes(&f->shape, f->dtype, 0, &bytes) == PEN_OK) {
+            PEN_ASSERT(e->known_count < part->out_count, "a known output is one of the partition's");
             e->known[e->known_count++] = (struct known_out){i, f->data, bytes};
         }
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "graph/lifetime.h"
 
 uint32_t place_root(struct place *p, uint32_t cell)
@@ -23,6 +24,7 @@ static uint32_t cell_add(struct place *p, const struct shape_env *env, uint32_t 
         return p->cell_of[value];
     }
     const struct fact *f = &env->facts[value];
+    PEN_ASSERT(p->cell_count < p->cell_room, "every value that the partition touches has a cell");
     struct cell *c = &p->cells[p->cell_count];
     *c = (struct cell){.value = value, .parent = p->cell_count, .first = UINT32_MAX};
     if (f->data != NULL) {
@@ -51,7 +53,8 @@ enum pen_status place_init(struct place *p, const struct plan *plan, const struc
 {
     *p = (struct place){0};
     p->cell_of = malloc(((size_t)plan->g->value_count + 1) * sizeof *p->cell_of);
-    p->cells = malloc((touched(plan) + 1) * sizeof *p->cells);
+    p->cell_room = touched(plan) + 1;
+    p->cells = malloc(p->cell_room * sizeof *p->cells);
     if (p->cell_of == NULL || p->cells == NULL) {
         place_fini(p);
         return PEN_ERR_NO_MEMORY;
@@ -86,6 +89,8 @@ enum pen_status place_init(struct place *p, const struct plan *plan, const struc
 /* `from` joins `into`; the storage that is not the arena wins. */
 static void sets_join(struct place *p, uint32_t into, uint32_t from)
 {
+    PEN_ASSERT(into != from && p->cells[into].parent == into && p->cells[from].parent == from,
+               "two sets of cells are joined by their roots");
     struct cell *a = &p->cells[into];
     struct cell *b = &p->cells[from];
     if (a->storage == STORE_ARENA) {
@@ -181,6 +186,8 @@ static enum pen_status arena_lay(struct place *p)
         struct cell *c = &p->cells[i];
         if (c->parent == i && c->storage == STORE_ARENA && c->used) {
             c->offset = items[count++].offset;
+            PEN_ASSERT(c->bytes <= p->arena_bytes && c->offset <= p->arena_bytes - c->bytes,
+                       "a cell lies in the arena");
         }
     }
     free(items);

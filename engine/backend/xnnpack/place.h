@@ -36,6 +36,7 @@ struct usage {
 struct place {
     struct cell *cells;
     uint32_t cell_count;
+    size_t cell_room;
     uint32_t *cell_of; /* [g->value_count]; CELL_NONE = not touched */
     size_t arena_bytes;
 };

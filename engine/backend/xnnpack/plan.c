@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "assertion.h"
 #include "backend/partition.h"
 #include "graph/room.h"
 
@@ -35,6 +36,7 @@ static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
     for (uint32_t i = 0; i < p->part.node_count; i++) {
         const struct node *n = &p->g->nodes[p->part.nodes[i]];
         const struct emitter *e = n->dead ? NULL : emitter_find(n->op);
+        PEN_ASSERT(p->packed[i].data == NULL, "the weights of a node are packed once");
         p->packed[i].node = p->part.nodes[i];
         if (e == NULL && !n->dead) {
             return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "xnnpack: node %s: no kernel for %s", n->name,

@@ -1,5 +1,7 @@
 #include "backend/xnnpack/plan.h"
 
+#include "assertion.h"
+
 enum pen_status pool_take(struct backend *b, struct team **ret_team)
 {
     *ret_team = NULL;
@@ -7,6 +9,7 @@ enum pen_status pool_take(struct backend *b, struct team **ret_team)
         return PEN_OK;
     }
     pthread_mutex_lock(&b->lock);
+    PEN_ASSERT(b->idle_count <= POOLS_MAX, "no more teams wait than there are places");
     if (b->idle_count > 0) {
         *ret_team = b->idle[--b->idle_count];
     }

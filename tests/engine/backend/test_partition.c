@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "backend/partition.h"
 #include "graph/internal.h"
 
@@ -21,6 +22,7 @@ static struct graph *random_graph(uint32_t nodes)
 {
     struct graph_limits limits = graph_limits_default();
     struct graph *g = NULL;
+    reference_evaluator_register();
     cr_assert_eq(graph_new(&limits, &g), PEN_OK);
     uint32_t values[NODES_MAX + 1];
     uint32_t count = 0;

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
+
 struct graph *build_graph(void)
 {
     struct graph *g = NULL;
+    reference_evaluator_register();
     cr_assert_eq(graph_new(NULL, &g), PEN_OK);
     return g;
 }

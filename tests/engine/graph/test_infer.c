@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
+
 #include "build.h"
 
 /* Infers and checks the text of the only output's shape. */
@@ -213,6 +215,7 @@ Test(infer, what_is_too_large_to_fold_is_left_to_the_run)
     struct graph *g = NULL;
     struct shape_env *env;
     limits.folded_bytes = 1000;
+    reference_evaluator_register();
     cr_assert_eq(graph_new(&limits, &g), PEN_OK);
     uint32_t y = build_node(g, OP_ConstantOfShape, IDS(build_list(g, DIMS(1000))));
     cr_assert_eq(shape_env_new(g, NULL, NULL, true, &env, NULL), PEN_OK);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "import/importer.h"
 #include "mapped.h"
 
@@ -97,6 +98,7 @@ static void each_model(const char *format, read_fn read, unsigned least)
     struct dirent *entry;
     snprintf(path, sizeof path, "%s/models/%s", PENSTOCK_SHARED, format);
     DIR *dir = opendir(path);
+    reference_evaluator_register();
     if (!dir)
         cr_skip_test("no test data at %s", path);
     while ((entry = readdir(dir)) != NULL) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/reference/evaluate.h"
 #include "import/importer.h"
 #include "mapped.h"
 
@@ -65,6 +66,8 @@ static void drop_folder(const char *folder)
     }
     rmdir(folder);
 }
+
+TestSuite(tfjs_hostile, .init = reference_evaluator_register);
 
 Test(tfjs_hostile, a_plain_model_is_read)
 {

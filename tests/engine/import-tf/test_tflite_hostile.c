@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "flat_writer.h"
 #include "import/importer.h"
 #include "mapped.h"
@@ -157,6 +158,8 @@ static struct spec conv_spec(void)
                          .data = four,
                          .data_bytes = sizeof four};
 }
+
+TestSuite(tflite_hostile, .init = reference_evaluator_register);
 
 Test(tflite_hostile, the_writer_makes_a_model_that_is_read)
 {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "backend/reference/evaluate.h"
 #include "graph/pass.h"
 #include "import/importer.h"
 
@@ -39,6 +40,7 @@ static enum pen_status file_read(const char *path, struct file *f)
     memset(f, 0, sizeof *f);
     if (!file_map(path, f))
         return PEN_ERR_NOT_FOUND;
+    reference_evaluator_register();
     return onnx_read(f->data, f->bytes, NULL, NULL, &f->g, &f->extra, &f->error);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/reference/evaluate.h"
 #include "graph/arena.h"
 #include "import/importer.h"
 #include "wire_out.h"
@@ -53,6 +54,8 @@ static struct out begin(void)
     out_value(&graph, 11, "x", 2, dims_n3);
     return graph;
 }
+
+TestSuite(onnx, .init = reference_evaluator_register);
 
 Test(onnx, a_small_model_arrives_with_names_types_and_symbols)
 {
@@ -469,6 +472,8 @@ static void remove_folder(const char *folder)
     }
     (void)rmdir(folder);
 }
+
+TestSuite(external, .init = reference_evaluator_register);
 
 Test(external, data_beside_the_model_is_mapped)
 {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "backend/reference/element_io.h"
 #include "graph/lifetime.h"
 
@@ -207,6 +208,7 @@ struct sample *sample_new(const struct sample_row *row, enum pen_dtype dtype, st
 {
     struct sample *s = calloc(1, sizeof *s);
     struct draw draw = {.state = 20240521};
+    reference_evaluator_register();
     if (s == NULL || graph_new(NULL, &s->g) != PEN_OK) {
         free(s);
         return NULL;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "backend/reference/element_io.h"
+#include "backend/reference/evaluate.h"
 #include "backend/reference/kernel.h"
 #include "backend/reference/scratch.h"
 #include "graph/arena.h"
@@ -242,6 +243,7 @@ int main(int argc, char **argv)
     const char *root = argc > 1 ? argv[1] : PENSTOCK_SHARED "/conformance/onnx/node";
     struct dirent **names = NULL;
     unsigned counts[3] = {0};
+    reference_evaluator_register();
     int count = scandir(root, &names, NULL, alphasort);
     for (int i = 0; i < count; i++) {
         char folder[1024], why[1400] = "";

@@ -4,9 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
+
 void fixture_init(struct fixture *f, enum op op, uint32_t out_count)
 {
     memset(f, 0, sizeof *f);
+    reference_evaluator_register();
     cr_assert_eq(graph_new(NULL, &f->g), PEN_OK);
     scratch_init(&f->scratch, (uint64_t)1 << 30);
     f->node = (uint32_t)op; /* until fixture_node() */

@@ -2,13 +2,16 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "folder.h"
+#include "graph/evaluator.h"
 #include "onnx_file.h"
 #include "penstock/engine.h"
+#include "run/ledger.h"
 
 #define DIGITS PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx"
 
@@ -291,5 +294,72 @@ Test(session, the_digest_follows_the_file)
     pen_model_digest(f.model, again);
     cr_assert_neq(memcmp(digest, again, 16), 0);
     fixture_close(&f);
+    folder_free(folder);
+}
+
+Test(session, a_ledger_that_gives_back_more_than_was_booked_ends_the_program, .signal = SIGABRT)
+{
+    struct model_ledger model = {.budget = 0};
+    struct ledger l = {.model = &model, .alone = 100};
+    ledger_book(&l, 0, 60);
+    ledger_book(&l, 60, 20);
+    cr_assert_eq(l.bytes, 20u);
+    ledger_book(&l, 21, 0);
+}
+
+static const struct evaluator *whole;
+
+static bool has_no_neg(enum op op)
+{
+    return op != OP_Neg && whole->has(op);
+}
+
+static bool supports_whole(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    return whole->supports(g, n, ret_reason);
+}
+
+static enum pen_status run_whole(struct evaluation *e)
+{
+    return whole->run(e);
+}
+
+/* y = x + -w: with a kernel to fold with, -w is a constant; without, the placement says so, and the run computes it. */
+Test(session, what_could_not_be_folded_is_told_in_the_placement)
+{
+    static const struct evaluator part = {.has = has_no_neg, .supports = supports_whole, .run = run_whole};
+    const float two = 2.0f;
+    const struct onnx_value x = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {2}, .rank = 1},
+                            y = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {2}, .rank = 1},
+                            w = {.name = "w", .dtype = PEN_DTYPE_F32, .dims = {1}, .rank = 1, .data = &two};
+    const struct onnx_node nodes[] = {{.op = "Neg", .inputs = {"w"}, .outputs = {"v"}},
+                                      {.op = "Add", .inputs = {"x", "v"}, .outputs = {"y"}}};
+    const struct onnx_model written = {nodes, 2, &x, &y, &w, 1, 1, 1};
+    struct pen_engine_options options;
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 32];
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    onnx_write(path, &written);
+    pen_engine_options_init(&options);
+    for (int round = 0; round < 2; round++) {
+        struct fixture f = {0};
+        cr_assert_eq(pen_engine_new(&options, &f.engine, &f.error), PEN_OK, "%s", f.error.text);
+        whole = evaluator_get();
+        evaluator_register(round == 0 ? whole : &part);
+        cr_assert_eq(pen_model_load(f.engine, path, &f.model, &f.error), PEN_OK, "%s", f.error.text);
+        cr_assert_eq(pen_session_new(f.model, &f.session, &f.error), PEN_OK, "%s", f.error.text);
+        const bool told =
+            strstr(pen_model_placement(f.model), "1 node with known inputs is not folded, the first is Neg: "
+                                                 "this build has no kernel for it") != NULL;
+        cr_assert_eq(told, round == 1, "%s", pen_model_placement(f.model));
+        const float values[2] = {5.0f, 7.0f};
+        struct pen_tensor in = {
+            .name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {2}, .data = values, .bytes = sizeof values};
+        const struct pen_tensor *out = NULL;
+        size_t count = 0;
+        cr_assert_eq(pen_session_run(f.session, &in, 1, NULL, &out, &count, &f.error), PEN_OK, "%s", f.error.text);
+        cr_assert_eq(((const float *)out[0].data)[1], 5.0f);
+        fixture_close(&f);
+    }
     folder_free(folder);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "folder.h"
+#include "backend/reference/evaluate.h"
 #include "run/source.h"
 
 /* The table of a build with one importer: it takes the place of the generated one. */
@@ -58,6 +59,7 @@ static const char *sentence(const char *name, enum pen_status *ret_status)
     struct graph *g = NULL;
     struct import_extra extra = {0};
     error = (struct pen_error){0};
+    reference_evaluator_register();
     *ret_status = source_open(path_of(name), "/", 1u << 30, &s, &error);
     if (*ret_status == PEN_OK) {
         *ret_status = source_graph(&s, &options, &g, &extra, &error);

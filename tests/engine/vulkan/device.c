@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../xnnpack/cross.h"
+#include "backend/reference/evaluate.h"
 #include "run/internal.h"
 
 struct backend_config device_config(enum pen_precision precision, const char *kernels)
@@ -22,6 +23,7 @@ struct backend *device_open(enum pen_precision precision, const char *kernels)
     struct backend_caps caps;
     struct backend *b = NULL;
     struct pen_error error = {0};
+    reference_evaluator_register();
     cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
     if (!caps.available || (caps.precisions & 1u << precision) == 0) {
         cr_skip_test("no Vulkan device for this test: %s", caps.reason);

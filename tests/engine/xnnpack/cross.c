@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/reference/evaluate.h"
 #include "backend/reference/kernel.h"
 #include "graph/lifetime.h"
 
@@ -79,6 +80,7 @@ struct cross *cross_new(enum op op)
     c->low = -1.0f;
     c->high = 1.0f;
     c->out_count = 1;
+    reference_evaluator_register();
     cr_assert_eq(graph_new(NULL, &c->g), PEN_OK);
     return c;
 }

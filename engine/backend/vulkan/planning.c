@@ -1,0 +1,83 @@
+#include "backend/vulkan/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "assertion.h"
+
+/* like: a plan of the same partition on another device, or NULL. Where both store floats in the same form, its choice of what keeps f32 is this one's too. */
+static enum pen_status plan_make(struct backend *backend, const struct graph *g, const struct partition *part,
+                                 const struct plan *like, struct plan **ret_plan, struct pen_error *reterr)
+{
+    struct plan *p = NULL;
+    struct vk_weights *w = NULL;
+    enum pen_status status = vk_plan_shell(backend, g, part, &p, reterr);
+    if (status == PEN_OK && like != NULL && like->backend->device->form == backend->device->form) {
+        memcpy(p->wide, like->wide, g->node_count * sizeof *p->wide);
+        p->storage = like->storage;
+    } else if (status == PEN_OK && backend->device->f16 && backend->f16_trial) {
+        status = vk_storage_open(p, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_plan_weights(p, &w, reterr);
+        vk_weights_release(w);
+    }
+    if (status == PEN_OK) {
+        status = vk_instance_check(backend->instance, reterr);
+    }
+    if (status != PEN_OK) {
+        vk_plan_free(p);
+        return status;
+    }
+    *ret_plan = p;
+    return PEN_OK;
+}
+
+/* The same partition on each further device of the backend. */
+static enum pen_status siblings_make(struct plan *p, struct pen_error *reterr)
+{
+    enum pen_status status = vk_several_spread(p, reterr);
+    for (uint32_t i = 0; status == PEN_OK && i < p->backend->beside_count; i++) {
+        status = plan_make(p->backend->beside[i], p->g, &p->part, p, &p->beside[i], reterr);
+    }
+    return status;
+}
+
+enum pen_status vk_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                            struct plan **ret_plan, struct pen_error *reterr)
+{
+    struct plan *p = NULL;
+    enum pen_status status = plan_make(backend, g, part, NULL, &p, reterr);
+    if (status == PEN_OK) {
+        status = siblings_make(p, reterr);
+    }
+    if (status != PEN_OK) {
+        vk_plan_free(p);
+        return status;
+    }
+    *ret_plan = p;
+    return PEN_OK;
+}
+
+enum pen_status vk_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                            struct pen_error *reterr)
+{
+    struct plan *chosen = vk_several_choose(plan, env);
+    PEN_ASSERT(chosen != NULL && chosen->g == plan->g && !chosen->trial,
+               "an exec is one of the plan or of its siblings");
+    enum pen_status status = vk_storage_settle(chosen, env, reterr);
+    return status == PEN_OK ? vk_exec_make(chosen, env, ret_exec, reterr) : status;
+}
+
+void vk_plan_note(const struct plan *plan, char *text, size_t bytes)
+{
+    char layers[320];
+    int used = 0;
+    if (plan->weights != NULL && plan->weights->range.layers > 0) {
+        vk_range_text(&plan->weights->range, layers, sizeof layers);
+        used = snprintf(text, bytes, "f16 cannot hold weights of %s", layers);
+    }
+    if (used >= 0 && (size_t)used < bytes) {
+        vk_storage_text(&plan->storage, text + used, bytes - (size_t)used, used > 0 ? "; " : "");
+    }
+}
