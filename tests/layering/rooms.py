@@ -15,6 +15,7 @@ LIBC = {"malloc", "calloc", "realloc", "free", "memalign", "posix_memalign", "al
 
 # (folder, what may be written, where alone)
 WRITERS = [
+    ("client-lib", re.compile(r"\bjob->(state|ended) = |\bsession(->|\.)(state|settled) = |\bs->(state|settled) = |\bpending\.(count|bytes|unsent) [-+]?= |\bjob->sends(\+\+| = )"), "state"),
     ("broker", re.compile(r"->state = JOB_|\bqueued_bytes [-+]?= |->running(\+\+|--)|broker->live(\+\+|--)|model->users(\+\+|--)"), "lifecycle"),
 ]
 # Copies of those figures, for people.
@@ -30,12 +31,18 @@ def rooms_of(root, folder):
     return names + [TOP] if names else None
 
 
+def of_program(root, folder, path):
+    """Programs of a folder stand above its rooms, in folders with a CMakeLists.txt of their own."""
+    parts = path.relative_to(root / folder).parts
+    return len(parts) > 1 and (root / folder / parts[0] / "CMakeLists.txt").exists()
+
+
 def room_of(root, folder, path):
-    """The folder below `folder` that it stands in. Public headers belong to the lowest room."""
+    """The folder below `folder` that it stands in. Public headers belong to the lowest room, programs to the top."""
     parts = path.relative_to(root / folder).parts
     if len(parts) > 1 and parts[0] == "include":
         return rooms_of(root, folder)[0]
-    return parts[0] if len(parts) > 1 else TOP
+    return parts[0] if len(parts) > 1 and not of_program(root, folder, path) else TOP
 
 
 def upward_includes(tree, folder):
@@ -154,9 +161,9 @@ def foreign_writers(tree):
 
 
 def shared_names(tree, folder):
-    """A struct or enum that two files of the folder define."""
+    """A struct or enum that two files of the folder define; not its programs, whose commands each have `options`."""
     seen, bad = {}, []
-    for path in (p for p in tree.files if tree.folder(p) == folder):
+    for path in (p for p in tree.files if tree.folder(p) == folder and not of_program(tree.root, folder, p)):
         for kind, name in DEFINED.findall(path.read_text()):
             other = seen.setdefault(name, path)
             if other != path:

@@ -50,6 +50,10 @@ def main():
            "broker/main.c": "int a(void);\nvoid set(int *job);\nint main(void) { int n = a(); set(&n); return n; }\n"},
           "needs b of broker/high/b.c")
     judge("a file in no room", {"broker/attic/c.c": "int c;\n"}, "stands in no room")
+    program = {"broker/tool/CMakeLists.txt": "", "broker/tool/t.h": "int t(void);\n", "broker/tool/t.c": '#include "b.h"\n#include "t.h"\nint main(void) { return b(); }\n'}
+    judge("a program above the rooms", program, None)
+    judge("a room that includes a program", {**program, "broker/high/b.c": '#include "a.h"\n#include "b.h"\n#include "../tool/t.h"\nint b(void) { return a(); }\n'}, "includes ../tool/t.h of broker/ itself")
+    judge("a client's job whose state is written elsewhere", {"client-lib/session/x.h": "/*\n    job->state = JOB_SENT;\n*/\n"}, "writes what only client-lib/state/")
     judge("a state written elsewhere", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nvoid move(struct { int state; } *job);\nint b(void) { return a(); }\n/*\n    job->state = JOB_QUEUED;\n*/\n'},
           "writes what only broker/lifecycle/")
     judge("a count written elsewhere", {"broker/low/a.h": "int a(void); /*\n    broker->queued_bytes += 1;\n*/\n"}, "writes what only broker/lifecycle/")
