@@ -16,8 +16,7 @@ static void check_ends(const struct pending *p)
     PEN_ASSERT(!p->newest || p->newest->env.job.sequence <= p->last_sequence, "no job has a sequence yet to be given");
 }
 
-/* The same of each job: counts, order, and that this connection has carried those before `unsent` and no other. */
-static bool pending_whole(const struct pending *p)
+bool pending_whole(const struct pending *p)
 {
     size_t count = 0;
     uint64_t bytes = 0, last = 0;
@@ -90,6 +89,7 @@ void pending_remove(struct pending *p, struct pen_job *job)
     p->count--;
     p->bytes -= job->payload_bytes;
     check_ends(p);
+    PEN_ASSERT_SLOW(pending_whole(p), "the others are pending as before");
 }
 
 void pending_sent(struct pending *p, struct pen_job *job)
@@ -98,6 +98,8 @@ void pending_sent(struct pending *p, struct pen_job *job)
     p->unsent = job->newer;
     job_enter(job, JOB_SENT);
     job->sends++;
+    PEN_ASSERT(!p->unsent || p->unsent->state != JOB_SENT,
+               "this connection has not carried those from the first unsent on");
 }
 
 uint64_t pending_answered(const struct pending *p)

@@ -7,6 +7,7 @@
 #ifndef PENDING_H
 #define PENDING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,5 +43,8 @@ struct pen_job *pending_expired(struct pending *p, uint64_t now_us);
 
 /* After a lost connection: everything is to be sent again. */
 void pending_rewind(struct pending *p);
+
+/* The counts and the order are those of its jobs, and this connection has carried those before `unsent` and no other. Looks at each: for checks. */
+bool pending_whole(const struct pending *p);
 
 #endif

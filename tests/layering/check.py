@@ -252,6 +252,7 @@ def check_rooms(tree, build):
     bad += rooms.foreign_writers(tree) + rooms.unused_functions(tree.root, build, FOLDERS)
     for folder in FOLDERS:
         bad += rooms.upward_includes(tree, folder) + rooms.upward_symbols(tree.root, build, folder)
+        bad += rooms.large_circles(tree.root, build, folder)
         if rooms.rooms_of(tree.root, folder):
             bad += rooms.shared_names(tree, folder)
     return bad

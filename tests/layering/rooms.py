@@ -21,6 +21,9 @@ WRITERS = [
 # Copies of those figures, for people.
 COPIES = {"broker/observe/metrics_snapshot.c"}
 
+# The most files that may need each other in a circle by calls.
+CIRCLE_MOST = {"broker": 5, "worker": 5, "client-lib": 1}
+
 DEFINED = re.compile(r"^(?:static )?(struct|enum|union) (\w+) \{", re.M)
 
 
@@ -211,3 +214,9 @@ def circles(root, build, folder):
         if node not in index:
             visit(node)
     return sorted(found, key=lambda circle: (-len(circle), circle))
+
+
+def large_circles(root, build, folder):
+    most = CIRCLE_MOST.get(folder)
+    return [f"{folder}: {len(circle)} files call each other in a circle, more than {most}: {' '.join(path.stem for path in circle)}"
+            for circle in circles(root, build, folder) if most and len(circle) > most]

@@ -23,14 +23,15 @@ passed = failed = 0
 def judge(name, files, expected):
     """expected: a part of the one complaint, or None."""
     global passed, failed
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
         for path, text in {**GOOD, **files}.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         build = root / "build"
-        for source in sorted((root / "broker").rglob("*.c")) if name != "a tree that is not built" else []:
-            target = build / "broker/CMakeFiles/broker_core.dir" / f"{source.relative_to(root / 'broker')}.o"
+        for source in sorted(root.rglob("*.c")) if name != "a tree that is not built" else []:
+            folder = source.relative_to(root).parts[0]
+            target = build / folder / "CMakeFiles/core.dir" / f"{source.relative_to(root / folder)}.o"
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["gcc", "-w", "-c", "-I", str(root / "broker/low"), "-I", str(root / "broker/high"), "-o", str(target), str(source)], check=True)
         tree = check.Tree(root)
@@ -63,6 +64,8 @@ def main():
     judge("the same where sanitizers leave tests out", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
                                                         "build/CMakeCache.txt": "PENSTOCK_SANITIZE:STRING=address\n"}, None)
     judge("a tree that is not built", {}, "nothing of broker/ is built")
+    judge("a circle that is too large", {"client-lib/x.c": "int y(void);\nint x(void) { return y(); }\n", "client-lib/y.c": "int x(void);\nint y(void) { return x(); }\n"},
+          "client-lib: 2 files call each other in a circle, more than 1: x y")
     judge("a circle by calls", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n"}, "b a")
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0
