@@ -130,21 +130,19 @@ static int keygen(const struct options *o, const char *path)
 int command_keygen(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *path[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, path, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = path, .words_max = 1};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    if (count == 1 && !line_valid(&options)) {
-        code = EXIT_USAGE;
-    } else if (count == 1) {
-        code = keygen(&options, path[0]);
+    if (line.count == 1 && !line_valid(&options)) {
+        line.exit = EXIT_USAGE;
+    } else if (line.count == 1) {
+        line.exit = keygen(&options, path[0]);
     } else {
         fprintf(stderr, "penstock keygen: name the file to write.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

@@ -63,19 +63,17 @@ static int keys(const struct options *o, const char *path)
 int command_keys(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *path[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, path, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = path, .words_max = 1};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    if (count == 1) {
-        code = keys(&options, path[0]);
+    if (line.count == 1) {
+        line.exit = keys(&options, path[0]);
     } else {
         fprintf(stderr, "penstock keys: name the list, the file of the broker's --keys.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }
