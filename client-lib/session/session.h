@@ -1,7 +1,7 @@
 /*
  * session.h - the client's side of the protocol: what a broker's messages change, what waits to be sent, what is cancelled.
  *
- * States and timeouts: proto/README.md, "A client's life"; timers.h has the latter. All calls need the client's lock and the socket (core.h).
+ * States and timeouts: proto/PROTOCOL.md, "A client's life"; timers.h has the latter. All calls need the client's lock and the socket (core.h).
  * Threads: owner.
  */
 #ifndef SESSION_H

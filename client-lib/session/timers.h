@@ -1,7 +1,7 @@
 /*
  * timers.h - what a session does because its time has come: connect, reconnect, PING, ACK, deadlines, giving up.
  *
- * States and timeouts: proto/README.md, "A client's life". All calls need the client's lock and the socket (core.h).
+ * States and timeouts: proto/PROTOCOL.md, "A client's life". All calls need the client's lock and the socket (core.h).
  * Threads: owner.
  */
 #ifndef TIMERS_H
