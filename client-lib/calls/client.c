@@ -133,7 +133,7 @@ static enum pen_status client_start(struct pen_client *c, uint64_t frame_bytes_m
     c->link.keys = *keys;
     status = endpoints_check(c, reterr);
     if (status == PEN_OK) {
-        status = endpoints_resolve(&c->brokers, true, reterr);
+        status = endpoints_resolve(&c->brokers, ENDPOINT_NAMES_KEPT, reterr);
     }
     if (status == PEN_OK) {
         connection_spread(c);

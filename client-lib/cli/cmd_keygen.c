@@ -82,7 +82,7 @@ static bool line_valid(const struct options *o)
 /* A new list is an empty one. */
 static enum pen_status list_read(const char *path, struct key_list *list, struct pen_error *reterr)
 {
-    return *path && access(path, F_OK) == 0 ? key_list_read(path, false, list, reterr) : PEN_OK;
+    return *path && access(path, F_OK) == 0 ? key_list_read(path, KEY_SEAL_FITS, list, reterr) : PEN_OK;
 }
 
 static enum pen_status pair_write(const char *path, char ret_public[KEY_TEXT_BYTES], struct pen_error *reterr)
@@ -110,7 +110,7 @@ static int keygen(const struct options *o, const char *path)
     }
     snprintf(line, sizeof line, "%s %s %s\n", text, o->name, o->roles);
     if (status == PEN_OK && *o->list) {
-        status = key_list_write(o->list, &list, line, list.sealed, &error);
+        status = key_list_write(o->list, &list, line, list.sealed ? KEYS_SEALED : KEYS_UNSEALED, &error);
     }
     key_list_fini(&list);
     if (status != PEN_OK) {

@@ -50,9 +50,9 @@ static int keys(const struct options *o, const char *path)
 {
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct key_list list = {.text = NULL};
-    enum pen_status status = key_list_read(path, o->seal, &list, &error);
+    enum pen_status status = key_list_read(path, o->seal ? KEY_SEAL_ANY : KEY_SEAL_FITS, &list, &error);
     if (status == PEN_OK && o->seal) {
-        status = key_list_write(path, &list, NULL, true, &error);
+        status = key_list_write(path, &list, NULL, KEYS_SEALED, &error);
         list.sealed = true;
     }
     int code = status == PEN_OK ? tell(o, path, &list) : command_fail(&(struct common){.json = o->json}, &error);

@@ -22,6 +22,7 @@ struct envelope outgoing_envelope(const struct pen_client *c, enum frame_type ty
 
 bool outgoing_plain(struct pen_client *c, struct envelope env, uint64_t now_us)
 {
+    PEN_ASSERT(env.job.client == c->session.uuid, "what a client sends says whose it is");
     if (link_send(&c->link, env, NULL, 0) != 0) {
         return false;
     }

@@ -167,6 +167,7 @@ static bool hold(struct pen_client *c, const struct incoming *in, struct pen_job
     if (!c->session.draining || in->env.status != PEN_ERR_UNAVAILABLE || job->cancelled || within) {
         return false;
     }
+    PEN_ASSERT(c->session.state == SESSION_READY, "only a broker that has welcomed us drains");
     job_enter(job, JOB_HELD);
     c->session.held_us = c->session.held_us ? c->session.held_us : now_us;
     return true;
@@ -187,6 +188,7 @@ void session_result(struct pen_client *c, const struct incoming *in, struct pen_
         pen_result_free(result);
         return;
     }
+    PEN_ASSERT(job_pending(job), "who is found by its number awaits its answer");
     s->left = 0;
     acks_count(c, result, now_us);
     finish_job(c, job, result, now_us);

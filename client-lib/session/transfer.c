@@ -121,6 +121,7 @@ static void send_pieces(struct pen_client *c, struct upload *upload, uint64_t no
     struct bulk_piece piece;
     struct pen_job *job = upload->job;
     uint64_t offset = upload->run.moved;
+    PEN_ASSERT(job_pending(job), "a payload is sent of a job that awaits its answer");
     while (bulk_next(&upload->run, &piece)) {
         struct envelope chunk = bulk_envelope(FRAME_CHUNK, (struct job_id){c->session.uuid, job->env.job.sequence},
                                               upload->run.number, offset);
@@ -183,6 +184,7 @@ void transfer_again(struct pen_client *c, uint64_t now_us)
     if (now_us < transfer_again_us(c)) {
         return;
     }
+    PEN_ASSERT(c->session.state == SESSION_READY, "payloads move to and from a broker that has welcomed us");
     c->transfers.again_us = 0;
     for (struct upload *upload = c->transfers.uploads, *next; upload; upload = next) {
         next = upload->next;
@@ -330,6 +332,7 @@ bool transfer_chunk(struct pen_client *c, const struct incoming *in, uint64_t no
                "what comes has its place in the memory that was taken for it");
     memcpy((unsigned char *)zmq_msg_data(&download->in.frames[piece.frame]) + piece.at,
            zmq_msg_data((zmq_msg_t *)(uintptr_t)chunk), piece.bytes);
+    PEN_ASSERT(download->run.moved <= download->run.granted, "no more comes than was granted");
     urgency_make_way();
     if (!bulk_done(&download->run)) {
         if (bulk_grant(&download->run)) {
@@ -348,6 +351,7 @@ bool transfer_chunk(struct pen_client *c, const struct incoming *in, uint64_t no
 void transfer_answered(struct pen_client *c, const struct pen_job *job)
 {
     const struct upload *upload = *upload_of(c, job);
+    PEN_ASSERT(job_pending(job), "who is answered has awaited it");
     if (upload && upload->early && upload->run.granted == 0) { /* it was answered without its payload */
         c->transfers.early_misses = 0;
     }
@@ -355,6 +359,7 @@ void transfer_answered(struct pen_client *c, const struct pen_job *job)
 
 void transfer_forget(struct pen_client *c, const struct pen_job *job)
 {
+    PEN_ASSERT(job_pending(job), "a job's payloads are forgotten before it leaves the pending ones");
     upload_remove(c, job);
     if (c->transfers.downloads) {
         download_remove(c, job->env.job.sequence);

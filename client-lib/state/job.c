@@ -88,6 +88,7 @@ void job_follow(struct pen_job *job, uint64_t before)
     if (job->env.sequence_id == 0) {
         return;
     }
+    PEN_ASSERT(job->meta_bytes >= JOB_AFTER_BYTES, "the request of a job of a sequence has room for its predecessor");
     *to++ = AFTER_TAG;
     for (unsigned i = 0; i < 8; i++) {
         *to++ = (uint8_t)(before >> (8 * i));
