@@ -153,7 +153,7 @@ static enum pen_status file_parse(const char *path, struct parsed *parsed, struc
 {
     struct reader reader = {.path = path};
     struct key_list list;
-    enum pen_status status = key_list_read(path, false, &list, reterr);
+    enum pen_status status = key_list_read(path, KEY_SEAL_FITS, &list, reterr);
     if (status != PEN_OK)
         return status;
     status = text_parse(&reader, list.text, parsed, reterr);

@@ -68,34 +68,30 @@ static int tell(const struct options *o, const char *name, verb act, const char 
 int command_drain(int argc, char **argv)
 {
     struct options options = {.secret = NULL};
-    struct settings_store *store = NULL;
     const char *worker[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&drain_program, argc, argv, &options, worker, 1, &count, &store, &code)) {
-        code = tell(&options, drain_program.name, pen_client_drain, count ? worker[0] : NULL, "drained",
-                    count ? worker[0] : "broker");
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv, .words = worker, .words_max = 1};
+    if (command_settings(&drain_program, &line, &options)) {
+        line.exit = tell(&options, drain_program.name, pen_client_drain, line.count ? worker[0] : NULL, "drained",
+                         line.count ? worker[0] : "broker");
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }
 
 int command_cancel(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *job[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&cancel_program, argc, argv, &options, job, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = job, .words_max = 1};
+    if (!command_settings(&cancel_program, &line, &options)) {
+        return line.exit;
     }
-    if (count == 1) {
-        code = tell(&options, cancel_program.name, pen_client_cancel, job[0], "cancelled", job[0]);
+    if (line.count == 1) {
+        line.exit = tell(&options, cancel_program.name, pen_client_cancel, job[0], "cancelled", job[0]);
     } else {
         fprintf(stderr, "penstock cancel: name the job, such as 0123456789abcdef-42.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

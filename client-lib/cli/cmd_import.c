@@ -81,15 +81,13 @@ static int engine_run(char **argv)
 int command_import(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *named[2] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, named, 2, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = named, .words_max = 2};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    settings_free(store);
-    if (count != 2) {
+    settings_free(line.store);
+    if (line.count != 2) {
         fprintf(stderr, "penstock import: name the model file and the model: penstock import FILE NAME\n");
         return EXIT_USAGE;
     }
@@ -100,7 +98,7 @@ int command_import(int argc, char **argv)
     }
     words[0] = ENGINE;
     memcpy(words + 1, argv, (size_t)argc * sizeof *words);
-    code = engine_run(words);
+    line.exit = engine_run(words);
     free(words);
-    return code;
+    return line.exit;
 }

@@ -82,7 +82,7 @@ static bool line_valid(const struct options *o)
 /* A new list is an empty one. */
 static enum pen_status list_read(const char *path, struct key_list *list, struct pen_error *reterr)
 {
-    return *path && access(path, F_OK) == 0 ? key_list_read(path, false, list, reterr) : PEN_OK;
+    return *path && access(path, F_OK) == 0 ? key_list_read(path, KEY_SEAL_FITS, list, reterr) : PEN_OK;
 }
 
 static enum pen_status pair_write(const char *path, char ret_public[KEY_TEXT_BYTES], struct pen_error *reterr)
@@ -110,7 +110,7 @@ static int keygen(const struct options *o, const char *path)
     }
     snprintf(line, sizeof line, "%s %s %s\n", text, o->name, o->roles);
     if (status == PEN_OK && *o->list) {
-        status = key_list_write(o->list, &list, line, list.sealed, &error);
+        status = key_list_write(o->list, &list, line, list.sealed ? KEYS_SEALED : KEYS_UNSEALED, &error);
     }
     key_list_fini(&list);
     if (status != PEN_OK) {
@@ -130,21 +130,19 @@ static int keygen(const struct options *o, const char *path)
 int command_keygen(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *path[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, path, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = path, .words_max = 1};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    if (count == 1 && !line_valid(&options)) {
-        code = EXIT_USAGE;
-    } else if (count == 1) {
-        code = keygen(&options, path[0]);
+    if (line.count == 1 && !line_valid(&options)) {
+        line.exit = EXIT_USAGE;
+    } else if (line.count == 1) {
+        line.exit = keygen(&options, path[0]);
     } else {
         fprintf(stderr, "penstock keygen: name the file to write.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

@@ -50,9 +50,9 @@ static int keys(const struct options *o, const char *path)
 {
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct key_list list = {.text = NULL};
-    enum pen_status status = key_list_read(path, o->seal, &list, &error);
+    enum pen_status status = key_list_read(path, o->seal ? KEY_SEAL_ANY : KEY_SEAL_FITS, &list, &error);
     if (status == PEN_OK && o->seal) {
-        status = key_list_write(path, &list, NULL, true, &error);
+        status = key_list_write(path, &list, NULL, KEYS_SEALED, &error);
         list.sealed = true;
     }
     int code = status == PEN_OK ? tell(o, path, &list) : command_fail(&(struct common){.json = o->json}, &error);
@@ -63,19 +63,17 @@ static int keys(const struct options *o, const char *path)
 int command_keys(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *path[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, path, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = path, .words_max = 1};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    if (count == 1) {
-        code = keys(&options, path[0]);
+    if (line.count == 1) {
+        line.exit = keys(&options, path[0]);
     } else {
         fprintf(stderr, "penstock keys: name the list, the file of the broker's --keys.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

@@ -166,7 +166,8 @@ static int load(const struct options *o)
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    pen_client *client = command_connect_for_jobs(&o->common, "penstock load", o->request.tell_drain, &code);
+    pen_client *client =
+        command_connect_for_jobs(&o->common, "penstock load", o->request.tell_drain ? DRAIN_TELLS : DRAIN_WAITS, &code);
     if (!client) {
         return code;
     }
@@ -193,21 +194,19 @@ static int load(const struct options *o)
 int command_load(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *model[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, model, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = model, .words_max = 1};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    options.model = count ? model[0] : options.model;
+    options.model = line.count ? model[0] : options.model;
     if (!*options.model || options.rate < 0.0) {
         fprintf(stderr, "penstock load: name a model%s; penstock models lists the models.\n",
                 options.rate < 0.0 ? " and a --rate of at least 0" : "");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     } else {
-        code = load(&options);
+        line.exit = load(&options);
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

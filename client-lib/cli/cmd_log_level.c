@@ -48,13 +48,11 @@ static int tell(const struct options *o, const char *level, const char *whom)
 int command_log_level(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *words[2] = {NULL, NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, words, 2, &count, &store, &code)) {
-        code = tell(&options, count > 0 ? words[0] : "", count > 1 ? words[1] : NULL);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = 2};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = tell(&options, line.count > 0 ? words[0] : "", line.count > 1 ? words[1] : NULL);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

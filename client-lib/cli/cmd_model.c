@@ -151,13 +151,11 @@ static int act(const struct options *o, const char *const *words, size_t count)
 int command_model(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *words[4] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, words, 4, &count, &store, &code)) {
-        code = act(&options, words, count);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = 4};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = act(&options, words, line.count);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

@@ -217,13 +217,11 @@ static int models(const struct options *o, const char *name)
 int command_models(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *name[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, name, 1, &count, &store, &code)) {
-        code = models(&options, count ? name[0] : NULL);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv, .words = name, .words_max = 1};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = models(&options, line.count ? name[0] : NULL);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

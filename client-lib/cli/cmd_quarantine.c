@@ -127,21 +127,19 @@ static int run(const struct options *o, const char *verb, const char *job)
 int command_quarantine(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *words[2] = {NULL, NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, words, 2, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = 2};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
-    const char *verb = count ? words[0] : "list";
+    const char *verb = line.count ? words[0] : "list";
     bool list = strcmp(verb, "list") == 0, other = strcmp(verb, "show") == 0 || strcmp(verb, "kick") == 0;
-    if ((list && count <= 1) || (other && count == 2)) {
-        code = run(&options, verb, words[1]);
+    if ((list && line.count <= 1) || (other && line.count == 2)) {
+        line.exit = run(&options, verb, words[1]);
     } else {
         fprintf(stderr, "penstock quarantine: expected list, show JOB, kick JOB or kick all.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

@@ -225,7 +225,8 @@ static int submit(const struct options *o, const char *const *files, size_t coun
     struct pen_error error = {.status = PEN_OK, .text = ""};
     struct pen_model_list *models = NULL;
     int code = EXIT_OK;
-    run.client = command_connect_for_jobs(&o->common, "penstock submit", o->request.tell_drain, &code);
+    run.client = command_connect_for_jobs(&o->common, "penstock submit",
+                                          o->request.tell_drain ? DRAIN_TELLS : DRAIN_WAITS, &code);
     if (!run.client) {
         return code;
     }
@@ -260,24 +261,22 @@ int command_submit(int argc, char **argv)
 {
     static const char *positional[FILES_MAX];
     struct options options;
-    struct settings_store *store = NULL;
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, positional, FILES_MAX, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = positional, .words_max = FILES_MAX};
+    if (!command_settings(&program, &line, &options)) {
+        return line.exit;
     }
     const char *const *files = positional;
-    if (!*options.model && count > 0) {
+    if (!*options.model && line.count > 0) {
         options.model = *files++;
-        count--;
+        line.count--;
     }
-    if (!*options.model || (count == 0 && options.request.inputs.count == 0)) {
+    if (!*options.model || (line.count == 0 && options.request.inputs.count == 0)) {
         fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
                         "lists the models.\n");
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     } else {
-        code = submit(&options, files, count);
+        line.exit = submit(&options, files, line.count);
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }

@@ -295,25 +295,21 @@ static int top(const struct options *o)
 int command_top(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
-        code = top(&options);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = top(&options);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }
 
 int command_stats(int argc, char **argv)
 {
     struct options options = {.once = true, .sort = "name", .filter = ""};
-    struct settings_store *store = NULL;
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&stats_program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
-        code = top(&options);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv};
+    if (command_settings(&stats_program, &line, &options)) {
+        line.exit = top(&options);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

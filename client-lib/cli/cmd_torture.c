@@ -208,7 +208,7 @@ static uint64_t strike(const struct options *o, struct torture_pool *pool, struc
     for (uint64_t now_us = begin_us; !interrupted && (now_us < end_us || (fault_us < end_us && now_us < last_us));
          now_us = clock_now_us()) {
         ledger_run(ledger, put_off || now_us + LOOK_US < fault_us ? now_us + LOOK_US : fault_us);
-        plan_heal(plan, pool, false);
+        plan_heal(plan, pool, HEAL_DUE);
         if (own) {
             torture_pool_mend(pool);
         }
@@ -221,7 +221,7 @@ static uint64_t strike(const struct options *o, struct torture_pool *pool, struc
         show_progress(o, ledger, plan, begin_us, &shown_us);
     }
     uint64_t lasted_us = interrupted ? clock_now_us() - begin_us : (uint64_t)o->duration_us;
-    plan_heal(plan, pool, true);
+    plan_heal(plan, pool, HEAL_ALL);
     for (uint64_t limit_us = clock_now_us() + (uint64_t)o->settle_us;
          ledger->under_way > 0 && clock_now_us() < limit_us;) {
         ledger_settle(ledger, clock_now_us() + LOOK_US);
@@ -320,12 +320,10 @@ static int write_model(const struct options *o)
 int command_torture(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
-        code = *options.write_model ? write_model(&options) : torture(&options);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = *options.write_model ? write_model(&options) : torture(&options);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

@@ -138,13 +138,11 @@ static int ask(const struct options *o, const char *what)
 int command_trace(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
     const char *what[1] = {"slow"};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, what, 1, &count, &store, &code)) {
-        code = ask(&options, count ? what[0] : "slow");
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv, .words = what, .words_max = 1};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = ask(&options, line.count ? what[0] : "slow");
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

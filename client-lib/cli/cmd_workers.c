@@ -135,12 +135,10 @@ static int workers(const struct options *o)
 int command_workers(int argc, char **argv)
 {
     struct options options;
-    struct settings_store *store = NULL;
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
-        code = workers(&options);
-        settings_free(store);
+    struct command_line line = {.argc = argc, .argv = argv};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = workers(&options);
+        settings_free(line.store);
     }
-    return code;
+    return line.exit;
 }

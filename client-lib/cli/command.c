@@ -23,22 +23,20 @@ static void hide_secrets(int argc, char **argv)
     }
 }
 
-bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
-                      const char **positional, size_t max_positional, size_t *ret_positional,
-                      struct settings_store **ret_store, int *ret_exit)
+bool command_settings(const struct settings_program *program, struct command_line *line, void *options)
 {
     struct pen_error error = {.status = PEN_OK, .text = ""};
     enum settings_outcome outcome = SETTINGS_RUN;
-    if (settings_load(program, argc, argv, options, positional, max_positional, ret_positional, &outcome, ret_store,
-                      &error) != PEN_OK) {
+    line->exit = EXIT_OK;
+    if (settings_load(program, line->argc, line->argv, options, line->words, line->words_max, &line->count, &outcome,
+                      &line->store, &error) != PEN_OK) {
         fprintf(stderr, "%s: %s\nTry %s --help.\n", program->name, error.text, program->name);
-        *ret_exit = EXIT_USAGE;
+        line->exit = EXIT_USAGE;
         return false;
     }
-    hide_secrets(argc, argv);
+    hide_secrets(line->argc, line->argv);
     if (outcome == SETTINGS_EXIT) {
-        settings_free(*ret_store);
-        *ret_exit = EXIT_OK;
+        settings_free(line->store);
         return false;
     }
     return true;
@@ -76,10 +74,11 @@ int command_fail(const struct common *common, const struct pen_error *error)
 
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit)
 {
-    return command_connect_for_jobs(common, name, false, ret_exit);
+    return command_connect_for_jobs(common, name, DRAIN_WAITS, ret_exit);
 }
 
-pen_client *command_connect_for_jobs(const struct common *common, const char *name, bool tell_drain, int *ret_exit)
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, enum on_drain on_drain,
+                                     int *ret_exit)
 {
     struct pen_client_options options;
     struct pen_error error = {.status = PEN_OK, .text = ""};
@@ -90,7 +89,7 @@ pen_client *command_connect_for_jobs(const struct common *common, const char *na
     options.key_file = common->key;
     options.broker_key = common->broker_key;
     options.name = name;
-    options.tell_drain = tell_drain;
+    options.tell_drain = on_drain == DRAIN_TELLS;
     options.connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
     if (pen_client_connect(&options, &client, &error) != PEN_OK) {
         int code = command_fail(common, &error);
@@ -130,21 +129,19 @@ enum pen_status command_models_wait(const struct common *common, pen_client *cli
 int command_of_job(const struct settings_program *program, int argc, char **argv, void *options,
                    int (*run)(const void *options, const char *job))
 {
-    struct settings_store *store = NULL;
     const char *job[1] = {NULL};
-    size_t count = 0;
-    int code = EXIT_OK;
-    if (!command_settings(program, argc, argv, options, job, 1, &count, &store, &code)) {
-        return code;
+    struct command_line line = {.argc = argc, .argv = argv, .words = job, .words_max = 1};
+    if (!command_settings(program, &line, options)) {
+        return line.exit;
     }
-    if (count == 1) {
-        code = run(options, job[0]);
+    if (line.count == 1) {
+        line.exit = run(options, job[0]);
     } else {
         fprintf(stderr, "%s: name the job, such as 0123456789abcdef-42.\n", program->name);
-        code = EXIT_USAGE;
+        line.exit = EXIT_USAGE;
     }
-    settings_free(store);
-    return code;
+    settings_free(line.store);
+    return line.exit;
 }
 
 int command_print(cJSON *json)

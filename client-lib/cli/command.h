@@ -67,13 +67,18 @@ struct common {
     "Exit codes: 0 done, 1 a job or a file failed or the broker said no, 2 wrong usage, 3 no broker or no capable "    \
     "worker."
 
-/*
- * Fills options from the table. EXIT_OK and *ret_store: go on, free the store at the end. Otherwise *ret_exit is what to return (help was
- * printed, or an error told).
- */
-bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
-                      const char **positional, size_t max_positional, size_t *ret_positional,
-                      struct settings_store **ret_store, int *ret_exit);
+/* What a command was called with, and what came of it. */
+struct command_line {
+    int argc;
+    char **argv;
+    const char **words; /* [words_max], its arguments that are no options; NULL: it takes none */
+    size_t words_max, count;
+    struct settings_store *store; /* has the texts of the options; to be freed at the end */
+    int exit;                     /* EXIT_OK until something else is known */
+};
+
+/* Fills options from the table, and the words. True: go on. False: return line->exit, as help was printed, or an error told. */
+bool command_settings(const struct settings_program *program, struct command_line *line, void *options);
 
 /* The main of a command about one job: fills options from the table and runs it with the id that was named. Returns the exit code. */
 int command_of_job(const struct settings_program *program, int argc, char **argv, void *options,
@@ -81,8 +86,13 @@ int command_of_job(const struct settings_program *program, int argc, char **argv
 
 /* A session whose broker has answered; NULL: the error was told and *ret_exit set. */
 pen_client *command_connect(const struct common *common, const char *name, int *ret_exit);
-/* tell_drain: as in pen_client_options. */
-pen_client *command_connect_for_jobs(const struct common *common, const char *name, bool tell_drain, int *ret_exit);
+/* What becomes of jobs when the only broker is about to end. */
+enum on_drain {
+    DRAIN_WAITS, /* they wait for the one that comes in its place */
+    DRAIN_TELLS, /* they end: --tell-drain */
+};
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, enum on_drain on_drain,
+                                     int *ret_exit);
 
 /*
  * As pen_client_models; a broker that has none yet, because it has just begun and its workers are on their way back, is asked again for as long as --timeout.

@@ -34,20 +34,37 @@ void top_view_fini(struct top_view *view)
     *view = (struct top_view){NULL, NULL, NULL, 0};
 }
 
-__attribute__((format(printf, 3, 4))) static void add(struct top_frame *frame, bool heading, const char *format, ...)
+__attribute__((format(printf, 2, 0))) static void add(struct top_frame *frame, const char *format, va_list args)
 {
-    va_list args;
     if (frame->count >= TOP_LINES_MAX) {
         return;
     }
-    va_start(args, format);
     vsnprintf(frame->lines[frame->count], TOP_LINE_BYTES, format, args);
-    va_end(args);
     /* Texts come from workers: nothing that moves the cursor may pass. */
     for (char *c = frame->lines[frame->count]; *c; c++) {
         *c = (unsigned char)*c < ' ' || *c == 0x7F ? '?' : *c;
     }
-    frame->heading[frame->count++] = heading;
+    frame->heading[frame->count++] = false;
+}
+
+__attribute__((format(printf, 2, 3))) static void add_row(struct top_frame *frame, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add(frame, format, args);
+    va_end(args);
+}
+
+__attribute__((format(printf, 2, 3))) static void add_heading(struct top_frame *frame, const char *format, ...)
+{
+    va_list args;
+    size_t before = frame->count;
+    va_start(args, format);
+    add(frame, format, args);
+    va_end(args);
+    if (frame->count > before) {
+        frame->heading[before] = true;
+    }
 }
 
 static double per_second(uint64_t now, uint64_t before, uint64_t us)
@@ -59,19 +76,20 @@ static void pool_lines(const struct pen_stats *s, const struct pen_stats *before
 {
     char uptime[AMOUNT_BYTES], rss[AMOUNT_BYTES], cache[AMOUNT_BYTES];
     uint64_t looked = s->cache_hits + s->cache_misses;
-    add(frame, false, "%s, up %s, %s, %" PRIu64 " %s, %" PRIu64 " %s%s", s->software, amount_us(s->uptime_us, uptime),
-        amount_bytes(s->rss_bytes, rss), s->clients, words_plural(s->clients, "client", "clients"), s->workers,
-        words_plural(s->workers, "worker", "workers"), s->draining ? ", DRAINING" : "");
-    add(frame, false,
-        "jobs   %" PRIu64 " queued, %" PRIu64 " running, %.1f/s; done %" PRIu64 ", failed %" PRIu64
-        ", rejected %" PRIu64 ", expired %" PRIu64 ", cancelled %" PRIu64 ", requeued %" PRIu64 ", joined %" PRIu64,
-        s->queued, s->running, before ? per_second(s->jobs_done, before->jobs_done, us) : 0.0, s->jobs_done,
-        s->jobs_failed, s->jobs_rejected, s->jobs_expired, s->jobs_cancelled, s->jobs_requeued, s->jobs_coalesced);
-    add(frame, false, "cache  %s, %s: %s in %" PRIu64 " %s, %" PRIu64 " %s of %" PRIu64 " (%.0f %%), %.1f hits/s",
-        s->cache_kind, s->cache_state, amount_bytes(s->cache_bytes, cache), s->cache_entries,
-        words_plural(s->cache_entries, "entry", "entries"), s->cache_hits, words_plural(s->cache_hits, "hit", "hits"),
-        looked, looked ? 100.0 * (double)s->cache_hits / (double)looked : 0.0,
-        before ? per_second(s->cache_hits, before->cache_hits, us) : 0.0);
+    add_row(frame, "%s, up %s, %s, %" PRIu64 " %s, %" PRIu64 " %s%s", s->software, amount_us(s->uptime_us, uptime),
+            amount_bytes(s->rss_bytes, rss), s->clients, words_plural(s->clients, "client", "clients"), s->workers,
+            words_plural(s->workers, "worker", "workers"), s->draining ? ", DRAINING" : "");
+    add_row(frame,
+            "jobs   %" PRIu64 " queued, %" PRIu64 " running, %.1f/s; done %" PRIu64 ", failed %" PRIu64
+            ", rejected %" PRIu64 ", expired %" PRIu64 ", cancelled %" PRIu64 ", requeued %" PRIu64 ", joined %" PRIu64,
+            s->queued, s->running, before ? per_second(s->jobs_done, before->jobs_done, us) : 0.0, s->jobs_done,
+            s->jobs_failed, s->jobs_rejected, s->jobs_expired, s->jobs_cancelled, s->jobs_requeued, s->jobs_coalesced);
+    add_row(frame, "cache  %s, %s: %s in %" PRIu64 " %s, %" PRIu64 " %s of %" PRIu64 " (%.0f %%), %.1f hits/s",
+            s->cache_kind, s->cache_state, amount_bytes(s->cache_bytes, cache), s->cache_entries,
+            words_plural(s->cache_entries, "entry", "entries"), s->cache_hits,
+            words_plural(s->cache_hits, "hit", "hits"), looked,
+            looked ? 100.0 * (double)s->cache_hits / (double)looked : 0.0,
+            before ? per_second(s->cache_hits, before->cache_hits, us) : 0.0);
 }
 
 static const struct pen_model *model_before(const struct top_view *before, const struct pen_model *m)
@@ -157,8 +175,8 @@ static void model_line(const struct pen_model *m, double rate, struct top_frame 
     char name[64], backends[64];
     snprintf(name, sizeof name, "%.40s:%" PRIu64, m->name, m->version);
     backends_text(m, backends);
-    add(frame, false, "%-28s %8" PRIu64 " %8" PRIu64 " %10" PRIu64 " %10.1f %8" PRIu64 " %8" PRIu64 "  %s", name,
-        m->queued, m->running, m->jobs_done, rate, m->jobs_failed, m->cache_hits, backends);
+    add_row(frame, "%-28s %8" PRIu64 " %8" PRIu64 " %10" PRIu64 " %10.1f %8" PRIu64 " %8" PRIu64 "  %s", name,
+            m->queued, m->running, m->jobs_done, rate, m->jobs_failed, m->cache_hits, backends);
 }
 
 static void models_lines(const struct top_view *view, const struct top_view *before, uint64_t us,
@@ -167,8 +185,8 @@ static void models_lines(const struct top_view *view, const struct top_view *bef
     char backends[64];
     size_t count = 0;
     struct row *rows = calloc(view->models->count + 1, sizeof *rows);
-    add(frame, true, "%-28s %8s %8s %10s %10s %8s %8s  %s", "MODEL", "QUEUED", "RUNNING", "DONE", "DONE/S", "FAILED",
-        "CACHED", "BACKENDS");
+    add_heading(frame, "%-28s %8s %8s %10s %10s %8s %8s  %s", "MODEL", "QUEUED", "RUNNING", "DONE", "DONE/S", "FAILED",
+                "CACHED", "BACKENDS");
     for (size_t i = 0; rows && i < view->models->count; i++) {
         const struct pen_model *m = view->models->models[i];
         backends_text(m, backends);
@@ -185,9 +203,9 @@ static void models_lines(const struct top_view *view, const struct top_view *bef
     }
     free(rows);
     if (!view->models->count) {
-        add(frame, false, "none: start a worker with penstock-worker --models DIR");
+        add_row(frame, "none: start a worker with penstock-worker --models DIR");
     } else if (!count) {
-        add(frame, false, "none of %zu passes the filter", view->models->count);
+        add_row(frame, "none of %zu passes the filter", view->models->count);
     }
 }
 
@@ -205,9 +223,9 @@ static double worker_rate(const struct pen_worker *w, const struct top_view *bef
 static void worker_line(const struct pen_worker *w, double rate, struct top_frame *frame)
 {
     char rss[AMOUNT_BYTES];
-    add(frame, false, "%-24.40s %-10.20s %-9.12s %7u %6u %10" PRIu64 " %8.1f %7" PRIu64 " %11s  %.60s", w->name,
-        w->backend, w->state, w->jobs_running, w->slots, w->jobs_done, rate, w->jobs_failed,
-        amount_bytes(w->rss_bytes, rss), w->device);
+    add_row(frame, "%-24.40s %-10.20s %-9.12s %7u %6u %10" PRIu64 " %8.1f %7" PRIu64 " %11s  %.60s", w->name,
+            w->backend, w->state, w->jobs_running, w->slots, w->jobs_done, rate, w->jobs_failed,
+            amount_bytes(w->rss_bytes, rss), w->device);
 }
 
 static void workers_lines(const struct top_view *view, const struct top_view *before, uint64_t us,
@@ -215,8 +233,8 @@ static void workers_lines(const struct top_view *view, const struct top_view *be
 {
     size_t count = 0;
     struct row *rows = calloc(view->workers->count + 1, sizeof *rows);
-    add(frame, true, "%-24s %-10s %-9s %7s %6s %10s %8s %7s %11s  %s", "WORKER", "BACKEND", "STATE", "RUNNING", "SLOTS",
-        "DONE", "DONE/S", "FAILED", "MEMORY", "DEVICE");
+    add_heading(frame, "%-24s %-10s %-9s %7s %6s %10s %8s %7s %11s  %s", "WORKER", "BACKEND", "STATE", "RUNNING",
+                "SLOTS", "DONE", "DONE/S", "FAILED", "MEMORY", "DEVICE");
     for (size_t i = 0; rows && i < view->workers->count; i++) {
         const struct pen_worker *w = view->workers->workers[i];
         if (!passes(order, w->name, w->backend, w->host)) {
@@ -231,7 +249,7 @@ static void workers_lines(const struct top_view *view, const struct top_view *be
     }
     free(rows);
     if (!count) {
-        add(frame, false, view->workers->count ? "none passes the filter" : "none");
+        add_row(frame, view->workers->count ? "none passes the filter" : "none");
     }
 }
 
@@ -241,11 +259,11 @@ void top_frame_make(const struct top_view *view, const struct top_view *before, 
     const struct pen_stats *old = before ? before->stats : NULL;
     uint64_t us = old ? view->taken_us - before->taken_us : 0;
     frame->count = 0;
-    add(frame, true, "penstock top  %s  by %s%s%s%s", broker, top_sort_name(order->by),
-        order->reverse ? ", turned round" : "", order->filter[0] ? "  filter: " : "", order->filter);
+    add_heading(frame, "penstock top  %s  by %s%s%s%s", broker, top_sort_name(order->by),
+                order->reverse ? ", turned round" : "", order->filter[0] ? "  filter: " : "", order->filter);
     pool_lines(view->stats, old, us, frame);
-    add(frame, false, "%s", "");
+    add_row(frame, "%s", "");
     models_lines(view, before, us, order, frame);
-    add(frame, false, "%s", "");
+    add_row(frame, "%s", "");
     workers_lines(view, before, us, order, frame);
 }

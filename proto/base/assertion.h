@@ -2,8 +2,8 @@
  * assertion.h - invariants of our own code, said in words where the state changes: PEN_ASSERT(condition, "the invariant").
  *
  * It is on in every build, NDEBUG or not: a program whose state is wrong ends with its sentence, and its supervisor starts it again, rather than going on
- * wrong. What is dear to check is PEN_ASSERT_SLOW: on where PENSTOCK_CHECKS is defined (builds with tests, sanitizers, fuzzing). Bad input is never an
- * assertion: it is a status with a text.
+ * wrong. What is dear to check is PEN_ASSERT_SLOW: on where PENSTOCK_CHECKS is defined (builds with sanitizers, for fuzzing, for debugging). Bad input is
+ * never an assertion: it is a status with a text.
  * Threads: any.
  */
 #ifndef ASSERTION_H

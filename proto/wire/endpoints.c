@@ -115,7 +115,7 @@ static bool name_resolve(struct endpoints *to, const char *host, const char *por
     return whole;
 }
 
-enum pen_status endpoints_resolve(struct endpoints *endpoints, bool keep_names, struct pen_error *reterr)
+enum pen_status endpoints_resolve(struct endpoints *endpoints, enum endpoint_names names, struct pen_error *reterr)
 {
     struct endpoints resolved = {0};
     bool whole = true;
@@ -128,7 +128,7 @@ enum pen_status endpoints_resolve(struct endpoints *endpoints, bool keep_names, 
         if (whole && resolved.count == before)
             whole = endpoints_take(&resolved, endpoints->texts[i]);
     }
-    for (size_t i = 0; keep_names && whole && i < endpoints->count; i++)
+    for (size_t i = 0; names == ENDPOINT_NAMES_KEPT && whole && i < endpoints->count; i++)
         whole = endpoints_take(&resolved, endpoints->texts[i]);
     endpoints_fini(whole ? endpoints : &resolved);
     if (!whole)

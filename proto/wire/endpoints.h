@@ -24,12 +24,17 @@ struct endpoints {
 /* Entries are separated by commas; spaces around them and repetitions do not count. INVALID names the entry that is none, or too much of it all. */
 enum pen_status endpoints_parse(const char *list, struct endpoints *ret_endpoints, struct pen_error *reterr);
 
+enum endpoint_names {
+    ENDPOINT_NAMES_REPLACED,
+    ENDPOINT_NAMES_KEPT, /* behind all addresses */
+};
+
 /*
- * Puts the addresses behind each tcp:// name that has several in its place; keep_names: and the name itself behind them all, as it may mean other hosts
+ * Puts the addresses behind each tcp:// name that has several in its place. ENDPOINT_NAMES_KEPT: and the name itself behind them all, as it may mean other hosts
  * by the time those are gone. Asks the resolver, which may take seconds; names that it does not know, or that have one address, stay as they are. What
  * goes beyond ENDPOINTS_MAX is left out. NO_MEMORY: the list is as it was.
  */
-enum pen_status endpoints_resolve(struct endpoints *endpoints, bool keep_names, struct pen_error *reterr);
+enum pen_status endpoints_resolve(struct endpoints *endpoints, enum endpoint_names names, struct pen_error *reterr);
 
 void endpoints_fini(struct endpoints *endpoints);
 

@@ -49,7 +49,7 @@ static void seal_text(const char *body, size_t bytes, size_t keys, char text[SEA
              sodium_bin2hex(digits, sizeof digits, hash, sizeof hash));
 }
 
-static enum pen_status seal_check(const char *path, bool any_seal, struct key_list *list, struct pen_error *reterr)
+static enum pen_status seal_check(const char *path, enum key_seal seal, struct key_list *list, struct pen_error *reterr)
 {
     char right[SEAL_BYTES];
     if (strncmp(list->text, SEAL_START, strlen(SEAL_START)) != 0)
@@ -57,7 +57,7 @@ static enum pen_status seal_check(const char *path, bool any_seal, struct key_li
     list->body = (size_t)(strchr(list->text, '\n') + 1 - list->text);
     list->sealed = true;
     seal_text(list->text + list->body, list->bytes - list->body, list->keys, right);
-    if (any_seal || (strlen(right) == list->body && memcmp(right, list->text, list->body) == 0))
+    if (seal == KEY_SEAL_ANY || (strlen(right) == list->body && memcmp(right, list->text, list->body) == 0))
         return PEN_OK;
     return pen_error_set(
         reterr, PEN_ERR_INVALID,
@@ -66,7 +66,8 @@ static enum pen_status seal_check(const char *path, bool any_seal, struct key_li
         path, list->keys);
 }
 
-static enum pen_status whole_check(const char *path, bool any_seal, struct key_list *list, struct pen_error *reterr)
+static enum pen_status whole_check(const char *path, enum key_seal seal, struct key_list *list,
+                                   struct pen_error *reterr)
 {
     const char *zero = memchr(list->text, '\0', list->bytes);
     if (zero)
@@ -80,8 +81,8 @@ static enum pen_status whole_check(const char *path, bool any_seal, struct key_l
                              "one ends with a newline",
                              path, line_of(list->text, list->bytes));
     list->keys = keys_count(list->text);
-    enum pen_status status = list->bytes > 0 ? seal_check(path, any_seal, list, reterr) : PEN_OK;
-    if (status == PEN_OK && list->keys == 0 && !list->sealed && !any_seal)
+    enum pen_status status = list->bytes > 0 ? seal_check(path, seal, list, reterr) : PEN_OK;
+    if (status == PEN_OK && list->keys == 0 && !list->sealed && seal == KEY_SEAL_FITS)
         status =
             pen_error_set(reterr, PEN_ERR_INVALID,
                           "%.300s holds no key, so it may have been emptied by accident: add one, or run `penstock "
@@ -125,7 +126,7 @@ static bool read_whole(int fd, char *text, size_t bytes)
     return used == bytes;
 }
 
-enum pen_status key_list_read(const char *path, bool any_seal, struct key_list *ret_list, struct pen_error *reterr)
+enum pen_status key_list_read(const char *path, enum key_seal seal, struct key_list *ret_list, struct pen_error *reterr)
 {
     struct key_list list = {.text = NULL};
     struct pen_error error = {.status = PEN_ERR_IO};
@@ -144,7 +145,7 @@ enum pen_status key_list_read(const char *path, bool any_seal, struct key_list *
     close(fd);
     if (good) {
         list.text[list.bytes] = '\0';
-        status = whole_check(path, any_seal, &list, reterr);
+        status = whole_check(path, seal, &list, reterr);
     }
     if (status == PEN_OK)
         *ret_list = list;
@@ -216,7 +217,7 @@ static bool replace_file(const char *path, const char *seal, const char *body, s
     return good;
 }
 
-enum pen_status key_list_write(const char *path, const struct key_list *list, const char *line, bool seal,
+enum pen_status key_list_write(const char *path, const struct key_list *list, const char *line, enum key_form form,
                                struct pen_error *reterr)
 {
     char place[PATH_MAX], first[SEAL_BYTES] = "";
@@ -229,7 +230,7 @@ enum pen_status key_list_write(const char *path, const struct key_list *list, co
     memcpy(body + old, line ? line : "", more + 1);
     if (more && body[old + more - 1] != '\n')
         memcpy(body + old + more++, "\n", 2);
-    if (seal)
+    if (form == KEYS_SEALED)
         seal_text(body, old + more, keys_count(body), first);
     bool good = replace_file(realpath(path, place) ? place : path, first, body, old + more);
     enum pen_status status =

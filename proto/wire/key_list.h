@@ -24,18 +24,24 @@ struct key_list {
     bool sealed;
 };
 
+enum key_seal {
+    KEY_SEAL_FITS, /* a seal that does not fit is damage, and so is a list without any key */
+    KEY_SEAL_ANY,  /* it is to be sealed anew: the seal need not fit, and no key is enough */
+};
+enum key_form { KEYS_UNSEALED, KEYS_SEALED };
+
 /*
  * IO: cannot be read, or is no ordinary file. INVALID: damaged, with the line; or without any key, and not sealed as such. TOO_LARGE. The caller fini's it.
- * any_seal: it is to be sealed anew, so the seal need not fit and no key is enough.
  */
-enum pen_status key_list_read(const char *path, bool any_seal, struct key_list *ret_list, struct pen_error *reterr);
+enum pen_status key_list_read(const char *path, enum key_seal seal, struct key_list *ret_list,
+                              struct pen_error *reterr);
 void key_list_fini(struct key_list *list);
 
 /*
- * Writes the lines of `list`, then `line` (may be NULL), under a fresh seal if asked: into a new file that takes the old one's name, so that a reader finds
+ * Writes the lines of `list`, then `line` (may be NULL), under a fresh seal if KEYS_SEALED: into a new file that takes the old one's name, so that a reader finds
  * the one or the other. IO: the old file is untouched. list may be one without text: a new file.
  */
-enum pen_status key_list_write(const char *path, const struct key_list *list, const char *line, bool seal,
+enum pen_status key_list_write(const char *path, const struct key_list *list, const char *line, enum key_form form,
                                struct pen_error *reterr);
 
 #endif

@@ -207,8 +207,8 @@ static void write_sealed(const char *text, const char *line, size_t cut)
     struct key_list list = {.text = NULL};
     struct pen_error error = {.status = PEN_OK};
     write_keys(text);
-    cr_assert_eq(key_list_read(path, true, &list, &error), PEN_OK, "%s", error.text);
-    cr_assert_eq(key_list_write(path, &list, line, true, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(key_list_read(path, KEY_SEAL_ANY, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(key_list_write(path, &list, line, KEYS_SEALED, &error), PEN_OK, "%s", error.text);
     key_list_fini(&list);
     struct stat facts;
     cr_assert_eq(stat(path, &facts), 0);
@@ -245,18 +245,18 @@ Test(keyring, list_is_written_under_another_name_first)
     write_keys(ALICE);
     cr_assert_eq(chmod(path, 0640), 0);
     cr_assert_eq(stat(path, &before), 0);
-    cr_assert_eq(key_list_read(path, false, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(key_list_read(path, KEY_SEAL_FITS, &list, &error), PEN_OK, "%s", error.text);
     cr_assert_not(list.sealed);
-    cr_assert_eq(key_list_write(path, &list, WORKER, true, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(key_list_write(path, &list, WORKER, KEYS_SEALED, &error), PEN_OK, "%s", error.text);
     key_list_fini(&list);
     cr_assert_eq(stat(path, &after), 0);
     cr_assert_neq(before.st_ino, after.st_ino, "another file");
     cr_assert_eq(after.st_mode & 0777, 0640);
-    cr_assert_eq(key_list_read(path, false, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(key_list_read(path, KEY_SEAL_FITS, &list, &error), PEN_OK, "%s", error.text);
     cr_assert(list.sealed && list.keys == 2);
     cr_assert_str_eq(list.text + list.body, ALICE WORKER);
     key_list_fini(&list);
-    cr_assert_eq(key_list_write("/nowhere/keys", &list, WORKER, false, &error), PEN_ERR_IO);
+    cr_assert_eq(key_list_write("/nowhere/keys", &list, WORKER, KEYS_UNSEALED, &error), PEN_ERR_IO);
 }
 
 Test(keyring, list_may_be_as_long_as_a_broker_takes_and_no_longer)

@@ -160,13 +160,31 @@ def figures():
     check(benches - helpers <= commands, f"tests/README.md names every bench: {sorted(benches - helpers - commands)}")
 
 
-def pages():
-    """The broker's pages are those of its code: files of each room, a job's edges, options, metrics; and links lead somewhere."""
-    broker = SOURCE / "broker"
-    for room, names in re.findall(r"^room\((\w+)([^)]*)\)", (broker / "CMakeLists.txt").read_text(), re.M):
-        text = (broker / room / "README.md").read_text()
+def rooms_named(folder):
+    """The page of each room names its files."""
+    for room, names in re.findall(r"^room\((\w+)([^)]*)\)", (SOURCE / folder / "CMakeLists.txt").read_text(), re.M):
+        text = (SOURCE / folder / room / "README.md").read_text()
         lacks = [name for name in names.split() if f"`{name}`" not in text]
-        check(not lacks and text.count("\n") <= 40, f"broker/{room}/README.md names its files in 40 lines: {lacks}")
+        check(not lacks and text.count("\n") <= 40, f"{folder}/{room}/README.md names its files in 40 lines: {lacks}")
+
+
+def client_states():
+    """The tables of states of a job and of a session are those that the client's code goes by; to stay in a state needs no row."""
+    client = SOURCE / "client-lib"
+    for source, page, title, prefix in (("job.c", "state", "a job", "JOB"), ("session_state.c", "session", "a session", "SESSION")):
+        rows = re.findall(rf"\[{prefix}_(\w+)\] = (.*),", (client / "state" / source).read_text())
+        edges = {(state.lower(), to.lower()) for state, bits in rows for to in re.findall(rf"BIT\({prefix}_(\w+)\)", bits) if to != state}
+        table = (client / page / "README.md").read_text().split(f"\n## States of {title}\n")[1].split("\n\n## ")[0]
+        told = {(before, after) for before, after in re.findall(r"^\| (\w+) \| .* \| (\w+)[^|]* \|$", table, re.M) if before not in (after, "state")}
+        check(edges and edges == told, f"client-lib/{page}/README.md has the edges of state/{source}: {edges ^ told}")
+
+
+def pages():
+    """The pages of the rooms are those of the code: files of each room, a job's edges, options, metrics; and links lead somewhere."""
+    broker = SOURCE / "broker"
+    rooms_named("broker")
+    rooms_named("client-lib")
+    client_states()
     rows = re.findall(r"\[JOB_(\w+)\] = (.*BIT.*),", (broker / "lifecycle/states.c").read_text())
     edges = {(state.lower(), to.lower()) for state, bits in rows for to in re.findall(r"BIT\(JOB_(\w+)\)", bits) if to != state}
     states, told = {state.lower() for state, _ in rows} | {"done"}, set()
@@ -183,7 +201,7 @@ def pages():
     check(len(families) > 50 and not lacks, f"METRICS.md has every metric: {lacks}")
     told = set(re.findall(r"`penstock_(\w+)`", text))
     check(told <= families, f"METRICS.md has no other metric: {told - families}")
-    for page in [broker / "README.md", *broker.glob("*/README.md"), *(SOURCE / name / "README.md" for name in ("worker", "proto", "deploy")), DEPLOY / "METRICS.md", DEPLOY / "LIMITS.md", SOURCE / "proto/PROTOCOL.md"]:
+    for page in [broker / "README.md", *broker.glob("*/README.md"), *(SOURCE / "client-lib").glob("**/README.md"), *(SOURCE / name / "README.md" for name in ("worker", "proto", "deploy")), DEPLOY / "METRICS.md", DEPLOY / "LIMITS.md", SOURCE / "proto/PROTOCOL.md"]:
         links = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()) if not (page.parent / link).exists()}
         check(not links, f"{page.relative_to(SOURCE)} leads to what there is: {links}")
 

@@ -8,7 +8,7 @@
 #include "deadline.h"
 #include "drive.h"
 #include "finish.h"
-#include "session.h"
+#include "keeper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void client_open(void)
         fprintf(stderr, "fuzz_client: %s\n", error.text);
         abort();
     }
-    drive_stop(client);
+    keeper_stop(client);
     pthread_cond_init(&client->keeper_cond, NULL);
     client->closing = false;
     pthread_mutex_lock(&client->lock);

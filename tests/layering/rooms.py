@@ -16,11 +16,12 @@ LIBC = {"malloc", "calloc", "realloc", "free", "memalign", "posix_memalign", "al
 
 # (folder, what may be done, in which rooms alone)
 WRITERS = [
+    ("client-lib", re.compile(r"\bjob->(state|ended) = |\bsession(->|\.)(state|settled) = |\bs->(state|settled) = |\bpending\.(count|bytes|unsent) [-+]?= |\bjob->sends(\+\+| = )"), ("state",)),
     ("broker", re.compile(r"->state = JOB_|\bqueued_bytes [-+]?= |->running(\+\+|--)|broker->live(\+\+|--)|model->users(\+\+|--)"), ("lifecycle",)),
     ("broker", re.compile(r"->(part|begin)\((port|outgoing->port|broker->(clients|workers))\b"), ("outbox", "net", "intake")),
 ]
 # Folder -> how many files of it may need each other in a circle by calls. What recurses through a table may stand beside it: the folder's README says where.
-CIRCLE_MOST = {"broker": 5, "worker": 5, "engine/graph": 5, "engine/import/onnx": 5, "engine/import/tfjs": 5, "engine/backend": 1, "engine/run": 5}
+CIRCLE_MOST = {"broker": 5, "worker": 5, "client-lib": 1, "engine/graph": 5, "engine/import/onnx": 5, "engine/import/tfjs": 5, "engine/backend": 1, "engine/run": 5}
 # Copies of those figures, for people.
 COPIES = {"broker/observe/metrics_snapshot.c"}
 
@@ -42,15 +43,20 @@ def nested(root, folder):
 
 
 def room_of(root, folder, path):
-    """The innermost room that it stands in, TOP beside them all; a folder that is no room by its own name. Public headers belong to the lowest room."""
+    """The innermost room that it stands in; beside them all TOP, as are programs: folders with a CMakeLists.txt of their own that are no rooms. A folder that is
+    neither by its own name. Public headers belong to the lowest room."""
     parts = path.relative_to(root / folder).parts[:-1]
-    rooms = rooms_of(root, folder)
+    rooms = rooms_of(root, folder) or []
     if parts and parts[0] == "include":
         return rooms[0]
-    if not parts:
-        return TOP
     around = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
-    return next((name for name in around if name in (rooms or [])), parts[0])
+    return next((name for name in around if name in rooms), TOP if not parts or of_program(root, folder, path) else parts[0])
+
+
+def of_program(root, folder, path):
+    """Programs of a folder stand above its rooms, in folders with a CMakeLists.txt of their own."""
+    parts = path.relative_to(root / folder).parts
+    return len(parts) > 1 and parts[0] not in (rooms_of(root, folder) or []) and (root / folder / parts[0] / "CMakeLists.txt").exists()
 
 
 def upward_includes(tree, folder):
@@ -169,9 +175,9 @@ def foreign_writers(tree):
 
 
 def shared_names(tree, folder):
-    """A struct or enum that two files of the folder define."""
+    """A struct or enum that two files of the folder define; not its programs, whose commands each have `options`."""
     seen, bad = {}, []
-    for path in (p for p in tree.files if tree.folder(p) == folder):
+    for path in (p for p in tree.files if tree.folder(p) == folder and not of_program(tree.root, folder, p)):
         for kind, name in DEFINED.findall(path.read_text()):
             other = seen.setdefault(name, path)
             if other != path:

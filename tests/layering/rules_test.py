@@ -69,6 +69,10 @@ def main():
            "broker/main.c": "int a(void);\nvoid set(int *job);\nint main(void) { int n = a(); set(&n); return n; }\n"},
           "needs b of broker/high/b.c")
     judge("a file in no room", {"broker/attic/c.c": "int c;\n"}, "stands in no room")
+    program = {"broker/tool/CMakeLists.txt": "", "broker/tool/t.h": "int t(void);\n", "broker/tool/t.c": '#include "b.h"\n#include "t.h"\nint main(void) { return b(); }\n'}
+    judge("a program above the rooms", program, None)
+    judge("a room that includes a program", {**program, "broker/high/b.c": '#include "a.h"\n#include "b.h"\n#include "../tool/t.h"\nint b(void) { return a(); }\n'}, "includes ../tool/t.h of broker/ itself")
+    judge("a client's job whose state is written elsewhere", {"client-lib/session/x.h": "/*\n    job->state = JOB_SENT;\n*/\n"}, "writes what only client-lib/state/")
     judge("a state written elsewhere", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nvoid move(struct { int state; } *job);\nint b(void) { return a(); }\n/*\n    job->state = JOB_QUEUED;\n*/\n'},
           "writes what only broker/lifecycle/")
     judge("a frame sent past the outbox", {"broker/low/a.h": "int a(void); /*\n    broker->workers->part(broker->workers, &frame, false);\n*/\n"}, "may write")
@@ -88,6 +92,8 @@ def main():
     judge("a folder that is no room", {**ENGINE, "engine/attic/c.c": "int c;\n"}, "stands in no room that engine/CMakeLists.txt lists")
     judge("a circle of five", circle_of(5), None)
     judge("a circle of six", circle_of(6), "broker/: 6 files need each other in a circle by calls, 5 are the most")
+    judge("a circle that is too large", {"client-lib/x.c": "int y(void);\nint x(void) { return y(); }\n", "client-lib/y.c": "int x(void);\nint y(void) { return x(); }\n"},
+          "client-lib/: 2 files need each other in a circle by calls, 1 are the most: x y")
     judge("a circle by calls", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n"}, "b a")
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0

@@ -54,7 +54,7 @@ Test(endpoints, lists_have_caps)
 Test(endpoints, addresses_and_unknown_names_stay_as_they_are)
 {
     struct endpoints e = parsed("tcp://127.0.0.1:1,tcp://no-such-host.invalid:2,ipc:///x,tcp://[::1]:3");
-    cr_assert_eq(endpoints_resolve(&e, true, NULL), PEN_OK);
+    cr_assert_eq(endpoints_resolve(&e, ENDPOINT_NAMES_KEPT, NULL), PEN_OK);
     cr_assert_eq(e.count, 4u);
     cr_assert_str_eq(e.texts[0], "tcp://127.0.0.1:1");
     cr_assert_str_eq(e.texts[1], "tcp://no-such-host.invalid:2");

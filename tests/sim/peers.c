@@ -1,4 +1,4 @@
-/* Clients as client-lib/session.c is one: jobs are sent again after every loss, answered once, acknowledged in the end. */
+/* Clients as client-lib/session/session.c is one: jobs are sent again after every loss, answered once, acknowledged in the end. */
 #include <stdlib.h>
 
 #include "sim.h"

@@ -20,7 +20,7 @@ enum pen_status brokers_init(struct brokers *brokers, const struct link_context 
     brokers->slots = slots;
     if (status != PEN_OK)
         return status;
-    status = endpoints_resolve(&brokers->endpoints, false, reterr);
+    status = endpoints_resolve(&brokers->endpoints, ENDPOINT_NAMES_REPLACED, reterr);
     if (status != PEN_OK)
         return status;
     brokers->count = brokers->endpoints.count;

@@ -128,7 +128,11 @@ void plan_init(struct torture_plan *plan, uint64_t seed);
 /* Lets the next fault happen; a pool that was given has no programs to hurt, so its clients' connection is cut. False: whom it is meant for is not there at
  * the moment (all workers are stopped or on their way up); nothing was done or counted, and the same fault comes at the next call. */
 bool plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_pool, enum fault *ret_fault);
-/* Continues what was stopped long enough; all of it when `all`. */
-void plan_heal(struct torture_plan *plan, struct torture_pool *pool, bool all);
+enum heal {
+    HEAL_DUE, /* what was stopped for long enough */
+    HEAL_ALL,
+};
+/* Continues what was stopped. */
+void plan_heal(struct torture_plan *plan, struct torture_pool *pool, enum heal heal);
 
 #endif

@@ -152,8 +152,9 @@ bool plan_strike(struct torture_plan *plan, struct torture_pool *pool, bool own_
     return true;
 }
 
-void plan_heal(struct torture_plan *plan, struct torture_pool *pool, bool all)
+void plan_heal(struct torture_plan *plan, struct torture_pool *pool, enum heal heal)
 {
+    bool all = heal == HEAL_ALL;
     uint64_t now_us = clock_now_us();
     for (unsigned i = 0; i < TORTURE_WORKERS; i++) {
         if (pool->stopped[i] && (all || now_us >= plan->resume_us[i])) {

@@ -1,0 +1,127 @@
+/* handle.c - what a handle can do: wait, poll, cancel, free; and the descriptor and the turn of those who live by callbacks. */
+#include <sys/eventfd.h>
+
+#include "assertion.h"
+#include "deadline.h"
+#include "drive.h"
+#include "finish.h"
+#include "job.h"
+#include "result.h"
+#include "session.h"
+
+enum pen_status pen_job_wait(pen_job *job, int64_t timeout_us, pen_result **ret_result, struct pen_error *reterr)
+{
+    struct pen_client *c = job->client;
+    uint64_t limit = timeout_us < 0 ? DEADLINE_NONE : clock_now_us() + (uint64_t)timeout_us;
+    if (job->callback) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the job has a callback: its result goes there.");
+    }
+    pthread_mutex_lock(&c->lock);
+    if (!job->ended && timeout_us == 0) {
+        drive_once(c);
+    } else {
+        drive_until(c, &job->ended, limit);
+    }
+    bool ended = job->ended;
+    struct pen_result *result = job->state == JOB_ENDED ? job_take_result(job) : NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (!ended) {
+        return pen_error_set(reterr, PEN_ERR_TIMEOUT, "the job has not ended within %lld us.", (long long)timeout_us);
+    }
+    if (!result) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "the job's result was taken before.");
+    }
+    *ret_result = result;
+    return PEN_OK;
+}
+
+bool pen_job_poll(pen_job *job)
+{
+    struct pen_client *c = job->client;
+    pthread_mutex_lock(&c->lock);
+    if (!job->ended) {
+        drive_once(c);
+    }
+    bool ended = job->ended;
+    pthread_mutex_unlock(&c->lock);
+    return ended;
+}
+
+void pen_job_cancel(pen_job *job)
+{
+    struct pen_client *c = job->client;
+    pthread_mutex_lock(&c->lock);
+    if (!job->ended) {
+        session_cancel(c, job);
+        drive_kick(c);
+        drive_changed(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+const char *pen_job_id(const pen_job *job, char text[PEN_JOB_ID_BYTES])
+{
+    return job_id_text(job->env.job, text);
+}
+
+void pen_job_free(pen_job *job)
+{
+    if (!job) {
+        return;
+    }
+    struct pen_client *c = job->client;
+    pthread_mutex_lock(&c->lock);
+    PEN_ASSERT(!job->abandoned, "a handle is freed once");
+    job->abandoned = true;
+    if (!job->ended) {
+        session_cancel(c, job);
+        drive_kick(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    job_release(job);
+}
+
+int pen_client_fd(pen_client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->finished_fd < 0) {
+        c->finished_fd = eventfd(c->finished_any ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    }
+    if (c->finished_fd >= 0 && !c->keeper_drives) {
+        c->keeper_drives = true;
+        c->keeper_until_us = 0;
+        pthread_cond_signal(&c->keeper_cond);
+    }
+    int fd = c->finished_fd;
+    pthread_mutex_unlock(&c->lock);
+    return fd;
+}
+
+int pen_client_dispatch(pen_client *c, int64_t timeout_us)
+{
+    uint64_t limit = timeout_us < 0 ? DEADLINE_NONE : clock_now_us() + (uint64_t)timeout_us;
+    int called = 0;
+    pthread_mutex_lock(&c->lock);
+    if (!c->finished_any && timeout_us == 0) {
+        drive_once(c);
+    } else {
+        drive_until(c, &c->finished_any, limit);
+    }
+    /* As many as there are now: a callback that submits again must not keep us for ever. */
+    for (size_t n = c->finished_count; n > 0; n--) {
+        struct pen_job *job = finish_take(c);
+        if (!job) {
+            break; /* another thread dispatches too */
+        }
+        struct pen_result *result = job->abandoned ? NULL : job_take_result(job);
+        pthread_mutex_unlock(&c->lock);
+        if (result) {
+            job->callback(job, result, job->callback_arg);
+            called++;
+        }
+        job_release(job);
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return called;
+}
