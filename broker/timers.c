@@ -169,7 +169,7 @@ static void finish_drain(struct broker *broker)
     log_event(LOG_WARN, "drain_timeout", "jobs=%" PRIu64, broker->live);
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     {
-        while (!TAILQ_EMPTY(&session->live))
+        while (!TAILQ_EMPTY(&session->live)) /* ends, as in broker_session_end */
             answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_UNAVAILABLE,
                          "the broker stops before the job could finish; send it again");
     }

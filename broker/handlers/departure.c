@@ -22,7 +22,7 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
               session->live_count, reason);
     session->connected = false;
     transfer_reset(broker, &session->transfers);
-    while (!TAILQ_EMPTY(&session->live))
+    while (!TAILQ_EMPTY(&session->live)) /* ends: an end takes one out and begins none, for steps begin by effects */
         answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
     sequences_session_gone(broker, session);
     session_free(&broker->sessions, session);
