@@ -5,29 +5,46 @@
 #include <string.h>
 
 #include "answer.h"
+#include "answer_send.h"
 #include "ensemble_run.h"
 #include "cost.h"
 #include "control.pb-c.h"
 #include "detached.h"
 #include "dispatch.h"
 #include "hedge.h"
+#include "lane_look.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "payload.h"
 #include "notify.h"
+#include "reroute.h"
 #include "sequence.h"
 #include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
+#include "worker_handler.h"
 
 #define JOB_ARENA_BYTES                                                                                                \
     (1024u * 1024u) /* a JobMeta of 64 KiB unpacked; the largest expansion is about 12 (empty texts) */
 
-/* Who hears of what follows from an event, in one place. */
-static const effect_subscriber subscribers[EFFECT_COUNT] = {
-    [EFFECT_CLIENT_GONE] = departure_client_gone, [EFFECT_WORKER_ENDED] = departure_worker_ended,
-    [EFFECT_PAYLOAD_HERE] = payload_here,         [EFFECT_ENSEMBLE_MOVES] = ensemble_moves,
-    [EFFECT_SEQUENCE_MOVES] = sequence_moves,
+/*
+ * Who hears of what follows from an event, in which order: README.md tells it, too. What a worker runs still is adopted when what its clients have sent again is
+ * in the queue; the end of a worker is told to its sequences before its jobs come back, so that those jobs learn why.
+ */
+static const effect_row subscribers[EFFECT_COUNT] = {
+    [EFFECT_CLIENT_GONE] = {departure_client_gone},
+    [EFFECT_ROOM_FOR_REPLIES] = {answer_room},
+    [EFFECT_WORKER_JOINED] = {detached_worker_came, submit_worker_came, worker_adopt, lanes_fleet_changed,
+                              worker_welcome},
+    [EFFECT_WORKER_UPDATED] = {detached_worker_came, submit_worker_came, sequence_worker_updated, lanes_fleet_changed},
+    [EFFECT_WORKER_DRAINS] = {sequence_worker_drains, lanes_fleet_changed},
+    [EFFECT_WORKER_ENDED] = {lanes_fleet_changed, departure_worker_ended},
+    [EFFECT_WORKER_LEFT] = {sequence_worker_left, departure_take_back, fleet_order_worker_left, lanes_fleet_changed,
+                            departure_worker_left},
+    [EFFECT_LANE_LOOK] = {reroute_lane, ensemble_lane, lane_unserved},
+    [EFFECT_PAYLOAD_HERE] = {payload_here},
+    [EFFECT_ENSEMBLE_MOVES] = {ensemble_moves},
+    [EFFECT_SEQUENCE_MOVES] = {sequence_moves},
 };
 
 static const struct job_course plain_course = {.name = "plain"};
@@ -91,6 +108,7 @@ void broker_settle(struct broker *broker)
 
 void broker_fini(struct broker *broker)
 {
+    effects_begin(&broker->effects);
     drop_jobs(broker);
     effects_drain(broker);
     detached_free(broker->detached);

@@ -4,14 +4,13 @@
 #include <inttypes.h>
 
 #include "answer.h"
-#include "ensemble_run.h"
 #include "detached.h"
 #include "dispatch.h"
 #include "expiry.h"
 #include "hedge.h"
+#include "lane_look.h"
 #include "logline.h"
 #include "metrics_record.h"
-#include "reroute.h"
 #include "sequence.h"
 #include "submit.h"
 
@@ -20,15 +19,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* May free it. */
 static void probe_worker(struct broker *broker, struct worker *worker)
 {
     struct envelope env = envelope_make(FRAME_PING);
-    if (broker_worker_over(broker, worker))
-        broker_worker_lost(broker, worker, LOSS_CLOSED);
-    else if (worker->ended_us != 0)
-        broker->probe_us = broker->now_us; /* the loop reads, and comes back here */
-    else if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
+    if (worker->ended_us != 0)
+        return; /* departure_tick sees to it */
+    if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
         broker_worker_ended(broker, worker);
     else
         broker->probe_us = earlier(broker->probe_us, link_probe_next_us(&worker->link));
@@ -36,11 +32,9 @@ static void probe_worker(struct broker *broker, struct worker *worker)
 
 static void probe_workers(struct broker *broker)
 {
-    struct worker *worker, *next;
-    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
-        next = TAILQ_NEXT(worker, in_fleet);
-        probe_worker(broker, worker);
-    }
+    struct worker *worker;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    probe_worker(broker, worker);
 }
 
 static void probe_clients(struct broker *broker)
@@ -89,11 +83,11 @@ static void beat_workers(struct broker *broker)
     struct envelope beat = envelope_make(FRAME_HEARTBEAT);
     uint64_t period_us =
         (uint64_t)broker->options->heartbeat_us * 3 / 4; /* checked every quarter: never later than the period */
-    struct worker *worker, *next;
-    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next) {
-        next = TAILQ_NEXT(worker, in_fleet);
+    struct worker *worker;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
         if (worker->ended_us != 0)
-            continue; /* probe_worker sees to it */
+            continue; /* departure_tick sees to it */
         if (broker->now_us - worker->link.heard_us >= (uint64_t)broker->options->liveness_us)
             broker_worker_lost(broker, worker, loss_of_silent(worker->link.fd, (uint64_t)broker->options->liveness_us));
         else if (broker->now_us - worker->link.sent_us >= period_us &&
@@ -117,30 +111,6 @@ static void beat_clients(struct broker *broker)
             broker_send_client(broker, session, &ping, NULL, 0);
         if (session_over(session, broker->now_us))
             broker_session_end(broker, session, "the client is gone");
-    }
-}
-
-/* A step that ends may end others with it, in any lane: the list is begun anew. */
-static struct lane *unserved(struct broker *broker, struct lane *lane)
-{
-    answer_lane_unserved(broker, lane);
-    return TAILQ_FIRST(&broker->models.active);
-}
-
-/* Jobs that nobody can run any more wait a while for a worker to come back, then they are told; at once when none will. */
-static void check_lanes(struct broker *broker)
-{
-    struct lane *lane, *next;
-    for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
-        next = TAILQ_NEXT(lane, in_active);
-        if (model_served(lane->model, &lane->demand))
-            lane->unserved_us = 0;
-        else if (model_unloaded(lane->model) || !forms_open(&lane->model->forms, lane->demand.forms))
-            next = unserved(broker, lane);
-        else if (lane->unserved_us == 0)
-            lane->unserved_us = broker->now_us;
-        else if (broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us)
-            next = unserved(broker, lane);
     }
 }
 
@@ -175,10 +145,8 @@ static void beat(struct broker *broker)
     beat_workers(broker);
     beat_clients(broker);
     replies_age(&broker->sessions, broker->now_us);
-    reroute_some(broker); /* first: jobs that may go to another version do */
-    check_lanes(broker);
+    lanes_look(broker);
     check_orphans(broker);
-    ensemble_look(broker);
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us) {
         detached_start(broker);
         submit_waiting(broker);
@@ -201,15 +169,25 @@ static void finish_drain(struct broker *broker)
     log_event(LOG_WARN, "drain_timeout", "jobs=%" PRIu64, broker->live);
     TAILQ_FOREACH(session, &broker->sessions.all, in_all)
     {
-        while (!TAILQ_EMPTY(&session->live))
+        while (!TAILQ_EMPTY(&session->live)) /* ends, as in broker_session_end */
             answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_UNAVAILABLE,
                          "the broker stops before the job could finish; send it again");
     }
 }
 
+/* True: something followed from it. */
+static bool schedule(struct broker *broker)
+{
+    effects_begin(&broker->effects);
+    dispatch_all(broker);
+    return effects_drain(broker);
+}
+
 void broker_tick(struct broker *broker)
 {
     broker->now_us = broker->clock();
+    effects_begin(&broker->effects);
+    effects_turn(&broker->effects);
     expire_jobs(broker);
     if (!TAILQ_EMPTY(&broker->lookups))
         expire_lookups(broker);
@@ -222,6 +200,7 @@ void broker_tick(struct broker *broker)
         probe_workers(broker);
         probe_clients(broker);
     }
+    departure_tick(broker);
     if (broker->now_us >= broker->beat_us)
         beat(broker);
     if (broker->now_us >= broker->wake_us)
@@ -232,17 +211,15 @@ void broker_tick(struct broker *broker)
     sequences_tick(broker);
     finish_drain(broker);
     effects_drain(broker);
-    if (broker->schedule)
-        dispatch_all(broker);
-    if (effects_drain(broker) && broker->schedule) { /* a worker proved to be gone */
-        dispatch_all(broker);
-        effects_drain(broker);
-    }
+    if (broker->schedule && schedule(broker) && broker->schedule) /* a worker proved to be gone */
+        schedule(broker);
 }
 
 uint64_t broker_next_us(const struct broker *broker)
 {
     const struct job *job = heap_top(&broker->deadlines), *lookup = TAILQ_FIRST(&broker->lookups);
+    if (effects_left(&broker->effects) || broker->fleet.ended > 0)
+        return broker->now_us; /* the loop reads, and comes back */
     uint64_t next = earlier(earlier(broker->beat_us, broker->hedge_us), earlier(broker->probe_us, broker->wake_us));
     if (job)
         next = earlier(next, job->deadline_us);

@@ -49,8 +49,10 @@ enum pen_status detached_cancel(struct broker *broker, struct session *session, 
 bool detached_owned(const struct broker *broker, struct job_id id, const struct owner *asker);
 /* Who is told the end of detached jobs. */
 extern const struct job_owner detached_owner;
-/* A worker came: what waits may start. */
+/* What waits may start. */
 void detached_start(struct broker *broker);
+/* EFFECT_WORKER_JOINED, EFFECT_WORKER_UPDATED: the same, for somebody may offer their model now. */
+bool detached_worker_came(struct broker *broker, struct effect *effect);
 /* What the journal has done, what is too old. */
 void detached_tick(struct broker *broker);
 int detached_descriptor(

@@ -89,6 +89,13 @@ void detached_start(struct broker *broker)
     }
 }
 
+bool detached_worker_came(struct broker *broker, struct effect *effect)
+{
+    (void)effect;
+    detached_start(broker);
+    return true;
+}
+
 void detached_settle(struct broker *broker, struct entry *entry, struct shared_message *reply, enum pen_status status)
 {
     struct pen_error error = {.status = PEN_OK};

@@ -213,13 +213,14 @@ static void end_steps(struct broker *broker, struct ensemble_run *ensemble)
         ensemble_free(broker, ensemble);
 }
 
-void ensemble_moves(struct broker *broker, struct effect *effect)
+bool ensemble_moves(struct broker *broker, struct effect *effect)
 {
     struct ensemble_run *ensemble = effect_of(effect, struct ensemble_run, moves);
     if (ensemble->over)
         end_steps(broker, ensemble);
     else
         ensemble_go_on(broker, ensemble);
+    return false; /* it may have gone */
 }
 
 void ensemble_run_again(struct broker *broker, struct ensemble_run *ensemble)
@@ -321,31 +322,24 @@ const struct job_course ensemble_course = {
 
 /* ---- waiting ones ---------------------------------------------------------------------------------------------------------------------- */
 
-/* All of a lane's jobs begin; false: there is no memory for one. */
-static bool lane_begin(struct broker *broker, struct lane *lane)
+/*
+ * Jobs that wait begin, a batch at a time. Those that have begun refer to their lane still, so it is there until one finds no memory: that one waits on, and is
+ * looked at again at the next beat.
+ */
+bool ensemble_lane(struct broker *broker, struct effect *effect)
 {
+    struct lane *lane = effect_of(effect, struct lane, look);
     struct job *job;
-    bool room = true;
-    lane->users++; /* outlive the loop */
-    while (room && (job = lane_head(lane)) != NULL) {
-        size_t before = lane->count;
+    if (!may_begin(broker, lane->model, &lane->demand))
+        return true;
+    for (size_t left = LANE_BATCH; left > 0 && (job = lane_head(lane)) != NULL; left--) {
         lane_remove(lane, job);
-        dispatch_queue(broker, job);
-        room = lane->count < before;
+        if (!ensemble_begin(broker, job)) {
+            dispatch_queue(broker, job);
+            return false;
+        }
     }
-    lane_release(lane);
-    return room;
-}
-
-void ensemble_look(struct broker *broker)
-{
-    struct lane *lane, *next;
-    for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
-        next = TAILQ_NEXT(lane, in_active);
-        if (!may_begin(broker, lane->model, &lane->demand))
-            continue;
-        if (!lane_begin(broker, lane))
-            return;                                 /* those that wait are looked at again in the next beat */
-        next = TAILQ_FIRST(&broker->models.active); /* lists have changed: once more from the start */
-    }
+    if (lane->count > 0)
+        effect_post_again(&broker->effects, effect);
+    return false;
 }

@@ -24,9 +24,9 @@ void ensembles_free(struct ensembles *ensembles); /* no job is live any more; NU
 extern const struct job_course ensemble_course;
 /* Who is told the end of those. */
 extern const struct job_owner ensemble_step_owner;
-/* Workers have come or gone: waiting jobs of ensembles may begin now. */
-void ensemble_look(struct broker *broker);
+/* EFFECT_LANE_LOOK: waiting jobs of ensembles begin in steps, where no worker has the whole any more and each step is served. */
+bool ensemble_lane(struct broker *broker, struct effect *effect);
 /* EFFECT_ENSEMBLE_MOVES */
-void ensemble_moves(struct broker *broker, struct effect *effect);
+bool ensemble_moves(struct broker *broker, struct effect *effect);
 
 #endif

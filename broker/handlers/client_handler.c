@@ -207,8 +207,7 @@ static void on_pong(struct broker *broker, struct session *session, struct messa
     (void)env;
     (void)meta;
     link_ponged(&session->link);
-    answer_unsent(broker, session);
-    broker_mark_client(broker, session); /* more may be unread than that PONG told of */
+    effect_post(&broker->effects, &session->room, EFFECT_ROOM_FOR_REPLIES);
 }
 
 typedef void (*client_verb)(struct broker *broker, struct session *session, struct message *message,
@@ -289,6 +288,7 @@ static void take_message(struct broker *broker, struct message *message)
 
 void client_message(struct broker *broker, struct message *message)
 {
+    effects_begin(&broker->effects);
     take_message(broker, message);
     effects_drain(broker);
 }
@@ -317,6 +317,7 @@ static void take_lookup(struct broker *broker, uint64_t question, bool hit, cons
 
 void client_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
 {
+    effects_begin(&broker->effects);
     take_lookup(broker, question, hit, value);
     effects_drain(broker);
 }

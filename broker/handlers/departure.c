@@ -5,8 +5,6 @@
 #include "answer.h"
 #include "cost.h"
 #include "dispatch.h"
-#include "detached.h"
-#include "fleet_order.h"
 #include "hedge.h"
 #include "logline.h"
 #include "notify.h"
@@ -24,46 +22,67 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
               session->live_count, reason);
     session->connected = false;
     transfer_reset(broker, &session->transfers);
-    while (!TAILQ_EMPTY(&session->live))
+    while (!TAILQ_EMPTY(&session->live)) /* ends: an end takes one out and begins none, for steps begin by effects */
         answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
     sequences_session_gone(broker, session);
     session_free(&broker->sessions, session);
 }
 
+void broker_worker_leave(struct broker *broker, struct worker *worker)
+{
+    worker->state = WORKER_DRAINING; /* no candidate for work any more */
+    effect_post(&broker->effects, &worker->left, EFFECT_WORKER_LEFT);
+}
+
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss)
 {
+    if (effect_posted(&worker->left))
+        return; /* it is going already */
     broker->stats.workers_lost++;
     broker->stats.losses[loss]++;
     log_event(LOG_WARN, "worker_lost",
               "worker=%s uuid=%016" PRIx64 " jobs=%u reason=%s silent_us=%" PRIu64 " closed_us=%" PRIu64,
               worker->hello->name, worker->uuid, worker->jobs, loss_name(loss), broker->now_us - worker->link.heard_us,
               link_probed_us(&worker->link, broker->now_us));
-    broker_worker_closes(broker, worker);
-    sequences_worker_gone(broker, worker, PEN_ERR_WORKER_LOST, "was lost");
-    broker_worker_leave(broker, worker, !worker->paused); /* paused: it had begun none of them */
+    worker->lost = true;
+    broker_worker_leave(broker, worker);
 }
 
 /* What a worker said last is read by then, however much others have to say: most of what may wait on one connection, by many busy ones. */
 #define ENDED_WAIT_US 20000u
 
-bool broker_worker_over(const struct broker *broker, const struct worker *worker)
+static bool is_read_out(const struct broker *broker, const struct worker *worker)
 {
-    return worker->ended_us != 0 &&
-           (broker->workers->emptied != worker->ended_mark || broker->now_us - worker->ended_us >= ENDED_WAIT_US);
+    return broker->workers->emptied != worker->ended_mark || broker->now_us - worker->ended_us >= ENDED_WAIT_US;
 }
 
-void departure_worker_ended(struct broker *broker, struct effect *effect)
+void departure_tick(struct broker *broker)
 {
-    struct worker *worker = effect_of(effect, struct worker, ended);
-    if (!broker->workers->queues)
-        broker_worker_lost(broker, worker, LOSS_CLOSED);
-    else
-        broker->probe_us = broker->now_us;
+    struct worker *worker;
+    if (broker->fleet.ended == 0)
+        return;
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
+        if (worker->ended_us != 0 && is_read_out(broker, worker))
+            broker_worker_lost(broker, worker, LOSS_CLOSED);
+    }
 }
 
-void departure_client_gone(struct broker *broker, struct effect *effect)
+bool departure_worker_ended(struct broker *broker, struct effect *effect)
 {
-    transfer_reset(broker, &effect_of(effect, struct session, gone)->transfers);
+    if (!broker->workers->queues) /* else departure_tick */
+        broker_worker_lost(broker, effect_of(effect, struct worker, ended), LOSS_CLOSED);
+    return true;
+}
+
+/* One without a grace window ends now. */
+bool departure_client_gone(struct broker *broker, struct effect *effect)
+{
+    struct session *session = effect_of(effect, struct session, gone);
+    transfer_reset(broker, &session->transfers);
+    if (session_over(session, broker->now_us))
+        broker_session_end(broker, session, "the client is gone");
+    return false; /* it may have gone */
 }
 
 static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
@@ -84,25 +103,33 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
     job->alone |= suspect;
 }
 
-void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect)
+bool departure_take_back(struct broker *broker, struct effect *effect)
 {
+    struct worker *worker = effect_of(effect, struct worker, left);
+    bool suspect = worker->lost && !worker->paused; /* paused: it had begun none of them */
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
         for (uint32_t i = 0; i < dispatch->count; i++)
             take_back(broker, worker, dispatch, i, suspect);
         dispatch_free(dispatch);
     }
+    return true;
+}
+
+bool departure_worker_left(struct broker *broker, struct effect *effect)
+{
+    struct worker *worker = effect_of(effect, struct worker, left);
     transfer_reset(broker, &worker->transfers);
-    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "has gone");
-    fleet_order_worker_gone(broker, worker);
     fleet_leave(&broker->fleet, worker, broker->now_us);
     broker->schedule = true;
+    return false;
 }
 
 static void probe_soon(struct broker *broker, struct link *link)
 {
     link_probe(link, broker->now_us);
-    broker->probe_us = broker->now_us;
+    uint64_t next_us = link_probe_next_us(link);
+    broker->probe_us = next_us < broker->probe_us ? next_us : broker->probe_us;
 }
 
 static bool fleet_has_fd(const struct fleet *fleet, int fd)
@@ -141,24 +168,24 @@ void broker_hint_clients(struct broker *broker, int fd)
 static void show_out(struct broker *broker)
 {
     struct session *session, *next_session;
-    struct worker *worker, *next_worker;
+    struct worker *worker;
     for (session = TAILQ_FIRST(&broker->sessions.all); session; session = next_session) {
         next_session = TAILQ_NEXT(session, in_all);
         if (session->identity && !(session->identity->active && session->identity->roles & ~(unsigned)ROLE_WORKER))
             broker_session_end(broker, session, "its key is no longer allowed");
     }
-    for (worker = TAILQ_FIRST(&broker->fleet.all); worker; worker = next_worker) {
-        next_worker = TAILQ_NEXT(worker, in_fleet);
+    TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
+    {
         if (!worker->identity || (worker->identity->active && worker->identity->roles & ROLE_WORKER))
             continue;
         log_event(LOG_WARN, "worker_revoked", "worker=%s uuid=%016" PRIx64, worker->hello->name, worker->uuid);
-        broker_worker_closes(broker, worker);
-        broker_worker_leave(broker, worker, false);
+        broker_worker_leave(broker, worker);
     }
 }
 
 void broker_keys_changed(struct broker *broker)
 {
+    effects_begin(&broker->effects);
     show_out(broker);
     effects_drain(broker);
 }
@@ -186,12 +213,12 @@ void departure_drain(struct broker *broker)
     broker_tell_drain(broker, session);
     notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " %s under way", broker->live,
                 words_plural(broker->live, "job is", "jobs are"));
-    detached_start(broker);
     submit_waiting(broker); /* told that no worker came */
 }
 
 void broker_drain(struct broker *broker)
 {
+    effects_begin(&broker->effects);
     departure_drain(broker);
     effects_drain(broker);
 }

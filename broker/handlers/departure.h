@@ -8,8 +8,13 @@
 #include "broker_state.h"
 
 /* EFFECT_CLIENT_GONE, EFFECT_WORKER_ENDED */
-void departure_client_gone(struct broker *broker, struct effect *effect);
-void departure_worker_ended(struct broker *broker, struct effect *effect);
+bool departure_client_gone(struct broker *broker, struct effect *effect);
+bool departure_worker_ended(struct broker *broker, struct effect *effect);
+/* EFFECT_WORKER_LEFT: what it held is queued again, under suspicion if it was lost; the last to hear frees it. */
+bool departure_take_back(struct broker *broker, struct effect *effect);
+bool departure_worker_left(struct broker *broker, struct effect *effect);
+/* Workers whose connection has ended are given up when all that they said was read. */
+void departure_tick(struct broker *broker);
 
 /* A connection was lost somewhere: look for it among workers / clients. */
 void broker_hint_workers(struct broker *broker, int fd);
@@ -24,12 +29,11 @@ bool broker_drained(const struct broker *broker); /* nothing is left to answer, 
 
 /* Drops a connection's session from life: grace first, or at once. Its jobs are cancelled. */
 void broker_session_end(struct broker *broker, struct session *session, const char *reason);
-bool broker_worker_over(const struct broker *broker, const struct worker *worker); /* it ended, and all was read */
-/* The worker is gone: its jobs are queued again or answered. */
+/* The worker goes, by its own word or another's; its record does with EFFECT_WORKER_LEFT. Once for each. */
+void broker_worker_leave(struct broker *broker, struct worker *worker);
+/* The same without a word: its jobs are suspects. Nothing when it is going already. */
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss);
 
-/* Takes a worker out of the fleet; jobs it held are queued again. suspect: they may be what ended it. */
-void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect);
 /* The file of --keys has changed: whoever may no longer come in is shown out. */
 void broker_keys_changed(struct broker *broker);
 

@@ -4,7 +4,7 @@
 #include "client_handler.h"
 #include "transfer.h"
 
-void payload_here(struct broker *broker, struct effect *effect)
+bool payload_here(struct broker *broker, struct effect *effect)
 {
     struct arrival arrival;
     transfer_in_take(broker, effect, &arrival);
@@ -20,4 +20,5 @@ void payload_here(struct broker *broker, struct effect *effect)
     }
     message_fini(message);
     transfer_in_taken(broker, &arrival);
+    return false; /* it has gone */
 }

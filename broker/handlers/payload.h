@@ -7,6 +7,6 @@
 
 #include "effect.h"
 
-void payload_here(struct broker *broker, struct effect *effect);
+bool payload_here(struct broker *broker, struct effect *effect);
 
 #endif

@@ -3,17 +3,12 @@
 #include <inttypes.h>
 
 #include "worker_handler_internal.h"
-#include "ensemble_run.h"
 #include "dispatch.h"
 #include "door.h"
 #include "logline.h"
 #include "metrics_record.h"
-#include "reroute.h"
-#include "sequence.h"
-#include "submit.h"
 #include "send.h"
 #include "departure.h"
-#include "detached.h"
 #include "fleet_order.h"
 #include "transfer.h"
 
@@ -33,8 +28,9 @@ static void tell_cancel(struct broker *broker, struct worker *worker, struct job
 
 /* ---- hello ---- */
 
-static void adopt_running(struct broker *broker, struct worker *worker)
+bool worker_adopt(struct broker *broker, struct effect *effect)
 {
+    struct worker *worker = effect_of(effect, struct worker, joined);
     const Penstock__WorkerHello *hello = worker->hello;
     char text[JOB_ID_TEXT_BYTES];
     for (size_t i = 0; i < hello->n_running && i < RUNNING_MAX; i++) {
@@ -47,12 +43,19 @@ static void adopt_running(struct broker *broker, struct worker *worker)
         else
             tell_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */
     }
+    return true;
+}
+
+bool worker_welcome(struct broker *broker, struct effect *effect)
+{
+    broker_welcome(broker, broker->workers, effect_of(effect, struct worker, joined)->link.peer, PEN_OK, "");
+    return true;
 }
 
 static void replace(struct broker *broker, struct worker *old)
 {
     log_event(LOG_INFO, "worker_back", "worker=%s uuid=%016" PRIx64, old->hello->name, old->uuid);
-    broker_worker_leave(broker, old, false); /* the process lives: its jobs are no suspects */
+    broker_worker_leave(broker, old); /* the process lives: its jobs are no suspects */
 }
 
 static void log_hello(const struct worker *worker)
@@ -106,14 +109,10 @@ static void hello(struct broker *broker, struct message *message, const struct e
     }
     if (old) {
         fleet_inherit(worker, old);
-        replace(broker, old);
+        replace(broker, old); /* first: what it held is queued when the new record adopts what still runs */
     }
-    detached_start(broker);
-    submit_waiting(broker); /* first: it may still run what its clients have sent again */
-    adopt_running(broker, worker);
-    ensemble_look(broker);
     log_hello(worker);
-    broker_welcome(broker, broker->workers, message->peer, PEN_OK, "");
+    effect_post(&broker->effects, &worker->joined, EFFECT_WORKER_JOINED);
     broker->schedule = true;
 }
 
@@ -147,12 +146,7 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     }
     log_hello(worker);
     broker->schedule = true;
-    detached_start(broker);
-    submit_waiting(broker);
-    sequences_worker_updated(broker, worker);
-    reroute_some(broker);
-    ensemble_look(broker);
-    broker->beat_us = broker->now_us; /* jobs of what was unloaded are told */
+    effect_post(&broker->effects, &worker->updated, EFFECT_WORKER_UPDATED);
 }
 
 /* Alive, but its oldest run lasts far longer than it should: told once, and again after it has recovered. */
@@ -217,18 +211,23 @@ static void on_pong(struct broker *broker, struct worker *worker, struct message
     link_ponged(&worker->link);
 }
 
+/* By its own word or ours: it gets no more work, and finishes what it has. */
+static void drains(struct broker *broker, struct worker *worker)
+{
+    worker->state = WORKER_DRAINING;
+    effect_post(&broker->effects, &worker->drains, EFFECT_WORKER_DRAINS);
+}
+
 static void on_drain(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,
                      const uint8_t *meta)
 {
-    (void)broker;
     (void)message;
     (void)env;
     (void)meta;
     if (worker->state == WORKER_DRAINING)
         return;
-    broker_worker_closes(broker, worker);
     log_event(LOG_INFO, "worker_draining", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
-    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "is draining");
+    drains(broker, worker);
 }
 
 /* What it still held was promised to be answered before; it goes back to the queue without blame. */
@@ -240,16 +239,14 @@ static void on_goodbye(struct broker *broker, struct worker *worker, struct mess
     (void)meta;
     log_event(LOG_INFO, "worker_gone", "worker=%s uuid=%016" PRIx64 " jobs=%u", worker->hello->name, worker->uuid,
               worker->jobs);
-    broker_worker_closes(broker, worker);
-    broker_worker_leave(broker, worker, false);
+    broker_worker_leave(broker, worker);
 }
 
 void worker_drain_told(struct broker *broker, struct worker *worker)
 {
     struct envelope env = envelope_make(FRAME_DRAIN);
-    broker_worker_closes(broker, worker);
     log_event(LOG_INFO, "worker_drain", "worker=%s jobs=%u", worker->hello->name, worker->jobs);
-    sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "is draining");
+    drains(broker, worker);
     broker_send_worker(broker, worker, &env, NULL, 0);
 }
 
@@ -305,6 +302,7 @@ static void take_message(struct broker *broker, struct message *message)
 
 void worker_message(struct broker *broker, struct message *message)
 {
+    effects_begin(&broker->effects);
     take_message(broker, message);
     effects_drain(broker);
 }

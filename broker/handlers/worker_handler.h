@@ -13,6 +13,10 @@ void worker_message(struct broker *broker, struct message *message);
 /* Asks the worker to finish and leave (`penstock drain NAME`). */
 void worker_drain_told(struct broker *broker, struct worker *worker);
 
+/* EFFECT_WORKER_JOINED: jobs that it says it runs are taken over or cancelled; then it is told that it is welcome. */
+bool worker_adopt(struct broker *broker, struct effect *effect);
+bool worker_welcome(struct broker *broker, struct effect *effect);
+
 /* A RESULT message: takes the frames. */
 void worker_result(struct broker *broker, struct worker *worker, struct message *message);
 /* There was no memory for the payload that the worker announced: its job ends BUSY, unless a hedge of it runs. */

@@ -3,13 +3,12 @@
 #include <inttypes.h>
 
 #include "admit.h"
-#include "broker_state.h"
+#include "assertion.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "patch.h"
 #include "states.h"
 
-#define BATCH       256u
 #define JOB_VERSION 2u /* field of JobMeta in proto/job.proto */
 
 static bool takes_any(const struct job *job)
@@ -111,39 +110,20 @@ static bool reroute(struct broker *broker, struct job *job, bool elsewhere)
     return true;
 }
 
-static uint64_t reroute_lane(struct broker *broker, struct lane *lane)
+/* Some of the jobs that are wanted; what no other version takes waits for its own, and is not asked again. */
+static uint64_t reroute_batch(struct broker *broker, struct lane *lane, bool elsewhere, size_t *ret_tried)
 {
-    struct job *jobs[BATCH];
+    struct job *jobs[LANE_BATCH];
     uint64_t moved = 0;
-    size_t count;
-    lane->users++; /* outlive the loop */
-    while ((count = lane_collect(lane, takes_any, jobs, BATCH)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            if (jobs[i]->lane != lane)
-                continue;
-            if (reroute(broker, jobs[i], true))
-                moved++;
-            else
-                jobs[i]->any_version = false; /* no other version takes it: it waits for its own */
-        }
+    size_t count = lane_collect(lane, elsewhere ? takes_any : takes_form, jobs, LANE_BATCH);
+    for (size_t i = 0; i < count; i++) {
+        PEN_ASSERT(jobs[i]->state == JOB_QUEUED && jobs[i]->lane == lane, "a job that moves takes no other with it");
+        if (reroute(broker, jobs[i], elsewhere))
+            moved++;
+        else if (elsewhere)
+            jobs[i]->any_version = false;
     }
-    lane_release(lane);
-    return moved;
-}
-
-/* Jobs of a lane are alike in nearly all that forms look at: when none of so many may go, the rest stays, too. */
-static uint64_t reform_lane(struct broker *broker, struct lane *lane)
-{
-    struct job *jobs[BATCH];
-    uint64_t moved = 0, before;
-    lane->users++; /* outlive the loop */
-    do {
-        before = moved;
-        size_t count = lane_collect(lane, takes_form, jobs, BATCH);
-        for (size_t i = 0; i < count; i++)
-            moved += jobs[i]->lane == lane && reroute(broker, jobs[i], false);
-    } while (moved > before);
-    lane_release(lane);
+    *ret_tried = count;
     return moved;
 }
 
@@ -153,34 +133,44 @@ static bool is_due(const struct broker *broker, const struct model *model)
            (model->withdrawn || broker->now_us - model->orphan_us >= (uint64_t)broker->options->worker_wait_us / 2);
 }
 
+/* Another version may take jobs of this one. */
+static bool version_goes(const struct broker *broker, const struct model *model)
+{
+    const struct model *other = is_due(broker, model) ? model_find(&broker->models, model->name, 0) : NULL;
+    return other && other != model && other->offers_count > 0;
+}
+
 /* Nobody who may be given the lane's jobs is here, but the model is offered in a form that they were not judged against. */
-static bool reform_is_due(const struct lane *lane)
+static bool form_goes(const struct lane *lane)
 {
     return lane->model->sequence_idle_us == 0 && forms_beyond(&lane->model->forms, lane->demand.forms) &&
            !model_served(lane->model, &lane->demand);
 }
 
-/* The lane's jobs go where they are taken. */
-static uint64_t move_lane(struct broker *broker, struct lane *lane)
+static void log_moved(const struct model *from, uint64_t moved)
 {
-    const struct model *model = lane->model;
-    if (reform_is_due(lane))
-        return reform_lane(broker, lane);
-    const struct model *other = is_due(broker, model) ? model_find(&broker->models, model->name, 0) : NULL;
-    return other && other != model && other->offers_count > 0 ? reroute_lane(broker, lane) : 0;
+    if (moved > 0)
+        log_event(LOG_INFO, "jobs_rebound", "model=%s from=%" PRIu64 " jobs=%" PRIu64, from->name, from->version,
+                  moved);
 }
 
-void reroute_some(struct broker *broker)
+/*
+ * Jobs of a lane are alike in nearly all that forms look at: when none of a batch may go to another form, the rest stays, too. To another version, all are
+ * asked once. The lane is there until the last of the batch is moved, and may go with it: its effect is posted again before, and goes with it.
+ */
+bool reroute_lane(struct broker *broker, struct effect *effect)
 {
-    struct lane *lane, *next;
-    for (lane = TAILQ_FIRST(&broker->models.active); lane; lane = next) {
-        next = TAILQ_NEXT(lane, in_active);
-        const struct model *model = lane->model;
-        uint64_t moved = move_lane(broker, lane);
-        if (moved == 0)
-            continue;
-        log_event(LOG_INFO, "jobs_rebound", "model=%s from=%" PRIu64 " jobs=%" PRIu64, model->name, model->version,
-                  moved);
-        next = TAILQ_FIRST(&broker->models.active); /* lists have changed: once more from the start */
-    }
+    struct lane *lane = effect_of(effect, struct lane, look);
+    const struct model *from = lane->model;
+    bool form = form_goes(lane), elsewhere = !form && version_goes(broker, from);
+    size_t tried = 0;
+    if (lane->count == 0 || !(form || elsewhere))
+        return lane->count > 0;
+    effect_post_again(&broker->effects, effect);
+    uint64_t moved = reroute_batch(broker, lane, elsewhere, &tried);
+    log_moved(from, moved);
+    if (moved > 0 || (elsewhere && tried > 0))
+        return false;
+    effect_drop(effect); /* all are in the lane still: it is for the next subscriber to say what becomes of them */
+    return true;
 }

@@ -7,8 +7,9 @@
 #ifndef REROUTE_H
 #define REROUTE_H
 
-struct broker;
+#include "broker_state.h"
 
-void reroute_some(struct broker *broker);
+/* EFFECT_LANE_LOOK, the first to hear: its jobs go where they are taken. */
+bool reroute_lane(struct broker *broker, struct effect *effect);
 
 #endif

@@ -445,6 +445,13 @@ void submit_waiting(struct broker *broker)
     }
 }
 
+bool submit_worker_came(struct broker *broker, struct effect *effect)
+{
+    (void)effect;
+    submit_waiting(broker);
+    return true;
+}
+
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env)
 {
     if (parked_remove(&broker->parked, env->job))

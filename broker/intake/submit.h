@@ -13,8 +13,10 @@ void submit_job(struct broker *broker, struct session *session, const struct env
 /* The same for a detached job: nobody is answered, the status says what became of it. */
 enum pen_status submit_try(struct broker *broker, struct session *session, const struct envelope *env,
                            const uint8_t *meta, struct message *message, struct pen_error *reterr);
-/* Judges the parked jobs again: a worker came, or the wait is over. */
+/* Judges the parked jobs again: the wait is over, or the broker drains. */
 void submit_waiting(struct broker *broker);
+/* EFFECT_WORKER_JOINED, EFFECT_WORKER_UPDATED: the same, for somebody may offer their model now. */
+bool submit_worker_came(struct broker *broker, struct effect *effect);
 /* Answers a parked job CANCELLED. Leaves any other id alone. */
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env);
 

@@ -141,7 +141,7 @@ static void out_end(struct broker *broker, struct transfer_link *link, struct tr
               out->run.moved, out->run.total);
     transfer_out_free(link, out);
     if (session)
-        answer_unsent(broker, session);
+        effect_post(&broker->effects, &session->room, EFFECT_ROOM_FOR_REPLIES);
 }
 
 static struct transfer_out *out_find(const struct transfer_link *link, const struct envelope *env)
@@ -188,7 +188,7 @@ static void send_granted(struct broker *broker, struct transfer_end *end)
             transfer_out_free(end->link, out);
     }
     if (end->session)
-        answer_unsent(broker, end->session);
+        effect_post(&broker->effects, &end->session->room, EFFECT_ROOM_FOR_REPLIES);
 }
 
 /* It must be the same key that said hello. */

@@ -169,9 +169,9 @@ static void wait_for_memory(struct broker *broker, struct transfer_in *in)
 /* A client's job that cannot be taken, and what waits for it by its order. */
 static void turn_away(struct broker *broker, struct transfer_in *in, const char *text)
 {
-    uint64_t client = in->env.job.client;
+    struct session *session = in->link->end->session;
     give_up(broker, in, PEN_ERR_BUSY, text);
-    transfer_follow(broker, client);
+    transfer_follow(broker, session);
 }
 
 static void open_one(struct broker *broker, struct transfer_in *in)
@@ -227,7 +227,7 @@ static struct transfer_in *next_of_worker(const struct broker *broker, const str
     return in;
 }
 
-/* Each is looked for anew: telling one may find that its peer is gone, with all it has. */
+/* Ends: each one opens, goes, or has been tried in this turn. */
 void transfer_in_open(struct broker *broker, struct transfer_end *end)
 {
     struct transfer_in *in;
@@ -235,23 +235,15 @@ void transfer_in_open(struct broker *broker, struct transfer_end *end)
         open_one(broker, in);
 }
 
-static struct transfer_link *link_waiting(const struct broker *broker)
-{
-    struct transfer_link *link;
-    TAILQ_FOREACH(link, &broker->transfers.links, in_hub)
-    {
-        if (link->end->worker && next_of_worker(broker, link->end))
-            break;
-    }
-    return link;
-}
-
 void transfer_memory_tick(struct broker *broker)
 {
     struct transfer_link *link;
     broker->transfers.memory_us = UINT64_MAX;
-    while ((link = link_waiting(broker)) != NULL)
-        transfer_in_open(broker, link->end);
+    TAILQ_FOREACH(link, &broker->transfers.links, in_hub)
+    {
+        if (link->end->worker)
+            transfer_in_open(broker, link->end);
+    }
 }
 
 /* ---- announcements ---- */
@@ -356,11 +348,9 @@ bool transfer_cancel(struct broker *broker, struct session *session, struct job_
     struct transfer_in *in = transfer_in_find(session->transfers.link, id);
     if (!in)
         return false;
-    uint64_t client = id.client;
     give_up(broker, in, PEN_ERR_CANCELLED, "the client cancelled the job");
-    transfer_follow(broker, client);
-    struct transfer_end clients = {.session = session}; /* it may be gone */
-    transfer_in_open(broker, &clients);
+    transfer_follow(broker, session);
+    transfer_in_open(broker, &session->transfers);
     return true;
 }
 
@@ -410,10 +400,9 @@ void transfer_in_take(struct broker *broker, struct effect *effect, struct arriv
 
 void transfer_in_taken(struct broker *broker, const struct arrival *arrival)
 {
-    struct transfer_end clients = {.session = arrival->session};
     if (arrival->session)
-        transfer_follow(broker, arrival->env.job.client);
-    transfer_in_open(broker, arrival->session ? &clients : &arrival->worker->transfers);
+        transfer_follow(broker, arrival->session);
+    transfer_in_open(broker, arrival->session ? &arrival->session->transfers : &arrival->worker->transfers);
 }
 
 void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct message *message,
@@ -436,31 +425,21 @@ void transfer_in_chunk(struct broker *broker, struct transfer_link *link, struct
             transfer_tell(broker, link->end, in->env.job, in->run.number, in->run.granted, PEN_OK);
         return;
     }
-    struct transfer_end clients = {.session = link->end->session}, *end = clients.session ? &clients : link->end;
-    uint64_t client = in->env.job.client;
-    if (!transfer_block(broker, in) && !transfer_in_complete(broker, in) && clients.session)
-        transfer_follow(broker, client);
+    struct transfer_end *end = link->end;
+    if (!transfer_block(broker, in) && !transfer_in_complete(broker, in) && end->session)
+        transfer_follow(broker, end->session);
     transfer_in_open(broker, end);
-}
-
-static struct transfer_in *find_expired(const struct broker *broker, const struct transfer_end *end)
-{
-    struct transfer_in *in = NULL;
-    if (end->link)
-        TAILQ_FOREACH(in, &end->link->ins, in_link)
-        {
-            struct envelope env = in->env;
-            if (!age_deadline(broker, in, &env))
-                break;
-        }
-    return in;
 }
 
 void transfer_in_tick(struct broker *broker, struct transfer_end *end)
 {
-    struct transfer_in *in;
-    while (end->session && (in = find_expired(broker, end)) != NULL)
-        give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
+    struct transfer_in *in, *next;
+    for (in = end->session && end->link ? TAILQ_FIRST(&end->link->ins) : NULL; in; in = next) {
+        struct envelope env = in->env;
+        next = TAILQ_NEXT(in, in_link);
+        if (!age_deadline(broker, in, &env))
+            give_up(broker, in, PEN_ERR_DEADLINE, "the deadline passed before the job's payload was here");
+    }
     if (end->link && end->link->ins_blocked > 0)
-        transfer_follow(broker, end->session->uuid);
+        transfer_follow(broker, end->session);
 }

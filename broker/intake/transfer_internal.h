@@ -53,8 +53,8 @@ bool transfer_in_complete(struct broker *broker, struct transfer_in *in);
 
 /* Its last byte is here. True: the job before it in its sequence is not, so it waits, and its place is another's. */
 bool transfer_block(struct broker *broker, struct transfer_in *in);
-/* Jobs of that session whose predecessor has come, or will not, go on. The session may be gone afterwards. */
-void transfer_follow(struct broker *broker, uint64_t client);
+/* Jobs of that session whose predecessor has come, or will not, go on. */
+void transfer_follow(struct broker *broker, const struct session *session);
 
 /* Grants credit to those whose turn it is: among all clients, or of this worker. */
 void transfer_in_open(struct broker *broker, struct transfer_end *end);

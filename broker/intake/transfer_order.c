@@ -31,7 +31,7 @@ bool transfer_block(struct broker *broker, struct transfer_in *in)
 
 static struct transfer_in *next_free(const struct session *session)
 {
-    struct transfer_link *link = session ? session->transfers.link : NULL;
+    struct transfer_link *link = session->transfers.link;
     struct transfer_in *in = NULL;
     if (link && link->ins_blocked > 0)
         TAILQ_FOREACH(in, &link->ins, in_link)
@@ -42,11 +42,11 @@ static struct transfer_in *next_free(const struct session *session)
     return in;
 }
 
-/* Looked for anew each time: the answer to one may find that the client is gone. */
-void transfer_follow(struct broker *broker, uint64_t client)
+/* Ends: each one has its effect afterwards, or is gone. One that is gone may free others that came before it. */
+void transfer_follow(struct broker *broker, const struct session *session)
 {
     struct transfer_in *in;
-    while ((in = next_free(session_find(&broker->sessions, client))) != NULL)
+    while ((in = next_free(session)) != NULL)
         transfer_in_complete(broker, in);
 }
 

@@ -4,12 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admit.h"
 #include "answer_send.h"
-#include "ensemble_models.h"
 #include "dispatch.h"
 #include "forecast.h"
-#include "failure.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "reply.h"
@@ -131,31 +128,6 @@ void answer_error(struct broker *broker, struct job *job, enum pen_status status
     }
     dispatch_detach(broker, job);
     deliver_error(broker, job, status, text, dispatch);
-}
-
-static void unserved_text(const struct broker *broker, const struct model *model, char *text, size_t bytes)
-{
-    char why[FAILURE_TEXT_BYTES + 128];
-    failure_text(&broker->fleet, model->name, model->version, why, sizeof why);
-    snprintf(text, bytes, "no worker that could run the job is connected%s; start one or try again later", why);
-}
-
-void answer_lane_unserved(struct broker *broker, struct lane *lane)
-{
-    struct job *job;
-    char text[PEN_ERROR_TEXT_BYTES] = "";
-    if (lane->model->plan)
-        ensemble_missing(&broker->models, &broker->labels, lane->model, &lane->demand, text, sizeof text);
-    else if (model_unloaded(lane->model))
-        admit_unloaded(&broker->fleet, lane->model, text, sizeof text);
-    else if (lane->model->offers_count > 0 && !forms_open(&lane->model->forms, lane->demand.forms))
-        admit_reformed(lane->model, text, sizeof text);
-    if (!*text)
-        unserved_text(broker, lane->model, text, sizeof text);
-    lane->users++; /* outlive the loop */
-    while ((job = lane_head(lane)) != NULL)
-        answer_error(broker, job, PEN_ERR_UNAVAILABLE, text);
-    lane_release(lane);
 }
 
 /* ---- results ---- */

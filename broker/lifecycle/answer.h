@@ -40,7 +40,4 @@ void answer_retire(struct broker *broker, struct job *job, enum pen_status statu
 /* The owner of what clients send. */
 extern const struct job_owner answer_client;
 
-/* Ends the waiting jobs of a lane that nobody can run; the lane may be gone afterwards. */
-void answer_lane_unserved(struct broker *broker, struct lane *lane);
-
 #endif

@@ -196,13 +196,15 @@ void fleet_order_answered(struct broker *broker, const struct worker *worker, en
     }
 }
 
-void fleet_order_worker_gone(struct broker *broker, const struct worker *worker)
+bool fleet_order_worker_left(struct broker *broker, struct effect *effect)
 {
+    const struct worker *worker = effect_of(effect, struct worker, left);
     for (size_t i = 0; i < FLEET_ORDERS_MAX; i++) {
         if (broker->fleet_orders->list[i].number != 0)
             settle(broker, &broker->fleet_orders->list[i], worker->uuid, PEN_ERR_WORKER_LOST,
                    "the worker was lost before it answered");
     }
+    return true;
 }
 
 void fleet_order_tick(struct broker *broker)

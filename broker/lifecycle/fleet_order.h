@@ -18,6 +18,7 @@
 #define FLEET_ORDER_WAIT_US 600000000u /* a large model on a slow disk */
 
 struct broker;
+struct effect;
 struct session;
 struct offer;
 struct worker;
@@ -35,8 +36,8 @@ bool fleet_order_send(struct broker *broker, struct worker *worker, uint64_t num
 /* A worker's CONTROL_REPLY. */
 void fleet_order_answered(struct broker *broker, const struct worker *worker, enum pen_status status,
                           const uint8_t *meta, size_t bytes);
-void fleet_order_worker_gone(struct broker *broker, const struct worker *worker);
-void fleet_order_tick(struct broker *broker); /* gives up on what takes too long */
+bool fleet_order_worker_left(struct broker *broker, struct effect *effect); /* EFFECT_WORKER_LEFT */
+void fleet_order_tick(struct broker *broker);                               /* gives up on what takes too long */
 
 /* Asks the offer's worker to load its model: CONTROL "warm". */
 void fleet_order_warm(struct broker *broker, struct offer *offer);

@@ -46,7 +46,7 @@ static void recall(struct broker *broker, struct session *session)
     broker_resume(broker, broker->clients, session->link.peer);
 }
 
-void answer_unsent(struct broker *broker, struct session *session)
+static void send_unsent(struct broker *broker, struct session *session)
 {
     struct job *job;
     if (session->unsent == 0) {
@@ -63,6 +63,15 @@ void answer_unsent(struct broker *broker, struct session *session)
         session->unsent--;
     }
     recall(broker, session);
+}
+
+bool answer_room(struct broker *broker, struct effect *effect)
+{
+    struct session *session = effect_of(effect, struct session, room);
+    send_unsent(broker, session);
+    if (session->connected)
+        broker_mark_client(broker, session); /* more may be unread than the last PONG told of */
+    return true;
 }
 
 bool answer_send_past(struct broker *broker, struct session *session, struct shared_message *shared)

@@ -20,8 +20,8 @@ bool answer_send(struct broker *broker, struct session *session, struct shared_m
 
 /* A repeated job id whose reply is still kept. */
 void answer_again(struct broker *broker, struct session *session, struct job *job);
-/* Sends what had to wait because the client did not read. */
-void answer_unsent(struct broker *broker, struct session *session);
+/* EFFECT_ROOM_FOR_REPLIES: sends what had to wait because the client did not read, and asks how far it has read. */
+bool answer_room(struct broker *broker, struct effect *effect);
 
 /* Detached jobs: a reply that says why; "it is accepted"; a stored reply under another id. A client that has gone asks again. */
 struct shared_message *answer_message_error(struct job_id id, enum pen_status status, const char *text);

@@ -13,7 +13,6 @@ void broker_client_gone(struct broker *broker, struct session *session)
     effect_post(&broker->effects, &session->gone, EFFECT_CLIENT_GONE);
     session_disconnect(session, broker->now_us);
     broker->stats.clients_lost++;
-    broker->beat_us = broker->now_us; /* its grace may be 0 */
     log_event(LOG_INFO, "client_lost", "client=%016" PRIx64 " name=%s jobs=%u grace_us=%" PRIu64, session->uuid,
               session->name, session->live_count, session->grace_us);
 }
@@ -116,18 +115,13 @@ void send_control_reply(struct broker *broker, struct session *session, uint64_t
         broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&reply, meta));
 }
 
-void broker_worker_closes(struct broker *broker, struct worker *worker)
-{
-    worker->state = WORKER_DRAINING;
-    broker->beat_us = broker->now_us; /* ensembles that it alone had whole may run in steps */
-}
-
 void broker_worker_ended(struct broker *broker, struct worker *worker)
 {
     if (worker->ended_us != 0)
         return;
     worker->ended_us = broker->now_us ? broker->now_us : 1;
     worker->ended_mark = broker->workers->emptied;
-    broker_worker_closes(broker, worker);
+    worker->state = WORKER_DRAINING;
+    broker->fleet.ended++;
     effect_post(&broker->effects, &worker->ended, EFFECT_WORKER_ENDED);
 }

@@ -18,8 +18,6 @@ void broker_client_gone(struct broker *broker, struct session *session);
 /* PINGs the client when the answer would tell how far it has read. */
 void broker_mark_client(struct broker *broker, struct session *session);
 
-/* The worker is no candidate for work any more. */
-void broker_worker_closes(struct broker *broker, struct worker *worker);
 /*
  * A message to it could not be sent: its connection has ended. It is given up when what it had said before that was read, which may be its answers, or
  * its GOODBYE: at once where nothing can wait to be read.

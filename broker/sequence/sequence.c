@@ -275,9 +275,8 @@ static void go_on(struct broker *broker, struct sequence *sequence)
     go(broker, sequence, next);
 }
 
-void sequence_moves(struct broker *broker, struct effect *effect)
+static void sequence_move(struct broker *broker, struct sequence *sequence)
 {
-    struct sequence *sequence = effect_of(effect, struct sequence, moves);
     enum pen_status failed = sequence->failed;
     bool advanced = sequence->advanced, last = sequence->last_done;
     char why[96];
@@ -304,9 +303,16 @@ void sequence_moves(struct broker *broker, struct effect *effect)
     }
 }
 
+bool sequence_moves(struct broker *broker, struct effect *effect)
+{
+    sequence_move(broker, effect_of(effect, struct sequence, moves));
+    return false; /* it may have gone */
+}
+
 /* ---- from outside ------------------------------------------------------------------------------------------------------------------ */
 
-void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why)
+/* What ends one sequence ends no other: what follows for its jobs is an effect. */
+static void close_of_worker(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why)
 {
     struct sequence *s, *next;
     char text[SEQUENCE_REASON_BYTES];
@@ -317,6 +323,20 @@ void sequences_worker_gone(struct broker *broker, const struct worker *worker, e
         if (s->worker == worker->uuid && !(s->current && s->current->state == JOB_DISPATCHED && is_first(s->current)))
             sequence_close(broker, s, status, text);
     }
+}
+
+bool sequence_worker_drains(struct broker *broker, struct effect *effect)
+{
+    close_of_worker(broker, effect_of(effect, struct worker, drains), PEN_ERR_UNAVAILABLE, "is draining");
+    return true;
+}
+
+bool sequence_worker_left(struct broker *broker, struct effect *effect)
+{
+    const struct worker *worker = effect_of(effect, struct worker, left);
+    close_of_worker(broker, worker, worker->lost ? PEN_ERR_WORKER_LOST : PEN_ERR_UNAVAILABLE,
+                    worker->lost ? "was lost" : "has gone");
+    return true;
 }
 
 /* CANCELLED is of one that was not begun, most often; one of before the sequence was begun anew has nothing to do with it. */
@@ -344,8 +364,9 @@ static bool offers(const struct worker *worker, const struct sequence *s)
     return there;
 }
 
-void sequences_worker_updated(struct broker *broker, const struct worker *worker)
+bool sequence_worker_updated(struct broker *broker, struct effect *effect)
 {
+    const struct worker *worker = effect_of(effect, struct worker, updated);
     struct sequence *s, *next;
     char text[SEQUENCE_REASON_BYTES];
     snprintf(text, sizeof text, "worker %.80s, which kept its state, does not serve the model any more",
@@ -355,6 +376,7 @@ void sequences_worker_updated(struct broker *broker, const struct worker *worker
         if (s->worker == worker->uuid && !offers(worker, s))
             sequence_close(broker, s, PEN_ERR_UNAVAILABLE, text);
     }
+    return true;
 }
 
 static void forget_all(struct broker *broker, struct sequence_list *list, const struct session *session)

@@ -44,15 +44,16 @@ void sequence_place(struct broker *broker, struct job *job);
 /* How jobs of models with state run. */
 extern const struct job_course sequence_course;
 /* EFFECT_SEQUENCE_MOVES */
-void sequence_moves(struct broker *broker, struct effect *effect);
+bool sequence_moves(struct broker *broker, struct effect *effect);
 
 /* A run that nobody waits for has failed, as that of a job that was sent again: the worker has dropped the state with it. env: of its result. */
 void sequence_run_failed(struct broker *broker, const struct worker *worker, const struct envelope *env);
 
-/* The worker goes, or gets no more work; why: "was lost", "is draining". */
-void sequences_worker_gone(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why);
-/* Its list of models has changed. */
-void sequences_worker_updated(struct broker *broker, const struct worker *worker);
+/* EFFECT_WORKER_DRAINS, EFFECT_WORKER_LEFT: those whose state it keeps end. */
+bool sequence_worker_drains(struct broker *broker, struct effect *effect);
+bool sequence_worker_left(struct broker *broker, struct effect *effect);
+/* EFFECT_WORKER_UPDATED: those end whose model it does not offer any more. */
+bool sequence_worker_updated(struct broker *broker, struct effect *effect);
 /* Its sequences end and are forgotten. */
 void sequences_session_gone(struct broker *broker, const struct session *session);
 /* Those that were silent for too long end; those that ended long ago are forgotten. */

@@ -220,7 +220,11 @@ static struct worker *worker_new(uint32_t peer, int fd, uint64_t now_us)
 
 static void worker_free(struct worker *worker)
 {
+    effect_drop(&worker->joined);
+    effect_drop(&worker->updated);
+    effect_drop(&worker->drains);
     effect_drop(&worker->ended);
+    effect_drop(&worker->left);
     free(worker->tags);
     meta_arena_fini(&worker->hello_arena);
     meta_arena_fini(&worker->update_arena[0]);
@@ -322,6 +326,7 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
     table_remove(&fleet->by_peer, &worker->link.by_peer);
     TAILQ_REMOVE(&fleet->all, worker, in_fleet);
     fleet->count--;
+    fleet->ended -= worker->ended_us != 0;
     worker_free(worker);
 }
 

@@ -71,7 +71,7 @@ struct worker {
     TAILQ_ENTRY(worker) in_fleet;
     uint64_t uuid, since_us;
     enum worker_state state;
-    struct effect ended;           /* EFFECT_WORKER_ENDED */
+    struct effect joined, updated, drains, ended, left; /* EFFECT_WORKER_JOINED to _LEFT */
     uint64_t ended_us, ended_mark; /* its connection proved to be gone then, 0 = no; mark: port.emptied by then */
     struct meta_arena hello_arena;
     struct meta_arena update_arena[2]; /* the older update lives until the newer one has replaced its offers */
@@ -90,6 +90,7 @@ struct worker {
     size_t bytes;
     uint64_t jobs_done, jobs_failed, jobs_cancelled;
     uint64_t results_bad;      /* against the contract (worker_result.c) */
+    bool lost;                 /* it left without a word */
     bool isolated;             /* it runs a suspect that must be alone */
     bool paused;               /* nothing of ours has begun: it runs another broker's suspect alone */
     struct identity *identity; /* NULL: nobody is asked for a key */
@@ -114,6 +115,7 @@ struct fleet {
     struct table by_peer;
     struct worker_list all;
     uint32_t count;
+    uint32_t ended; /* of them: those whose connection is gone, and which are read out before they are given up */
 };
 
 enum pen_status fleet_init(struct fleet *fleet, struct models *models); /* NO_MEMORY */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "model.h"
 #include "session.h"
 #include "words.h"
@@ -104,8 +105,11 @@ static void lane_free(struct lane *lane)
 /* A model in use would else make and free its lane for each job. */
 void lane_release(struct lane *lane)
 {
+    PEN_ASSERT(lane->users > 0, "a lane is given back as often as it was taken");
     if (--lane->users > 0)
         return;
+    PEN_ASSERT(lane->count == 0, "a lane lives as long as jobs wait in it");
+    effect_drop(&lane->look);
     if (lane->queue->idle)
         lane_free(lane);
     else

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "effect.h"
 #include "heap.h"
 #include "job.h"
 #include "match.h"
@@ -18,7 +19,8 @@
 #include "fair_queue.h"
 #include "table.h"
 
-#define LANE_LOOK 64u /* as many jobs as a batch can have */
+#define LANE_LOOK  64u  /* as many jobs as a batch can have */
+#define LANE_BATCH 256u /* jobs that one run of EFFECT_LANE_LOOK moves, begins or ends */
 
 /* Where a job would wait. */
 struct admission_place {
@@ -30,6 +32,7 @@ struct admission_place {
 struct lane {
     struct table_node by_demand;
     TAILQ_ENTRY(lane) in_active;
+    struct effect look; /* EFFECT_LANE_LOOK */
     struct queue *queue;
     struct model *model;
     struct demand demand; /* tags belong to the lane */

@@ -126,6 +126,7 @@ void session_free(struct sessions *sessions, struct session *session)
     TAILQ_REMOVE(&sessions->all, session, in_all);
     sessions->count--;
     effect_drop(&session->gone);
+    effect_drop(&session->room);
     free(session);
 }
 

@@ -42,8 +42,8 @@ struct session {
     const struct tenant *tenant;
     struct identity *identity; /* NULL: nobody is asked for a key */
     struct transfer_end transfers;
-    uint8_t owner;      /* enum job_owner_kind: of the jobs that it sends */
-    struct effect gone; /* EFFECT_CLIENT_GONE */
+    uint8_t owner;            /* enum job_owner_kind: of the jobs that it sends */
+    struct effect gone, room; /* EFFECT_CLIENT_GONE, EFFECT_ROOM_FOR_REPLIES */
     char name[SESSION_NAME_BYTES];
     struct job_list live; /* by in_session */
     struct job_list kept; /* by in_session, ascending sequence */

@@ -193,6 +193,12 @@ def pages():
         starts = {"(submit)": {"lookup"}, "any but done": states - {"done"}}.get(before, {before} & states)  # a new record is JOB_LOOKUP
         told |= {(start, to) for start in starts for to in states & set(re.findall(r"\w+", after)) if to != start}
     check(edges and edges == told, f"broker/README.md has the edges of lifecycle/states.c: {edges ^ told}")
+    kinds = dict(re.findall(r"\[(EFFECT_\w+)\] =\s*\{([^{}]*)\}", (broker / "broker.c").read_text()))
+    told = dict(re.findall(r"^\| `(EFFECT_\w+)` \|[^|]*\| (.*) \|$", (broker / "README.md").read_text(), re.M))
+    differ = [kind for kind in kinds.keys() | told.keys() if re.findall(r"\w+", kinds.get(kind, "")) != re.findall(r"`(\w+)`", told.get(kind, ""))]
+    check(kinds and not differ, f"broker/README.md has who hears of each effect, in the order of broker.c: {differ}")
+    all_kinds = set(re.findall(r"^    (EFFECT_\w+),", (broker / "state/effect.h").read_text(), re.M)) - {"EFFECT_COUNT"}
+    check(all_kinds == kinds.keys(), f"each effect has somebody who hears of it: {all_kinds ^ kinds.keys()}")
     code = "".join(file.read_text() for file in (broker / "observe").glob("metrics_text*.c"))
     families = set(re.findall(r'"([a-z_]+)",\s*"(?:counter|gauge|histogram)"', code)) | set(re.findall(r'put_\w+\(\s*s, w, "(\w+)"', code))
     text = (DEPLOY / "METRICS.md").read_text()

@@ -182,6 +182,22 @@ static void check_kept(struct sim *sim)
             (unsigned long)sessions->kept_count, (unsigned long)sessions->kept_bytes);
 }
 
+/* Only lanes with more jobs than a turn sees to may be left for the next one, and then that comes at once. */
+static void check_effects(struct sim *sim)
+{
+    const struct broker *broker = &sim->side->broker;
+    const struct effects *effects = &broker->effects;
+    if (!effects_empty(effects) || effects->phase != EFFECTS_IDLE)
+        BAD("what follows from an event was left undone");
+    for (const struct effect *effect = effects->later.next; effect != &effects->later; effect = effect->next) {
+        if (effect->kind != EFFECT_LANE_LOOK || effect_of(effect, const struct lane, look)->users == 0)
+            BAD("what is left for the next turn is no lane in use");
+    }
+    sim->counts.left_for_next_turn += effects_left(effects);
+    if (effects_left(effects) && broker_next_us(broker) > broker->now_us)
+        BAD("a lane is left for the next turn, and that is not now");
+}
+
 static void check_sessions(struct sim *sim, struct census *census)
 {
     const struct broker *broker = &sim->side->broker;
@@ -207,8 +223,7 @@ static void check_sessions(struct sim *sim, struct census *census)
     if (live != broker->live || sessions != broker->sessions.count)
         BAD("%lu jobs live, %lu counted; %lu sessions, %u counted", (unsigned long)live, (unsigned long)broker->live,
             (unsigned long)sessions, broker->sessions.count);
-    if (!effects_empty(&broker->effects) || broker->effects.draining)
-        BAD("what follows from an event was left undone");
+    check_effects(sim);
     if (census->wholes != steps_wholes(sim) || census->steps != 0)
         BAD("%u jobs run in steps, %u counted; %d of their steps are missing", census->wholes, steps_wholes(sim),
             (int)census->steps);

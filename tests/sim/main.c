@@ -104,10 +104,31 @@ static void report_counts(const struct sim_counts *c)
         {"versions_asked", c->versioned},
         {"orders", c->orders},
         {"keys_changed", c->keys_changed},
+        {"clients_gone", c->effects[EFFECT_CLIENT_GONE]},
+        {"room_for_replies", c->effects[EFFECT_ROOM_FOR_REPLIES]},
+        {"workers_joined", c->effects[EFFECT_WORKER_JOINED]},
+        {"workers_updated", c->effects[EFFECT_WORKER_UPDATED]},
+        {"workers_drain", c->effects[EFFECT_WORKER_DRAINS]},
+        {"workers_ended", c->effects[EFFECT_WORKER_ENDED]},
+        {"workers_left", c->effects[EFFECT_WORKER_LEFT]},
+        {"lanes_looked_at", c->effects[EFFECT_LANE_LOOK]},
+        {"payloads_here", c->effects[EFFECT_PAYLOAD_HERE]},
+        {"ensembles_moved", c->effects[EFFECT_ENSEMBLE_MOVES]},
+        {"sequences_moved", c->effects[EFFECT_SEQUENCE_MOVES]},
+        {"left_for_next_turn", c->left_for_next_turn},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
     printf("\n");
+}
+
+/* Each kind of effect ran. */
+static bool effects_lively(const struct sim_counts *c)
+{
+    bool all = true;
+    for (size_t i = 0; i < EFFECT_COUNT; i++)
+        all &= c->effects[i] > 0;
+    return all;
 }
 
 /* A simulation in which nothing happens proves nothing. */
@@ -120,8 +141,9 @@ static bool lively(const struct sim_counts *c)
                  c->detached && c->accepted && c->fetched && c->taken && c->keyed && c->over_rate && c->over_bytes &&
                  c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
                  c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders &&
-                 c->keys_changed;
-    bool rare = c->hedges_won && c->quarantined && c->refused && c->solo_batches && c->over_peer && c->chains_overtaken;
+                 c->keys_changed && effects_lively(c);
+    bool rare = c->hedges_won && c->quarantined && c->refused && c->solo_batches && c->over_peer &&
+                c->chains_overtaken && c->left_for_next_turn;
     return (usual || c->schedules < 500) && (rare || c->schedules < 100000);
 }
 

@@ -24,6 +24,8 @@ void side_up(struct sim *sim, struct sim_side *side)
     scarce_side_up(sim);
     if (sim->has.detached)
         detached_broker_up(sim);
+    if (sim->seed % 4 == 0)
+        side->broker.effects.again_max = 0; /* what is posted again waits for the next turn, as in a flood */
     side->broker.clients = &side->clients_port.port;
     side->broker.workers = &side->workers_port.port;
     side->up = true;
@@ -50,6 +52,8 @@ void side_down(struct sim *sim, struct sim_side *side)
     counts->over_memory += stats->memory_refused;
     counts->dropped += side->broker.sessions.dropped_unsent;
     counts->spread += steps_spread(sim);
+    for (size_t i = 0; i < EFFECT_COUNT; i++)
+        counts->effects[i] += side->broker.effects.ran[i];
     side->up = false;
     net_broker_gone(side);
     broker_fini(&side->broker);

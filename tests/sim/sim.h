@@ -212,7 +212,8 @@ struct sim_counts {
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
         twice, failovers, solo_batches, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
         over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
-        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed;
+        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed, left_for_next_turn;
+    uint64_t effects[EFFECT_COUNT];
 };
 
 /* What check.c saw of the kept replies when it last looked at each of them. */

@@ -248,7 +248,7 @@ void steps_check_step(struct sim *sim, const struct job *job)
 void steps_check_lane(struct sim *sim, const struct lane *lane)
 {
     const struct broker *broker = &sim->side->broker;
-    if (broker->beat_us > broker->now_us && !model_served(lane->model, &lane->demand) &&
+    if (!effect_posted(&lane->look) && !model_served(lane->model, &lane->demand) &&
         ensemble_served(&broker->models, &broker->labels, lane->model, &lane->demand))
         sim_fail(sim, "jobs of ensemble %s wait though all of its steps are served", lane->model->name);
 }
