@@ -267,10 +267,10 @@ static void learn_fill(const struct broker *broker, struct lane *lane, const str
                        const struct offer *offer)
 {
     uint64_t delay_us = offer->meta->max_queue_delay_us, age_us = broker->now_us - dispatch->slots[0].job->admitted_us;
-    bool filled = strcmp(dispatch->reason, "full") == 0;
+    bool filled = dispatch->reason == CLOSE_FULL;
     if (batch_wait_paid(&offer->latency, dispatch->count, filled && age_us < delay_us ? age_us : delay_us))
         lane->solo_batches = 0;
-    else if (strcmp(dispatch->reason, "delay") == 0)
+    else if (dispatch->reason == CLOSE_DELAY)
         lane->solo_batches++;
 }
 
@@ -282,7 +282,7 @@ static void log_dispatch(const struct dispatch *dispatch)
     for (uint32_t i = 0; i < dispatch->count; i++)
         log_event(LOG_DEBUG, "job_dispatched", "job=%s worker=%s batch=%u reason=%s expect_us=%" PRIu64,
                   job_id_text(dispatch->slots[i].id, id), dispatch->worker->hello->name, dispatch->count,
-                  dispatch->reason, dispatch->expect_us);
+                  close_reason_name(dispatch->reason), dispatch->expect_us);
 }
 
 static void tell_course(struct broker *broker, struct job *job, const struct worker *worker)
@@ -360,7 +360,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
     job->isolated = false;
     dispatch->rows = job->rows;
     dispatch->bytes = shared_message_bytes(job->request);
-    dispatch->reason = "single";
+    dispatch->reason = CLOSE_SINGLE;
     tell_course(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
     record_dispatch(broker, dispatch);
@@ -377,7 +377,7 @@ bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;
     dispatch->bytes = shared_message_bytes(job->request);
-    dispatch->reason = "hedge";
+    dispatch->reason = CLOSE_HEDGE;
     dispatch->expect_us = latency_expect_us(&offer->latency, job->rows);
     send_job(broker, offer->worker, job, false, true);
     job->hedge = dispatch;

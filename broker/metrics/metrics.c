@@ -1,5 +1,7 @@
 #include "metrics.h"
 
+#include "assertion.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,13 +18,6 @@ const char *finish_name(enum finish how)
 {
     static const char *const names[] = {"computed", "coalesced", "cached", "failed", "rejected", "cancelled"};
     return names[how];
-}
-
-const char *close_reason_name(enum close_reason reason)
-{
-    static const char *const names[CLOSE_REASONS] = {"single", "full",   "idle",    "delay", "deadline",
-                                                     "best",   "unpaid", "explore", "hedge"};
-    return names[reason];
 }
 
 struct metrics *metrics_new(uint64_t now_us)
@@ -156,23 +151,15 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
 
 /* ---- recording ---- */
 
-static enum close_reason reason_of(const char *reason)
-{
-    for (unsigned i = 0; i < CLOSE_REASONS; i++) {
-        if (strcmp(reason, close_reason_name((enum close_reason)i)) == 0)
-            return (enum close_reason)i;
-    }
-    return CLOSE_SINGLE;
-}
-
-void series_batch(struct series_tally *series, uint32_t jobs, const char *reason)
+void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason)
 {
     unsigned size = 0;
+    PEN_ASSERT(reason >= CLOSE_FIRST && reason <= CLOSE_LAST, "a batch that was sent closed for a reason");
     while (size + 1 < METRICS_BATCH_SIZES && (1u << size) < jobs)
         size++;
     series->batches[size]++;
     series->batch_jobs += jobs;
-    series->closes[reason_of(reason)]++;
+    series->closes[reason - CLOSE_FIRST]++;
 }
 
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us)

@@ -148,7 +148,7 @@ static void put_series(const struct snapshot *s, uint32_t i, struct writer *w)
     number(w, "measured", series->measured);
     number(w, "batch_jobs", series->batch_jobs);
     number(w, "desired", snapshot_desired(s, i));
-    counts(w, "closes", series->closes, CLOSE_REASONS);
+    counts(w, "closes", series->closes, CLOSE_COUNT);
     counts(w, "batches", series->batches, METRICS_BATCH_SIZES);
     counts(w, "queue", series->queue.counts, HISTOGRAM_BOUNDS + 1);
     counts(w, "transfer", series->transfer.counts, HISTOGRAM_BOUNDS + 1);
@@ -243,7 +243,7 @@ static void put_life(const struct snapshot *s, const struct job_trace *trace, st
     string(w, "status", pen_status_name(trace->status));
     string(w, "worker", trace->worker);
     string(w, "error", trace->error);
-    string(w, "reason", trace->reason);
+    string(w, "reason", close_reason_name(trace->reason));
     number(w, "attempts", trace->attempts);
     number(w, "batch", trace->batch);
     number(w, "ended_us", trace->ended_us);

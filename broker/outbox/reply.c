@@ -62,7 +62,7 @@ static void run_patch(const struct broker *broker, const struct job *job, const 
     patch_number(ret_patch, RESULT_QUEUE_US, started_us - job->admitted_us);
     patch_number(ret_patch, RESULT_TOTAL_US, broker->now_us - job->admitted_us);
     patch_number(ret_patch, RESULT_BATCH_SIZE, dispatch->count);
-    patch_text(ret_patch, RESULT_BATCH_REASON, dispatch->reason);
+    patch_text(ret_patch, RESULT_BATCH_REASON, close_reason_name(dispatch->reason));
     patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
 }
 

@@ -106,7 +106,7 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
     uint32_t most = lane->rows < rules.rows_max ? (uint32_t)lane->rows : rules.rows_max, other = 0;
     if (choice.rows > 0 && batch_may_explore(&rules, &facts))
         other = latency_explore(&offer->latency, most, broker->now_us);
-    return other ? (struct batch_choice){.rows = other, .reason = "explore", .wake_us = UINT64_MAX} : choice;
+    return other ? (struct batch_choice){.rows = other, .reason = CLOSE_EXPLORE, .wake_us = UINT64_MAX} : choice;
 }
 
 /* A worker may be given its next message shortly before it is done with the last. */

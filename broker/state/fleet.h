@@ -50,7 +50,7 @@ struct dispatch {
     struct offer *offer; /* NULL: withdrawn meanwhile */
     struct digest model_digest;
     struct signature *signature; /* of the form in which the worker offered the model then; retained */
-    const char *reason;          /* why the batch closed */
+    enum close_reason reason;    /* why the batch closed */
     struct series_tally *series;
     uint64_t sent_us, expect_us, end_us; /* end_us: when it should be done, by the forecast */
     size_t bytes;
