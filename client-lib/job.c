@@ -7,14 +7,16 @@
 #include "core.h"
 #include "deadline.h"
 #include "job_meta.h"
+#include "meta_fields.h"
 #include "result.h"
+#include "wire_reader.h"
 #include "words.h"
 
 #define NAME_BYTES_MAX 255u
 #define PARAMETERS_MAX 64u
 #define TAGS_MAX       16u
 /* JobMeta.sequence_after, a fixed64, behind everything else: it is known only when the job gets its number. */
-#define AFTER_TAG        (13u << 3 | 1u)
+#define AFTER_TAG        (JOB_META_SEQUENCE_AFTER << 3 | WIRE_FIXED64)
 #define AFTER_BYTES      9u
 #define BORROW_BYTES_MIN (64u * 1024u) /* below, a copy is cheaper than the bookkeeping */
 #define JOB_ARENA_BYTES  (512u * 1024u)

@@ -40,7 +40,8 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
               link_probed_us(&worker->link, broker->now_us));
     broker_worker_closes(broker, worker);
     sequences_worker_gone(broker, worker, PEN_ERR_WORKER_LOST, "was lost");
-    broker_worker_leave(broker, worker, !worker->paused); /* paused: it had begun none of them */
+    broker_worker_leave(broker, worker,
+                        worker->paused ? BLAME_NONE : BLAME_SUSPECT); /* paused: it had begun none of them */
 }
 
 /* What a worker said last is read by then, however much others have to say: most of what may wait on one connection, by many busy ones. */
@@ -67,8 +68,9 @@ void departure_client_gone(struct broker *broker, struct effect *effect)
 }
 
 static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
-                      bool suspect)
+                      enum blame blame)
 {
+    bool suspect = blame == BLAME_SUSPECT;
     struct job *job = dispatch->slots[slot].job;
     dispatch->slots[slot].job = NULL;
     cost_lost(broker, dispatch, slot);
@@ -77,19 +79,19 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
     if (suspect)
         quarantine_trace(broker->quarantine, job->id, worker->hello->name);
     if (!hedge_forget(job, dispatch, slot)) {
-        dispatch_requeue(broker, job, suspect);
+        dispatch_requeue(broker, job, blame);
         return;
     }
     job->deaths += suspect; /* its first run goes on */
     job->alone |= suspect;
 }
 
-void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect)
+void broker_worker_leave(struct broker *broker, struct worker *worker, enum blame blame)
 {
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
         for (uint32_t i = 0; i < dispatch->count; i++)
-            take_back(broker, worker, dispatch, i, suspect);
+            take_back(broker, worker, dispatch, i, blame);
         dispatch_free(dispatch);
     }
     transfer_reset(broker, &worker->transfers);
@@ -153,7 +155,7 @@ static void show_out(struct broker *broker)
             continue;
         log_event(LOG_WARN, "worker_revoked", "worker=%s uuid=%016" PRIx64, worker->hello->name, worker->uuid);
         broker_worker_closes(broker, worker);
-        broker_worker_leave(broker, worker, false);
+        broker_worker_leave(broker, worker, BLAME_NONE);
     }
 }
 

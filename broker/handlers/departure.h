@@ -28,8 +28,8 @@ bool broker_worker_over(const struct broker *broker, const struct worker *worker
 /* The worker is gone: its jobs are queued again or answered. */
 void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss loss);
 
-/* Takes a worker out of the fleet; jobs it held are queued again. suspect: they may be what ended it. */
-void broker_worker_leave(struct broker *broker, struct worker *worker, bool suspect);
+/* Takes a worker out of the fleet; jobs it held are queued again, with or without blame for its end. */
+void broker_worker_leave(struct broker *broker, struct worker *worker, enum blame blame);
 /* The file of --keys has changed: whoever may no longer come in is shown out. */
 void broker_keys_changed(struct broker *broker);
 

@@ -24,13 +24,6 @@ void worker_bad_message(struct broker *broker, const char *reason)
     door_bad_message(broker, broker->workers, reason);
 }
 
-static void tell_cancel(struct broker *broker, struct worker *worker, struct job_id id)
-{
-    struct envelope env = envelope_make(FRAME_CANCEL);
-    env.job = id;
-    broker_send_worker(broker, worker, &env, NULL, 0);
-}
-
 /* ---- hello ---- */
 
 static void adopt_running(struct broker *broker, struct worker *worker)
@@ -45,14 +38,14 @@ static void adopt_running(struct broker *broker, struct worker *worker)
         if (job && job->state == JOB_QUEUED && dispatch_adopt(broker, worker, job))
             log_event(LOG_INFO, "job_adopted", "job=%s worker=%s", job_id_text(id, text), hello->name);
         else
-            tell_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */
+            broker_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */
     }
 }
 
 static void replace(struct broker *broker, struct worker *old)
 {
     log_event(LOG_INFO, "worker_back", "worker=%s uuid=%016" PRIx64, old->hello->name, old->uuid);
-    broker_worker_leave(broker, old, false); /* the process lives: its jobs are no suspects */
+    broker_worker_leave(broker, old, BLAME_NONE); /* the process lives: its jobs are no suspects */
 }
 
 static void log_hello(const struct worker *worker)
@@ -241,7 +234,7 @@ static void on_goodbye(struct broker *broker, struct worker *worker, struct mess
     log_event(LOG_INFO, "worker_gone", "worker=%s uuid=%016" PRIx64 " jobs=%u", worker->hello->name, worker->uuid,
               worker->jobs);
     broker_worker_closes(broker, worker);
-    broker_worker_leave(broker, worker, false);
+    broker_worker_leave(broker, worker, BLAME_NONE);
 }
 
 void worker_drain_told(struct broker *broker, struct worker *worker)

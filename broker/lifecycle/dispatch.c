@@ -86,8 +86,9 @@ static uint32_t doubts_max(const struct broker *broker, const struct worker *wor
     return most < UINT8_MAX ? most : UINT8_MAX;
 }
 
-void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
+void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
 {
+    bool suspect = blame == BLAME_SUSPECT;
     const struct job_course *course = job_course(broker, job);
     bool alone = job->isolated && !job->dispatch->others;
     bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
@@ -99,7 +100,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its hedge runs on */
-    if (course->requeue && course->requeue(broker, job, suspect))
+    if (course->requeue && course->requeue(broker, job, blame))
         return;
     job->dispatch = NULL;
     states_set(job, JOB_QUEUED);
@@ -130,13 +131,6 @@ static struct job *succeed(struct broker *broker, struct job *job)
     return next;
 }
 
-static void tell_cancel(struct broker *broker, struct dispatch *dispatch, uint32_t slot)
-{
-    struct envelope env = envelope_make(FRAME_CANCEL);
-    env.job = dispatch->slots[slot].id;
-    broker_send_worker(broker, dispatch->worker, &env, NULL, 0);
-}
-
 static void detach_dispatched(struct broker *broker, struct job *job)
 {
     hedge_drop(broker, job);
@@ -148,7 +142,7 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     dispatch->slots[slot].job = NULL;
     struct job *next = succeed(broker, job);
     if (!next) {
-        tell_cancel(broker, dispatch, slot);
+        broker_cancel(broker, dispatch->worker, dispatch->slots[slot].id);
         return;
     }
     states_wait_no_more(broker, next);
@@ -222,43 +216,44 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     dispatch->bytes += shared_message_bytes(job->request);
 }
 
+enum exclusive { RUNS_BESIDE, RUNS_ALONE };
+
 /* The header is shared with the kept request, but for what belongs to this run: the remaining deadline and ALONE are written into a copy. */
-static enum pen_status header_frame(const struct broker *broker, const struct job *job, bool alone,
-                                    zmq_msg_t *ret_frame)
+static void run_header(const struct broker *broker, const struct job *job, bool alone, zmq_msg_t *ret_frame)
 {
-    enum pen_status status = shared_message_frame(job->request, 0, ret_frame);
     bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job_whole(broker, job));
-    if (status != PEN_OK || !(timed || alone))
-        return status;
+    shared_message_frame(job->request, 0, ret_frame);
+    if (!timed && !alone)
+        return;
     zmq_msg_t copy;
     size_t bytes = zmq_msg_size(ret_frame);
     if (zmq_msg_init_size(&copy, bytes) != 0)
-        return PEN_OK; /* the deadline as it was at admission: the broker still enforces the right one */
-    uint8_t *to = zmq_msg_data(&copy);
+        return; /* the deadline as it was at admission: the broker still enforces the right one */
+    void *to = zmq_msg_data(&copy);
     memcpy(to, zmq_msg_data(ret_frame), bytes);
     uint64_t left_us = deadline_remaining(broker->now_us, job->deadline_us);
-    for (unsigned i = 0; timed && i < 8; i++)
-        to[ENVELOPE_DEADLINE_AT + i] = (uint8_t)(left_us >> (8 * i));
+    if (timed)
+        frame_set_deadline_us(to, left_us);
     if (alone)
-        to[ENVELOPE_FLAGS_AT + 1] |= FRAME_FLAG_ALONE >> 8;
+        frame_add_flags(to, FRAME_FLAG_ALONE);
     zmq_msg_move(ret_frame, &copy);
     zmq_msg_close(&copy);
-    return PEN_OK;
 }
 
-/* A large payload is only announced: the worker asks for it when it wants it. */
-static void send_job(struct broker *broker, struct worker *worker, const struct job *job, bool alone, bool last)
+/* A large payload is only announced: the worker asks for it when it wants it. behind: what follows the job in its message. */
+static void send_job(struct broker *broker, struct worker *worker, const struct job *job, enum exclusive exclusive,
+                     enum frame_follows behind)
 {
     uint32_t count = job->request->count;
     zmq_msg_t frame;
-    header_frame(broker, job, alone && worker->hello->runs_alone, &frame);
+    run_header(broker, job, exclusive == RUNS_ALONE && worker->hello->runs_alone, &frame);
     if (transfer_wanted(broker, &worker->transfers, job->request) &&
         transfer_begin(broker, &worker->transfers, job->id, job->request, &frame))
         count = 1;
-    broker->workers->part(broker->workers, &frame, !(last && count == 1));
+    broker->workers->part(broker->workers, &frame, count == 1 ? behind : FRAME_MORE);
     for (uint32_t i = 1; i < count; i++) {
         shared_message_frame(job->request, i, &frame);
-        broker->workers->part(broker->workers, &frame, !(last && i + 1 == count));
+        broker->workers->part(broker->workers, &frame, i + 1 == count ? behind : FRAME_MORE);
     }
 }
 
@@ -324,7 +319,8 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     learn_fill(broker, lane, dispatch, plan.offer);
     dispatch->expect_us = latency_expect_us(&plan.offer->latency, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated, i + 1 == dispatch->count);
+        send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated ? RUNS_ALONE : RUNS_BESIDE,
+                 i + 1 == dispatch->count ? FRAME_LAST : FRAME_MORE);
     for (uint32_t i = 0; i < dispatch->count; i++)
         tell_course(broker, dispatch->slots[i].job, worker);
     dispatch_send(dispatch, plan.offer, broker->now_us);
@@ -379,7 +375,7 @@ bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
     dispatch->bytes = shared_message_bytes(job->request);
     dispatch->reason = CLOSE_HEDGE;
     dispatch->expect_us = latency_expect_us(&offer->latency, job->rows);
-    send_job(broker, offer->worker, job, false, true);
+    send_job(broker, offer->worker, job, RUNS_BESIDE, FRAME_LAST);
     job->hedge = dispatch;
     job->hedge_slot = 0;
     job->attempts++;

@@ -20,6 +20,14 @@ const char *finish_name(enum finish how)
     return names[how];
 }
 
+uint64_t metrics_sum(const uint64_t by_status[PEN_STATUS_COUNT])
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < PEN_STATUS_COUNT; i++)
+        sum += by_status[i];
+    return sum;
+}
+
 struct metrics *metrics_new(uint64_t now_us)
 {
     struct metrics *metrics = malloc(sizeof *metrics); /* 1 MB of rows, each cleared when it is made */
@@ -37,7 +45,7 @@ struct metrics *metrics_new(uint64_t now_us)
     return metrics;
 }
 
-static void job_traces_fini(struct job_traces *job_traces)
+void job_traces_fini(struct job_traces *job_traces)
 {
     for (unsigned i = 0; i < METRICS_TRACES; i++)
         trace_layers_release(job_traces->rows[i].layers);

@@ -42,6 +42,9 @@ struct model_tally {
     uint64_t saved_cached_us, saved_coalesced_us, saved_cancelled_us; /* not spent, by that mean */
 };
 
+/* Of all statuses together. */
+uint64_t metrics_sum(const uint64_t by_status[PEN_STATUS_COUNT]);
+
 struct series_tally {
     struct model_tally *model;
     uint32_t model_row;
@@ -88,6 +91,8 @@ struct job_traces {
     struct job_trace rows[METRICS_TRACES];
     uint64_t count; /* ever written */
 };
+
+void job_traces_fini(struct job_traces *job_traces); /* lets go of their layers */
 
 /* Traces kept because they were sampled, asked for, or slow: the oldest gives way. */
 struct job_traces_ring {

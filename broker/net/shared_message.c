@@ -1,6 +1,7 @@
 #include "shared_message.h"
 
-#include <assert.h>
+#include "assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ size_t shared_message_bytes(const struct shared_message *shared)
 
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
-    assert(index < shared->count);
+    PEN_ASSERT(index < shared->count, "only frames that the message has are sent");
     zmq_msg_t *own = &shared->frames[index];
     size_t bytes = zmq_msg_size(frame);
     if (bytes < SHARED_MESSAGE_COPY_BYTES) {
@@ -57,15 +58,26 @@ enum pen_status shared_message_take(struct shared_message *shared, size_t index,
     return PEN_OK;
 }
 
-/* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
-enum pen_status shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame)
+bool shared_message_open(const struct shared_message *shared, struct envelope *ret_env, const uint8_t **ret_meta)
 {
-    assert(index < shared->count);
+    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&shared->frames[0]; /* libzmq has no const; nothing is written */
+    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, NULL) == PEN_OK;
+}
+
+bool shared_message_is_of(const struct shared_message *shared, struct job_id id)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    return shared_message_open(shared, &env, &meta) && job_id_equal(env.job, id);
+}
+
+/* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
+void shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame)
+{
+    PEN_ASSERT(index < shared->count, "only frames that the message has are sent");
     zmq_msg_init(ret_frame);
-    if (zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&shared->frames[index]) == 0)
-        return PEN_OK;
-    zmq_msg_close(ret_frame);
-    return PEN_ERR_NO_MEMORY;
+    int status = zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&shared->frames[index]);
+    PEN_ASSERT(status == 0, "a frame that is kept can be shared: libzmq only counts");
 }
 
 /* ZeroMQ's free function, on its I/O thread: the reference to the whole frame that a piece was cut from. */
@@ -82,22 +94,19 @@ enum pen_status shared_message_piece(const struct shared_message *shared, size_t
     zmq_msg_t *whole = malloc(sizeof *whole);
     if (!whole)
         return PEN_ERR_NO_MEMORY;
-    if (shared_message_frame(shared, index, whole) != PEN_OK) {
-        free(whole);
-        return PEN_ERR_NO_MEMORY;
-    }
+    shared_message_frame(shared, index, whole);
     if (zmq_msg_init_data(ret_frame, (uint8_t *)zmq_msg_data(whole) + at, bytes, uncut, whole) == 0)
         return PEN_OK;
     uncut(NULL, whole);
     return PEN_ERR_NO_MEMORY;
 }
 
-struct shared_message *shared_message_share(const struct shared_message *shared, bool skip_header)
+static struct shared_message *share_from(const struct shared_message *shared, size_t first)
 {
     struct shared_message *twin = shared_message_new(shared->count);
     if (!twin)
         return NULL;
-    for (size_t i = skip_header ? 1 : 0; i < shared->count; i++) {
+    for (size_t i = first; i < shared->count; i++) {
         if (zmq_msg_copy(&twin->frames[i], (zmq_msg_t *)(uintptr_t)&shared->frames[i]) != 0) {
             shared_message_release(twin);
             return NULL;
@@ -106,22 +115,31 @@ struct shared_message *shared_message_share(const struct shared_message *shared,
     return twin;
 }
 
-static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
-                                    zmq_msg_t *ret_frame)
+struct shared_message *shared_message_share(const struct shared_message *shared)
+{
+    return share_from(shared, 0);
+}
+
+struct shared_message *shared_message_share_raws(const struct shared_message *shared)
+{
+    return share_from(shared, 1);
+}
+
+static enum pen_status header_make(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
+                                   zmq_msg_t *ret_frame)
 {
     size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
     size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
     if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
         return PEN_ERR_NO_MEMORY;
-    uint8_t *to = zmq_msg_data(ret_frame);
     env->meta_bytes = (uint32_t)(bytes + extra + more);
-    envelope_encode(env, to);
+    uint8_t *to = envelope_encode(env, zmq_msg_data(ret_frame));
     if (bytes)
-        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
+        memcpy(to, meta, bytes);
     if (extra)
-        memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
+        memcpy(to + bytes, patch->bytes, extra);
     if (more)
-        memcpy(to + FRAME_ENVELOPE_BYTES + bytes + extra, patch->more, more);
+        memcpy(to + bytes + extra, patch->more, more);
     return PEN_OK;
 }
 
@@ -129,7 +147,7 @@ enum pen_status shared_message_set_header(struct shared_message *shared, struct 
                                           size_t bytes, const struct patch *patch)
 {
     zmq_msg_t frame;
-    if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
+    if (header_make(env, meta, bytes, patch, &frame) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
     zmq_msg_move(&shared->frames[0], &frame);
     zmq_msg_close(&frame);

@@ -105,14 +105,6 @@ static void put_bounds(struct writer *w)
     writer_text(w, "]");
 }
 
-static uint64_t errors_of(const uint64_t by_status[PEN_STATUS_COUNT])
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < PEN_STATUS_COUNT; i++)
-        sum += by_status[i];
-    return sum;
-}
-
 static void put_model(const struct snapshot *s, const struct model_row *row, struct writer *w)
 {
     static const struct model_tally none;
@@ -129,9 +121,9 @@ static void put_model(const struct snapshot *s, const struct model_row *row, str
     number(w, "coalesced", tally->coalesced);
     number(w, "cached", tally->cached);
     number(w, "misses", tally->cache_misses);
-    number(w, "failed", errors_of(tally->failed));
+    number(w, "failed", metrics_sum(tally->failed));
     number(w, "cancelled", tally->cancelled);
-    number(w, "rejected", errors_of(tally->rejected));
+    number(w, "rejected", metrics_sum(tally->rejected));
     number(w, "requeued", tally->requeued);
     writer_text(w, "}");
 }

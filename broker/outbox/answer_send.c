@@ -29,7 +29,7 @@ bool answer_send_within(struct broker *broker, struct session *session, struct s
         shared_message_frame(shared, i, &frame);
         if (i == 0 && announce(broker, session, shared, &frame))
             count = 1;
-        broker->clients->part(broker->clients, &frame, i + 1 < count);
+        broker->clients->part(broker->clients, &frame, i + 1 < count ? FRAME_MORE : FRAME_LAST);
     }
     link_sent(&session->link, count == 1 ? zmq_msg_size(&shared->frames[0]) : shared_message_bytes(shared),
               broker->now_us);

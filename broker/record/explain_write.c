@@ -8,6 +8,7 @@
 #include "choose.h"
 #include "explain_internal.h"
 #include "patch.h"
+#include "wire_reader.h"
 #include "words.h"
 
 #define SENTENCE_BYTES 400u
@@ -309,9 +310,9 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
     }
     const Penstock__Explanation *said = fill(&w, &e, "done", "");
     size_t bytes = said ? penstock__explanation__get_packed_size(said) : 0;
-    if (said && (packed = malloc(bytes + 20))) {
-        size_t used = varint_put(packed, (uint64_t)field << 3 | 2); /* wire type 2: length and bytes */
-        used += varint_put(packed + used, bytes);
+    if (said && (packed = malloc(WIRE_KEY_BYTES + WIRE_VARINT_BYTES + bytes))) {
+        size_t used = wire_put_key(packed, field, WIRE_BYTES);
+        used += wire_put_varint(packed + used, bytes);
         *ret_bytes = used + penstock__explanation__pack(said, packed + used);
     }
     meta_arena_fini(&arena);

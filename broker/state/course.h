@@ -35,7 +35,7 @@ struct job_course {
     /* It was given to that worker. */
     void (*dispatched)(struct broker *broker, struct job *job, const struct worker *worker);
     /* Its run is void. True: it was answered, for it cannot run again. */
-    bool (*requeue)(struct broker *broker, struct job *job, bool suspect);
+    bool (*requeue)(struct broker *broker, struct job *job, enum blame blame);
     /* It is about to be answered; its request is there still. */
     void (*ending)(struct broker *broker, struct job *job, enum pen_status status);
     /* It (JOB_STEPS) has been answered. */

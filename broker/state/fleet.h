@@ -173,11 +173,16 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
 bool dispatch_answer(struct dispatch *dispatch, uint32_t slot);
 void dispatch_free(struct dispatch *dispatch);    /* takes it off its worker */
 void dispatch_discard(struct dispatch *dispatch); /* one that was never sent */
+/* Which of two runs of one id on one worker is meant. */
+enum held {
+    HELD_FOR_A_JOB,  /* somebody waits for it */
+    HELD_FOR_NOBODY, /* its job has ended or was given up */
+};
 /*
  * The unanswered slot by the id that the worker knows; false = it does not hold that job. A job that was cancelled and sent again may run twice on
  * one worker, the first time for nobody: of several slots one whose job is awaited, or is not, goes first.
  */
-bool worker_holds(const struct worker *worker, struct job_id id, bool awaited, struct dispatch **ret_dispatch,
+bool worker_holds(const struct worker *worker, struct job_id id, enum held meant, struct dispatch **ret_dispatch,
                   uint32_t *ret_slot);
 
 #endif

@@ -72,7 +72,8 @@ int command_drain(int argc, char **argv)
     const char *worker[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&drain_program, argc, argv, &options, worker, 1, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&drain_program, argc, argv, worker, 1}, &options, &count, &store,
+                         &code)) {
         code = tell(&options, drain_program.name, pen_client_drain, count ? worker[0] : NULL, "drained",
                     count ? worker[0] : "broker");
         settings_free(store);
@@ -87,7 +88,8 @@ int command_cancel(int argc, char **argv)
     const char *job[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&cancel_program, argc, argv, &options, job, 1, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){&cancel_program, argc, argv, job, 1}, &options, &count, &store,
+                          &code)) {
         return code;
     }
     if (count == 1) {

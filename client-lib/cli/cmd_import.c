@@ -85,7 +85,7 @@ int command_import(int argc, char **argv)
     const char *named[2] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, named, 2, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){&program, argc, argv, named, 2}, &options, &count, &store, &code)) {
         return code;
     }
     settings_free(store);

@@ -67,7 +67,7 @@ int command_keys(int argc, char **argv)
     const char *path[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, path, 1, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){&program, argc, argv, path, 1}, &options, &count, &store, &code)) {
         return code;
     }
     if (count == 1) {

@@ -197,7 +197,7 @@ int command_load(int argc, char **argv)
     const char *model[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, model, 1, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){&program, argc, argv, model, 1}, &options, &count, &store, &code)) {
         return code;
     }
     options.model = count ? model[0] : options.model;

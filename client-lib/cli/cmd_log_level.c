@@ -52,7 +52,7 @@ int command_log_level(int argc, char **argv)
     const char *words[2] = {NULL, NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, words, 2, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, words, 2}, &options, &count, &store, &code)) {
         code = tell(&options, count > 0 ? words[0] : "", count > 1 ? words[1] : NULL);
         settings_free(store);
     }

@@ -155,7 +155,7 @@ int command_model(int argc, char **argv)
     const char *words[4] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, words, 4, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, words, 4}, &options, &count, &store, &code)) {
         code = act(&options, words, count);
         settings_free(store);
     }

@@ -221,7 +221,7 @@ int command_models(int argc, char **argv)
     const char *name[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, name, 1, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, name, 1}, &options, &count, &store, &code)) {
         code = models(&options, count ? name[0] : NULL);
         settings_free(store);
     }

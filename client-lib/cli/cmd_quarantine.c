@@ -131,7 +131,7 @@ int command_quarantine(int argc, char **argv)
     const char *words[2] = {NULL, NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, words, 2, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){&program, argc, argv, words, 2}, &options, &count, &store, &code)) {
         return code;
     }
     const char *verb = count ? words[0] : "list";

@@ -263,7 +263,8 @@ int command_submit(int argc, char **argv)
     struct settings_store *store = NULL;
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(&program, argc, argv, &options, positional, FILES_MAX, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){&program, argc, argv, positional, FILES_MAX}, &options, &count,
+                          &store, &code)) {
         return code;
     }
     const char *const *files = positional;

@@ -298,7 +298,7 @@ int command_top(int argc, char **argv)
     struct settings_store *store = NULL;
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, NULL, 0}, &options, &count, &store, &code)) {
         code = top(&options);
         settings_free(store);
     }
@@ -311,7 +311,8 @@ int command_stats(int argc, char **argv)
     struct settings_store *store = NULL;
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&stats_program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&stats_program, argc, argv, NULL, 0}, &options, &count, &store,
+                         &code)) {
         code = top(&options);
         settings_free(store);
     }

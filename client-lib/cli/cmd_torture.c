@@ -323,7 +323,7 @@ int command_torture(int argc, char **argv)
     struct settings_store *store = NULL;
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, NULL, 0}, &options, &count, &store, &code)) {
         code = *options.write_model ? write_model(&options) : torture(&options);
         settings_free(store);
     }

@@ -142,7 +142,7 @@ int command_trace(int argc, char **argv)
     const char *what[1] = {"slow"};
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, what, 1, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, what, 1}, &options, &count, &store, &code)) {
         code = ask(&options, count ? what[0] : "slow");
         settings_free(store);
     }

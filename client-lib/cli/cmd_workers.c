@@ -138,7 +138,7 @@ int command_workers(int argc, char **argv)
     struct settings_store *store = NULL;
     size_t count = 0;
     int code = EXIT_OK;
-    if (command_settings(&program, argc, argv, &options, NULL, 0, &count, &store, &code)) {
+    if (command_settings(&(struct settings_call){&program, argc, argv, NULL, 0}, &options, &count, &store, &code)) {
         code = workers(&options);
         settings_free(store);
     }

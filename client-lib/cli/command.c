@@ -23,19 +23,17 @@ static void hide_secrets(int argc, char **argv)
     }
 }
 
-bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
-                      const char **positional, size_t max_positional, size_t *ret_positional,
+bool command_settings(const struct settings_call *call, void *options, size_t *ret_positional,
                       struct settings_store **ret_store, int *ret_exit)
 {
     struct pen_error error = {.status = PEN_OK, .text = ""};
     enum settings_outcome outcome = SETTINGS_RUN;
-    if (settings_load(program, argc, argv, options, positional, max_positional, ret_positional, &outcome, ret_store,
-                      &error) != PEN_OK) {
-        fprintf(stderr, "%s: %s\nTry %s --help.\n", program->name, error.text, program->name);
+    if (settings_load(call, options, ret_positional, &outcome, ret_store, &error) != PEN_OK) {
+        fprintf(stderr, "%s: %s\nTry %s --help.\n", call->program->name, error.text, call->program->name);
         *ret_exit = EXIT_USAGE;
         return false;
     }
-    hide_secrets(argc, argv);
+    hide_secrets(call->argc, call->argv);
     if (outcome == SETTINGS_EXIT) {
         settings_free(*ret_store);
         *ret_exit = EXIT_OK;
@@ -134,7 +132,7 @@ int command_of_job(const struct settings_program *program, int argc, char **argv
     const char *job[1] = {NULL};
     size_t count = 0;
     int code = EXIT_OK;
-    if (!command_settings(program, argc, argv, options, job, 1, &count, &store, &code)) {
+    if (!command_settings(&(struct settings_call){program, argc, argv, job, 1}, options, &count, &store, &code)) {
         return code;
     }
     if (count == 1) {

@@ -68,11 +68,10 @@ struct common {
     "worker."
 
 /*
- * Fills options from the table. EXIT_OK and *ret_store: go on, free the store at the end. Otherwise *ret_exit is what to return (help was
+ * Fills options from the table, and call->positional with the arguments that are no flags. EXIT_OK and *ret_store: go on, free the store at the end. Otherwise *ret_exit is what to return (help was
  * printed, or an error told).
  */
-bool command_settings(const struct settings_program *program, int argc, char **argv, void *options,
-                      const char **positional, size_t max_positional, size_t *ret_positional,
+bool command_settings(const struct settings_call *call, void *options, size_t *ret_positional,
                       struct settings_store **ret_store, int *ret_exit);
 
 /* The main of a command about one job: fills options from the table and runs it with the id that was named. Returns the exit code. */

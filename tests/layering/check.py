@@ -22,7 +22,7 @@ FOLDERS = ["proto", "picture", "engine", "broker", "worker", "client-lib"]
 PROGRAMS = {"engine/tools": "engine-tools", "client-lib/examples": "examples"}  # programs in a library's folder: they have rules of their own
 
 # What the engine may see of proto: the target proto_base.
-PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h", "words.h"}
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "penstock/precision.h", "digest.h", "precisions.h", "words.h"}
 
 # folder -> other folders whose headers it may include. "engine:public" is engine/include.
 MAY_SEE = {
