@@ -29,12 +29,6 @@ enum job_state {
 };
 const char *job_state_name(enum job_state state);
 
-/* Whether the end of a run may be the job's own doing. */
-enum blame {
-    BLAME_NONE,    /* the worker lives, left in order, or had begun nothing: the run counts as none */
-    BLAME_SUSPECT, /* the worker died while it held the job */
-};
-
 struct job {
     struct job_id id;
     struct table_node by_id;

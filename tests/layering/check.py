@@ -250,6 +250,7 @@ def print_circles(root, build):
 def check_rooms(tree, build):
     bad = rooms.not_built(tree.root, build, [folder for folder in FOLDERS if rooms.rooms_of(tree.root, folder)])
     bad += rooms.foreign_writers(tree) + rooms.unused_functions(tree.root, build, FOLDERS)
+    bad += rooms.unused_inline(tree) + rooms.long_parameter_lists(tree)
     for folder in FOLDERS:
         bad += rooms.upward_includes(tree, folder) + rooms.upward_symbols(tree.root, build, folder)
         if rooms.rooms_of(tree.root, folder):

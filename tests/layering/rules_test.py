@@ -29,8 +29,9 @@ def judge(name, files, expected):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         build = root / "build"
-        for source in sorted((root / "broker").rglob("*.c")) if name != "a tree that is not built" else []:
-            target = build / "broker/CMakeFiles/broker_core.dir" / f"{source.relative_to(root / 'broker')}.o"
+        for source in sorted(root.rglob("*.c")) if name != "a tree that is not built" else []:
+            folder = source.relative_to(root).parts[0]
+            target = build / folder / f"CMakeFiles/{folder}_core.dir" / f"{source.relative_to(root / folder)}.o"
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["gcc", "-w", "-c", "-I", str(root / "broker/low"), "-I", str(root / "broker/high"), "-o", str(target), str(source)], check=True)
         tree = check.Tree(root)
@@ -52,12 +53,22 @@ def main():
     judge("a file in no room", {"broker/attic/c.c": "int c;\n"}, "stands in no room")
     judge("a state written elsewhere", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nvoid move(struct { int state; } *job);\nint b(void) { return a(); }\n/*\n    job->state = JOB_QUEUED;\n*/\n'},
           "writes what only broker/lifecycle/")
+    judge("a frame sent past the outbox", {"broker/low/a.h": "int a(void); /*\n    broker->workers->part(broker->workers, &frame, false);\n*/\n"}, "may write")
     judge("a count written elsewhere", {"broker/low/a.h": "int a(void); /*\n    broker->queued_bytes += 1;\n*/\n"}, "writes what only broker/lifecycle/")
     judge("two structs of one name", {"broker/low/a.h": "struct b {\n    int n;\n};\nint a(void);\n", "broker/high/b.h": "struct b {\n    int n;\n};\nint b(void);\n", "broker/high/b.c": "int b(void) { return 1; }\n"},
           "struct b is defined in")
     judge("a function that nobody calls", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n'}, "nobody calls left_over")
     judge("the same where sanitizers leave tests out", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
                                                         "build/CMakeCache.txt": "PENSTOCK_SANITIZE:STRING=address\n"}, None)
+    judge("a function that only a comment of its file names", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\n/* left_over is near */\nint left_over(void) { return 3; }\n'},
+          "nobody calls left_over")
+    judge("a function whose name another folder uses for its own", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
+                                                                    "worker/w.c": "int left_over(void) { return 4; }\n", "worker/main.c": "int left_over(void);\nint main(void) { return left_over(); }\n"},
+          "broker/high/b.c: nobody calls left_over")
+    judge("an inline function that nobody calls", {"broker/low/a.h": "int a(void);\n/* left_over: see below */\nstatic inline int left_over(void)\n{\n    return 3;\n}\n"},
+          "broker/low/a.h: nobody calls left_over")
+    judge("nine parameters", {"broker/low/a.h": "int a(void);\nint nine(int a, int b, int c, int d,\n         int (*e)(int, int), int f, int g, int h, int i);\n"}, "nine has 9 parameters")
+    judge("eight parameters", {"broker/low/a.h": "int a(void);\nint eight(int a, int b, int c, int d,\n          int (*e)(int, int), int f, int g, int h);\n"}, None)
     judge("a tree that is not built", {}, "nothing of broker/ is built")
     judge("a circle by calls", {"broker/low/a.c": "int b(void);\nint a(void) { return b(); }\n"}, "b a")
     print(f"{passed} passed, {failed} failed, 0 skipped")
