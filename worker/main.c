@@ -28,11 +28,10 @@ int main(int argc, char **argv)
     struct settings_store *store = NULL;
     struct pen_error error = {0};
     enum settings_outcome outcome = SETTINGS_RUN;
-    size_t positional = 0;
     signals_install();
     file_fault_install();
-    enum pen_status status =
-        settings_load(&options_program, argc, argv, &options, NULL, 0, &positional, &outcome, &store, &error);
+    enum pen_status status = settings_load(&(struct settings_call){&options_program, argc, argv, NULL, 0}, &options,
+                                           NULL, &outcome, &store, &error);
     if (status != PEN_OK) {
         fprintf(stderr, "penstock-worker: %s\n", error.text);
         return WORKER_EXIT_USAGE;

@@ -320,7 +320,7 @@ static enum pen_status vitals_open(struct worker *worker, struct pen_error *rete
                                      .compiled_ready = pen_engine_compiled(worker->engine),
                                      .memory_bytes = worker->sizes.memory_bytes,
                                      .started_us = worker->start_us};
-    vitals_beat(&worker->vitals, false, false, clock_now_us());
+    vitals_begin(&worker->vitals, clock_now_us());
     if (strcmp(address, "none") == 0)
         return PEN_OK;
     enum pen_status status = worker_http_start(address, &worker->vitals, &worker->http, reterr);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "keyring.h"
+#include "words.h"
 
 static void write_hex(const uint8_t *bytes, size_t count, char *text)
 {
@@ -34,14 +35,9 @@ bool owner_unlock(const char *secret, struct owner *owner)
     return true;
 }
 
-static const char *or_dash(const char *text)
-{
-    return *text ? text : "-";
-}
-
 void owner_text(const struct owner *owner, char text[OWNER_TEXT_BYTES])
 {
-    snprintf(text, OWNER_TEXT_BYTES, "%s %s %s", owner->tenant, or_dash(owner->key), or_dash(owner->lock));
+    snprintf(text, OWNER_TEXT_BYTES, "%s %s %s", owner->tenant, words_or_dash(owner->key), words_or_dash(owner->lock));
 }
 
 bool owner_read(const char *text, struct owner *ret_owner)

@@ -106,13 +106,13 @@ void detached_submit(struct broker *broker, struct session *session, const struc
     struct wishes wishes;
     uint64_t wait_us = RETRY_US;
     if (!broker->detached) {
-        detached_refuse(broker, session, env, PEN_ERR_UNSUPPORTED,
-                        "this broker takes no detached jobs: it was started without --journal and without Redis");
+        answer_refuse(broker, session, env, PEN_ERR_UNSUPPORTED,
+                      "this broker takes no detached jobs: it was started without --journal and without Redis");
         return;
     }
     if (broker->draining) {
-        detached_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
-                        "the broker is draining and takes no new jobs; try again shortly or another broker");
+        answer_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
+                      "the broker is draining and takes no new jobs; try again shortly or another broker");
         return;
     }
     const struct entry *known = entry_find(broker->detached, env->job);
@@ -164,7 +164,7 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
     struct job_id id = {0, 0};
     bool state = false;
     if (!read_wanted(broker, env, meta, &id, &state)) {
-        detached_refuse(broker, session, env, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
+        answer_refuse(broker, session, env, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
         return;
     }
     struct entry *entry = detached ? entry_find(detached, id) : NULL;
@@ -173,7 +173,7 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
     if (detached && detached->shared && (!entry || entry->shared))
         shared_fetch(broker, session, env, id, state);
     else if (!entry || entry->tenant != session->tenant)
-        detached_refuse(
+        answer_refuse(
             broker, session, env, PEN_ERR_NOT_FOUND,
             detached
                 ? "no detached job of that id is in this broker's journal: it never came, is too old, or another "
@@ -185,7 +185,7 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
     else if (entry->state == ENTRY_DONE)
         answer_stored(broker, session, env->job, entry->reply);
     else if (!watch_new(&detached->watches, env->job, id, session->tenant, false))
-        detached_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
+        answer_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
 }
 
 bool detached_cancel_fetch(struct broker *broker, struct session *session, const struct envelope *env)
@@ -194,7 +194,7 @@ bool detached_cancel_fetch(struct broker *broker, struct session *session, const
     if (!watch)
         return false;
     watch_free(&broker->detached->watches, watch);
-    detached_refuse(broker, session, env, PEN_ERR_CANCELLED, "the client does not wait for the detached job any more");
+    answer_refuse(broker, session, env, PEN_ERR_CANCELLED, "the client does not wait for the detached job any more");
     return true;
 }
 

@@ -136,14 +136,6 @@ void detached_clock(struct detached_store *detached, uint64_t (*wall)(void))
     detached->wall = wall;
 }
 
-void detached_refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
-                     const char *text)
-{
-    struct pen_error error = {.status = PEN_OK};
-    pen_error_set(&error, status, "%s", text);
-    answer_refusal(broker, session, env, "", 0, &error);
-}
-
 void detached_tell(struct broker *broker, struct entry *entry)
 {
     struct watches *watches = &broker->detached->watches;

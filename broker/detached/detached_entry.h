@@ -75,9 +75,7 @@ void entry_free(struct detached_store *detached, struct entry *entry);
 /* The request is not needed any more: its bytes, and the quota that they took, are given back. */
 void entry_drop_request(struct entry *entry);
 
-/* Refuses a message of the client's, or tells those who wait for the entry what became of it. */
-void detached_refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
-                     const char *text);
+/* Tells those who wait for the entry what became of it. */
 void detached_tell(struct broker *broker, struct entry *entry);
 
 /* Gives a waiting entry to the broker as a job (detached_run.c). */

@@ -78,8 +78,8 @@ static void not_accepted(struct broker *broker, struct entry *entry)
     struct envelope env = envelope_make(FRAME_SUBMIT);
     env.job = entry->id;
     if (client)
-        detached_refuse(broker, client, &env, PEN_ERR_UNAVAILABLE,
-                        "the journal cannot be written (disk full?); the job was not accepted");
+        answer_refuse(broker, client, &env, PEN_ERR_UNAVAILABLE,
+                      "the journal cannot be written (disk full?); the job was not accepted");
     entry->reply = answer_message_error(entry->id, PEN_ERR_NOT_FOUND,
                                         "the detached job was not accepted: the journal could not be written");
     if (entry->reply) /* somebody may have asked for it already */
@@ -169,27 +169,13 @@ static uint64_t age_of(struct broker *broker, const struct entry *entry)
     uint64_t left_us = entry->expires_us > now_us ? entry->expires_us - now_us : 0;
     struct envelope env;
     const uint8_t *meta;
-    zmq_msg_t frame;
-    if (shared_message_frame(entry->request, 0, &frame) != PEN_OK)
-        return 0;
     meta_arena_reset(&broker->arena);
     const Penstock__JobMeta *job = NULL;
-    if (envelope_decode(zmq_msg_data(&frame), zmq_msg_size(&frame), &env, &meta, NULL) == PEN_OK)
+    if (shared_message_open(entry->request, &env, &meta))
         job = meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env.meta_bytes);
     if (job && job->detached_ttl_us && job->detached_ttl_us < ttl_us)
         ttl_us = job->detached_ttl_us;
-    zmq_msg_close(&frame);
     return ttl_us > left_us ? ttl_us - left_us : 0;
-}
-
-/* Request and reply carry the id of their job. */
-static bool is_of(struct shared_message *shared, struct job_id id)
-{
-    struct envelope env;
-    const uint8_t *meta;
-    zmq_msg_t *header = &shared->frames[0];
-    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
-           job_id_equal(env.job, id);
 }
 
 static enum pen_status replay(struct broker *broker, const struct journal_record *record, struct pen_error *reterr)
@@ -211,7 +197,7 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
         shared_message_release(shared);
         return pen_error_set(reterr, PEN_ERR_VERSION, "a job in it is whole, but not in a form that this build reads");
     }
-    if (!is_of(shared, record->id)) {
+    if (!shared_message_is_of(shared, record->id)) {
         char id[JOB_ID_TEXT_BYTES];
         log_event(LOG_ERROR, "journal_mismatch", "job=%s reason=%s", job_id_text(record->id, id),
                   "what is kept under this id is another job's; it is left out");

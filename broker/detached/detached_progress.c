@@ -23,10 +23,9 @@ void answer_progress(struct broker *broker, struct session *session, struct job_
     env.meta_bytes = (uint32_t)penstock__result_meta__pack(&result, meta);
     struct shared_message *shared = shared_message_new(1);
     if (shared && zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env.meta_bytes) == 0) {
-        uint8_t *to = zmq_msg_data(&frame);
-        envelope_encode(&env, to);
-        memcpy(to + FRAME_ENVELOPE_BYTES, meta, env.meta_bytes);
-        shared_message_put(shared, 0, &frame);
+        memcpy(envelope_encode(&env, zmq_msg_data(&frame)), meta, env.meta_bytes);
+        zmq_msg_move(&shared->frames[0], &frame);
+        zmq_msg_close(&frame);
         answer_stored(broker, session, id, shared);
     }
     shared_message_release(shared);
@@ -36,9 +35,8 @@ void answer_ended(struct broker *broker, struct session *session, struct job_id 
 {
     struct envelope env;
     const uint8_t *meta;
-    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&reply->frames[0];
     struct progress progress = {.state = "done", .status = PEN_ERR_INTERNAL};
-    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK)
+    if (shared_message_open(reply, &env, &meta))
         progress.status = (enum pen_status)env.status;
     answer_progress(broker, session, id, &progress);
 }

@@ -32,7 +32,8 @@ static bool message_of(const struct entry *entry, struct message *message)
 {
     for (uint32_t i = 0; i < entry->request->count; i++) {
         zmq_msg_t frame;
-        if (shared_message_frame(entry->request, i, &frame) != PEN_OK || message_add(message, &frame) != PEN_OK)
+        shared_message_frame(entry->request, i, &frame);
+        if (message_add(message, &frame) != PEN_OK)
             return false;
     }
     return true;

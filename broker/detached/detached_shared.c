@@ -72,7 +72,7 @@ static bool send_note(struct shared *shared, enum note_kind kind, const struct e
                       struct shared_message *message)
 {
     struct note *note = note_new(kind, entry->id);
-    if (note && message && !(note->shared = shared_message_share(message, false))) {
+    if (note && message && !(note->shared = shared_message_share(message))) {
         note_free(note);
         return false;
     }
@@ -92,7 +92,7 @@ enum pen_status shared_accept(struct broker *broker, struct entry *entry, const 
     if (shared->accepting_bytes > 0 && shared->accepting_bytes + bytes > ACCEPTING_BYTES)
         return pen_error_set(reterr, PEN_ERR_BUSY, "Redis does not keep up with the detached jobs; try again later");
     struct note *note = note_new(NOTE_ACCEPT, entry->id);
-    if (!note || !(note->shared = shared_message_share(entry->request, false))) {
+    if (!note || !(note->shared = shared_message_share(entry->request))) {
         note_free(note);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the job");
     }

@@ -16,7 +16,7 @@ void shared_refuse(struct broker *broker, struct job_id id, enum pen_status stat
     struct envelope env = envelope_make(FRAME_SUBMIT);
     env.job = id;
     if (client)
-        detached_refuse(broker, client, &env, status, text);
+        answer_refuse(broker, client, &env, status, text);
 }
 
 static void ask(struct broker *broker, struct watch *watch)
@@ -69,15 +69,15 @@ void shared_fetch(struct broker *broker, struct session *session, const struct e
                   bool state)
 {
     if (!broker->detached->shared->up) {
-        detached_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
-                        "Redis, which keeps the detached jobs, is gone; try again later");
+        answer_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
+                      "Redis, which keeps the detached jobs, is gone; try again later");
         return;
     }
     struct watch *watch = watch_new(&broker->detached->watches, env->job, wanted, session->tenant, state);
     if (watch)
         ask(broker, watch);
     else
-        detached_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
+        answer_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
 }
 
 void shared_answer_fetch(struct broker *broker, struct note *note)

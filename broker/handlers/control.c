@@ -15,9 +15,8 @@
 #include "departure.h"
 #include "fleet_order.h"
 #include "explain.h"
+#include "meta_fields.h"
 #include "wire_reader.h"
-
-#define REQUEST_SERIAL 3u /* field of ControlRequest in proto/control.proto */
 
 #define ANSWER_BYTES_MAX (64u * 1024u * 1024u)
 
@@ -265,7 +264,7 @@ static uint64_t serial_of(const uint8_t *meta, size_t bytes)
     struct wire_reader reader = {meta, meta + bytes};
     struct wire_field field;
     while (wire_next(&reader, &field)) {
-        if (field.number == REQUEST_SERIAL && !field.data)
+        if (field.number == CONTROL_REQUEST_SERIAL && !field.data)
             return field.value;
     }
     return 0;

@@ -86,8 +86,9 @@ bool departure_client_gone(struct broker *broker, struct effect *effect)
 }
 
 static void take_back(struct broker *broker, struct worker *worker, struct dispatch *dispatch, uint32_t slot,
-                      bool suspect)
+                      enum blame blame)
 {
+    bool suspect = blame == BLAME_SUSPECT;
     struct job *job = dispatch->slots[slot].job;
     dispatch->slots[slot].job = NULL;
     cost_lost(broker, dispatch, slot);
@@ -96,7 +97,7 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
     if (suspect)
         quarantine_trace(broker->quarantine, job->id, worker->hello->name);
     if (!hedge_forget(job, dispatch, slot)) {
-        dispatch_requeue(broker, job, suspect);
+        dispatch_requeue(broker, job, blame);
         return;
     }
     job->deaths += suspect; /* its first run goes on */
@@ -106,11 +107,11 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
 bool departure_take_back(struct broker *broker, struct effect *effect)
 {
     struct worker *worker = effect_of(effect, struct worker, left);
-    bool suspect = worker->lost && !worker->paused; /* paused: it had begun none of them */
+    enum blame blame = worker->lost && !worker->paused ? BLAME_SUSPECT : BLAME_NONE; /* paused: it had begun none */
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
         for (uint32_t i = 0; i < dispatch->count; i++)
-            take_back(broker, worker, dispatch, i, suspect);
+            take_back(broker, worker, dispatch, i, blame);
         dispatch_free(dispatch);
     }
     return true;

@@ -12,9 +12,7 @@ bool payload_here(struct broker *broker, struct effect *effect)
     if (message->count == 0) {
         worker_result_dropped(broker, arrival.worker, &arrival.env);
     } else if (arrival.session) {
-        const uint8_t *header = zmq_msg_data(&message->frames[0]);
-        client_submit(broker, arrival.session, message, &arrival.env,
-                      header + header[5]); /* byte 5: where the meta begins */
+        client_submit(broker, arrival.session, message, &arrival.env, frame_meta(zmq_msg_data(&message->frames[0])));
     } else {
         worker_result(broker, arrival.worker, message);
     }

@@ -19,13 +19,6 @@ void worker_bad_message(struct broker *broker, const char *reason)
     door_bad_message(broker, broker->workers, reason);
 }
 
-static void tell_cancel(struct broker *broker, struct worker *worker, struct job_id id)
-{
-    struct envelope env = envelope_make(FRAME_CANCEL);
-    env.job = id;
-    broker_send_worker(broker, worker, &env, NULL, 0);
-}
-
 /* ---- hello ---- */
 
 bool worker_adopt(struct broker *broker, struct effect *effect)
@@ -41,7 +34,7 @@ bool worker_adopt(struct broker *broker, struct effect *effect)
         if (job && job->state == JOB_QUEUED && dispatch_adopt(broker, worker, job))
             log_event(LOG_INFO, "job_adopted", "job=%s worker=%s", job_id_text(id, text), hello->name);
         else
-            tell_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */
+            broker_cancel(broker, worker, id); /* answered, unknown, or begun elsewhere */
     }
     return true;
 }

@@ -80,7 +80,7 @@ static void forget_payload(struct broker *broker, struct worker *worker, struct 
     struct envelope cancel = envelope_make(FRAME_CANCEL);
     struct dispatch *dispatch;
     uint32_t slot;
-    if (!transfer_sends(&worker->transfers) || worker_holds(worker, id, true, &dispatch, &slot))
+    if (!transfer_sends(&worker->transfers) || worker_holds(worker, id, HELD_FOR_A_JOB, &dispatch, &slot))
         return;
     cancel.job = id;
     if (transfer_forget(&worker->transfers, id))
@@ -105,11 +105,11 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     else if ((returned(group) || group->refused) && hedge_forget(job, dispatch, slot))
         ; /* the run that it hedged goes on */
     else if (group->refused && job->hedge)
-        dispatch_requeue(broker, job, false); /* its hedge goes on */
+        dispatch_requeue(broker, job, BLAME_NONE); /* its hedge goes on */
     else if (may_return(broker, job, group))
-        dispatch_requeue(broker, job, false);
+        dispatch_requeue(broker, job, BLAME_NONE);
     else if (!answer_is_own(job, dispatch, slot, group))
-        dispatch_requeue(broker, job, false); /* runs by itself, whatever the attempts: its first one is to come */
+        dispatch_requeue(broker, job, BLAME_NONE); /* runs by itself, whatever the attempts: its first one is to come */
     else
         take_answer(broker, job, dispatch, slot, group);
     dispatch_answer(dispatch, slot);
@@ -129,7 +129,7 @@ static bool find_run(const struct broker *broker, const struct worker *worker, c
     struct dispatch *own = job && job->state == JOB_DISPATCHED ? job->dispatch : NULL;
     bool good = env->status == PEN_OK && !(own && job->lane->model->sequence_idle_us);
     if (!good || !own || own->worker != worker || !job_id_equal(own->slots[job->slot].id, env->job))
-        return worker_holds(worker, env->job, good, ret_dispatch, ret_slot);
+        return worker_holds(worker, env->job, good ? HELD_FOR_A_JOB : HELD_FOR_NOBODY, ret_dispatch, ret_slot);
     *ret_dispatch = own;
     *ret_slot = job->slot;
     return true;

@@ -6,10 +6,9 @@
 #include "assertion.h"
 #include "dispatch.h"
 #include "logline.h"
+#include "meta_fields.h"
 #include "patch.h"
 #include "states.h"
-
-#define JOB_VERSION 2u /* field of JobMeta in proto/job.proto */
 
 static bool takes_any(const struct job *job)
 {
@@ -26,10 +25,8 @@ static bool takes_form(const struct job *job)
 static enum pen_status judge(struct broker *broker, const struct job *job, bool elsewhere, struct envelope *ret_env,
                              const uint8_t **ret_meta, struct admission *ret_admission)
 {
-    zmq_msg_t *header = &job->request->frames[0];
-    enum pen_status status = envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, NULL);
-    if (status != PEN_OK)
-        return status;
+    if (!shared_message_open(job->request, ret_env, ret_meta))
+        return PEN_ERR_CORRUPT;
     meta_arena_reset(&broker->arena);
     Penstock__JobMeta *meta =
         meta_unpack(&broker->arena, &penstock__job_meta__descriptor, *ret_meta, ret_env->meta_bytes);
@@ -57,9 +54,9 @@ static struct shared_message *with_version(const struct job *job, const struct e
 {
     struct patch patch = {.used = 0};
     struct envelope own = *env;
-    patch_number(&patch, JOB_VERSION, version);
+    patch_number(&patch, JOB_META_VERSION, version);
     struct shared_message *shared =
-        env->meta_bytes + patch.used <= FRAME_META_BYTES_MAX ? shared_message_share(job->request, true) : NULL;
+        env->meta_bytes + patch.used <= FRAME_META_BYTES_MAX ? shared_message_share_raws(job->request) : NULL;
     if (!shared || shared_message_set_header(shared, &own, meta, env->meta_bytes, &patch) != PEN_OK) {
         shared_message_release(shared);
         return NULL;

@@ -9,6 +9,7 @@
 #include "dispatch.h"
 #include "forecast.h"
 #include "logline.h"
+#include "meta_fields.h"
 #include "metrics_record.h"
 #include "patch.h"
 #include "sequence.h"
@@ -16,9 +17,6 @@
 #include "words.h"
 #include "states.h"
 #include "answer_send.h"
-
-/* Field numbers of JobMeta in proto/job.proto. */
-enum { JOB_VERSION = 2, JOB_TENANT = 7, JOB_TRACEPARENT = 8 };
 
 enum pen_status submit_memory(struct broker *broker, uint64_t held, uint64_t wanted, struct pen_error *reterr)
 {
@@ -107,7 +105,7 @@ static void pass_context(struct job_id id, const char *traceparent, struct patch
         return;
     span_id(id, SPAN_WORKER_PARENT, span);
     trace_context_write(&context, span, text);
-    patch_text(patch, JOB_TRACEPARENT, text);
+    patch_text(patch, JOB_META_TRACEPARENT, text);
 }
 
 /* What a worker will get: the client's meta with the version that "highest" meant and the tenant that the hello named. */
@@ -118,9 +116,9 @@ static enum pen_status make_request(const struct session *session, const struct 
     struct patch patch = {.used = 0};
     struct envelope own = *env;
     if (job->version == 0)
-        patch_number(&patch, JOB_VERSION, admission->model->version);
+        patch_number(&patch, JOB_META_VERSION, admission->model->version);
     if (session->tenant->number != 0 || *job->tenant)
-        patch_text(&patch, JOB_TENANT, session->tenant->name);
+        patch_text(&patch, JOB_META_TENANT, session->tenant->name);
     if (*job->traceparent)
         pass_context(env->job, job->traceparent, &patch);
     if (env->meta_bytes + patch.used > FRAME_META_BYTES_MAX)
@@ -408,14 +406,6 @@ enum pen_status submit_try(struct broker *broker, struct session *session, const
     return accept_job(broker, session, env, meta, message, &job_meta, &admission, reterr);
 }
 
-static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
-                   const char *text)
-{
-    struct pen_error error = {.status = PEN_OK};
-    pen_error_set(&error, status, "%s", text);
-    answer_refusal(broker, session, env, "", 0, &error);
-}
-
 static void submit_again(struct broker *broker, struct parked_submit *entry)
 {
     struct envelope *env = &entry->env;
@@ -424,13 +414,12 @@ static void submit_again(struct broker *broker, struct parked_submit *entry)
     if (!session)
         return; /* it said goodbye meanwhile */
     if (env->deadline_us != 0 && env->deadline_us <= waited_us) {
-        refuse(broker, session, env, PEN_ERR_DEADLINE,
-               "the deadline passed before a worker came that offers the model");
+        answer_refuse(broker, session, env, PEN_ERR_DEADLINE,
+                      "the deadline passed before a worker came that offers the model");
         return;
     }
     env->deadline_us -= env->deadline_us ? waited_us : 0;
-    const uint8_t *header = zmq_msg_data(&entry->message.frames[0]);
-    submit_job(broker, session, env, header + header[5], &entry->message); /* byte 5: where the meta begins */
+    submit_job(broker, session, env, frame_meta(zmq_msg_data(&entry->message.frames[0])), &entry->message);
 }
 
 void submit_waiting(struct broker *broker)
@@ -455,5 +444,5 @@ bool submit_worker_came(struct broker *broker, struct effect *effect)
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env)
 {
     if (parked_remove(&broker->parked, env->job))
-        refuse(broker, session, env, PEN_ERR_CANCELLED, "the client cancelled the job");
+        answer_refuse(broker, session, env, PEN_ERR_CANCELLED, "the client cancelled the job");
 }

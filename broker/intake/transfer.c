@@ -110,8 +110,8 @@ static bool send_piece(struct broker *broker, struct transfer_link *link, const 
         zmq_msg_close(&bytes);
         return false;
     }
-    port->part(port, &header, true);
-    port->part(port, &bytes, false);
+    port->part(port, &header, FRAME_MORE);
+    port->part(port, &bytes, FRAME_LAST);
     broker->stats.chunks_out++;
     return true;
 }

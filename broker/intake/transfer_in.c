@@ -16,14 +16,6 @@
 #define RESULT_WAIT_US 1000000u /* for memory, since some was last given back */
 #define MEMORY_LOOK_US 20000u
 
-static void refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
-                   const char *text)
-{
-    struct pen_error error = {.status = PEN_OK};
-    pen_error_set(&error, status, "%s", text);
-    answer_refusal(broker, session, env, "", 0, &error);
-}
-
 /* ---- entries ---- */
 
 struct transfer_in *transfer_in_find(const struct transfer_link *link, struct job_id id)
@@ -140,7 +132,7 @@ static void give_up(struct broker *broker, struct transfer_in *in, enum pen_stat
     struct envelope env = in->env;
     if (session) {
         transfer_in_free(broker, in);
-        refuse(broker, session, &env, status, text);
+        answer_refuse(broker, session, &env, status, text);
         return;
     }
     transfer_decline(broker, in->link->end, &env);
@@ -280,9 +272,9 @@ void transfer_answered(struct broker *broker, uint64_t question, bool hit, const
     if (!in)
         return;
     struct session *session = in->link->end->session;
-    const uint8_t *header = zmq_msg_data(&in->message.frames[0]);
+    const uint8_t *meta = frame_meta(zmq_msg_data(&in->message.frames[0]));
     in->question = 0;
-    if (hit && digest_first_answer(broker, session, &in->env, header + header[5], &in->run, value))
+    if (hit && digest_first_answer(broker, session, &in->env, meta, &in->run, value))
         transfer_in_free(broker, in);
     transfer_in_open(broker, &session->transfers);
 }
@@ -391,7 +383,7 @@ void transfer_in_take(struct broker *broker, struct effect *effect, struct arriv
         ret_arrival->message = in->message;
         ret_arrival->env.transfer = 0;
         in->message = (struct message){.count = 0};
-        bulk_number_write(zmq_msg_data(&ret_arrival->message.frames[0]), 0);
+        frame_set_transfer(zmq_msg_data(&ret_arrival->message.frames[0]), 0);
     }
     transfer_in_free(broker, in);
     if (end->session)

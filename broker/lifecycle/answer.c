@@ -106,6 +106,14 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     shared_message_release(reply);
 }
 
+void answer_refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
+                   const char *text)
+{
+    struct pen_error error = {.status = PEN_OK};
+    pen_error_set(&error, status, "%s", text);
+    answer_refusal(broker, session, env, "", 0, &error);
+}
+
 static void deliver_error(struct broker *broker, struct job *job, enum pen_status status, const char *text,
                           const struct dispatch *dispatch)
 {
@@ -239,8 +247,7 @@ void answer_apart(struct broker *broker, struct job *job)
 void answer_whole(struct broker *broker, struct job *job, struct shared_message *whole, bool good)
 {
     struct result_group group = {.header = &whole->frames[0]};
-    if (envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, NULL) !=
-            PEN_OK ||
+    if (!shared_message_open(whole, &group.env, &group.meta) ||
         !result_read(group.meta, group.env.meta_bytes, &group.facts)) { /* our own; it can */
         answer_apart(broker, job);
         answer_error(broker, job, PEN_ERR_INTERNAL, "the result of the ensemble cannot be read");

@@ -11,6 +11,9 @@
 /* Refuses a SUBMIT that never became a job. retry_after_us 0: nothing better is known than a tenth of a second, where it helps to try again. */
 void answer_refusal(struct broker *broker, struct session *session, const struct envelope *env, const char *model,
                     uint64_t retry_after_us, const struct pen_error *error);
+/* The same with a status and a sentence, of a message whose model is not known or does not matter. */
+void answer_refuse(struct broker *broker, struct session *session, const struct envelope *env, enum pen_status status,
+                   const char *text);
 /* A hit for a SUBMIT that never became a job. */
 void answer_hit(struct broker *broker, struct session *session, const struct envelope *env, struct model *model,
                 const struct cache_value *value, uint64_t started_us);

@@ -86,8 +86,9 @@ static uint32_t doubts_max(const struct broker *broker, const struct worker *wor
     return most < UINT8_MAX ? most : UINT8_MAX;
 }
 
-void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
+void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
 {
+    bool suspect = blame == BLAME_SUSPECT;
     const struct job_course *course = job_course(broker, job);
     bool alone = job->isolated && !job->dispatch->others;
     bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
@@ -99,7 +100,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
     job->alone |= suspect;
     if (hedge_succeed(job))
         return; /* its hedge runs on */
-    if (course->requeue && course->requeue(broker, job, suspect))
+    if (course->requeue && course->requeue(broker, job, blame))
         return;
     job->dispatch = NULL;
     states_set(job, JOB_QUEUED);
@@ -130,13 +131,6 @@ static struct job *succeed(struct broker *broker, struct job *job)
     return next;
 }
 
-static void tell_cancel(struct broker *broker, struct dispatch *dispatch, uint32_t slot)
-{
-    struct envelope env = envelope_make(FRAME_CANCEL);
-    env.job = dispatch->slots[slot].id;
-    broker_send_worker(broker, dispatch->worker, &env, NULL, 0);
-}
-
 static void detach_dispatched(struct broker *broker, struct job *job)
 {
     hedge_drop(broker, job);
@@ -148,7 +142,7 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     dispatch->slots[slot].job = NULL;
     struct job *next = succeed(broker, job);
     if (!next) {
-        tell_cancel(broker, dispatch, slot);
+        broker_cancel(broker, dispatch->worker, dispatch->slots[slot].id);
         return;
     }
     states_wait_no_more(broker, next);
@@ -222,35 +216,36 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     dispatch->bytes += shared_message_bytes(job->request);
 }
 
+/* What a run has its worker for. */
+enum exclusive { RUNS_BESIDE, RUNS_ALONE };
+
 /* The header is shared with the kept request, but for what belongs to this run: the remaining deadline and ALONE are written into a copy. */
-static enum pen_status header_frame(const struct broker *broker, const struct job *job, bool alone,
-                                    zmq_msg_t *ret_frame)
+static void run_header(const struct broker *broker, const struct job *job, bool alone, zmq_msg_t *ret_frame)
 {
-    enum pen_status status = shared_message_frame(job->request, 0, ret_frame);
     bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job_whole(broker, job));
-    if (status != PEN_OK || !(timed || alone))
-        return status;
+    shared_message_frame(job->request, 0, ret_frame);
+    if (!timed && !alone)
+        return;
     zmq_msg_t copy;
     size_t bytes = zmq_msg_size(ret_frame);
     if (zmq_msg_init_size(&copy, bytes) != 0)
-        return PEN_OK; /* the deadline as it was at admission: the broker still enforces the right one */
-    uint8_t *to = zmq_msg_data(&copy);
+        return; /* the deadline as it was at admission: the broker still enforces the right one */
+    void *to = zmq_msg_data(&copy);
     memcpy(to, zmq_msg_data(ret_frame), bytes);
     uint64_t left_us = deadline_remaining(broker->now_us, job->deadline_us);
-    for (unsigned i = 0; timed && i < 8; i++)
-        to[ENVELOPE_DEADLINE_AT + i] = (uint8_t)(left_us >> (8 * i));
+    if (timed)
+        frame_set_deadline_us(to, left_us);
     if (alone)
-        to[ENVELOPE_FLAGS_AT + 1] |= FRAME_FLAG_ALONE >> 8;
+        frame_add_flags(to, FRAME_FLAG_ALONE);
     zmq_msg_move(ret_frame, &copy);
     zmq_msg_close(&copy);
-    return PEN_OK;
 }
 
 static void send_job(struct broker *broker, struct outgoing *outgoing, const struct worker *worker,
-                     const struct job *job, bool alone)
+                     const struct job *job, enum exclusive exclusive)
 {
     zmq_msg_t header;
-    header_frame(broker, job, alone && worker->hello->runs_alone, &header);
+    run_header(broker, job, exclusive == RUNS_ALONE && worker->hello->runs_alone, &header);
     outgoing_group(broker, outgoing, job->request, &header);
 }
 
@@ -259,10 +254,10 @@ static void learn_fill(const struct broker *broker, struct lane *lane, const str
                        const struct offer *offer)
 {
     uint64_t delay_us = offer->meta->max_queue_delay_us, age_us = broker->now_us - dispatch->slots[0].job->admitted_us;
-    bool filled = strcmp(dispatch->reason, "full") == 0;
+    bool filled = dispatch->reason == CLOSE_FULL;
     if (batch_wait_paid(&offer->latency, dispatch->count, filled && age_us < delay_us ? age_us : delay_us))
         lane->solo_batches = 0;
-    else if (strcmp(dispatch->reason, "delay") == 0)
+    else if (dispatch->reason == CLOSE_DELAY)
         lane->solo_batches++;
 }
 
@@ -274,7 +269,7 @@ static void log_dispatch(const struct dispatch *dispatch)
     for (uint32_t i = 0; i < dispatch->count; i++)
         log_event(LOG_DEBUG, "job_dispatched", "job=%s worker=%s batch=%u reason=%s expect_us=%" PRIu64,
                   job_id_text(dispatch->slots[i].id, id), dispatch->worker->hello->name, dispatch->count,
-                  dispatch->reason, dispatch->expect_us);
+                  close_reason_name(dispatch->reason), dispatch->expect_us);
 }
 
 static void tell_course(struct broker *broker, struct job *job, const struct worker *worker)
@@ -317,7 +312,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     learn_fill(broker, lane, dispatch, plan.offer);
     dispatch->expect_us = latency_expect_us(&plan.offer->latency, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        send_job(broker, &outgoing, worker, dispatch->slots[i].job, dispatch->isolated);
+        send_job(broker, &outgoing, worker, dispatch->slots[i].job, dispatch->isolated ? RUNS_ALONE : RUNS_BESIDE);
     outgoing_end(&outgoing);
     for (uint32_t i = 0; i < dispatch->count; i++)
         tell_course(broker, dispatch->slots[i].job, worker);
@@ -354,7 +349,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
     job->isolated = false;
     dispatch->rows = job->rows;
     dispatch->bytes = shared_message_bytes(job->request);
-    dispatch->reason = "single";
+    dispatch->reason = CLOSE_SINGLE;
     tell_course(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
     record_dispatch(broker, dispatch);
@@ -372,9 +367,9 @@ bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;
     dispatch->bytes = shared_message_bytes(job->request);
-    dispatch->reason = "hedge";
+    dispatch->reason = CLOSE_HEDGE;
     dispatch->expect_us = latency_expect_us(&offer->latency, job->rows);
-    send_job(broker, &outgoing, offer->worker, job, false);
+    send_job(broker, &outgoing, offer->worker, job, RUNS_BESIDE);
     outgoing_end(&outgoing);
     job->hedge = dispatch;
     job->hedge_slot = 0;

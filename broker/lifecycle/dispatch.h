@@ -15,7 +15,7 @@ void dispatch_queue(struct broker *broker, struct job *job);
 /* A live job, wherever it is, is at least as urgent as that from now on. */
 void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority);
 /* Its dispatch is void: the job waits again, before all others; a suspect from now on alone in its batch, until its attempts are spent. */
-void dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
+void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame);
 
 /*
  * Takes a live job out of wherever it is. A leader's place goes to its first follower; a worker that runs it for nobody gets a CANCEL. The job

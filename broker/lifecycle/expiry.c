@@ -7,18 +7,13 @@
 /* Under which it was admitted: a leader may have become more urgent since. */
 static const struct policy *policy_for(const struct job *job)
 {
-    const uint8_t *header = zmq_msg_data(&job->request->frames[0]);
-    return policy_of(&job->lane->model->queue.policies, header[ENVELOPE_PRIORITY_AT]);
+    return policy_of(&job->lane->model->queue.policies, frame_priority(zmq_msg_data(&job->request->frames[0])));
 }
 
 /* The envelope that was kept says nothing of a default. */
 static bool has_own_deadline(const struct job *job)
 {
-    const uint8_t *header = zmq_msg_data(&job->request->frames[0]);
-    uint8_t any = 0;
-    for (unsigned i = 0; i < 8; i++)
-        any |= header[ENVELOPE_DEADLINE_AT + i];
-    return any != 0;
+    return frame_deadline_us(zmq_msg_data(&job->request->frames[0])) != 0;
 }
 
 const char *expiry_text(const struct job *job, char text[EXPIRY_TEXT_BYTES])

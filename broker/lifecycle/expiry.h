@@ -10,10 +10,6 @@
 
 #include "broker_state.h"
 
-#define ENVELOPE_DEADLINE_AT 56u /* proto/PROTOCOL.md */
-#define ENVELOPE_PRIORITY_AT 68u
-#define ENVELOPE_FLAGS_AT    6u
-
 #define EXPIRY_TEXT_BYTES 192u
 
 /* Whose deadline has passed, and what the job was doing meanwhile. */

@@ -1,5 +1,7 @@
 #include "metrics.h"
 
+#include "assertion.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,11 +20,12 @@ const char *finish_name(enum finish how)
     return names[how];
 }
 
-const char *close_reason_name(enum close_reason reason)
+uint64_t metrics_sum(const uint64_t by_status[PEN_STATUS_COUNT])
 {
-    static const char *const names[CLOSE_REASONS] = {"single", "full",   "idle",    "delay", "deadline",
-                                                     "best",   "unpaid", "explore", "hedge"};
-    return names[reason];
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < PEN_STATUS_COUNT; i++)
+        sum += by_status[i];
+    return sum;
 }
 
 struct metrics *metrics_new(uint64_t now_us)
@@ -42,7 +45,7 @@ struct metrics *metrics_new(uint64_t now_us)
     return metrics;
 }
 
-static void job_traces_fini(struct job_traces *job_traces)
+void job_traces_fini(struct job_traces *job_traces)
 {
     for (unsigned i = 0; i < METRICS_TRACES; i++)
         trace_layers_release(job_traces->rows[i].layers);
@@ -156,23 +159,15 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
 
 /* ---- recording ---- */
 
-static enum close_reason reason_of(const char *reason)
-{
-    for (unsigned i = 0; i < CLOSE_REASONS; i++) {
-        if (strcmp(reason, close_reason_name((enum close_reason)i)) == 0)
-            return (enum close_reason)i;
-    }
-    return CLOSE_SINGLE;
-}
-
-void series_batch(struct series_tally *series, uint32_t jobs, const char *reason)
+void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason)
 {
     unsigned size = 0;
+    PEN_ASSERT(reason >= CLOSE_FIRST && reason <= CLOSE_LAST, "a batch that was sent closed for a reason");
     while (size + 1 < METRICS_BATCH_SIZES && (1u << size) < jobs)
         size++;
     series->batches[size]++;
     series->batch_jobs += jobs;
-    series->closes[reason_of(reason)]++;
+    series->closes[reason - CLOSE_FIRST]++;
 }
 
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us)

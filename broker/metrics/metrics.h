@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "close_reason.h"
 #include "frame.h"
 #include "histogram.h"
 #include "job_id.h"
@@ -29,21 +30,6 @@
 enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED, FINISH_CANCELLED };
 const char *finish_name(enum finish how); /* "computed", "coalesced", "cached", "failed", "rejected", "cancelled" */
 
-enum close_reason {
-    CLOSE_SINGLE,
-    CLOSE_FULL,
-    CLOSE_IDLE,
-    CLOSE_DELAY,
-    CLOSE_DEADLINE,
-    CLOSE_BEST,
-    CLOSE_UNPAID,
-    CLOSE_EXPLORE,
-    CLOSE_HEDGE,
-    CLOSE_REASONS
-};
-/* As in ResultMeta.batch_reason (batch.h); "hedge": of a second run. */
-const char *close_reason_name(enum close_reason reason);
-
 struct model_tally {
     char name[METRICS_NAME_BYTES];
     uint64_t version;
@@ -55,6 +41,9 @@ struct model_tally {
     uint64_t share_us, share_jobs; /* slot time by the computed jobs' shares in their batches: the mean cost of one */
     uint64_t saved_cached_us, saved_coalesced_us, saved_cancelled_us; /* not spent, by that mean */
 };
+
+/* Of all statuses together. */
+uint64_t metrics_sum(const uint64_t by_status[PEN_STATUS_COUNT]);
 
 struct series_tally {
     struct model_tally *model;
@@ -68,9 +57,9 @@ struct series_tally {
     struct histogram error;                /* |expected - measured| per batch: how well the broker foresees */
     uint64_t batches[METRICS_BATCH_SIZES]; /* by size, rounded up */
     uint64_t batch_jobs;
-    uint64_t closes[CLOSE_REASONS];
-    uint64_t busy_us;  /* slot time spent: each batch once */
-    uint64_t measured; /* jobs of measured batches */
+    uint64_t closes[CLOSE_COUNT]; /* from CLOSE_FIRST on */
+    uint64_t busy_us;             /* slot time spent: each batch once */
+    uint64_t measured;            /* jobs of measured batches */
     uint64_t busy_seen_us;
     double busy_rate; /* slots kept busy, a mean over METRICS_RATE_S seconds */
 };
@@ -87,8 +76,8 @@ struct job_trace {
     enum finish how;
     enum pen_status status;
     uint32_t attempts, batch;
-    const char *reason; /* why its batch closed; a literal */
-    uint64_t ended_us;  /* broker's clock */
+    enum close_reason reason; /* why its batch closed */
+    uint64_t ended_us;        /* broker's clock */
     uint64_t queue_us, transfer_us, worker_us, compute_us, total_us;
     char worker[32];
     char error[128];
@@ -102,6 +91,8 @@ struct job_traces {
     struct job_trace rows[METRICS_TRACES];
     uint64_t count; /* ever written */
 };
+
+void job_traces_fini(struct job_traces *job_traces); /* lets go of their layers */
 
 /* Traces kept because they were sampled, asked for, or slow: the oldest gives way. */
 struct job_traces_ring {
@@ -140,8 +131,8 @@ struct series_tally *metrics_series(struct metrics *metrics, struct model_tally 
                                     enum precision precision);
 struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, const char *name);
 
-/* A batch of `jobs` was sent; reason: why it closed, one of close_reason_name. */
-void series_batch(struct series_tally *series, uint32_t jobs, const char *reason);
+/* A batch of `jobs` was sent; reason: why it closed, CLOSE_FIRST to CLOSE_LAST. */
+void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason);
 /* A batch of `jobs` took `us` where `expect_us` were foreseen. */
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "meta_fields.h"
 #include "wire_reader.h"
 
 /* ---- W3C trace context ---- */
@@ -66,8 +67,6 @@ void trace_context_write(const struct trace_context *context, const uint8_t span
 
 /* ---- layers ---- */
 
-enum { RESULT_LAYERS = 33, LAYER_NAME = 1, LAYER_OP = 2, LAYER_BACKEND = 3, LAYER_US = 4 };
-
 static void copy_text(char *to, size_t room, const struct wire_field *field)
 {
     size_t count = field->bytes < room - 1 ? field->bytes : room - 1;
@@ -84,13 +83,13 @@ static bool read_layer(const struct wire_field *from, struct trace_layer *to)
     while (reader.at < reader.end) {
         if (!wire_next(&reader, &field))
             return false;
-        if (field.number == LAYER_NAME)
+        if (field.number == LAYER_TIME_NAME)
             copy_text(to->name, sizeof to->name, &field);
-        else if (field.number == LAYER_OP)
+        else if (field.number == LAYER_TIME_OP)
             copy_text(to->op, sizeof to->op, &field);
-        else if (field.number == LAYER_BACKEND)
+        else if (field.number == LAYER_TIME_BACKEND)
             copy_text(to->backend, sizeof to->backend, &field);
-        else if (field.number == LAYER_US)
+        else if (field.number == LAYER_TIME_US)
             to->us = (uint32_t)field.value;
     }
     return true;
@@ -103,14 +102,14 @@ struct trace_layers *trace_layers_read(const uint8_t *meta, size_t bytes)
     for (struct wire_reader r = {meta, meta + bytes}; r.at < r.end && count < TRACE_LAYERS_MAX;) {
         if (!wire_next(&r, &field))
             return NULL;
-        count += field.number == RESULT_LAYERS && field.data;
+        count += field.number == RESULT_META_LAYERS && field.data;
     }
     struct trace_layers *layers = count ? calloc(1, sizeof *layers + count * sizeof layers->rows[0]) : NULL;
     if (!layers)
         return NULL;
     atomic_init(&layers->users, 1);
     for (struct wire_reader r = {meta, meta + bytes}; layers->count < count && wire_next(&r, &field);) {
-        if (field.number == RESULT_LAYERS && field.data && read_layer(&field, &layers->rows[layers->count]))
+        if (field.number == RESULT_META_LAYERS && field.data && read_layer(&field, &layers->rows[layers->count]))
             layers->count++;
     }
     return layers;

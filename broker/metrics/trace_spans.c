@@ -64,7 +64,7 @@ static void add_runs(struct list *list, const struct job_trace *trace)
         at_us = attempt->lost_us;
     }
     if (trace->queue_us > at_us)
-        add(list, 0, SPAN_BROKER, "queue", trace->reason, (int64_t)at_us, trace->queue_us - at_us);
+        add(list, 0, SPAN_BROKER, "queue", close_reason_name(trace->reason), (int64_t)at_us, trace->queue_us - at_us);
     if (!trace->worker[0] || trace->total_us < trace->queue_us)
         return;
     uint64_t away_us = trace->total_us - trace->queue_us, half_us = trace->transfer_us / 2;

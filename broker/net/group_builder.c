@@ -25,8 +25,10 @@ void group_builder_close(struct group_builder *builder)
 static enum pen_status raw_frame_make(const struct group_builder *builder, size_t index, zmq_msg_t *ret_frame)
 {
     const struct group_tensor *from = builder->from[builder->order[index]];
-    if (from->frame != 0)
-        return shared_message_frame(from->shared, from->frame, ret_frame);
+    if (from->frame != 0) {
+        shared_message_frame(from->shared, from->frame, ret_frame);
+        return PEN_OK;
+    }
     if (zmq_msg_init_size(ret_frame, from->view.bytes) != 0)
         return PEN_ERR_NO_MEMORY;
     if (from->view.bytes)
@@ -47,14 +49,14 @@ enum pen_status group_builder_message(struct group_builder *builder, const Proto
     struct shared_message *shared = shared_message_new(1 + builder->frames);
     if (!shared || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + bytes) != 0)
         goto fail;
-    uint8_t *to = zmq_msg_data(&frame);
-    envelope_encode(&builder->env, to);
-    protobuf_c_message_pack(meta, to + FRAME_ENVELOPE_BYTES);
-    shared_message_put(shared, 0, &frame);
+    protobuf_c_message_pack(meta, envelope_encode(&builder->env, zmq_msg_data(&frame)));
+    zmq_msg_move(&shared->frames[0], &frame);
+    zmq_msg_close(&frame);
     for (size_t i = 0; i < builder->frames; i++) {
         if (raw_frame_make(builder, i, &frame) != PEN_OK)
             goto fail;
-        shared_message_put(shared, i + 1, &frame);
+        zmq_msg_move(&shared->frames[i + 1], &frame);
+        zmq_msg_close(&frame);
     }
     *ret_shared = shared;
     return PEN_OK;
@@ -67,8 +69,7 @@ void *group_open(const struct shared_message *shared, struct meta_arena *arena,
                  const ProtobufCMessageDescriptor *descriptor, struct envelope *ret_env)
 {
     const uint8_t *meta;
-    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&shared->frames[0];
-    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, &meta, NULL) != PEN_OK)
+    if (!shared_message_open(shared, ret_env, &meta))
         return NULL;
     return meta_unpack(arena, descriptor, meta, ret_env->meta_bytes);
 }

@@ -23,8 +23,6 @@ struct patch {
 };
 void patch_number(struct patch *patch, uint32_t field, uint64_t value); /* left out when it does not fit, as below */
 void patch_text(struct patch *patch, uint32_t field, const char *text);
-/* A number as protobuf writes it, at most 10 bytes; returns how many. */
-size_t varint_put(uint8_t *bytes, uint64_t value);
 
 /* What the broker must know of a ResultMeta; texts are borrowed from the meta and not terminated. */
 struct result_facts {

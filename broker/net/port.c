@@ -92,10 +92,10 @@ static bool router_begin(struct port *port, uint32_t peer)
     return true;
 }
 
-static void router_part(struct port *port, zmq_msg_t *frame, bool more)
+static void router_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
     size_t bytes = zmq_msg_size(frame);
-    while (zmq_msg_send(frame, port->socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0) {
+    while (zmq_msg_send(frame, port->socket, ZMQ_DONTWAIT | (follows == FRAME_MORE ? ZMQ_SNDMORE : 0)) < 0) {
         if (errno == EINTR)
             continue;
         zmq_msg_close(frame);
@@ -293,14 +293,13 @@ bool port_send(struct port *port, uint32_t peer, struct envelope *env, const voi
     env->meta_bytes = (uint32_t)meta_bytes;
     if (zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + meta_bytes) != 0)
         return false;
-    uint8_t *bytes = zmq_msg_data(&frame);
-    envelope_encode(env, bytes);
+    uint8_t *to = envelope_encode(env, zmq_msg_data(&frame));
     if (meta_bytes)
-        memcpy(bytes + FRAME_ENVELOPE_BYTES, meta, meta_bytes);
+        memcpy(to, meta, meta_bytes);
     if (!port->begin(port, peer)) {
         zmq_msg_close(&frame);
         return false;
     }
-    port->part(port, &frame, false);
+    port->part(port, &frame, FRAME_LAST);
     return true;
 }

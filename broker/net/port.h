@@ -37,9 +37,12 @@ enum pen_status message_add(struct message *message, zmq_msg_t *frame); /* takes
 void message_cut(struct message *message, size_t count);
 int message_fd(struct message *message); /* the connection it came over; -1 unknown */
 
+/* What comes behind a frame in its message. */
+enum frame_follows { FRAME_LAST, FRAME_MORE };
+
 struct port {
-    bool (*begin)(struct port *port, uint32_t peer);              /* false: the peer is gone */
-    void (*part)(struct port *port, zmq_msg_t *frame, bool more); /* takes the frame */
+    bool (*begin)(struct port *port, uint32_t peer);                               /* false: the peer is gone */
+    void (*part)(struct port *port, zmq_msg_t *frame, enum frame_follows follows); /* takes the frame */
     void *socket, *monitor;
     bool authenticated; /* messages carry the keys of their senders */
     bool queues;        /* what has come waits in it until it is received */

@@ -1,9 +1,9 @@
 #include "shared_message.h"
 
+#include "assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "assertion.h"
 
 struct shared_message *shared_message_new(size_t count)
 {
@@ -12,7 +12,6 @@ struct shared_message *shared_message_new(size_t count)
         return NULL;
     shared->references = 1;
     shared->count = (uint32_t)count;
-    shared->bytes = 0;
     for (size_t i = 0; i < count; i++)
         zmq_msg_init(&shared->frames[i]);
     return shared;
@@ -33,40 +32,52 @@ void shared_message_release(struct shared_message *shared)
     free(shared);
 }
 
-void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *frame)
+size_t shared_message_bytes(const struct shared_message *shared)
 {
-    PEN_ASSERT(index < shared->count, "a frame has a place of its own in its message");
-    zmq_msg_t *own = &shared->frames[index];
-    shared->bytes += zmq_msg_size(frame) - zmq_msg_size(own);
-    zmq_msg_move(own, frame);
-    zmq_msg_close(frame);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < shared->count; i++)
+        bytes += zmq_msg_size(&shared->frames[i]);
+    return bytes;
 }
 
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
+    PEN_ASSERT(index < shared->count, "only frames that the message has are sent");
+    zmq_msg_t *own = &shared->frames[index];
     size_t bytes = zmq_msg_size(frame);
     if (bytes < SHARED_MESSAGE_COPY_BYTES) {
         zmq_msg_t copy;
         if (zmq_msg_init_size(&copy, bytes) != 0)
             return PEN_ERR_NO_MEMORY;
         memcpy(zmq_msg_data(&copy), zmq_msg_data(frame), bytes);
-        shared_message_put(shared, index, &copy);
+        zmq_msg_move(own, &copy);
+        zmq_msg_close(&copy);
     } else {
-        shared_message_put(shared, index, frame);
-        zmq_msg_init(frame);
+        zmq_msg_move(own, frame);
     }
     return PEN_OK;
 }
 
-/* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
-enum pen_status shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame)
+bool shared_message_open(const struct shared_message *shared, struct envelope *ret_env, const uint8_t **ret_meta)
 {
-    PEN_ASSERT(index < shared->count, "only frames that are there are sent");
+    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&shared->frames[0]; /* libzmq has no const; nothing is written */
+    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, NULL) == PEN_OK;
+}
+
+bool shared_message_is_of(const struct shared_message *shared, struct job_id id)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    return shared_message_open(shared, &env, &meta) && job_id_equal(env.job, id);
+}
+
+/* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
+void shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame)
+{
+    PEN_ASSERT(index < shared->count, "only frames that the message has are sent");
     zmq_msg_init(ret_frame);
-    if (zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&shared->frames[index]) == 0)
-        return PEN_OK;
-    zmq_msg_close(ret_frame);
-    return PEN_ERR_NO_MEMORY;
+    int status = zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&shared->frames[index]);
+    PEN_ASSERT(status == 0, "a frame that is kept can be shared: libzmq only counts");
 }
 
 /* ZeroMQ's free function, on its I/O thread: the reference to the whole frame that a piece was cut from. */
@@ -83,47 +94,52 @@ enum pen_status shared_message_piece(const struct shared_message *shared, size_t
     zmq_msg_t *whole = malloc(sizeof *whole);
     if (!whole)
         return PEN_ERR_NO_MEMORY;
-    if (shared_message_frame(shared, index, whole) != PEN_OK) {
-        free(whole);
-        return PEN_ERR_NO_MEMORY;
-    }
+    shared_message_frame(shared, index, whole);
     if (zmq_msg_init_data(ret_frame, (uint8_t *)zmq_msg_data(whole) + at, bytes, uncut, whole) == 0)
         return PEN_OK;
     uncut(NULL, whole);
     return PEN_ERR_NO_MEMORY;
 }
 
-struct shared_message *shared_message_share(const struct shared_message *shared, bool skip_header)
+static struct shared_message *share_from(const struct shared_message *shared, size_t first)
 {
-    struct shared_message *second = shared_message_new(shared->count);
-    if (!second)
+    struct shared_message *twin = shared_message_new(shared->count);
+    if (!twin)
         return NULL;
-    for (size_t i = skip_header ? 1 : 0; i < shared->count; i++) {
-        if (zmq_msg_copy(&second->frames[i], (zmq_msg_t *)(uintptr_t)&shared->frames[i]) != 0) {
-            shared_message_release(second);
+    for (size_t i = first; i < shared->count; i++) {
+        if (zmq_msg_copy(&twin->frames[i], (zmq_msg_t *)(uintptr_t)&shared->frames[i]) != 0) {
+            shared_message_release(twin);
             return NULL;
         }
     }
-    second->bytes = shared->bytes - (skip_header ? zmq_msg_size(&shared->frames[0]) : 0);
-    return second;
+    return twin;
 }
 
-static enum pen_status header_frame(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
-                                    zmq_msg_t *ret_frame)
+struct shared_message *shared_message_share(const struct shared_message *shared)
+{
+    return share_from(shared, 0);
+}
+
+struct shared_message *shared_message_share_raws(const struct shared_message *shared)
+{
+    return share_from(shared, 1);
+}
+
+static enum pen_status header_make(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
+                                   zmq_msg_t *ret_frame)
 {
     size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
     size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
     if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
         return PEN_ERR_NO_MEMORY;
-    uint8_t *to = zmq_msg_data(ret_frame);
     env->meta_bytes = (uint32_t)(bytes + extra + more);
-    envelope_encode(env, to);
+    uint8_t *to = envelope_encode(env, zmq_msg_data(ret_frame));
     if (bytes)
-        memcpy(to + FRAME_ENVELOPE_BYTES, meta, bytes);
+        memcpy(to, meta, bytes);
     if (extra)
-        memcpy(to + FRAME_ENVELOPE_BYTES + bytes, patch->bytes, extra);
+        memcpy(to + bytes, patch->bytes, extra);
     if (more)
-        memcpy(to + FRAME_ENVELOPE_BYTES + bytes + extra, patch->more, more);
+        memcpy(to + bytes + extra, patch->more, more);
     return PEN_OK;
 }
 
@@ -131,8 +147,9 @@ enum pen_status shared_message_set_header(struct shared_message *shared, struct 
                                           size_t bytes, const struct patch *patch)
 {
     zmq_msg_t frame;
-    if (header_frame(env, meta, bytes, patch, &frame) != PEN_OK)
+    if (header_make(env, meta, bytes, patch, &frame) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
-    shared_message_put(shared, 0, &frame);
+    zmq_msg_move(&shared->frames[0], &frame);
+    zmq_msg_close(&frame);
     return PEN_OK;
 }

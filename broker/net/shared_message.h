@@ -23,7 +23,6 @@
 struct shared_message {
     uint32_t references;
     uint32_t count;
-    size_t bytes; /* of all frames: they change by the functions below alone */
     zmq_msg_t frames[];
 };
 
@@ -31,20 +30,20 @@ struct shared_message *shared_message_new(size_t count); /* empty frames, one re
 struct shared_message *shared_message_retain(struct shared_message *shared);
 void shared_message_release(struct shared_message *shared); /* NULL is fine */
 
-static inline size_t shared_message_bytes(const struct shared_message *shared)
-{
-    return shared->bytes;
-}
-
-/* Moves `frame`, which is closed then, to an empty or smaller place `index`. */
-void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *frame);
+size_t shared_message_bytes(const struct shared_message *shared); /* of all frames */
 
 /* Fills frame `index` from `frame`, which is empty afterwards. */
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame);
-/* A second message with the same frames, sharing their bytes; frame 0 stays empty when `skip_header`. */
-struct shared_message *shared_message_share(const struct shared_message *shared, bool skip_header);
-/* Gives frame `index` as a frame to send, sharing the bytes. */
-enum pen_status shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame);
+/* A second message with the same frames, sharing their bytes. NULL without memory. */
+struct shared_message *shared_message_share(const struct shared_message *shared);
+/* The same for another header: frame 0 stays empty. */
+struct shared_message *shared_message_share_raws(const struct shared_message *shared);
+/* Envelope and meta (borrowed) of its header; false: it is no message of ours. */
+bool shared_message_open(const struct shared_message *shared, struct envelope *ret_env, const uint8_t **ret_meta);
+/* Whether its header can be read and carries that job's id. */
+bool shared_message_is_of(const struct shared_message *shared, struct job_id id);
+/* Gives frame `index` as a frame to send, sharing the bytes. It takes no memory and cannot fail. */
+void shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame);
 /* Gives `bytes` bytes of frame `index` from `at` as a frame to send, sharing them. */
 enum pen_status shared_message_piece(const struct shared_message *shared, size_t index, size_t at, size_t bytes,
                                      zmq_msg_t *ret_frame);

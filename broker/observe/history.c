@@ -111,14 +111,6 @@ static struct track *track_for(struct history *history, const struct model_row *
 
 /* ---- what a snapshot says ---- */
 
-static uint64_t sum_of(const uint64_t by_status[PEN_STATUS_COUNT])
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < PEN_STATUS_COUNT; i++)
-        sum += by_status[i];
-    return sum;
-}
-
 static void count_series(const struct series_tally *series, struct counted *to)
 {
     const struct histogram *const from[STAGES] = {&series->queue, &series->transfer, &series->compute, &series->total};
@@ -148,8 +140,8 @@ static void count_model(const struct snapshot *snapshot, const struct model_row 
         return; /* no job yet, or beyond the cap of rows: counted as `other` */
     const struct model_tally *tally = &snapshot->tallies[row->tally];
     track->now.done = tally->computed + tally->coalesced + tally->cached;
-    track->now.failed = sum_of(tally->failed);
-    track->now.rejected = sum_of(tally->rejected);
+    track->now.failed = metrics_sum(tally->failed);
+    track->now.rejected = metrics_sum(tally->rejected);
     track->now.hits = tally->cached;
     track->now.misses = tally->cache_misses;
     for (uint32_t i = 1; i < snapshot->series_count; i++)

@@ -184,7 +184,7 @@ static enum MHD_Result send_page(struct side *side, struct MHD_Connection *conne
     page_make(&(struct page_source){.post = http->post, .historian = http->historian}, path, &page);
     struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
     if (page.stream && response)
-        patience_answers(side->patience, connection, true);
+        patience_streams(side->patience, connection);
     page_fini(&page);
     if (!response)
         return send_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers of events, or no memory\n");
@@ -206,7 +206,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)upload;
     (void)upload_bytes;
     (void)state;
-    patience_answers(side->patience, connection, false);
+    patience_answers(side->patience, connection);
     /* Answered before any body is read: the connection is closed behind it. */
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");

@@ -166,9 +166,14 @@ static struct wait *wait_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-void patience_answers(struct patience *patience, struct MHD_Connection *connection, bool endless)
+void patience_answers(struct patience *patience, struct MHD_Connection *connection)
 {
-    set(patience, wait_of(connection), false, endless ? 0 : ANSWER_US);
+    set(patience, wait_of(connection), false, ANSWER_US);
+}
+
+void patience_streams(struct patience *patience, struct MHD_Connection *connection)
+{
+    set(patience, wait_of(connection), false, 0);
 }
 
 void patience_asks(void *patience, struct MHD_Connection *connection, void **request_context,

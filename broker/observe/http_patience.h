@@ -32,8 +32,10 @@ void patience_make_room(struct patience *patience);
 /* For MHD_OPTION_NOTIFY_CONNECTION, with the patience as context. */
 void patience_notify(void *patience, struct MHD_Connection *connection, void **socket_context,
                      enum MHD_ConnectionNotificationCode code);
-/* The request has come and is answered; endless: by a stream of events, which may be read for as long as its reader likes. */
-void patience_answers(struct patience *patience, struct MHD_Connection *connection, bool endless);
+/* The request has come and is answered. */
+void patience_answers(struct patience *patience, struct MHD_Connection *connection);
+/* The same by a stream of events, which may be read for as long as its reader likes. */
+void patience_streams(struct patience *patience, struct MHD_Connection *connection);
 /* For MHD_OPTION_NOTIFY_COMPLETED: the next request may come. */
 void patience_asks(void *patience, struct MHD_Connection *connection, void **request_context,
                    enum MHD_RequestTerminationCode code);

@@ -105,14 +105,6 @@ static void put_bounds(struct writer *w)
     writer_text(w, "]");
 }
 
-static uint64_t errors_of(const uint64_t by_status[PEN_STATUS_COUNT])
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < PEN_STATUS_COUNT; i++)
-        sum += by_status[i];
-    return sum;
-}
-
 static void put_model(const struct snapshot *s, const struct model_row *row, struct writer *w)
 {
     static const struct model_tally none;
@@ -129,9 +121,9 @@ static void put_model(const struct snapshot *s, const struct model_row *row, str
     number(w, "coalesced", tally->coalesced);
     number(w, "cached", tally->cached);
     number(w, "misses", tally->cache_misses);
-    number(w, "failed", errors_of(tally->failed));
+    number(w, "failed", metrics_sum(tally->failed));
     number(w, "cancelled", tally->cancelled);
-    number(w, "rejected", errors_of(tally->rejected));
+    number(w, "rejected", metrics_sum(tally->rejected));
     number(w, "requeued", tally->requeued);
     writer_text(w, "}");
 }
@@ -148,7 +140,7 @@ static void put_series(const struct snapshot *s, uint32_t i, struct writer *w)
     number(w, "measured", series->measured);
     number(w, "batch_jobs", series->batch_jobs);
     number(w, "desired", snapshot_desired(s, i));
-    counts(w, "closes", series->closes, CLOSE_REASONS);
+    counts(w, "closes", series->closes, CLOSE_COUNT);
     counts(w, "batches", series->batches, METRICS_BATCH_SIZES);
     counts(w, "queue", series->queue.counts, HISTOGRAM_BOUNDS + 1);
     counts(w, "transfer", series->transfer.counts, HISTOGRAM_BOUNDS + 1);
@@ -243,7 +235,7 @@ static void put_life(const struct snapshot *s, const struct job_trace *trace, st
     string(w, "status", pen_status_name(trace->status));
     string(w, "worker", trace->worker);
     string(w, "error", trace->error);
-    string(w, "reason", trace->reason);
+    string(w, "reason", close_reason_name(trace->reason));
     number(w, "attempts", trace->attempts);
     number(w, "batch", trace->batch);
     number(w, "ended_us", trace->ended_us);

@@ -156,12 +156,6 @@ static void copy_traces(const struct job_traces *from, struct job_traces *to)
         trace_layers_keep(to->rows[i].layers);
 }
 
-static void release_traces(struct job_traces *job_traces)
-{
-    for (unsigned i = 0; i < METRICS_TRACES; i++)
-        trace_layers_release(job_traces->rows[i].layers);
-}
-
 static void copy_metrics(const struct metrics *from, struct snapshot *to)
 {
     to->tallies_count = from->models_count;
@@ -221,9 +215,9 @@ void snapshot_free(struct snapshot *snapshot)
 {
     if (!snapshot)
         return;
-    release_traces(&snapshot->recent);
-    release_traces(&snapshot->errors);
-    release_traces(&snapshot->slow);
+    job_traces_fini(&snapshot->recent);
+    job_traces_fini(&snapshot->errors);
+    job_traces_fini(&snapshot->slow);
     if (snapshot->kept.rows)
         job_traces_ring_fini(&snapshot->kept);
     free(snapshot->models);

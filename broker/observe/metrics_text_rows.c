@@ -97,12 +97,12 @@ static void put_batches(const struct snapshot *s, struct writer *w)
     }
     line_family(w, "batches_total", "counter", "Batches by the reason why they closed.");
     for (uint32_t i = 0; i < s->series_count; i++) {
-        for (unsigned reason = 0; shown(s, i) && reason < CLOSE_REASONS; reason++) {
+        for (unsigned reason = CLOSE_FIRST; shown(s, i) && reason <= CLOSE_LAST; reason++) {
             line_open(w, "batches_total", "");
             line_series(w, &s->series[i]);
             writer_label(w, "reason", close_reason_name((enum close_reason)reason));
             line_close(w);
-            line_value(w, s->series[i].closes[reason]);
+            line_value(w, s->series[i].closes[reason - CLOSE_FIRST]);
         }
     }
 }

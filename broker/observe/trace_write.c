@@ -38,7 +38,7 @@ static void put_json(const struct trace_view *view, struct writer *w)
     put_string(w, "how", finish_name(job->how));
     put_string(w, "status", pen_status_name(job->status));
     put_string(w, "worker", job->worker);
-    put_string(w, "reason", job->reason);
+    put_string(w, "reason", close_reason_name(job->reason));
     put_string(w, "error", job->error);
     writer_format(w, ",\"attempts\":%u,\"batch\":%u,\"spans\":[", job->attempts, job->batch);
     for (size_t i = 0; i < count; i++) {

@@ -55,7 +55,7 @@ static bool number_header(zmq_msg_t *header, uint32_t number)
     if (zmq_msg_init_size(&copy, bytes) != 0)
         return false;
     memcpy(zmq_msg_data(&copy), zmq_msg_data(header), bytes);
-    bulk_number_write(zmq_msg_data(&copy), number);
+    frame_set_transfer(zmq_msg_data(&copy), number);
     zmq_msg_move(header, &copy);
     zmq_msg_close(&copy);
     return true;

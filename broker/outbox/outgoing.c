@@ -12,17 +12,10 @@ bool outgoing_begin(struct outgoing *outgoing, struct port *port, uint32_t peer,
     return true;
 }
 
-/* A reference to one of its frames. Only a frame that was closed cannot be copied. */
-static void share_frame(const struct shared_message *shared, uint32_t index, zmq_msg_t *ret_frame)
-{
-    enum pen_status status = shared_message_frame(shared, index, ret_frame);
-    PEN_ASSERT(status == PEN_OK, "the frames of a message that is retained are open");
-}
-
 static void put_frame(struct outgoing *outgoing, zmq_msg_t *frame)
 {
     if (outgoing->bytes > 0)
-        outgoing->port->part(outgoing->port, &outgoing->last, true);
+        outgoing->port->part(outgoing->port, &outgoing->last, FRAME_MORE);
     outgoing->bytes += zmq_msg_size(frame);
     zmq_msg_init(&outgoing->last);
     zmq_msg_move(&outgoing->last, frame);
@@ -45,13 +38,13 @@ void outgoing_group(struct broker *broker, struct outgoing *outgoing, struct sha
     zmq_msg_t frame;
     PEN_ASSERT(outgoing->groups < FRAME_MAX_GROUPS, "a message has no more groups than its reader takes");
     if (!header) {
-        share_frame(shared, 0, &frame);
+        shared_message_frame(shared, 0, &frame);
         header = &frame;
     }
     uint32_t count = announce(broker, outgoing, shared, header) ? 1 : shared->count;
     put_frame(outgoing, header);
     for (uint32_t i = 1; i < count; i++) {
-        share_frame(shared, i, &frame);
+        shared_message_frame(shared, i, &frame);
         put_frame(outgoing, &frame);
     }
     outgoing->groups++;
@@ -60,6 +53,6 @@ void outgoing_group(struct broker *broker, struct outgoing *outgoing, struct sha
 uint64_t outgoing_end(struct outgoing *outgoing)
 {
     PEN_ASSERT(outgoing->groups > 0, "a message that leaves has a group");
-    outgoing->port->part(outgoing->port, &outgoing->last, false);
+    outgoing->port->part(outgoing->port, &outgoing->last, FRAME_LAST);
     return outgoing->bytes;
 }

@@ -6,25 +6,7 @@
 #include "forecast.h"
 #include "job.pb-c.h"
 #include "explain.h"
-
-/* Field numbers of ResultMeta in proto/job.proto. */
-enum {
-    RESULT_MODEL = 3,
-    RESULT_VERSION = 4,
-    RESULT_CACHED = 9,
-    RESULT_QUEUE_US = 10,
-    RESULT_COMPUTE_US = 11,
-    RESULT_TOTAL_US = 12,
-    RESULT_WORKER_US = 13,
-    RESULT_BATCH_SIZE = 14,
-    RESULT_BATCH_REASON = 15,
-    RESULT_RETRY_AFTER_US = 17,
-    RESULT_ATTEMPTS = 20,
-    RESULT_EXPLANATION = 21,
-    RESULT_WORKER_WAIT_US = 30,
-    RESULT_GATHER_US = 31,
-    RESULT_SPLIT_US = 32,
-};
+#include "meta_fields.h"
 
 struct shared_message *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
                                    uint64_t total_us, uint64_t retry_after_us)
@@ -51,7 +33,7 @@ struct shared_message *reply_error(struct job_id id, enum pen_status status, con
 static void hint_patch(const struct job *job, enum pen_status status, struct patch *patch)
 {
     if (pen_status_retryable(status))
-        patch_number(patch, RESULT_RETRY_AFTER_US, forecast_wait_hint_us(job->lane->model));
+        patch_number(patch, RESULT_META_RETRY_AFTER_US, forecast_wait_hint_us(job->lane->model));
 }
 
 static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,
@@ -59,11 +41,11 @@ static void run_patch(const struct broker *broker, const struct job *job, const 
 {
     *ret_patch = (struct patch){.used = 0};
     uint64_t started_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us : job->admitted_us;
-    patch_number(ret_patch, RESULT_QUEUE_US, started_us - job->admitted_us);
-    patch_number(ret_patch, RESULT_TOTAL_US, broker->now_us - job->admitted_us);
-    patch_number(ret_patch, RESULT_BATCH_SIZE, dispatch->count);
-    patch_text(ret_patch, RESULT_BATCH_REASON, dispatch->reason);
-    patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
+    patch_number(ret_patch, RESULT_META_QUEUE_US, started_us - job->admitted_us);
+    patch_number(ret_patch, RESULT_META_TOTAL_US, broker->now_us - job->admitted_us);
+    patch_number(ret_patch, RESULT_META_BATCH_SIZE, dispatch->count);
+    patch_text(ret_patch, RESULT_META_BATCH_REASON, close_reason_name(dispatch->reason));
+    patch_number(ret_patch, RESULT_META_ATTEMPTS, job->attempts);
 }
 
 /* Of an ensemble whose steps ran as jobs of their own: whatever was not spent with workers was spent waiting. */
@@ -72,23 +54,24 @@ static void whole_patch(const struct broker *broker, const struct job *job, cons
 {
     uint64_t total_us = broker->now_us - job->admitted_us, worker_us = group->facts.worker_us;
     *ret_patch = (struct patch){.used = 0};
-    patch_number(ret_patch, RESULT_QUEUE_US, total_us > worker_us ? total_us - worker_us : 0);
-    patch_number(ret_patch, RESULT_TOTAL_US, total_us);
-    patch_number(ret_patch, RESULT_ATTEMPTS, job->attempts);
+    patch_number(ret_patch, RESULT_META_QUEUE_US, total_us > worker_us ? total_us - worker_us : 0);
+    patch_number(ret_patch, RESULT_META_TOTAL_US, total_us);
+    patch_number(ret_patch, RESULT_META_ATTEMPTS, job->attempts);
 }
 
 static void hit_patch(uint64_t total_us, const struct model *model, struct patch *ret_patch)
 {
-    static const uint32_t zeroes[] = {RESULT_QUEUE_US, RESULT_COMPUTE_US,     RESULT_WORKER_US, RESULT_BATCH_SIZE,
-                                      RESULT_ATTEMPTS, RESULT_WORKER_WAIT_US, RESULT_GATHER_US, RESULT_SPLIT_US};
+    static const uint32_t zeroes[] = {RESULT_META_QUEUE_US,   RESULT_META_COMPUTE_US, RESULT_META_WORKER_US,
+                                      RESULT_META_BATCH_SIZE, RESULT_META_ATTEMPTS,   RESULT_META_WORKER_WAIT_US,
+                                      RESULT_META_GATHER_US,  RESULT_META_SPLIT_US};
     *ret_patch = (struct patch){.used = 0};
-    patch_number(ret_patch, RESULT_CACHED, 1);
-    patch_number(ret_patch, RESULT_TOTAL_US, total_us);
-    patch_number(ret_patch, RESULT_VERSION, model->version);
+    patch_number(ret_patch, RESULT_META_CACHED, 1);
+    patch_number(ret_patch, RESULT_META_TOTAL_US, total_us);
+    patch_number(ret_patch, RESULT_META_VERSION, model->version);
     for (size_t i = 0; i < sizeof zeroes / sizeof zeroes[0]; i++)
         patch_number(ret_patch, zeroes[i], 0);
-    patch_text(ret_patch, RESULT_BATCH_REASON, "");
-    patch_text(ret_patch, RESULT_MODEL, model->name); /* two names may share one content */
+    patch_text(ret_patch, RESULT_META_BATCH_REASON, "");
+    patch_text(ret_patch, RESULT_META_MODEL, model->name); /* two names may share one content */
 }
 
 struct shared_message *reply_raws(struct result_group *group)
@@ -108,7 +91,7 @@ struct shared_message *reply_result(struct broker *broker, const struct job *job
 {
     struct patch patch;
     struct envelope env = group->env;
-    struct shared_message *shared = shared_message_share(raws, true);
+    struct shared_message *shared = shared_message_share_raws(raws);
     if (!shared)
         return NULL;
     env.major = FRAME_VERSION_MAJOR;
@@ -119,8 +102,8 @@ struct shared_message *reply_result(struct broker *broker, const struct job *job
     else
         whole_patch(broker, job, group, &patch);
     hint_patch(job, (enum pen_status)env.status, &patch);
-    uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us, RESULT_EXPLANATION,
-                                                 &patch.more_bytes)
+    uint8_t *why = job->explain ? explain_packed(broker, job, dispatch, group->facts.compute_us,
+                                                 RESULT_META_EXPLANATION, &patch.more_bytes)
                                 : NULL;
     patch.more = why;
     enum pen_status status = shared_message_set_header(shared, &env, group->meta, group->env.meta_bytes, &patch);
@@ -137,9 +120,8 @@ static struct shared_message *again_as(struct job_id id, struct shared_message *
 {
     struct envelope env;
     const uint8_t *meta;
-    struct shared_message *shared = shared_message_share(stored, true);
-    zmq_msg_t *header = &stored->frames[0];
-    if (!shared || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK) {
+    struct shared_message *shared = shared_message_share_raws(stored);
+    if (!shared || !shared_message_open(stored, &env, &meta)) {
         shared_message_release(shared);
         return NULL;
     }

@@ -52,6 +52,13 @@ bool broker_send_worker(struct broker *broker, struct worker *worker, struct env
     return true;
 }
 
+void broker_cancel(struct broker *broker, struct worker *worker, struct job_id id)
+{
+    struct envelope env = envelope_make(FRAME_CANCEL);
+    env.job = id;
+    broker_send_worker(broker, worker, &env, NULL, 0);
+}
+
 void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text)
 {
     uint8_t meta[PEN_ERROR_TEXT_BYTES + 256];

@@ -13,6 +13,9 @@ bool broker_send_client(struct broker *broker, struct session *session, struct e
 bool broker_send_worker(struct broker *broker, struct worker *worker, struct envelope *env, const void *meta,
                         size_t bytes);
 
+/* CANCEL: nobody waits any more for what the worker runs under this id. */
+void broker_cancel(struct broker *broker, struct worker *worker, struct job_id id);
+
 /* Its connection proved to be gone: the grace window begins. */
 void broker_client_gone(struct broker *broker, struct session *session);
 /* PINGs the client when the answer would tell how far it has read. */

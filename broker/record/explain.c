@@ -44,7 +44,7 @@ void explained_describe(struct broker *broker, const struct job *job, const stru
     e->priority = job->priority;
     e->attempts = job->attempts;
     e->alone = job->alone;
-    e->reason = "";
+    e->reason = CLOSE_NONE;
     e->worker[0] = e->backend[0] = e->error[0] = '\0';
     e->jobs = e->rows = 0;
     e->cached = e->followed = false;
@@ -55,7 +55,7 @@ void explained_describe(struct broker *broker, const struct job *job, const stru
     e->steps = NULL;
     e->steps_count = 0;
     if (job->state == JOB_STEPS && !dispatch)
-        e->reason = "steps";
+        e->reason = CLOSE_STEPS;
     if (!dispatch)
         return;
     explain_text(e->worker, sizeof e->worker, dispatch->worker->hello->name);
@@ -109,8 +109,7 @@ void explain_short(struct broker *broker, const struct session *session, struct 
     if (broker->explain.capacity == 0)
         return;
     struct explained *e = next_entry(&broker->explain);
-    *e = (struct explained){
-        .id = id, .tenant = session->tenant, .reason = "", .status = (uint8_t)status, .cached = text == NULL};
+    *e = (struct explained){.id = id, .tenant = session->tenant, .status = (uint8_t)status, .cached = text == NULL};
     explain_text(e->model, sizeof e->model, model);
     if (text)
         explain_text(e->error, sizeof e->error, text);

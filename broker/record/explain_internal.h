@@ -13,7 +13,7 @@ struct explained {
     char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], error[160];
     uint64_t version;
     const struct tenant *tenant;
-    const char *reason; /* static, or "" */
+    enum close_reason reason;
     char backend[16];
     uint64_t queue_us, expect_us, compute_us, total_us;
     uint32_t jobs, rows;

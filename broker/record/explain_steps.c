@@ -4,7 +4,7 @@
 
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model)
 {
-    *step = (struct explained_step){.number = number, .reason = ""};
+    *step = (struct explained_step){.number = number};
     explain_text(step->model, sizeof step->model, model);
 }
 
@@ -42,7 +42,7 @@ static void write_one(struct explain_writer *w, const struct explained_step *ste
     to->state = explain_copy(w, state_name(step));
     to->worker = explain_copy(w, step->worker);
     to->backend = explain_copy(w, step->backend);
-    to->batch_reason = explain_copy(w, step->reason);
+    to->batch_reason = explain_copy(w, close_reason_name(step->reason));
     to->batch_jobs = step->batch_jobs;
     to->attempts = step->attempts;
     to->queue_us = step->queue_us;

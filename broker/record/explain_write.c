@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "broker_state.h"
 #include "choose.h"
 #include "explain_internal.h"
 #include "patch.h"
+#include "wire_reader.h"
 #include "words.h"
 
 #define SENTENCE_BYTES 400u
@@ -46,7 +46,7 @@ static const char *why_worker(const struct explain_writer *w, const struct expla
     const struct weighed *first = &d->kept[0], *other = &d->kept[1];
     char name[EXPLAIN_NAME_BYTES];
     text[0] = '\0';
-    if (strcmp(e->reason, "steps") == 0)
+    if (e->reason == CLOSE_STEPS)
         snprintf(text, SENTENCE_BYTES, "No worker had all of its models: its steps ran as jobs of their own.");
     if (!e->worker[0])
         return text;
@@ -75,9 +75,59 @@ static const char *why_worker(const struct explain_writer *w, const struct expla
     return text;
 }
 
-static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES])
+/* Why a batch of this one's run closed. */
+static void why_closed(const struct explained *e, char text[SENTENCE_BYTES])
 {
     const struct decision *d = &e->decision;
+    const char *waiting = words_plural(d->rows_waiting, "row was", "rows were");
+    switch (e->reason) {
+    case CLOSE_NONE:
+    case CLOSE_REASONS:
+        break;
+    case CLOSE_SINGLE:
+        snprintf(text, SENTENCE_BYTES, "The model takes no batches there: jobs run one by one.");
+        break;
+    case CLOSE_FULL:
+        snprintf(text, SENTENCE_BYTES, "%u %s waiting: a full or preferred size was reached (at most %u).",
+                 d->rows_waiting, waiting, d->rows_max);
+        break;
+    case CLOSE_IDLE:
+        snprintf(text, SENTENCE_BYTES, "A slot was free and nothing was gained by waiting: %s%u %s there %s went.",
+                 e->rows == 1 ? "the " : "all ", e->rows, words_plural(e->rows, "row", "rows"),
+                 words_plural(e->rows, "was", "were"));
+        break;
+    case CLOSE_BEST:
+        snprintf(text, SENTENCE_BYTES,
+                 "%u %s waiting: by what was measured there, %u at once %s the most rows per second.", d->rows_waiting,
+                 waiting, e->rows, words_plural(e->rows, "gives", "give"));
+        break;
+    case CLOSE_UNPAID:
+        snprintf(text, SENTENCE_BYTES,
+                 "Batches do not pay there: by what was measured, a row in company takes as long as one alone.");
+        break;
+    case CLOSE_EXPLORE:
+        snprintf(text, SENTENCE_BYTES,
+                 "%u %s waiting, and how long %u at once %s there was not known or long ago: it was measured.",
+                 d->rows_waiting, waiting, e->rows, words_plural(e->rows, "takes", "take"));
+        break;
+    case CLOSE_DELAY:
+        snprintf(text, SENTENCE_BYTES, "The oldest job had waited for company for %" PRIu64 " us, the model's limit.",
+                 d->delay_us);
+        break;
+    case CLOSE_DEADLINE:
+        snprintf(text, SENTENCE_BYTES,
+                 "To wait for more company would have cost the most urgent job its deadline (%u us of execution).",
+                 d->kept[0].expect_us);
+        break;
+    case CLOSE_HEDGE:
+    case CLOSE_STEPS:
+        snprintf(text, SENTENCE_BYTES, "The batch closed: %s.", close_reason_name(e->reason));
+        break;
+    }
+}
+
+static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES])
+{
     text[0] = '\0';
     if (!e->jobs && !e->followed)
         return text;
@@ -85,37 +135,8 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
         snprintf(text, SENTENCE_BYTES, "An identical job was under way: this one got its result.");
     else if (e->alone)
         snprintf(text, SENTENCE_BYTES, "A worker was lost with this job: it runs in a batch of its own.");
-    else if (strcmp(e->reason, "single") == 0)
-        snprintf(text, SENTENCE_BYTES, "The model takes no batches there: jobs run one by one.");
-    else if (strcmp(e->reason, "full") == 0)
-        snprintf(text, SENTENCE_BYTES, "%u %s waiting: a full or preferred size was reached (at most %u).",
-                 d->rows_waiting, words_plural(d->rows_waiting, "row was", "rows were"), d->rows_max);
-    else if (strcmp(e->reason, "idle") == 0)
-        snprintf(text, SENTENCE_BYTES, "A slot was free and nothing was gained by waiting: %s%u %s there %s went.",
-                 e->rows == 1 ? "the " : "all ", e->rows, words_plural(e->rows, "row", "rows"),
-                 words_plural(e->rows, "was", "were"));
-    else if (strcmp(e->reason, "best") == 0)
-        snprintf(text, SENTENCE_BYTES,
-                 "%u %s waiting: by what was measured there, %u at once %s the most rows per second.", d->rows_waiting,
-                 words_plural(d->rows_waiting, "row was", "rows were"), e->rows,
-                 words_plural(e->rows, "gives", "give"));
-    else if (strcmp(e->reason, "unpaid") == 0)
-        snprintf(text, SENTENCE_BYTES,
-                 "Batches do not pay there: by what was measured, a row in company takes as long as one alone.");
-    else if (strcmp(e->reason, "explore") == 0)
-        snprintf(text, SENTENCE_BYTES,
-                 "%u %s waiting, and how long %u at once %s there was not known or long ago: it was measured.",
-                 d->rows_waiting, words_plural(d->rows_waiting, "row was", "rows were"), e->rows,
-                 words_plural(e->rows, "takes", "take"));
-    else if (strcmp(e->reason, "delay") == 0)
-        snprintf(text, SENTENCE_BYTES, "The oldest job had waited for company for %" PRIu64 " us, the model's limit.",
-                 d->delay_us);
-    else if (strcmp(e->reason, "deadline") == 0)
-        snprintf(text, SENTENCE_BYTES,
-                 "To wait for more company would have cost the most urgent job its deadline (%u us of execution).",
-                 d->kept[0].expect_us);
     else
-        snprintf(text, SENTENCE_BYTES, "The batch closed: %s.", e->reason);
+        why_closed(e, text);
     return text;
 }
 
@@ -210,7 +231,7 @@ static Penstock__Explanation *fill(struct explain_writer *w, const struct explai
     to->why_batch = explain_copy(w, why_batch(e, text));
     to->why_not = explain_copy(w, why_not);
     fill_candidates(w, e, to);
-    to->batch_reason = explain_copy(w, e->reason);
+    to->batch_reason = explain_copy(w, close_reason_name(e->reason));
     to->batch_jobs = e->jobs;
     to->batch_rows = e->rows;
     to->queue_us = e->queue_us;
@@ -289,9 +310,9 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
     }
     const Penstock__Explanation *said = fill(&w, &e, "done", "");
     size_t bytes = said ? penstock__explanation__get_packed_size(said) : 0;
-    if (said && (packed = malloc(bytes + 20))) {
-        size_t used = varint_put(packed, (uint64_t)field << 3 | 2); /* wire type 2: length and bytes */
-        used += varint_put(packed + used, bytes);
+    if (said && (packed = malloc(WIRE_KEY_BYTES + WIRE_VARINT_BYTES + bytes))) {
+        size_t used = wire_put_key(packed, field, WIRE_BYTES);
+        used += wire_put_varint(packed + used, bytes);
         *ret_bytes = used + penstock__explanation__pack(said, packed + used);
     }
     meta_arena_fini(&arena);

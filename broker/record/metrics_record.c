@@ -204,7 +204,6 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
                               .how = status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : ending->how,
                               .status = status < PEN_STATUS_COUNT ? status : PEN_ERR_INTERNAL,
                               .attempts = job->attempts,
-                              .reason = "",
                               .ended_us = broker->now_us,
                               .total_us = broker->now_us - job->admitted_us};
     if (ending->dispatch)
@@ -227,8 +226,7 @@ void record_hit(struct broker *broker, const struct session *session, struct job
                 uint64_t total_us, size_t reply_bytes)
 {
     struct tenant_tally *tenant = tenant_of(broker, session);
-    struct job_trace trace = {
-        .id = id, .how = FINISH_CACHED, .reason = "", .ended_us = broker->now_us, .total_us = total_us};
+    struct job_trace trace = {.id = id, .how = FINISH_CACHED, .ended_us = broker->now_us, .total_us = total_us};
     tenant->jobs++;
     tenant->bytes_out += reply_bytes;
     record_model(broker, model)->cache_hits++;
@@ -242,7 +240,6 @@ void record_refusal(struct broker *broker, struct job_id id, const char *model, 
     struct job_trace trace = {.id = id,
                               .how = error->status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : FINISH_REJECTED,
                               .status = error->status < PEN_STATUS_COUNT ? error->status : PEN_ERR_INTERNAL,
-                              .reason = "",
                               .ended_us = broker->now_us};
     explain_text(trace.error, sizeof trace.error, error->text);
     finish_life(broker, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &trace);

@@ -1,6 +1,7 @@
+/* batch.c - by rules and facts: a full or preferred size, what was measured, the delay, the deadline. */
 #include "batch.h"
 
-static struct batch_choice take(uint32_t rows, const char *reason)
+static struct batch_choice take(uint32_t rows, enum close_reason reason)
 {
     return (struct batch_choice){.rows = rows ? rows : 1, .reason = reason, .wake_us = UINT64_MAX};
 }
@@ -12,11 +13,11 @@ static uint32_t least(uint64_t rows, uint32_t most)
 
 /* What is there goes, but for what would make it slower. */
 static struct batch_choice take_waiting(const struct batch_rules *rules, const struct batch_facts *facts,
-                                        const char *reason)
+                                        enum close_reason reason)
 {
     uint32_t waiting = least(facts->rows_waiting, rules->rows_max);
     uint32_t best = latency_best(rules->latency, waiting);
-    return take(best, best < waiting ? "best" : reason);
+    return take(best, best < waiting ? CLOSE_BEST : reason);
 }
 
 /* The largest preferred size that is already there and pays; 0 = none. */
@@ -32,37 +33,38 @@ static uint32_t preferred_rows(const struct batch_rules *rules, uint64_t waiting
 }
 
 /* When it closes by time, with why; *ret_close_us is when it does. */
-static const char *close_time(const struct batch_rules *rules, const struct batch_facts *facts, uint64_t *ret_close_us)
+static enum close_reason close_time(const struct batch_rules *rules, const struct batch_facts *facts,
+                                    uint64_t *ret_close_us)
 {
     uint64_t expect_us = latency_expect_us(rules->latency, least(facts->rows_waiting + 1, rules->rows_max));
     uint64_t start_us = facts->deadline_us > expect_us ? facts->deadline_us - expect_us : 0;
     *ret_close_us = facts->oldest_us + rules->delay_us;
     if (facts->deadline_us == UINT64_MAX || start_us >= *ret_close_us)
-        return "delay";
+        return CLOSE_DELAY;
     *ret_close_us = start_us;
-    return "deadline";
+    return CLOSE_DEADLINE;
 }
 
 struct batch_choice batch_close(const struct batch_rules *rules, const struct batch_facts *facts)
 {
     uint64_t close_us;
     if (rules->rows_max <= 1)
-        return take(1, "single");
+        return take(1, CLOSE_SINGLE);
     uint32_t target = latency_target(rules->latency, rules->rows_max);
     if (target == 1)
-        return take(1, "unpaid");
+        return take(1, CLOSE_UNPAID);
     uint32_t preferred = preferred_rows(rules, facts->rows_waiting);
     if (facts->rows_waiting < rules->rows_max && preferred)
-        return take(preferred, "full");
+        return take(preferred, CLOSE_FULL);
     if (facts->rows_waiting >= target)
-        return take(target, target == rules->rows_max ? "full" : "best");
+        return take(target, target == rules->rows_max ? CLOSE_FULL : CLOSE_BEST);
     /* A caller that waits for each answer before it asks again has no company: 500 us of delay would be lost on every job. */
     if (rules->delay_us == 0 || facts->solo_batches >= BATCH_SOLO_MAX)
-        return take_waiting(rules, facts, "idle");
-    const char *reason = close_time(rules, facts, &close_us);
+        return take_waiting(rules, facts, CLOSE_IDLE);
+    enum close_reason reason = close_time(rules, facts, &close_us);
     if (facts->now_us >= close_us)
         return take_waiting(rules, facts, reason);
-    return (struct batch_choice){.rows = 0, .reason = "", .wake_us = close_us};
+    return (struct batch_choice){.rows = 0, .reason = CLOSE_NONE, .wake_us = close_us};
 }
 
 bool batch_may_explore(const struct batch_rules *rules, const struct batch_facts *facts)

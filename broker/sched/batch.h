@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "close_reason.h"
 #include "latency.h"
 
 #define BATCH_SOLO_MAX 4u /* so often in vain: the next one does not wait */
@@ -33,10 +34,9 @@ struct batch_facts {
 };
 
 struct batch_choice {
-    uint32_t rows; /* take up to so many; 0 = wait */
-    /* ResultMeta.batch_reason: "single", "full", "best", "unpaid", "explore", "idle", "delay", "deadline" */
-    const char *reason;
-    uint64_t wake_us; /* when to ask again; UINT64_MAX = when something changes */
+    uint32_t rows;            /* take up to so many; 0 = wait */
+    enum close_reason reason; /* CLOSE_NONE while it waits */
+    uint64_t wake_us;         /* when to ask again; UINT64_MAX = when something changes */
 };
 
 /* Whether the batch of these jobs closes now, with how many of the rows, and why; latency.h says which sizes pay. */

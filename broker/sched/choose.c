@@ -19,29 +19,29 @@ bool choose_must_isolate(const struct broker *broker, const struct job *head)
     return head->deaths > 0 && head->deaths + 1 >= broker->options->max_attempts;
 }
 
-/* Room for the head on this worker. A batch that may still grow goes as late as the slot allows. */
-static bool has_credit(const struct broker *broker, const struct lane *lane, const struct job *head,
-                       const struct worker *worker, const struct match_candidate *candidate, uint64_t *ret_when_us)
-{
-    bool grows = lane->rows < candidate->target;
-    *ret_when_us = UINT64_MAX;
-    if (worker->reserved_pass == broker->pass)
-        return false;
-    if (choose_must_isolate(broker, head))
-        return worker->messages == 0 && !worker->paused;
-    return worker_credit(worker, broker->now_us, candidate->expect_us, shared_message_bytes(head->request), grows,
-                         ret_when_us);
-}
-
 /* What is weighed for one batch. */
 struct gathering {
     const struct broker *broker;
     const struct lane *lane;
     const struct job *head;
+    size_t bytes; /* of its request */
     struct offer **offers;
     struct match_candidate *candidates;
     size_t count;
 };
+
+/* Room for the head on this worker. A batch that may still grow goes as late as the slot allows. */
+static bool has_credit(const struct gathering *g, const struct worker *worker, const struct match_candidate *candidate,
+                       uint64_t *ret_when_us)
+{
+    bool grows = g->lane->rows < candidate->target;
+    *ret_when_us = UINT64_MAX;
+    if (worker->reserved_pass == g->broker->pass)
+        return false;
+    if (choose_must_isolate(g->broker, g->head))
+        return worker->messages == 0 && !worker->paused;
+    return worker_credit(worker, g->broker->now_us, candidate->expect_us, g->bytes, grows, ret_when_us);
+}
 
 /* A ready_look callback. */
 static bool gather_one(void *context, struct offer *offer)
@@ -58,7 +58,7 @@ static bool gather_one(void *context, struct offer *offer)
     *candidate = (struct match_candidate){
         .backlog_us = worker_backlog_us(worker, g->broker->now_us),
         .expect_us = latency_expect_us(&offer->latency, rows),
-        .transfer_us = bandwidth_us(&worker->bandwidth, shared_message_bytes(g->head->request), g->broker->now_us),
+        .transfer_us = bandwidth_us(&worker->bandwidth, g->bytes, g->broker->now_us),
         .slots = worker->slots,
         .target = target,
         .rows = rows,
@@ -66,15 +66,19 @@ static bool gather_one(void *context, struct offer *offer)
     if (offer->cold)
         candidate->load_us = warming_us(offer, g->broker->now_us);
     candidate->credit = offer->cold ? warming_possible(offer, g->broker->now_us, &candidate->credit_us)
-                                    : has_credit(g->broker, g->lane, g->head, worker, candidate, &candidate->credit_us);
+                                    : has_credit(g, worker, candidate, &candidate->credit_us);
     return true;
 }
 
-static size_t gather(const struct broker *broker, const struct lane *lane, struct offer *ret_offers[CANDIDATES_MAX],
-                     struct match_candidate ret_candidates[CANDIDATES_MAX])
+static size_t gather(const struct broker *broker, const struct lane *lane, const struct job *head,
+                     struct offer *ret_offers[CANDIDATES_MAX], struct match_candidate ret_candidates[CANDIDATES_MAX])
 {
-    struct gathering gathering = {
-        .broker = broker, .lane = lane, .head = lane_head(lane), .offers = ret_offers, .candidates = ret_candidates};
+    struct gathering gathering = {.broker = broker,
+                                  .lane = lane,
+                                  .head = head,
+                                  .bytes = head ? shared_message_bytes(head->request) : 0,
+                                  .offers = ret_offers,
+                                  .candidates = ret_candidates};
     ready_look(lane->model, gather_one, &gathering);
     return gathering.count;
 }
@@ -102,7 +106,7 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
     uint32_t most = lane->rows < rules.rows_max ? (uint32_t)lane->rows : rules.rows_max, other = 0;
     if (choice.rows > 0 && batch_may_explore(&rules, &facts))
         other = latency_explore(&offer->latency, most, broker->now_us);
-    return other ? (struct batch_choice){.rows = other, .reason = "explore", .wake_us = UINT64_MAX} : choice;
+    return other ? (struct batch_choice){.rows = other, .reason = CLOSE_EXPLORE, .wake_us = UINT64_MAX} : choice;
 }
 
 /* A worker may be given its next message shortly before it is done with the last. */
@@ -203,7 +207,7 @@ enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret
     struct offer *offers[CANDIDATES_MAX];
     struct match_candidate candidates[CANDIDATES_MAX];
     struct job *head = lane_head(lane), *first = head;
-    size_t count = gather(broker, lane, offers, candidates);
+    size_t count = gather(broker, lane, head, offers, candidates);
     int index =
         choose_must_isolate(broker, head)
             ? choose_isolated(broker, offers, candidates, count)
@@ -238,6 +242,7 @@ void choose_weigh(struct broker *broker, struct lane *lane, struct decision *ret
 {
     struct offer *offers[CANDIDATES_MAX];
     struct match_candidate candidates[CANDIDATES_MAX];
-    size_t count = lane_head(lane) ? gather(broker, lane, offers, candidates) : 0;
+    const struct job *head = lane_head(lane);
+    size_t count = head ? gather(broker, lane, head, offers, candidates) : 0;
     decide(lane, offers, candidates, count, MATCH_WAIT, ret_decision);
 }

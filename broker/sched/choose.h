@@ -18,7 +18,7 @@ struct plan {
     struct offer *offer;
     struct job *first; /* the lane's head, or one that is better off elsewhere: match_aside */
     uint32_t rows;
-    const char *reason;
+    enum close_reason reason;
     uint64_t expect_us;          /* of the batch */
     uint64_t row_us, own_row_us; /* of one row: where it is quickest, and there */
     struct decision decision;

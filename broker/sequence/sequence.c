@@ -98,9 +98,7 @@ static struct sequence *sequence_of(const struct broker *broker, const struct jo
 {
     struct envelope env;
     const uint8_t *meta;
-    zmq_msg_t *header = &job->request->frames[0];
-    if (job->lane->model->sequence_idle_us == 0 ||
-        envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
+    if (job->lane->model->sequence_idle_us == 0 || !shared_message_open(job->request, &env, &meta))
         return NULL;
     return sequence_find(broker->sequences, job->id.client, env.sequence_id, job->lane->model->name);
 }
@@ -216,8 +214,7 @@ static bool has_flag(const struct job *job, enum frame_flag flag)
 {
     struct envelope env;
     const uint8_t *meta;
-    zmq_msg_t *header = &job->request->frames[0];
-    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK && env.flags & flag;
+    return shared_message_open(job->request, &env, &meta) && env.flags & flag;
 }
 
 static bool is_first(const struct job *job)
@@ -226,8 +223,9 @@ static bool is_first(const struct job *job)
 }
 
 /* The first job makes its state itself, so another worker may run it; all others need what is gone. */
-static bool requeue(struct broker *broker, struct job *job, bool suspect)
+static bool requeue(struct broker *broker, struct job *job, enum blame blame)
 {
+    bool suspect = blame == BLAME_SUSPECT;
     struct sequence *sequence = sequence_of(broker, job);
     if (sequence && sequence->current == job && !sequence->ended && is_first(job)) {
         sequence->worker = 0;

@@ -22,6 +22,12 @@ struct result_group;
 struct shared_message;
 struct worker;
 
+/* Whether the end of a run may be the job's own doing. */
+enum blame {
+    BLAME_NONE,    /* the worker lives, left in order, or had begun nothing: the run counts as none */
+    BLAME_SUSPECT, /* the worker died while it held the job */
+};
+
 /* How the jobs of a model run. A member that is NULL does what a plain job does. None of them may end another job: what follows is an effect (effect.h). */
 struct job_course {
     const char *name;
@@ -36,7 +42,7 @@ struct job_course {
     /* It was given to that worker. */
     void (*dispatched)(struct broker *broker, struct job *job, const struct worker *worker);
     /* Its run is void. True: it was answered, for it cannot run again. */
-    bool (*requeue)(struct broker *broker, struct job *job, bool suspect);
+    bool (*requeue)(struct broker *broker, struct job *job, enum blame blame);
     /* It is about to be answered; its request is there still. */
     void (*ending)(struct broker *broker, struct job *job, enum pen_status status);
     /* It (JOB_STEPS) has been answered. */

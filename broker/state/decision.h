@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "close_reason.h"
+
 #define EXPLAIN_NAME_BYTES 40u
 #define DECISION_KEPT      4u /* candidates that are remembered: the chosen one and the best others */
 
@@ -47,7 +49,7 @@ struct explained_step {
     uint8_t attempts;
     char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], backend[16];
     uint64_t version, queue_us, compute_us, total_us;
-    const char *reason; /* static */
+    enum close_reason reason;
 };
 
 struct explained; /* one ended job */

@@ -491,7 +491,7 @@ bool dispatch_answer(struct dispatch *dispatch, uint32_t slot)
     return true;
 }
 
-bool worker_holds(const struct worker *worker, struct job_id id, bool awaited, struct dispatch **ret_dispatch,
+bool worker_holds(const struct worker *worker, struct job_id id, enum held meant, struct dispatch **ret_dispatch,
                   uint32_t *ret_slot)
 {
     struct dispatch *dispatch;
@@ -500,7 +500,7 @@ bool worker_holds(const struct worker *worker, struct job_id id, bool awaited, s
     {
         for (uint32_t i = 0; i < dispatch->count; i++) {
             const struct dispatch_slot *slot = &dispatch->slots[i];
-            bool preferred = (slot->job != NULL) == awaited;
+            bool preferred = (slot->job != NULL) == (meant == HELD_FOR_A_JOB);
             if (slot->answered || !job_id_equal(slot->id, id) || (found && !preferred))
                 continue;
             *ret_dispatch = dispatch;

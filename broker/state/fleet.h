@@ -50,7 +50,7 @@ struct dispatch {
     struct offer *offer; /* NULL: withdrawn meanwhile */
     struct digest model_digest;
     struct signature *signature; /* of the form in which the worker offered the model then; retained */
-    const char *reason;          /* why the batch closed */
+    enum close_reason reason;    /* why the batch closed */
     struct series_tally *series;
     uint64_t sent_us, expect_us, end_us; /* end_us: when it should be done, by the forecast */
     size_t bytes;
@@ -175,11 +175,16 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
 bool dispatch_answer(struct dispatch *dispatch, uint32_t slot);
 void dispatch_free(struct dispatch *dispatch);    /* takes it off its worker */
 void dispatch_discard(struct dispatch *dispatch); /* one that was never sent */
+/* Which of two runs of one id on one worker is meant. */
+enum held {
+    HELD_FOR_A_JOB,  /* somebody waits for it */
+    HELD_FOR_NOBODY, /* its job has ended or was given up */
+};
 /*
  * The unanswered slot by the id that the worker knows; false = it does not hold that job. A job that was cancelled and sent again may run twice on
  * one worker, the first time for nobody: of several slots one whose job is awaited, or is not, goes first.
  */
-bool worker_holds(const struct worker *worker, struct job_id id, bool awaited, struct dispatch **ret_dispatch,
+bool worker_holds(const struct worker *worker, struct job_id id, enum held meant, struct dispatch **ret_dispatch,
                   uint32_t *ret_slot);
 
 #endif

@@ -348,10 +348,9 @@ static void derive(struct options *options)
 enum pen_status options_load(int argc, char **argv, struct options *ret_options, enum settings_outcome *ret_outcome,
                              struct settings_store **ret_store, struct pen_error *reterr)
 {
-    size_t positional;
     *ret_options = (struct options){.listen_clients = NULL};
-    enum pen_status status =
-        settings_load(&program, argc, argv, ret_options, NULL, 0, &positional, ret_outcome, ret_store, reterr);
+    enum pen_status status = settings_load(&(struct settings_call){&program, argc, argv, NULL, 0}, ret_options, NULL,
+                                           ret_outcome, ret_store, reterr);
     if (status != PEN_OK || *ret_outcome == SETTINGS_EXIT)
         return status;
     status = check(ret_options, reterr);

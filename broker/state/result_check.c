@@ -2,26 +2,22 @@
 
 #include "fleet.h"
 #include "job.pb-c.h"
+#include "meta_fields.h"
 #include "wire_reader.h"
-
-/* Field numbers of JobMeta and ResultMeta in proto/job.proto and of TensorDesc in proto/tensor.proto. */
-enum { JOB_OUTPUTS = 4, RESULT_OUTPUTS = 1 };
-enum { DESC_NAME = 1, DESC_DTYPE = 2, DESC_DIMS = 3, DESC_BYTES = 4, DESC_FRAME = 5, DESC_DATA = 6 };
 
 /* Bit n: output n of the signature is wanted. Nothing named: all are. */
 static uint64_t asked_for(const struct signature *signature, const struct job *job)
 {
     struct envelope env;
     const uint8_t *meta;
-    zmq_msg_t *header = &job->request->frames[0];
     uint64_t all = signature->outputs_count < 64 ? (UINT64_C(1) << signature->outputs_count) - 1 : UINT64_MAX;
     uint64_t asked = 0;
-    if (!job->outputs || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
-        return all; /* our own request can be read */
+    if (!job->outputs || !shared_message_open(job->request, &env, &meta))
+        return all; /* our own; it can be read */
     struct wire_reader reader = {meta, meta + env.meta_bytes};
     struct wire_field field;
     while (wire_next(&reader, &field)) {
-        size_t at = field.number == JOB_OUTPUTS && field.data
+        size_t at = field.number == JOB_META_OUTPUTS && field.data
                         ? signature_output(signature, (const char *)field.data, field.bytes)
                         : signature->outputs_count;
         if (at < signature->outputs_count)
@@ -48,16 +44,11 @@ static void add_dim(struct desc *desc, uint64_t value)
 /* Packed, as everybody writes them. */
 static bool add_dims(struct desc *desc, const uint8_t *at, size_t bytes)
 {
-    const uint8_t *end = at + bytes;
-    while (at < end) {
-        uint64_t value = 0;
-        unsigned shift = 0;
-        for (; at < end && shift < 70 && (*at & 0x80); shift += 7)
-            value |= shift < 64 ? (uint64_t)(*at++ & 0x7F) << shift : 0;
-        if (at == end || shift >= 70)
+    struct wire_reader reader = {at, at + bytes};
+    uint64_t value;
+    while (reader.at < reader.end) {
+        if (!wire_varint(&reader, &value))
             return false;
-        value |= shift < 64 ? (uint64_t)*at << shift : 0;
-        at++;
         add_dim(desc, value);
     }
     return true;
@@ -71,21 +62,21 @@ static bool read_desc(const struct wire_field *output, struct desc *ret)
     while (reader.at < reader.end) {
         if (!wire_next(&reader, &field))
             return false;
-        if (field.number == DESC_NAME) {
+        if (field.number == TENSOR_DESC_NAME) {
             ret->name = field.data;
             ret->name_bytes = field.bytes;
-        } else if (field.number == DESC_DATA) {
+        } else if (field.number == TENSOR_DESC_DATA) {
             ret->data = field.data;
             ret->data_bytes = field.bytes;
-        } else if (field.number == DESC_DIMS && field.data && !add_dims(ret, field.data, field.bytes)) {
+        } else if (field.number == TENSOR_DESC_DIMS && field.data && !add_dims(ret, field.data, field.bytes)) {
             return false;
-        } else if (field.number == DESC_DIMS && !field.data) {
+        } else if (field.number == TENSOR_DESC_DIMS && !field.data) {
             add_dim(ret, field.value);
-        } else if (field.number == DESC_DTYPE) {
+        } else if (field.number == TENSOR_DESC_DTYPE) {
             ret->dtype = field.value;
-        } else if (field.number == DESC_BYTES) {
+        } else if (field.number == TENSOR_DESC_BYTES) {
             ret->bytes = field.value;
-        } else if (field.number == DESC_FRAME) {
+        } else if (field.number == TENSOR_DESC_FRAME) {
             ret->frame = field.value;
         }
     }
@@ -166,7 +157,7 @@ enum pen_status result_check(const struct dispatch *dispatch, const struct job *
     while (status == PEN_OK && wire_next(&reader, &field)) {
         struct pen_tensor tensor = {.name = NULL};
         size_t at = 0;
-        if (field.number != RESULT_OUTPUTS || !field.data)
+        if (field.number != RESULT_META_OUTPUTS || !field.data)
             continue;
         status = read_output(signature, group, &field, &used, &at, &tensor, reterr);
         if (status == PEN_OK)

@@ -176,10 +176,8 @@ enum pen_status cache_value_read(struct shared_message *shared, struct cache_val
     struct envelope env;
     struct result_facts facts;
     const uint8_t *meta;
-    zmq_msg_t *header = &shared->frames[0];
-    if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK ||
-        env.type != FRAME_RESULT || env.frames + 1u != shared->count || !result_read(meta, env.meta_bytes, &facts) ||
-        facts.backend_bytes >= CACHE_BACKEND_BYTES)
+    if (!shared_message_open(shared, &env, &meta) || env.type != FRAME_RESULT || env.frames + 1u != shared->count ||
+        !result_read(meta, env.meta_bytes, &facts) || facts.backend_bytes >= CACHE_BACKEND_BYTES)
         return PEN_ERR_CORRUPT;
     *ret_value = (struct cache_value){.shared = shared};
     ret_value->precision = facts.precision < PRECISION_COUNT ? (enum precision)facts.precision : PRECISION_ANY;

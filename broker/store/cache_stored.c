@@ -20,16 +20,14 @@ static struct job_id name_of(const char *place)
 
 static bool open_header(const struct shared_message *value, struct envelope *ret_env, const uint8_t **ret_meta)
 {
-    zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&value->frames[0];
-    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, NULL) == PEN_OK &&
-           ret_env->type == FRAME_RESULT;
+    return shared_message_open(value, ret_env, ret_meta) && ret_env->type == FRAME_RESULT;
 }
 
 struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place)
 {
     struct envelope env;
     const uint8_t *meta;
-    struct shared_message *shared = open_header(value, &env, &meta) ? shared_message_share(value, true) : NULL;
+    struct shared_message *shared = open_header(value, &env, &meta) ? shared_message_share_raws(value) : NULL;
     if (!shared)
         return NULL;
     env.job = name_of(place);

@@ -146,7 +146,8 @@ static bool unpack_frames(struct shared_message *shared, const uint8_t *at, size
             return false;
         if (bytes)
             memcpy(zmq_msg_data(&frame), at + 8, (size_t)bytes);
-        shared_message_put(shared, i, &frame);
+        zmq_msg_move(&shared->frames[i], &frame);
+        zmq_msg_close(&frame);
         at += 8 + bytes;
         left -= 8 + (size_t)bytes;
     }

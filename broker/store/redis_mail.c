@@ -94,7 +94,8 @@ static bool read_frame(struct shared_message *shared, uint32_t index, const uint
     if (zmq_msg_init_size(&frame, size) != 0)
         return false;
     memcpy(zmq_msg_data(&frame), data, size);
-    shared_message_put(shared, index, &frame);
+    zmq_msg_move(&shared->frames[index], &frame);
+    zmq_msg_close(&frame);
     return true;
 }
 

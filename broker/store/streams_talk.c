@@ -7,6 +7,7 @@
 
 #include "redis_mail.h"
 #include "redis_open.h"
+#include "words.h"
 
 #define ANSWER_TIMEOUT_US 2000000u              /* appendfsync always on a busy disk */
 #define TAKE_BYTES        (64u * 1024u * 1024u) /* of requests in one take: then it stops */
@@ -87,17 +88,12 @@ static bool send_words(struct talk *talk, struct words *words)
 
 /* ---- questions ---- */
 
-static const char *or_dash(const char *text)
-{
-    return *text ? text : "-";
-}
-
 static void add_accept(struct words *words, const struct talk *talk, const struct note *note, const char *label,
                        const uint8_t *value, size_t bytes)
 {
     const struct streams_options *options = &talk->streams->options;
     add(words, label);
-    add(words, or_dash(note->owner.key));
+    add(words, words_or_dash(note->owner.key));
     add(words, note->model);
     add_number(words, note->ttl_us / 1000 + 1);
     add_bytes(words, value, bytes);
@@ -109,8 +105,8 @@ static void add_accept(struct words *words, const struct talk *talk, const struc
 static void add_cancel(struct words *words, const struct note *note, const uint8_t *value, size_t bytes)
 {
     add(words, note->owner.tenant);
-    add(words, or_dash(note->owner.key));
-    add(words, or_dash(note->owner.lock));
+    add(words, words_or_dash(note->owner.key));
+    add(words, words_or_dash(note->owner.lock));
     add(words, note->admin ? "1" : "0");
     add_bytes(words, value, bytes);
 }
@@ -193,21 +189,12 @@ static void read_word(struct note *note, const char *word)
     fail(note, "Redis gave an answer that no script of ours gives");
 }
 
-/* A request or reply carries the id of its job: under another one's it is not believed. */
-static bool is_of(struct shared_message *shared, struct job_id id)
-{
-    struct envelope env;
-    const uint8_t *meta;
-    zmq_msg_t *header = &shared->frames[0];
-    return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
-           job_id_equal(env.job, id);
-}
-
 static void read_fetched(struct note *note, redisReply *const *item, size_t count)
 {
     if (count == 2 && item[1]->type == REDIS_REPLY_STRING) {
         note->shared = value_decode((const uint8_t *)item[1]->str, item[1]->len);
-        bool own = note->shared && is_of(note->shared, note->id);
+        /* A request or reply carries the id of its job: under another one's it is not believed. */
+        bool own = note->shared && shared_message_is_of(note->shared, note->id);
         note->answer = own ? ANSWER_OK : ANSWER_ERROR;
         if (own)
             return;

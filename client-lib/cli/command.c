@@ -28,8 +28,8 @@ bool command_settings(const struct settings_program *program, struct command_lin
     struct pen_error error = {.status = PEN_OK, .text = ""};
     enum settings_outcome outcome = SETTINGS_RUN;
     line->exit = EXIT_OK;
-    if (settings_load(program, line->argc, line->argv, options, line->words, line->words_max, &line->count, &outcome,
-                      &line->store, &error) != PEN_OK) {
+    struct settings_call call = {program, line->argc, line->argv, line->words, line->words_max};
+    if (settings_load(&call, options, &line->count, &outcome, &line->store, &error) != PEN_OK) {
         fprintf(stderr, "%s: %s\nTry %s --help.\n", program->name, error.text, program->name);
         line->exit = EXIT_USAGE;
         return false;

@@ -45,16 +45,6 @@ static enum pen_status parameters_parse(const struct setting_list *list, struct 
     return PEN_OK;
 }
 
-/* The public numbering follows the names of the setting's choices. */
-static enum pen_precision precision_of(const char *name)
-{
-    unsigned precision = PEN_PRECISION_ANY;
-    while (precision < PEN_PRECISION_INT8 && strcmp(pen_precision_name(precision), name) != 0) {
-        precision++;
-    }
-    return (enum pen_precision)precision;
-}
-
 enum pen_status request_make(const struct request_settings *s, struct request *r, struct pen_error *reterr)
 {
     pen_job_options_init(&r->options, sizeof r->options);
@@ -66,7 +56,7 @@ enum pen_status request_make(const struct request_settings *s, struct request *r
     r->options.tags_count = s->tags.count;
     r->options.deadline_us = (uint64_t)s->deadline_us;
     r->options.priority = (uint8_t)s->priority;
-    r->options.precision = precision_of(s->precision);
+    r->options.precision = (enum pen_precision)precision_find(s->precision);
     r->options.backend = *s->backend ? s->backend : NULL;
     r->options.sequence_id = (uint64_t)s->sequence;
     r->options.flags = (s->no_cache ? PEN_JOB_NO_CACHE : 0u) | (s->explain ? PEN_JOB_EXPLAIN : 0u) |

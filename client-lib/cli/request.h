@@ -7,6 +7,7 @@
 #define REQUEST_H
 
 #include "penstock/client.h"
+#include "precisions.h"
 #include "settings.h"
 
 #define REQUEST_PARAMETERS_MAX 64
@@ -27,7 +28,7 @@ struct request_settings {
     {.name = "tag", .type = SETTING_LIST, .offset = offsetof(opts, member.tags), .help = "only on workers that carry it"}, \
     {.name = "backend", .type = SETTING_TEXT, .offset = offsetof(opts, member.backend), .def = "", .help = "only on this backend, such as xnnpack"}, \
     {.name = "precision", .type = SETTING_CHOICE, .offset = offsetof(opts, member.precision), .def = "any",                      \
-     .choices = "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", .help = "numeric class demanded"},                             \
+     .choices = PRECISION_CHOICES, .help = "numeric class demanded"},                                                           \
     {.name = "model-version", .type = SETTING_INT, .offset = offsetof(opts, member.version), .def = "0", .help = "version of the model; 0 = the highest"}, \
     {.name = "version-label", .type = SETTING_TEXT, .offset = offsetof(opts, member.version_label), .def = "", .help = "the version that carries this label, such as canary"}, \
     {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s",     \

@@ -265,10 +265,9 @@ static int send_header(struct link *link, struct envelope env, const void *meta,
         return -1;
     }
     env.meta_bytes = (uint32_t)meta_bytes;
-    uint8_t *bytes = zmq_msg_data(&msg);
-    envelope_encode(&env, bytes);
+    uint8_t *to = envelope_encode(&env, zmq_msg_data(&msg));
     if (meta_bytes) {
-        memcpy(bytes + FRAME_ENVELOPE_BYTES, meta, meta_bytes);
+        memcpy(to, meta, meta_bytes);
     }
     if (zmq_msg_send(&msg, link->socket, ZMQ_DONTWAIT | more) < 0) {
         zmq_msg_close(&msg);

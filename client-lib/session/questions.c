@@ -2,6 +2,8 @@
 
 #include "assertion.h"
 #include "core.h"
+#include "meta_fields.h"
+#include "wire_reader.h"
 
 void asks_add(struct pen_client *c, struct ask *ask)
 {
@@ -66,41 +68,15 @@ static enum pen_status reply_status(const struct incoming *in, const Penstock__C
     return *reply->error ? PEN_ERR_INVALID : PEN_OK;
 }
 
-static bool varint_read(const uint8_t **at, const uint8_t *end, uint64_t *ret_value)
-{
-    *ret_value = 0;
-    for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
-        uint8_t byte = *(*at)++;
-        *ret_value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ControlReply.serial out of its packed form, for a reply that there is no memory to unpack; 0: not found. */
 static uint64_t serial_read(const uint8_t *at, size_t bytes)
 {
-    const uint8_t *end = at + bytes;
-    uint64_t tag, value;
-    while (at < end && varint_read(&at, end, &tag)) {
-        uint64_t skip = (tag & 7) == 1 ? 8 : (tag & 7) == 5 ? 4 : 0;
-        if ((tag & 7) == 0 || (tag & 7) == 2) {
-            if (!varint_read(&at, end, &value)) {
-                return 0;
-            }
-            if (tag == (1 << 3 | 0)) {
-                return value;
-            }
-            skip = (tag & 7) == 2 ? value : 0;
-        } else if (skip == 0) {
-            return 0;
+    struct wire_reader reader = {at, at + bytes};
+    struct wire_field field;
+    while (wire_next(&reader, &field)) {
+        if (field.number == CONTROL_REPLY_SERIAL && !field.data) {
+            return field.value;
         }
-        if (skip > (uint64_t)(end - at)) {
-            return 0;
-        }
-        at += skip;
     }
     return 0;
 }

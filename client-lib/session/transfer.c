@@ -235,7 +235,7 @@ static void header_take(struct download *download, struct incoming *in)
     struct pen_error ignored = {.status = PEN_OK};
     zmq_msg_init(&download->in.header);
     zmq_msg_move(&download->in.header, &in->header);
-    bulk_number_write(zmq_msg_data(&download->in.header), 0);
+    frame_set_transfer(zmq_msg_data(&download->in.header), 0);
     /* Again, because a small message lives inside its zmq_msg_t. It was good before. */
     envelope_decode(zmq_msg_data(&download->in.header), zmq_msg_size(&download->in.header), &download->in.env,
                     &download->in.meta, &ignored);

@@ -5,10 +5,12 @@
 #include "assertion.h"
 #include "client_ref.h"
 #include "job_meta.h"
+#include "meta_fields.h"
+#include "wire_reader.h"
 #include "result.h"
 
 /* JobMeta.sequence_after, a fixed64, behind everything else: it is known only when the job gets its number. */
-#define AFTER_TAG (13u << 3 | 1u)
+#define AFTER_TAG (JOB_META_SEQUENCE_AFTER << 3 | WIRE_FIXED64)
 
 struct pen_job *job_retain(struct pen_job *job)
 {

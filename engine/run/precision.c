@@ -4,24 +4,18 @@
 #include <string.h>
 
 #include "backend/reference/element_io.h"
-
-static const char *const names[] = {"any", "f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8"};
-#define NAMES (sizeof names / sizeof names[0])
-_Static_assert(NAMES == PEN_PRECISION_INT8 + 1, "each precision has a name");
+#include "precisions.h"
 
 const char *pen_engine_precision_name(enum pen_precision precision)
 {
-    return (size_t)precision < NAMES ? names[precision] : "unknown";
+    return precision_name(precision);
 }
 
-/* 0 where no class has this name. */
+/* 0 where no class has this name, and for "any". */
 static size_t class_of(const char *name)
 {
-    size_t i = NAMES - 1;
-    while (i > 0 && strcmp(names[i], name) != 0) {
-        i--;
-    }
-    return i;
+    int found = precision_find(name);
+    return found > 0 ? (size_t)found : 0;
 }
 
 /* ---- what is offered ---- */
@@ -54,11 +48,11 @@ static void offers_list(const struct pen_engine_options *options, const struct b
     for (size_t b = 0; b < count && b < BACKENDS_MAX; b++) {
         has[b] = only == NULL || only == table[b] ? offered(options, table[b]) : 0;
     }
-    for (size_t p = PEN_PRECISION_F32; p < NAMES; p++) {
+    for (size_t p = PEN_PRECISION_F32; p < PRECISIONS_COUNT; p++) {
         bool some = false;
         for (size_t b = 0; b < count && b < BACKENDS_MAX; b++) {
             if ((has[b] & 1u << p) != 0) {
-                list_add(l, l->used > 0 ? ", " : "", some ? "" : names[p]);
+                list_add(l, l->used > 0 ? ", " : "", some ? "" : precision_name((unsigned)p));
                 list_add(l, some ? "" : " (", table[b]->name);
                 some = true;
             }
@@ -77,7 +71,7 @@ enum pen_status precision_refuse(const struct pen_engine_options *options, const
         return pen_error_set(reterr, PEN_ERR_INVALID, "no precision is called '%.32s'; this build and host have: %s",
                              name, there);
     }
-    const char *quantised = strcmp(name, names[PEN_PRECISION_INT8]) == 0
+    const char *quantised = strcmp(name, precision_name(PEN_PRECISION_INT8)) == 0
                                 ? "; a model that is quantised computes in its integers under any of them"
                                 : "";
     return only != NULL ? pen_error_set(reterr, PEN_ERR_UNSUPPORTED,

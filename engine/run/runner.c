@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum pen_status runner_new(const struct program *program, struct run_context *context, bool child,
-                           struct runner **ret_runner)
+static enum pen_status runner_make(const struct program *program, struct run_context *context, bool child,
+                                   struct runner **ret_runner)
 {
     struct runner *r = calloc(1, sizeof *r);
     if (r == NULL) {
@@ -25,7 +25,7 @@ enum pen_status runner_new(const struct program *program, struct run_context *co
     r->children = calloc((size_t)program->child_count + 1, sizeof *r->children);
     enum pen_status status = r->children != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
     for (uint32_t i = 0; status == PEN_OK && i < program->child_count; i++) {
-        status = runner_new(program->children[i].program, context, true, &r->children[i]);
+        status = runner_make(program->children[i].program, context, true, &r->children[i]);
     }
     if (status != PEN_OK) {
         runner_free(r);
@@ -33,6 +33,11 @@ enum pen_status runner_new(const struct program *program, struct run_context *co
     }
     *ret_runner = r;
     return PEN_OK;
+}
+
+enum pen_status runner_new(const struct program *program, struct run_context *context, struct runner **ret_runner)
+{
+    return runner_make(program, context, false, ret_runner);
 }
 
 /* ---- buckets ------------------------------------------------------------------------------------------------------------- */

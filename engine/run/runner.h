@@ -46,8 +46,7 @@ struct runner {
     struct runner *next;      /* in the session's list */
 };
 
-enum pen_status runner_new(const struct program *program, struct run_context *context, bool child,
-                           struct runner **ret_runner);
+enum pen_status runner_new(const struct program *program, struct run_context *context, struct runner **ret_runner);
 void runner_free(struct runner *r); /* NULL is fine */
 /* ledger.make_room of a session: `context` is its struct run_context. */
 bool runner_make_room(void *context);

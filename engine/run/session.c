@@ -38,7 +38,7 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->values = calloc(model->input_count + 1, sizeof *s->values);
     atomic_fetch_add(&engine_counters.sessions, 1);
     if (s->outputs == NULL || s->shapes == NULL || s->order == NULL || s->values == NULL ||
-        runner_new(model->program, &s->context, false, &s->runner) != PEN_OK) {
+        runner_new(model->program, &s->context, &s->runner) != PEN_OK) {
         pen_session_free(s);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
     }

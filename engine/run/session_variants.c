@@ -27,7 +27,7 @@ static enum pen_status runner_of(struct pen_session *s, struct variant *variant,
         slot = s->variants[i].used < slot->used ? &s->variants[i] : slot;
     }
     struct runner *runner = NULL;
-    if (runner_new(variant_program(variant), &s->context, false, &runner) != PEN_OK) {
+    if (runner_new(variant_program(variant), &s->context, &runner) != PEN_OK) {
         variant_release(variant);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
     }

@@ -63,8 +63,8 @@ int tool_run(const struct tool_command *command, int argc, char **argv)
         return tool_fail(&error);
     }
     int code = TOOL_OK;
-    if (settings_load(command->program, argc, argv, command->options, command->paths_max > 0 ? paths : NULL,
-                      command->paths_max, command->paths_max > 0 ? &count : NULL, &outcome, &store, &error) != PEN_OK) {
+    const struct settings_call call = {command->program, argc, argv, paths, command->paths_max};
+    if (settings_load(&call, command->options, &count, &outcome, &store, &error) != PEN_OK) {
         tool_fail(&error);
         code = TOOL_USAGE;
     } else if (outcome == SETTINGS_RUN) {

@@ -37,14 +37,22 @@ struct digest_parameter {
     const char *value;
 };
 
+/* What a request asks, without where: see below. Lists of 0 may be NULL. */
+struct digest_asked {
+    const struct pen_tensor *inputs;
+    size_t inputs_count;
+    const char *const *outputs;
+    size_t outputs_count;
+    const struct digest_parameter *parameters;
+    size_t parameters_count;
+    uint32_t top_k;
+};
+
 /*
  * The request digest: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters; each list with its count first; behind them top_k, unless it is 0.
  * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order: proto/PROTOCOL.md.
  */
-enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count,
-                               const char *const *outputs, size_t outputs_count,
-                               const struct digest_parameter *parameters, size_t parameters_count, uint32_t top_k,
-                               struct digest *ret_digest);
+enum pen_status digest_request(enum digest_kind kind, const struct digest_asked *asked, struct digest *ret_digest);
 
 bool digest_equal(struct digest a, struct digest b);
 const char *digest_text(struct digest d, char text[DIGEST_TEXT_BYTES]); /* 32 lower-case hex digits */

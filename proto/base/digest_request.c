@@ -91,24 +91,21 @@ static enum pen_status add_parameters(struct digest_stream *stream, const struct
     return PEN_OK;
 }
 
-enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count,
-                               const char *const *outputs, size_t outputs_count,
-                               const struct digest_parameter *parameters, size_t parameters_count, uint32_t top_k,
-                               struct digest *ret_digest)
+enum pen_status digest_request(enum digest_kind kind, const struct digest_asked *asked, struct digest *ret_digest)
 {
     static const char domain[] = "penstock-request-1";
     struct digest_stream stream;
-    if (inputs_count > LIST_MAX || outputs_count > LIST_MAX || parameters_count > LIST_MAX)
+    if (asked->inputs_count > LIST_MAX || asked->outputs_count > LIST_MAX || asked->parameters_count > LIST_MAX)
         return PEN_ERR_TOO_LARGE;
     digest_stream_init(&stream, kind);
     digest_update(&stream, domain, sizeof domain - 1);
-    enum pen_status status = add_inputs(&stream, inputs, inputs_count);
+    enum pen_status status = add_inputs(&stream, asked->inputs, asked->inputs_count);
     if (status == PEN_OK)
-        status = add_outputs(&stream, outputs, outputs_count);
+        status = add_outputs(&stream, asked->outputs, asked->outputs_count);
     if (status == PEN_OK)
-        status = add_parameters(&stream, parameters, parameters_count);
-    if (status == PEN_OK && top_k > 0)
-        digest_update_u64(&stream, top_k);
+        status = add_parameters(&stream, asked->parameters, asked->parameters_count);
+    if (status == PEN_OK && asked->top_k > 0)
+        digest_update_u64(&stream, asked->top_k);
     if (status == PEN_OK)
         *ret_digest = digest_final(&stream);
     return status;

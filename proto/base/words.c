@@ -13,6 +13,11 @@ const char *words_article(const char *noun)
     return *noun && strchr("aeiouAEIOU", *noun) ? "an" : "a";
 }
 
+const char *words_or_dash(const char *text)
+{
+    return *text ? text : "-";
+}
+
 static unsigned least(unsigned a, unsigned b)
 {
     return a < b ? a : b;

@@ -15,6 +15,9 @@ const char *words_plural(uint64_t count, const char *one, const char *many);
 /* The article before a noun, by its first letter: "an input", "a model". */
 const char *words_article(const char *noun);
 
+/* The text, or "-" for an empty one, where a place must not stay empty. */
+const char *words_or_dash(const char *text);
+
 #define NEAREST_BYTES_MAX 64u /* longer words have no neighbours */
 
 /* Looks for the known word that is nearest to the one that was written. All words are borrowed. */

@@ -285,23 +285,22 @@ static enum pen_status sources_apply(struct loader *loader)
     return status;
 }
 
-enum pen_status settings_load(const struct settings_program *program, int argc, char **argv, void *options,
-                              const char **positional, size_t max_positional, size_t *ret_positional,
+enum pen_status settings_load(const struct settings_call *call, void *options, size_t *ret_positional,
                               enum settings_outcome *ret_outcome, struct settings_store **ret_store,
                               struct pen_error *reterr)
 {
-    if (answered_at_once(program, argc, argv)) {
+    if (answered_at_once(call->program, call->argc, call->argv)) {
         *ret_store = NULL;
         *ret_outcome = SETTINGS_EXIT;
         return PEN_OK;
     }
-    struct loader loader = {.program = program,
-                            .argc = argc,
-                            .argv = argv,
+    struct loader loader = {.program = call->program,
+                            .argc = call->argc,
+                            .argv = call->argv,
                             .options = options,
                             .store = settings_store_new(),
-                            .positional = positional,
-                            .max_positional = max_positional,
+                            .positional = call->positional,
+                            .max_positional = call->max_positional,
                             .reterr = reterr};
     if (!loader.store)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "out of memory while reading the settings");

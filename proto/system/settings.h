@@ -68,12 +68,20 @@ struct settings_store; /* owns the texts */
 
 bool settings_old_never(const char *value); /* an old_is_meant: the old name is read by others alone */
 
+/* How a program was called. */
+struct settings_call {
+    const struct settings_program *program;
+    int argc;
+    char **argv;
+    const char **positional; /* room for the arguments that are no flags; NULL: there are to be none */
+    size_t max_positional;
+};
+
 /*
- * Fills `options` from all sources. Arguments that are no flags are left for the caller: positional[] (borrowed from argv, at most argc),
- * unless max_positional is 0, where one is an error. Unknown options get a nearest-name suggestion.
+ * Fills `options` from all sources. Arguments that are no flags are left for the caller: call->positional[] (borrowed from argv), and how many in
+ * *ret_positional; with max_positional 0 one is an error, and ret_positional may be NULL. Unknown options get a nearest-name suggestion.
  */
-enum pen_status settings_load(const struct settings_program *program, int argc, char **argv, void *options,
-                              const char **positional, size_t max_positional, size_t *ret_positional,
+enum pen_status settings_load(const struct settings_call *call, void *options, size_t *ret_positional,
                               enum settings_outcome *ret_outcome, struct settings_store **ret_store,
                               struct pen_error *reterr);
 void settings_free(struct settings_store *store);

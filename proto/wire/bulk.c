@@ -3,9 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define ENVELOPE_MINOR_AT    3u
-#define ENVELOPE_TRANSFER_AT 76u /* proto/PROTOCOL.md */
-
 void bulk_init(struct bulk *bulk, uint32_t number)
 {
     memset(bulk, 0, sizeof *bulk);
@@ -133,14 +130,4 @@ struct envelope bulk_envelope(enum frame_type type, struct job_id id, uint32_t n
     env.offset = offset;
     env.frames = type == FRAME_CHUNK ? 1 : 0;
     return env;
-}
-
-void bulk_number_write(void *envelope_bytes, uint32_t number)
-{
-    uint8_t *to = (uint8_t *)envelope_bytes + ENVELOPE_TRANSFER_AT;
-    uint8_t *minor = (uint8_t *)envelope_bytes + ENVELOPE_MINOR_AT;
-    if (number != 0 && *minor == 0)
-        *minor = FRAME_VERSION_MINOR; /* a stored header of a peer that spoke 1.0, where these bytes mean nothing */
-    for (unsigned i = 0; i < 4; i++)
-        to[i] = (uint8_t)(number >> (8 * i));
 }

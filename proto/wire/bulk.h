@@ -64,7 +64,5 @@ bool bulk_done(const struct bulk *bulk); /* every byte is sent or received */
 
 /* The envelope of a CHUNK (one raw frame) or CREDIT. */
 struct envelope bulk_envelope(enum frame_type type, struct job_id id, uint32_t number, uint64_t offset);
-/* Writes the number of a transfer (0 = none) into an encoded envelope. */
-void bulk_number_write(void *envelope_bytes, uint32_t number);
 
 #endif

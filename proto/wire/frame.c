@@ -27,7 +27,25 @@ enum {
     AT_FRAMES = 71,
     AT_META_BYTES = 72,
     AT_TRANSFER = 76,
+    AT_END = 80,
 };
+
+/* Each field begins where the one before it ends, and those of several bytes stand where their size divides. */
+_Static_assert(AT_MAJOR == AT_MAGIC + 2 && AT_MINOR == AT_MAJOR + 1 && AT_TYPE == AT_MINOR + 1, "magic and version");
+_Static_assert(AT_HEADER_BYTES == AT_TYPE + 1 && AT_FLAGS == AT_HEADER_BYTES + 1, "type and size");
+_Static_assert(AT_CLIENT == AT_FLAGS + 2 && AT_SEQUENCE == AT_CLIENT + 8, "the job's id");
+_Static_assert(AT_DIGEST == AT_SEQUENCE + 8 && AT_MODEL_HASH == AT_DIGEST + sizeof(struct digest), "the digest");
+_Static_assert(AT_SEQUENCE_ID == AT_MODEL_HASH + 8 && AT_DEADLINE == AT_SEQUENCE_ID + 8, "sequence or offset");
+_Static_assert(AT_TENANT_HASH == AT_DEADLINE + 8 && AT_PRIORITY == AT_TENANT_HASH + 4, "deadline and tenant");
+_Static_assert(AT_PRECISION == AT_PRIORITY + 1 && AT_STATUS == AT_PRECISION + 1, "one byte each");
+_Static_assert(AT_FRAMES == AT_STATUS + 1 && AT_META_BYTES == AT_FRAMES + 1, "one byte each");
+_Static_assert(AT_TRANSFER == AT_META_BYTES + 4 && AT_END == AT_TRANSFER + 4, "sizes");
+_Static_assert(AT_END == FRAME_ENVELOPE_BYTES, "the envelope ends with its last field");
+_Static_assert(AT_DEADLINE % 8 == 0 && AT_META_BYTES % 4 == 0 && AT_FLAGS % 2 == 0, "aligned within the frame");
+_Static_assert(FRAME_ENVELOPE_BYTES <= UINT8_MAX, "the envelope's size is told in one byte");
+_Static_assert((int)PRECISION_COUNT == PRECISIONS_COUNT, "each class has one number");
+_Static_assert(PRECISION_COUNT <= UINT8_MAX && PEN_STATUS_COUNT <= UINT8_MAX, "a class and a status have one byte");
+_Static_assert(FRAME_MAX_TENSORS <= UINT8_MAX && FRAME_TYPE_COUNT <= UINT8_MAX, "so have frames and types");
 
 static const struct type_rule {
     const char *name;
@@ -56,28 +74,6 @@ static const struct type_rule {
     [FRAME_CHUNK] = {"CHUNK", FRAME_META_BYTES_MAX, true, true},
     [FRAME_CREDIT] = {"CREDIT", FRAME_META_BYTES_MAX, true, false},
 };
-
-static const char *const precision_names[PRECISION_COUNT] = {
-    [PRECISION_ANY] = "any",         [PRECISION_F32] = "f32",           [PRECISION_F16_STORAGE] = "f16_storage",
-    [PRECISION_F16_MMA] = "f16_mma", [PRECISION_F16_MATH] = "f16_math", [PRECISION_BF16] = "bf16",
-    [PRECISION_INT8] = "int8",
-};
-
-const char *precision_name(enum precision precision)
-{
-    return (unsigned)precision < PRECISION_COUNT ? precision_names[precision] : "unknown";
-}
-
-int precision_parse(const char *name, enum precision *ret)
-{
-    for (unsigned i = 0; name && i < PRECISION_COUNT; i++) {
-        if (strcmp(name, precision_names[i]) == 0) {
-            *ret = (enum precision)i;
-            return 0;
-        }
-    }
-    return -1;
-}
 
 const char *frame_type_name(uint8_t type)
 {
@@ -133,8 +129,9 @@ static uint64_t load_u64(const uint8_t *bytes)
     return le64toh(value);
 }
 
-void envelope_encode(const struct envelope *env, uint8_t *bytes)
+uint8_t *envelope_encode(const struct envelope *env, void *frame)
 {
+    uint8_t *bytes = frame;
     store_u16(bytes + AT_MAGIC, FRAME_MAGIC);
     bytes[AT_MAJOR] = env->major;
     bytes[AT_MINOR] = env->minor;
@@ -154,6 +151,42 @@ void envelope_encode(const struct envelope *env, uint8_t *bytes)
     bytes[AT_FRAMES] = env->frames;
     store_u32(bytes + AT_META_BYTES, env->meta_bytes);
     store_u32(bytes + AT_TRANSFER, env->transfer);
+    return bytes + FRAME_ENVELOPE_BYTES;
+}
+
+const uint8_t *frame_meta(const void *frame)
+{
+    const uint8_t *bytes = frame;
+    return bytes + bytes[AT_HEADER_BYTES];
+}
+
+uint64_t frame_deadline_us(const void *frame)
+{
+    return load_u64((const uint8_t *)frame + AT_DEADLINE);
+}
+
+uint8_t frame_priority(const void *frame)
+{
+    return ((const uint8_t *)frame)[AT_PRIORITY];
+}
+
+void frame_set_deadline_us(void *frame, uint64_t deadline_us)
+{
+    store_u64((uint8_t *)frame + AT_DEADLINE, deadline_us);
+}
+
+void frame_add_flags(void *frame, uint16_t flags)
+{
+    uint8_t *at = (uint8_t *)frame + AT_FLAGS;
+    store_u16(at, load_u16(at) | flags);
+}
+
+void frame_set_transfer(void *frame, uint32_t number)
+{
+    uint8_t *bytes = frame;
+    if (number != 0 && bytes[AT_MINOR] == 0)
+        bytes[AT_MINOR] = FRAME_VERSION_MINOR;
+    store_u32(bytes + AT_TRANSFER, number);
 }
 
 static void envelope_load(const uint8_t *bytes, struct envelope *env)

@@ -17,6 +17,7 @@
 #include "digest.h"
 #include "job_id.h"
 #include "penstock/status.h"
+#include "precisions.h"
 
 #define FRAME_MAGIC             0x4B50u /* "PK" little-endian */
 #define FRAME_VERSION_MAJOR     1
@@ -70,20 +71,9 @@ enum frame_flag {
     FRAME_FLAG_ALONE = 1u << 14, /* SUBMIT of a broker: the worker runs nothing else beside it, of no broker */
 };
 
-/* Precision class of a result or the least a job accepts. Order is by fidelity within a family; wire values. */
-enum precision {
-    PRECISION_ANY =
-        0, /* as a demand: whatever the model is served with, but never below f32 unless the model itself is quantised */
-    PRECISION_F32 = 1,
-    PRECISION_F16_STORAGE = 2,
-    PRECISION_F16_MMA = 3,
-    PRECISION_F16_MATH = 4,
-    PRECISION_BF16 = 5,
-    PRECISION_INT8 = 6,
-    PRECISION_COUNT
-};
-const char *precision_name(enum precision precision);       /* "any", "f32", "f16_storage", ... */
-int precision_parse(const char *name, enum precision *ret); /* 0, or -1 when unknown */
+/* Precision class of a result, or the least that a job accepts: enum pen_precision (penstock/precision.h) as the wire has it. */
+#define PRECISION_CLASS(constant, name) PRECISION_##constant = PEN_PRECISION_##constant,
+enum precision { PRECISIONS(PRECISION_CLASS) PRECISION_COUNT };
 
 /* Host form of the 80 bytes; offsets are in frame.c and proto/PROTOCOL.md. */
 struct envelope {
@@ -118,12 +108,12 @@ static inline bool envelope_status_unknown(const struct envelope *env)
 /* A zeroed envelope of this build's version. */
 struct envelope envelope_make(enum frame_type type);
 
-/* Writes exactly FRAME_ENVELOPE_BYTES. */
-void envelope_encode(const struct envelope *env, uint8_t *bytes);
+/* Writes exactly FRAME_ENVELOPE_BYTES. Returns the place behind them, where the meta goes. */
+uint8_t *envelope_encode(const struct envelope *env, void *frame);
 
 /*
  * Reads the envelope at the start of a header frame of `size` bytes and checks magic, major version, known type, a job id where the type has
- * one, caps, and that envelope + meta fill the frame exactly. A peer of a newer minor version may have a longer envelope: byte 5 says where the
+ * one, caps, and that envelope + meta fill the frame exactly. A peer of a newer minor version may have a longer envelope: it says itself where the
  * meta starts (*ret_meta points into `frame`). A status that this build does not know reads as PEN_ERR_INTERNAL, of whatever minor the peer is;
  * status_told keeps the number.
  *
@@ -133,6 +123,19 @@ void envelope_encode(const struct envelope *env, uint8_t *bytes);
  */
 enum pen_status envelope_decode(const void *frame, size_t size, struct envelope *ret_env, const uint8_t **ret_meta,
                                 struct pen_error *reterr);
+
+/*
+ * Single fields of a header frame that envelope_decode has accepted (or envelope_encode has written), where it is kept as it came: nobody else
+ * knows at which byte a field stands.
+ */
+const uint8_t *frame_meta(
+    const void *frame); /* where the meta begins: a peer of a newer minor may have a longer envelope */
+uint64_t frame_deadline_us(const void *frame);
+uint8_t frame_priority(const void *frame);
+void frame_set_deadline_us(void *frame, uint64_t deadline_us);
+void frame_add_flags(void *frame, uint16_t flags); /* enum frame_flag, to those that it has */
+/* Number 0: nothing is announced. A header of a peer that spoke 1.0, where these bytes mean nothing, is of our minor afterwards. */
+void frame_set_transfer(void *frame, uint32_t number);
 
 uint64_t frame_name_hash(const char *name); /* XXH3-64, seed 0; 0 for NULL or "" */
 const char *frame_type_name(uint8_t type);

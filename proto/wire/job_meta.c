@@ -82,6 +82,12 @@ enum pen_status job_meta_digest(enum digest_kind kind, const Penstock__JobMeta *
         if (!parameters[i].value)
             return PEN_ERR_NO_MEMORY;
     }
-    return digest_request(kind, inputs, meta->n_inputs, (const char *const *)meta->outputs, meta->n_outputs, parameters,
-                          meta->n_parameters, meta->top_k, ret_digest);
+    const struct digest_asked asked = {.inputs = inputs,
+                                       .inputs_count = meta->n_inputs,
+                                       .outputs = (const char *const *)meta->outputs,
+                                       .outputs_count = meta->n_outputs,
+                                       .parameters = parameters,
+                                       .parameters_count = meta->n_parameters,
+                                       .top_k = meta->top_k};
+    return digest_request(kind, &asked, ret_digest);
 }

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define DEPTH_MAX 16u /* of messages in messages: ours have four */
+#include "wire_reader.h"
 
-enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+#define DEPTH_MAX 16u /* of messages in messages: ours have four */
 
 struct cursor {
     const uint8_t *at, *end;
@@ -51,10 +51,10 @@ static const char *look(const ProtobufCMessageDescriptor *descriptor, const uint
         case WIRE_VARINT:
             read_varint(&cursor);
             break;
-        case WIRE_64:
+        case WIRE_FIXED64:
             skip(&cursor, 8);
             break;
-        case WIRE_32:
+        case WIRE_FIXED32:
             skip(&cursor, 4);
             break;
         case WIRE_BYTES: {

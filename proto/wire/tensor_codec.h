@@ -16,6 +16,12 @@
 #include "penstock/tensor.h"
 #include "tensor.pb-c.h"
 
+/* A text for a message that is to be packed: protobuf-c's structs have no const, and packing only reads. */
+static inline char *meta_text(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
 /*
  * A bump allocator for protobuf-c: every unpack of one message draws from it and one reset frees all. It grows by blocks up to `limit` bytes
  * in all; beyond that an allocation fails and so does the unpack (a peer cannot make us allocate more). It must not move after its init. A limit

@@ -59,9 +59,9 @@ static bool note_begin(struct port *port, uint32_t peer)
     return true;
 }
 
-static void client_part(struct port *port, zmq_msg_t *frame, bool more)
+static void client_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
-    (void)more;
+    (void)follows;
     struct note_port *note = (struct note_port *)(void *)port;
     struct envelope env;
     if (note->header &&
@@ -71,9 +71,9 @@ static void client_part(struct port *port, zmq_msg_t *frame, bool more)
     zmq_msg_close(frame);
 }
 
-static void worker_part(struct port *port, zmq_msg_t *frame, bool more)
+static void worker_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
-    (void)more;
+    (void)follows;
     struct note_port *note = (struct note_port *)(void *)port;
     struct envelope env;
     const uint8_t *meta;

@@ -48,8 +48,9 @@ static bool side_begin(struct port *port, uint32_t peer)
     return true;
 }
 
-static void side_part(struct port *port, zmq_msg_t *frame, bool more)
+static void side_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
+    bool more = follows == FRAME_MORE;
     struct side *side = (struct side *)(void *)port;
     struct sent *sent = side->sent[side->count - 1];
     if (!side->in_message || sent->count == sizeof sent->frames / sizeof sent->frames[0])

@@ -240,7 +240,7 @@ static enum note_answer on_fetch(const struct streams *streams, struct note *not
     if (!job || strcmp(job->owner.tenant, note->owner.tenant) != 0)
         return ANSWER_NONE;
     if (job->reply) {
-        note->shared = shared_message_share(job->reply, false);
+        note->shared = shared_message_share(job->reply);
         return ANSWER_OK;
     }
     snprintf(note->state, sizeof note->state, "%s", job->taken ? "running" : "waiting");
@@ -338,7 +338,7 @@ static void take(struct streams *streams)
         note->owner = job->owner;
         note->attempts = ++job->attempts;
         note->ttl_us = job->expires_us - play.clock();
-        note->shared = shared_message_share(job->request, false);
+        note->shared = shared_message_share(job->request);
         play.runs++;
         streams->room--;
         put(streams, note);

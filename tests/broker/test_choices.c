@@ -16,7 +16,7 @@ Test(batch, models_without_a_batch_dimension_go_one_by_one)
     struct batch_rules rules = {.rows_max = 0, .latency = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 1);
-    cr_assert_str_eq(choice.reason, "single");
+    cr_assert_eq(choice.reason, CLOSE_SINGLE);
 }
 
 Test(batch, without_a_delay_an_idle_slot_takes_what_is_there)
@@ -24,7 +24,7 @@ Test(batch, without_a_delay_an_idle_slot_takes_what_is_there)
     struct batch_rules rules = {.rows_max = 8, .latency = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 3);
-    cr_assert_str_eq(choice.reason, "idle");
+    cr_assert_eq(choice.reason, CLOSE_IDLE);
 }
 
 Test(batch, closes_when_full_or_at_a_preferred_size)
@@ -33,12 +33,12 @@ Test(batch, closes_when_full_or_at_a_preferred_size)
     struct batch_rules rules = {.rows_max = 3, .delay_us = 500, .latency = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 3);
-    cr_assert_str_eq(choice.reason, "full");
+    cr_assert_eq(choice.reason, CLOSE_FULL);
     rules = (struct batch_rules){
         .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 2, .latency = &unknown};
     choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 2, "the largest preferred size that is there");
-    cr_assert_str_eq(choice.reason, "full");
+    cr_assert_eq(choice.reason, CLOSE_FULL);
     struct batch_facts many = now_1000;
     many.rows_waiting = 20;
     cr_assert_eq(batch_close(&rules, &many).rows, 8,
@@ -55,7 +55,7 @@ Test(batch, waits_for_company_until_the_delay_has_passed)
     facts.now_us = 1400;
     choice = batch_close(&rules, &facts);
     cr_assert_eq(choice.rows, 3);
-    cr_assert_str_eq(choice.reason, "delay");
+    cr_assert_eq(choice.reason, CLOSE_DELAY);
 }
 
 Test(batch, after_waiting_in_vain_it_does_not_wait)
@@ -65,7 +65,7 @@ Test(batch, after_waiting_in_vain_it_does_not_wait)
     facts.solo_batches = BATCH_SOLO_MAX - 1;
     cr_assert_eq(batch_close(&rules, &facts).rows, 0);
     facts.solo_batches = BATCH_SOLO_MAX;
-    cr_assert_str_eq(batch_close(&rules, &facts).reason, "idle");
+    cr_assert_eq(batch_close(&rules, &facts).reason, CLOSE_IDLE);
 }
 
 static struct latency_model latency_of(const uint32_t *rows, const uint64_t *us, size_t count)
@@ -97,7 +97,7 @@ Test(batch, a_deadline_closes_it_earlier)
     facts.now_us = 1200;
     choice = batch_close(&rules, &facts);
     cr_assert_eq(choice.rows, 3);
-    cr_assert_str_eq(choice.reason, "deadline");
+    cr_assert_eq(choice.reason, CLOSE_DEADLINE);
     facts.deadline_us = 5000;
     facts.now_us = 1000;
     cr_assert_eq(batch_close(&rules, &facts).wake_us, 1400, "a late one does not make it later than the delay");
@@ -108,21 +108,21 @@ struct kind {
     const char *name;
     uint64_t us[6]; /* of 1, 2, 4, 8, 16, 32 rows */
     uint32_t waiting, rows;
-    const char *reason;
+    enum close_reason reason;
 };
 
 static const struct kind kinds[] = {
-    {"a GPU's: one row takes as long as all", {900, 900, 910, 920, 950, 1000}, 100, 32, "full"},
-    {"a GPU's, few are there", {900, 900, 910, 920, 950, 1000}, 5, 5, "idle"},
-    {"dense layers on a CPU", {114, 133, 134, 167, 199, 266}, 100, 32, "full"},
-    {"convolutions: all rows cost the same", {300, 600, 1200, 2400, 4800, 9600}, 100, 1, "unpaid"},
-    {"beyond the cache", {300, 620, 1300, 2900, 7000, 18000}, 100, 1, "unpaid"},
-    {"as much as one more message", {2000, 3980, 7950, 15900, 31700, 63400}, 100, 1, "unpaid"},
-    {"best in the middle", {300, 400, 600, 1000, 3000, 9000}, 100, 8, "best"},
-    {"best in the middle, fewer are there", {300, 400, 600, 1000, 3000, 9000}, 6, 6, "idle"},
-    {"two are worse than one, many are better", {300, 800, 900, 1000, 1100, 1200}, 100, 32, "full"},
-    {"two are worse than one, two are there", {300, 800, 900, 1000, 1100, 1200}, 2, 1, "best"},
-    {"tiny: the message is what it costs", {2, 4, 8, 16, 32, 64}, 100, 32, "full"},
+    {"a GPU's: one row takes as long as all", {900, 900, 910, 920, 950, 1000}, 100, 32, CLOSE_FULL},
+    {"a GPU's, few are there", {900, 900, 910, 920, 950, 1000}, 5, 5, CLOSE_IDLE},
+    {"dense layers on a CPU", {114, 133, 134, 167, 199, 266}, 100, 32, CLOSE_FULL},
+    {"convolutions: all rows cost the same", {300, 600, 1200, 2400, 4800, 9600}, 100, 1, CLOSE_UNPAID},
+    {"beyond the cache", {300, 620, 1300, 2900, 7000, 18000}, 100, 1, CLOSE_UNPAID},
+    {"as much as one more message", {2000, 3980, 7950, 15900, 31700, 63400}, 100, 1, CLOSE_UNPAID},
+    {"best in the middle", {300, 400, 600, 1000, 3000, 9000}, 100, 8, CLOSE_BEST},
+    {"best in the middle, fewer are there", {300, 400, 600, 1000, 3000, 9000}, 6, 6, CLOSE_IDLE},
+    {"two are worse than one, many are better", {300, 800, 900, 1000, 1100, 1200}, 100, 32, CLOSE_FULL},
+    {"two are worse than one, two are there", {300, 800, 900, 1000, 1100, 1200}, 2, 1, CLOSE_BEST},
+    {"tiny: the message is what it costs", {2, 4, 8, 16, 32, 64}, 100, 32, CLOSE_FULL},
 };
 
 Test(batch, has_the_size_with_the_most_rows_per_second)
@@ -135,7 +135,7 @@ Test(batch, has_the_size_with_the_most_rows_per_second)
         facts.rows_waiting = kinds[i].waiting;
         struct batch_choice choice = batch_close(&rules, &facts);
         cr_assert_eq(choice.rows, kinds[i].rows, "%s: %u rows", kinds[i].name, choice.rows);
-        cr_assert_str_eq(choice.reason, kinds[i].reason, "%s: %s", kinds[i].name, choice.reason);
+        cr_assert_eq(choice.reason, kinds[i].reason, "%s: %s", kinds[i].name, close_reason_name(choice.reason));
     }
 }
 
@@ -170,7 +170,7 @@ Test(batch, does_not_wait_for_company_that_does_not_pay)
         .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 1, .latency = &latency};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 1);
-    cr_assert_str_eq(choice.reason, "unpaid", "not even to a preferred size");
+    cr_assert_eq(choice.reason, CLOSE_UNPAID, "not even to a preferred size");
 }
 
 Test(batch, what_nobody_has_tried_is_tried)
@@ -184,7 +184,7 @@ Test(batch, what_nobody_has_tried_is_tried)
     more.rows_waiting = 9;
     cr_assert_eq(batch_close(&rules, &more).rows, 8, "but more of them");
     latency_learn(&latency, 8, 9000, 1000);
-    cr_assert_str_eq(batch_close(&rules, &more).reason, "unpaid");
+    cr_assert_eq(batch_close(&rules, &more).reason, CLOSE_UNPAID);
 }
 
 /* A worker that was disturbed while it warmed up: eight rows seem slow and are not. */
@@ -204,7 +204,7 @@ Test(batch, what_was_measured_in_a_bad_moment_is_tried_again_within_bounds)
             tries++;
             spent_us += us;
         }
-        if (strcmp(choice.reason, "full") == 0 && !paid_at_us)
+        if (choice.reason == CLOSE_FULL && !paid_at_us)
             paid_at_us = now_us;
         now_us += us;
         latency_learn(&latency, rows, us, now_us);

@@ -108,7 +108,7 @@ Test(metrics, slow_jobs_stay_for_ten_minutes_and_the_slowest_win)
     struct metrics *m = metrics_new(0);
     struct model_tally *model = metrics_model(m, "a", 1);
     for (uint64_t i = 1; i <= 100; i++) {
-        struct job_trace trace = {.id = {1, i}, .total_us = i * 10, .ended_us = 1000000, .reason = ""};
+        struct job_trace trace = {.id = {1, i}, .total_us = i * 10, .ended_us = 1000000};
         metrics_end(m, model, NULL, &trace, false);
     }
     for (unsigned i = 0; i < METRICS_TRACES; i++)
@@ -260,7 +260,7 @@ Test(numbers, batches_have_sizes_and_reasons)
     uint64_t batches = 0, closes = 0;
     for (unsigned i = 0; i < METRICS_BATCH_SIZES; i++)
         batches += series->batches[i];
-    for (unsigned i = 0; i < CLOSE_REASONS; i++)
+    for (unsigned i = 0; i < CLOSE_COUNT; i++)
         closes += series->closes[i];
     cr_expect_gt(batches, 0);
     cr_expect_eq(batches, closes);
@@ -430,4 +430,17 @@ Test(post, snapshot_is_shared_while_it_is_fresh)
     post_release(post, second);
     post_free(post);
     desk_free(desk);
+}
+
+Test(numbers, each_reason_of_a_batch_has_a_name_of_its_own)
+{
+    cr_expect_str_empty(close_reason_name(CLOSE_NONE));
+    for (unsigned i = CLOSE_NONE + 1; i < CLOSE_REASONS; i++) {
+        cr_expect_str_not_empty(close_reason_name((enum close_reason)i));
+        for (unsigned k = 0; k < i; k++)
+            cr_expect_str_neq(close_reason_name((enum close_reason)i), close_reason_name((enum close_reason)k));
+    }
+    cr_expect_eq(CLOSE_COUNT, 9, "places of the metrics' JSON: appended to, never moved");
+    cr_expect_str_eq(close_reason_name(CLOSE_FIRST), "single");
+    cr_expect_str_eq(close_reason_name(CLOSE_LAST), "hedge");
 }

@@ -398,7 +398,7 @@ Test(shared, small_frames_are_copied_and_large_ones_moved)
     cr_assert_eq(zmq_msg_data(&shared->frames[1]), large_data);
     zmq_msg_close(&small);
     zmq_msg_close(&large);
-    struct shared_message *twin = shared_message_share(shared, true);
+    struct shared_message *twin = shared_message_share_raws(shared);
     cr_assert_eq(zmq_msg_size(&twin->frames[0]), 0);
     cr_assert_eq(zmq_msg_data(&twin->frames[1]), large_data, "shared, not copied");
     shared_message_release(shared);

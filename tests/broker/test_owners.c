@@ -165,7 +165,7 @@ static void message_of(struct message *message, struct envelope *ret_env, const 
 {
     for (uint32_t i = 0; i < parked->count; i++) {
         zmq_msg_t frame;
-        cr_assert_eq(shared_message_frame(parked, i, &frame), PEN_OK);
+        shared_message_frame(parked, i, &frame);
         cr_assert_eq(message_add(message, &frame), PEN_OK);
     }
     zmq_msg_t *header = &message->frames[0];

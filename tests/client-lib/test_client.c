@@ -141,7 +141,7 @@ Test(client, digests_as_the_broker_wants_them)
     cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_OK);
     cr_assert_eq(pen_job_wait(handle, 5 * SECOND, &result, NULL), PEN_OK);
     struct digest want;
-    cr_assert_eq(digest_request(DIGEST_SHA256, &in, 1, NULL, 0, NULL, 0, 0, &want), PEN_OK);
+    cr_assert_eq(digest_request(DIGEST_SHA256, &(struct digest_asked){&in, 1, NULL, 0, NULL, 0, 0}, &want), PEN_OK);
     cr_assert(fake_see(fake).last_submit.flags & FRAME_FLAG_DIGEST_SHA256);
     cr_assert(digest_equal(fake_see(fake).last_submit.digest, want));
     pen_result_free(result);

@@ -6,15 +6,15 @@
  */
 #include "dispatch.h"
 
-void __real_dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
-void __wrap_dispatch_requeue(struct broker *broker, struct job *job, bool suspect);
+void __real_dispatch_requeue(struct broker *broker, struct job *job, enum blame blame);
+void __wrap_dispatch_requeue(struct broker *broker, struct job *job, enum blame blame);
 
-void __wrap_dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
+void __wrap_dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
 {
     static unsigned count;
     struct queue *queue = &job->lane->model->queue;
-    if (!suspect || ++count % 4 != 0) {
-        __real_dispatch_requeue(broker, job, suspect);
+    if (blame != BLAME_SUSPECT || ++count % 4 != 0) {
+        __real_dispatch_requeue(broker, job, blame);
         return;
     }
     job->dispatch = NULL;

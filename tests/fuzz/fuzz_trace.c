@@ -44,7 +44,7 @@ static void shapes_check(const struct trace_view *view)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct result_facts facts;
-    struct job_trace trace = {.id = {1, 2}, .reason = "full"};
+    struct job_trace trace = {.id = {1, 2}, .reason = CLOSE_FULL};
     char text[256];
     if (size < 2)
         return 0;

@@ -22,7 +22,7 @@ FOLDERS = ["proto", "picture", "engine", "broker", "worker", "client-lib"]
 PROGRAMS = {"engine/tools": "engine-tools", "client-lib/examples": "examples"}  # programs in a library's folder: they have rules of their own
 
 # What the engine may see of proto: the target proto_base.
-PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "digest.h", "words.h", "assertion.h"}
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "penstock/precision.h", "digest.h", "precisions.h", "words.h", "assertion.h"}
 
 # folder -> other folders whose headers it may include. "engine:public" is engine/include.
 MAY_SEE = {
@@ -250,6 +250,7 @@ def print_circles(root, build):
 def check_rooms(tree, build):
     bad = rooms.not_built(tree.root, build, [folder for folder in FOLDERS if rooms.rooms_of(tree.root, folder)])
     bad += rooms.foreign_writers(tree) + rooms.unused_functions(tree.root, build, FOLDERS) + rooms.long_circles(tree.root, build)
+    bad += rooms.unused_inline(tree) + rooms.long_parameter_lists(tree)
     for folder in FOLDERS:
         bad += rooms.upward_includes(tree, folder) + rooms.upward_symbols(tree.root, build, folder)
         if rooms.rooms_of(tree.root, folder) and not rooms.nested(tree.root, folder):

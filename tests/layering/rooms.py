@@ -6,6 +6,7 @@ of a folder with `room` lines share a name; where rooms stand in one another, th
 """
 import re
 import subprocess
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,6 +26,7 @@ CIRCLE_MOST = {"broker": 5, "worker": 5, "client-lib": 1, "engine/graph": 5, "en
 # Copies of those figures, for people.
 COPIES = {"broker/observe/metrics_snapshot.c"}
 
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 DEFINED = re.compile(r"^(?:static )?(struct|enum|union) (\w+) \{", re.M)
 
 
@@ -142,23 +144,60 @@ def upward_symbols(root, build, folder):
 
 
 def unused_functions(root, build, folders):
-    """External functions that no object of the whole build needs, tests among them, and that stand once in their own file. Public ones (pen_) are users'."""
-    defined, needed = {}, set()
+    """
+    External functions that no object of the whole build needs, tests among them, and that stand once in their own file (comments do not count). A folder
+    that has a function of that name itself means its own. Public ones (pen_) are users'.
+    """
+    defined, needed = {}, {}
     for path, symbols in symbols_of(build).items() if not sanitized(build) else []:
+        folder = Path(path).relative_to(build).parts[0]
         for kind, name in symbols:
             if kind == "U":
-                needed.add(name)
-            elif kind == "T" and Path(path).relative_to(build).parts[0] in folders:
-                defined[name] = Path(path)
+                needed.setdefault(name, set()).add(folder)
+            elif kind == "T" and folder in folders:
+                defined[name, folder] = Path(path)
     bad = []
-    for name in sorted(set(defined) - needed - LIBC):
-        if name == "main" or name.startswith(("pen_", "penstock__", "LLVMFuzzer")):
+    for (name, folder), path in sorted(defined.items()):
+        if name in LIBC or name == "main" or name.startswith(("pen_", "penstock__", "LLVMFuzzer")):
             continue
-        parts = re.sub(r"CMakeFiles/[^/]+\.dir/", "", str(defined[name].relative_to(build)))[:-2]
+        if any(other == folder or (name, other) not in defined for other in needed.get(name, ())):
+            continue
+        parts = re.sub(r"CMakeFiles/[^/]+\.dir/", "", str(path.relative_to(build)))[:-2]
         source = root / parts
-        if source.exists() and len(re.findall(rf"\b{name}\b", source.read_text())) == 1:
+        if source.exists() and len(re.findall(rf"\b{name}\b", COMMENT.sub("", source.read_text()))) == 1:
             bad.append(f"{parts}: nobody calls {name}")
     return bad
+
+
+DECLARED = re.compile(r"^(?![#\s}{])[\w \t*]+?\b(\w+)\(([^;{}]*?)\)\s*[;{]", re.M)
+PARAMETERS_MAX = 8
+
+
+def parameters_of(text):
+    """How many parameters the list between a function's parentheses names."""
+    depth, count = 0, 1
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        count += letter == "," and depth == 0
+    return count
+
+
+def long_parameter_lists(tree):
+    """Functions with more parameters than a reader keeps apart. What a macro in capitals makes is its own business."""
+    return [f"{path.relative_to(tree.root)}: {name} has {parameters_of(parameters)} parameters, at most {PARAMETERS_MAX} are allowed: give it a struct"
+            for path in tree.files for name, parameters in DECLARED.findall(COMMENT.sub("", path.read_text()))
+            if parameters_of(parameters) > PARAMETERS_MAX and not name.isupper()]
+
+
+INLINE_DEFINED = re.compile(r"^(?:static inline|inline static)\b[\w \t*]*?\b(\w+)\(", re.M)
+
+
+def unused_inline(tree):
+    """Inline functions of a header are in no object unless somebody calls them: their names are looked for in the sources instead, tests among them."""
+    everywhere = list(tree.files) + sorted((tree.root / "tests").rglob("*.[ch]"))
+    named = Counter(word for path in everywhere for word in re.findall(r"\w+", COMMENT.sub("", path.read_text())))
+    return [f"{path.relative_to(tree.root)}: nobody calls {name}" for path in tree.files if path.suffix == ".h"
+            for name in INLINE_DEFINED.findall(COMMENT.sub("", path.read_text())) if named[name] == 1]
 
 
 def foreign_writers(tree):

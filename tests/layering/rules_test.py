@@ -48,7 +48,7 @@ def judge(name, files, expected):
         build = root / "build"
         for source in sorted(root.rglob("*.c")) if name != "a tree that is not built" else []:
             folder, inside = source.relative_to(root).parts[0], source.relative_to(root / source.relative_to(root).parts[0])
-            target = build / folder / "CMakeFiles/core.dir" / f"{inside}.o"
+            target = build / folder / f"CMakeFiles/{folder}_core.dir" / f"{inside}.o"
             target.parent.mkdir(parents=True, exist_ok=True)
             paths = [word for path in ("broker/low", "broker/high", "engine") for word in ("-I", str(root / path))]
             subprocess.run(["gcc", "-w", "-c", *paths, "-o", str(target), str(source)], check=True)
@@ -82,6 +82,15 @@ def main():
     judge("a function that nobody calls", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n'}, "nobody calls left_over")
     judge("the same where sanitizers leave tests out", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
                                                         "build/CMakeCache.txt": "PENSTOCK_SANITIZE:STRING=address\n"}, None)
+    judge("a function that only a comment of its file names", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\n/* left_over is near */\nint left_over(void) { return 3; }\n'},
+          "nobody calls left_over")
+    judge("a function whose name another folder uses for its own", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nint b(void) { return a(); }\nint left_over(void) { return 3; }\n',
+                                                                    "worker/w.c": "int left_over(void) { return 4; }\n", "worker/main.c": "int left_over(void);\nint main(void) { return left_over(); }\n"},
+          "broker/high/b.c: nobody calls left_over")
+    judge("an inline function that nobody calls", {"broker/low/a.h": "int a(void);\n/* left_over: see below */\nstatic inline int left_over(void)\n{\n    return 3;\n}\n"},
+          "broker/low/a.h: nobody calls left_over")
+    judge("nine parameters", {"broker/low/a.h": "int a(void);\nint nine(int a, int b, int c, int d,\n         int (*e)(int, int), int f, int g, int h, int i);\n"}, "nine has 9 parameters")
+    judge("eight parameters", {"broker/low/a.h": "int a(void);\nint eight(int a, int b, int c, int d,\n          int (*e)(int, int), int f, int g, int h);\n"}, None)
     judge("a tree that is not built", {}, "nothing of broker/ is built")
     judge("rooms in rooms, in order", ENGINE, None)
     judge("an include of the room within", {**ENGINE, "engine/backend/contract.h": '#include "backend/fast/fast.h"\nint contract(void);\n'},

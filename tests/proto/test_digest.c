@@ -68,8 +68,10 @@ static struct digest request_of(struct pen_tensor *inputs, size_t inputs_count, 
                                 size_t parameters_count)
 {
     struct digest digest;
-    cr_assert_eq(digest_request(DIGEST_XXH3, inputs, inputs_count, outputs, outputs_count, parameters, parameters_count,
-                                0, &digest),
+    cr_assert_eq(digest_request(DIGEST_XXH3,
+                                &(struct digest_asked){inputs, inputs_count, outputs, outputs_count, parameters,
+                                                       parameters_count, 0},
+                                &digest),
                  PEN_OK);
     return digest;
 }
@@ -121,13 +123,18 @@ Test(digest, request_refuses_twins_missing_names_and_long_lists)
     struct digest digest = {{7}}, untouched = digest;
     struct pen_tensor twins[2] = {{"a", PEN_DTYPE_U8, 1, {4}, pixels, 4}, {"a", PEN_DTYPE_U8, 1, {4}, pixels, 4}};
     struct digest_parameter p[2] = {{"p", "i:1"}, {"p", "i:2"}};
-    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 2, NULL, 0, NULL, 0, 0, &digest), PEN_ERR_INVALID);
-    cr_assert_eq(digest_request(DIGEST_XXH3, NULL, 0, NULL, 0, p, 2, 0, &digest), PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &(struct digest_asked){twins, 2, NULL, 0, NULL, 0, 0}, &digest),
+                 PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &(struct digest_asked){NULL, 0, NULL, 0, p, 2, 0}, &digest),
+                 PEN_ERR_INVALID);
     p[0].value = NULL;
-    cr_assert_eq(digest_request(DIGEST_XXH3, NULL, 0, NULL, 0, p, 1, 0, &digest), PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &(struct digest_asked){NULL, 0, NULL, 0, p, 1, 0}, &digest),
+                 PEN_ERR_INVALID);
     twins[0].name = NULL;
-    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 1, NULL, 0, NULL, 0, 0, &digest), PEN_ERR_INVALID);
-    cr_assert_eq(digest_request(DIGEST_XXH3, twins, 65, NULL, 0, NULL, 0, 0, &digest), PEN_ERR_TOO_LARGE);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &(struct digest_asked){twins, 1, NULL, 0, NULL, 0, 0}, &digest),
+                 PEN_ERR_INVALID);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &(struct digest_asked){twins, 65, NULL, 0, NULL, 0, 0}, &digest),
+                 PEN_ERR_TOO_LARGE);
     cr_assert(digest_equal(digest, untouched));
 }
 
@@ -148,7 +155,8 @@ Test(digest, request_is_the_hash_of_the_documented_bytes)
         char expected[DIGEST_TEXT_BYTES], got[DIGEST_TEXT_BYTES];
         struct digest digest;
         digest_of((enum digest_kind)kind, bytes, sizeof bytes - 1, expected);
-        cr_assert_eq(digest_request((enum digest_kind)kind, &a, 1, (const char *[]){"y"}, 1, &p, 1, 0, &digest),
+        cr_assert_eq(digest_request((enum digest_kind)kind,
+                                    &(struct digest_asked){&a, 1, (const char *[]){"y"}, 1, &p, 1, 0}, &digest),
                      PEN_OK);
         cr_assert_str_eq(digest_text(digest, got), expected);
     }
@@ -157,6 +165,8 @@ Test(digest, request_is_the_hash_of_the_documented_bytes)
     memcpy(with, bytes, sizeof bytes - 1);
     memcpy(with + sizeof bytes - 1, "\3\0\0\0\0\0\0\0", 8);
     digest_of(DIGEST_XXH3, with, sizeof with, expected);
-    cr_assert_eq(digest_request(DIGEST_XXH3, &a, 1, (const char *[]){"y"}, 1, &p, 1, 3, &digest), PEN_OK);
+    cr_assert_eq(
+        digest_request(DIGEST_XXH3, &(struct digest_asked){&a, 1, (const char *[]){"y"}, 1, &p, 1, 3}, &digest),
+        PEN_OK);
     cr_assert_str_eq(digest_text(digest, got), expected);
 }

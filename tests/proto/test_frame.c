@@ -1,6 +1,7 @@
 #include "frame.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static uint8_t frame[FRAME_ENVELOPE_BYTES + 64];
@@ -161,21 +162,26 @@ Test(frame, jobs_need_an_id_and_only_jobs_carry_tensors)
     cr_assert(strstr(error.text, "HEARTBEAT"));
 }
 
-Test(frame, names_of_types_and_precisions)
+Test(frame, names_of_types)
 {
     for (unsigned i = 1; i < FRAME_TYPE_COUNT; i++)
         cr_assert_str_neq(frame_type_name((uint8_t)i), "UNKNOWN");
     cr_assert_str_eq(frame_type_name(0), "UNKNOWN");
     cr_assert_str_eq(frame_type_name(200), "UNKNOWN");
+}
+
+Test(frame, each_precision_has_one_name_everywhere)
+{
+    char choices[128] = "";
     for (unsigned i = 0; i < PRECISION_COUNT; i++) {
-        enum precision precision = PRECISION_COUNT;
-        cr_assert_eq(precision_parse(precision_name((enum precision)i), &precision), 0);
-        cr_assert_eq((unsigned)precision, i);
+        cr_assert_eq(precision_find(precision_name(i)), (int)i);
+        snprintf(choices + strlen(choices), sizeof choices - strlen(choices), "%s%s", i > 0 ? "|" : "",
+                 precision_name(i));
     }
-    enum precision untouched = PRECISION_BF16;
-    cr_assert_eq(precision_parse("fp32", &untouched), -1);
-    cr_assert_eq(precision_parse(NULL, &untouched), -1);
-    cr_assert_eq(untouched, PRECISION_BF16);
+    cr_assert_str_eq(choices, PRECISION_CHOICES, "as settings offer them");
+    cr_assert_str_eq(choices, "any|f32|f16_storage|f16_mma|f16_math|bf16|int8", "wire values: appended, never moved");
+    cr_assert_eq(precision_find("fp32"), -1);
+    cr_assert_eq(precision_find(NULL), -1);
     cr_assert_str_eq(precision_name(PRECISION_COUNT), "unknown");
 }
 
@@ -200,4 +206,45 @@ Test(frame, transfer_travels_and_is_nothing_to_version_1_0)
     bytes[3] = 0;
     cr_assert_eq(envelope_decode(bytes, sizeof bytes, &back, &at, NULL), PEN_OK);
     cr_expect_eq(back.transfer, 0u);
+}
+
+Test(frame, single_fields_are_read_and_written_where_they_stand)
+{
+    make(FRAME_SUBMIT, 64);
+    struct envelope in = env, out;
+    in.deadline_us = UINT64_C(0x0102030405060708);
+    in.priority = 3;
+    in.flags = FRAME_FLAG_NO_CACHE;
+    cr_assert_eq(envelope_encode(&in, frame), frame + FRAME_ENVELOPE_BYTES);
+    cr_assert_eq(frame_meta(frame), frame + FRAME_ENVELOPE_BYTES);
+    cr_assert_eq(frame_deadline_us(frame), in.deadline_us);
+    cr_assert_eq(frame_priority(frame), 3);
+    frame_set_deadline_us(frame, 77);
+    frame_add_flags(frame, FRAME_FLAG_ALONE);
+    frame_set_transfer(frame, 0xA0B0C0D0u);
+    cr_assert_eq(envelope_decode(frame, sizeof frame, &out, &meta, NULL), PEN_OK);
+    cr_assert_eq(out.deadline_us, 77);
+    cr_assert_eq(out.flags, FRAME_FLAG_NO_CACHE | FRAME_FLAG_ALONE);
+    cr_assert_eq(out.transfer, 0xA0B0C0D0u);
+    in.deadline_us = out.deadline_us;
+    in.flags = out.flags;
+    in.transfer = out.transfer;
+    uint8_t again[FRAME_ENVELOPE_BYTES];
+    envelope_encode(&in, again);
+    cr_assert_arr_eq(frame, again, sizeof again, "and nothing else was touched");
+}
+
+Test(frame, a_transfer_makes_a_header_of_1_0_one_of_ours)
+{
+    make(FRAME_SUBMIT, 64);
+    struct envelope in = env, out;
+    in.minor = 0;
+    envelope_encode(&in, frame);
+    frame_set_transfer(frame, 0);
+    cr_assert_eq(envelope_decode(frame, sizeof frame, &out, &meta, NULL), PEN_OK);
+    cr_assert_eq(out.minor, 0, "nothing to say");
+    frame_set_transfer(frame, 5);
+    cr_assert_eq(envelope_decode(frame, sizeof frame, &out, &meta, NULL), PEN_OK);
+    cr_assert_eq(out.minor, FRAME_VERSION_MINOR);
+    cr_assert_eq(out.transfer, 5);
 }

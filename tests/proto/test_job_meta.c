@@ -73,7 +73,8 @@ Test(job_meta, digest_equals_that_of_the_spelt_out_lists)
     struct digest expected, got;
     struct meta_arena arena;
     meta_arena_init(&arena, 4096);
-    cr_assert_eq(digest_request(DIGEST_XXH3, &input, 1, NULL, 0, list, 2, 0, &expected), PEN_OK);
+    cr_assert_eq(digest_request(DIGEST_XXH3, &(struct digest_asked){&input, 1, NULL, 0, list, 2, 0}, &expected),
+                 PEN_OK);
     cr_assert_eq(job_meta_digest(DIGEST_XXH3, &meta, &input, &arena, &got), PEN_OK);
     cr_assert(digest_equal(expected, got));
     meta_arena_fini(&arena);

@@ -45,8 +45,8 @@ static enum pen_status load(char **argv, size_t max_positional)
     memset(&error, 0, sizeof error);
     settings_free(store);
     store = NULL;
-    return settings_load(&program, argc, argv, &options, positional, max_positional, &positional_count, &outcome,
-                         &store, &error);
+    return settings_load(&(struct settings_call){&program, argc, argv, positional, max_positional}, &options,
+                         &positional_count, &outcome, &store, &error);
 }
 
 Test(settings, defaults_come_from_the_table)
@@ -262,8 +262,9 @@ Test(settings, a_row_called_version_is_the_commands_own)
     };
     static const struct settings_program other = {"prog", "prog [options]", "About it.", NULL, own, NULL};
     char *argv[] = {"prog", "--version", "7", NULL}, text[4096] = "";
-    cr_assert_eq(settings_load(&other, 3, argv, &options, NULL, 0, NULL, &outcome, &store, &error), PEN_OK, "%s",
-                 error.text);
+    cr_assert_eq(
+        settings_load(&(struct settings_call){&other, 3, argv, NULL, 0}, &options, NULL, &outcome, &store, &error),
+        PEN_OK, "%s", error.text);
     cr_assert_eq(outcome, SETTINGS_RUN);
     cr_assert_eq(options.queue_limit, 7);
     FILE *out = fmemopen(text, sizeof text, "w");

@@ -37,9 +37,9 @@ static void load_it(void)
     struct settings_store *store = NULL;
     struct pen_error error = {.status = PEN_OK};
     enum settings_outcome outcome;
-    cr_assert_eq(
-        settings_load(&program, 1, (char *[]){"prog", NULL}, &options, NULL, 0, NULL, &outcome, &store, &error), PEN_OK,
-        "%s", error.text);
+    cr_assert_eq(settings_load(&(struct settings_call){&program, 1, (char *[]){"prog", NULL}, NULL, 0}, &options, NULL,
+                               &outcome, &store, &error),
+                 PEN_OK, "%s", error.text);
 }
 
 /* What was printed on stderr so far. */

@@ -4,6 +4,7 @@
 #include "worker_handler.h"
 #include "client_handler.h"
 #include "sim.h"
+#include "meta_fields.h"
 #include "wire_reader.h"
 
 static struct virtual_port *port_of(struct port *port)
@@ -92,18 +93,18 @@ static struct wire_reader field_of(struct wire_reader reader, uint64_t number)
 /* Number of the field with the tensors: JobMeta.inputs, ResultMeta.outputs. */
 static uint64_t tensors_field(const struct envelope *env)
 {
-    return env->type == FRAME_RESULT ? 1 : 3;
+    return env->type == FRAME_RESULT ? RESULT_META_OUTPUTS : JOB_META_INPUTS;
 }
 
 /* The first byte of the first tensor, where it is in the meta: what was asked, or whether a client got its own answer. */
 static uint8_t read_value(const struct envelope *env, const uint8_t *meta)
 {
     struct wire_reader tensor = field_of((struct wire_reader){meta, meta + env->meta_bytes}, tensors_field(env));
-    struct wire_reader data = field_of(tensor, 6);
+    struct wire_reader data = field_of(tensor, TENSOR_DESC_DATA);
     return data.at == data.end ? 0 : data.at[0];
 }
 
-/* Of the tensors that ride in raw frames; the numbers of the fields are those of tensor.proto. */
+/* Of the tensors that ride in raw frames. */
 static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
 {
     struct wire_reader reader = {meta, meta + env->meta_bytes};
@@ -115,16 +116,16 @@ static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
         if (field.number != tensors || !field.data)
             continue;
         while (wire_next(&tensor, &field)) {
-            bytes = field.number == 4 ? field.value : bytes;
-            frame = field.number == 5 ? field.value : frame;
+            bytes = field.number == TENSOR_DESC_BYTES ? field.value : bytes;
+            frame = field.number == TENSOR_DESC_FRAME ? field.value : frame;
         }
         total += frame ? bytes : 0;
     }
     return (uint32_t)total;
 }
 
-#define AFTER_KEY   0x69u /* JobMeta.sequence_after: field 13, eight bytes */
-#define VERSION_KEY 0x10u /* JobMeta.version: field 2; what was patched in comes last, and counts */
+#define AFTER_KEY   (JOB_META_SEQUENCE_AFTER << 3 | WIRE_FIXED64)
+#define VERSION_KEY (JOB_META_VERSION << 3 | WIRE_VARINT) /* what was patched in comes last, and counts */
 
 static struct sim_said read_said(const struct envelope *env, const uint8_t *meta)
 {
@@ -140,7 +141,7 @@ static struct sim_said read_said(const struct envelope *env, const uint8_t *meta
     return said;
 }
 
-/* Who is told to try again is told when; numbers of the fields: ResultMeta in proto/job.proto. */
+/* Who is told to try again is told when. */
 static void read_refusal(struct sim *sim, const struct envelope *env, const uint8_t *meta)
 {
     struct wire_reader reader = {meta, meta + env->meta_bytes};
@@ -151,11 +152,11 @@ static void read_refusal(struct sim *sim, const struct envelope *env, const uint
     if (env->status != PEN_ERR_BUSY && env->status != PEN_ERR_UNAVAILABLE)
         return;
     while (wire_next(&reader, &field)) {
-        if (field.number == 2 && field.data) {
+        if (field.number == RESULT_META_ERROR && field.data) {
             text = field.data;
             bytes = field.bytes;
         }
-        hint_us = field.number == 17 ? field.value : hint_us;
+        hint_us = field.number == RESULT_META_RETRY_AFTER_US ? field.value : hint_us;
     }
     if (!text)
         sim_fail(sim, "job %lu is answered %s without a sentence", (unsigned long)env->job.sequence,
@@ -201,8 +202,9 @@ static void read_raw(struct virtual_port *own, zmq_msg_t *frame)
     own->frames_left--;
 }
 
-static void virtual_part(struct port *port, zmq_msg_t *frame, bool more)
+static void virtual_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
+    bool more = follows == FRAME_MORE;
     struct virtual_port *own = port_of(port);
     if (!own->building)
         sim_fail(own->sim, "a frame outside a message");

@@ -86,7 +86,7 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
 {
     (void)redis;
     (void)tenant;
-    struct shared_message *copy = shared_message_share(shared, false);
+    struct shared_message *copy = shared_message_share(shared);
     if (!copy)
         return;
     if (store.entries_count == ENTRIES) {
@@ -147,7 +147,7 @@ void redis_answer(struct sim *sim)
     question->answered = true;
     for (uint32_t i = 0; i < store.entries_count && !question->shared; i++) {
         if (cache_key_equal(&store.entries[i].key, &question->key))
-            question->shared = shared_message_share(store.entries[i].shared, false);
+            question->shared = shared_message_share(store.entries[i].shared);
     }
 }
 

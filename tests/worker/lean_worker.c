@@ -18,7 +18,6 @@ static int exit_code;
 
 bool lean_worker_init(const char *broker, const char *folder)
 {
-    size_t positional = 0;
     enum settings_outcome outcome = SETTINGS_RUN;
     char endpoint[64], models[256];
     snprintf(endpoint, sizeof endpoint, "%s", broker);
@@ -27,8 +26,9 @@ bool lean_worker_init(const char *broker, const char *folder)
                          "reference", "--name",   LEAN_WORKER_NAME, "--slots",  "2",    "--threads",
                          "1",         "--mode",   "prod",           NULL};
     log_setup("worker", getenv("LEAN_LOG") ? LOG_DEBUG : LOG_ERROR, false);
-    return settings_load(&options_program, (int)(sizeof arguments / sizeof *arguments) - 1, arguments, &options, NULL,
-                         0, &positional, &outcome, &store, NULL) == PEN_OK;
+    const struct settings_call call = {&options_program, (int)(sizeof arguments / sizeof *arguments) - 1, arguments,
+                                       NULL, 0};
+    return settings_load(&call, &options, NULL, &outcome, &store, NULL) == PEN_OK;
 }
 
 void lean_worker_fini(void)

@@ -134,7 +134,8 @@ Test(outbox, result_carries_its_job_digest_and_payload)
     asked.job = (struct job_id){.client = 3, .sequence = 9};
     asked.flags = FRAME_FLAG_DIGEST | FRAME_FLAG_DIGEST_SHA256 | FRAME_FLAG_NO_CACHE;
     asked.model_hash = 77;
-    cr_assert(reply_add(reply, &asked, PEN_OK, PRECISION_F32, &digest, &meta, &big, 1, NULL) == PEN_OK);
+    cr_assert(reply_add(reply, &asked, &(struct reply_group){PEN_OK, PRECISION_F32, &digest, &big, 1}, &meta, NULL) ==
+              PEN_OK);
     cr_assert(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", 5) == PEN_OK);
     cr_expect(reply->frames_count == 3 && reply->jobs_count == 2);
     cr_assert(envelope_decode(zmq_msg_data(&reply->frames[0]), zmq_msg_size(&reply->frames[0]), &got, &bytes, NULL) ==

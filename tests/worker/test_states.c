@@ -64,7 +64,7 @@ static void run(uint64_t client, uint64_t id, bool start, uint8_t found, uint8_t
     cr_assert(open_one(&adder, client, id, start, now_us, &state, NULL) == PEN_OK);
     cr_expect(*(const uint8_t *)state_data(state, 0) == found, "%u", *(const uint8_t *)state_data(state, 0));
     state_put(state, 0, bytes);
-    state_close(states, state, true, now_us);
+    state_close(states, state, now_us);
 }
 
 Test(states, a_sequence_finds_what_it_has_left)
@@ -88,7 +88,7 @@ Test(states, equal_ids_of_two_clients_and_of_two_models_are_two_sequences)
     run(1, 7, true, 0, 3, START);
     run(2, 7, true, 0, 5, START);
     cr_assert(open_one(&other, 1, 7, true, START, &state, NULL) == PEN_OK);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
     run(1, 7, false, 3, 3, START);
     run(2, 7, false, 5, 5, START);
     cr_expect(states_of(states, &adder) == 2 && states_of(states, &other) == 1);
@@ -106,14 +106,14 @@ Test(states, one_job_of_a_sequence_at_a_time)
     struct state *state = NULL, *second = NULL;
     cr_assert(open_one(&adder, 1, 7, true, START, &state, NULL) == PEN_OK);
     cr_expect(open_one(&adder, 1, 7, false, START, &second, "still runs") == PEN_ERR_INVALID);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
 }
 
 Test(states, a_failed_job_ends_its_sequence)
 {
     struct state *state = NULL;
     cr_assert(open_one(&adder, 1, 7, true, START, &state, NULL) == PEN_OK);
-    state_close(states, state, false, START);
+    state_close_last(states, state, START);
     cr_expect(states_count(states) == 0);
     cr_expect(open_one(&adder, 1, 7, false, START, &state, NULL) == PEN_ERR_NOT_FOUND);
 }
@@ -124,7 +124,7 @@ Test(states, one_that_ends_while_its_job_runs_is_dropped_with_it)
     cr_assert(open_one(&adder, 1, 7, true, START, &state, NULL) == PEN_OK);
     states_end(states, 1, 7, 1);
     cr_expect(states_count(states) == 1, "its job runs");
-    state_close(states, state, true, START);
+    state_close(states, state, START);
     cr_expect(states_count(states) == 0);
     states_end(states, 1, 7, 1); /* unknown by now */
     states_end(NULL, 1, 7, 1);
@@ -137,8 +137,8 @@ Test(states, one_that_is_begun_anew_while_its_job_runs_leaves_that_job_alone)
     cr_assert(open_one(&adder, 1, 7, true, START, &old, NULL) == PEN_OK);
     cr_assert(open_one(&adder, 1, 7, true, START, &young, NULL) == PEN_OK && young != old);
     state_put(young, 0, bytes);
-    state_close(states, young, true, START);
-    state_close(states, old, true, START);
+    state_close(states, young, START);
+    state_close(states, old, START);
     cr_expect(states_count(states) == 1);
     run(1, 7, false, 5, 6, START);
 }
@@ -149,7 +149,7 @@ Test(states, one_that_a_later_job_has_begun_anew_is_spared)
     struct state *state = NULL;
     cr_assert(open_job(&adder, (struct job_id){.client = 1, .sequence = 5}, 7, true, 0, START, &state, NULL) == PEN_OK);
     states_end(states, 1, 7, 4);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
     states_end(states, 1, 7, 4);
     cr_expect(states_count(states) == 1);
     states_end(states, 1, 7, 5);
@@ -173,7 +173,7 @@ Test(states, one_that_runs_for_long_is_not_silent)
     cr_assert(open_one(&adder, 1, 7, true, START, &state, NULL) == PEN_OK);
     states_sweep(states, START + 60000000);
     cr_expect(states_count(states) == 1);
-    state_close(states, state, true, START + 60000000);
+    state_close(states, state, START + 60000000);
 }
 
 Test(states, caps_of_the_model_and_of_the_worker_are_told)
@@ -184,12 +184,12 @@ Test(states, caps_of_the_model_and_of_the_worker_are_told)
     cr_expect(open_one(&adder, 1, 4, true, START, &state, "max_candidate_sequences") == PEN_ERR_BUSY);
     for (uint64_t id = 1; id <= 2; id++) {
         cr_assert(open_one(&other, 1, id, true, START, &state, NULL) == PEN_OK);
-        state_close(states, state, true, START);
+        state_close(states, state, START);
     }
     cr_expect(open_one(&other, 1, 3, true, START, &state, "--sequence-memory") == PEN_ERR_BUSY);
     states_end(states, 1, 1, 1); /* of both models: room again */
     cr_expect(open_one(&other, 1, 3, true, START, &state, NULL) == PEN_OK);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
 }
 
 Test(states, other_content_under_the_name_does_not_go_on_with_the_state)
@@ -212,7 +212,7 @@ static void put(struct state *state, uint8_t value)
 {
     uint8_t bytes[BYTES] = {value};
     state_put(state, 0, bytes);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
 }
 
 Test(states, jobs_of_an_older_beginning_do_not_touch_the_state_of_the_new_one)
@@ -224,7 +224,7 @@ Test(states, jobs_of_an_older_beginning_do_not_touch_the_state_of_the_new_one)
     cr_assert_eq(take(2, false, 0, &state), PEN_ERR_CANCELLED, "a late second job would go on from it");
     cr_assert_eq(take(11, false, 0, &state), PEN_OK);
     cr_assert_eq(*(const uint8_t *)state_data(state, 0), 42);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
 }
 
 Test(states, a_new_beginning_leaves_the_running_job_its_own_state)
@@ -237,7 +237,7 @@ Test(states, a_new_beginning_leaves_the_running_job_its_own_state)
     cr_assert_eq(states_count(states), 1u);
     cr_assert_eq(take(11, false, 0, &state), PEN_OK);
     cr_assert_eq(*(const uint8_t *)state_data(state, 0), 42);
-    state_close(states, state, true, START);
+    state_close(states, state, START);
 }
 
 Test(states, a_job_goes_on_only_from_the_state_that_its_predecessor_left)
@@ -251,6 +251,6 @@ Test(states, a_job_goes_on_only_from_the_state_that_its_predecessor_left)
     cr_assert_eq(take(4, false, 3, &state), PEN_ERR_CANCELLED, "it would run twice");
     cr_assert_eq(take(5, false, 4, &state), PEN_OK);
     cr_assert_eq(*(const uint8_t *)state_data(state, 0), 43);
-    state_close(states, state, false, START);
+    state_close_last(states, state, START);
     cr_assert_eq(take(6, false, 5, &state), PEN_ERR_NOT_FOUND, "a job that failed takes the state along");
 }

@@ -453,8 +453,7 @@ static enum pen_status pack(const ProtobufCMessage *message, enum frame_type typ
     if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes) != 0)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
     env.meta_bytes = (uint32_t)bytes;
-    envelope_encode(&env, zmq_msg_data(ret_frame));
-    protobuf_c_message_pack(message, (uint8_t *)zmq_msg_data(ret_frame) + FRAME_ENVELOPE_BYTES);
+    protobuf_c_message_pack(message, envelope_encode(&env, zmq_msg_data(ret_frame)));
     return PEN_OK;
 }
 

@@ -353,9 +353,9 @@ static bool send_frame(struct link *link, const struct envelope *env, const Prot
     zmq_msg_t frame;
     if (!link->socket || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env->meta_bytes) != 0)
         return false;
-    envelope_encode(env, zmq_msg_data(&frame));
+    uint8_t *to = envelope_encode(env, zmq_msg_data(&frame));
     if (meta)
-        protobuf_c_message_pack(meta, (uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES);
+        protobuf_c_message_pack(meta, to);
     if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) >= 0)
         return true;
     zmq_msg_close(&frame);

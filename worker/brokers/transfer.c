@@ -273,7 +273,7 @@ static bool announce(struct link *link, const struct departure *departure)
     if (zmq_msg_init_size(&header, bytes) != 0)
         return false;
     memcpy(zmq_msg_data(&header), zmq_msg_data(kept), bytes);
-    bulk_number_write(zmq_msg_data(&header), departure->run.number);
+    frame_set_transfer(zmq_msg_data(&header), departure->run.number);
     if (zmq_msg_send(&header, link->socket, ZMQ_DONTWAIT) >= 0)
         return true;
     zmq_msg_close(&header);

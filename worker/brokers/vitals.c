@@ -17,6 +17,11 @@ void vitals_beat(struct vitals *vitals, bool serving, bool draining, uint64_t no
     atomic_store_explicit(&vitals->beat_us, now_us, memory_order_relaxed);
 }
 
+void vitals_begin(struct vitals *vitals, uint64_t now_us)
+{
+    vitals_beat(vitals, false, false, now_us);
+}
+
 bool vitals_live(const struct vitals *vitals, uint64_t now_us)
 {
     uint64_t beat_us = atomic_load(&vitals->beat_us);

@@ -38,6 +38,8 @@ struct vitals {
     atomic_uint_fast64_t beat_us;
 };
 
+/* It lives, and serves nobody yet. */
+void vitals_begin(struct vitals *vitals, uint64_t now_us);
 void vitals_beat(struct vitals *vitals, bool serving, bool draining, uint64_t now_us);
 
 /* Everything a heartbeat says. */

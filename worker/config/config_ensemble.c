@@ -39,7 +39,7 @@ enum pen_status config_read_dtype(const cJSON *value, const char *path, enum pen
     return PEN_OK;
 }
 
-enum pen_status config_read_dims(const cJSON *value, const char *path, bool open, struct pen_tensor *tensor,
+enum pen_status config_read_dims(const cJSON *value, const char *path, struct pen_tensor *tensor,
                                  struct pen_error *reterr)
 {
     size_t count = 0;
@@ -47,7 +47,7 @@ enum pen_status config_read_dims(const cJSON *value, const char *path, bool open
     uint32_t rank = 0;
     for (const cJSON *item = status == PEN_OK ? value->child : NULL; item && status == PEN_OK; item = item->next) {
         uint64_t dim = 0;
-        if (open && cJSON_IsNumber(item) && item->valuedouble == -1) {
+        if (cJSON_IsNumber(item) && item->valuedouble == -1) {
             tensor->dims[rank++] = -1;
             continue;
         }
@@ -79,7 +79,7 @@ static enum pen_status read_tensor_type(const cJSON *value, const char *path, vo
 static enum pen_status read_tensor_dims(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     ((struct declaration *)target)->dims = true;
-    return config_read_dims(value, path, true, &((struct declaration *)target)->tensor, reterr);
+    return config_read_dims(value, path, &((struct declaration *)target)->tensor, reterr);
 }
 
 /* Triton's word for output.labels_file. */

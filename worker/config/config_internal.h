@@ -23,8 +23,8 @@ enum pen_status config_check_ensemble(struct config *config, struct pen_error *r
 /* TYPE_FP32 and its like. */
 enum pen_status config_read_dtype(const cJSON *value, const char *path, enum pen_dtype *ret_dtype,
                                   struct pen_error *reterr);
-/* Dims without the batch; open: -1 is allowed. */
-enum pen_status config_read_dims(const cJSON *value, const char *path, bool open, struct pen_tensor *tensor,
+/* Dims without the batch; -1 is any. */
+enum pen_status config_read_dims(const cJSON *value, const char *path, struct pen_tensor *tensor,
                                  struct pen_error *reterr);
 /* config_sequence.c */
 config_reader config_read_sequence;

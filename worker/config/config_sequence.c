@@ -55,7 +55,7 @@ static enum pen_status read_dims(const cJSON *value, const char *path, void *tar
 {
     struct config_state *state = target;
     state->dims_given = true;
-    return config_read_dims(value, path, true, &state->tensor, reterr);
+    return config_read_dims(value, path, &state->tensor, reterr);
 }
 
 static const struct json_field initial_fields[] = {{"name", read_initial_name}, {"zero_data", read_zero},

@@ -2,19 +2,14 @@
 
 #include <string.h>
 
+#include "tensor_codec.h"
+
 #define CLASS_BYTES 20u /* of a class without its name: tags, lengths, index, score */
 #define ROW_BYTES   24u /* of a row without the output's name */
 
 void annotations_clear(struct annotations *a)
 {
     a->classes_count = a->rows_count = a->bytes = 0;
-}
-
-static char *writable(const char *text)
-{
-    char *pointer; /* protobuf-c's structs have no const; packing only reads */
-    memcpy(&pointer, &text, sizeof pointer);
-    return pointer;
 }
 
 static void class_add(struct annotations *a, const struct config *config, const struct class_score *best)
@@ -24,7 +19,7 @@ static void class_add(struct annotations *a, const struct config *config, const 
     penstock__class__init(class);
     class->index = (uint32_t)best->index;
     class->score = (float)best->score;
-    class->name = writable(name);
+    class->name = meta_text(name);
     a->class_pointers[a->classes_count++] = class;
     a->bytes += CLASS_BYTES + strlen(name);
 }
@@ -37,7 +32,7 @@ static void row_add(struct annotations *a, const struct served *served, const ch
     size_t kept = classes_best(scores, row * classes, classes, served->config.softmax ? CLASSES_SOFTMAX : CLASSES_AUTO,
                                &served->labels_quant, most, best);
     penstock__annotation__init(annotation);
-    annotation->output = writable(name);
+    annotation->output = meta_text(name);
     annotation->row = row;
     annotation->classes = a->class_pointers + a->classes_count;
     annotation->n_classes = kept;

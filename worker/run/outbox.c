@@ -67,13 +67,11 @@ static enum pen_status header_add(struct reply *reply, struct envelope *env, con
     if (status != PEN_OK)
         return status;
     env->meta_bytes = (uint32_t)bytes;
-    envelope_encode(env, data);
-    penstock__result_meta__pack(meta, (uint8_t *)data + FRAME_ENVELOPE_BYTES);
+    penstock__result_meta__pack(meta, envelope_encode(env, data));
     return PEN_OK;
 }
 
-static struct envelope result_envelope(const struct envelope *asked, enum pen_status status, enum precision precision,
-                                       const struct digest *digest)
+static struct envelope result_envelope(const struct envelope *asked, const struct reply_group *group)
 {
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = asked->job;
@@ -81,35 +79,34 @@ static struct envelope result_envelope(const struct envelope *asked, enum pen_st
     env.sequence_id = asked->sequence_id;
     env.tenant_hash = asked->tenant_hash;
     env.priority = asked->priority;
-    env.precision = (uint8_t)precision;
-    env.status = (uint8_t)status;
-    if (digest) {
-        env.digest = *digest;
+    env.precision = (uint8_t)group->precision;
+    env.status = (uint8_t)group->status;
+    if (group->digest) {
+        env.digest = *group->digest;
         env.flags = (uint16_t)(FRAME_FLAG_DIGEST | (asked->flags & FRAME_FLAG_DIGEST_SHA256));
     }
     return env;
 }
 
-enum pen_status reply_add(struct reply *reply, const struct envelope *asked, enum pen_status outcome,
-                          enum precision precision, const struct digest *digest, Penstock__ResultMeta *meta,
-                          const struct pen_tensor *outputs, size_t outputs_count, struct pen_error *reterr)
+enum pen_status reply_add(struct reply *reply, const struct envelope *asked, const struct reply_group *group,
+                          Penstock__ResultMeta *meta, struct pen_error *reterr)
 {
     Penstock__TensorDesc descs[FRAME_MAX_TENSORS], *pointers[FRAME_MAX_TENSORS];
     uint32_t order[FRAME_MAX_TENSORS];
     size_t raw = 0, before = reply->frames_count;
-    struct envelope env = result_envelope(asked, outcome, precision, digest);
-    if (outputs_count > FRAME_MAX_TENSORS || reply->jobs_count == reply->jobs_room)
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a result has no room for %zu outputs", outputs_count);
-    tensors_encode(outputs, outputs_count, descs, pointers, order, &raw);
+    struct envelope env = result_envelope(asked, group);
+    if (group->outputs_count > FRAME_MAX_TENSORS || reply->jobs_count == reply->jobs_room)
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a result has no room for %zu outputs", group->outputs_count);
+    tensors_encode(group->outputs, group->outputs_count, descs, pointers, order, &raw);
     if (1 + raw > reply->frames_room - reply->frames_count)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a result has no room for %zu frames", raw);
     meta->outputs = pointers;
-    meta->n_outputs = outputs_count;
+    meta->n_outputs = group->outputs_count;
     env.frames = (uint8_t)raw;
     enum pen_status status = header_add(reply, &env, meta, reterr);
     for (size_t i = 0; status == PEN_OK && i < raw; i++) {
         void *data = NULL;
-        const struct pen_tensor *output = &outputs[order[i]];
+        const struct pen_tensor *output = &group->outputs[order[i]];
         status = frame_open(reply, output->bytes, &data, reterr);
         if (status == PEN_OK)
             memcpy(data, output->data, output->bytes);
@@ -125,22 +122,15 @@ enum pen_status reply_add(struct reply *reply, const struct envelope *asked, enu
     return PEN_OK;
 }
 
-static char *writable(const char *text)
-{
-    char *pointer; /* protobuf-c's structs have no const; packing only reads */
-    memcpy(&pointer, &text, sizeof pointer);
-    return pointer;
-}
-
 enum pen_status reply_add_error(struct reply *reply, const struct envelope *env, const struct identity *identity,
                                 enum pen_status status, const char *text, uint64_t worker_us)
 {
     Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
-    meta.error = writable(text);
-    meta.worker = writable(identity->worker);
-    meta.backend = writable(identity->backend);
+    meta.error = meta_text(text);
+    meta.worker = meta_text(identity->worker);
+    meta.backend = meta_text(identity->backend);
     meta.worker_us = worker_us;
-    return reply_add(reply, env, status, PRECISION_ANY, NULL, &meta, NULL, 0, NULL);
+    return reply_add(reply, env, &(struct reply_group){.status = status, .precision = PRECISION_ANY}, &meta, NULL);
 }
 
 int reply_send(struct reply *reply, void *socket)

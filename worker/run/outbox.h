@@ -35,13 +35,21 @@ struct reply {
 struct reply *reply_new(size_t jobs_room, size_t frames_room);
 void reply_free(struct reply *reply); /* NULL is fine */
 
+/* What became of one job. */
+struct reply_group {
+    enum pen_status status;
+    enum precision precision;
+    const struct digest *digest; /* NULL = none was asked for */
+    const struct pen_tensor *outputs;
+    size_t outputs_count;
+};
+
 /*
- * Appends one group: the result of `env`'s job. `meta` is filled by the caller except for outputs; payloads are copied once. digest NULL = none
- * was asked for. NO_MEMORY or TOO_LARGE (no room, meta above 64 KiB) leave the reply as it was.
+ * Appends one group: the result of `env`'s job. `meta` is filled by the caller except for outputs; payloads are copied once. NO_MEMORY or
+ * TOO_LARGE (no room, meta above 64 KiB) leave the reply as it was.
  */
-enum pen_status reply_add(struct reply *reply, const struct envelope *env, enum pen_status status,
-                          enum precision precision, const struct digest *digest, Penstock__ResultMeta *meta,
-                          const struct pen_tensor *outputs, size_t outputs_count, struct pen_error *reterr);
+enum pen_status reply_add(struct reply *reply, const struct envelope *env, const struct reply_group *group,
+                          Penstock__ResultMeta *meta, struct pen_error *reterr);
 
 /* The same for a typed error with one sentence. */
 enum pen_status reply_add_error(struct reply *reply, const struct envelope *env, const struct identity *identity,

@@ -312,7 +312,7 @@ void slot_dispatch_begin(struct slot *slot, struct dispatch *dispatch)
     if (any && batch.count == work->count && slot_flight_begin(slot, &batch))
         return;
     while (any && slot->flying > 0) /* sessions run one thing or the other */
-        slot_flight_land(slot, true);
+        slot_flight_land(slot);
     if (any)
         work_run(slot, work, &batch);
     slot_work_close(slot, work);
@@ -322,7 +322,7 @@ void slot_run(struct slot *slot, struct dispatch *dispatch)
 {
     slot_dispatch_begin(slot, dispatch);
     while (slot->flying > 0)
-        slot_flight_land(slot, true);
+        slot_flight_land(slot);
 }
 
 /* What to begin with; waits for it when nothing flies. */
@@ -343,7 +343,10 @@ static void *slot_main(void *argument)
     urgent_set(slot, true);
     while ((dispatch = dispatch_next(slot)) || slot->flying > 0) {
         if (!dispatch) {
-            slot_flight_land(slot, !slot_flight_room(slot));
+            if (slot_flight_room(slot))
+                slot_flight_look(slot);
+            else
+                slot_flight_land(slot);
             continue;
         }
         if (dispatch->bytes > SHORT_RUN_BYTES)

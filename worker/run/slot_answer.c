@@ -3,6 +3,7 @@
 
 #include "deadline.h"
 #include "logline.h"
+#include "tensor_codec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,25 +69,18 @@ void slot_task_error(struct slot *slot, const struct task *task, enum pen_status
     slot_answer_error(slot, task->job, status, named);
 }
 
-static char *writable(const char *text)
-{
-    char *pointer; /* protobuf-c's structs have no const; packing only reads */
-    memcpy(&pointer, &text, sizeof pointer);
-    return pointer;
-}
-
 static void meta_fill(const struct slot *slot, const struct batch *batch, struct timing timing,
                       Penstock__ResultMeta *meta)
 {
     const struct identity *identity = slot->context.identity;
     const struct served *served = batch->served;
     penstock__result_meta__init(meta);
-    meta->model = writable(served->name);
+    meta->model = meta_text(served->name);
     meta->version = served->version;
-    meta->backend = writable(identity->backend);
-    meta->device = writable(identity->device);
-    meta->library = writable(identity->library);
-    meta->worker = writable(identity->worker);
+    meta->backend = meta_text(identity->backend);
+    meta->device = meta_text(identity->device);
+    meta->library = meta_text(identity->library);
+    meta->worker = meta_text(identity->worker);
     meta->precision = (uint32_t)served_precision(served, identity->precision);
     uint64_t now_us = clock_now_us();
     meta->compute_us = timing.compute_us;
@@ -96,7 +90,7 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->split_us = now_us - timing.end_us;
     meta->batch_size = (uint32_t)batch->count;
     const struct digest *digest = served->config.plan ? &batch->tasks[0]->chain->digest : &served->digest;
-    meta->model_digest.data = (uint8_t *)writable((const char *)digest->bytes);
+    meta->model_digest.data = (uint8_t *)meta_text((const char *)digest->bytes);
     meta->model_digest.len = sizeof digest->bytes;
 }
 
@@ -187,7 +181,10 @@ static bool state_keep(struct slot *slot, const struct batch *batch, size_t inde
         }
         state_put(task->state, i, given.data);
     }
-    state_close(task->states, task->state, !(task->job->env.flags & FRAME_FLAG_SEQUENCE_END), clock_now_us());
+    if (task->job->env.flags & FRAME_FLAG_SEQUENCE_END)
+        state_close_last(task->states, task->state, clock_now_us());
+    else
+        state_close(task->states, task->state, clock_now_us());
     task->state = NULL;
     return true;
 }
@@ -215,8 +212,12 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     if (task->state && !state_keep(slot, batch, index, first_row, outputs, count))
         return;
     size_t taken = gather_split(batch, index, first_row, outputs, count, views);
-    enum pen_status status = reply_add(slot->work->reply, &task->job->env, PEN_OK, (enum precision)meta.precision,
-                                       task->digested ? &task->digest : NULL, &meta, views, taken, &error);
+    const struct reply_group group = {.status = PEN_OK,
+                                      .precision = (enum precision)meta.precision,
+                                      .digest = task->digested ? &task->digest : NULL,
+                                      .outputs = views,
+                                      .outputs_count = taken};
+    enum pen_status status = reply_add(slot->work->reply, &task->job->env, &group, &meta, &error);
     if (status != PEN_OK) {
         if (task->states) /* its state was kept already, and nobody hears of it: a failed job ends its sequence */
             states_end(task->states, task->job->env.job.client, task->job->env.sequence_id,

@@ -30,7 +30,7 @@ static enum pen_status submit(struct slot *slot, struct work *work, const struct
             status = pen_session_submit(session, work->stop, NULL);
         if (status != PEN_ERR_BUSY || slot->flying == 0)
             return status;
-        slot_flight_land(slot, true);
+        slot_flight_land(slot);
         slot->work = work;
     }
 }
@@ -146,15 +146,15 @@ static void flight_leave(struct slot *slot, uint64_t now_us)
     pthread_mutex_unlock(&slot->lock);
 }
 
-bool slot_flight_land(struct slot *slot, bool wait)
+/* False: it is not over within wait_us. */
+static bool land_within(struct slot *slot, uint64_t wait_us)
 {
     struct work *work = slot->flights[0];
     struct seat *seat = slot_seat(slot, &work->batch);
     const struct pen_tensor *outputs = NULL;
     size_t count = 0;
     struct pen_error error = {0};
-    enum pen_status status =
-        pen_session_await(seat->session, wait ? UINT64_MAX : look_us(seat), &outputs, &count, &error);
+    enum pen_status status = pen_session_await(seat->session, wait_us, &outputs, &count, &error);
     if (status == PEN_ERR_TIMEOUT)
         return false;
     uint64_t end_us = clock_now_us();
@@ -170,4 +170,14 @@ bool slot_flight_land(struct slot *slot, bool wait)
     if (slot->flying == 0)
         again_run(slot);
     return true;
+}
+
+void slot_flight_land(struct slot *slot)
+{
+    land_within(slot, UINT64_MAX);
+}
+
+bool slot_flight_look(struct slot *slot)
+{
+    return land_within(slot, look_us(slot_seat(slot, &slot->flights[0]->batch)));
 }

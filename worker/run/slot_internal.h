@@ -89,8 +89,10 @@ void slot_work_close(struct slot *slot, struct work *work); /* sends the reply; 
 /* slot_flight.c: hands the batch, the work's whole dispatch, to the device and returns. False: it is to be run as others are; what must not start has been answered. */
 bool slot_flight_begin(struct slot *slot, struct batch *batch);
 bool slot_flight_room(const struct slot *slot); /* for another dispatch beside those that fly */
-/* The oldest flight's end: answers it. wait: however long it takes; else false when it is not over soon. */
-bool slot_flight_land(struct slot *slot, bool wait);
+/* The oldest flight's end: answers it, however long it takes. */
+void slot_flight_land(struct slot *slot);
+/* The same when it is over soon; false: it is not. */
+bool slot_flight_look(struct slot *slot);
 
 /* slot_chain.c: a batch of an ensemble's jobs, step by step; keeps what a step gave to the task */
 void slot_chain_run(struct slot *slot, struct batch *batch);

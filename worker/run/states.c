@@ -218,7 +218,7 @@ void state_put(struct state *state, size_t index, const void *data)
         memcpy(state->data + state->offsets[index], data, state->sizes[index]);
 }
 
-void state_close(struct states *states, struct state *state, bool keep, uint64_t now_us)
+static void give_back(struct states *states, struct state *state, bool keep, uint64_t now_us)
 {
     pthread_mutex_lock(&states->lock);
     state->busy = false;
@@ -231,6 +231,16 @@ void state_close(struct states *states, struct state *state, bool keep, uint64_t
         drop(states, place);
     }
     pthread_mutex_unlock(&states->lock);
+}
+
+void state_close(struct states *states, struct state *state, uint64_t now_us)
+{
+    give_back(states, state, true, now_us);
+}
+
+void state_close_last(struct states *states, struct state *state, uint64_t now_us)
+{
+    give_back(states, state, false, now_us);
 }
 
 void states_end(struct states *states, uint64_t client, uint64_t id, uint64_t job)

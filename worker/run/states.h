@@ -29,8 +29,10 @@ enum pen_status states_open(struct states *states, const struct served *served, 
 const void *state_data(const struct state *state, size_t index);
 /* What the run gave; of as many bytes. */
 void state_put(struct state *state, size_t index, const void *data);
-/* Ends what states_open began. keep: false drops the sequence. */
-void state_close(struct states *states, struct state *state, bool keep, uint64_t now_us);
+/* Ends what states_open began: the sequence waits for its next job. */
+void state_close(struct states *states, struct state *state, uint64_t now_us);
+/* The same, and ends the sequence: its state is dropped. */
+void state_close_last(struct states *states, struct state *state, uint64_t now_us);
 
 /*
  * The sequence is over as far as its client's job number `job`: dropped now, or when its job ends. One that a later job has begun anew, with another broker

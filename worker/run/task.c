@@ -240,7 +240,7 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
 void task_close(struct task *task)
 {
     if (task->state) /* not kept: the job failed, and its sequence with it */
-        state_close(task->states, task->state, false, clock_now_us());
+        state_close_last(task->states, task->state, clock_now_us());
     task->state = NULL;
     chain_free(task->served, task->chain);
     if (task->served)

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "penstock/dtype.h"
+#include "penstock/precision.h"
 #include "penstock/session.h"
 #include "penstock/status.h"
 #include "penstock/tensor.h"
@@ -32,17 +33,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** Numeric class a job accepts, or a result was computed in. */
-enum pen_precision {
-    PEN_PRECISION_ANY = 0, /**< what the model is served with, never below f32 unless the model itself is quantised */
-    PEN_PRECISION_F32 = 1, /**< IEEE single throughout */
-    PEN_PRECISION_F16_STORAGE = 2, /**< half-precision storage, single-precision arithmetic */
-    PEN_PRECISION_F16_MMA = 3,     /**< half-precision products, single-precision sums */
-    PEN_PRECISION_F16_MATH = 4,    /**< half precision throughout */
-    PEN_PRECISION_BF16 = 5,        /**< bfloat16 */
-    PEN_PRECISION_INT8 = 6         /**< 8-bit integers */
-};
 
 /** "any", "f32", ...; "unknown" for a value this build does not know. Static text. Threads: any. */
 PEN_API const char *pen_precision_name(unsigned precision);

@@ -9,6 +9,7 @@
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/tune.h"
+#include "precisions.h"
 
 extern const struct backend_ops backend_vulkan; /* named in the generated table of backends */
 
@@ -88,9 +89,10 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
 {
     enum pen_precision p = config->precision;
     if (p > PEN_PRECISION_F16_MATH) {
-        return pen_error_set(
-            reterr, PEN_ERR_UNSUPPORTED,
-            "the vulkan backend computes in f32, f16_storage, f16_mma or f16_math; ask for one of them");
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "the vulkan backend computes in %s, %s, %s or %s; ask for one of them",
+                             precision_name(PEN_PRECISION_F32), precision_name(PEN_PRECISION_F16_STORAGE),
+                             precision_name(PEN_PRECISION_F16_MMA), precision_name(PEN_PRECISION_F16_MATH));
     }
     struct backend *b = calloc(1, sizeof *b);
     if (b == NULL) {

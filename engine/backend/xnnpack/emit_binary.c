@@ -75,8 +75,9 @@ static void piece_integer(const void *context, size_t out, const size_t *at, con
 {
     const struct binary_job *j = context;
     size_t size = number_bytes(j->q->dtype);
-    number_binary(j->q->dtype, j->q->fn, j->q->python_mod, (const uint8_t *)j->a + at[0] * size, step[0],
-                  (const uint8_t *)j->b + at[1] * size, step[1], (uint8_t *)j->y + out * size, n);
+    struct number_run a = {(const uint8_t *)j->a + at[0] * size, step[0]};
+    struct number_run b = {(const uint8_t *)j->b + at[1] * size, step[1]};
+    number_binary(j->q->dtype, j->q->fn, j->q->python_mod, a, b, (uint8_t *)j->y + out * size, n);
 }
 
 #define TILE 1024 /* floats: 4 KiB stay in the first cache beside both streams */

@@ -64,8 +64,9 @@ static void piece(const void *context, size_t out, const size_t *at, const size_
     const struct mixed *q = j->q;
     const uint8_t *a = j->in[0] + at[0] * number_bytes(q->from);
     if (q->op == OP_Where) {
-        number_select(q->size, j->in[0] + at[0], step[0], j->in[1] + at[1] * q->size, step[1],
-                      j->in[2] + at[2] * q->size, step[2], j->y + out * q->size, n);
+        struct number_run mask = {j->in[0] + at[0], step[0]}, yes = {j->in[1] + at[1] * q->size, step[1]};
+        struct number_run no = {j->in[2] + at[2] * q->size, step[2]};
+        number_select(q->size, mask, yes, no, j->y + out * q->size, n);
     } else if (q->op == OP_Not) {
         const uint8_t yes = 1;
         number_logic(LOGIC_XOR, a, 1, &yes, 0, j->y + out, n);

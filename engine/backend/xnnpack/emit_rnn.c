@@ -112,8 +112,9 @@ static uint8_t *piece_add(uint8_t *base, size_t *at, size_t k, size_t n, size_t 
 
 /* One direction: w [gates h, inputs], r [gates h, h], bias [2 gates h] or NULL. */
 static void direction_pack(struct packed_rnn *p, size_t d, size_t *at, const float *w, const float *r,
-                           const float *bias, bool gru, bool after, float *sum)
+                           const float *bias, bool after, float *sum)
 {
+    bool gru = p->gates == 3;
     size_t h = p->hidden, all = p->gates * h, first = gru ? 2 * h : all;
     for (size_t i = 0; i < all; i++) {
         bool apart = gru && after && i >= 2 * h; /* the h gate's second bias is inside of the reset */
@@ -157,7 +158,7 @@ static enum pen_status rnn_pack(const struct graph *g, const struct node *n, voi
     for (size_t d = 0; d < directions; d++) {
         direction_pack(p, d, &at, (const float *)w->data + d * gates * h * inputs,
                        (const float *)r->data + d * gates * h * h,
-                       bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL, gru, after, sum);
+                       bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL, after, sum);
     }
     free(sum);
     *ret_packed = p;

@@ -60,13 +60,13 @@ size_t number_bytes(enum pen_dtype dtype)
 ARITHMETIC(arithmetic_i64, int64_t, uint64_t)
 ARITHMETIC(arithmetic_i32, int32_t, uint32_t)
 
-void number_binary(enum pen_dtype dtype, enum binary_fn fn, bool python_mod, const void *a, size_t a_step,
-                   const void *b, size_t b_step, void *y, size_t n)
+void number_binary(enum pen_dtype dtype, enum binary_fn fn, bool python_mod, struct number_run a, struct number_run b,
+                   void *y, size_t n)
 {
     if (dtype == PEN_DTYPE_I64) {
-        arithmetic_i64(fn, python_mod, a, a_step, b, b_step, y, n);
+        arithmetic_i64(fn, python_mod, a.at, a.step, b.at, b.step, y, n);
     } else {
-        arithmetic_i32(fn, python_mod, a, a_step, b, b_step, y, n);
+        arithmetic_i32(fn, python_mod, a.at, a.step, b.at, b.step, y, n);
     }
 }
 
@@ -156,21 +156,20 @@ SELECT(select_16, uint16_t)
 SELECT(select_32, uint32_t)
 SELECT(select_64, uint64_t)
 
-void number_select(size_t bytes, const uint8_t *mask, size_t mask_step, const void *a, size_t a_step, const void *b,
-                   size_t b_step, void *y, size_t n)
+void number_select(size_t bytes, struct number_run mask, struct number_run a, struct number_run b, void *y, size_t n)
 {
     switch (bytes) {
     case 1:
-        select_8(mask, mask_step, a, a_step, b, b_step, y, n);
+        select_8(mask.at, mask.step, a.at, a.step, b.at, b.step, y, n);
         break;
     case 2:
-        select_16(mask, mask_step, a, a_step, b, b_step, y, n);
+        select_16(mask.at, mask.step, a.at, a.step, b.at, b.step, y, n);
         break;
     case 4:
-        select_32(mask, mask_step, a, a_step, b, b_step, y, n);
+        select_32(mask.at, mask.step, a.at, a.step, b.at, b.step, y, n);
         break;
     default:
-        select_64(mask, mask_step, a, a_step, b, b_step, y, n);
+        select_64(mask.at, mask.step, a.at, a.step, b.at, b.step, y, n);
         break;
     }
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "penstock/precision.h"
 #include "penstock/status.h"
 #include "penstock/tensor.h"
 
@@ -22,17 +23,6 @@ extern "C" {
 struct pen_engine;
 struct pen_model;
 struct pen_session;
-
-/* Values equal `enum precision` of the protocol (proto/wire/frame.h). */
-enum pen_precision {
-    PEN_PRECISION_ANY = 0,
-    PEN_PRECISION_F32 = 1,
-    PEN_PRECISION_F16_STORAGE = 2,
-    PEN_PRECISION_F16_MMA = 3,
-    PEN_PRECISION_F16_MATH = 4,
-    PEN_PRECISION_BF16 = 5,
-    PEN_PRECISION_INT8 = 6
-};
 
 /* "any", "f32", "f16_storage" ... */
 const char *pen_engine_precision_name(enum pen_precision precision);

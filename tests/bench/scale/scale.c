@@ -165,8 +165,9 @@ static void side_group(struct side *side, zmq_msg_t *frame)
     side->event.job = env.job;
 }
 
-static void side_part(struct port *port, zmq_msg_t *frame, bool more)
+static void side_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
+    bool more = follows == FRAME_MORE;
     struct side *side = (struct side *)port;
     if (side->raws > 0)
         side->raws--;

@@ -139,9 +139,11 @@ struct rnn {
     uint32_t x, r, n, state, cell, reset, y; /* cells */
 };
 
-static void product(struct vk_build *b, const struct rnn *q, size_t rows, size_t k, size_t outs, uint32_t slot,
-                    uint32_t x, uint32_t y, bool bias)
+/* SLOT_W: of all steps' inputs at once; the others: of one step's state. */
+static void product(struct vk_build *b, const struct rnn *q, size_t outs, uint32_t slot, uint32_t x, uint32_t y,
+                    bool bias)
 {
+    size_t rows = slot == SLOT_W ? q->steps * q->batch : q->batch, k = slot == SLOT_W ? q->inputs : q->hidden;
     struct vk_product p = {
         .w = vk_matrix_window(rows, k), .groups = 1, .group_in = k, .group_out = outs, .x = x, .y = y};
     p.weights = vk_packed_cell(b, q->d * SLOTS + slot);
@@ -168,7 +170,7 @@ static void lstm_step(struct vk_build *b, const struct rnn *q, size_t t, bool fi
 {
     bool peep = vk_in(b, 7) != NULL;
     if (!first) {
-        product(b, q, q->batch, q->hidden, 4 * q->hidden, SLOT_R, q->state, q->r, false);
+        product(b, q, 4 * q->hidden, SLOT_R, q->state, q->r, false);
     }
     struct vk_work *w = vk_dispatch(b, SHADER_lstm_cell);
     vk_bind(w, q->y != VK_CELL_NONE ? q->y : q->reset, VK_WRITE);
@@ -213,11 +215,11 @@ static void gru_cell(struct vk_build *b, const struct rnn *q, size_t t, bool res
 static void gru_step(struct vk_build *b, const struct rnn *q, size_t t)
 {
     bool after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
-    product(b, q, q->batch, q->hidden, 2 * q->hidden, SLOT_R, q->state, q->r, false);
+    product(b, q, 2 * q->hidden, SLOT_R, q->state, q->r, false);
     if (!after) {
         gru_cell(b, q, t, true, false);
     }
-    product(b, q, q->batch, q->hidden, q->hidden, SLOT_LAST, after ? q->state : q->reset, q->n, after);
+    product(b, q, q->hidden, SLOT_LAST, after ? q->state : q->reset, q->n, after);
     gru_cell(b, q, t, false, after);
 }
 
@@ -238,7 +240,7 @@ static void direction_build(struct vk_build *b, struct rnn *q)
     const struct fact *h = vk_in(b, 5), *c = lstm ? vk_in(b, 6) : NULL;
     bool first = lstm && h == NULL && c == NULL;
     float zero[1] = {0};
-    product(b, q, q->steps * q->batch, q->inputs, q->gates * q->hidden, SLOT_W, vk_in_cell(b, 0), q->x, true);
+    product(b, q, q->gates * q->hidden, SLOT_W, vk_in_cell(b, 0), q->x, true);
     uint32_t zeros = first ? VK_CELL_NONE : vk_host_cell(b, zero, sizeof zero);
     for (uint32_t i = 0; !first && i < (lstm ? 2u : 1u); i++) {
         uint32_t to = i == 0 ? q->state : q->cell;

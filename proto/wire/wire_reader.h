@@ -1,5 +1,5 @@
 /*
- * wire_reader.h - the fields of a packed protobuf message, one after the other, without unpacking it. Threads: any (pure functions).
+ * wire_reader.h - the fields of a packed protobuf message, one after the other, without unpacking it; and single parts of one, written. Threads: any (pure functions).
  */
 #ifndef WIRE_READER_H
 #define WIRE_READER_H
@@ -11,6 +11,7 @@
 /* How a field stands on the wire (protocol buffers, encoding). */
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
+/* Reads from `at` on; a caller sets both ends. */
 struct wire_reader {
     const uint8_t *at, *end;
 };
@@ -21,7 +22,16 @@ struct wire_field {
     size_t bytes;
 };
 
+/* A number as it stands; false: it does not end before the reader does, or has more than 64 bits. */
+bool wire_varint(struct wire_reader *reader, uint64_t *ret_value);
 /* False at the end, and where what follows is no well-formed field. */
 bool wire_next(struct wire_reader *reader, struct wire_field *ret_field);
+
+/* Room for a key and a number behind it. */
+#define WIRE_KEY_BYTES    10u
+#define WIRE_VARINT_BYTES 10u
+/* Writers return how many bytes they wrote. */
+size_t wire_put_varint(uint8_t *bytes, uint64_t value);
+size_t wire_put_key(uint8_t *bytes, uint32_t field, enum wire kind);
 
 #endif
