@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "explain.h"
 #include "metrics_record.h"
 #include "detached_shared.h"
@@ -42,6 +43,7 @@ static bool message_of(const struct entry *entry, struct message *message)
 static void judge(struct broker *broker, struct entry *entry, enum pen_status status, const struct pen_error *error)
 {
     if (status == PEN_OK) {
+        PEN_ASSERT_SLOW(jobs_find(&broker->jobs, entry->id), "a detached job that runs is a job of the broker");
         entry->attempts++;
         entry_move(broker->detached, entry, ENTRY_RUNNING, broker->now_us);
         return;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "admit.h"
+#include "assertion.h"
 #include "broker_state.h"
 #include "dispatch.h"
 #include "logline.h"
@@ -74,6 +75,7 @@ static void take_request(struct job *job, struct shared_message *request)
     struct identity *identity = job->owner == OWNER_STEP ? NULL : job->session->identity;
     quota_give(identity, shared_message_bytes(job->request));
     quota_take(identity, shared_message_bytes(request));
+    PEN_ASSERT(job->state == JOB_QUEUED && job->lane_place == 0, "a request is exchanged while its job is in no lane");
     shared_message_release(job->request);
     job->request = request;
 }

@@ -1,6 +1,7 @@
 #include "shared_message.h"
 
-#include <assert.h>
+#include "assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,14 @@ struct shared_message *shared_message_new(size_t count)
 
 struct shared_message *shared_message_retain(struct shared_message *shared)
 {
+    PEN_ASSERT(shared->references > 0, "a message that is shared is still there");
     shared->references++;
     return shared;
 }
 
 void shared_message_release(struct shared_message *shared)
 {
+    PEN_ASSERT(!shared || shared->references > 0, "a message is let go as often as it was held");
     if (!shared || --shared->references > 0)
         return;
     for (size_t i = 0; i < shared->count; i++)
@@ -41,7 +44,7 @@ size_t shared_message_bytes(const struct shared_message *shared)
 
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
-    assert(index < shared->count);
+    PEN_ASSERT(index < shared->count, "a frame is one that its message has");
     zmq_msg_t *own = &shared->frames[index];
     size_t bytes = zmq_msg_size(frame);
     if (bytes < SHARED_MESSAGE_COPY_BYTES) {
@@ -60,7 +63,7 @@ enum pen_status shared_message_take(struct shared_message *shared, size_t index,
 /* libzmq counts references inside the source, hence the cast: the bytes themselves stay untouched. */
 enum pen_status shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame)
 {
-    assert(index < shared->count);
+    PEN_ASSERT(index < shared->count, "a frame is one that its message has");
     zmq_msg_init(ret_frame);
     if (zmq_msg_copy(ret_frame, (zmq_msg_t *)(uintptr_t)&shared->frames[index]) == 0)
         return PEN_OK;

@@ -21,6 +21,7 @@ bool effect_posted(const struct effect *effect)
 
 void effect_post(struct effects *effects, struct effect *effect, enum effect_kind kind)
 {
+    PEN_ASSERT(!effect_posted(effect) || effect->kind == kind, "a record posts one kind of effect");
     effect->kind = (uint8_t)kind;
     if (effect_posted(effect))
         return;
@@ -34,6 +35,8 @@ void effect_drop(struct effect *effect)
 {
     if (!effect_posted(effect))
         return;
+    PEN_ASSERT(effect->before->next == effect && effect->next->before == effect,
+               "an effect in the queue is linked both ways");
     effect->before->next = effect->next;
     effect->next->before = effect->before;
     effect->next = effect->before = NULL;
