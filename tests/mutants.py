@@ -4,7 +4,8 @@
 By hand, with a build that has tests and PENSTOCK_CHECKS. A fault is one changed line of broker/, worker/ or engine/run/: an operator turned round, a bound
 off by one, a condition dropped or negated, a statement or a release left out, a constant changed. The changed copy of the file is compiled in a folder of
 its own and linked in front of the build's libraries; sources and build stay as they are. Then the folder's tests run, the likely ones first, and
-`broker_sim`, until one fails or 60 seconds are over. A test that fails must fail twice. Programs that tests start are put in the place of the build's by a
+`broker_sim`, until one fails or 60 seconds are over. A test that fails must fail twice. Units run with the changed file under the address sanitizer, so that
+what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`. Programs that tests start are put in the place of the build's by a
 mount of the test's own (needs root or user namespaces; without them those tests are left out).
 
 Lines that only tell people something (log lines, texts of errors) get no fault, nor do assertions. A fault that changes no byte of the object file is
@@ -141,22 +142,31 @@ class Bench:
         self.build, self.folder, self.mounts = build, folder, mounts
         folder.mkdir(parents=True)
 
-    def compile(self, path, text):
+    def compile(self, path, text, sanitize=False):
         """The object's bytes, or None and what the compiler said."""
-        copy, made = self.folder / Path(path).name, self.folder / "changed.o"
+        copy, made = self.folder / Path(path).name, self.object(sanitize)
         copy.write_text(text)
         command = re.sub(r" -MD -MT \S+ -MF \S+", "", self.build.compiles[path])
         command = re.sub(r"^\S*ccache ", "", command)
         command = re.sub(r" -o \S+ -c \S+$", f" -I{(SOURCE / path).parent} -o {made} -c {copy}", command)
+        if sanitize:
+            command += " " + " ".join(SANITIZE + ["-Wno-error", "-O1"])
         done = subprocess.run(shlex.split(command), cwd=self.build.folder, capture_output=True, text=True)
         return (made.read_bytes(), "") if done.returncode == 0 else (None, done.stderr)
 
-    def link(self, path, target, to):
-        own, made = self.build.object_of(path), str(self.folder / "changed.o")
+    def object(self, sanitize):
+        return self.folder / ("sanitized.o" if sanitize else "changed.o")
+
+    def link(self, path, target, to, sanitize=False):
+        """path None: without a fault."""
+        own = self.build.object_of(path) if path else None
+        made = str(self.object(sanitize))
         command = self.build.link(target)
         command = re.sub(r" -o \S+", f" -o {to}", command.split(" && ")[0], count=1)
-        command = command.replace(own, made) if own in command else re.sub(r" (\S+\.a)\b", rf" {made} \1", command, count=1)
-        return subprocess.run(shlex.split(command) + GOLD, cwd=self.build.folder, capture_output=True).returncode == 0
+        if path:
+            command = command.replace(own, made) if own in command else re.sub(r" (\S+\.a)\b", rf" {made} \1", command, count=1)
+        command = shlex.split(command) + GOLD + (SANITIZE if sanitize else [])
+        return subprocess.run(command, cwd=self.build.folder, capture_output=True).returncode == 0
 
     def programs(self, path, names):
         """The build's programs beside each other, those of this folder with the fault."""
@@ -176,7 +186,8 @@ class Bench:
             bind = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && exec {shlex.join(command)}"
             command = [*self.mounts, "sh", "-c", bind]
         with tempfile.TemporaryFile() as output:
-            child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True)
+            child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
+                                     env={**os.environ, **SANITIZER_SETTINGS})
             try:
                 status = child.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -203,6 +214,9 @@ def mount_commands():
 
 
 GOLD = gold()
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+SANITIZER_SETTINGS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1",
+                      "LSAN_OPTIONS": f"suppressions={SOURCE}/tests/support/lsan.supp:print_suppressions=0"}
 
 # ---- which test first -----------------------------------------------------------------------------------------------
 
@@ -213,7 +227,7 @@ class Tests:
     def __init__(self, build, folder):
         self.programs, pattern = FOLDERS[folder]
         self.names = [name for name in build.targets(pattern) if (build.folder / "tests" / name).exists()]
-        self.seconds, self.caught, self.words, self.starts = {}, collections.Counter(), {}, {}
+        self.seconds, self.caught, self.words, self.starts, self.sanitized = {}, collections.Counter(), {}, {}, set()
         for name in self.names:
             sources = [c for c in re.findall(r"\S+\.c(?=\.o)", build.link(name)) if c.startswith("tests/")]
             texts = []
@@ -228,8 +242,16 @@ class Tests:
 
     def time_all(self, bench, build):
         for name in list(self.names):
-            begin = time.monotonic()
-            status, _ = bench.run(build.folder / "tests" / name, self.arguments(name), SECONDS, None)
+            made, status = bench.folder / name, None
+            wraps = "-Wl,--wrap=malloc" in build.link(name) or ",--wrap=calloc" in build.link(name) or "--wrap=mem" in build.link(name)
+            if not self.starts[name] and name != "broker_sim" and not wraps and bench.link(None, name, made, True):
+                begin = time.monotonic()
+                status, _ = bench.run(made, self.arguments(name), SECONDS, None)
+                self.sanitized |= {name} if status == 0 else set()
+            if status != 0:
+                begin = time.monotonic()
+                status, _ = bench.run(build.folder / "tests" / name, self.arguments(name), SECONDS, None)
+            made.unlink(missing_ok=True)
             self.seconds[name] = time.monotonic() - begin
             if status != 0:
                 self.names.remove(name)
@@ -260,6 +282,8 @@ def try_fault(bench, build, tests, fault):
         return "compiler", (re.search(r"\[-W\S+\]|error: .*", said) or [""])[0]
     if changed == plain:
         return "same", ""
+    lines = "\n".join(lines)
+    sanitized = bench.compile(path, lines, True)[0] is not None
     place = bench.programs(path, tests.programs) if tests.programs and bench.mounts else None
     until = time.monotonic() + SECONDS
     for name in tests.order(path):
@@ -267,7 +291,7 @@ def try_fault(bench, build, tests, fault):
         if left < 1:
             return "escaped", "the time was over"
         program, starts = bench.folder / name, tests.starts[name]
-        if (starts and not place) or not bench.link(path, name, program):
+        if (starts and not place) or not bench.link(path, name, program, sanitized and name in tests.sanitized):
             continue
         most = max(10, 10 * tests.seconds[name])
         for again in (False, True):
@@ -300,6 +324,12 @@ def equivalents():
     return listed
 
 
+def escaped_in(log):
+    """{(path, line, line with the fault)} of the diffs that a run has printed."""
+    found = re.findall(r"^--- (\S+):\d+ \(.*\)\n-(.*)\n\+(.*)$", log.read_text(), flags=re.M)
+    return set(found)
+
+
 def key(fault):
     return fault.path, fault.old.strip(), fault.new.strip()
 
@@ -315,6 +345,7 @@ def main():
     parser.add_argument("--seed", type=int, help="draws the same faults again (default: a new one, printed)")
     parser.add_argument("--folder", choices=FOLDERS, action="append", help="only this folder; may be given more than once")
     parser.add_argument("--only", help="only files with this in their path")
+    parser.add_argument("--again", type=Path, metavar="LOG", help="only the faults that escaped in an earlier run, from what that printed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="faults at a time")
     parser.add_argument("--minutes", type=float, default=600, help="begins no fault after so long")
     parser.add_argument("--list", action="store_true", help="prints the faults and plants none")
@@ -323,6 +354,10 @@ def main():
     folders = given.folder or list(FOLDERS)
     all_faults = [(folder, fault) for folder in folders for fault in faults_of(folder) if not given.only or given.only in fault.path]
     random.Random(seed).shuffle(all_faults)
+    if given.again:
+        wanted = escaped_in(given.again)
+        all_faults = [(folder, fault) for folder, fault in all_faults if (fault.path, fault.old, fault.new) in wanted]
+        given.count = min(given.count, len(all_faults))
     print(f"seed {seed}: {given.count} of {len(all_faults)} faults", flush=True)
     if given.list:
         for _, fault in all_faults[:given.count]:
