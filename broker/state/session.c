@@ -212,13 +212,14 @@ void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
 
 void reply_forget(struct sessions *sessions, struct job *job)
 {
-    PEN_ASSERT(sessions->kept_count > 0 && sessions->kept_bytes >= shared_message_bytes(job->reply) + sizeof *job,
+    size_t bytes = shared_message_bytes(job->reply) + sizeof *job;
+    PEN_ASSERT(sessions->kept_count > 0 && sessions->kept_bytes >= bytes,
                "a reply that is forgotten has been counted, with its bytes");
     PEN_ASSERT(job->session->unsent >= job->unsent, "a reply that was not sent has been counted in its session");
     TAILQ_REMOVE(&job->session->kept, job, in_session);
     TAILQ_REMOVE(&sessions->kept, job, in_group);
     sessions->kept_count--;
-    sessions->kept_bytes -= shared_message_bytes(job->reply) + sizeof *job;
+    sessions->kept_bytes -= bytes;
     job->session->unsent -= job->unsent;
     PEN_ASSERT((sessions->kept_count == 0) == (sessions->kept_bytes == 0),
                "without kept replies there are no bytes of them");
