@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define ENVELOPE_MINOR_AT    3u
-#define ENVELOPE_TRANSFER_AT 76u /* proto/README.md */
+#define ENVELOPE_TRANSFER_AT 76u /* proto/PROTOCOL.md */
 _Static_assert(ENVELOPE_TRANSFER_AT + sizeof(uint32_t) == FRAME_ENVELOPE_BYTES,
                "the transfer's number ends the envelope");
 
