@@ -363,7 +363,8 @@ def main():
         for _, fault in all_faults[:given.count]:
             print(diff(fault))
         return 0
-    build, scratch = Build(given.build.resolve()), Path(tempfile.mkdtemp(prefix="mutants-", dir=given.build))
+    build = Build(given.build.resolve())
+    scratch = Path(tempfile.mkdtemp(prefix="mutants-", dir=build.folder))
     try:
         return run(given, build, scratch, folders, all_faults, seed)
     finally:

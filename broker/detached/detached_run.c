@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "answer.h"
-#include "assertion.h"
 #include "explain.h"
 #include "metrics_record.h"
 #include "detached_shared.h"
@@ -42,8 +41,9 @@ static bool message_of(const struct entry *entry, struct message *message)
 /* What is refused for good ends it; what may be cured by time waits. */
 static void judge(struct broker *broker, struct entry *entry, enum pen_status status, const struct pen_error *error)
 {
+    if (status == PEN_OK && !jobs_find(&broker->jobs, entry->id))
+        return; /* without memory to be queued it has ended at once: it waits on */
     if (status == PEN_OK) {
-        PEN_ASSERT_SLOW(jobs_find(&broker->jobs, entry->id), "a detached job that runs is a job of the broker");
         entry->attempts++;
         entry_move(broker->detached, entry, ENTRY_RUNNING, broker->now_us);
         return;
