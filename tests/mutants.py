@@ -259,9 +259,11 @@ class Tests:
 
     def order(self, path):
         stem, room = Path(path).stem, Path(path).parent.name
+        parts = {*stem.split("_"), room}
         def score(name):
             words = self.words[name]
             near = 20 * (f"test_broker_{stem}" == name or f"test_worker_{stem}" == name) + 6 * (f'"{stem}.h"' in words) + min(4, words.count(stem))
+            near += 12 * len(parts & set(name.split("_")[2:]))
             return near + 8 * min(3, self.caught[path, name]) + 2 * min(4, self.caught[room, name]) + min(6, self.caught[name]) - self.seconds[name] / 2
         names = sorted(self.names, key=score, reverse=True)
         if "broker_sim" in names:
