@@ -86,7 +86,7 @@ configure_and_build() {
     elif command -v ninja >/dev/null; then
         generator=(Ninja)
     fi
-    cmake -S . -B "$folder" ${generator[@]+-G "${generator[@]}"} -DPENSTOCK_TESTS=ON "$@" >"$folder.log" 2>&1 || {
+    cmake -S . -B "$folder" ${generator[@]+-G "${generator[@]}"} -DPENSTOCK_TESTS=ON -DPENSTOCK_CHECKS=ON "$@" >"$folder.log" 2>&1 || {
         cat "$folder.log"
         echo "run.sh: cmake failed for $folder. Missing packages: deploy/install-deps.sh; a broken folder: rm -r $folder"
         return 1

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "assertion.h"
 #include "key_list.h"
 
 #define LINE_BYTES_MAX 1024u
@@ -397,12 +398,15 @@ void quota_take(struct identity *identity, size_t bytes)
     if (identity) {
         identity->jobs++;
         identity->bytes += bytes;
+        PEN_ASSERT(identity->jobs > 0 && identity->bytes >= bytes, "a quota's counters do not run over");
     }
 }
 
 void quota_give(struct identity *identity, size_t bytes)
 {
     if (identity) {
+        PEN_ASSERT(identity->jobs > 0 && identity->bytes >= bytes,
+                   "what a key gets back has been counted in its quota");
         identity->jobs--;
         identity->bytes -= bytes;
     }

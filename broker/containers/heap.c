@@ -1,7 +1,8 @@
 #include "heap.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "assertion.h"
 
 #define FIRST_ITEMS 16u
 
@@ -14,6 +15,22 @@ static void put(struct heap *heap, size_t index, void *item)
 {
     heap->items[index] = item;
     *place_of(heap, item) = (uint32_t)(index + 1);
+}
+
+/* The item comes neither before its parent nor behind a child. */
+static bool in_order(const struct heap *heap, size_t index)
+{
+    const void *item = heap->items[index];
+    size_t child = 2 * index + 1;
+    return (index == 0 || !heap->before(item, heap->items[(index - 1) / 2])) &&
+           (child >= heap->count || !heap->before(heap->items[child], item)) &&
+           (child + 1 >= heap->count || !heap->before(heap->items[child + 1], item));
+}
+
+static bool stands_there(const struct heap *heap, const void *item)
+{
+    uint32_t place = *place_of(heap, item);
+    return place > 0 && place <= heap->count && heap->items[place - 1] == item;
 }
 
 static void sift_up(struct heap *heap, size_t index)
@@ -85,11 +102,13 @@ void heap_settle(struct heap *heap)
 
 enum pen_status heap_push(struct heap *heap, void *item)
 {
-    assert(!heap_holds(heap, item));
+    PEN_ASSERT(!heap_holds(heap, item), "what comes into a heap is in none yet");
     if (heap->count == heap->capacity && grow(heap) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
     heap->items[heap->count] = item;
     sift_up(heap, heap->count++);
+    PEN_ASSERT_SLOW(stands_there(heap, item), "an item of a heap knows its place");
+    PEN_ASSERT_SLOW(in_order(heap, *place_of(heap, item) - 1), "nobody in a heap comes before its parent");
     return PEN_OK;
 }
 
@@ -104,7 +123,7 @@ void heap_remove(struct heap *heap, void *item)
     if (place == 0)
         return;
     size_t index = place - 1;
-    assert(index < heap->count && heap->items[index] == item);
+    PEN_ASSERT(index < heap->count && heap->items[index] == item, "an item leaves the heap from its own place");
     *place_of(heap, item) = 0;
     void *last = heap->items[--heap->count];
     if (last == item)
@@ -119,8 +138,10 @@ void heap_update(struct heap *heap, void *item)
     uint32_t place = *place_of(heap, item);
     if (place == 0)
         return;
+    PEN_ASSERT(stands_there(heap, item), "an item of a heap knows its place");
     sift_up(heap, place - 1);
     sift_down(heap, *place_of(heap, item) - 1);
+    PEN_ASSERT_SLOW(in_order(heap, *place_of(heap, item) - 1), "nobody in a heap comes before its parent");
 }
 
 bool heap_holds(const struct heap *heap, const void *item)

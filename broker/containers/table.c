@@ -1,8 +1,8 @@
 #include "table.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "job_id.h"
 
 #define FIRST_SLOTS 64u
@@ -80,6 +80,24 @@ void table_settle(struct table *table)
     free(old.slots);
 }
 
+/* The slot of the node, or an empty one. */
+static size_t slot_of(const struct table *table, const struct table_node *node)
+{
+    size_t at = node->hash & table->mask;
+    while (table->slots[at] && table->slots[at] != node)
+        at = (at + 1) & table->mask;
+    return at;
+}
+
+/* From a slot to the next empty one, each record is where a search for it ends. */
+static bool run_is_sound(const struct table *table, size_t at)
+{
+    for (size_t i = 0; i < 64 && table->slots[at]; i++, at = (at + 1) & table->mask)
+        if (slot_of(table, table->slots[at]) != at || table->tags[at] != (uint32_t)table->slots[at]->hash)
+            return false;
+    return true;
+}
+
 void table_insert(struct table *table, struct table_node *node, uint64_t hash)
 {
     node->hash = hash;
@@ -89,19 +107,12 @@ void table_insert(struct table *table, struct table_node *node, uint64_t hash)
     if (table->count < table->mask) { /* one slot stays empty: searches end there */
         place(table, node);
         table->count++;
+        PEN_ASSERT(table->count <= table->mask, "one slot of a table stays empty, so that searches end");
+        PEN_ASSERT_SLOW(run_is_sound(table, slot_of(table, node)), "a search for what is in a table finds it");
         return;
     }
     node->next = table->overflow;
     table->overflow = node;
-}
-
-/* The slot of the node, or an empty one. */
-static size_t slot_of(const struct table *table, const struct table_node *node)
-{
-    size_t at = node->hash & table->mask;
-    while (table->slots[at] && table->slots[at] != node)
-        at = (at + 1) & table->mask;
-    return at;
 }
 
 /* Closes the gap: whoever stands behind it and could have stood in it moves up. The low half of a hash tells a record's home as long as mask fits in it. */
@@ -122,16 +133,17 @@ void table_remove(struct table *table, struct table_node *node)
 {
     size_t at = slot_of(table, node);
     if (table->slots[at]) {
+        PEN_ASSERT(table->count > 0, "what leaves a table has been counted");
         close_gap(table, at);
         table->count--;
+        PEN_ASSERT_SLOW(run_is_sound(table, at), "a search for what is in a table finds it");
         return;
     }
     struct table_node **link = &table->overflow;
     while (*link && *link != node)
         link = &(*link)->next;
-    assert(*link == node);
-    if (*link)
-        *link = node->next;
+    PEN_ASSERT(*link == node, "what leaves a table is in it");
+    *link = node->next;
 }
 
 static struct table_node *overflow_find(struct table_node *node, uint64_t hash)

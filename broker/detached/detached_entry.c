@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "deadline.h"
 #include "journal.h"
 #include "detached_shared.h"
@@ -93,11 +94,14 @@ struct entry *entry_new(struct detached_store *detached, struct job_id id, const
     table_insert(&detached->by_id, &entry->by_id, table_hash(&detached->by_id, id.client, id.sequence));
     TAILQ_INSERT_TAIL(&detached->lists[state], entry, in_state);
     detached->count++;
+    PEN_ASSERT(detached->count <= DETACHED_JOBS_MAX && state < ENTRY_STATES,
+               "no more detached jobs are kept than may be");
     return entry;
 }
 
 void entry_move(struct detached_store *detached, struct entry *entry, enum entry_state state, uint64_t now_us)
 {
+    PEN_ASSERT(state == ENTRY_DONE || entry->state != ENTRY_DONE, "a detached job that is done stays so");
     TAILQ_REMOVE(&detached->lists[entry->state], entry, in_state);
     TAILQ_INSERT_TAIL(&detached->lists[state], entry, in_state);
     entry->state = state;
@@ -115,6 +119,9 @@ void entry_drop_request(struct entry *entry)
 
 void entry_free(struct detached_store *detached, struct entry *entry)
 {
+    PEN_ASSERT(detached->count > 0 && detached->live_bytes >= entry->record_bytes &&
+                   detached->unwritten >= entry->unwritten,
+               "a detached job that goes was counted, with its record in the journal");
     entry_drop_request(entry);
     detached->live_bytes -= entry->record_bytes;
     detached->unwritten -= entry->unwritten;

@@ -42,6 +42,8 @@ static bool message_of(const struct entry *entry, struct message *message)
 /* What is refused for good ends it; what may be cured by time waits. */
 static void judge(struct broker *broker, struct entry *entry, enum pen_status status, const struct pen_error *error)
 {
+    if (status == PEN_OK && !jobs_find(&broker->jobs, entry->id))
+        return; /* without memory to be queued it has ended at once: it waits on */
     if (status == PEN_OK) {
         entry->attempts++;
         entry_move(broker->detached, entry, ENTRY_RUNNING, broker->now_us);

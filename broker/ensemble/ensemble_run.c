@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "dispatch.h"
 #include "explain.h"
 #include "states.h"
@@ -45,6 +46,7 @@ struct ensemble_run *ensemble_find(const struct ensembles *ensembles, uint64_t n
 
 static void ensemble_free(struct broker *broker, struct ensemble_run *ensemble)
 {
+    PEN_ASSERT(!ensemble->job || ensemble->number == 0, "the record of a run goes after its job");
     states_give_bytes(broker, ensemble->bytes);
     effect_drop(&ensemble->moves);
     if (ensemble->number)
@@ -60,6 +62,7 @@ static void ensemble_free(struct broker *broker, struct ensemble_run *ensemble)
 /* Its job has been answered, or runs anew. The record goes with its effect, and with it those steps that are jobs still. */
 static void ensemble_release(struct broker *broker, struct job *job)
 {
+    PEN_ASSERT(job->ensemble->job == job && job->ensemble->over, "a run is let go when it is over, by its own job");
     job->ensemble->job = NULL;
     effect_post(&broker->effects, &job->ensemble->moves, EFFECT_ENSEMBLE_MOVES);
     job->ensemble = NULL;
@@ -149,6 +152,7 @@ static struct ensemble_run *ensemble_new(struct job *job)
 /* From those that wait to those that run. */
 static void take(struct broker *broker, struct ensemble_run *ensemble, struct job *job)
 {
+    PEN_ASSERT(!ensemble->over, "a run that is over belongs to nobody");
     states_wait_no_more(broker, job);
     states_run(job, JOB_STEPS);
     job->ensemble = ensemble;
@@ -190,6 +194,7 @@ void ensemble_stop(struct broker *broker, struct ensemble_run *ensemble)
 {
     if (ensemble->over)
         return;
+    PEN_ASSERT(ensemble->job && ensemble->job->state == JOB_STEPS, "what is stopped has run for a job in steps");
     ensemble->over = true;
     states_run_no_more(ensemble->job);
     for (size_t i = 0; i < ensemble_plan_steps(ensemble->plan); i++) {

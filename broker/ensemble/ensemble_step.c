@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "admit.h"
+#include "assertion.h"
 #include "ensemble_internal.h"
 #include "dispatch.h"
 #include "logline.h"
@@ -118,6 +119,7 @@ static void step_start(struct broker *broker, struct ensemble_run *ensemble, siz
         ensemble_fail(broker, ensemble, index, status, error.text);
         return;
     }
+    PEN_ASSERT(!ensemble->steps[index].job && !ensemble->steps[index].came, "a step of a run starts once");
     ensemble->steps[index].told.state = EXPLAINED_RUNS;
     ensemble->steps[index].job = job;
     if (log_enabled(LOG_DEBUG))

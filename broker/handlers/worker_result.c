@@ -1,5 +1,6 @@
 #include "worker_handler.h"
 
+#include "assertion.h"
 #include "answer.h"
 #include "worker_handler_internal.h"
 #include "cost.h"
@@ -91,6 +92,8 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
                         struct result_group *group)
 {
     struct job *job = dispatch->slots[slot].job;
+    PEN_ASSERT(!job || (job->state == JOB_DISPATCHED && (job->dispatch == dispatch || job->hedge == dispatch)),
+               "the job of a slot that is awaited runs there, as itself or as its hedge");
     learn(broker, dispatch, group);
     cost_settle(broker, dispatch, slot, (enum pen_status)group->env.status, group->facts.compute_us);
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);

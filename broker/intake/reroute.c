@@ -70,6 +70,7 @@ static void take_request(const struct broker *broker, struct job *job, struct sh
     struct identity *identity = job_is_part(broker, job) ? NULL : job->session->identity;
     quota_give(identity, shared_message_bytes(job->request));
     quota_take(identity, shared_message_bytes(request));
+    PEN_ASSERT(job->state == JOB_QUEUED && job->lane_place == 0, "a request is exchanged while its job is in no lane");
     shared_message_release(job->request);
     job->request = request;
 }

@@ -5,6 +5,7 @@
 
 #include "admit.h"
 #include "answer.h"
+#include "assertion.h"
 #include "cluster.h"
 #include "dispatch.h"
 #include "forecast.h"
@@ -184,6 +185,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->admitted_us = broker->now_us;
     job->arrival = ++broker->arrivals;
     states_admit(broker, job);
+    PEN_ASSERT(queue->waiting > 0 && broker->live > 0, "a new job is counted in its queue, and as live");
     broker->stats.jobs_admitted++;
     session_add(session, job);
     quota_take(session->identity, shared_message_bytes(request));

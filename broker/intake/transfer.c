@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "logline.h"
 #include "send.h"
 #include "answer_send.h"
@@ -66,6 +67,8 @@ void transfer_reset(struct broker *broker, struct transfer_end *end)
     while (!TAILQ_EMPTY(&link->outs))
         transfer_out_free(link, TAILQ_FIRST(&link->outs));
     detach(broker, link);
+    PEN_ASSERT(link->ins_count == 0 && link->outs_count == 0 && link->ins_open == 0 && link->ins_blocked == 0,
+               "a connection that is reset carries nothing any more");
     TAILQ_REMOVE(&broker->transfers.links, link, in_hub);
     end->link = NULL;
     free(link);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "digest_first.h"
 #include "large_frame.h"
 #include "logline.h"
@@ -54,6 +55,7 @@ struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link 
     in->env = *env;
     in->run = *run;
     in->since_us = in->moved_us = broker->now_us;
+    PEN_ASSERT(!in->open && !in->blocked && run->moved <= run->total, "a payload that is announced has no credit yet");
     TAILQ_INSERT_TAIL(&link->ins, in, in_link);
     link->ins_count++;
     if (link->end->session) {
@@ -68,6 +70,10 @@ struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link 
 void transfer_in_free(struct broker *broker, struct transfer_in *in)
 {
     struct transfer_link *link = in->link;
+    PEN_ASSERT(link->ins_count > 0 && link->ins_open >= in->open && link->ins_blocked >= in->blocked,
+               "a payload that goes was counted on its connection");
+    PEN_ASSERT(!link->end->session || (broker->transfers.open >= in->open && broker->transfers.bytes >= in->run.total),
+               "a client's payload that goes was counted among all");
     TAILQ_REMOVE(&link->ins, in, in_link);
     link->ins_count--;
     link->ins_open -= in->open;
@@ -182,6 +188,8 @@ static void open_one(struct broker *broker, struct transfer_in *in)
             wait_for_memory(broker, in);
         return;
     }
+    PEN_ASSERT(!in->open && !in->blocked && link->ins_open < TRANSFER_OPEN_PEER,
+               "a payload gets its first credit once, in its turn");
     in->open = true;
     if (link->end->session) {
         TAILQ_REMOVE(&broker->transfers.waiting, in, in_waiting);

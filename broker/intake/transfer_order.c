@@ -1,5 +1,6 @@
 /* Jobs of a sequence behind one whose payload is under way: they wait among the announced jobs, under the same caps, and go on in their order. */
 #include "answer.h"
+#include "assertion.h"
 #include "submit.h"
 #include "transfer_internal.h"
 #include "transfer.h"
@@ -13,6 +14,7 @@ static bool waits(const struct transfer_in *in)
 
 static void set_blocked(struct transfer_in *in)
 {
+    PEN_ASSERT(!in->blocked && in->link->ins_blocked < in->link->ins_count, "who is blocked is counted once");
     in->blocked = true;
     in->link->ins_blocked++;
 }
@@ -21,6 +23,7 @@ bool transfer_block(struct broker *broker, struct transfer_in *in)
 {
     if (!waits(in))
         return false;
+    PEN_ASSERT(in->open && in->link->ins_open > 0 && broker->transfers.open > 0, "who is blocked has had credit");
     in->open = false;
     in->link->ins_open--;
     broker->transfers.open--;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer_send.h"
+#include "assertion.h"
 #include "dispatch.h"
 #include "forecast.h"
 #include "logline.h"
@@ -40,6 +41,8 @@ static void log_end(const struct broker *broker, const struct job *job, enum pen
 /* What a live job holds goes back; only its reply stays. The job is out of lanes, single flights and dispatches already. */
 void answer_retire(struct broker *broker, struct job *job, enum pen_status status)
 {
+    PEN_ASSERT(job->lane_place == 0 && !job->flight && !job->dispatch,
+               "a job that ends is out of its lane, its single flight and its dispatch");
     count_end(broker, job, status);
     log_end(broker, job, status);
     heap_remove(&broker->deadlines, job);
@@ -63,6 +66,7 @@ static void client_ended(struct broker *broker, struct job *job, struct shared_m
     record_end(broker, job, status, reply ? shared_message_bytes(reply) : 0, ending);
     explain_end(broker, job, status, ending);
     answer_retire(broker, job, status);
+    PEN_ASSERT(job->state == JOB_DONE && !job->request, "a job has its reply where it had its request");
     job->reply = reply;
     job->unsent = !sent;
     if (!reply || (sent && job->id.sequence <= session->acked)) {
@@ -205,6 +209,7 @@ static void settle_flight(struct broker *broker, struct job *job, struct dispatc
     struct cache_key key = flight->key;
     const char *tenant = job->session->tenant->name;
     bool ok = group->env.status == PEN_OK;
+    PEN_ASSERT(flight->leader == job, "the answer of a single flight is its leader's");
     struct shared_message *reply = reply_result(broker, job, dispatch, group, raws);
     settle_followers(broker, flight, dispatch, group, raws, good && ok);
     single_flight_free(&broker->flights, flight);
@@ -221,6 +226,7 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
         return;
     }
+    PEN_ASSERT(job->dispatch == dispatch && job->state == JOB_DISPATCHED, "a result is of the run that is awaited");
     job->dispatch = NULL;
     states_run_no_more(job);
     if (job->flight) {

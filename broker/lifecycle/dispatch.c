@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "batch.h"
 #include "expiry.h"
 #include "choose.h"
@@ -90,6 +91,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
 {
     bool suspect = blame == BLAME_SUSPECT;
     const struct job_course *course = job_course(broker, job);
+    PEN_ASSERT(job->state == JOB_DISPATCHED && job->dispatch, "only what a worker has comes back from it");
     bool alone = job->isolated && !job->dispatch->others;
     bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
     record_attempt_lost(broker, job, job->dispatch);
@@ -137,6 +139,8 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     struct dispatch *dispatch = job->dispatch;
     uint32_t slot = job->slot;
     uint8_t attempts = job->attempts;
+    PEN_ASSERT(slot < dispatch->count && (dispatch->slots[slot].job == job || !dispatch->slots[slot].job),
+               "the slot of a job that runs names it, or nobody when its worker has gone");
     job->dispatch = NULL;
     states_run_no_more(job);
     dispatch->slots[slot].job = NULL;
@@ -191,6 +195,8 @@ void dispatch_detach(struct broker *broker, struct job *job)
 
 /* ---- to a worker ---- */
 
+_Static_assert(FRAME_MAX_GROUPS <= UINT8_MAX, "a job keeps the number of its slot in a byte");
+
 static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
 {
     const struct worker *worker = plan->offer->worker;
@@ -202,6 +208,8 @@ static bool fits(const struct job *job, const struct dispatch *dispatch, const s
 static void add_job(struct broker *broker, struct dispatch *dispatch, struct job *job, const struct plan *plan)
 {
     struct dispatch_slot *slot = &dispatch->slots[dispatch->count];
+    PEN_ASSERT(dispatch->count < FRAME_MAX_GROUPS && !job->dispatch,
+               "a job joins one dispatch, which has a slot for it");
     *slot = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
     lane_charge(job->lane, job, plan->row_us * job->rows, &slot->cost);
     lane_remove(job->lane, job);
@@ -305,6 +313,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     add_job(broker, dispatch, plan.first, &plan);
     for (struct job *next; dispatch->count < most && (next = lane_head(lane)) && fits(next, dispatch, &plan);)
         add_job(broker, dispatch, next, &plan);
+    PEN_ASSERT(dispatch->count > 0 && dispatch->count <= most, "a dispatch has jobs, and no more than it has slots");
     dispatch->open = dispatch->count;
     dispatch->reason = plan.reason;
     dispatch->isolated = dispatch->slots[0].job->isolated = choose_must_isolate(broker, dispatch->slots[0].job);
@@ -341,6 +350,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
     dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = latency_expect_us(&offer->latency, job->rows);
     lane_remove(job->lane, job); /* it runs, whoever's turn it is */
     lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].cost);
+    PEN_ASSERT(job->state == JOB_QUEUED && !job->dispatch, "a job that is adopted has waited");
     states_wait_no_more(broker, job);
     states_run(job, JOB_DISPATCHED);
     job->dispatch = dispatch;
@@ -358,6 +368,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
 
 bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
 {
+    PEN_ASSERT(job->state == JOB_DISPATCHED && !job->hedge, "a job that runs gets one hedge");
     struct dispatch *dispatch = dispatch_new(1);
     struct outgoing outgoing;
     if (!dispatch || !outgoing_begin(&outgoing, broker->workers, offer->worker->link.peer, &offer->worker->transfers)) {

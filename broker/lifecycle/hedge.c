@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "assertion.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -14,6 +15,7 @@
 
 static void clear_slot(struct dispatch *dispatch, uint32_t slot)
 {
+    PEN_ASSERT(slot < dispatch->count && !dispatch->slots[slot].answered, "a hedge's slot is one that is awaited");
     dispatch->slots[slot].job = NULL;
 }
 
@@ -21,6 +23,7 @@ void hedge_drop(struct broker *broker, struct job *job)
 {
     struct dispatch *dispatch = job->hedge;
     struct envelope env = envelope_make(FRAME_CANCEL);
+    PEN_ASSERT(job->state == JOB_DISPATCHED, "only a job that runs has a hedge");
     if (!dispatch)
         return;
     job->hedge = NULL;
@@ -33,6 +36,8 @@ bool hedge_succeed(struct job *job)
 {
     if (!job->hedge)
         return false;
+    PEN_ASSERT(job->hedge != job->dispatch && job->hedge->slots[job->hedge_slot].job == job,
+               "a hedge is a run of its own, and its slot names the job");
     job->dispatch = job->hedge;
     job->slot = job->hedge_slot;
     job->hedge = NULL;
@@ -51,6 +56,7 @@ void hedge_answered(struct job *job, const struct dispatch *dispatch, uint32_t s
 {
     if (!job->hedge || job->hedge != dispatch || job->hedge_slot != slot)
         return;
+    PEN_ASSERT(job->hedge != job->dispatch, "a hedge is a run of its own");
     struct dispatch *first = job->dispatch;
     job->hedge_slot = job->slot;
     job->slot = (uint8_t)slot;

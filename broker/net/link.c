@@ -1,6 +1,9 @@
 #include "link.h"
 
-static const uint32_t schedule_us[LINK_PROBES] = {0, 100, 300, 600, 1500, 4000, 13000, 40000, 121000, 400000, 1200000};
+#include "assertion.h"
+
+static const uint32_t schedule_us[] = {0, 100, 300, 600, 1500, 4000, 13000, 40000, 121000, 400000, 1200000};
+_Static_assert(sizeof schedule_us / sizeof schedule_us[0] == LINK_PROBES, "each probe has its time");
 
 void link_init(struct link *link, uint32_t peer, int fd, uint64_t now_us)
 {
@@ -33,10 +36,12 @@ void link_ponged(struct link *link)
     if (link->pongs == link->pings)
         return; /* an answer to nothing */
     link->pongs++;
+    PEN_ASSERT(link->bytes_marked <= link->bytes_sent, "what was marked has been sent");
     if (link->bytes_marked != 0 && link->pongs == link->ping_marked) {
         link->bytes_taken = link->bytes_marked;
         link->bytes_marked = 0;
     }
+    PEN_ASSERT(link->bytes_taken <= link->bytes_sent, "no peer has taken more than it was sent");
 }
 
 bool link_full(const struct link *link, uint64_t cap_bytes)
@@ -72,5 +77,6 @@ bool link_probe_due(struct link *link, uint64_t now_us)
     if (now_us < link_probe_next_us(link) || !link_probing(link))
         return false;
     link->probe_step++;
+    PEN_ASSERT(link->probe_step <= LINK_PROBES, "probes end");
     return true;
 }

@@ -19,12 +19,14 @@ struct shared_message *shared_message_new(size_t count)
 
 struct shared_message *shared_message_retain(struct shared_message *shared)
 {
+    PEN_ASSERT(shared->references > 0, "a message that is shared is still there");
     shared->references++;
     return shared;
 }
 
 void shared_message_release(struct shared_message *shared)
 {
+    PEN_ASSERT(!shared || shared->references > 0, "a message is let go as often as it was held");
     if (!shared || --shared->references > 0)
         return;
     for (size_t i = 0; i < shared->count; i++)

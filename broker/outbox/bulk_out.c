@@ -1,5 +1,7 @@
 #include "bulk_out.h"
 
+#include "assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +25,11 @@ struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_en
 
 void transfer_out_free(struct transfer_link *link, struct transfer_out *out)
 {
+    PEN_ASSERT(link->outs_count > 0 && out->run.moved <= out->run.granted,
+               "a payload that ends was counted, and no more of it was sent than was asked for");
     TAILQ_REMOVE(&link->outs, out, in_link);
     link->outs_count--;
+    PEN_ASSERT((link->outs_count == 0) == TAILQ_EMPTY(&link->outs), "payloads on their way out are counted");
     shared_message_release(out->shared);
     free(out);
 }

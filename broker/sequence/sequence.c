@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "assertion.h"
 #include "dispatch.h"
 #include "logline.h"
 #include "sequence_internal.h"
@@ -34,6 +35,8 @@ struct sequences *sequences_new(void)
 
 static void close_count(struct sequences *sequences, const struct sequence *sequence)
 {
+    PEN_ASSERT(sequences->open > 0 && sequence->session->sequences > 0 && sequences->by_tenant[sequence->tenant] > 0,
+               "a sequence that ends was counted as open: of all, of its session, of its tenant");
     sequences->open--;
     sequence->session->sequences--;
     sequences->by_tenant[sequence->tenant]--;
@@ -41,6 +44,7 @@ static void close_count(struct sequences *sequences, const struct sequence *sequ
 
 void sequence_forget(struct sequences *sequences, struct sequence *sequence)
 {
+    PEN_ASSERT(TAILQ_EMPTY(&sequence->waiting), "no job of a sequence that is forgotten is left");
     heap_remove(&sequences->due, sequence);
     effect_drop(&sequence->moves);
     table_remove(&sequences->by_key, &sequence->by_key);
@@ -48,6 +52,7 @@ void sequence_forget(struct sequences *sequences, struct sequence *sequence)
         close_count(sequences, sequence);
     TAILQ_REMOVE(sequence->ended ? &sequences->ended : &sequences->all, sequence, in_all);
     sequences->count--;
+    PEN_ASSERT(sequences->open <= sequences->count, "the open sequences are some of all");
     free(sequence->model);
     free(sequence);
 }
@@ -169,6 +174,7 @@ static bool pin(struct job *job, uint64_t worker)
 
 static void go(struct broker *broker, struct sequence *sequence, struct job *job)
 {
+    PEN_ASSERT(!sequence->current && !sequence->ended, "one job of a sequence is under way at a time");
     sequence->current = job;
     states_set(job, JOB_QUEUED);
     heap_remove(&broker->sequences->due, sequence);
@@ -191,6 +197,7 @@ void sequence_place(struct broker *broker, struct job *job)
         go(broker, sequence, job);
         return;
     }
+    PEN_ASSERT(!job->flight, "a job of a sequence shares its answer with nobody");
     states_set(job, JOB_HELD);
     TAILQ_INSERT_TAIL(&sequence->waiting, job, in_group);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "sequence_internal.h"
 
 void sequence_bind_version(const struct broker *broker, const struct session *session, const struct envelope *env,
@@ -63,6 +64,8 @@ static enum pen_status begin(struct broker *broker, struct session *session, uin
     sequences->open++;
     session->sequences++;
     sequences->by_tenant[s->tenant]++;
+    PEN_ASSERT(sequences->open <= sequences->count && session->sequences <= sequences->open,
+               "a session's open sequences are some of all open ones, and those some of all");
     sequence_due_set(broker, s, s->idle_us);
     return PEN_OK;
 }

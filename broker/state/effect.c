@@ -59,6 +59,8 @@ void effect_drop(struct effect *effect)
 {
     if (!effect_posted(effect))
         return;
+    PEN_ASSERT(effect->before->next == effect && effect->next->before == effect,
+               "an effect in the queue is linked both ways");
     effect->before->next = effect->next;
     effect->next->before = effect->before;
     effect->next = effect->before = NULL;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "job.h"
 #include "queue.h"
 
@@ -20,6 +21,7 @@ enum pen_status fair_queue_init(struct fair_queue *fair_queue)
 
 static void share_free(struct fair_queue *fair_queue, struct fair_share *share)
 {
+    PEN_ASSERT(TAILQ_EMPTY(&share->turns), "who waits keeps its share");
     table_remove(&fair_queue->by_identity, &share->by_identity);
     free(share);
 }
@@ -81,6 +83,7 @@ static void share_rest(struct fair_queue *fair_queue, struct fair_share *share)
 {
     if (!TAILQ_EMPTY(&share->turns))
         return;
+    PEN_ASSERT(share->weight > 0, "each share has a weight");
     if (share->start < floor_of(fair_queue, share->priority) && share->open == 0)
         share_free(fair_queue, share);
     else
@@ -151,6 +154,7 @@ struct turn *fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, u
     TAILQ_INSERT_TAIL(&share->turns, turn, in_share);
     table_insert(&fair_queue->by_place, &turn->by_place, place_hash(fair_queue, lane, share));
     fair_queue->waiting[priority]++;
+    PEN_ASSERT(turn->jobs.count == 0 && turn->lane_place == 0, "a new turn has no jobs and is in no heap");
     return turn;
 }
 
@@ -158,6 +162,8 @@ struct turn *fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, u
 void fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn)
 {
     struct fair_share *share = turn->share;
+    PEN_ASSERT(turn->jobs.count == 0 && turn->lane_place == 0, "a turn ends when its last job has left");
+    PEN_ASSERT(fair_queue->waiting[share->priority] > 0, "a turn that ends has been counted as waiting");
     table_remove(&fair_queue->by_place, &turn->by_place);
     TAILQ_REMOVE(&share->turns, turn, in_share);
     fair_queue->waiting[share->priority]--;
@@ -182,6 +188,7 @@ static void share_move(struct fair_share *share, uint64_t start)
 void fair_queue_charge(struct fair_queue *fair_queue, struct fair_share *share, uint64_t cost_us, struct cost *ret_cost)
 {
     uint64_t units = (cost_us ? cost_us : 1) * UNITS_PER_US / share->weight + 1;
+    PEN_ASSERT(share->start + units > share->start, "what is charged moves a share on");
     if (fair_queue->now[share->priority] < share->start)
         fair_queue->now[share->priority] = share->start;
     share->open++;
@@ -198,6 +205,7 @@ void fair_queue_settle(struct fair_queue *fair_queue, struct cost *cost, double 
     uint64_t start = share->start - cost->units + units, least = floor_of(fair_queue, share->priority);
     if (start < least && start < share->start)
         start = share->start < least ? share->start : least;
+    PEN_ASSERT(share->open > 0 && share->start >= cost->units, "what is settled was charged before, and once");
     share->open--;
     cost->share = NULL;
     if (start != share->start)

@@ -1,5 +1,6 @@
 #include "fleet.h"
 
+#include "assertion.h"
 #include "failure.h"
 
 #include <stdlib.h>
@@ -198,6 +199,7 @@ static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, P
     worker->warming = still_warming(worker, offers, used);
     struct offer **old = worker->offers;
     size_t old_count = worker->offers_count;
+    PEN_ASSERT(used <= count, "a worker has no more offers than it told");
     worker->offers = offers;
     worker->offers_count = used;
     offers_drop(worker, old, old_count, now_us);
@@ -322,6 +324,8 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us)
 {
     while (!TAILQ_EMPTY(&worker->dispatches))
         dispatch_free(TAILQ_FIRST(&worker->dispatches));
+    PEN_ASSERT(fleet->count > 0 && worker->messages == 0,
+               "a worker that leaves was counted, and holds nothing any more");
     offers_drop(worker, worker->offers, worker->offers_count, now_us);
     table_remove(&fleet->by_peer, &worker->link.by_peer);
     TAILQ_REMOVE(&fleet->all, worker, in_fleet);
@@ -441,6 +445,8 @@ static void offers_idle(struct worker *worker)
 void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_us)
 {
     struct worker *worker = offer->worker;
+    PEN_ASSERT(dispatch->count > 0 && dispatch->open == dispatch->count, "each slot of a new dispatch is unanswered");
+    PEN_ASSERT(!dispatch->isolated || worker->messages == 0, "a suspect goes to a worker that holds nothing");
     dispatch->worker = worker;
     dispatch->offer = offer;
     dispatch->model_digest = offer->digest;
@@ -463,6 +469,9 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
 void dispatch_free(struct dispatch *dispatch)
 {
     struct worker *worker = dispatch->worker;
+    PEN_ASSERT(worker->messages > 0 && worker->jobs >= dispatch->open && worker->bytes >= dispatch->bytes &&
+                   worker->expect_us >= dispatch->expect_us,
+               "what goes off a worker has been counted there");
     TAILQ_REMOVE(&worker->dispatches, dispatch, in_worker);
     worker->messages--;
     if (worker->messages == 0)
@@ -471,6 +480,9 @@ void dispatch_free(struct dispatch *dispatch)
     worker->expect_us -= dispatch->expect_us;
     worker->bytes -= dispatch->bytes;
     worker->isolated &= !dispatch->isolated;
+    PEN_ASSERT(worker->messages > 0 || (worker->jobs == 0 && worker->bytes == 0 && worker->expect_us == 0),
+               "a worker without dispatches holds no jobs, no bytes and no work");
+    PEN_ASSERT((worker->messages == 0) == TAILQ_EMPTY(&worker->dispatches), "a worker's dispatches are counted");
     signature_release(dispatch->signature);
     free(dispatch);
 }
@@ -482,6 +494,8 @@ void dispatch_discard(struct dispatch *dispatch)
 
 bool dispatch_answer(struct dispatch *dispatch, uint32_t slot)
 {
+    PEN_ASSERT(slot < dispatch->count && !dispatch->slots[slot].answered, "each slot is answered once");
+    PEN_ASSERT(dispatch->open > 0 && dispatch->worker->jobs > 0, "an answer is of a slot that was open");
     dispatch->slots[slot].answered = true;
     dispatch->slots[slot].job = NULL;
     dispatch->worker->jobs--;

@@ -1,5 +1,9 @@
 #include "form.h"
 
+#include "assertion.h"
+
+_Static_assert(FORMS_MAX <= 8 * sizeof(form_set), "a set has a bit for each form");
+
 void forms_fini(struct forms *forms)
 {
     for (uint32_t i = 0; i < FORMS_MAX; i++)
@@ -49,12 +53,14 @@ uint32_t forms_take(struct forms *forms, struct signature *signature, uint32_t r
 
 void forms_join(struct forms *forms, uint32_t form)
 {
+    PEN_ASSERT(form < FORMS_MAX && forms->rows[form].signature, "an offer joins a form that is there");
     forms->rows[form].offers++;
     forms->rows[form].lost_us = 0;
 }
 
 void forms_leave(struct forms *forms, uint32_t form, uint64_t lost_us)
 {
+    PEN_ASSERT(form < FORMS_MAX && forms->rows[form].offers > 0, "an offer that leaves a form was counted in it");
     forms->rows[form].offers--;
     if (lost_us)
         forms->rows[form].lost_us = lost_us;
@@ -68,8 +74,10 @@ void forms_refer(struct forms *forms, form_set set)
 
 void forms_unrefer(struct forms *forms, form_set set)
 {
-    for (uint32_t i = 0; i < FORMS_MAX; i++)
+    for (uint32_t i = 0; i < FORMS_MAX; i++) {
+        PEN_ASSERT(!(set >> i & 1) || forms->rows[i].lanes > 0, "a lane that goes was counted in its forms");
         forms->rows[i].lanes -= set >> i & 1;
+    }
 }
 
 void forms_expire(struct forms *forms, uint64_t now_us, uint64_t wait_us)

@@ -1,5 +1,7 @@
 #include "job.h"
 
+#include "assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 const char *job_state_name(enum job_state state)
 {
     static const char *const names[] = {"lookup", "queued", "held", "following", "dispatched", "steps", "done"};
+    _Static_assert(sizeof names / sizeof names[0] == JOB_DONE + 1, "each state has a name");
     return names[state];
 }
 
@@ -83,6 +86,7 @@ static struct job *take_spare(struct jobs *jobs)
     struct job *job = jobs->spare;
     if (!job)
         return malloc(sizeof *job);
+    PEN_ASSERT(jobs->spares > 0, "spare records are counted");
     jobs->spare = job->in_group.tqe_next;
     jobs->spares--;
     return job;
@@ -90,6 +94,7 @@ static struct job *take_spare(struct jobs *jobs)
 
 struct job *jobs_new(struct jobs *jobs, struct job_id id)
 {
+    PEN_ASSERT_SLOW(!jobs_find(jobs, id), "no two jobs have one id");
     struct job *job = take_spare(jobs);
     if (!job)
         return NULL;
@@ -149,6 +154,9 @@ static void note_free(struct jobs *jobs, struct job *job)
 
 void jobs_free(struct jobs *jobs, struct job *job)
 {
+    PEN_ASSERT(job->lane_place == 0 && job->deadline_place == 0 && !job->turn,
+               "a job that is freed is in no lane and waits for no deadline");
+    PEN_ASSERT(!job->flight && !job->dispatch, "a job that is freed runs nowhere and follows nobody");
     table_remove(&jobs->by_id, &job->by_id);
     shared_message_release(job->request);
     if (job->noted)

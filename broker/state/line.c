@@ -1,5 +1,7 @@
 #include "line.h"
 
+#include "assertion.h"
+
 #define IN_RUN UINT32_MAX /* lane_place of those in the list: no heap is that large */
 
 void line_init(struct line *line)
@@ -17,6 +19,7 @@ void line_fini(struct line *line)
 enum pen_status line_push(struct line *line, struct job *job)
 {
     const struct job *last = TAILQ_LAST(&line->run, job_list);
+    PEN_ASSERT(job->lane_place == 0, "a job stands in one line, and once");
     if (last && job_before(job, last)) {
         if (heap_push(&line->rest, job) != PEN_OK)
             return PEN_ERR_NO_MEMORY;
@@ -59,6 +62,8 @@ static void fetch_ahead(const struct line *line)
 
 void line_remove(struct line *line, struct job *job)
 {
+    PEN_ASSERT(line->count > line->rest.count || job->lane_place != IN_RUN,
+               "a line has more jobs than its heap as long as its list has some");
     if (job->lane_place == IN_RUN) {
         TAILQ_REMOVE(&line->run, job, in_group);
         job->lane_place = 0;
@@ -67,4 +72,6 @@ void line_remove(struct line *line, struct job *job)
         heap_remove(&line->rest, job);
     }
     line->count--;
+    PEN_ASSERT((line->count == line->rest.count) == TAILQ_EMPTY(&line->run),
+               "a line's length is that of its list and its heap");
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "frame.h"
 
 #define NAME_BYTES_MAX  255u
@@ -70,6 +71,8 @@ static struct model *model_new(struct models *models, const char *name, uint64_t
 
 void model_free(struct models *models, struct model *model)
 {
+    PEN_ASSERT(models->count > 0 && model->users == 0 && model->running == 0, "a model that is forgotten has no jobs");
+    PEN_ASSERT(TAILQ_EMPTY(&model->offers) && model->sketches == 0, "a model that is forgotten has no offers");
     table_remove(&models->by_name, &model->by_name);
     TAILQ_REMOVE(&models->all, model, in_all);
     models->count--;
@@ -181,6 +184,7 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
 static void recompute(struct model *model)
 {
     const struct offer *first = TAILQ_FIRST(&model->offers);
+    PEN_ASSERT((model->offers_count == 0) == (first == NULL), "a model's offers are counted");
     model->digest_mixed = false;
     model->cacheable = first != NULL;
     const struct offer *offer;
@@ -214,6 +218,8 @@ bool model_add_offer(struct model *model, struct offer *offer, bool idle)
 
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us)
 {
+    PEN_ASSERT(offer->model == model && (offer->sketch ? model->sketches : model->offers_count) > 0,
+               "an offer that goes has been counted in its model");
     forms_leave(&model->forms, offer->form, model->withdrawn ? 0 : now_us ? now_us : 1);
     if (offer->sketch) {
         model->sketches--;

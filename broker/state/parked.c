@@ -1,5 +1,7 @@
 #include "parked.h"
 
+#include "assertion.h"
+
 #include <stdlib.h>
 
 void parked_init(struct parked *parked)
@@ -10,9 +12,12 @@ void parked_init(struct parked *parked)
 
 static void leave(struct parked *parked, struct parked_submit *entry)
 {
+    PEN_ASSERT(parked->count > 0 && parked->bytes >= entry->message.bytes,
+               "a parked submit was counted with its bytes");
     TAILQ_REMOVE(&parked->entries, entry, in_parked);
     parked->count--;
     parked->bytes -= entry->message.bytes;
+    PEN_ASSERT((parked->count == 0) == TAILQ_EMPTY(&parked->entries), "parked submits are counted");
 }
 
 void parked_submit_free(struct parked_submit *entry)
@@ -74,5 +79,6 @@ bool parked_keep(struct parked *parked, const struct envelope *env, struct messa
     TAILQ_INSERT_TAIL(&parked->entries, entry, in_parked);
     parked->count++;
     parked->bytes += entry->message.bytes;
+    PEN_ASSERT(parked->count <= PARKED_JOBS_MAX, "no more submits are parked than may be");
     return true;
 }

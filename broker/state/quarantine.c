@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "frame.h"
 #include "job_meta.h"
 #include "group_builder.h"
@@ -97,6 +98,7 @@ static void fill_content(const struct shared_message *request, struct quarantine
 
 static void remove_at(struct quarantine *quarantine, uint32_t index)
 {
+    PEN_ASSERT(index < quarantine->count, "what leaves the quarantine is in it");
     quarantine->count--;
     memmove(&quarantine->entries[index], &quarantine->entries[index + 1],
             (quarantine->count - index) * sizeof quarantine->entries[0]);
@@ -106,6 +108,7 @@ void quarantine_add(struct quarantine *quarantine, const struct job *job, const 
 {
     if (quarantine->count == QUARANTINE_MAX)
         remove_at(quarantine, 0);
+    PEN_ASSERT(quarantine->count < QUARANTINE_MAX, "the quarantine has a row for who comes");
     struct quarantined *entry = &quarantine->entries[quarantine->count++];
     *entry = (struct quarantined){.id = job->id,
                                   .version = job->lane->model->version,

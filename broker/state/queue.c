@@ -165,10 +165,13 @@ void queue_add(struct queue *queue, uint8_t priority, size_t bytes)
     queue->waiting++;
     queue->at_level[priority]++;
     queue->bytes += bytes;
+    PEN_ASSERT(queue->at_level[priority] <= queue->waiting, "no more jobs wait at one level than at all");
 }
 
 void queue_leave(struct queue *queue, uint8_t priority, size_t bytes)
 {
+    PEN_ASSERT(queue->waiting > 0 && queue->at_level[priority] > 0 && queue->bytes >= bytes,
+               "who leaves a queue has been counted in it, at its level and with its bytes");
     queue->waiting--;
     queue->at_level[priority]--;
     queue->bytes -= bytes;
@@ -224,6 +227,7 @@ static enum pen_status turn_push(struct lane *lane, struct job *job)
 static void turn_remove(struct lane *lane, struct job *job)
 {
     struct turn *turn = job->turn;
+    PEN_ASSERT(turn->lane == lane && turn->jobs.count > 0, "a job's turn is of its lane and has counted it");
     job->turn = NULL;
     bool head = line_top(&turn->jobs) == job;
     if (turn->jobs.count == 1)
@@ -235,14 +239,35 @@ static void turn_remove(struct lane *lane, struct job *job)
         heap_update(&lane->turns, turn);
 }
 
+#define CHECKED_TURNS 64u /* more are not added up: a check after each job must stay cheap */
+
+/* The jobs of a lane are those in front and those of its turns. */
+static bool lane_adds_up(const struct lane *lane)
+{
+    uint64_t count = lane->front.count;
+    for (size_t i = 0; i < lane->turns.count && lane->turns.count <= CHECKED_TURNS; i++)
+        count += ((const struct turn *)lane->turns.items[i])->jobs.count;
+    return count == lane->count || lane->turns.count > CHECKED_TURNS;
+}
+
+/* No turn is without jobs. */
+static bool lane_counts(const struct lane *lane)
+{
+    size_t heads = lane->front.count + lane->turns.count;
+    return heads <= lane->count && (heads > 0 || lane->count == 0);
+}
+
 enum pen_status lane_push(struct lane *lane, struct job *job)
 {
+    PEN_ASSERT(job->lane == lane && job->lane_place == 0, "a job comes into its own lane, and once");
     enum pen_status status = job->front ? heap_push(&lane->front, job) : turn_push(lane, job);
     if (status != PEN_OK)
         return PEN_ERR_NO_MEMORY;
     if (lane->count++ == 0)
         TAILQ_INSERT_TAIL(lane->queue->active, lane, in_active);
     lane->rows += job->rows;
+    PEN_ASSERT(lane_counts(lane), "a lane has jobs as long as its heaps hold some");
+    PEN_ASSERT_SLOW(lane_adds_up(lane), "a lane's length is that of its turns and its front");
     return PEN_OK;
 }
 
@@ -295,6 +320,8 @@ void lane_remove(struct lane *lane, struct job *job)
 {
     if (job->lane_place == 0)
         return;
+    PEN_ASSERT(job->lane == lane && lane->count > 0 && lane->rows >= job->rows,
+               "a job that leaves a lane has been counted in it, with its rows");
     if (job->turn)
         turn_remove(lane, job);
     else
@@ -305,6 +332,9 @@ void lane_remove(struct lane *lane, struct job *job)
         lane->wake_us = UINT64_MAX;
         lane->unserved_us = 0;
     }
+    PEN_ASSERT(job->lane_place == 0, "a job that has left its lane has no place in it");
+    PEN_ASSERT(lane_counts(lane), "a lane has jobs as long as its heaps hold some");
+    PEN_ASSERT_SLOW(lane_adds_up(lane), "a lane's length is that of its turns and its front");
 }
 
 /* One that is back from a lost worker is in no turn; what its first run was charged has been given back. */
@@ -315,6 +345,7 @@ void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, str
     struct fair_queue *fair_queue = lane->queue->fair_queue;
     struct fair_share *share =
         job->turn ? job->turn->share : fair_queue_share(fair_queue, identity, weight, job->priority);
+    PEN_ASSERT(!ret_cost->share, "a run is charged once");
     if (share)
         fair_queue_charge(fair_queue, share, cost_us, ret_cost);
 }

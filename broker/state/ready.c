@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "model.h"
 
 #define SHARE_LEAST 8u
@@ -46,11 +47,16 @@ static void join(struct offer *offer, bool idle)
 static void leave(struct offer *offer)
 {
     struct ready_class *class = offer->class;
+    PEN_ASSERT((offer->idle ? class->idle_count : class->busy_count) > 0,
+               "an offer that leaves its list was counted in it");
     *(offer->idle ? &class->idle_count : &class->busy_count) -= 1;
     if (offer->idle)
         TAILQ_REMOVE(&class->idle, offer, in_ready);
     else
         TAILQ_REMOVE(&class->busy, offer, in_ready);
+    PEN_ASSERT((class->idle_count == 0) == TAILQ_EMPTY(&class->idle) &&
+                   (class->busy_count == 0) == TAILQ_EMPTY(&class->busy),
+               "idle and busy offers are counted");
 }
 
 bool ready_add(struct model *model, struct offer *offer, bool idle)
@@ -70,6 +76,7 @@ void ready_remove(struct model *model, struct offer *offer)
     offer->class = NULL;
     if (class->idle_count + class->busy_count > 0)
         return;
+    PEN_ASSERT(model->classes_count > 0, "a class that goes has been counted");
     TAILQ_REMOVE(&model->classes, class, in_model);
     model->classes_count--;
     free(class);

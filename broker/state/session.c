@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "fair_queue.h"
 
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
@@ -65,6 +66,7 @@ enum pen_status tenant_intern(struct sessions *sessions, const char *name, const
     tenant->number = sessions->tenants_count;
     tenant->weight = weight_of(sessions->weights, name);
     memcpy(tenant->name, name, strlen(name));
+    PEN_ASSERT(sessions->tenants_count < TENANTS_MAX, "each tenant has a row");
     sessions->tenants[sessions->tenants_count++] = tenant;
     *ret_tenant = tenant;
     return PEN_OK;
@@ -114,6 +116,7 @@ struct session *session_new(struct sessions *sessions, uint64_t uuid)
     table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, 0, 0));
     TAILQ_INSERT_TAIL(&sessions->all, session, in_all);
     sessions->count++;
+    PEN_ASSERT(sessions->count <= SESSIONS_MAX, "there are no more sessions than the limit");
     return session;
 }
 
@@ -121,6 +124,7 @@ void session_free(struct sessions *sessions, struct session *session)
 {
     while (!TAILQ_EMPTY(&session->kept))
         reply_forget(sessions, TAILQ_FIRST(&session->kept));
+    PEN_ASSERT(sessions->count > 0 && session->live_count == 0, "a session ends after its last live job");
     table_remove(&sessions->by_uuid, &session->by_uuid);
     table_remove(&sessions->by_peer, &session->link.by_peer);
     TAILQ_REMOVE(&sessions->all, session, in_all);
@@ -165,8 +169,10 @@ void session_add(struct session *session, struct job *job)
 
 void session_remove(struct session *session, struct job *job)
 {
+    PEN_ASSERT(session->live_count > 0 && job->session == session, "a job that goes is one of its session's live ones");
     TAILQ_REMOVE(&session->live, job, in_session);
     session->live_count--;
+    PEN_ASSERT((session->live_count == 0) == TAILQ_EMPTY(&session->live), "a session's live jobs are counted");
 }
 
 /* Ascending by sequence, from the tail: results come nearly in order. */
@@ -191,6 +197,7 @@ static void drop(struct sessions *sessions, struct job *job)
 
 void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
 {
+    PEN_ASSERT(job->state == JOB_DONE && job->reply, "what is kept is the reply of a job that is done");
     session_remove(job->session, job);
     insert_kept(job->session, job);
     TAILQ_INSERT_TAIL(&sessions->kept, job, in_group);
@@ -206,11 +213,17 @@ void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
 
 void reply_forget(struct sessions *sessions, struct job *job)
 {
+    size_t bytes = shared_message_bytes(job->reply) + sizeof *job;
+    PEN_ASSERT(sessions->kept_count > 0 && sessions->kept_bytes >= bytes,
+               "a reply that is forgotten has been counted, with its bytes");
+    PEN_ASSERT(job->session->unsent >= job->unsent, "a reply that was not sent has been counted in its session");
     TAILQ_REMOVE(&job->session->kept, job, in_session);
     TAILQ_REMOVE(&sessions->kept, job, in_group);
     sessions->kept_count--;
-    sessions->kept_bytes -= shared_message_bytes(job->reply) + sizeof *job;
+    sessions->kept_bytes -= bytes;
     job->session->unsent -= job->unsent;
+    PEN_ASSERT((sessions->kept_count == 0) == (sessions->kept_bytes == 0),
+               "without kept replies there are no bytes of them");
     jobs_free(sessions->jobs, job);
 }
 

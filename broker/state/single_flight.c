@@ -1,5 +1,7 @@
 #include "single_flight.h"
 
+#include "assertion.h"
+
 #include <stdlib.h>
 
 enum pen_status single_flights_init(struct table *flights)
@@ -34,6 +36,7 @@ struct single_flight *single_flight_new(struct table *flights, const struct cach
     struct single_flight *flight = calloc(1, sizeof *flight);
     if (!flight)
         return NULL;
+    PEN_ASSERT(!leader->flight, "a leader is in no other single flight");
     flight->key = *key;
     flight->leader = leader;
     leader->flight = flight;
@@ -44,6 +47,8 @@ struct single_flight *single_flight_new(struct table *flights, const struct cach
 
 void single_flight_join(struct single_flight *flight, struct job *follower)
 {
+    PEN_ASSERT(!follower->flight && follower != flight->leader && follower->lane == flight->leader->lane,
+               "a follower waits in the leader's lane for one leader, another job");
     TAILQ_INSERT_TAIL(&flight->followers, follower, in_group);
     flight->followers_count++;
     follower->flight = flight;
@@ -51,9 +56,12 @@ void single_flight_join(struct single_flight *flight, struct job *follower)
 
 void single_flight_leave(struct single_flight *flight, struct job *follower)
 {
+    PEN_ASSERT(follower->flight == flight && follower != flight->leader && flight->followers_count > 0,
+               "who leaves a single flight has followed in it");
     TAILQ_REMOVE(&flight->followers, follower, in_group);
     flight->followers_count--;
     follower->flight = NULL;
+    PEN_ASSERT((flight->followers_count == 0) == TAILQ_EMPTY(&flight->followers), "followers are counted");
 }
 
 struct job *single_flight_promote(struct single_flight *flight)
@@ -70,6 +78,8 @@ struct job *single_flight_promote(struct single_flight *flight)
 
 void single_flight_free(struct table *flights, struct single_flight *flight)
 {
+    PEN_ASSERT(flight->followers_count == 0 && flight->leader->flight == flight,
+               "a single flight ends when nobody follows any more");
     flight->leader->flight = NULL;
     table_remove(flights, &flight->by_key);
     free(flight);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "assertion.h"
 #include "table.h"
 
 struct cache_entry {
@@ -46,8 +47,11 @@ static void drop(struct cache_memory *memory, struct cache_entry *entry)
 {
     table_remove(&memory->by_key, &entry->by_key);
     TAILQ_REMOVE(&memory->use, entry, in_use);
+    PEN_ASSERT(memory->entries > 0 && memory->bytes >= cost(&entry->value),
+               "a value that goes was counted, with its bytes");
     memory->bytes -= cost(&entry->value);
     memory->entries--;
+    PEN_ASSERT((memory->entries == 0) == (memory->bytes == 0), "without values there are no bytes of them");
     shared_message_release(entry->value.shared);
     free(entry);
 }
@@ -115,6 +119,7 @@ void cache_memory_put(struct cache_memory *memory, const struct cache_key *key, 
         drop(memory, TAILQ_FIRST(&memory->use));
         memory->evicted++;
     }
+    PEN_ASSERT(memory->bytes <= memory->bytes_max, "the cache holds no more bytes than it may");
 }
 
 void cache_memory_report(const struct cache_memory *memory, struct cache_report *report)

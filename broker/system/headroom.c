@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "assertion.h"
 #include "logline.h"
 
 #define MIB         ((uint64_t)1024 * 1024)
@@ -175,6 +176,7 @@ enum pen_status headroom_take(struct headroom *headroom, uint64_t held, uint64_t
         look(h, now_us);
     if (fits(h, wanted)) {
         h->taken += held + wanted;
+        PEN_ASSERT(h->taken >= wanted, "what was taken since the last look fits into its counter");
         return PEN_OK;
     }
     h->refused++;

@@ -9,8 +9,11 @@
 #ifndef ASSERTION_H
 #define ASSERTION_H
 
-/* Writes file, line, condition and sentence to stderr, and aborts. */
+/* Writes where, condition and sentence, in one line, to stderr or to whom assertion_teller_set names, and aborts. */
 _Noreturn void assertion_failed(const char *file, int line, const char *condition, const char *sentence);
+
+/* Who writes the line in the log's form (log_setup). Set before there are other threads; NULL: a plain line on stderr. */
+void assertion_teller_set(void (*tell)(const char *file, int line, const char *condition, const char *sentence));
 
 #define PEN_ASSERT(condition, sentence)                                                                                \
     do {                                                                                                               \

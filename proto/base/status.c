@@ -28,6 +28,8 @@ static const char *const status_names[PEN_STATUS_COUNT] = {
     [PEN_ERR_INTERNAL] = "INTERNAL",
 };
 
+_Static_assert(PEN_STATUS_COUNT == 20, "a new status has a name, and a word on whether it may be tried again");
+
 const char *pen_status_name(enum pen_status status)
 {
     if ((unsigned)status >= PEN_STATUS_COUNT)

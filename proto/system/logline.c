@@ -3,6 +3,7 @@
 #include "logline_rate.h"
 #include "logline_text.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "job_id.h"
 
@@ -99,6 +100,12 @@ __attribute__((format(printf, 3, 4))) static void line_print(enum log_level leve
     va_end(args);
 }
 
+/* Whatever the level and the rate: it is the last that the process says. */
+static void tell_assertion(const char *file, int line, const char *condition, const char *sentence)
+{
+    line_print(LOG_ERROR, "assertion_failed", "at=%s:%d invariant=%s condition=%s", file, line, sentence, condition);
+}
+
 static void report_suppressed(bool all)
 {
     struct log_rate_slot slot;
@@ -126,6 +133,7 @@ void log_setup(const char *program, enum log_level level, bool json)
     uint64_t random = random_u64();
     for (unsigned i = 0; i + 1 < sizeof log_nonce; i++, random >>= 5)
         log_nonce[i] = "abcdefghijklmnopqrstuvwxyz012345"[random & 31];
+    assertion_teller_set(tell_assertion);
     if (!registered)
         registered = atexit(report_at_exit) == 0;
 }

@@ -1,5 +1,7 @@
 #include "bulk.h"
 
+#include "assertion.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ void bulk_init(struct bulk *bulk, uint32_t number)
 
 void bulk_add(struct bulk *bulk, uint64_t bytes)
 {
+    PEN_ASSERT(bulk->count < FRAME_MAX_TENSORS, "a payload has as many frames as a message at most");
     bulk->sizes[bulk->count++] = bytes;
     bulk->total += bytes;
 }
@@ -71,8 +74,12 @@ bool bulk_credited(struct bulk *bulk, uint64_t until)
 static void advance(struct bulk *bulk, size_t bytes, struct bulk_piece *ret_piece)
 {
     *ret_piece = (struct bulk_piece){.frame = bulk->frame, .at = bulk->at, .bytes = bytes};
+    PEN_ASSERT(bulk->frame < bulk->count && bytes <= bulk->sizes[bulk->frame] - bulk->at,
+               "a piece of a payload lies inside one frame");
     bulk->moved += bytes;
     bulk->at += bytes;
+    PEN_ASSERT(bulk->moved <= bulk->granted && bulk->granted <= bulk->total,
+               "no more of a payload moves than was granted, and no more is granted than there is");
     if (bulk->at == bulk->sizes[bulk->frame]) {
         bulk->frame++;
         bulk->at = 0;
@@ -94,6 +101,7 @@ bool bulk_next(struct bulk *bulk, struct bulk_piece *ret_piece)
 
 void bulk_back(struct bulk *bulk, const struct bulk_piece *piece)
 {
+    PEN_ASSERT(bulk->moved >= piece->bytes, "what is taken back was moved before");
     bulk->moved -= piece->bytes;
     bulk->frame = piece->frame;
     bulk->at = piece->at;
@@ -114,6 +122,8 @@ bool bulk_grant(struct bulk *bulk)
         return false;
     uint64_t left = bulk->total - bulk->moved;
     bulk->granted = bulk->moved + (left < BULK_WINDOW_BYTES ? left : BULK_WINDOW_BYTES);
+    PEN_ASSERT(bulk->granted > bulk->moved && bulk->granted <= bulk->total,
+               "credit is for bytes that are still to come");
     return true;
 }
 

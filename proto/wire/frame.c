@@ -29,6 +29,17 @@ enum {
     AT_TRANSFER = 76,
     AT_END = 80,
 };
+_Static_assert(AT_SEQUENCE - AT_CLIENT == sizeof(uint64_t) && AT_DIGEST - AT_SEQUENCE == sizeof(uint64_t) &&
+                   AT_MODEL_HASH - AT_DIGEST == sizeof(struct digest) &&
+                   AT_SEQUENCE_ID - AT_MODEL_HASH == sizeof(uint64_t) &&
+                   AT_DEADLINE - AT_SEQUENCE_ID == sizeof(uint64_t) &&
+                   AT_TENANT_HASH - AT_DEADLINE == sizeof(uint64_t) &&
+                   AT_PRIORITY - AT_TENANT_HASH == sizeof(uint32_t) && AT_TRANSFER - AT_META_BYTES == sizeof(uint32_t),
+               "the fields of the envelope stand side by side");
+_Static_assert(AT_TRANSFER + sizeof(uint32_t) == FRAME_ENVELOPE_BYTES, "the fields fill the envelope");
+_Static_assert(FRAME_MAX_TENSORS <= UINT8_MAX, "a byte of the envelope counts the raw frames");
+_Static_assert(FRAME_TYPE_COUNT == 20 && PRECISION_COUNT == 7,
+               "a new type has a row in type_rules, a new precision a name");
 
 /* Each field begins where the one before it ends, and those of several bytes stand where their size divides. */
 _Static_assert(AT_MAJOR == AT_MAGIC + 2 && AT_MINOR == AT_MAJOR + 1 && AT_TYPE == AT_MINOR + 1, "magic and version");

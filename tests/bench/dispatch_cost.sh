@@ -5,6 +5,9 @@ set -euo pipefail
 build=${1:?usage: dispatch_cost.sh BUILD_DIR}
 bench=$build/tests/bench_dispatch
 [ -x "$bench" ] || { echo "dispatch_cost.sh: $bench is not built" >&2; exit 1; }
+if grep -qs '^PENSTOCK_CHECKS:BOOL=ON' "$build/CMakeCache.txt"; then
+    echo "dispatch_cost.sh: $build has PENSTOCK_CHECKS: these are not the figures of a release" >&2
+fi
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 

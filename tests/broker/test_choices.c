@@ -315,6 +315,7 @@ Test(queue, lanes_are_shared_by_equal_demand_and_shape_only)
     cr_assert_eq(one, two);
     cr_assert(three != one && four != one && five != one && five != three);
     struct job job = {.rows = 3, .priority = 5};
+    job.lane = three;
     cr_assert_eq(lane_push(three, &job), PEN_OK);
     cr_assert_eq(TAILQ_FIRST(&active), three);
     cr_assert_eq(three->rows, 3);

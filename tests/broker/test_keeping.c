@@ -26,6 +26,7 @@ static struct job *done_job(struct jobs *jobs, struct sessions *sessions, struct
     struct job *job = jobs_new(jobs, (struct job_id){session->uuid, sequence});
     session_add(session, job);
     job->reply = shared_message_of(bytes);
+    job->state = JOB_DONE;
     reply_keep(sessions, job, now_us);
     return job;
 }

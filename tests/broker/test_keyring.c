@@ -67,6 +67,7 @@ Test(keyring, lines_are_read_with_roles_and_quotas)
     cr_assert_eq(alice->bytes_max, 2u << 20);
     cr_assert_eq(alice->share, 25);
     cr_assert_str_eq(keyring_find(keyring, W)->tenant, "w1", "its name, unless another is given");
+    cr_expect_eq(keyring_count(keyring), 2);
     cr_assert_null(keyring_find(keyring, B));
     cr_assert_null(keyring_find(keyring, NULL));
     uint8_t key[KEY_BYTES];

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "detached.h"
 #include "desk.h"
+#include "journal.h"
+#include "paper.h"
 
 enum { ALICE = 1, ONE = 11, TWO = 12, LARGE_BYTES = 16384 };
 
@@ -75,6 +78,34 @@ Test(scarce, ensembles_that_find_no_memory_to_begin_wait_for_the_next_beat, .tim
     desk_wait(desk, 600000);
     cr_expect_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 2u);
     desk_free(desk);
+}
+
+/* It was accepted, so it waits on: nobody would run it if it were thought to be under way. */
+Test(scarce, a_detached_job_that_finds_no_memory_to_be_queued_starts_later, .timeout = 30)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw;
+    struct journal *journal = NULL;
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_new();
+    struct wire_job job = {.id = {ALICE, 1}, .model = "a", .no_digest = true};
+    struct envelope env = wire_job_envelope(&job);
+    env.flags |= FRAME_FLAG_DETACHED;
+    desk_open(desk);
+    cr_assert_eq(journal_open_file(&paper->file, 0, 1 << 20, &journal), PEN_OK);
+    cr_assert_eq(detached_open_journal(&desk->broker, journal, paper->bytes, 0), PEN_OK);
+    desk_client(desk, ALICE, ALICE);
+    add_worker(desk, ONE, &net, 1);
+    desk_say_client(desk, ALICE, env, meta, wire_job(meta, &job, &raw), 0);
+    journal_work(journal);
+    no_growth = true;
+    desk_run(desk);
+    no_growth = false;
+    cr_expect_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0u);
+    desk_wait(desk, 3000000);
+    cr_expect_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 1u, "it runs when there is memory again");
+    desk_free(desk);
+    free(paper);
 }
 
 Test(scarce, a_job_whose_deadline_nobody_could_watch_is_told_busy)

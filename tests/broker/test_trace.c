@@ -247,6 +247,19 @@ Test(trace, lost_workers_are_told_of)
     desk_free(desk);
 }
 
+Test(trace, of_many_lost_workers_the_first_ones_and_the_last_are_told)
+{
+    struct trace_note note = {.attempts_count = 0};
+    const char *const workers[] = {"first", "second", "third", "fourth", "last"};
+    for (uint64_t i = 0; i < sizeof workers / sizeof workers[0]; i++)
+        trace_note_attempt(&note, workers[i], 10 * i, 10 * i + 5);
+    cr_expect_eq(note.attempts_count, TRACE_ATTEMPTS);
+    cr_expect_str_eq(note.attempts[0].worker, "first");
+    cr_expect_str_eq(note.attempts[1].worker, "second");
+    cr_expect_str_eq(note.attempts[TRACE_ATTEMPTS - 1].worker, "last");
+    cr_expect(note.attempts[TRACE_ATTEMPTS - 1].sent_us == 40 && note.attempts[TRACE_ATTEMPTS - 1].lost_us == 45);
+}
+
 /* ---- what is kept ---- */
 
 static size_t kept_of(struct desk *desk, uint64_t jobs, uint64_t us)

@@ -1,9 +1,11 @@
 /*
  * planted_worker.c - a worker that jobs can harm: an input that begins with KILL ends the process in its run, one that begins with HANG stops the
- * slot's thread before the run, outside of anything that the engine could time, and one that begins with LAST is answered and then the thread takes no more.
+ * slot's thread before the run, outside of anything that the engine could time, one that begins with LAST is answered and then the thread takes no more, and one
+ * that begins with FAIL is a mistake that an invariant finds.
  *
  * Linked with --wrap=gather_inputs,--wrap=task_open,--wrap=handoff_take into a program of its own. Nothing of it is in the worker that is built for users.
  */
+#include "assertion.h"
 #include "gather.h"
 #include "handoff.h"
 
@@ -35,6 +37,8 @@ enum pen_status __wrap_gather_inputs(struct pen_session *session, const struct b
     for (size_t i = 0; i < batch->count; i++)
         if (begins(batch->tasks[i], "KILL"))
             kill(getpid(), SIGKILL);
+    for (size_t i = 0; i < batch->count; i++)
+        PEN_ASSERT(!begins(batch->tasks[i], "FAIL"), "no job is planted");
     return __real_gather_inputs(session, batch, reterr);
 }
 

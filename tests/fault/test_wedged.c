@@ -1,4 +1,7 @@
-/* A slot's thread that stands still outside of a run, in a dispatch or between two: the watchdog ends the process, and no job is lost. */
+/*
+ * A slot's thread that stands still outside of a run, in a dispatch or between two: the watchdog ends the process, and no job is lost. So does an invariant
+ * that does not hold.
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -66,4 +69,14 @@ Test(wedged, thread_that_takes_no_more_ends_the_worker_and_what_waited_runs_on_t
     others_are_answered();
     cr_expect_not_null(strstr(process_err(pool.workers[0]), "does not take what waits"), "%s",
                        process_err(pool.workers[0]));
+}
+
+Test(wedged, invariant_that_does_not_hold_ends_the_worker_with_its_sentence_and_its_supervisor_starts_it_again)
+{
+    cr_expect_eq(run("FAIL"), PEN_ERR_WORKER_LOST);
+    const char *log = process_err(pool.workers[0]);
+    cr_expect_not_null(strstr(log, "level=error evt=assertion_failed at="), "%s", log);
+    cr_expect_not_null(strstr(log, "invariant=\"no job is planted\""), "%s", log);
+    cr_expect_not_null(strstr(log, "evt=child_died code=134 signal=6"), "%s", log);
+    others_are_answered();
 }

@@ -104,6 +104,7 @@ def sanitize():
     expect(not without.says("-fsanitize"), "PENSTOCK_SANITIZE: none without it")
     expect(address.says("-fsanitize=address"), "PENSTOCK_SANITIZE=address")
     expect(thread.says("-fsanitize=thread"), "PENSTOCK_SANITIZE=thread")
+    expect(address.says("-DPENSTOCK_CHECKS") and thread.says("-DPENSTOCK_CHECKS"), "PENSTOCK_SANITIZE checks what is slow to check, too")
 
 
 def fuzz():
@@ -111,7 +112,15 @@ def fuzz():
     if clang is None:
         print("[SKIP] PENSTOCK_FUZZ: no clang")
         return
-    expect(Build("-DPENSTOCK_FUZZ=ON", f"-DCMAKE_C_COMPILER={clang}").says("-fsanitize=fuzzer-no-link"), "PENSTOCK_FUZZ")
+    build = Build("-DPENSTOCK_FUZZ=ON", f"-DCMAKE_C_COMPILER={clang}")
+    expect(build.says("-fsanitize=fuzzer-no-link"), "PENSTOCK_FUZZ")
+    expect(build.says("-DPENSTOCK_CHECKS"), "PENSTOCK_FUZZ checks what is slow to check, too")
+
+
+def slow_checks():
+    expect(not plain().says("-DPENSTOCK_CHECKS"), "PENSTOCK_CHECKS is off: releases check what is quick to check")
+    expect(Build("-DPENSTOCK_CHECKS=ON").says("-DPENSTOCK_CHECKS"), "PENSTOCK_CHECKS=ON")
+    expect("-DPENSTOCK_CHECKS=ON" in (SOURCE / "tests/run.sh").read_text(), "tests/run.sh tests with PENSTOCK_CHECKS")
 
 
 def werror():
@@ -128,14 +137,13 @@ def tests():
     few = Build("-DPENSTOCK_TESTS=ON", "-DPENSTOCK_ONLY_TESTS=support;proto", "-DPENSTOCK_SHARED=/no/such/folder")
     expect(not plain().compiles("tests/"), "PENSTOCK_TESTS=OFF builds no test")
     expect(few.compiles("tests/proto"), "PENSTOCK_TESTS builds tests")
-    expect(few.says("-DPENSTOCK_CHECKS") and not plain().says("-DPENSTOCK_CHECKS"), "PENSTOCK_TESTS: dear assertions are on with tests alone")
     expect(not few.compiles("tests/engine"), "PENSTOCK_ONLY_TESTS leaves others out")
     expect(few.says("/no/such/folder"), "PENSTOCK_SHARED reaches the tests")
 
 
 CHECKED = {
     "PENSTOCK_IMPORTERS": importers, "PENSTOCK_BACKENDS": backends, "PENSTOCK_KERNELS": kernels, "PENSTOCK_SANITIZE": sanitize, "PENSTOCK_FUZZ": fuzz,
-    "PENSTOCK_WERROR": werror, "PENSTOCK_FOLDERS": folders, "PENSTOCK_TESTS": tests, "PENSTOCK_ONLY_TESTS": tests, "PENSTOCK_SHARED": tests,
+    "PENSTOCK_CHECKS": slow_checks, "PENSTOCK_WERROR": werror, "PENSTOCK_FOLDERS": folders, "PENSTOCK_TESTS": tests, "PENSTOCK_ONLY_TESTS": tests, "PENSTOCK_SHARED": tests,
 }
 
 

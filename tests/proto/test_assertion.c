@@ -1,42 +1,102 @@
-/* Assertions end the program with their sentence; what is dear to check is on in builds with tests. */
+/* An invariant that does not hold: its line, in the form that the log has, and the end of the process. */
+#include "assertion.h"
+
+#include "logline.h"
+
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "assertion.h"
+/* checks_on.c, checks_off.c: how often PEN_ASSERT_SLOW has asked. */
+unsigned asked_with_checks(void);
+unsigned asked_without_checks(void);
 
-/* What a child that fails an assertion says before it aborts. */
-static void said_by_child(char *text, size_t bytes)
+static char line[2048];
+
+static void fail(void)
 {
-    int pipe_of[2], status = 0;
-    cr_assert_eq(pipe(pipe_of), 0);
+    PEN_ASSERT(2 > 3, "two is more than three");
+}
+
+/* Runs it in a process of its own: what that wrote, and the signal that ended it. */
+static int signal_of(void (*run)(void))
+{
+    int ends[2], status = 0;
+    cr_assert(pipe(ends) == 0);
     pid_t child = fork();
-    cr_assert_geq(child, 0);
     if (child == 0) {
-        (void)dup2(pipe_of[1], STDERR_FILENO);
-        PEN_ASSERT(pipe_of[0] < 0, "the child has nothing to read");
+        dup2(ends[1], STDERR_FILENO);
+        run();
         _exit(0);
     }
-    close(pipe_of[1]);
-    ssize_t got = read(pipe_of[0], text, bytes - 1);
-    close(pipe_of[0]);
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    text[got < 0 ? 0 : got] = '\0';
+    close(ends[1]);
+    ssize_t bytes = 0, more;
+    while ((more = read(ends[0], line + bytes, sizeof line - 1 - (size_t)bytes)) > 0)
+        bytes += more;
+    line[bytes] = '\0';
+    close(ends[0]);
+    cr_assert(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-Test(assertion, ends_the_program_with_its_sentence)
+static void has(const char *part)
 {
-    char text[512];
-    said_by_child(text, sizeof text);
-    cr_assert_not_null(strstr(text, "the child has nothing to read"), "%s", text);
-    cr_assert_not_null(strstr(text, "test_assertion.c"), "%s", text);
+    cr_expect_not_null(strstr(line, part), "'%s' is not in: %s", part, line);
 }
 
-Test(assertion, what_is_dear_to_check_is_checked_in_tests, .signal = SIGABRT)
+Test(assertion, ends_the_process_with_its_sentence)
 {
-    PEN_ASSERT_SLOW(false, "builds with tests check this");
+    cr_expect_eq(signal_of(fail), SIGABRT);
+    has("level=error evt=assertion_failed at=");
+    has("test_assertion.c:");
+    has("invariant=\"two is more than three\"");
+    has("condition=\"2 > 3\"");
+}
+
+static void fail_in_the_log(void)
+{
+    log_setup("prog", LOG_ERROR, false);
+    fail();
+}
+
+Test(assertion, is_a_line_of_the_log)
+{
+    cr_expect_eq(signal_of(fail_in_the_log), SIGABRT);
+    has(" program=prog level=error evt=assertion_failed at=");
+    has("invariant=\"two is more than three\"");
+    cr_expect(strncmp(line, "ts=", 3) == 0, "%s", line);
+    cr_expect_eq(strchr(line, '\n'), line + strlen(line) - 1, "one line");
+}
+
+static void fail_in_json(void)
+{
+    log_setup("prog", LOG_ERROR, true);
+    fail();
+}
+
+Test(assertion, is_json_where_the_log_is)
+{
+    cr_expect_eq(signal_of(fail_in_json), SIGABRT);
+    has("\"evt\":\"assertion_failed\"");
+    has("\"invariant\":\"two is more than three\"");
+}
+
+static void hold(void)
+{
+    PEN_ASSERT(3 > 2, "three is more than two");
+}
+
+Test(assertion, says_nothing_where_the_invariant_holds)
+{
+    cr_expect_eq(signal_of(hold), 0);
+    cr_expect_str_empty(line);
+}
+
+Test(assertion, what_is_slow_to_check_is_asked_with_checks_alone)
+{
+    cr_expect_eq(asked_with_checks(), 1);
+    cr_expect_eq(asked_without_checks(), 0);
 }

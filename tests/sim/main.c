@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "logline_rate.h"
+#include "arena.h"
 #include "sim.h"
 
 struct arguments {
@@ -159,10 +160,24 @@ static bool replays(struct sim *sim, const struct options *options, uint64_t see
     return sim->trail == trail;
 }
 
+/* What a schedule takes it gives back. What is made once for all schedules is there when one runs for the second time. */
+static bool keeps_blocks(struct sim *sim, const struct options *options, uint64_t seed)
+{
+    int64_t before = arena_live();
+    bool trace = sim->trace, good;
+    sim->trace = false;
+    good = sim_run(sim, options, seed);
+    sim->trace = trace;
+    if (good && arena_live() != before)
+        printf("seed %" PRIu64 " loses %" PRId64 " blocks of memory each time\n", seed, arena_live() - before);
+    return arena_live() != before;
+}
+
 static bool run_one(struct sim *sim, const struct options *options, uint64_t seed)
 {
+    int64_t before = arena_live ? arena_live() : 0;
     if (sim_run(sim, options, seed))
-        return true;
+        return !arena_live || arena_live() == before || !keeps_blocks(sim, options, seed);
     printf("seed %" PRIu64 " failed in step %u: %s\nagain: broker_sim --one --seed %" PRIu64 " --trace\n", seed,
            sim->step, sim->failure, seed);
     return false;

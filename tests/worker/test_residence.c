@@ -95,6 +95,7 @@ Test(residence, a_model_that_a_slot_holds_is_not_cooled)
 {
     pthread_mutex_init(&catalog.lock, NULL);
     models[0].users = 1;
+    models[0].residence.leaving = true;
     cr_expect_not(residence_cool(&catalog, &models[0]));
     cr_expect_not(models[0].residence.cold);
     models[0].users = 0;

@@ -82,6 +82,19 @@ Test(states, it_begins_with_what_the_model_says)
     run(1, 7, true, 9, 3, START);
 }
 
+Test(states, each_of_its_tensors_begins_with_what_the_model_says)
+{
+    struct served_state both[] = {{.tensor = {.bytes = BYTES, .data = first}}, {.tensor = {.bytes = 4, .data = first}}};
+    struct state *state = NULL;
+    adder.states = both;
+    adder.states_count = 2;
+    adder.states_bytes = BYTES + 4;
+    cr_assert(open_one(&adder, 1, 7, true, START, &state, NULL) == PEN_OK);
+    cr_expect(memcmp(state_data(state, 0), first, BYTES) == 0 && memcmp(state_data(state, 1), first, 4) == 0);
+    cr_expect((const uint8_t *)state_data(state, 1) == (const uint8_t *)state_data(state, 0) + BYTES);
+    state_close(states, state, START);
+}
+
 Test(states, equal_ids_of_two_clients_and_of_two_models_are_two_sequences)
 {
     struct state *state = NULL;

@@ -1,6 +1,8 @@
 /* exclusive.c - one list in the order of arrival, and a gate before the slots. */
 #include "exclusive.h"
 
+#include "assertion.h"
+
 #define ANSWER_WAIT_US                                                                                                 \
     1000000u /* a broker that does not answer PING is about to be left by its link, and has lost this worker or will */
 
@@ -14,6 +16,8 @@ static bool must_be_alone(const struct dispatch *dispatch)
 
 static void hand_over(struct exclusive *exclusive, struct handoff *handoff, struct dispatch *dispatch)
 {
+    PEN_ASSERT(exclusive->stage == EXCLUSIVE_NONE || (dispatch == exclusive->one && exclusive->in_slots == 0),
+               "what must be alone goes to the slots when they are empty, and nothing beside it");
     exclusive->in_slots++;
     handoff_push(handoff, dispatch);
 }
@@ -27,6 +31,7 @@ static void release(struct exclusive *exclusive, struct handoff *handoff)
         if (!exclusive->first)
             exclusive->last = NULL;
         if (must_be_alone(dispatch)) {
+            PEN_ASSERT(!exclusive->one, "one dispatch at a time is alone");
             exclusive->one = dispatch;
             exclusive->stage = EXCLUSIVE_DRAINING;
         } else {
@@ -48,9 +53,12 @@ void exclusive_push(struct exclusive *exclusive, struct handoff *handoff, struct
 
 void exclusive_finished(struct exclusive *exclusive, const struct dispatch *dispatch)
 {
+    PEN_ASSERT(exclusive->in_slots > 0, "what the slots have finished was given to them");
     exclusive->in_slots--;
     if (dispatch != exclusive->one)
         return;
+    PEN_ASSERT(exclusive->stage == EXCLUSIVE_RUNNING && exclusive->in_slots == 0,
+               "what was alone ran, with nothing beside it");
     exclusive->one = NULL;
     exclusive->stage = EXCLUSIVE_OVER;
     exclusive->news = true;

@@ -1,6 +1,8 @@
 /* in_flight.c - a list: a worker holds a few dispatches, at most 64 jobs each. */
 #include "in_flight.h"
 
+#include "assertion.h"
+
 void in_flight_init(struct in_flight *in_flight, size_t limit_jobs, size_t limit_bytes)
 {
     *in_flight = (struct in_flight){.limit_jobs = limit_jobs, .limit_bytes = limit_bytes};
@@ -36,16 +38,24 @@ enum pen_status in_flight_add(struct in_flight *in_flight, struct dispatch *disp
     in_flight->dispatches++;
     in_flight->jobs += dispatch->jobs_count;
     in_flight->bytes += dispatch->bytes;
+    PEN_ASSERT(in_flight->jobs <= in_flight->limit_jobs && in_flight->bytes <= in_flight->limit_bytes,
+               "no more jobs and bytes are taken than a worker may hold");
     return PEN_OK;
 }
 
 void in_flight_remove(struct in_flight *in_flight, struct dispatch *dispatch)
 {
+    PEN_ASSERT(in_flight->dispatches > 0 && in_flight->jobs >= dispatch->jobs_count &&
+                   in_flight->bytes >= dispatch->bytes,
+               "a dispatch that goes has been counted, with its jobs and bytes");
     *(dispatch->previous ? &dispatch->previous->next : &in_flight->first) = dispatch->next;
     *(dispatch->next ? &dispatch->next->previous : &in_flight->last) = dispatch->previous;
     in_flight->dispatches--;
     in_flight->jobs -= dispatch->jobs_count;
     in_flight->bytes -= dispatch->bytes;
+    PEN_ASSERT((in_flight->dispatches == 0) == (in_flight->first == NULL) &&
+                   (in_flight->dispatches > 0 || (in_flight->jobs == 0 && in_flight->bytes == 0)),
+               "a worker without dispatches holds no jobs and no bytes");
 }
 
 struct job *in_flight_find(const struct in_flight *in_flight, struct job_id id, struct dispatch **ret_dispatch)

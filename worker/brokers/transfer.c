@@ -1,5 +1,6 @@
 #include "transfer.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "job.pb-c.h"
 #include "large_frame.h"
@@ -216,6 +217,8 @@ struct dispatch *transfer_cancel(struct link *link, const struct job *job)
         zmq_msg_close(frame);
         zmq_msg_init(frame);
     }
+    PEN_ASSERT(arrival->dispatch->bytes >= arriving->run.total && link->in_flight.bytes >= arriving->run.total,
+               "a payload that is not awaited any more was counted in its dispatch, and that in its broker's");
     arrival->dispatch->bytes -= (size_t)arriving->run.total; /* transfer_measure added it */
     link->in_flight.bytes -= (size_t)arriving->run.total;
     return arrived(link, arrival, arriving);
@@ -338,6 +341,7 @@ struct reply *transfer_depart(struct link *link, struct reply *reply)
         if (!own)
             break;
         frames_drop(reply, at, 1u + env.frames, env.job);
+        PEN_ASSERT(reply->bytes >= own->bytes, "what leaves a reply has been counted in it");
         reply->bytes -= own->bytes;
         if (!depart(link, own))
             reply_send(own, link->socket);

@@ -1,6 +1,7 @@
 /* catalog.c - entries to models, with one sentence for each that cannot be served; and what slots find in it. */
 #include "catalog_own.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "ensemble.h"
 #include "logline.h"
@@ -204,6 +205,7 @@ enum pen_status catalog_add(struct catalog *catalog, struct served *served, stru
         *ret_replaced = catalog->models[place];
     else
         catalog->count++;
+    PEN_ASSERT(place < catalog->count, "a model is in the catalog once it has come");
     catalog->models[place] = served;
     pthread_mutex_unlock(&catalog->lock);
     return PEN_OK;

@@ -1,6 +1,7 @@
 /* catalog_scan.c - folders to entries: which models and versions there are, and which of them are chosen. */
 #include "catalog_own.h"
 
+#include "assertion.h"
 #include "logline.h"
 #include "model_file.h"
 #include "words.h"
@@ -448,6 +449,7 @@ enum pen_status catalog_rescan(const char *folder, const char *const *choices, s
 void catalog_entry_drop(struct catalog *catalog, size_t index)
 {
     struct catalog_entry *entry = &catalog->entries[index];
+    PEN_ASSERT(index < catalog->entries_count, "an entry that goes is in the catalog");
     config_fini(&entry->config);
     free(entry->name);
     free(entry->path);

@@ -1,6 +1,8 @@
 /* failures.c - a short list, in the order of what failed first. */
 #include "failures.h"
 
+#include "assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -64,6 +66,7 @@ void failures_add(struct failures *failures, const char *name, uint64_t version,
     copy_cut(text, sizeof text, error->text);
     bool same = item && item->status == error->status && strcmp(item->text, text) == 0;
     if (!item) {
+        PEN_ASSERT(failures->count < FAILURES_MAX, "the list has a row for a failure that comes");
         item = &failures->items[failures->count++];
         copy_cut(item->name, sizeof item->name, name);
         item->version = version;
@@ -80,6 +83,7 @@ void failures_add(struct failures *failures, const char *name, uint64_t version,
 
 static void take_out(struct failures *failures, size_t place)
 {
+    PEN_ASSERT(place < failures->count, "a failure that goes is in the list");
     failures->count--;
     failures->changes++;
     memmove(&failures->items[place], &failures->items[place + 1],

@@ -1,6 +1,8 @@
 /* orders.c - two short rings under a lock, and a list of rules. */
 #include "orders.h"
 
+#include "assertion.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +55,7 @@ void orders_free(struct orders *orders)
 
 static void ring_put(struct ring *ring, const struct order *order)
 {
+    PEN_ASSERT(ring->count < ORDERS_MAX, "a ring has a place for an order that comes");
     ring->items[(ring->first + ring->count++) % ORDERS_MAX] = *order;
 }
 
@@ -63,6 +66,7 @@ static bool ring_get(struct ring *ring, struct order *ret_order)
     *ret_order = ring->items[ring->first];
     ring->first = (ring->first + 1) % ORDERS_MAX;
     ring->count--;
+    PEN_ASSERT(ring->first < ORDERS_MAX && ring->count < ORDERS_MAX, "a ring's first order is in it");
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* residence.c - sums and comparisons over a list of at most 256. */
 #include "residence.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
@@ -140,6 +141,8 @@ bool residence_cool(struct catalog *catalog, struct served *served)
 {
     pthread_mutex_lock(&catalog->lock);
     bool free_of_jobs = atomic_load(&served->users) == 0;
+    PEN_ASSERT(served->residence.leaving && !served->residence.cold,
+               "a model cools that was in memory and told to leave");
     if (free_of_jobs) {
         served->residence.cold = true;
         served->residence.leaving = false;
@@ -153,6 +156,7 @@ bool residence_cool(struct catalog *catalog, struct served *served)
 void residence_warm(struct catalog *catalog, struct served *served)
 {
     pthread_mutex_lock(&catalog->lock);
+    PEN_ASSERT(served->residence.cold && served->model, "a model that is warm again was cold, and its content is here");
     served->residence.cold = false;
     served->residence.wanted_us = 0;
     served->residence.loaded_us = clock_now_us();

@@ -1,6 +1,7 @@
 /* retired.c - a list and its stages. */
 #include "retired.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
@@ -19,6 +20,7 @@ void retired_add(struct retired_list *list, struct served *served, enum stage st
         return; /* the next look tries again */
     list->items[list->count++] = (struct retired){.served = served, .stage = stage, .since_us = clock_now_us()};
     served->withdrawn = stage != STAGE_LINGERS;
+    PEN_ASSERT_SLOW(retired_has(list, served), "what was retired is in the list");
 }
 
 void retired_cool(struct retired_list *list, struct served *served)
@@ -40,6 +42,7 @@ bool retired_has(const struct retired_list *list, const struct served *served)
 
 static void drop(struct retired_list *list, size_t index)
 {
+    PEN_ASSERT(index < list->count, "what leaves the list is in it");
     list->items[index] = list->items[--list->count];
 }
 
@@ -110,6 +113,8 @@ static void log_gone(const char *event, const char *name, uint64_t version)
 
 static void unload(struct served *served)
 {
+    PEN_ASSERT(served->withdrawn && atomic_load(&served->users) == 0,
+               "a model leaves memory when no job uses it and none can come");
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t version = served->version;
     memcpy(name, served->name, sizeof name);

@@ -1,6 +1,7 @@
 /* handoff.c - mutex, condition, and a counter that spinning slots may read without the lock. */
 #include "handoff.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "spin.h"
 
@@ -46,6 +47,8 @@ void handoff_push(struct handoff *handoff, struct dispatch *dispatch)
     *(handoff->last ? &handoff->last->queue_next : &handoff->first) = dispatch;
     handoff->last = dispatch;
     atomic_fetch_add_explicit(&handoff->length, 1, memory_order_release);
+    PEN_ASSERT(!handoff->last->queue_next && handoff_length(handoff) > 0,
+               "the last dispatch of a queue has none behind it");
     bool wake = handoff->sleepers > 0;
     pthread_mutex_unlock(&handoff->lock);
     if (wake)
@@ -73,11 +76,13 @@ static void spin_for_work(struct handoff *handoff)
 static struct dispatch *first_take(struct handoff *handoff)
 {
     struct dispatch *dispatch = handoff->first;
+    PEN_ASSERT(dispatch && handoff_length(handoff) > 0, "what is taken has been counted");
     handoff->first = dispatch->queue_next;
     if (!handoff->first)
         handoff->last = NULL;
     atomic_fetch_sub_explicit(&handoff->length, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&handoff->taken, 1, memory_order_relaxed);
+    PEN_ASSERT((handoff_length(handoff) == 0) == (handoff->first == NULL), "a queue's length is that of its list");
     return dispatch;
 }
 

@@ -1,6 +1,7 @@
 /* inbox.c - receive, check, move frames; no protobuf is opened here. */
 #include "inbox.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "words.h"
 
@@ -124,6 +125,7 @@ static void jobs_fill(struct dispatch *dispatch, uint64_t now_us)
         job->first_frame = (uint32_t)at + 1;
         at += 1u + job->env.frames;
     }
+    PEN_ASSERT(at == dispatch->frames_count, "the frames of a dispatch are those of its jobs");
 }
 
 /* Announced frames are empty until their bytes are here. */
@@ -159,6 +161,7 @@ enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uin
     dispatch->jobs_count = groups;
     dispatch->frames = (zmq_msg_t *)(dispatch->jobs + groups);
     dispatch->frames_count = message->frames_count + announced;
+    PEN_ASSERT(groups > 0 && groups <= FRAME_MAX_GROUPS, "a dispatch has jobs, and no more than a message may have");
     frames_take(dispatch, message);
     inbox_clear(inbox);
     jobs_fill(dispatch, now_us); /* after the move: small messages live inside their zmq_msg_t */

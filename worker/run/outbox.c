@@ -1,6 +1,7 @@
 /* outbox.c - RESULT messages and the way they go to the network thread. */
 #include "outbox.h"
 
+#include "assertion.h"
 #include "large_frame.h"
 #include "tensor_codec.h"
 
@@ -47,6 +48,7 @@ void reply_free(struct reply *reply)
 
 static enum pen_status frame_open(struct reply *reply, size_t bytes, void **ret_data, struct pen_error *reterr)
 {
+    PEN_ASSERT(reply->frames_count < reply->frames_room, "a reply has room for each of its frames");
     zmq_msg_t *frame = &reply->frames[reply->frames_count];
     if (large_frame_new(frame, bytes) != 0)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a result of %zu bytes", bytes);
@@ -118,6 +120,7 @@ enum pen_status reply_add(struct reply *reply, const struct envelope *asked, con
         frames_cut(reply, before);
         return status;
     }
+    PEN_ASSERT(reply->jobs_count < reply->jobs_room, "a reply has a row for each of its jobs");
     reply->jobs[reply->jobs_count++] = asked->job;
     return PEN_OK;
 }

@@ -1,6 +1,7 @@
 /* slot.c - open, compose, gather, run, split, answer. A device has the next dispatch while it computes one: slot_flight.c. */
 #include "slot_internal.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "logline.h"
 #include "signals.h"
@@ -30,6 +31,7 @@ static uint64_t batch_deadline(const struct batch *batch)
 void slot_running_set(struct slot *slot, struct work *work, const struct batch *batch, uint64_t now_us)
 {
     pthread_mutex_lock(&slot->lock);
+    PEN_ASSERT(!batch || !work->running || work->running == batch, "one batch of a work runs at a time");
     work->running = batch;
     work->started_us = slot->step_us = now_us;
     work->deadline_us = batch ? batch_deadline(batch) : DEADLINE_NONE;
@@ -246,6 +248,7 @@ static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
 
 static void reply_push(struct slot *slot, struct work *work, struct dispatch *finished)
 {
+    PEN_ASSERT(work->reply && work->dispatch, "a reply is of a dispatch in hand");
     work->reply->link = work->dispatch->link;
     work->reply->finished = finished;
     outbox_push(slot->context.outbox, work->reply);
@@ -276,6 +279,8 @@ static struct work *work_open(struct slot *slot, struct dispatch *dispatch)
     struct work *work = &slot->works[0];
     while (work->dispatch)
         work++;
+    PEN_ASSERT(work < slot->works + SLOT_WORKS && !work->reply && work->count == 0,
+               "a slot that takes a dispatch has a place for it");
     slot->work = work;
     in_hand_set(slot, work, dispatch);
     work->dispatch = dispatch;

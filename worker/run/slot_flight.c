@@ -6,6 +6,7 @@
  */
 #include "slot_internal.h"
 
+#include "assertion.h"
 #include "deadline.h"
 
 #define LOOK_US_MIN   100u  /* a slot that has room looks for more work so often, ... */
@@ -64,6 +65,7 @@ bool slot_flight_begin(struct slot *slot, struct batch *batch)
     if (slot->flying > 0)
         atomic_fetch_add(&slot->context.stats->runs_ahead, 1);
     pthread_mutex_lock(&slot->lock);
+    PEN_ASSERT(slot->flying < SLOT_WORKS && work->dispatch, "a slot has room for what flies");
     slot->flights[slot->flying++] = work;
     pthread_mutex_unlock(&slot->lock);
     return true;
@@ -85,6 +87,7 @@ static void again_run(struct slot *slot)
         struct work *work = &slot->works[i];
         if (!work->again)
             continue;
+        PEN_ASSERT(slot->flying == 0, "a work runs again when nothing flies");
         work->again = false;
         slot->again--;
         slot->work = work;
@@ -128,6 +131,7 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
             batch_shape_exact(&slot_seat(slot, batch)->batch_shape); /* from now on at its own sizes */
         work->again = true;
         slot->again++;
+        PEN_ASSERT(slot->again + slot->flying <= SLOT_WORKS, "a slot has as many works as places");
         return;
     }
     slot_work_close(slot, work);
@@ -137,6 +141,7 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
 static void flight_leave(struct slot *slot, uint64_t now_us)
 {
     pthread_mutex_lock(&slot->lock);
+    PEN_ASSERT(slot->flying > 0, "what lands has flown");
     slot->flying--;
     for (size_t i = 0; i < slot->flying; i++)
         slot->flights[i] = slot->flights[i + 1];

@@ -1,6 +1,8 @@
 /* states.c - a table of sequences under one lock. */
 #include "states.h"
 
+#include "assertion.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -50,9 +52,12 @@ static struct state **bucket_of(struct states *states, uint64_t client, uint64_t
 static void drop(struct states *states, struct state **place)
 {
     struct state *state = *place;
+    PEN_ASSERT(states->count > 0 && states->bytes >= state->bytes, "a state that goes was counted, with its bytes");
+    PEN_ASSERT(!state->busy, "the state of a job that runs stays");
     *place = state->next;
     states->count--;
     states->bytes -= state->bytes;
+    PEN_ASSERT(states->count > 0 || states->bytes == 0, "without states there are no bytes of them");
     free(state);
 }
 
@@ -139,6 +144,8 @@ static enum pen_status make(struct states *states, const struct served *served, 
     state->bytes = served->states_bytes;
     memcpy(state->name, served->name, sizeof state->name);
     for (size_t i = 0, offset = 0; i < served->states_count; offset += state->sizes[i++]) {
+        PEN_ASSERT(offset <= state->bytes && served->states[i].tensor.bytes <= state->bytes - offset,
+                   "the tensors of a state lie inside it");
         state->offsets[i] = offset;
         state->sizes[i] = served->states[i].tensor.bytes;
     }
@@ -148,6 +155,7 @@ static enum pen_status make(struct states *states, const struct served *served, 
     *bucket = state;
     states->count++;
     states->bytes += state->bytes;
+    PEN_ASSERT(states->bytes <= states->bytes_max, "no more bytes of state are kept than may be");
     *ret_state = state;
     return PEN_OK;
 }
@@ -198,6 +206,7 @@ enum pen_status states_open(struct states *states, const struct served *served, 
         sweep(states, now_us);
     enum pen_status status = take(states, served, env, after, &state, reterr);
     if (status == PEN_OK) {
+        PEN_ASSERT(!state->busy && !state->over, "one job at a time has the state of a sequence");
         state->busy = true;
         state->runs = env->job.sequence;
     }
@@ -221,6 +230,7 @@ void state_put(struct state *state, size_t index, const void *data)
 static void give_back(struct states *states, struct state *state, bool keep, uint64_t now_us)
 {
     pthread_mutex_lock(&states->lock);
+    PEN_ASSERT(state->busy, "a state is closed by the job that has it");
     state->busy = false;
     state->used_us = now_us;
     state->last = state->runs;
