@@ -23,7 +23,7 @@
 
 #include "deadline.h"
 
-#define SAMPLES_MAX  4000000u
+#define SAMPLES_MAX 4000000u
 
 struct guest {
     int fd;
@@ -65,9 +65,8 @@ static void request_make(const char *path, const char *header_bytes, const char 
     request = malloc(body_bytes + 1024);
     if (!request)
         stop("memory");
-    request_bytes =
-        (size_t)snprintf(request, 1024, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n", path,
-                         line, body_bytes);
+    request_bytes = (size_t)snprintf(
+        request, 1024, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n", path, line, body_bytes);
     memcpy(request + request_bytes, body, body_bytes);
     request_bytes += body_bytes;
     free(body);

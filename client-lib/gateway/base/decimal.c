@@ -292,17 +292,30 @@ static size_t write_digits(uint64_t digits, int power, char *text)
     return used;
 }
 
+static const long double tens_exact[POWER_MAX + 1] = {
+    1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+    1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+
+/* value / 10^power, rounded; off by one at most, which reading it back finds. */
+static uint64_t scale_digits(double value, int power)
+{
+    long double scale = tens_exact[power < 0 ? -power : power];
+    return (uint64_t)((power < 0 ? (long double)value * scale : (long double)value / scale) + 0.5L);
+}
+
 /* The shortest of `fewest` to `most` digits that reads back as `value`, which is positive; 0: none was found the quick way. */
 static size_t write_shortest(double value, int fewest, int most, bool single, char *text)
 {
     static const uint64_t tens[] = {1, 10, 100};
     if (!(value > 1e-9 && value < 1e17))
         return 0;
-    int tenth = (int)floor(log10(value)), power = tenth - (most - 1);
-    long double scale = 1.0L;
-    for (int i = power < 0 ? -power : power; i > 0; i--)
-        scale *= 10.0L; /* exact up to 10^27 */
-    uint64_t digits = (uint64_t)((power < 0 ? (long double)value * scale : (long double)value / scale) + 0.5L);
+    int binary;
+    frexp(value, &binary);
+    int tenth = ((binary - 1) * 1233) >> 12,
+        power = tenth - (most - 1); /* 1233 / 4096 = log10(2): at most one too low */
+    uint64_t digits = scale_digits(value, power);
+    if (digits >= (single ? UINT64_C(1000000000) : UINT64_C(100000000000000000)))
+        digits = scale_digits(value, ++power);
     for (int keep = fewest; keep <= most; keep++) {
         uint64_t cut = tens[most - keep];
         struct decimal number = {.digits = (digits + cut / 2) / cut, .power = power + most - keep};

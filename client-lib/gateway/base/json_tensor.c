@@ -89,6 +89,20 @@ static bool read_float(struct reading *reading, bool single)
     return true;
 }
 
+/* Most are short and have no sign: at most nine digits and what ends a number. Nothing is taken where that is not so. */
+static bool read_short(struct json *json, uint64_t max, uint64_t *ret_value)
+{
+    const char *at = json->at, *end = json->end - json->at > 10 ? json->at + 9 : json->at;
+    uint64_t value = 0;
+    for (; at < end && *at >= '0' && *at <= '9'; at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    if (at == json->at || (*at != ',' && *at != ']') || (*json->at == '0' && at - json->at > 1) || value > max)
+        return false;
+    json->at = at;
+    *ret_value = value;
+    return true;
+}
+
 /* Little-endian, as everything here. */
 static bool read_whole(struct reading *reading, size_t size)
 {
@@ -96,6 +110,11 @@ static bool read_whole(struct reading *reading, size_t size)
     const struct datatype *type = reading->type;
     uint64_t value = 0;
     int64_t below = 0;
+    if (read_short(&reading->json, type->max, &value)) {
+        memcpy(reading->to, &value, size);
+        reading->to += size;
+        return true;
+    }
     if (!decimal_scan(&reading->json.at, reading->json.end, &number))
         return json_fail(&reading->json, "a whole number is expected");
     bool well = type->min == 0 ? decimal_u64(&number, type->max, &value)
@@ -148,6 +167,13 @@ static bool read_one(struct reading *reading)
     }
 }
 
+static char next_char(struct json *json)
+{
+    while (json->at < json->end && (*json->at == ' ' || *json->at == '\n' || *json->at == '\t' || *json->at == '\r'))
+        json->at++;
+    return json->at < json->end ? *json->at : '\0';
+}
+
 /* The brackets are counted instead of called: depth costs nothing. */
 static bool read_all(struct reading *reading)
 {
@@ -155,8 +181,7 @@ static bool read_all(struct reading *reading)
     bool value_before = false, comma = false; /* what stands before `at` on this level */
     unsigned open = 0;
     do {
-        enum json_kind kind = json_peek(json);
-        char c = json->at < json->end ? *json->at : '\0';
+        char c = next_char(json);
         if (c == ']') {
             if (comma)
                 return json_fail(json, "a value is expected behind a comma");
@@ -171,7 +196,7 @@ static bool read_all(struct reading *reading)
             comma = true;
         } else if (value_before) {
             return json_fail(json, "a comma or ] is expected");
-        } else if (kind == JSON_ARRAY) {
+        } else if (c == '[') {
             json->at++;
             if (++open > JSON_DEPTH_MAX)
                 return json_fail(json, "it is nested deeper than 100 levels");

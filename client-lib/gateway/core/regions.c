@@ -244,7 +244,7 @@ enum pen_status regions_write(struct regions *regions, const char *name, uint64_
                              "shared memory size specified with the request for output (%" PRIu64
                              " bytes) should be at least %zu bytes",
                              room, bytes);
-    int fd = lend(regions, name, offset, bytes, true, &at, &error);
+    int fd = lend(regions, name, offset, room, true, &at, &error);
     if (fd < 0) {
         if (reterr)
             *reterr = error;

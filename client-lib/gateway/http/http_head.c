@@ -214,12 +214,16 @@ static int hex_digit(char c)
 bool http_decode(char *text)
 {
     char *to = text;
-    for (const char *at = text; *at; at++, to++) {
-        int high = *at == '%' ? hex_digit(at[1]) : 0, low = *at == '%' && high >= 0 ? hex_digit(at[2]) : 0;
-        if (high < 0 || low < 0 || (*at == '%' && high + low == 0))
+    for (const char *at = text; *at; to++) {
+        if (*at != '%') {
+            *to = *at++;
+            continue;
+        }
+        int high = hex_digit(at[1]), low = high >= 0 ? hex_digit(at[2]) : -1;
+        if (low < 0 || high + low == 0)
             return false;
-        *to = *at == '%' ? (char)(high * 16 + low) : *at;
-        at += *at == '%' ? 2 : 0;
+        *to = (char)(high * 16 + low);
+        at += 3;
     }
     *to = '\0';
     return true;
