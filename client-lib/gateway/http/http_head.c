@@ -231,7 +231,7 @@ bool http_decode(char *text)
 
 /* ---- chunks ---- */
 
-static int chunk_size(struct http_chunks *chunks, char c)
+static enum http_chunk_state chunk_size(struct http_chunks *chunks, char c)
 {
     int digit = hex_digit(c);
     if (digit >= 0 && chunks->digits < 15) {
@@ -246,7 +246,7 @@ static int chunk_size(struct http_chunks *chunks, char c)
 }
 
 /* The state behind this character, which is no data. */
-static int chunk_step(struct http_chunks *chunks, char c)
+static enum http_chunk_state chunk_step(struct http_chunks *chunks, char c)
 {
     switch (chunks->state) {
     case CHUNK_SIZE:

@@ -44,19 +44,21 @@ bool http_decode(char *text);
 
 /* ---- a body in chunks ---- */
 
+enum http_chunk_state {
+    CHUNK_SIZE,
+    CHUNK_EXTENSION,
+    CHUNK_SIZE_END,
+    CHUNK_DATA,
+    CHUNK_DATA_END,
+    CHUNK_TRAILER,
+    CHUNK_TRAILER_LINE,
+    CHUNK_TRAILER_END,
+    CHUNK_DONE,
+    CHUNK_BAD
+};
+
 struct http_chunks {
-    enum {
-        CHUNK_SIZE,
-        CHUNK_EXTENSION,
-        CHUNK_SIZE_END,
-        CHUNK_DATA,
-        CHUNK_DATA_END,
-        CHUNK_TRAILER,
-        CHUNK_TRAILER_LINE,
-        CHUNK_TRAILER_END,
-        CHUNK_DONE,
-        CHUNK_BAD
-    } state;
+    enum http_chunk_state state;
     uint64_t left;
     unsigned digits, trailer;
 };
