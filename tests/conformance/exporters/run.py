@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Models as exporters write them: do they load, and are they right?
+
+    run.py BIN_DIR [--cases FOLDER] [--update] [--verbose]
+
+Unpacks each EXPORTER.tar.xz beside this file (or takes FOLDER, with EXPORTER/FAMILY/NAME below it) and runs `penstock-engine verify` on it: on reference, and strictly
+on xnnpack where this build has it. expected.tsv names the cases that may fail and why. On reference every other case must be right; on xnnpack nothing may be wrong.
+The table of README.md must say what came out; --update writes it. The last line is `N passed, N failed, N skipped`.
+"""
+
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BEGIN, END = "<!-- table -->\n", "<!-- /table -->\n"
+
+
+def unpack(to):
+    for name in sorted(os.listdir(HERE)):
+        if name.endswith(".tar.xz"):
+            with tarfile.open(os.path.join(HERE, name)) as tar:
+                tar.extractall(to, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+
+
+def expected():
+    """{case: reason}; a case is EXPORTER/FAMILY/NAME, and * stands for any text."""
+    rows = {}
+    with open(os.path.join(HERE, "expected.tsv")) as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                name, reason = line.rstrip("\n").split("\t")
+                rows[name] = reason
+    return rows
+
+
+def verify(engine, backend, folder):
+    """[(case, result, reason)] or None when the backend is not there."""
+    command = [engine, "verify", "--json", "--backend", backend, "--jobs", str(os.cpu_count()), folder]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900)
+    if done.returncode == 3:
+        return None
+    if done.returncode not in (0, 1):
+        sys.exit("%s ended with %d: %s" % (" ".join(command), done.returncode, done.stderr[-2000:]))
+    rows = []
+    for case in json.loads(done.stdout)["cases"]:
+        name = case["name"]
+        at = name.find(folder)
+        name = name[at + len(folder) :] if at >= 0 else name
+        rows.append((re.sub(r"/golden/|/model\.onnx$", "", name).strip("/"), case["result"], case["reason"]))
+    return rows
+
+
+def listed(rules, name):
+    for pattern, reason in rules.items():
+        if re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name):
+            return reason
+    return None
+
+
+def table(counts):
+    lines = ["| exporter | family | cases | right on reference | strictly on xnnpack |\n", "|---|---|---|---|---|\n"]
+    for (exporter, family), row in sorted(counts.items()):
+        lines.append("| %s | %s | %d | %d | %d |\n" % (exporter, family, row["cases"], row["reference"], row["xnnpack"]))
+    total = collections.Counter()
+    for row in counts.values():
+        total.update(row)
+    lines.append("| all | | %d | %d | %d |\n" % (total["cases"], total["reference"], total["xnnpack"]))
+    return "".join(lines)
+
+
+def table_check(text, update):
+    path = os.path.join(HERE, "README.md")
+    with open(path) as f:
+        page = f.read()
+    before, rest = page.split(BEGIN)
+    old, after = rest.split(END)
+    if update:
+        with open(path, "w") as f:
+            f.write(before + BEGIN + text + END + after)
+    return update or old == text
+
+
+def main():
+    arguments = sys.argv[1:]
+    folder = arguments[arguments.index("--cases") + 1] if "--cases" in arguments else None
+    verbose, update = "--verbose" in arguments, "--update" in arguments
+    engine = os.path.join(os.path.abspath(arguments[0]), "penstock-engine")
+    rules, problems, counts, skipped = expected(), [], collections.defaultdict(collections.Counter), 0
+    with tempfile.TemporaryDirectory() as scratch:
+        if folder is None:
+            unpack(scratch)
+        at = os.path.abspath(folder or scratch) + "/"
+        backends = 0
+        for backend in ("reference", "xnnpack"):
+            rows = verify(engine, backend, at)
+            backends += rows is not None
+            for name, result, reason in rows or []:
+                row, why = counts[tuple(name.split("/")[:2])], listed(rules, name)
+                row["cases"] += backend == "reference"
+                row[backend] += result == "pass"
+                bad = result != "pass" if backend == "reference" else result == "fail"
+                if verbose and (bad or result != "pass"):
+                    print("%s %s %s: %s" % (backend, result, name, reason))
+                if bad and (why is None or "CORRUPT" in reason):
+                    problems.append("%s, %s: %s" % (name, backend, reason))
+                elif bad or result == "skip":
+                    skipped += 1
+                elif why is not None and backend == "reference":
+                    problems.append("%s is right now: take it off expected.tsv" % name)
+    text = table(counts)
+    if folder is not None:
+        print(text, end="")
+    elif backends == 2 and not table_check(text, update):
+        problems.append("README.md has another table: run.py BIN_DIR --update writes it")
+    for problem in problems:
+        print("  " + problem)
+    passed = sum(row["reference"] + row["xnnpack"] for row in counts.values())
+    print("%d passed, %d failed, %d skipped" % (passed, len(problems), skipped))
+    return 1 if problems or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
