@@ -4,6 +4,7 @@
 #   added     one core, one connection, 1 KiB: p50 of HTTP less p50 of the native client (`penstock load`)
 #   binary    four connections, 600 KB as binary data; beside it the native client with as many jobs and bytes under way
 #   json      four connections, 600,000 numbers (uint8) and the bytes of their JSON per second
+#   sink      the gateway's server beside libmicrohttpd, each on one core of its own: bodies of 600 KB into memory, then 1 KiB
 #   idle      10,000 connections that say nothing: the gateway's memory (as many as `ulimit -n` allows)
 set -euo pipefail
 build=$(cd "$1" && pwd) folder=$(mktemp -d) pids=()
@@ -56,6 +57,18 @@ echo "added: native p50 $a us, HTTP p50 $b us, added $((b - a)) us (at most 120)
 for pid in "${pids[@]}"; do taskset -a -c -p "0-$(($(nproc) - 1))" "$pid" >/dev/null; done
 flow binary 1000 "$large" "$folder/large"
 flow json 150 0 "$folder/json"
+sink() { # own|microhttpd: bytes a second of large bodies, p50 of small ones
+    coproc SINK { exec taskset -c 0 "$build/tests/bench_sink" "$1"; }
+    local at rate
+    read -r at <&"${SINK[0]}"
+    rate=$(taskset -c 1 "$build/tests/bench_http" 127.0.0.1 "${at#port=}" / 4 2 0 "$folder/large" | value bytes_per_s)
+    echo "$rate $(taskset -c 1 "$build/tests/bench_http" 127.0.0.1 "${at#port=}" / 1 1 0 "$folder/small" | value p50_us)"
+    kill "$SINK_PID"
+    wait "$SINK_PID" 2>/dev/null || true
+}
+read -r own own_us <<<"$(sink own)"
+read -r other other_us <<<"$(sink microhttpd)"
+echo "sink: own $((own / 1000000)) MB/s and p50 $own_us us, libmicrohttpd $((other / 1000000)) MB/s and p50 $other_us us: $(awk "BEGIN { printf \"%.2fx\", $own / $other }")"
 count=$(($(ulimit -n) > 10300 ? 10000 : $(ulimit -n) - 300))
 "$build/tests/bench_http" 127.0.0.1 "$port" / "$count" 3 0 idle >"$folder/idle" & idle=$!
 for _ in $(seq 100); do grep -q connections "$folder/idle" && break || sleep 0.1; done
