@@ -29,6 +29,7 @@ runtime|libxxhash0*|request digests
 runtime|libcjson1*|config.json of models, --json output
 runtime|libpng16-16*|image decoding in the command line tool
 runtime|libjpeg62-turbo*|image decoding in the command line tool
+runtime|zlib1g|compressed bodies in the gateway
 runtime|libxnnpack0*|fast CPU kernels
 runtime|libpthreadpool0*|threads of those kernels
 runtime|libncursesw6*|the live view of `penstock top`
@@ -47,6 +48,7 @@ build|libmicrohttpd-dev|metrics, health and the dashboard of the broker
 build|libxxhash-dev|request digests
 build|libcjson-dev|JSON
 build|libpng-dev|image decoding
+build|zlib1g-dev|compressed bodies in the gateway
 build|libjpeg-dev|image decoding
 build|libxnnpack-dev|fast CPU kernels
 build|libpthreadpool-dev|threads of those kernels

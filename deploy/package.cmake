@@ -14,6 +14,9 @@ if(TARGET penstock-broker AND TARGET penstock-worker AND TARGET penstock AND NOT
   penstock_man(penstock-broker broker penstock-broker)
   penstock_man(penstock-worker worker penstock-worker)
   penstock_man(penstock cli penstock)
+  if(TARGET penstock-gateway)
+    penstock_man(penstock-gateway gateway penstock-gateway)
+  endif()
   # The subcommands are those of the table in the command's main.c.
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client-lib/cli/main.c)
   file(STRINGS ${CMAKE_SOURCE_DIR}/client-lib/cli/main.c commands REGEX "^    {\"[a-z-]+\", ")
@@ -44,6 +47,9 @@ endif()
 if(TARGET penstock-worker)
   penstock_install_part(worker)
 endif()
+if(TARGET penstock-gateway)
+  penstock_install_part(gateway)
+endif()
 
 # ---- documents, and the model that the tutorial uses
 # Installed pages lie in one folder: links between them lose their way through the sources (docs_test.py: no other link leads out of it).
@@ -73,7 +79,7 @@ set(CPACK_SET_DESTDIR ON) # absolute places: /etc, /var
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL broker worker cli engine models lib dev)
+set(CPACK_COMPONENTS_ALL broker worker gateway cli engine models lib dev)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/deploy/debian/prepare.cmake)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -100,6 +106,8 @@ penstock_package(broker penstock-broker "inference worker pool: takes jobs and g
                  "Queues, batches and caches jobs. Loses nothing when a worker or the\nbroker itself is killed.")
 penstock_package(worker penstock-worker "inference worker pool: runs models for a broker"
                  "Loads a folder of models (ONNX, TFLite, TensorFlow.js), warms them up and\nruns the jobs that a Penstock broker sends.")
+penstock_package(gateway penstock-gateway "inference worker pool: Open Inference Protocol over HTTP"
+                 "Lets curl, tritonclient and browsers run jobs on a Penstock pool.")
 penstock_package(cli penstock "inference worker pool: command line"
                  "Runs jobs on a Penstock pool and watches it: submit, models, workers, top,\ntrace, load, drain; import makes a model folder.")
 penstock_package(engine penstock-engine "inference engine without a network"

@@ -225,7 +225,7 @@ def papers():
     """Each library that the programs load has its licence told; the packages' changelog is of this version; the licence is the whole one."""
     listed = subprocess.run([DEPLOY / "install-deps.sh", "--list"], capture_output=True, text=True).stdout
     runtime = {re.sub(r"[*\[].*", "", name) for name in re.findall(r"^runtime\s+(\S+)", listed, re.M)}
-    told = {re.sub(r"[*\[].*", "", name) for name in re.findall(r"^\| (lib[\w.-]+) \|", (DEPLOY / "LICENCES.md").read_text(), re.M)}
+    told = {re.sub(r"[*\[].*", "", name) for name in re.findall(r"^\| ((?:lib|zlib)[\w.-]+) \|", (DEPLOY / "LICENCES.md").read_text(), re.M)}
     check(runtime and runtime == told, f"LICENCES.md has the libraries of install-deps.sh: {runtime ^ told}")
     version = re.search(r"project\(penstock VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
     check((DEPLOY / "debian/changelog").read_text().startswith(f"penstock ({version}) "), f"the packages' changelog begins with {version}")

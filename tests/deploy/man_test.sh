@@ -15,7 +15,7 @@ for page in "$build"/man/*.1; do
     warnings=$(MANWIDTH=100 LC_ALL=C.UTF-8 man --warnings -l "$page" 2>&1 >/dev/null)
     tell "$([ -z "$warnings" ]; echo $?)" "$name: no warnings: $warnings"
     case $name in
-    penstock-broker | penstock-worker) program=("$build/bin/$name") ;;
+    penstock-broker | penstock-worker | penstock-gateway) program=("$build/bin/$name") ;;
     penstock | penstock-engine) program=() ;;
     penstock-engine-*) program=("$build/bin/penstock-engine" "${name#penstock-engine-}") ;;
     *) program=("$build/bin/penstock" "${name#penstock-}") ;;

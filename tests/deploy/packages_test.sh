@@ -41,7 +41,7 @@ trap leave EXIT
 in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
 
 check "cpack makes the packages" bash -c "cd '$build' && cpack --config CPackConfig.cmake -B '$folder/debs'"
-check "seven packages: the libraries, the engine and the digits too" test "$(ls "$folder"/debs/*.deb 2>/dev/null | wc -l)" = 7
+check "eight packages: the gateway, the libraries, the engine and the digits too" test "$(ls "$folder"/debs/*.deb 2>/dev/null | wc -l)" = 8
 if command -v lintian >/dev/null; then
     check "lintian has no word to say" bash -c "lintian --allow-root --fail-on error,warning '$folder'/debs/*.deb"
 else

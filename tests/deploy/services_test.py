@@ -136,14 +136,14 @@ def units(folder):
     shutil.copytree(DEPLOY / "systemd", target)
     for unit in target.glob("*.service"):
         unit.write_text(unit.read_text().replace("/usr/bin/penstock", f"{BIN}/penstock"))
-    names = [target / "penstock-broker.service", *target.glob("*.socket")]
+    names = [target / "penstock-broker.service", target / "penstock-gateway.service", *target.glob("*.socket")]
     instance = target / "penstock-worker@cpu.service"
     shutil.copy(target / "penstock-worker@.service", instance)
     for unit in [*names, instance]:
         done = run("systemd-analyze", "verify", "--man=no", unit, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{target}:"})
         complaints = [line for line in (done.stdout + done.stderr).splitlines() if "penstock" in line or "Unknown" in line]
         check(done.returncode == 0 and not complaints, f"systemd-analyze verify {unit.name}: {complaints}")
-    for unit in (target / "penstock-broker.service", instance):
+    for unit in (target / "penstock-broker.service", target / "penstock-gateway.service", instance):
         done = run("systemd-analyze", "security", "--offline=true", "--no-pager", unit)
         level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
         check(level and float(level.group(1)) <= EXPOSURE_MAX, f"systemd-analyze security {unit.name}: {level and level.group(1)}")
@@ -151,7 +151,7 @@ def units(folder):
 
 def unit_options(folder):
     """Options in units and their config files are options that there are."""
-    for program, config in (("penstock-broker", "broker.conf"), ("penstock-worker", "worker-cpu.conf")):
+    for program, config in (("penstock-broker", "broker.conf"), ("penstock-worker", "worker-cpu.conf"), ("penstock-gateway", "gateway.conf")):
         table = run(BIN / program, "--settings-markdown").stdout
         known = set(re.findall(r"`--(?:\[no-\])?([a-z-]+)", table)) | {"config"}
         keys = set(re.findall(r"^#? ?([a-z-]+) = ", (DEPLOY / "config" / config).read_text(), re.M))

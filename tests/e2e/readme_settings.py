@@ -37,7 +37,7 @@ const char *const settings_names[] = {
 
 def commands(bin_dir):
     """Every program and every command of those that have some."""
-    found = ["penstock-broker", "penstock-worker"]
+    found = ["penstock-broker", "penstock-worker", "penstock-gateway"]
     for program in ("penstock", "penstock-engine"):
         text = subprocess.run([bin_dir / program, "--help"], capture_output=True, text=True, check=True).stdout
         found += [f"{program} {name}" for name in re.findall(r"^  ([a-z][a-z-]*) +\S", text, re.M) if name not in ("help", "version")]

@@ -61,19 +61,24 @@ def of_program(root, folder, path):
     return len(parts) > 1 and parts[0] not in (rooms_of(root, folder) or []) and (root / folder / parts[0] / "CMakeLists.txt").exists()
 
 
+def stands_in(tree, path, folder):
+    """folder: a top folder, or a program in one."""
+    return path.is_relative_to(tree.root / folder)
+
+
 def upward_includes(tree, folder):
     rooms = rooms_of(tree.root, folder)
     if not rooms:
         return []
     bad = []
-    for path in (p for p in tree.files if tree.folder(p) == folder):
+    for path in (p for p in tree.files if stands_in(tree, p, folder)):
         own = room_of(tree.root, folder, path)
         if own not in rooms:
             bad.append(f"{path.relative_to(tree.root)}: stands in no room that {folder}/CMakeLists.txt lists")
             continue
         for _, name in tree.includes(path):
             target = tree.resolve(path, name)
-            if target is None or tree.folder(target) != folder:
+            if target is None or not stands_in(tree, target, folder):
                 continue
             other = room_of(tree.root, folder, target)
             if other in rooms and rooms.index(other) > rooms.index(own):
@@ -216,7 +221,7 @@ def foreign_writers(tree):
 def shared_names(tree, folder):
     """A struct or enum that two files of the folder define; not its programs, whose commands each have `options`."""
     seen, bad = {}, []
-    for path in (p for p in tree.files if tree.folder(p) == folder and not of_program(tree.root, folder, p)):
+    for path in (p for p in tree.files if stands_in(tree, p, folder) and not of_program(tree.root, folder, p)):
         for kind, name in DEFINED.findall(path.read_text()):
             other = seen.setdefault(name, path)
             if other != path:

@@ -1,0 +1,114 @@
+/* classify.c - inference_classify: the best classes of each row. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "inference.h"
+
+struct ranked {
+    double score;
+    uint32_t index;
+};
+
+static double element(const struct pen_tensor *tensor, size_t index)
+{
+    size_t size = pen_dtype_bits(tensor->dtype) / 8;
+    const char *at = (const char *)tensor->data + index * size;
+    uint64_t whole = 0;
+    float single;
+    double wide;
+    uint16_t half;
+    switch (tensor->dtype) {
+    case PEN_DTYPE_F32:
+        memcpy(&single, at, sizeof single);
+        return (double)single;
+    case PEN_DTYPE_F64:
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    case PEN_DTYPE_F16:
+    case PEN_DTYPE_BF16:
+        memcpy(&half, at, sizeof half);
+        return (double)(tensor->dtype == PEN_DTYPE_F16 ? pen_f16_to_f32(half) : pen_bf16_to_f32(half));
+    case PEN_DTYPE_I8:
+    case PEN_DTYPE_I16:
+    case PEN_DTYPE_I32:
+    case PEN_DTYPE_I64:
+        memcpy(&whole, at, size);
+        return (double)((int64_t)(whole << (64 - size * 8)) >> (64 - size * 8));
+    default:
+        memcpy(&whole, at, size);
+        return (double)whole;
+    }
+}
+
+/* The best first; among equals the first; NaN last. */
+static int by_score(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    bool x_nan = isnan(x->score), y_nan = isnan(y->score);
+    if (x_nan != y_nan)
+        return x_nan ? 1 : -1;
+    if (!x_nan && (x->score > y->score || x->score < y->score))
+        return x->score > y->score ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static void write_row(const struct ranked *ranked, uint32_t count, const struct pen_model *model, struct bytes *to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char text[512];
+        const char *label = model && ranked[i].index < model->labels_count ? model->labels[ranked[i].index] : "";
+        int bytes =
+            snprintf(text, sizeof text, "%f:%u%s%.256s", ranked[i].score, ranked[i].index, *label ? ":" : "", label);
+        uint32_t length = bytes > 0 && (size_t)bytes < sizeof text ? (uint32_t)bytes : 0;
+        bytes_add(to, &length, sizeof length);
+        bytes_add(to, text, length);
+    }
+}
+
+static bool is_numeric(const struct pen_tensor *tensor)
+{
+    switch (tensor->dtype) {
+    case PEN_DTYPE_BOOL:
+    case PEN_DTYPE_F32:
+    case PEN_DTYPE_F64:
+    case PEN_DTYPE_F16:
+    case PEN_DTYPE_BF16:
+        return true;
+    default:
+        return pen_dtype_bits(tensor->dtype) % 8 == 0 && tensor->dtype != PEN_DTYPE_NONE &&
+               tensor->dtype != PEN_DTYPE_STRING && tensor->dtype < PEN_DTYPE_C64;
+    }
+}
+
+enum pen_status inference_classify(const struct pen_tensor *tensor, uint32_t classes, bool batched,
+                                   const struct pen_model *model, struct hold *hold, struct pen_tensor *ret_tensor,
+                                   struct pen_error *reterr)
+{
+    uint64_t elements = 0;
+    if (!is_numeric(tensor) || pen_tensor_elements(tensor, &elements) != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "output %s has no numbers to be classified by", tensor->name);
+    bool rowed = batched && tensor->rank > 1;
+    uint64_t rows = rowed ? (uint64_t)tensor->dims[0] : 1, width = rows ? elements / rows : 0;
+    uint32_t count = classes < width ? classes : (uint32_t)width;
+    struct ranked *ranked = malloc((size_t)(width ? width : 1) * sizeof *ranked);
+    struct bytes text = {.data = NULL};
+    for (uint64_t row = 0; ranked && row < rows && count; row++) {
+        for (uint64_t i = 0; i < width; i++)
+            ranked[i] = (struct ranked){element(tensor, (size_t)(row * width + i)), (uint32_t)i};
+        qsort(ranked, (size_t)width, sizeof *ranked, by_score);
+        write_row(ranked, count, model, &text);
+    }
+    char *data = ranked && !text.failed ? hold_take(hold, text.used + 1) : NULL;
+    if (data && text.used)
+        memcpy(data, text.data, text.used);
+    *ret_tensor = (struct pen_tensor){
+        .name = tensor->name, .dtype = PEN_DTYPE_STRING, .rank = rowed ? 2 : 1, .data = data, .bytes = text.used};
+    ret_tensor->dims[0] = rowed ? (int64_t)rows : (int64_t)count;
+    ret_tensor->dims[1] = (int64_t)count;
+    bytes_fini(&text);
+    free(ranked);
+    return data ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to classify output %s", tensor->name);
+}

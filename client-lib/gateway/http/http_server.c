@@ -1,0 +1,347 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "http_connection.h"
+
+#define SPARES_MAX    64u /* beside connections_max */
+#define EVENTS_MAX    256
+#define ACCEPTS_MAX   64 /* in one turn */
+#define LOOK_US       250000u
+#define WATCHES_MAX   512u
+#define ADDRESS_SLOTS 4096u
+
+struct address_count {
+    struct address_count *next;
+    uint64_t address;
+    unsigned count;
+};
+
+struct http_watch {
+    void (*ready)(void *arg);
+    void *arg;
+};
+
+struct http_server {
+    struct connection_shared shared; /* the first member */
+    int poller;
+    bool accepting;
+    unsigned count, spares;
+    struct http_connection *first;
+    struct http_connection *again; /* to be run before the next wait */
+    struct http_connection *ended; /* to be freed at the turn's end */
+    uint64_t looked_us;
+    unsigned watches_count;
+    struct http_watch watches[WATCHES_MAX];
+    struct address_count *addresses[ADDRESS_SLOTS];
+};
+
+/* What an event carries: a watch, the listening socket, or a connection. */
+static struct http_watch *watch_of(struct http_server *server, void *pointer)
+{
+    struct http_watch *watch = pointer;
+    return watch >= server->watches && watch < server->watches + server->watches_count ? watch : NULL;
+}
+
+/* ---- addresses ---- */
+
+/* Of IPv6 the network, all of which one host may have for itself; what is mapped from IPv4 has none. */
+static uint64_t address_key(const struct sockaddr_storage *address)
+{
+    uint64_t halves[2] = {0, 0};
+    if (address->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr;
+    if (address->ss_family == AF_INET6)
+        memcpy(halves, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, sizeof halves);
+    return halves[0] ? halves[0] : halves[1];
+}
+
+static bool address_is_local(const struct sockaddr_storage *address)
+{
+    static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->ss_family == AF_INET6 && (IN6_IS_ADDR_LOOPBACK(six) || memcmp(six, mapped, sizeof mapped) == 0);
+}
+
+static struct address_count **address_slot(struct http_server *server, uint64_t address)
+{
+    struct address_count **slot = &server->addresses[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+    while (*slot && (*slot)->address != address)
+        slot = &(*slot)->next;
+    return slot;
+}
+
+/* False without memory. */
+static bool address_add(struct http_server *server, uint64_t address, unsigned *ret_count)
+{
+    struct address_count **slot = address_slot(server, address);
+    if (!*slot && !(*slot = calloc(1, sizeof **slot)))
+        return false;
+    (*slot)->address = address;
+    *ret_count = ++(*slot)->count;
+    return true;
+}
+
+static void address_remove(struct http_server *server, uint64_t address)
+{
+    struct address_count **slot = address_slot(server, address), *found = *slot;
+    if (!found || --found->count > 0)
+        return;
+    *slot = found->next;
+    free(found);
+}
+
+/* ---- connections ---- */
+
+static void listen_again(struct http_server *server, bool yes)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = server};
+    if (server->accepting == yes || server->shared.options.fd < 0)
+        return;
+    epoll_ctl(server->poller, yes ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, server->shared.options.fd, &event);
+    server->accepting = yes;
+}
+
+static void on_ended(struct connection_shared *shared, struct http_connection *connection)
+{
+    struct http_server *server = (struct http_server *)shared;
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        server->first = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    address_remove(server, connection->address);
+    server->count--;
+    server->spares -= connection->spare;
+    shared->counts.connections = server->count;
+    connection->next = server->ended;
+    server->ended = connection;
+    if (!shared->draining)
+        listen_again(server, true);
+}
+
+static void on_again(struct connection_shared *shared, struct http_connection *connection)
+{
+    struct http_server *server = (struct http_server *)shared;
+    if (connection->in_again)
+        return;
+    connection->in_again = true;
+    connection->next_again = server->again;
+    server->again = connection;
+}
+
+/* Who has been silent longest between two requests makes room; else, among the spare ones, who has not asked yet. */
+static bool make_room(struct http_server *server)
+{
+    struct http_connection *longest = NULL;
+    for (struct http_connection *at = server->first; at; at = at->next) {
+        bool can_go = connection_is_idle(at) || (at->spare && at->state == CONNECTION_HEAD);
+        if (can_go && (!longest || at->since_us < longest->since_us))
+            longest = at;
+    }
+    if (longest)
+        connection_close(longest);
+    return longest != NULL;
+}
+
+static void welcome(struct http_server *server, int fd, const struct sockaddr_storage *address)
+{
+    const struct http_server_options *options = &server->shared.options;
+    struct http_connection *connection = calloc(1, sizeof *connection);
+    unsigned same = 0;
+    int one = 1;
+    if (!connection || !address_add(server, address_key(address), &same)) {
+        free(connection);
+        close(fd);
+        return;
+    }
+    *connection = (struct http_connection){.shared = &server->shared,
+                                           .fd = fd,
+                                           .next = server->first,
+                                           .address = address_key(address),
+                                           .local = address_is_local(address),
+                                           .spare = server->count - server->spares >= options->connections_max ||
+                                                    same > options->address_max,
+                                           .since_us = clock_now_us()};
+    if (server->first)
+        server->first->previous = connection;
+    server->first = connection;
+    server->count++;
+    server->spares += connection->spare;
+    server->shared.counts.connections = server->count;
+    server->shared.counts.accepted++;
+    server->shared.counts.turned_away += connection->spare;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
+    if (epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event) != 0)
+        connection_close(connection);
+}
+
+static void take_in(struct http_server *server)
+{
+    for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+        struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+        socklen_t size = sizeof address;
+        if (server->spares >= SPARES_MAX && !make_room(server)) {
+            listen_again(server, false);
+            return;
+        }
+        int fd = accept4(server->shared.options.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(server))
+            continue;
+        if (fd < 0 && errno != EINTR && errno != ECONNABORTED) {
+            if (errno != EAGAIN)
+                listen_again(server, false); /* until a connection ends, or the next look */
+            return;
+        }
+        if (fd >= 0)
+            welcome(server, fd, &address);
+    }
+}
+
+/* ---- life ---- */
+
+enum pen_status http_server_new(const struct http_server_options *options, struct http_server **ret_server)
+{
+    struct http_server *server = calloc(1, sizeof *server);
+    if (server) {
+        server->shared = (struct connection_shared){.options = *options, .ended = on_ended, .again = on_again};
+        server->poller = epoll_create1(EPOLL_CLOEXEC);
+        listen_again(server, true);
+    }
+    if (!server || server->poller < 0) {
+        free(server);
+        close(options->fd);
+        return PEN_ERR_NO_MEMORY;
+    }
+    *ret_server = server;
+    return PEN_OK;
+}
+
+static void run_again(struct http_server *server)
+{
+    struct http_connection *at = server->again;
+    server->again = NULL;
+    while (at) {
+        struct http_connection *next = at->next_again;
+        at->in_again = false;
+        connection_run(at);
+        at = next;
+    }
+}
+
+/* One that is to be run again is freed a turn later. */
+static void free_ended(struct http_server *server)
+{
+    struct http_connection **link = &server->ended, *connection;
+    while ((connection = *link)) {
+        if (connection->in_again) {
+            link = &connection->next;
+            continue;
+        }
+        *link = connection->next;
+        free(connection);
+    }
+}
+
+void http_server_free(struct http_server *server)
+{
+    if (!server)
+        return;
+    http_server_drain(server);
+    while (server->first)
+        connection_close(server->first);
+    run_again(server);
+    free_ended(server);
+    close(server->poller);
+    free(server);
+}
+
+bool http_server_watch(struct http_server *server, int fd, void (*ready)(void *arg), void *arg)
+{
+    if (server->watches_count == WATCHES_MAX)
+        return false;
+    struct http_watch *watch = &server->watches[server->watches_count];
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
+    *watch = (struct http_watch){ready, arg};
+    if (epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event) != 0)
+        return false;
+    server->watches_count++;
+    return true;
+}
+
+void http_server_drain(struct http_server *server)
+{
+    server->shared.draining = true;
+    if (server->shared.options.fd < 0)
+        return;
+    listen_again(server, false);
+    close(server->shared.options.fd);
+    server->shared.options.fd = -1;
+    for (struct http_connection *at = server->first, *next; at; at = next) {
+        next = at->next;
+        if (connection_is_idle(at))
+            connection_close(at);
+    }
+}
+
+unsigned http_server_under_way(const struct http_server *server)
+{
+    return server->shared.under_way;
+}
+
+struct http_counts http_server_counts(const struct http_server *server)
+{
+    return server->shared.counts;
+}
+
+/* ---- turns ---- */
+
+static void on_event(struct http_server *server, const struct epoll_event *event)
+{
+    struct http_watch *watch = watch_of(server, event->data.ptr);
+    struct http_connection *connection = event->data.ptr;
+    if (watch) {
+        watch->ready(watch->arg);
+    } else if (event->data.ptr == server) {
+        take_in(server);
+    } else if (connection->state != CONNECTION_CLOSED) {
+        if (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+            connection_hang_up(connection);
+        connection_run(connection);
+    }
+}
+
+static void look(struct http_server *server)
+{
+    uint64_t now_us = clock_now_us();
+    if (now_us - server->looked_us < LOOK_US)
+        return;
+    server->looked_us = now_us;
+    for (struct http_connection *at = server->first, *next; at; at = next) {
+        next = at->next;
+        connection_look(at, now_us);
+    }
+    if (!server->shared.draining)
+        listen_again(server, true);
+}
+
+void http_server_turn(struct http_server *server, int timeout_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(server->poller, events, EVENTS_MAX, server->again ? 0 : timeout_ms);
+    for (int i = 0; i < count; i++)
+        on_event(server, &events[i]);
+    run_again(server);
+    look(server);
+    free_ended(server);
+}

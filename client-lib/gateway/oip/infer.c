@@ -1,0 +1,354 @@
+#include "infer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "content_coding.h"
+#include "deadline.h"
+#include "infer_read.h"
+#include "infer_write.h"
+
+#define READ_HERE_BYTES                                                                                                \
+    (128u * 1024u) /* of JSON: more than that is read on another thread, so that others do not wait */
+#define WRITE_HERE_BYTES (32u * 1024u) /* of tensors written as JSON */
+
+struct exchange {
+    struct offload_task task; /* the first member */
+    struct gateway *gateway;
+    struct http_request *request; /* NULL: the peer has gone */
+    struct gateway_session *session;
+    unsigned kind;
+    bool local, away; /* away: on another thread */
+    char model[CALL_NAME_BYTES], version[64], trace[64];
+    struct hold *hold;
+    const char *body;
+    size_t body_bytes, json_bytes;
+    bool raw;
+    enum content_coding packed, wanted; /* of the request; of the answer */
+    uint64_t began_us, input_us, output_us;
+    struct inference *inference;
+    pen_result *result;
+    struct infer_content *content;
+    enum pen_status status;
+    struct pen_error error;
+};
+
+static void exchange_free(void *arg)
+{
+    struct exchange *exchange = arg;
+    inference_free(exchange->inference);
+    pen_result_free(exchange->result);
+    if (exchange->content)
+        bytes_fini(&exchange->content->text);
+    free(exchange->content);
+    hold_release(exchange->hold);
+    exchange->gateway->inferences--;
+    free(exchange);
+}
+
+/* ---- the end ---- */
+
+static uint64_t rows_of(const struct exchange *exchange)
+{
+    const struct pen_tensor *first = &exchange->inference->inputs[0];
+    uint64_t rows = 1;
+    if (first->rank == 0 || first->dims[0] <= 1)
+        return rows;
+    const struct listing *listing = directory_peek(exchange->session->directory);
+    const struct pen_model *model = listing ? listing_find(listing, exchange->model, exchange->version) : NULL;
+    if (model && model_batch_max(model) > 0)
+        rows = (uint64_t)first->dims[0];
+    listing_release(listing);
+    return rows;
+}
+
+/* A name that the pool does not know is not counted: anybody can make up names. */
+static void count(const struct exchange *exchange)
+{
+    const struct pen_result_info *info = exchange->result ? pen_result_info(exchange->result) : NULL;
+    struct usage_request request = {
+        .model = exchange->model, .backend = "", .total_ns = (clock_now_us() - exchange->began_us) * 1000};
+    if (!info || exchange->status == PEN_ERR_NOT_FOUND)
+        return;
+    request.failed = exchange->status != PEN_OK;
+    request.cancelled = exchange->status == PEN_ERR_CANCELLED;
+    request.version = info->version;
+    request.backend = info->backend;
+    request.rows = rows_of(exchange);
+    request.queue_ns = info->queue_us * 1000;
+    request.infer_ns = info->compute_us * 1000;
+    request.input_ns = exchange->input_us * 1000;
+    request.output_ns = exchange->output_us * 1000;
+    request.batch = info->batch_size;
+    request.cached = info->cached;
+    usage_add(exchange->gateway->usage, &request);
+}
+
+static void end_badly(struct exchange *exchange)
+{
+    count(exchange);
+    if (exchange->request) {
+        exchange->request->gone = NULL;
+        gateway_fail(exchange->gateway, exchange->kind, exchange->request, http_status_of(exchange->status),
+                     exchange->error.text);
+    }
+    exchange_free(exchange);
+}
+
+static void end_well(struct exchange *exchange)
+{
+    struct infer_content *content = exchange->content;
+    char headers[160];
+    int used = content->binary
+                   ? snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %zu\r\n", content->json_bytes)
+                   : 0;
+    if (exchange->wanted != CODING_NONE)
+        snprintf(headers + used, sizeof headers - (size_t)used, "Content-Encoding: %s\r\n",
+                 content_coding_name(exchange->wanted));
+    struct http_answer answer = {.status = 200,
+                                 .type = content->binary ? "application/octet-stream" : "application/json",
+                                 .headers = content->binary || exchange->wanted != CODING_NONE ? headers : NULL,
+                                 .text = content->text,
+                                 .parts = content->parts,
+                                 .parts_count = content->parts_count,
+                                 .release = exchange_free,
+                                 .release_arg = exchange};
+    content->text = (struct bytes){.data = NULL};
+    count(exchange);
+    gateway_answer(exchange->gateway, exchange->kind, exchange->request, &answer);
+}
+
+/* The peer may have gone while another thread had the exchange. True: it has, and all is freed. */
+static bool came_back(struct exchange *exchange)
+{
+    exchange->away = false;
+    if (exchange->request)
+        return false;
+    exchange_free(exchange);
+    return true;
+}
+
+static void on_gone(void *arg)
+{
+    struct exchange *exchange = arg;
+    exchange->request = NULL;
+    exchange->gateway->cancelled++;
+    if (!exchange->away)
+        exchange_free(exchange);
+}
+
+static void send_away(struct exchange *exchange, struct offload *to, void (*work)(struct offload_task *),
+                      void (*done)(struct offload_task *))
+{
+    exchange->task.work = work;
+    exchange->task.done = done;
+    exchange->away = true;
+    offload_add(to, &exchange->task);
+}
+
+/* ---- the answer ---- */
+
+static void write_answer(struct exchange *exchange, const struct listing *listing)
+{
+    uint64_t from_us = clock_now_us();
+    const struct pen_model *model = listing ? listing_find(listing, exchange->model, exchange->version) : NULL;
+    exchange->content = malloc(sizeof *exchange->content);
+    if (!exchange->content) {
+        exchange->status = pen_error_set(&exchange->error, PEN_ERR_NO_MEMORY, "no memory for the answer");
+        return;
+    }
+    memset(exchange->content, 0, sizeof *exchange->content);
+    exchange->status = infer_write(exchange->inference, exchange->result, model, exchange->session->regions,
+                                   exchange->content, &exchange->error);
+    if (exchange->status == PEN_OK && exchange->wanted != CODING_NONE &&
+        !infer_content_pack(exchange->content, exchange->wanted))
+        exchange->wanted = CODING_NONE;
+    exchange->output_us = clock_now_us() - from_us;
+}
+
+static void work_write(struct offload_task *task)
+{
+    struct exchange *exchange = (struct exchange *)task;
+    const struct listing *listing = NULL;
+    if (infer_classifies(exchange->inference))
+        directory_get(exchange->session->directory, exchange->gateway->refresh_us, &listing, NULL);
+    write_answer(exchange, listing);
+    listing_release(listing);
+}
+
+static void finish(struct exchange *exchange)
+{
+    if (exchange->status == PEN_OK)
+        end_well(exchange);
+    else
+        end_badly(exchange);
+}
+
+static void done_write(struct offload_task *task)
+{
+    struct exchange *exchange = (struct exchange *)task;
+    if (!came_back(exchange))
+        finish(exchange);
+}
+
+static void on_result(struct inference *inference, pen_result *result)
+{
+    struct exchange *exchange = inference->owner;
+    exchange->result = result;
+    exchange->status = pen_result_status(result);
+    if (exchange->status != PEN_OK) {
+        pen_error_set(&exchange->error, exchange->status, "%s", pen_result_error(result));
+        end_badly(exchange);
+        return;
+    }
+    bool classes = infer_classifies(inference);
+    if (classes || exchange->wanted != CODING_NONE || infer_json_bytes(inference, result) > WRITE_HERE_BYTES) {
+        send_away(exchange, classes ? exchange->gateway->questions : exchange->gateway->compute, work_write,
+                  done_write);
+        return;
+    }
+    write_answer(exchange, NULL);
+    finish(exchange);
+}
+
+/* ---- the request ---- */
+
+static enum pen_status unpack(struct exchange *exchange)
+{
+    char *body = NULL;
+    enum pen_status status =
+        content_unpack(exchange->packed, exchange->body, exchange->body_bytes, exchange->gateway->body_max,
+                       exchange->hold, &body, &exchange->body_bytes, &exchange->error);
+    exchange->body = body;
+    return status;
+}
+
+static enum pen_status read_body(struct exchange *exchange, const struct listing *listing)
+{
+    bool all = exchange->json_bytes == SIZE_MAX;
+    struct infer_source source = {.model = exchange->model,
+                                  .version = exchange->version,
+                                  .body = exchange->body,
+                                  .bytes = exchange->body_bytes,
+                                  .json_bytes = all ? exchange->body_bytes : exchange->json_bytes,
+                                  .raw = exchange->raw,
+                                  .signature =
+                                      listing ? listing_find(listing, exchange->model, exchange->version) : NULL,
+                                  .regions = exchange->local ? exchange->session->regions : NULL,
+                                  .hold = exchange->hold};
+    if (source.json_bytes > source.bytes)
+        return pen_error_set(&exchange->error, PEN_ERR_INVALID,
+                             "Inference-Header-Content-Length says %zu bytes, but the body has %zu", source.json_bytes,
+                             source.bytes);
+    return infer_read(&source, &exchange->inference, &exchange->error);
+}
+
+static void read_request(struct exchange *exchange)
+{
+    const struct listing *listing = NULL;
+    uint64_t from_us = clock_now_us();
+    exchange->status = exchange->packed == CODING_NONE ? PEN_OK : unpack(exchange);
+    if (exchange->status == PEN_OK && exchange->raw)
+        exchange->status =
+            directory_get(exchange->session->directory, exchange->gateway->refresh_us, &listing, &exchange->error);
+    if (exchange->status == PEN_OK)
+        exchange->status = read_body(exchange, listing);
+    listing_release(listing);
+    exchange->input_us = clock_now_us() - from_us;
+}
+
+static void submit(struct exchange *exchange)
+{
+    struct inference *inference = exchange->inference;
+    if (exchange->status != PEN_OK) {
+        end_badly(exchange);
+        return;
+    }
+    inference->ended = on_result;
+    inference->owner = exchange;
+    inference->trace = trace_rules_ask(exchange->gateway->traces, exchange->model);
+    inference->traceparent = *exchange->trace ? exchange->trace : NULL;
+    exchange->status = inference_submit(inference, exchange->session, &exchange->error);
+    if (exchange->status != PEN_OK)
+        end_badly(exchange);
+}
+
+static void work_read(struct offload_task *task)
+{
+    read_request((struct exchange *)task);
+}
+
+static void done_read(struct offload_task *task)
+{
+    struct exchange *exchange = (struct exchange *)task;
+    if (!came_back(exchange))
+        submit(exchange);
+}
+
+/* NULL: well. */
+static const char *take_headers(struct exchange *exchange, const struct http_head *head)
+{
+    const char *json = http_head_find(head, "Inference-Header-Content-Length"),
+               *parent = http_head_find(head, "traceparent");
+    exchange->packed = content_coding_parse(http_head_find(head, "Content-Encoding"));
+    exchange->wanted = content_coding_choose(http_head_find(head, "Accept-Encoding"));
+    exchange->json_bytes = SIZE_MAX;
+    if (parent && strlen(parent) < sizeof exchange->trace)
+        memcpy(exchange->trace, parent, strlen(parent) + 1);
+    if (exchange->packed == CODING_UNKNOWN)
+        return "Content-Encoding is gzip, deflate or identity here";
+    if (!json || !*json)
+        return NULL;
+    if (strspn(json, "0123456789") != strlen(json) || strlen(json) > 18)
+        return "Unable to parse Inference-Header-Content-Length: it is no number";
+    exchange->json_bytes = strtoull(json, NULL, 10);
+    exchange->raw = exchange->json_bytes == 0;
+    return NULL;
+}
+
+static struct exchange *exchange_new(const struct call *call)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return NULL;
+    exchange->gateway = call->gateway;
+    exchange->request = call->request;
+    exchange->session = call->session;
+    exchange->kind = call->kind;
+    exchange->local = call->local;
+    exchange->hold = call->request->hold ? call->request->hold : hold_new();
+    exchange->body = call->request->body;
+    exchange->body_bytes = call->request->body_bytes;
+    exchange->began_us = call->request->began_us;
+    memcpy(exchange->model, call->model, sizeof exchange->model);
+    memcpy(exchange->version, call->version, sizeof exchange->version);
+    call->request->hold = NULL;
+    call->gateway->inferences++;
+    return exchange;
+}
+
+void infer_begin(const struct call *call)
+{
+    struct exchange *exchange = exchange_new(call);
+    const char *why = exchange ? take_headers(exchange, &call->request->head) : NULL;
+    if (!exchange || !exchange->hold) {
+        gateway_fail(call->gateway, call->kind, call->request, 503, "no memory for the request");
+        if (exchange)
+            exchange_free(exchange);
+        return;
+    }
+    exchange->request->waiter = exchange;
+    exchange->request->gone = on_gone;
+    size_t json = exchange->json_bytes == SIZE_MAX ? exchange->body_bytes : exchange->json_bytes;
+    if (why) {
+        exchange->status = pen_error_set(&exchange->error, PEN_ERR_INVALID, "%s", why);
+        end_badly(exchange);
+    } else if (exchange->raw || exchange->packed != CODING_NONE || json > READ_HERE_BYTES) {
+        send_away(exchange, exchange->raw ? exchange->gateway->questions : exchange->gateway->compute, work_read,
+                  done_read);
+    } else {
+        read_request(exchange);
+        submit(exchange);
+    }
+}

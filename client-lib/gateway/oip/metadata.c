@@ -1,0 +1,147 @@
+/* metadata.c - what the server and its models are. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "calls.h"
+#include "json_tensor.h"
+#include "version.h"
+
+enum pen_status answer_server(struct call *call, struct pen_error *reterr)
+{
+    (void)reterr;
+    bytes_text(&call->text,
+               "{\"name\":\"penstock\",\"version\":\"" PENSTOCK_VERSION
+               "\",\"extensions\":[\"classification\",\"sequence\",\"model_repository\",\"schedule_policy\","
+               "\"model_configuration\",\"system_shared_memory\",\"binary_tensor_data\",\"parameters\",\"statistics\","
+               "\"trace\",\"logging\"]}");
+    return PEN_OK;
+}
+
+/* The batch is a dimension of the metadata, and none of the configuration. */
+static void write_dims(const struct pen_signature *tensor, uint32_t from, struct bytes *to)
+{
+    bytes_text(to, "[");
+    for (uint32_t i = from; i < tensor->rank; i++)
+        bytes_format(to, "%s%" PRId64, i > from ? "," : "", i == 0 && tensor->batched ? -1 : tensor->dims[i]);
+    bytes_text(to, "]");
+}
+
+static void write_tensors(const struct pen_signature *tensors, size_t count, struct bytes *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *datatype = datatype_name(tensors[i].dtype);
+        bytes_text(to, i ? ",{\"name\":" : "{\"name\":");
+        bytes_json_text(to, tensors[i].name);
+        bytes_format(to, ",\"datatype\":\"%s\",\"shape\":", datatype ? datatype : pen_dtype_name(tensors[i].dtype));
+        write_dims(&tensors[i], 0, to);
+        bytes_text(to, "}");
+    }
+}
+
+/* All versions of that name, the one that was asked for among them. */
+static void write_versions(const struct listing *listing, const struct pen_model *model, bool one, struct bytes *to)
+{
+    bool first = true;
+    for (size_t i = 0; i < listing->models->count; i++) {
+        const struct pen_model *other = listing->models->models[i];
+        if (strcmp(other->name, model->name) != 0 || (one && other != model))
+            continue;
+        bytes_format(to, "%s\"%" PRIu64 "\"", first ? "" : ",", other->version);
+        first = false;
+    }
+}
+
+enum pen_status answer_model(struct call *call, struct pen_error *reterr)
+{
+    const struct listing *listing = NULL;
+    const struct pen_model *model = NULL;
+    struct bytes *to = &call->text;
+    enum pen_status status = call_listing(call, &listing, reterr);
+    if (status == PEN_OK)
+        status = call_model(call, listing, &model, reterr);
+    if (status == PEN_OK) {
+        bytes_text(to, "{\"name\":");
+        bytes_json_text(to, model->name);
+        bytes_text(to, ",\"versions\":[");
+        write_versions(listing, model, *call->version != '\0', to);
+        bytes_text(to, "],\"platform\":");
+        bytes_json_text(to, model->platform);
+        bytes_text(to, ",\"inputs\":[");
+        write_tensors(model->inputs, model->inputs_count, to);
+        bytes_text(to, "],\"outputs\":[");
+        write_tensors(model->outputs, model->outputs_count, to);
+        bytes_text(to, "]}");
+    }
+    listing_release(listing);
+    return status;
+}
+
+static void write_config_tensors(const struct pen_signature *tensors, size_t count, struct bytes *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *datatype = datatype_name(tensors[i].dtype);
+        bytes_text(to, i ? ",{\"name\":" : "{\"name\":");
+        bytes_json_text(to, tensors[i].name);
+        bytes_format(to, ",\"data_type\":\"TYPE_%s\",\"dims\":",
+                     tensors[i].dtype == PEN_DTYPE_STRING ? "STRING"
+                     : datatype                           ? datatype
+                                                          : "INVALID");
+        write_dims(&tensors[i], tensors[i].batched ? 1 : 0, to);
+        bytes_format(to, ",\"optional\":%s}", tensors[i].optional ? "true" : "false");
+    }
+}
+
+static bool is_cacheable(const struct pen_model *model)
+{
+    return model->offers_count > 0 && model->offers[0]->cacheable;
+}
+
+static void write_config(const struct pen_model *model, struct bytes *to)
+{
+    uint32_t batch = model_batch_max(model);
+    bytes_text(to, "{\"name\":");
+    bytes_json_text(to, model->name);
+    bytes_text(to, ",\"platform\":");
+    bytes_json_text(to, model->platform);
+    bytes_text(to, ",\"backend\":");
+    bytes_json_text(to, model->offers_count ? model->offers[0]->backend : "");
+    bytes_format(to,
+                 ",\"version_policy\":{\"specific\":{\"versions\":[%" PRIu64 "]}},\"max_batch_size\":%" PRIu32
+                 ",\"input\":[",
+                 model->version, batch);
+    write_config_tensors(model->inputs, model->inputs_count, to);
+    bytes_text(to, "],\"output\":[");
+    write_config_tensors(model->outputs, model->outputs_count, to);
+    bytes_format(to, "],\"instance_group\":[{\"count\":%zu}]", model->offers_count);
+    if (batch > 0)
+        bytes_text(to, ",\"dynamic_batching\":{}");
+    bytes_format(to, ",\"response_cache\":{\"enable\":%s},\"model_transaction_policy\":{\"decoupled\":false}}",
+                 is_cacheable(model) ? "true" : "false");
+}
+
+enum pen_status answer_config(struct call *call, struct pen_error *reterr)
+{
+    const struct listing *listing = NULL;
+    const struct pen_model *model = NULL;
+    enum pen_status status = call_listing(call, &listing, reterr);
+    if (status == PEN_OK)
+        status = call_model(call, listing, &model, reterr);
+    if (status == PEN_OK)
+        write_config(model, &call->text);
+    listing_release(listing);
+    return status;
+}
+
+enum pen_status answer_model_ready(struct call *call, struct pen_error *reterr)
+{
+    const struct listing *listing = NULL;
+    const struct pen_model *model = NULL;
+    enum pen_status status = call_listing(call, &listing, reterr);
+    if (status == PEN_OK)
+        status = call_model(call, listing, &model, reterr);
+    if (status == PEN_OK && !model_is_ready(model))
+        status =
+            pen_error_set(reterr, PEN_ERR_INVALID, "model '%s' is not ready: no worker serves it now", call->model);
+    listing_release(listing);
+    return status;
+}

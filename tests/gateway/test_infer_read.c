@@ -1,0 +1,111 @@
+/* infer_read.h: bodies to inferences; inference_classify. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "infer_read.h"
+
+static struct pen_error error;
+
+static enum pen_status read_body(const char *json, const char *binary, size_t binary_bytes,
+                                 struct inference **ret_inference)
+{
+    struct hold *hold = hold_new();
+    size_t bytes = strlen(json);
+    char *body = hold_take(hold, bytes + binary_bytes);
+    memcpy(body, json, bytes);
+    memcpy(body + bytes, binary, binary_bytes);
+    error = (struct pen_error){.status = PEN_OK};
+    enum pen_status status = infer_read(&(struct infer_source){.model = "m",
+                                                               .version = "",
+                                                               .body = body,
+                                                               .bytes = bytes + binary_bytes,
+                                                               .json_bytes = bytes,
+                                                               .hold = hold},
+                                        ret_inference, &error);
+    hold_release(hold);
+    return status;
+}
+
+Test(infer_read, everything_in_a_request_is_found_in_any_order)
+{
+    struct inference *inference = NULL;
+    cr_assert(
+        read_body("{\"outputs\":[{\"name\":\"y\"},{\"name\":\"z\",\"parameters\":{\"classification\":3,\"binary_data\":"
+                  "false}}],"
+                  "\"inputs\":[{\"data\":[[1,2]],\"datatype\":\"INT8\",\"shape\":[1,2],\"name\":\"a\"},"
+                  "{\"parameters\":{\"binary_data_size\":4},\"shape\":[1],\"datatype\":\"FP32\",\"name\":\"b\"},"
+                  "{\"name\":\"c\",\"shape\":[2],\"datatype\":\"BOOL\",\"parameters\":{\"binary_data_size\":2}}],"
+                  "\"parameters\":{\"sequence_id\":7,\"sequence_start\":true,\"sequence_end\":true,\"priority\":3,"
+                  "\"timeout\":9,\"binary_data_output\":true,"
+                  "\"own\":\"x\",\"count\":-5,\"ratio\":0.5,\"on\":true},\"unknown\":{\"x\":[1,{}]},\"id\":\"i\"}",
+                  "\0\0\200\077\1\0", 6, &inference) == PEN_OK,
+        "%s", error.text);
+    cr_assert_str_eq(inference->id, "i");
+    cr_assert(inference->inputs_count == 3 && inference->outputs_count == 2 && inference->parameters_count == 4);
+    cr_assert(inference->sequence_id == 7 && inference->sequence_start && inference->sequence_end &&
+              inference->priority == 3 && inference->timeout_us == 9);
+    cr_assert(memcmp(inference->inputs[0].data, "\1\2", 2) == 0 && inference->inputs[1].bytes == 4 &&
+              memcmp(inference->inputs[2].data, "\1\0", 2) == 0);
+    cr_assert(inference->outputs[0].binary && !inference->outputs[1].binary && inference->outputs[1].classes == 3);
+    cr_assert(inference->parameters[1].kind == PEN_PARAMETER_INTEGER && inference->parameters[1].value.integer == -5);
+    cr_assert(inference->parameters[2].kind == PEN_PARAMETER_NUMBER && inference->parameters[3].value.flag);
+    inference_free(inference);
+    cr_assert_eq(hold_budget_used(), 0);
+}
+
+Test(infer_read, a_refusal_says_what_and_keeps_nothing)
+{
+    static const struct {
+        const char *json, *words;
+    } cases[] = {
+        {"", "object"},
+        {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"datatype\":\"FP32\"}]}", "either"},
+        {"{\"inputs\":[{\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}", "no name"},
+        {"{\"inputs\":[{\"name\":\"a\",\"datatype\":\"FP32\",\"data\":[1]}]}", "shape"},
+        {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"data\":[1]}]}", "datatype"},
+        {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}],\"outputs\":[{}]}", "name"},
+        {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}],\"outputs\":[{\"name\":\"y\","
+         "\"parameters\":{\"classification\":1001}}]}",
+         "1000"},
+        {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"datatype\":\"FP32\",\"parameters\":{\"shared_memory_region\":"
+         "\"r\",\"shared_memory_byte_size\":4}}]}",
+         "this host"},
+        {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":4}}]}",
+         "unexpected size"},
+        {"{\"parameters\":{\"sequence_id\":[1]}}", "number is expected"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct inference *inference = NULL;
+        cr_assert(read_body(cases[i].json, "", 0, &inference) != PEN_OK && !inference, "%s", cases[i].json);
+        cr_assert(strstr(error.text, cases[i].words), "%s: %s", cases[i].json, error.text);
+        cr_assert_eq(hold_budget_used(), 0);
+    }
+}
+
+Test(inference, classes_are_the_best_of_each_row)
+{
+    float scores[] = {1, 9, 5, 7, 7, 3};
+    struct pen_tensor tensor = {.name = "y",
+                                .dtype = PEN_DTYPE_F32,
+                                .rank = 2,
+                                .dims = {2, 3},
+                                .data = scores,
+                                .bytes = sizeof scores},
+                      classes;
+    const char *labels[] = {"zero", "one"};
+    struct pen_model model = {.labels_count = 2, .labels = labels};
+    struct hold *hold = hold_new();
+    cr_assert(inference_classify(&tensor, 2, true, &model, hold, &classes, &error) == PEN_OK);
+    cr_assert(classes.rank == 2 && classes.dims[0] == 2 && classes.dims[1] == 2 && classes.dtype == PEN_DTYPE_STRING);
+    cr_assert(memcmp(classes.data,
+                     "\x0e\0\0\0"
+                     "9.000000:1:one\x0a\0\0\0"
+                     "5.000000:2\x0f\0\0\0"
+                     "7.000000:0:zero",
+                     51) == 0);
+    cr_assert(inference_classify(&tensor, 100, false, NULL, hold, &classes, &error) == PEN_OK && classes.rank == 1 &&
+              classes.dims[0] == 6);
+    tensor.dtype = PEN_DTYPE_STRING;
+    cr_assert(inference_classify(&tensor, 2, true, NULL, hold, &classes, &error) == PEN_ERR_UNSUPPORTED);
+    hold_release(hold);
+}
