@@ -120,6 +120,17 @@ enum pen_status infer_string_split(struct infer *c, struct pen_error *reterr)
     return PEN_OK;
 }
 
+enum pen_status infer_tokenizer(struct infer *c, struct pen_error *reterr)
+{
+    struct shape y = *infer_shape_of(c, 0);
+    if (y.rank >= PEN_MAX_RANK)
+        return infer_fail(c, reterr, "the result would have more than %d dimensions", PEN_MAX_RANK);
+    if (y.rank >= 0)
+        y.dim[y.rank++] = SHAPE_DIM_UNKNOWN;
+    infer_put(c, 0, PEN_DTYPE_STRING, &y);
+    return PEN_OK;
+}
+
 enum pen_status infer_tfidf(struct infer *c, struct pen_error *reterr)
 {
     struct shape y = *infer_shape_of(c, 0);

@@ -33,6 +33,7 @@ static bool foreign(enum op op)
         OP_SVMClassifier,
         OP_SVMRegressor,
         OP_Scaler,
+        OP_Tokenizer,
         OP_TreeEnsemble,
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {

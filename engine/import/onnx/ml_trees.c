@@ -23,6 +23,7 @@ struct trees {
     uint32_t block_count;
 };
 
+/* Cleared. */
 static void *trees_alloc(struct call *c, struct trees *t, size_t count, size_t size)
 {
     void *memory = t->block_count < sizeof t->blocks / sizeof t->blocks[0] ? calloc(count + 1, size) : NULL;
@@ -64,6 +65,8 @@ static int64_t *ints_of(struct call *c, struct trees *t, const char *name, uint3
         uint64_t item;
         for (int64_t i = 0; i < here && at < have && wire_item(&f, &list, 0, &item); i++)
             items[at++] = (int64_t)item;
+        if (here == 1 && f.type == WIRE_VARINT)
+            at += wire_run(&message, 8 << 3 | WIRE_VARINT, have - at, items + at, NULL);
     }
     return items;
 }
@@ -180,9 +183,10 @@ static void modes_read(struct call *c, struct trees *t)
     }
     struct bytes cursor = a->self, text;
     for (uint32_t i = 0; i < t->s.nodes && pb_each(&cursor, 9, &text) == 1; i++) {
-        uint8_t mode = 0;
-        while (mode <= FOREST_LEAF && !bytes_are(text, names[mode]))
+        uint8_t mode = bytes_are(text, "LEAF") ? FOREST_LEAF : 0;
+        while (mode < FOREST_LEAF && !bytes_are(text, names[mode]))
             mode++;
+        mode = mode == FOREST_LEAF && !bytes_are(text, "LEAF") ? FOREST_LEAF + 1 : mode;
         if (mode > FOREST_LEAF || mode == FOREST_MEMBER) {
             call_fail(c, PEN_ERR_UNSUPPORTED, "node %s (%s): tree node %u has an unknown mode", c->name, c->origin, i);
             return;

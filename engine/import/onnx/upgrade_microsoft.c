@@ -19,6 +19,7 @@ const struct op_row rows_microsoft[] = {
     {MS, "QLinearSoftmax", 1, EVER, OP_QLinearSoftmax, NULL},
     {MS, "QGemm", 1, EVER, OP_QGemm, NULL},
     {MS, "MatMulNBits", 1, EVER, OP_MatMulNBits, NULL},
+    {MS, "Tokenizer", 1, EVER, OP_Tokenizer, NULL},
     {ML, "ArrayFeatureExtractor", 1, EVER, OP_NONE, up_array_feature_extractor},
     {ML, "Binarizer", 1, EVER, OP_NONE, up_binarizer},
     {ML, "CastMap", 1, EVER, OP_NONE, up_map_values},

@@ -201,6 +201,7 @@ static const enum op none[] = {
     OP_StringNormalizer,
     OP_StringSplit,
     OP_RegexFullMatch,
+    OP_Tokenizer,
     OP_TfIdfVectorizer,
     /* sequences and optionals */
     OP_SequenceAt,
