@@ -82,9 +82,9 @@ bool forest_call_of(const struct node *n, const void *forest, size_t forest_byte
                                 .aggregate = (enum forest_aggregate)node_int(n, ATTR_aggregate_function, FOREST_SUM),
                                 .base = base != NULL ? base->floats : NULL,
                                 .base_count = base != NULL ? base->count : 0};
-    *ret_reason = ret->f == NULL                               ? "the forest is not one that the importer made"
-                  : x->rank > 2 || x->rank < 1                 ? "the input has another form than rows of features"
-                  : (uint64_t)width < ret->f->features         ? "the rows have fewer features than the trees ask for"
-                                                               : NULL;
+    *ret_reason = ret->f == NULL                       ? "the forest is not one that the importer made"
+                  : x->rank > 2 || x->rank < 1         ? "the input has another form than rows of features"
+                  : (uint64_t)width < ret->f->features ? "the rows have fewer features than the trees ask for"
+                                                       : NULL;
     return *ret_reason == NULL;
 }

@@ -37,7 +37,7 @@ static void kernel_read(const struct node *n, struct svm *s)
     s->kernel = node_text_is(n, ATTR_kernel_type, "POLY", false)      ? SVM_POLY
                 : node_text_is(n, ATTR_kernel_type, "RBF", false)     ? SVM_RBF
                 : node_text_is(n, ATTR_kernel_type, "SIGMOID", false) ? SVM_SIGMOID
-                                                                       : SVM_LINEAR;
+                                                                      : SVM_LINEAR;
     s->gamma = count > 0 ? p[0] : 0.0f;
     s->coef0 = count > 1 ? p[1] : 0.0f;
     s->degree = count > 2 ? p[2] : 0.0f;
@@ -64,8 +64,9 @@ static const char *lists_check(const struct node *n, struct svm *s, size_t width
         return coefficients == s->classes * width ? NULL : "the coefficients do not suit the features";
     }
     size_t rows = classifier ? s->classes - 1 : 1;
-    bool fits = vectors == s->vector_count * width && coefficients >= rows * s->vector_count && rho >= (classifier ? s->pairs : 1) &&
-                (!classifier || counts == s->classes) && prob_a == prob_b && (prob_a == 0 || prob_a >= s->pairs);
+    bool fits = vectors == s->vector_count * width && coefficients >= rows * s->vector_count &&
+                rho >= (classifier ? s->pairs : 1) && (!classifier || counts == s->classes) && prob_a == prob_b &&
+                (prob_a == 0 || prob_a >= s->pairs);
     return fits ? NULL : "support vectors, coefficients, rho and probabilities do not suit each other or the features";
 }
 

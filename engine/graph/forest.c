@@ -120,8 +120,15 @@ static uint64_t aligned(uint64_t bytes)
 /* Sizes and offsets; counts of leaves and sets. */
 static void head_fill(struct forest *f, const struct forest_source *s, const struct order *o)
 {
-    *f = (struct forest){.magic = MAGIC, .nodes = o->count, .roots = s->roots, .entries = s->entries, .depth = o->depth,
-                         .members = s->members, .targets = (uint32_t)s->targets, .wide = s->wide, .plain = 1};
+    *f = (struct forest){.magic = MAGIC,
+                         .nodes = o->count,
+                         .roots = s->roots,
+                         .entries = s->entries,
+                         .depth = o->depth,
+                         .members = s->members,
+                         .targets = (uint32_t)s->targets,
+                         .wide = s->wide,
+                         .plain = 1};
     for (uint32_t i = 0; i < o->count; i++) {
         uint8_t mode = s->mode[o->node[i]];
         f->leaves += mode == FOREST_LEAF;
@@ -129,10 +136,12 @@ static void head_fill(struct forest *f, const struct forest_source *s, const str
         f->plain = f->plain && mode != FOREST_MEMBER && mode != FOREST_EQ && mode != FOREST_NEQ;
     }
     f->node_at = aligned(sizeof *f);
-    f->root_at = f->node_at + aligned(f->nodes * (s->wide ? sizeof(struct forest_wide_node) : sizeof(struct forest_node)));
+    f->root_at =
+        f->node_at + aligned(f->nodes * (s->wide ? sizeof(struct forest_wide_node) : sizeof(struct forest_node)));
     f->first_at = f->root_at + aligned(f->roots * sizeof(uint32_t));
     f->entry_at = f->first_at + aligned(((uint64_t)f->leaves + 1) * sizeof(uint32_t));
-    f->set_at = f->entry_at + aligned(f->entries * (s->wide ? sizeof(struct forest_wide_entry) : sizeof(struct forest_entry)));
+    f->set_at =
+        f->entry_at + aligned(f->entries * (s->wide ? sizeof(struct forest_wide_entry) : sizeof(struct forest_entry)));
     f->member_at = f->set_at + aligned(((uint64_t)f->sets + 1) * sizeof(uint32_t));
     f->bytes = f->member_at + aligned(f->members * sizeof(double)) + BLOCK_TAIL;
 }

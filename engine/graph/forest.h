@@ -68,9 +68,9 @@ struct forest_wide_entry {
 struct forest {
     uint64_t magic, bytes;
     uint32_t nodes, roots, leaves, entries, sets, members;
-    uint32_t targets, features; /* features: the least width of a row */
-    uint32_t depth;             /* of the deepest tree */
-    uint8_t wide, plain, single, unused;  /* plain: `<=` alone; single: one target, and each leaf has one entry */
+    uint32_t targets, features;          /* features: the least width of a row */
+    uint32_t depth;                      /* of the deepest tree */
+    uint8_t wide, plain, single, unused; /* plain: `<=` alone; single: one target, and each leaf has one entry */
     uint64_t node_at, root_at, first_at, entry_at, set_at, member_at;
 };
 

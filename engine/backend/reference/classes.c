@@ -40,7 +40,8 @@ enum pen_status kernel_class_scores(struct kernel_call *k)
         return kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the scores");
     }
     if (!class_scores_fit(&c)) {
-        return kernel_fail(k, PEN_ERR_SHAPE, "%lld scores a row do not suit %zu classes", (long long)columns, c.classes);
+        return kernel_fail(k, PEN_ERR_SHAPE, "%lld scores a row do not suit %zu classes", (long long)columns,
+                           c.classes);
     }
     enum pen_status status = put_classes(k, rows_of(s), c.classes);
     for (int64_t i = 0; status == PEN_OK && i < rows_of(s); i++) {
@@ -55,7 +56,8 @@ static enum pen_status svm_begin(struct kernel_call *k, struct svm *s, const flo
     const struct shape *shape = &k->in[0].shape;
     const char *reason;
     if (shape->rank < 1 || shape->rank > 2 || !svm_of(k->n, (size_t)shape->dim[shape->rank - 1], s, &reason)) {
-        return kernel_fail(k, PEN_ERR_SHAPE, "%s", shape->rank < 1 || shape->rank > 2 ? "needs rows of features" : reason);
+        return kernel_fail(k, PEN_ERR_SHAPE, "%s",
+                           shape->rank < 1 || shape->rank > 2 ? "needs rows of features" : reason);
     }
     *ret_x = floats_of(k);
     return *ret_x != NULL ? PEN_OK : kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the rows");
@@ -126,7 +128,8 @@ enum pen_status kernel_one_hot_encoder(struct kernel_call *k)
     const struct rt_value *x = &k->in[0];
     const struct attr *ints = node_attr(k->n, ATTR_cats_int64s), *texts = node_attr(k->n, ATTR_cats_strings);
     struct shape out = x->shape;
-    int64_t count = x->dtype == PEN_DTYPE_STRING ? (texts != NULL ? texts->count : 0) : (ints != NULL ? ints->count : 0);
+    int64_t count =
+        x->dtype == PEN_DTYPE_STRING ? (texts != NULL ? texts->count : 0) : (ints != NULL ? ints->count : 0);
     if (count == 0 || out.rank >= PEN_MAX_RANK) {
         return kernel_fail(k, PEN_ERR_INVALID, "has no categories of the input's type, or too many dimensions");
     }

@@ -51,8 +51,9 @@ static enum pen_status tokenizer_init(struct kernel_call *k, struct tokenizer *t
     }
     if (!ok || count > SEPARATORS_MAX) {
         tokenizer_fini(t);
-        return kernel_fail(k, PEN_ERR_UNSUPPORTED, "an expression is not understood, is above %d bytes, or there are above %d",
-                           PATTERN_BYTES, SEPARATORS_MAX);
+        return kernel_fail(k, PEN_ERR_UNSUPPORTED,
+                           "an expression is not understood, is above %d bytes, or there are above %d", PATTERN_BYTES,
+                           SEPARATORS_MAX);
     }
     return PEN_OK;
 }

@@ -6,7 +6,7 @@
 #include "backend/xnnpack/emitters.h"
 
 /*
- * Classical models: TreeEnsemble, ClassScores, SVMClassifier, SVMRegressor on rows of f32. What the reference computes, in blocks of rows over the threads; where
+ * Classical models: TreeEnsemble, ClassScores, SVMClassifier, SVMRegressor on rows of f32, ArrayFeatureExtractor. What the reference computes, in blocks of rows over the threads; where
  * there are few rows, in blocks of trees. The sums are taken in the order of the trees either way.
  */
 #define ROWS_MANY  16 /* from here on rows are shared out, below it trees */
@@ -174,3 +174,58 @@ static enum pen_status classes_build(struct build *b)
 }
 
 const struct emitter emit_classes = {rows_f32, NULL, classes_build};
+
+/* ---- columns ------------------------------------------------------------------------------------------------------------------ */
+
+struct pick {
+    size_t rows, width, count, size; /* size: bytes of an element */
+};
+
+static bool pick_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    const struct value *x = node_in(g, n, 0), *index = node_in(g, n, 1);
+    size_t one = 0;
+    return (pen_dtype_bytes(x->dtype, 8, &one) == 0 && one >= 8 && x->shape.rank > 0 &&
+            dtype_is(index, PEN_DTYPE_I64)) ||
+           refuse(ret_reason, "only elements of whole bytes, and indices of i64");
+}
+
+static enum pen_status pick_run(struct step *s, struct run *r)
+{
+    const struct pick *q = s->state;
+    const int64_t *index = s->in[1];
+    const unsigned char *x = s->in[0];
+    unsigned char *y = s->out[0];
+    for (size_t i = 0; i < q->count; i++) {
+        if (index[i] < 0 || (size_t)index[i] >= q->width) {
+            return pen_error_set(r->error, PEN_ERR_INVALID, "xnnpack: node %s: column %lld of %zu", s->n->name,
+                                 (long long)index[i], q->width);
+        }
+    }
+    for (size_t row = 0; row < q->rows; row++) {
+        for (size_t i = 0; i < q->count; i++) {
+            memcpy(y + (row * q->count + i) * q->size, x + (row * q->width + (size_t)index[i]) * q->size, q->size);
+        }
+    }
+    return PEN_OK;
+}
+
+static enum pen_status pick_build(struct build *b)
+{
+    struct pick *q = build_alloc(b, sizeof *q);
+    const struct fact *x = build_in(b, 0);
+    size_t eight = 0;
+    if (q == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    (void)pen_dtype_bytes(x->dtype, 8, &eight);
+    q->size = eight / 8;
+    q->width = (size_t)x->shape.dim[x->shape.rank - 1];
+    q->count = (size_t)shape_elements(&build_in(b, 1)->shape);
+    q->rows = q->width > 0 ? (size_t)shape_elements(&x->shape) / q->width : 0;
+    b->step->state = q;
+    b->step->run = pick_run;
+    return PEN_OK;
+}
+
+const struct emitter emit_pick = {pick_supports, NULL, pick_build};

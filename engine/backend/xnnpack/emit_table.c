@@ -118,6 +118,7 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_SoftmaxCrossEntropyLoss] = &emit_loss,
 
     [OP_TreeEnsemble] = &emit_trees,
+    [OP_ArrayFeatureExtractor] = &emit_pick,
     [OP_ClassScores] = &emit_classes,
     [OP_SVMClassifier] = &emit_classes,
     [OP_SVMRegressor] = &emit_classes,

@@ -42,7 +42,7 @@ enum pen_dtype ml_dtype(const struct graph *g, uint32_t value)
         enum pen_dtype given = n->op == OP_ClassScores || n->op == OP_SVMClassifier
                                    ? (v->producer_output == 0 ? PEN_DTYPE_I64 : PEN_DTYPE_F32)
                                : n->op == OP_TopK && v->producer_output == 1 ? PEN_DTYPE_I64
-                                                                            : given_type(n);
+                                                                             : given_type(n);
         if (given != PEN_DTYPE_NONE)
             return given;
         uint32_t from = n->op == OP_Where ? 1 : 0;
@@ -162,7 +162,8 @@ uint32_t ml_put_classes(struct call *c, uint32_t raw, int64_t rule, uint32_t cla
     call_set_int(c, node, ATTR_classes, classes);
     set_floats(c, node, ATTR_base_values, base, base_count);
     if (post && post->type == PB_STRING && c->status == PEN_OK) {
-        struct attr a = {.key = ATTR_post_transform, .type = ATTR_TEXT,
+        struct attr a = {.key = ATTR_post_transform,
+                         .type = ATTR_TEXT,
                          .text = {post->s.size ? (const char *)post->s.at : "", post->s.size}};
         c->status = graph_attr_set(c->g, node, &a);
     }

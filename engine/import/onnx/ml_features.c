@@ -121,7 +121,8 @@ void up_one_hot_encoder(struct call *c)
         whole(c, OP_OneHotEncoder);
         return;
     }
-    uint32_t wide = call_value(c, OP_Unsqueeze, (uint32_t[]){ml_cast(c, x, PEN_DTYPE_I64), call_i64(c, last, 1, false)}, 2);
+    uint32_t wide =
+        call_value(c, OP_Unsqueeze, (uint32_t[]){ml_cast(c, x, PEN_DTYPE_I64), call_i64(c, last, 1, false)}, 2);
     uint32_t hit = call_value(c, OP_Equal, (uint32_t[]){wide, call_i64(c, categories, count, false)}, 2);
     uint32_t node = call_emit(c, OP_Cast, &hit, 1, c->out, 1);
     call_set_int(c, node, ATTR_to, PEN_DTYPE_F32);
@@ -129,8 +130,8 @@ void up_one_hot_encoder(struct call *c)
 
 /* ---- tables of labels ------------------------------------------------------------------------------------------------------------- */
 
-static void set_list(struct call *c, uint32_t node, enum attr_key texts_key, enum attr_key ints_key,
-                     const char *texts, const char *ints)
+static void set_list(struct call *c, uint32_t node, enum attr_key texts_key, enum attr_key ints_key, const char *texts,
+                     const char *ints)
 {
     const struct pb_attr *a = call_attr(c, texts);
     struct attr to = {.key = texts_key, .type = ATTR_TEXTS};
@@ -198,7 +199,7 @@ void up_map_values(struct call *c)
 {
     enum pen_dtype to = call_text_is(c, "cast_to", "TO_INT64")    ? PEN_DTYPE_I64
                         : call_text_is(c, "cast_to", "TO_STRING") ? PEN_DTYPE_STRING
-                                                                   : PEN_DTYPE_F32;
+                                                                  : PEN_DTYPE_F32;
     uint32_t x = call_input(c, 0);
     if (bytes_are(c->op_type, "CastMap") && x != VALUE_NONE)
         x = ml_cast(c, x, to);

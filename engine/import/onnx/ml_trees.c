@@ -101,7 +101,7 @@ static double *floats_of(struct call *c, struct trees *t, const char *name, uint
     if (items && !is_tensor && have > 0 && !call_floats(c, name, &list, &listed))
         return NULL;
     for (int64_t i = 0; items && i < have; i++)
-        items[i] = !is_tensor                        ? (double)list[i]
+        items[i] = !is_tensor                      ? (double)list[i]
                    : tensor.dtype == PEN_DTYPE_F64 ? ((const double *)tensor.data)[i]
                                                    : (double)((const float *)tensor.data)[i];
     return items;

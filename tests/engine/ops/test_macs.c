@@ -276,7 +276,8 @@ static const struct counted {
       "num_heads=2 kv_num_heads=1"},
      2 * 5 * (8 + 8)},
     {{OP_SVMRegressor, 1, "T[5,3]",
-      "coefficients=[0.5,-1.0] n_supports=2 support_vectors=[1.0,2.0,0.5,0.5,1.0,2.0] rho=[0.25] kernel_type=RBF kernel_params=[0.5,0.0,3.0]"},
+      "coefficients=[0.5,-1.0] n_supports=2 support_vectors=[1.0,2.0,0.5,0.5,1.0,2.0] rho=[0.25] kernel_type=RBF "
+      "kernel_params=[0.5,0.0,3.0]"},
      5 * 3 * 2},
     {{OP_SVMClassifier, 2, "T[5,3]", "coefficients=[0.5,1.0,2.0,0.5,1.0,2.0] classes=2 rho=[0.25]"}, 5 * 3 * 2},
 };
