@@ -18,7 +18,8 @@ struct broker;
 struct ending;
 struct explained_step;
 struct job;
-struct parcel;
+struct result_group;
+struct shared_message;
 struct worker;
 
 /* How the jobs of a model run. A member that is NULL does what a plain job does. None of them may end another job: what follows is an effect (effect.h). */
@@ -40,7 +41,7 @@ struct job_course {
     void (*ending)(struct broker *broker, struct job *job, enum pen_status status);
     /* It (JOB_STEPS) has been answered. */
     void (*release)(struct broker *broker, struct job *job);
-    /* Where its steps (JOB_STEPS) are: in a sentence, and as figures with room for SCRIPT_STEPS_MAX; the number of those. */
+    /* Where its steps (JOB_STEPS) are: in a sentence, and as figures with room for ENSEMBLE_PLAN_STEPS_MAX; the number of those. */
     const char *(*text)(const struct job *job, char *text, size_t bytes);
     size_t (*explain)(const struct broker *broker, const struct job *job, struct explained_step *ret_steps);
 };
@@ -53,16 +54,21 @@ enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_COUNT, OWN
 /* Who is told a job's end. */
 struct job_owner {
     const char *name;
+    bool part; /* its jobs are parts of one that a client sent: that one is counted and pays, these do not */
+    /* A result that is not the last one (FRAME_FLAG_PARTIAL); the job goes on. NULL: it is dropped. */
+    void (*result)(struct broker *broker, struct job *job, struct result_group *group);
     /*
      * The one end of the job. Takes the reply (NULL: there was no memory for it). Calls answer_retire, and takes the job out of its session and frees it unless
      * the reply is kept there.
      */
-    void (*ended)(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+    void (*ended)(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                   const struct ending *ending);
     /* The job that a client sent, where this one is a part of it; NULL: it is one itself. */
     const struct job *(*whole)(const struct broker *broker, const struct job *job);
 };
 
+/* Whether it is a part of a job that a client sent. */
+bool job_is_part(const struct broker *broker, const struct job *job);
 /* The course of a job in its present state. */
 const struct job_course *job_course(const struct broker *broker, const struct job *job);
 /* The job that a client sent. */
