@@ -80,11 +80,12 @@ static uint64_t gemm_macs(const struct call *c)
     return product(out_shape(c)) * dim(in_shape(c, 0), node_int(c->n, ATTR_transA, 0) != 0 ? 0 : 1);
 }
 
-/* y[n, t] = intercept[t] + sum over f of coefficient[t, f] * x[n, f]: the list has targets x features of them. */
-static uint64_t linear_model_macs(const struct call *c)
+/* Every row with every support vector, or with the coefficients where there are none. */
+static uint64_t svm_macs(const struct call *c)
 {
-    const struct attr *list = node_attr(c->n, ATTR_coefficients);
+    const struct attr *list = node_attr(c->n, ATTR_support_vectors);
     uint64_t features = last_dim(in_shape(c, 0));
+    list = list != NULL && list->count > 0 ? list : node_attr(c->n, ATTR_coefficients);
     return list != NULL && features > 0 ? product(in_shape(c, 0)) / features * list->count : 0;
 }
 
@@ -254,7 +255,8 @@ static uint64_t (*const counters[OP_COUNT])(const struct call *c) = {
     [OP_MsAttention] = ms_attention_macs,
     [OP_MultiHeadAttention] = multi_head_attention_macs,
     [OP_GroupQueryAttention] = group_query_attention_macs,
-    [OP_LinearRegressor] = linear_model_macs,
+    [OP_SVMClassifier] = svm_macs,
+    [OP_SVMRegressor] = svm_macs,
 };
 
 uint64_t node_macs(const struct graph *g, const struct node *n, const struct fact *facts)

@@ -120,6 +120,17 @@ enum pen_status infer_string_split(struct infer *c, struct pen_error *reterr)
     return PEN_OK;
 }
 
+enum pen_status infer_tokenizer(struct infer *c, struct pen_error *reterr)
+{
+    struct shape y = *infer_shape_of(c, 0);
+    if (y.rank >= PEN_MAX_RANK)
+        return infer_fail(c, reterr, "the result would have more than %d dimensions", PEN_MAX_RANK);
+    if (y.rank >= 0)
+        y.dim[y.rank++] = SHAPE_DIM_UNKNOWN;
+    infer_put(c, 0, PEN_DTYPE_STRING, &y);
+    return PEN_OK;
+}
+
 enum pen_status infer_tfidf(struct infer *c, struct pen_error *reterr)
 {
     struct shape y = *infer_shape_of(c, 0);
@@ -154,16 +165,6 @@ enum pen_status infer_array_feature_extractor(struct infer *c, struct pen_error 
     return PEN_OK;
 }
 
-enum pen_status infer_feature_vectorizer(struct infer *c, struct pen_error *reterr)
-{
-    struct shape y = infer_unknown_of_rank(2);
-    (void)reterr;
-    if (infer_rank(c, 0) == 2)
-        y.dim[0] = infer_shape_of(c, 0)->dim[0];
-    infer_put(c, 0, PEN_DTYPE_F32, &y);
-    return PEN_OK;
-}
-
 static enum pen_dtype values_dtype(const struct infer *c)
 {
     static const struct {
@@ -171,8 +172,7 @@ static enum pen_dtype values_dtype(const struct infer *c)
         enum pen_dtype dtype;
     } lists[] = {{ATTR_values_strings, PEN_DTYPE_STRING},
                  {ATTR_values_int64s, PEN_DTYPE_I64},
-                 {ATTR_values_floats, PEN_DTYPE_F32},
-                 {ATTR_classlabels_strings, PEN_DTYPE_STRING}};
+                 {ATTR_values_floats, PEN_DTYPE_F32}};
     const struct attr *tensor = node_attr(c->n, ATTR_values_tensor);
     if (tensor && tensor->type == ATTR_TENSOR && tensor->value < c->g->value_count)
         return c->g->values[tensor->value].dtype;
@@ -196,24 +196,44 @@ static int64_t rows_of(const struct infer *c)
     return x->rank == 2 ? x->dim[0] : x->rank == 1 ? 1 : SHAPE_DIM_UNKNOWN;
 }
 
-/* Labels [rows], scores [rows, classes]. */
-enum pen_status infer_linear_classifier(struct infer *c, struct pen_error *reterr)
+/* Indices [rows], scores [rows, columns]. */
+static void put_classes(struct infer *c, int64_t columns)
 {
-    const struct attr *texts = node_attr(c->n, ATTR_classlabels_strings);
-    struct shape labels = shape_of(1, (int64_t[]){rows_of(c)}), scores = infer_unknown_of_rank(2);
-    (void)reterr;
-    scores.dim[0] = labels.dim[0];
-    infer_put(c, 0, texts && texts->count ? PEN_DTYPE_STRING : PEN_DTYPE_I64, &labels);
+    struct shape index = shape_of(1, (int64_t[]){rows_of(c)}), scores = shape_of(2, (int64_t[]){rows_of(c), columns});
+    infer_put(c, 0, PEN_DTYPE_I64, &index);
     infer_put(c, 1, PEN_DTYPE_F32, &scores);
+}
+
+enum pen_status infer_class_scores(struct infer *c, struct pen_error *reterr)
+{
+    int64_t classes = node_int(c->n, ATTR_classes, 0);
+    if (classes < 1)
+        return infer_fail(c, reterr, "there are no classes");
+    put_classes(c, classes);
     return PEN_OK;
 }
 
-enum pen_status infer_linear_regressor(struct infer *c, struct pen_error *reterr)
+/* Without probabilities more than two classes have a score per pair. */
+enum pen_status infer_svm_classifier(struct infer *c, struct pen_error *reterr)
 {
-    int64_t targets = node_int(c->n, c->n->op == OP_LinearRegressor ? ATTR_targets : ATTR_n_targets, 1);
-    struct shape y = shape_of(2, (int64_t[]){rows_of(c), targets});
-    if (targets < 1)
-        return infer_fail(c, reterr, "there are no targets");
+    int64_t classes = node_int(c->n, ATTR_classes, 0);
+    uint32_t vectors = 0;
+    const struct attr *probabilities = node_attr(c->n, ATTR_prob_a);
+    const int64_t *per_class = node_ints(c->n, ATTR_vectors_per_class, &vectors);
+    int64_t total = 0;
+    for (uint32_t i = 0; i < vectors; i++)
+        total += per_class[i] != 0;
+    if (classes < 1 || classes > UINT16_MAX)
+        return infer_fail(c, reterr, "there are no classes, or more than 65535");
+    bool pairs = total > 0 && classes > 2 && (probabilities == NULL || probabilities->count == 0);
+    put_classes(c, pairs ? classes * (classes - 1) / 2 : classes);
+    return PEN_OK;
+}
+
+enum pen_status infer_svm_regressor(struct infer *c, struct pen_error *reterr)
+{
+    struct shape y = shape_of(2, (int64_t[]){rows_of(c), 1});
+    (void)reterr;
     infer_put(c, 0, PEN_DTYPE_F32, &y);
     return PEN_OK;
 }
@@ -223,7 +243,7 @@ enum pen_status infer_tree_ensemble(struct infer *c, struct pen_error *reterr)
     struct shape y = shape_of(2, (int64_t[]){rows_of(c), node_int(c->n, ATTR_n_targets, 1)});
     if (y.dim[1] < 1)
         return infer_fail(c, reterr, "there are no targets");
-    infer_put(c, 0, infer_dtype_of(c, 0), &y);
+    infer_put(c, 0, infer_dtype_of(c, 0) == PEN_DTYPE_F64 ? PEN_DTYPE_F64 : PEN_DTYPE_F32, &y);
     return PEN_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Operators of ai.onnx.ml on tables of features. Source: ONNX-ML ArrayFeatureExtractor, Binarizer, Imputer, LabelEncoder, LinearRegressor, Normalizer, Scaler. */
+/* Operators of ai.onnx.ml on tables of features. Source: ONNX-ML ArrayFeatureExtractor, Binarizer, Imputer, Normalizer, Scaler. */
 #include "backend/reference/raw.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ enum pen_status kernel_scaler(struct kernel_call *k)
     return status;
 }
 
-/* Rows divided by their largest magnitude, sum of magnitudes or Euclidean length. */
+/* Rows divided by their largest element (signed, as onnxruntime has it), sum of magnitudes or Euclidean length; rows where that is 0 stay. */
 enum pen_status kernel_normalizer(struct kernel_call *k)
 {
     const struct rt_value *x = &k->in[0];
@@ -78,8 +78,8 @@ enum pen_status kernel_normalizer(struct kernel_call *k)
     for (int64_t row = 0; status == PEN_OK && width > 0 && row < shape_elements(&x->shape) / width; row++) {
         double norm = 0.0;
         for (int64_t i = 0; i < width; i++) {
-            double v = fabs(load_one_f64(x->data, x->dtype, row * width + i));
-            norm = l1 ? norm + v : l2 ? norm + v * v : fmax(norm, v);
+            double v = load_one_f64(x->data, x->dtype, row * width + i);
+            norm = l1 ? norm + fabs(v) : l2 ? norm + v * v : i == 0 || v > norm ? v : norm;
         }
         norm = l2 ? sqrt(norm) : norm;
         for (int64_t i = row * width; i < (row + 1) * width; i++) {
@@ -113,30 +113,6 @@ enum pen_status kernel_imputer(struct kernel_call *k)
             bool hit = isnan(missing) ? isnan(v) : v == missing;
             store_one_f64(k->out[0].data, x->dtype, i, hit ? list_at(floats, i % width, 0.0) : v);
         }
-    }
-    return status;
-}
-
-/* y[n, t] = intercept[t] + sum over f of coefficient[t, f] * x[n, f] */
-enum pen_status kernel_linear_regressor(struct kernel_call *k)
-{
-    const struct rt_value *x = &k->in[0];
-    const struct attr *c = node_attr(k->n, ATTR_coefficients), *b = node_attr(k->n, ATTR_intercepts);
-    int64_t targets = node_int(k->n, ATTR_targets, 1), width = x->shape.rank > 0 ? x->shape.dim[x->shape.rank - 1] : 0;
-    int64_t rows = width > 0 ? shape_elements(&x->shape) / width : 0;
-    if (c == NULL || targets < 1 || (int64_t)c->count != targets * width ||
-        !node_text_is(k->n, ATTR_post_transform, "NONE", true)) {
-        return kernel_fail(k, PEN_ERR_UNSUPPORTED, "coefficients do not fit, or a post_transform");
-    }
-    struct shape out = shape_of(2, (const int64_t[]){rows, targets});
-    enum pen_status status = kernel_output(k, 0, PEN_DTYPE_F32, &out);
-    for (int64_t i = 0; status == PEN_OK && i < rows * targets; i++) {
-        double sum = b != NULL && (int64_t)b->count == targets ? (double)b->floats[i % targets] : 0.0;
-        for (int64_t f = 0; f < width; f++) {
-            sum +=
-                (double)c->floats[i % targets * width + f] * load_one_f64(x->data, x->dtype, i / targets * width + f);
-        }
-        store_one_f64(k->out[0].data, PEN_DTYPE_F32, i, sum);
     }
     return status;
 }

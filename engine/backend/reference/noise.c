@@ -40,6 +40,7 @@ static bool sums(enum op op)
         OP_Det,
         OP_RoiAlign,
         OP_MeanVarianceNormalization,
+        OP_SVMRegressor,
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         if (list[i] == op) {
@@ -84,6 +85,19 @@ static double mean_size(const struct rt_value *v)
     return sum / (double)count;
 }
 
+/* Kernels are about 1, so the coefficients are what is added, and rho. */
+static double coefficients_size(const struct node *n)
+{
+    const struct attr *lists[2] = {node_attr(n, ATTR_coefficients), node_attr(n, ATTR_rho)};
+    double sum = 0.0;
+    for (int l = 0; l < 2; l++) {
+        for (uint32_t i = 0; lists[l] != NULL && i < lists[l]->count; i++) {
+            sum += fabs((double)lists[l]->floats[i]);
+        }
+    }
+    return sum;
+}
+
 /* The size of what was added up: a sum may be far smaller than its terms. */
 static double size_of_terms(const struct kernel_call *k, double count)
 {
@@ -93,6 +107,8 @@ static double size_of_terms(const struct kernel_call *k, double count)
         return mean_size(&k->in[0]);
     case OP_ReduceSum:
         return mean_size(&k->in[0]) * count;
+    case OP_SVMRegressor:
+        return coefficients_size(k->n);
     default:
         return (op_def(k->n->op)->traits & OP_MACS) != 0 ? mean_size(&k->out[0]) : 0.0;
     }

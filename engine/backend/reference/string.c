@@ -1,5 +1,6 @@
 /* Operators on strings (UTF-8). Source: ONNX StringConcat, StringNormalizer, StringSplit, RegexFullMatch. */
 #include "backend/reference/broadcast.h"
+#include "backend/reference/pattern.h"
 
 #include <regex.h>
 #include <string.h>
@@ -181,69 +182,6 @@ enum pen_status kernel_string_split(struct kernel_call *k)
     return status;
 }
 
-/* What stands inside brackets for \d, \s, \w; NULL for any other letter. */
-static const char *class_text(char c)
-{
-    return c == 'd' ? "[:digit:]" : c == 's' ? "[:space:]" : c == 'w' ? "[:alnum:]_" : NULL;
-}
-
-/* Appends n bytes; false when they do not fit. */
-static bool put(char *to, size_t room, size_t *at, const char *text, size_t n)
-{
-    if (n >= room - *at) {
-        return false;
-    }
-    memcpy(to + *at, text, n);
-    *at += n;
-    to[*at] = '\0';
-    return true;
-}
-
-/* One bracket expression from *s ("[...]"): classes are written out, an escaped minus goes last. */
-static bool bracket_translate(const char **s, const char *end, char *to, size_t room, size_t *at)
-{
-    bool minus = false, ok = put(to, room, at, "[", 1);
-    const char *p = *s + 1;
-    if (p < end && *p == '^') {
-        ok = ok && put(to, room, at, p++, 1);
-    }
-    for (const char *first = p; p < end && (*p != ']' || p == first) && ok; p++) {
-        const char *class = *p == '\\' && p + 1 < end ? class_text(p[1]) : NULL;
-        p += *p == '\\' && p + 1 < end;
-        if (class != NULL) {
-            ok = put(to, room, at, class, strlen(class));
-        } else if (*p == '-' && p[-1] == '\\') {
-            minus = true;
-        } else {
-            ok = put(to, room, at, p, 1);
-        }
-    }
-    *s = p;
-    return ok && p < end && (!minus || put(to, room, at, "-", 1)) && put(to, room, at, "]", 1);
-}
-
-/* Perl-like to POSIX extended: \d, classes inside brackets, (?:...). False for what has no such form. */
-static bool pattern_translate(const struct string_view *pattern, char *to, size_t room)
-{
-    size_t at = 0;
-    const char *end = pattern->text + pattern->bytes;
-    bool ok = put(to, room, &at, "^(", 2);
-    for (const char *p = pattern->text; p < end && ok; p++) {
-        if (*p == '[') {
-            ok = bracket_translate(&p, end, to, room, &at);
-        } else if (*p == '\\' && p + 1 < end) {
-            ok = p[1] == 'd' ? put(to, room, &at, "[0-9]", 5) : put(to, room, &at, p, 2);
-            p++;
-        } else if (*p == '(' && p + 2 < end && p[1] == '?') {
-            ok = p[2] == ':' && put(to, room, &at, "(", 1);
-            p += 2;
-        } else {
-            ok = put(to, room, &at, p, 1);
-        }
-    }
-    return ok && put(to, room, &at, ")$", 2);
-}
-
 /* The whole string must match. */
 enum pen_status kernel_regex_full_match(struct kernel_call *k)
 {
@@ -255,7 +193,7 @@ enum pen_status kernel_regex_full_match(struct kernel_call *k)
     if (status != PEN_OK) {
         return status;
     }
-    if (p == NULL || !pattern_translate(&p->text, pattern, sizeof pattern) ||
+    if (p == NULL || !pattern_translate(&p->text, true, pattern, sizeof pattern) ||
         regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
         return kernel_fail(k, PEN_ERR_UNSUPPORTED, "the pattern is not understood or is above %zu bytes",
                            sizeof pattern - 8);

@@ -117,6 +117,12 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_NegativeLogLikelihoodLoss] = &emit_loss,
     [OP_SoftmaxCrossEntropyLoss] = &emit_loss,
 
+    [OP_TreeEnsemble] = &emit_trees,
+    [OP_ArrayFeatureExtractor] = &emit_pick,
+    [OP_ClassScores] = &emit_classes,
+    [OP_SVMClassifier] = &emit_classes,
+    [OP_SVMRegressor] = &emit_classes,
+
     [OP_QLinearConv] = &emit_qproduct,
     [OP_QLinearMatMul] = &emit_qproduct,
     [OP_ConvInteger] = &emit_qproduct,

@@ -46,6 +46,9 @@ extern const struct emitter emit_grid;          /* GridSample */
 extern const struct emitter emit_rotary;        /* RotaryEmbedding */
 extern const struct emitter emit_scatter;       /* ScatterElements, ScatterND */
 extern const struct emitter emit_lanes;         /* CumSum, CumProd, Hardmax, LpNormalization */
+extern const struct emitter emit_pick;          /* ArrayFeatureExtractor */
+extern const struct emitter emit_trees;         /* TreeEnsemble over f32 */
+extern const struct emitter emit_classes;       /* ClassScores, SVMClassifier, SVMRegressor */
 extern const struct emitter emit_topk;          /* TopK */
 extern const struct emitter emit_triangle;      /* Trilu */
 extern const struct emitter emit_flags;         /* IsInf, IsNaN */

@@ -69,6 +69,9 @@ static bool copy_numbers(const struct pb_attr *a, int64_t *ints, float *floats)
             else
                 floats[at++] = bits_to_float(item);
         }
+        if (f.type != WIRE_BYTES)
+            at += wire_run(&message, (uint8_t)(number << 3 | f.type), a->count - at, ints ? ints + at : NULL,
+                           ints ? NULL : floats + at);
     }
     return at == a->count;
 }

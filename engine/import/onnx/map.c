@@ -25,17 +25,16 @@ static bool foreign(enum op op)
         OP_Momentum,
         OP_ArrayFeatureExtractor,
         OP_Binarizer,
-        OP_FeatureVectorizer,
+        OP_ClassScores,
         OP_Imputer,
         OP_LabelEncoder,
-        OP_LinearClassifier,
-        OP_LinearRegressor,
         OP_Normalizer,
         OP_OneHotEncoder,
+        OP_SVMClassifier,
+        OP_SVMRegressor,
         OP_Scaler,
+        OP_Tokenizer,
         OP_TreeEnsemble,
-        OP_TreeEnsembleClassifier,
-        OP_TreeEnsembleRegressor,
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         if (list[i] == op)

@@ -97,6 +97,19 @@ static bool attr_field(struct pb_attr *a, const struct wire_field *f)
     return true;
 }
 
+/* Numbers behind the first of an unpacked list. */
+static bool attr_more(struct pb_attr *a, const struct wire_field *f, struct bytes *message)
+{
+    uint8_t key = (uint8_t)(f->number << 3 | f->type);
+    if ((f->number != 7 || f->type != WIRE_FIXED32) && (f->number != 8 || f->type != WIRE_VARINT))
+        return true;
+    uint32_t count = wire_run(message, key, UINT32_MAX, NULL, NULL);
+    if (count > UINT32_MAX - a->count)
+        return false;
+    a->count += count;
+    return true;
+}
+
 bool pb_attr_parse(struct bytes message, struct pb_attr *ret)
 {
     struct pb_attr a = {.self = message};
@@ -104,7 +117,7 @@ bool pb_attr_parse(struct bytes message, struct pb_attr *ret)
     enum pb_attr_type guess = PB_UNDEFINED;
     int got;
     while ((got = wire_next(&message, &f)) == 1) {
-        if (!attr_field(&a, &f))
+        if (!attr_field(&a, &f) || !attr_more(&a, &f, &message))
             return false;
         if (guess == PB_UNDEFINED)
             guess = guess_type(&f);

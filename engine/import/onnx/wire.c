@@ -77,6 +77,27 @@ int wire_next(struct bytes *message, struct wire_field *ret_field)
     return 1;
 }
 
+uint32_t wire_run(struct bytes *message, uint8_t key, uint32_t room, int64_t *ints, float *floats)
+{
+    uint32_t count = 0;
+    for (struct bytes m = *message; count < room && m.size > 1 && m.at[0] == key; count++) {
+        uint64_t value = m.at[1];
+        if ((key & 7) == WIRE_VARINT && value < 0x80) {
+            m = (struct bytes){m.at + 2, m.size - 2}; /* most are small */
+        } else {
+            m = (struct bytes){m.at + 1, m.size - 1};
+            if ((key & 7) == WIRE_VARINT ? !wire_varint(&m, &value) : !fixed(&m, 4, &value))
+                break;
+        }
+        if (ints)
+            ints[count] = (int64_t)value;
+        else if (floats)
+            floats[count] = bits_to_float(value);
+        *message = m;
+    }
+    return count;
+}
+
 uint64_t wire_lacks(struct bytes message)
 {
     struct wire_field f;

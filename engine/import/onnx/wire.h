@@ -33,6 +33,12 @@ uint64_t wire_lacks(struct bytes message);
 /* Takes one number off a packed list. */
 bool wire_varint(struct bytes *list, uint64_t *ret_value);
 
+/*
+ * Takes fields with this one-byte key off the front while they follow one another, at most `room` of them: varints to ints, 4 bytes each to floats; both NULL:
+ * counts only. For lists of hundreds of thousands that a file did not pack.
+ */
+uint32_t wire_run(struct bytes *message, uint8_t key, uint32_t room, int64_t *ints, float *floats);
+
 /* Numbers a repeated field holds in this one occurrence, packed or not; -1 when broken. item_bytes: 0 = varints, 4 or 8 = fixed. */
 int64_t wire_count(const struct wire_field *field, unsigned item_bytes);
 

@@ -1,5 +1,7 @@
 #include "sample.h"
 
+#include "graph/forest.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +98,38 @@ static bool head_read(const char **at, enum pen_dtype under_test, struct rt_valu
     return v->dtype != PEN_DTYPE_NONE;
 }
 
+/* Two trees over three features, two targets: a comparison each way, a second level, not-a-number to the right. */
+static enum pen_status forest_read(struct sample *s)
+{
+    struct rt_value *v = &s->values[s->in_count];
+    uint32_t *id = &s->in[s->in_count];
+    const struct forest_source source = {
+        .nodes = 8,
+        .roots = 2,
+        .entries = 6,
+        .targets = 2,
+        .root = (uint32_t[]){0, 5},
+        .mode = (uint8_t[]){FOREST_LEQ, FOREST_GT, FOREST_LEAF, FOREST_LEAF, FOREST_LEAF, FOREST_LT, FOREST_LEAF,
+                            FOREST_LEAF},
+        .feature = (uint32_t[]){0, 2, 0, 0, 0, 1, 0, 0},
+        .yes = (uint32_t[]){1, 3, 0, 0, 0, 6, 0, 0},
+        .no = (uint32_t[]){2, 4, 0, 0, 0, 7, 0, 0},
+        .split = (double[]){0.25, -0.5, 0, 0, 0, 0.125, 0, 0},
+        .entry_node = (uint32_t[]){2, 3, 4, 6, 7, 7},
+        .entry_target = (uint32_t[]){0, 1, 0, 1, 0, 1},
+        .entry_weight = (double[]){0.5, 1.25, -1.0, 2.0, 0.75, -0.25},
+    };
+    enum pen_status status = forest_new(s->g, &source, "sample", id, NULL);
+    if (status == PEN_OK) {
+        const struct value *c = &s->g->values[*id];
+        *v = (struct rt_value){
+            .dtype = c->dtype, .shape = c->shape, .data = sample_alloc(s, c->bytes), .bytes = c->bytes};
+        memcpy(v->data, c->data, c->bytes);
+        s->in_count++;
+    }
+    return status;
+}
+
 static enum pen_status input_read(struct sample *s, const char *word, enum pen_dtype under_test, struct draw *d)
 {
     struct rt_value *v = &s->values[s->in_count];
@@ -105,6 +139,9 @@ static enum pen_status input_read(struct sample *s, const char *word, enum pen_d
     if (strcmp(word, "-") == 0) {
         s->in_count++;
         return PEN_OK;
+    }
+    if (s->in_count < SAMPLE_VALUES_MAX && strcmp(word, "forest") == 0) {
+        return forest_read(s);
     }
     if (s->in_count == SAMPLE_VALUES_MAX || !head_read(&word, under_test, v) ||
         shape_bytes(&v->shape, v->dtype, 0, &v->bytes) != PEN_OK) {

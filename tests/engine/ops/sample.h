@@ -2,6 +2,7 @@
  * sample.h - one operator with inputs and attributes, written as a line of text: what the cross-backend test runs and OPS.md is made from.
  *
  *     "T[2,4,9,9] T[6,4,3,3]c i64[2]=1,2 -"      inputs: T is the dtype under test; c = constant; =... constant with these values; @0:1 range; - omitted
+ *     "T[5,3] forest"                            a constant of two small trees (graph/forest.h)
  *     "kernel_shape=[3,3] axis=1 alpha=0.5 mode=linear"   attributes: INTS, FLOATS, INT, FLOAT (have points), TEXT
  *
  * Values are drawn from a seeded generator, the same on every host.

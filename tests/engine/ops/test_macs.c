@@ -6,7 +6,7 @@
 
 /*
  * No sum of products, or one that the field's profilers leave out too: interpolation (Resize, RoiAlign, GridSample), transforms (DFT, STFT), pooling and
- * normalisation, determinants. LinearClassifier has no kernel here.
+ * normalisation, determinants, comparisons in trees.
  */
 static const enum op none[] = {
     /* elementwise, one input */
@@ -201,6 +201,7 @@ static const enum op none[] = {
     OP_StringNormalizer,
     OP_StringSplit,
     OP_RegexFullMatch,
+    OP_Tokenizer,
     OP_TfIdfVectorizer,
     /* sequences and optionals */
     OP_SequenceAt,
@@ -221,16 +222,13 @@ static const enum op none[] = {
     /* ai.onnx.ml */
     OP_ArrayFeatureExtractor,
     OP_Binarizer,
-    OP_FeatureVectorizer,
+    OP_ClassScores,
     OP_Imputer,
     OP_LabelEncoder,
-    OP_LinearClassifier,
     OP_Normalizer,
     OP_OneHotEncoder,
     OP_Scaler,
     OP_TreeEnsemble,
-    OP_TreeEnsembleClassifier,
-    OP_TreeEnsembleRegressor,
 };
 
 /* A node and what it must count. */
@@ -277,7 +275,11 @@ static const struct counted {
     {{OP_GroupQueryAttention, 3, "T[1,2,8] T[1,2,4] T[1,2,4] T[1,1,3,4] T[1,1,3,4] i32[1]=4 i32[]=5",
       "num_heads=2 kv_num_heads=1"},
      2 * 5 * (8 + 8)},
-    {{OP_LinearRegressor, 1, "T[5,3]", "coefficients=[0.5,1.0,2.0,0.5,1.0,2.0] targets=2"}, 5 * 3 * 2},
+    {{OP_SVMRegressor, 1, "T[5,3]",
+      "coefficients=[0.5,-1.0] n_supports=2 support_vectors=[1.0,2.0,0.5,0.5,1.0,2.0] rho=[0.25] kernel_type=RBF "
+      "kernel_params=[0.5,0.0,3.0]"},
+     5 * 3 * 2},
+    {{OP_SVMClassifier, 2, "T[5,3]", "coefficients=[0.5,1.0,2.0,0.5,1.0,2.0] classes=2 rho=[0.25]"}, 5 * 3 * 2},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 

@@ -1,0 +1,47 @@
+/*
+ * ml.h - what the upgrades of ai.onnx.ml share: types known while the file is read, labels, lists of attributes in either spelling.
+ *
+ * Threads: one-at-a-time.
+ */
+#ifndef ONNX_ML_H
+#define ONNX_ML_H
+
+#include "import/onnx/reader.h"
+
+/* The element type of a value as far as its producers tell while the file is read; NONE when they do not. */
+enum pen_dtype ml_dtype(const struct graph *g, uint32_t value);
+/* x as float: cast unless it is float already. */
+uint32_t ml_as_f32(struct call *c, uint32_t x);
+uint32_t ml_cast(struct call *c, uint32_t x, enum pen_dtype to);
+uint32_t ml_floats(struct call *c, const float *items, uint32_t count, const int64_t *dims, int32_t rank);
+/* The classes of a classifier: strings or integers. What index i of `index` is goes to output 0; nothing where that is not wanted. */
+uint32_t ml_label_count(struct call *c);
+void ml_put_labels(struct call *c, uint32_t index, bool zero_one);
+/* Reads the scores of `raw` by the rule (enum score_rule of graph/scores.h): labels to output 0, scores to output 1. Gives the node. */
+uint32_t ml_put_classes(struct call *c, uint32_t raw, int64_t rule, uint32_t classes, const float *base,
+                        uint32_t base_count, bool zero_one);
+/* output 0 = x */
+void ml_put(struct call *c, uint32_t x);
+
+/* ml_trees.c */
+void up_tree_classifier(struct call *c);
+void up_tree_regressor(struct call *c);
+void up_tree_ensemble(struct call *c);
+/* ml_linear.c */
+void up_linear_classifier(struct call *c);
+void up_linear_regressor(struct call *c);
+void up_svm_classifier(struct call *c);
+/* ml_features.c */
+void up_scaler(struct call *c);
+void up_imputer(struct call *c);
+void up_binarizer(struct call *c);
+void up_normalizer(struct call *c);
+void up_feature_vectorizer(struct call *c);
+void up_array_feature_extractor(struct call *c);
+void up_one_hot_encoder(struct call *c);
+void up_category_mapper(struct call *c);
+void up_label_encoder(struct call *c);
+void up_zip_map(struct call *c);
+void up_map_values(struct call *c);
+
+#endif
