@@ -23,6 +23,7 @@ struct graph;
 struct graph_family;
 
 /* What a peer's file may cost us, checked before allocation. Defaults: limits_default(). */
+struct inventory;
 struct graph_limits {
     uint64_t model_bytes;  /* file + external data, 4 GiB */
     uint64_t tensor_bytes; /* one tensor, also a folded one, 2 GiB */
@@ -32,6 +33,7 @@ struct graph_limits {
     uint32_t nodes;        /* 1,000,000 */
     uint32_t values;       /* 4,000,000 */
     uint32_t depth;        /* nesting of subgraphs and functions, 32 */
+    struct inventory *inventory; /* where a reader notes the file's operators (import/inventory.h); NULL = nowhere */
 };
 struct graph_limits graph_limits_default(void);
 

@@ -4,6 +4,7 @@
 
 #include "graph/internal.h"
 #include "import/importer.h"
+#include "import/inventory.h"
 #include "import/tflite/reader.h"
 
 #define SUBGRAPHS_MAX  4096  /* in a file */
@@ -173,8 +174,10 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
         int64_t index = fb_list_int(out, i);
         const struct tensor *t = &s->tensors[index];
         uint32_t value = lite_value(s, index);
+        struct shape shape;
         if (s->b->status != PEN_OK)
             return;
+        lite_output_shape(s->b, value, t, &shape);
         const struct value *v = &g->values[value];
         if (v->producer == NODE_NONE || !named(v, &t->name) || listed(g, value))
             value = build_bind(s->b, listed(g, value) ? build_1(s->b, OP_Identity, value) : value, t->name.at,
@@ -182,7 +185,7 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
         if (s->b->status != PEN_OK)
             return;
         g->values[value].dtype = t->dtype;
-        g->values[value].shape = t->signature;
+        g->values[value].shape = shape;
         g->values[value].quant = t->quant;
         if (graph_output_add(g, value) != PEN_OK)
             build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for outputs");
@@ -225,6 +228,29 @@ struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)
     return b.status == PEN_OK ? g : NULL;
 }
 
+/* Who made the file, and the oldest runtime that takes it. */
+static void origin_note(struct reader *r, const struct fb_table *root, struct inventory *to)
+{
+    struct fb_text text = fb_string(root, MODEL_DESCRIPTION);
+    struct fb_list entries = fb_vector(root, MODEL_METADATA, 4);
+    if (to && text.bytes > 0)
+        inventory_append(to->maker, sizeof to->maker, "%.*s", (int)(text.bytes < 60 ? text.bytes : 60), text.at);
+    if (to)
+        inventory_append(to->versions, sizeof to->versions, "schema 3");
+    for (uint32_t i = 0; to && i < entries.count && !r->f->broken; i++) {
+        struct fb_table entry = fb_list_table(&entries, i);
+        struct fb_text name = fb_string(&entry, 0);
+        uint64_t index = fb_uint(&entry, 1, 4, 0);
+        if (name.bytes != 19 || memcmp(name.at, "min_runtime_version", 19) != 0 || index >= r->buffers.count)
+            continue;
+        struct fb_table buffer = fb_list_table(&r->buffers, (uint32_t)index);
+        struct fb_list data = fb_vector(&buffer, BUFFER_DATA, 1);
+        if (data.count > 0 && data.count < 32)
+            inventory_append(to->versions, sizeof to->versions, "runtime %.*s", (int)data.count,
+                             (const char *)fb_list_data(&data));
+    }
+}
+
 /* ---- the model -------------------------------------------------------------------------------------------------------- */
 
 static enum pen_status read_model(struct reader *r, struct graph *g)
@@ -240,6 +266,7 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
         return pen_error_set(r->reterr, PEN_ERR_VERSION,
                              "the model has schema version %llu of TFLite, this build reads 3; convert it again",
                              (unsigned long long)version);
+    origin_note(r, &root, g->limits.inventory);
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     subgraph_whole(r, &b, 0, 0);
     build_fini(&b);

@@ -248,11 +248,10 @@ void lower_resize(struct call *c)
 
 void lower_matrix_diag(struct call *c)
 {
-    const struct tensor *t = lite_tensor(c, 0);
-    int64_t n = t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 0;
-    uint32_t size = build_i64(c->b, (int64_t[]){n, n}, 2);
+    uint32_t n = lite_dims(c, lite_in(c, 0), -1, INT64_MAX), both[] = {n, n};
+    uint32_t size = build_axis_op(c->b, OP_Concat, both, 2, 0);
     uint32_t eye = build_1(c->b, OP_EyeLike, build_1(c->b, OP_ConstantOfShape, size));
-    eye = build_cast(c->b, eye, t->dtype);
+    eye = build_cast(c->b, eye, lite_tensor(c, 0)->dtype);
     lite_give(c, 0, build_2(c->b, OP_Mul, build_unsqueeze(c->b, lite_in(c, 0), -1), eye));
 }
 
