@@ -292,6 +292,9 @@ void lower_variable_read(struct call *c);
 void lower_variable_assign(struct call *c);
 void lower_call_once(struct call *c);
 
+lower_fn lite_list_find(const struct fb_text *name); /* NULL: no operator of lists */
+bool lite_is_list(const struct build *b, uint32_t value);
+
 void lower_random(struct call *c);
 void lower_multinomial(struct call *c);
 
