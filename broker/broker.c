@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "answer.h"
-#include "cascade.h"
-#include "charge.h"
+#include "ensemble_run.h"
+#include "cost.h"
 #include "control.pb-c.h"
-#include "depot.h"
+#include "detached.h"
 #include "dispatch.h"
 #include "hedge.h"
 #include "logline.h"
@@ -26,7 +26,7 @@
 /* Who hears of what follows from an event, in one place. */
 static const effect_subscriber subscribers[EFFECT_COUNT] = {
     [EFFECT_CLIENT_GONE] = departure_client_gone, [EFFECT_WORKER_ENDED] = departure_worker_ended,
-    [EFFECT_PAYLOAD_HERE] = payload_here,         [EFFECT_ENSEMBLE_MOVES] = cascade_moves,
+    [EFFECT_PAYLOAD_HERE] = payload_here,         [EFFECT_ENSEMBLE_MOVES] = ensemble_moves,
     [EFFECT_SEQUENCE_MOVES] = sequence_moves,
 };
 
@@ -39,28 +39,28 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->now_us = broker->started_us = broker->beat_us = clock();
     broker->hedge_us = broker->probe_us = broker->wake_us = broker->drain_refuse_us = broker->drain_end_us = UINT64_MAX;
     TAILQ_INIT(&broker->lookups);
-    lobby_init(&broker->lobby);
+    parked_init(&broker->parked);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     broker->metrics = metrics_new(broker->now_us);
     if (broker->metrics) {
-        lives_ring_init(&broker->metrics->kept, (uint32_t)options->trace_keep); /* without memory none are kept */
+        job_traces_ring_init(&broker->metrics->kept, (uint32_t)options->trace_keep); /* without memory none are kept */
         record_clock(broker);
     }
     heap_init(&broker->deadlines, job_deadline_before, offsetof(struct job, deadline_place));
     effects_init(&broker->effects, subscribers);
     broker->courses[COURSE_PLAIN] = &plain_course;
-    broker->courses[COURSE_ENSEMBLE] = &cascade_course;
+    broker->courses[COURSE_ENSEMBLE] = &ensemble_course;
     broker->courses[COURSE_SEQUENCE] = &sequence_course;
     broker->owners[OWNER_CLIENT] = &answer_client;
-    broker->owners[OWNER_STEP] = &cascade_step_owner;
+    broker->owners[OWNER_STEP] = &ensemble_step_owner;
     broker->owners[OWNER_DETACHED] = &detached_owner;
     broker->quarantine = quarantine_new();
-    broker->errands = errands_new();
-    broker->cascades = cascades_new();
+    broker->fleet_orders = fleet_orders_new();
+    broker->ensembles = ensembles_new();
     broker->sequences = sequences_new();
-    if (!broker->cascades || !broker->sequences || !broker->metrics || !broker->quarantine || !broker->errands ||
+    if (!broker->ensembles || !broker->sequences || !broker->metrics || !broker->quarantine || !broker->fleet_orders ||
         explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
-        flights_init(&broker->flights) != PEN_OK ||
+        single_flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
                       (uint64_t)options->replies_age_us) != PEN_OK ||
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||
@@ -93,22 +93,22 @@ void broker_fini(struct broker *broker)
 {
     drop_jobs(broker);
     effects_drain(broker);
-    depot_free(broker->depot);
-    broker->depot = NULL;
-    lobby_fini(&broker->lobby);
+    detached_free(broker->detached);
+    broker->detached = NULL;
+    parked_fini(&broker->parked);
     transfer_hub_fini(broker);
     sessions_fini(&broker->sessions);
     fleet_fini(&broker->fleet);
     models_fini(&broker->models);
     jobs_fini(&broker->jobs);
-    flights_fini(&broker->flights);
+    single_flights_fini(&broker->flights);
     heap_fini(&broker->deadlines);
     metrics_free(broker->metrics);
     quarantine_free(broker->quarantine);
     explain_fini(&broker->explain);
     labels_fini(&broker->labels);
-    errands_free(broker->errands);
-    cascades_free(broker->cascades);
+    fleet_orders_free(broker->fleet_orders);
+    ensembles_free(broker->ensembles);
     sequences_free(broker->sequences);
     meta_arena_fini(&broker->arena);
 }

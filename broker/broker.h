@@ -1,5 +1,5 @@
 /*
- * broker.h - the broker: its beginning and end (broker.c) and what is due by time (clockwork.c). Its state is broker_state.h, its rooms README.md.
+ * broker.h - the broker: its beginning and end (broker.c) and what is due by time (timers.c). Its state is broker_state.h, its rooms README.md.
  * Threads: owner.
  */
 #ifndef BROKER_H
@@ -7,7 +7,7 @@
 
 #include "broker_state.h"
 #include "departure.h"
-#include "errand.h"
+#include "fleet_order.h"
 #include "explain.h"
 #include "send.h"
 #include "transfer.h"

@@ -11,10 +11,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "back.h"
-#include "commons.h"
-#include "depot.h"
-#include "front.h"
+#include "worker_handler.h"
+#include "cluster.h"
+#include "detached.h"
+#include "client_handler.h"
 #include "logline.h"
 #include "memory.h"
 #include "large_block.h"
@@ -128,9 +128,9 @@ static unsigned drain_cache(struct loop *loop)
     struct broker *broker = loop->broker;
     while (count < DRAIN_MESSAGES && cache_poll(broker->cache, broker->now_us, &question, &hit, &value)) {
         broker->now_us = broker->clock();
-        front_lookup(broker, question, hit, &value);
+        client_lookup(broker, question, hit, &value);
         if (hit)
-            parcel_release(value.parcel);
+            shared_message_release(value.shared);
         count++;
     }
     return count;
@@ -158,10 +158,10 @@ static void look_at_keys(struct loop *loop)
 }
 
 /* Labels that other brokers were told, or this one before it was started. */
-static void look_at_commons(struct broker *broker)
+static void look_at_cluster(struct broker *broker)
 {
     char *orders = NULL;
-    if (!commons_hear(broker->commons, &orders))
+    if (!cluster_hear(broker->cluster, &orders))
         return;
     uint32_t wrong = labels_replace(&broker->labels, orders);
     log_event(LOG_INFO, "labels_heard", "labels=%u passed_over=%u", broker->labels.count, wrong);
@@ -194,7 +194,7 @@ static void look_aside(struct loop *loop)
         loop->alive_us = loop->looked_us + loop->alive_step_us;
     }
     look_at_keys(loop);
-    look_at_commons(loop->broker);
+    look_at_cluster(loop->broker);
     look_at_blocks(loop);
     if (loop->broker->post) {
         post_beat(loop->broker->post, loop->broker->now_us);
@@ -206,8 +206,8 @@ static void look_aside(struct loop *loop)
 static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
-    unsigned count = drain_port(loop, broker->workers, back_message);
-    count += drain_port(loop, broker->clients, front_message);
+    unsigned count = drain_port(loop, broker->workers, worker_message);
+    count += drain_port(loop, broker->clients, client_message);
     if (cache_socket(broker->cache))
         count += drain_cache(loop);
     broker->now_us = broker->clock();
@@ -297,8 +297,8 @@ static void watch(struct loop *loop)
         [WATCH_CLIENTS_LOST] = descriptor(broker->clients->monitor),
         [WATCH_SIGNALS] = loop->signals,
         [WATCH_CACHE] = descriptor(cache_socket(broker->cache)),
-        [WATCH_JOURNAL] = depot_descriptor(broker->depot),
-        [WATCH_STREAMS] = depot_redis_descriptor(broker->depot),
+        [WATCH_JOURNAL] = detached_descriptor(broker->detached),
+        [WATCH_STREAMS] = detached_redis_descriptor(broker->detached),
         [WATCH_HTTP] = broker->post ? post_descriptor(broker->post) : -1,
     };
     for (size_t i = 0; i < WATCH_COUNT; i++)

@@ -12,9 +12,9 @@
 
 #include "audit.h"
 #include "broker.h"
-#include "commons.h"
+#include "cluster.h"
 #include "deadline.h"
-#include "depot.h"
+#include "detached.h"
 #include "http.h"
 #include "logline.h"
 #include "loop.h"
@@ -24,7 +24,7 @@
 #include "otlp.h"
 #include "urgency.h"
 #include "version.h"
-#include "zap.h"
+#include "authenticator.h"
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
@@ -104,7 +104,7 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
                                .frame_bytes_max = options->max_frame_bytes,
                                .heartbeat_us = (uint64_t)options->heartbeat_us,
                                .liveness_us = (uint64_t)options->liveness_us,
-                               .zap_domain = ZAP_DOMAIN_CLIENTS};
+                               .zap_domain = AUTHENTICATOR_DOMAIN_CLIENTS};
     struct key_pair key;
     if (*options->key && key_file_read(options->key, &key, reterr) != PEN_OK)
         return reterr->status;
@@ -114,7 +114,7 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
         key_pair_wipe(&key);
         return status;
     }
-    ask.zap_domain = ZAP_DOMAIN_WORKERS;
+    ask.zap_domain = AUTHENTICATOR_DOMAIN_WORKERS;
     ask.endpoint = options->listen_workers;
     ask.bulk_endpoint = apart(options->bulk_workers);
     ask.fd = options->inherited.workers;
@@ -129,14 +129,15 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
 }
 
 /* Who may come in, and who writes down what they do; before the doors open. */
-static enum pen_status guards_open(struct broker *broker, void *context, struct zap **ret_zap, struct pen_error *reterr)
+static enum pen_status guards_open(struct broker *broker, void *context, struct authenticator **ret_authenticator,
+                                   struct pen_error *reterr)
 {
     const struct options *options = broker->options;
     enum pen_status status = audit_new(options->audit_log, &broker->audit, reterr);
     if (status == PEN_OK && *options->keys)
         status = keyring_new(options->keys, &broker->keyring, reterr);
     if (status == PEN_OK && broker->keyring)
-        status = zap_start(context, broker->keyring, ret_zap, reterr);
+        status = authenticator_start(context, broker->keyring, ret_authenticator, reterr);
     return status;
 }
 
@@ -240,13 +241,13 @@ static enum pen_status memory_left(struct headroom *headroom, struct pen_error *
 }
 
 /* In the Redis of results, or that of detached jobs where it is the only one. */
-static enum pen_status open_commons(struct broker *broker, struct pen_error *reterr)
+static enum pen_status open_cluster(struct broker *broker, struct pen_error *reterr)
 {
     const struct options *options = broker->options;
     const struct cache_options *redis = options->cache.kind == CACHE_REDIS ? &options->cache : &options->detached_redis;
     if (redis->kind != CACHE_REDIS)
         return PEN_OK;
-    return commons_new(&redis->redis, options->cache.namespace, broker->uuid, &broker->commons, reterr);
+    return cluster_new(&redis->redis, options->cache.namespace, broker->uuid, &broker->cluster, reterr);
 }
 
 static int run(const struct options *options, void *context, int signals)
@@ -256,7 +257,7 @@ static int run(const struct options *options, void *context, int signals)
     struct pen_error error = {.status = PEN_OK};
     struct cache *cache = NULL;
     struct http *http = NULL;
-    struct zap *zap = NULL;
+    struct authenticator *authenticator = NULL;
     struct headroom headroom;
     struct memory_files files = {.statm = -1};
     int code = EXIT_FAILED;
@@ -268,7 +269,7 @@ static int run(const struct options *options, void *context, int signals)
     broker.workers = &workers;
     if (watch_memory(&broker, &headroom, &files, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
-    else if (guards_open(&broker, context, &zap, &error) != PEN_OK)
+    else if (guards_open(&broker, context, &authenticator, &error) != PEN_OK)
         code = fail(EXIT_USAGE, &error);
     else if (open_ports(&broker, context, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
@@ -276,12 +277,12 @@ static int run(const struct options *options, void *context, int signals)
         code = fail(EXIT_FAILED, &error);
     else
         broker.cache = cache;
-    if (error.status == PEN_OK && *options->journal && depot_open(&broker, options->journal, &error) != PEN_OK)
+    if (error.status == PEN_OK && *options->journal && detached_open(&broker, options->journal, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && options->detached_redis.kind == CACHE_REDIS &&
-        depot_open_redis(&broker, &error) != PEN_OK)
+        detached_open_redis(&broker, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
-    if (error.status == PEN_OK && open_commons(&broker, &error) != PEN_OK)
+    if (error.status == PEN_OK && open_cluster(&broker, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
@@ -300,10 +301,10 @@ static int run(const struct options *options, void *context, int signals)
     port_close(&clients, 0);
     port_close(&workers, 0);
     broker_fini(&broker);
-    zap_stop(zap);
+    authenticator_stop(authenticator);
     keyring_free(broker.keyring);
     audit_free(broker.audit);
-    commons_free(broker.commons);
+    cluster_free(broker.cluster);
     cache_free(cache);
     memory_source_fini(&files);
     return code;

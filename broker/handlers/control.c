@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "audit.h"
-#include "back.h"
-#include "commons.h"
+#include "worker_handler.h"
+#include "cluster.h"
 #include "control_cancel.h"
 #include "control_internal.h"
 #include "control_watch.h"
 #include "logline.h"
 #include "send.h"
 #include "departure.h"
-#include "errand.h"
+#include "fleet_order.h"
 #include "explain.h"
 #include "wire_reader.h"
 
@@ -57,12 +57,12 @@ static void on_drain(struct broker *broker, struct control_answer *answer, const
     }
     if (strcmp(argument, "workers") == 0) {
         TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
-        back_drain(broker, worker);
+        worker_drain_told(broker, worker);
         return;
     }
     worker = fleet_by_name(&broker->fleet, argument);
     if (worker)
-        back_drain(broker, worker);
+        worker_drain_told(broker, worker);
     else
         control_fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected; `workers` lists them");
 }
@@ -136,7 +136,7 @@ static void on_label(struct broker *broker, struct control_answer *answer, const
         control_fail(answer, error.status, error.text);
         return;
     }
-    commons_tell(broker->commons, argument);
+    cluster_tell(broker->cluster, argument);
     log_event(LOG_INFO, "model_label", "argument=%s", argument);
 }
 
@@ -162,7 +162,7 @@ static bool begin_order(struct broker *broker, struct session *session, struct c
         return false;
     if (!may_order(broker, session, answer, request))
         return false;
-    if (errand_begin(broker, session, request->serial, request->verb, request->argument, &error) == PEN_OK)
+    if (fleet_order_begin(broker, session, request->serial, request->verb, request->argument, &error) == PEN_OK)
         return true;
     control_fail(answer, error.status, error.text);
     return false;

@@ -5,7 +5,7 @@
 
 #include "answer.h"
 #include "control.pb-c.h"
-#include "depot.h"
+#include "detached.h"
 #include "owner.h"
 #include "send.h"
 
@@ -30,8 +30,8 @@ static enum pen_status read_argument(const struct session *session, const char *
 static enum pen_status cancel_live(struct broker *broker, const struct session *session, struct job *job, bool admin,
                                    const struct owner *asker, struct pen_error *reterr)
 {
-    bool own = job->session->depot ? depot_owned(broker, job->id, asker)
-                                   : session->identity && job->session->identity == session->identity;
+    bool own = job->session->detached ? detached_owned(broker, job->id, asker)
+                                      : session->identity && job->session->identity == session->identity;
     if (!admin && !own)
         return pen_error_set(reterr, PEN_ERR_DENIED,
                              "the job is not this key's; its secret or the role admin is needed to cancel it");
@@ -53,5 +53,5 @@ enum pen_status control_cancel(struct broker *broker, struct session *session, u
     struct job *job = jobs_find(&broker->jobs, id);
     if (job && job->state != JOB_DONE)
         return cancel_live(broker, session, job, admin, &asker, reterr);
-    return depot_cancel(broker, session, serial, id, admin ? NULL : &asker, ret_later, reterr);
+    return detached_cancel(broker, session, serial, id, admin ? NULL : &asker, ret_later, reterr);
 }

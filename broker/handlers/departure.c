@@ -3,10 +3,10 @@
 #include <inttypes.h>
 
 #include "answer.h"
-#include "charge.h"
+#include "cost.h"
 #include "dispatch.h"
-#include "depot.h"
-#include "errand.h"
+#include "detached.h"
+#include "fleet_order.h"
 #include "hedge.h"
 #include "logline.h"
 #include "notify.h"
@@ -71,7 +71,7 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
 {
     struct job *job = dispatch->slots[slot].job;
     dispatch->slots[slot].job = NULL;
-    charge_lost(broker, dispatch, slot);
+    cost_lost(broker, dispatch, slot);
     if (!job)
         return;
     if (suspect)
@@ -94,7 +94,7 @@ void broker_worker_leave(struct broker *broker, struct worker *worker, bool susp
     }
     transfer_reset(broker, &worker->transfers);
     sequences_worker_gone(broker, worker, PEN_ERR_UNAVAILABLE, "has gone");
-    errand_worker_gone(broker, worker);
+    fleet_order_worker_gone(broker, worker);
     fleet_leave(&broker->fleet, worker, broker->now_us);
     broker->schedule = true;
 }
@@ -186,7 +186,7 @@ void departure_drain(struct broker *broker)
     broker_tell_drain(broker, session);
     notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " %s under way", broker->live,
                 words_plural(broker->live, "job is", "jobs are"));
-    depot_start(broker);
+    detached_start(broker);
     submit_waiting(broker); /* told that no worker came */
 }
 

@@ -1,7 +1,7 @@
 #include "payload.h"
 
-#include "back.h"
-#include "front.h"
+#include "worker_handler.h"
+#include "client_handler.h"
 #include "transfer.h"
 
 void payload_here(struct broker *broker, struct effect *effect)
@@ -10,13 +10,13 @@ void payload_here(struct broker *broker, struct effect *effect)
     transfer_in_take(broker, effect, &arrival);
     struct message *message = &arrival.message;
     if (message->count == 0) {
-        back_result_dropped(broker, arrival.worker, &arrival.env);
+        worker_result_dropped(broker, arrival.worker, &arrival.env);
     } else if (arrival.session) {
         const uint8_t *header = zmq_msg_data(&message->frames[0]);
-        front_submit(broker, arrival.session, message, &arrival.env,
-                     header + header[5]); /* byte 5: where the meta begins */
+        client_submit(broker, arrival.session, message, &arrival.env,
+                      header + header[5]); /* byte 5: where the meta begins */
     } else {
-        back_result(broker, arrival.worker, message);
+        worker_result(broker, arrival.worker, message);
     }
     message_fini(message);
     transfer_in_taken(broker, &arrival);

@@ -5,7 +5,7 @@
 
 #include "admit.h"
 #include "answer.h"
-#include "commons.h"
+#include "cluster.h"
 #include "dispatch.h"
 #include "forecast.h"
 #include "logline.h"
@@ -60,7 +60,7 @@ enum pen_status submit_room(struct broker *broker, const struct session *session
     uint64_t wait_us = 0;
     enum pen_status status = PEN_OK;
     if (session->identity)
-        status = quota_check(session->identity, commons_brokers(broker->commons), bytes, (uint64_t)options->queue_limit,
+        status = quota_check(session->identity, cluster_brokers(broker->cluster), bytes, (uint64_t)options->queue_limit,
                              (uint64_t)options->queue_bytes, broker->now_us, &wait_us, reterr);
     if (status != PEN_OK) {
         *ret_wait_us = wait_us;
@@ -113,7 +113,7 @@ static void pass_context(struct job_id id, const char *traceparent, struct patch
 /* What a worker will get: the client's meta with the version that "highest" meant and the tenant that the hello named. */
 static enum pen_status make_request(const struct session *session, const struct envelope *env, const uint8_t *meta,
                                     const struct admission *admission, const Penstock__JobMeta *job,
-                                    struct message *message, struct parcel **ret_request)
+                                    struct message *message, struct shared_message **ret_request)
 {
     struct patch patch = {.used = 0};
     struct envelope own = *env;
@@ -134,17 +134,17 @@ static enum pen_status make_request(const struct session *session, const struct 
         policy_of(&admission->model->queue.policies, admission->priority)->timeout_fixed ? 0 : env->deadline_us;
     own.sequence_id = sequence_id_of(env, job);
     own.tenant_hash = session->tenant->number ? (uint32_t)frame_name_hash(session->tenant->name) : 0;
-    struct parcel *parcel = parcel_new(message->count);
-    if (!parcel || parcel_set_header(parcel, &own, meta, env->meta_bytes, &patch) != PEN_OK)
+    struct shared_message *shared = shared_message_new(message->count);
+    if (!shared || shared_message_set_header(shared, &own, meta, env->meta_bytes, &patch) != PEN_OK)
         goto fail;
     for (size_t i = 1; i < message->count; i++) {
-        if (parcel_take(parcel, i, &message->frames[i]) != PEN_OK)
+        if (shared_message_take(shared, i, &message->frames[i]) != PEN_OK)
             goto fail;
     }
-    *ret_request = parcel;
+    *ret_request = shared;
     return PEN_OK;
 fail:
-    parcel_release(parcel);
+    shared_message_release(shared);
     return PEN_ERR_NO_MEMORY;
 }
 
@@ -159,10 +159,11 @@ static bool set_deadline(struct broker *broker, struct job *job, const struct ad
 
 static enum pen_status make_job(struct broker *broker, struct session *session, const struct envelope *env,
                                 const struct admission *admission, const Penstock__JobMeta *meta,
-                                struct parcel *request, struct job **ret_job, struct pen_error *reterr)
+                                struct shared_message *request, struct job **ret_job, struct pen_error *reterr)
 {
     struct queue *queue = &admission->model->queue;
-    if (queue_enter(queue, admission->model->name, admission->priority, parcel_bytes(request), reterr) != PEN_OK)
+    if (queue_enter(queue, admission->model->name, admission->priority, shared_message_bytes(request), reterr) !=
+        PEN_OK)
         return PEN_ERR_BUSY;
     struct lane *lane = queue_lane(queue, admission->model, &admission->demand, admission->shape);
     struct job *job = lane ? jobs_new(&broker->jobs, env->job) : NULL;
@@ -171,7 +172,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
             jobs_free(&broker->jobs, job);
         if (lane)
             lane_release(lane);
-        queue_leave(queue, admission->priority, parcel_bytes(request));
+        queue_leave(queue, admission->priority, shared_message_bytes(request));
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for another job; try again later");
     }
     job->owner = session->owner & 15u; /* OWNERS_MAX rows */
@@ -186,7 +187,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     states_admit(broker, job);
     broker->stats.jobs_admitted++;
     session_add(session, job);
-    quota_take(session->identity, parcel_bytes(request));
+    quota_take(session->identity, shared_message_bytes(request));
     record_origin(broker, job, meta);
     record_admitted(broker, job);
     *ret_job = job;
@@ -199,10 +200,10 @@ static void log_admitted(const struct job *job)
     if (log_enabled(LOG_DEBUG))
         log_event(LOG_DEBUG, "job_admitted", "job=%s model=%s version=%" PRIu64 " bytes=%zu priority=%u",
                   job_id_text(job->id, id), job->lane->model->name, job->lane->model->version,
-                  parcel_bytes(job->request), job->priority);
+                  shared_message_bytes(job->request), job->priority);
 }
 
-/* Queued at once, behind a twin, or after Redis has been asked. */
+/* Queued at once, behind an identical job, or after Redis has been asked. */
 static void place(struct broker *broker, struct job *job, const struct admission *admission, bool asked,
                   uint64_t question)
 {
@@ -211,16 +212,17 @@ static void place(struct broker *broker, struct job *job, const struct admission
         sequence_place(broker, job);
         return;
     }
-    struct flight *flight = admission->shared ? flight_find(&broker->flights, &admission->key, job->lane) : NULL;
+    struct single_flight *flight =
+        admission->shared ? single_flight_find(&broker->flights, &admission->key, job->lane) : NULL;
     if (flight) {
         states_set(job, JOB_FOLLOWING);
-        flight_join(flight, job);
+        single_flight_join(flight, job);
         broker->stats.jobs_coalesced++;
         dispatch_raise(broker, flight->leader, job->priority); /* as urgent as the most urgent that follows */
         return;
     }
     if (admission->shared)
-        flight_new(&broker->flights, &admission->key, job); /* without memory it simply runs alone */
+        single_flight_new(&broker->flights, &admission->key, job); /* without memory it simply runs alone */
     if (asked) {
         states_set(job, JOB_LOOKUP);
         job->lookup = question;
@@ -230,7 +232,7 @@ static void place(struct broker *broker, struct job *job, const struct admission
     dispatch_queue(broker, job);
 }
 
-/* HIT: answered. A job with a twin in flight is not looked up: its answer is on the way. */
+/* HIT: answered. A job identical to one in flight is not looked up: its answer is on the way. */
 static enum cache_answer look_up(struct broker *broker, struct session *session, const struct envelope *env,
                                  const struct admission *admission, uint64_t *ret_question)
 {
@@ -248,7 +250,7 @@ static enum cache_answer look_up(struct broker *broker, struct session *session,
     return answer == CACHE_ASKED ? CACHE_ASKED : CACHE_MISS;
 }
 
-static bool has_twin(const struct broker *broker, const struct admission *admission)
+static bool has_leader(const struct broker *broker, const struct admission *admission)
 {
     struct table_node *node = NULL;
     uint64_t hash =
@@ -284,7 +286,7 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
     return true;
 }
 
-/* What may be answered without a run of its own (a twin, Redis, a worker that still has it) is not judged. */
+/* What may be answered without a run of its own (an identical job, Redis, a worker that still has it) is not judged. */
 static enum pen_status in_time(const struct broker *broker, const struct session *session, const struct envelope *env,
                                struct admission *admission, enum cache_answer answer, struct pen_error *reterr)
 {
@@ -292,7 +294,7 @@ static enum pen_status in_time(const struct broker *broker, const struct session
     uint64_t remaining_us = policy_allowed_us(policies, admission->priority, env->deadline_us);
     bool delays = policy_delays(policies, admission->priority, env->deadline_us);
     if (!broker->options->refuse_late || delays || answer == CACHE_ASKED || (env->flags & FRAME_FLAG_RESENT) ||
-        has_twin(broker, admission))
+        has_leader(broker, admission))
         return PEN_OK;
     return forecast_check(broker, session, admission, remaining_us, &admission->late_us, reterr);
 }
@@ -301,7 +303,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
                                   const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
                                   struct admission *admission, struct pen_error *reterr)
 {
-    struct parcel *request = NULL;
+    struct shared_message *request = NULL;
     struct job *job = NULL;
     uint64_t question = 0;
     struct admit_request ask = {.env = env,
@@ -332,7 +334,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     if (in_quarantine(broker, session, env, *ret_meta, admission, reterr))
         return PEN_ERR_WORKER_LOST;
     enum cache_answer answer =
-        has_twin(broker, admission) ? CACHE_MISS : look_up(broker, session, env, admission, &question);
+        has_leader(broker, admission) ? CACHE_MISS : look_up(broker, session, env, admission, &question);
     if (answer == CACHE_HIT)
         return PEN_OK;
     status = in_time(broker, session, env, admission, answer, reterr);
@@ -344,7 +346,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
                              "the job's meta leaves no room for the broker's own fields, or memory is short");
     status = make_job(broker, session, env, admission, *ret_meta, request, &job, reterr);
     if (status != PEN_OK) {
-        parcel_release(request);
+        shared_message_release(request);
         return status;
     }
     place(broker, job, admission, answer == CACHE_ASKED, question);
@@ -382,7 +384,7 @@ void submit_job(struct broker *broker, struct session *session, const struct env
     if (job_meta)
         sequence_refused(broker, session, env, job_meta, error.text);
     if (may_wait(broker, env, &admission, status) &&
-        lobby_keep(&broker->lobby, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes)) {
+        parked_keep(&broker->parked, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes)) {
         quota_uncheck(session->identity);
         return;
     }
@@ -413,7 +415,7 @@ static void refuse(struct broker *broker, struct session *session, const struct 
     answer_refusal(broker, session, env, "", 0, &error);
 }
 
-static void submit_again(struct broker *broker, struct lobby_entry *entry)
+static void submit_again(struct broker *broker, struct parked_submit *entry)
 {
     struct envelope *env = &entry->env;
     struct session *session = session_find(&broker->sessions, env->job.client);
@@ -433,17 +435,17 @@ static void submit_again(struct broker *broker, struct lobby_entry *entry)
 void submit_waiting(struct broker *broker)
 {
     /* Those that must wait on go to the end: each is judged once. */
-    for (uint64_t left = broker->lobby.count; left > 0; left--) {
-        struct lobby_entry *entry = lobby_take(&broker->lobby);
+    for (uint64_t left = broker->parked.count; left > 0; left--) {
+        struct parked_submit *entry = parked_take(&broker->parked);
         if (!entry)
             return;
         submit_again(broker, entry);
-        lobby_entry_free(entry);
+        parked_submit_free(entry);
     }
 }
 
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env)
 {
-    if (lobby_remove(&broker->lobby, env->job))
+    if (parked_remove(&broker->parked, env->job))
         refuse(broker, session, env, PEN_ERR_CANCELLED, "the client cancelled the job");
 }

@@ -1,5 +1,5 @@
 /*
- * submit.h - one SUBMIT on its way to becoming a job: admitted, answered from the cache, joined to a twin, or queued.
+ * submit.h - one SUBMIT on its way to becoming a job: admitted, answered from the cache, joined to an identical job, or queued.
  * Threads: owner.
  */
 #ifndef SUBMIT_H
@@ -13,9 +13,9 @@ void submit_job(struct broker *broker, struct session *session, const struct env
 /* The same for a detached job: nobody is answered, the status says what became of it. */
 enum pen_status submit_try(struct broker *broker, struct session *session, const struct envelope *env,
                            const uint8_t *meta, struct message *message, struct pen_error *reterr);
-/* Judges the jobs of the lobby again: a worker came, or the wait is over. */
+/* Judges the parked jobs again: a worker came, or the wait is over. */
 void submit_waiting(struct broker *broker);
-/* A job that waits in the lobby is answered CANCELLED; any other id is none of the lobby's. */
+/* Answers a parked job CANCELLED. Leaves any other id alone. */
 void submit_cancel(struct broker *broker, struct session *session, const struct envelope *env);
 
 /* PEN_ERR_TOO_LARGE: a job of so many bytes has no room here, however little waits. */

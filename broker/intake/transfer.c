@@ -101,7 +101,7 @@ static bool send_piece(struct broker *broker, struct transfer_link *link, const 
     if (zmq_msg_init_size(&header, FRAME_ENVELOPE_BYTES) != 0)
         return false;
     envelope_encode(&env, zmq_msg_data(&header));
-    if (parcel_piece(out->parcel, piece->frame + 1, piece->at, piece->bytes, &bytes) != PEN_OK) {
+    if (shared_message_piece(out->shared, piece->frame + 1, piece->at, piece->bytes, &bytes) != PEN_OK) {
         zmq_msg_close(&header);
         return false;
     }

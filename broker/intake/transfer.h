@@ -3,7 +3,7 @@
  *
  * An announced job is not admitted before its last byte is here: until then it is an `in`, counted against --queue-bytes and freed with its
  * session. Its memory is taken when its turn comes to be granted credit: TRANSFER_OPEN_PEER at a time per connection, TRANSFER_OPEN_MAX over all clients.
- * What goes out shares the frames of its parcel; an `out` holds a reference to it.
+ * What goes out shares the frames of its message; an `out` holds a reference to it.
  * Threads: owner.
  */
 #ifndef TRANSFER_H
@@ -16,7 +16,7 @@
 #include "bulk.h"
 #include "cache.h"
 #include "frame.h"
-#include "parcel.h"
+#include "shared_message.h"
 #include "port.h"
 #include "table.h"
 #include "bulk_out.h"
@@ -53,7 +53,7 @@ void transfer_reset(struct broker *broker, struct transfer_end *end);
 bool transfer_replies_pending(const struct broker *broker);
 /* Transfers that do not move, announced jobs whose deadline has passed. */
 void transfer_tick(struct broker *broker);
-/* Redis has answered, or its time is over, for jobs whose payload waits for it (early.h). */
+/* Redis has answered, or its time is over, for jobs whose payload waits for it (digest_first.h). */
 void transfer_answered(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
 void transfer_asked_tick(struct broker *broker); /* sets asked_until_us anew */
 /* Results whose payload found no memory ask for it again. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "early.h"
+#include "digest_first.h"
 #include "large_frame.h"
 #include "logline.h"
 #include "submit.h"
@@ -290,7 +290,7 @@ void transfer_answered(struct broker *broker, uint64_t question, bool hit, const
     struct session *session = in->link->end->session;
     const uint8_t *header = zmq_msg_data(&in->message.frames[0]);
     in->question = 0;
-    if (hit && early_answer(broker, session, &in->env, header + header[5], &in->run, value))
+    if (hit && digest_first_answer(broker, session, &in->env, header + header[5], &in->run, value))
         transfer_in_free(broker, in);
     transfer_in_open(broker, &session->transfers);
 }
@@ -333,7 +333,7 @@ void transfer_submit(struct broker *broker, struct session *session, const struc
         status = submit_room(broker, session, zmq_msg_size(&message->frames[0]) + run.total, &wait_us, &error);
     uint64_t question = 0;
     enum cache_answer known_by_digest =
-        status == PEN_OK ? early_look(broker, session, env, meta, &run, &question) : CACHE_MISS;
+        status == PEN_OK ? digest_first_look(broker, session, env, meta, &run, &question) : CACHE_MISS;
     if (known_by_digest == CACHE_HIT)
         return;
     struct transfer_in *in = NULL;

@@ -6,7 +6,7 @@
 
 #include "admit.h"
 #include "answer_send.h"
-#include "cascade_models.h"
+#include "ensemble_models.h"
 #include "dispatch.h"
 #include "forecast.h"
 #include "failure.h"
@@ -40,7 +40,7 @@ static void log_end(const struct broker *broker, const struct job *job, enum pen
                   broker->now_us - job->admitted_us, job->attempts);
 }
 
-/* What a live job holds goes back; only its reply stays. The job is out of lanes, flights and dispatches already. */
+/* What a live job holds goes back; only its reply stays. The job is out of lanes, single flights and dispatches already. */
 void answer_retire(struct broker *broker, struct job *job, enum pen_status status)
 {
     count_end(broker, job, status);
@@ -51,19 +51,19 @@ void answer_retire(struct broker *broker, struct job *job, enum pen_status statu
     states_done(broker, job);
     lane_release(job->lane);
     if (job->owner != OWNER_STEP)
-        quota_give(job->session->identity, parcel_bytes(job->request));
-    parcel_release(job->request);
+        quota_give(job->session->identity, shared_message_bytes(job->request));
+    shared_message_release(job->request);
     job->request = NULL;
     job->lane = NULL;
 }
 
 /* A client's job: its reply is kept until it is acknowledged. Without memory for one the client asks again after its own time-out. */
-static void client_ended(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+static void client_ended(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                          const struct ending *ending)
 {
     struct session *session = job->session;
     bool sent = reply && answer_send(broker, session, reply);
-    record_end(broker, job, status, reply ? parcel_bytes(reply) : 0, ending);
+    record_end(broker, job, status, reply ? shared_message_bytes(reply) : 0, ending);
     explain_end(broker, job, status, ending);
     answer_retire(broker, job, status);
     job->reply = reply;
@@ -78,8 +78,8 @@ static void client_ended(struct broker *broker, struct job *job, struct parcel *
 
 const struct job_owner answer_client = {.name = "client", .ended = client_ended};
 
-/* Takes the parcel. */
-static void deliver(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+/* Takes the message. */
+static void deliver(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                     const struct ending *ending)
 {
     const struct job_course *course = job_course(broker, job);
@@ -96,7 +96,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     char id[JOB_ID_TEXT_BYTES];
     if (retry_after_us == 0 && pen_status_retryable(error->status))
         retry_after_us = RETRY_HINT_US;
-    struct parcel *reply = reply_error(env->job, error->status, error->text, model, 0, retry_after_us);
+    struct shared_message *reply = reply_error(env->job, error->status, error->text, model, 0, retry_after_us);
     *(error->status == PEN_ERR_CANCELLED ? &broker->stats.jobs_cancelled : &broker->stats.jobs_rejected) += 1;
     record_refusal(broker, env->job, model, error);
     explain_short(broker, session, env->job, model, error->status, error->text);
@@ -106,7 +106,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     if (reply && !answer_send_past(broker, session, reply))
         log_event(LOG_WARN, "refusal_unsent", "job=%s unread_bytes=%" PRIu64, id,
                   session->link.bytes_sent - session->link.bytes_taken);
-    parcel_release(reply);
+    shared_message_release(reply);
 }
 
 static void deliver_error(struct broker *broker, struct job *job, enum pen_status status, const char *text,
@@ -121,9 +121,9 @@ static void deliver_error(struct broker *broker, struct job *job, enum pen_statu
 
 void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
 {
-    struct flight *flight = job->flight && job->flight->leader == job ? job->flight : NULL;
+    struct single_flight *flight = job->flight && job->flight->leader == job ? job->flight : NULL;
     const struct dispatch *dispatch = job->dispatch; /* outlives the detaching: its slot is still unanswered */
-    /* The twins of a job that killed its workers would kill more of them. */
+    /* Jobs identical to one that killed its workers would kill more of them. */
     while (status == PEN_ERR_WORKER_LOST && flight && flight->followers_count > 0) {
         struct job *follower = TAILQ_FIRST(&flight->followers);
         dispatch_detach(broker, follower);
@@ -144,8 +144,8 @@ void answer_lane_unserved(struct broker *broker, struct lane *lane)
 {
     struct job *job;
     char text[PEN_ERROR_TEXT_BYTES] = "";
-    if (lane->model->script)
-        cascade_missing(&broker->models, &broker->labels, lane->model, &lane->demand, text, sizeof text);
+    if (lane->model->plan)
+        ensemble_missing(&broker->models, &broker->labels, lane->model, &lane->demand, text, sizeof text);
     else if (model_unloaded(lane->model))
         admit_unloaded(&broker->fleet, lane->model, text, sizeof text);
     else if (lane->model->offers_count > 0 && !forms_open(&lane->model->forms, lane->demand.forms))
@@ -161,7 +161,8 @@ void answer_lane_unserved(struct broker *broker, struct lane *lane)
 /* ---- results ---- */
 
 /* The worker ran what the client's digest says, on the content that the key says. */
-static bool proved(const struct flight *flight, const struct dispatch *dispatch, const struct result_group *group)
+static bool proved(const struct single_flight *flight, const struct dispatch *dispatch,
+                   const struct result_group *group)
 {
     const uint8_t *model = group->facts.model_digest;
     return digest_equal(group->env.digest, flight->key.request) &&
@@ -176,7 +177,7 @@ bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint3
            (group->env.status == PEN_OK && job->flight && proved(job->flight, dispatch, group));
 }
 
-static void log_unproved(struct broker *broker, const struct job *job, const struct flight *flight)
+static void log_unproved(struct broker *broker, const struct job *job, const struct single_flight *flight)
 {
     char id[JOB_ID_TEXT_BYTES];
     broker->stats.digests_wrong++;
@@ -185,14 +186,14 @@ static void log_unproved(struct broker *broker, const struct job *job, const str
 }
 
 /* Followers get the proved result; those of an unproved or failed one run by themselves. */
-static void settle_followers(struct broker *broker, struct flight *flight, const struct dispatch *dispatch,
-                             const struct result_group *group, const struct parcel *raws, bool share)
+static void settle_followers(struct broker *broker, struct single_flight *flight, const struct dispatch *dispatch,
+                             const struct result_group *group, const struct shared_message *raws, bool share)
 {
     struct job *follower;
     struct ending ending = {.how = FINISH_COALESCED, .dispatch = dispatch, .group = group};
     while ((follower = TAILQ_FIRST(&flight->followers)) != NULL) {
         if (!share) {
-            flight_leave(flight, follower);
+            single_flight_leave(flight, follower);
             dispatch_queue(broker, follower);
             continue;
         }
@@ -204,29 +205,29 @@ static void settle_followers(struct broker *broker, struct flight *flight, const
 
 /* Stored as the worker sent it, after all replies have left. */
 static void store(struct broker *broker, const struct cache_key *key, const char *tenant,
-                  const struct result_group *group, struct parcel *raws)
+                  const struct result_group *group, struct shared_message *raws)
 {
     struct cache_value value;
     struct envelope env = group->env;
     if (headroom_short(broker->headroom))
         return; /* what it would take is wanted for answers */
     env.flags = 0;
-    if (parcel_set_header(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
+    if (shared_message_set_header(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
         cache_value_read(raws, &value) == PEN_OK)
         cache_put(broker->cache, key, tenant, &value, broker->now_us);
 }
 
 /* good: the worker ran what the client's digest says, on the content that the key says. */
 static void settle_flight(struct broker *broker, struct job *job, struct dispatch *dispatch,
-                          const struct result_group *group, struct parcel *raws, bool good)
+                          const struct result_group *group, struct shared_message *raws, bool good)
 {
-    struct flight *flight = job->flight;
+    struct single_flight *flight = job->flight;
     struct cache_key key = flight->key;
     const char *tenant = job->session->tenant->name;
     bool ok = group->env.status == PEN_OK;
-    struct parcel *reply = reply_result(broker, job, dispatch, group, raws);
+    struct shared_message *reply = reply_result(broker, job, dispatch, group, raws);
     settle_followers(broker, flight, dispatch, group, raws, good && ok);
-    flight_free(&broker->flights, flight);
+    single_flight_free(&broker->flights, flight);
     deliver(broker, job, reply, (enum pen_status)group->env.status,
             &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
     if (good && ok)
@@ -235,7 +236,7 @@ static void settle_flight(struct broker *broker, struct job *job, struct dispatc
 
 void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group)
 {
-    struct parcel *raws = reply_raws(group);
+    struct shared_message *raws = reply_raws(group);
     if (!raws) {
         answer_error(broker, job, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
         return;
@@ -251,19 +252,19 @@ void answer_result(struct broker *broker, struct job *job, struct dispatch *disp
         deliver(broker, job, reply_result(broker, job, dispatch, group, raws), (enum pen_status)group->env.status,
                 &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
     }
-    parcel_release(raws);
+    shared_message_release(raws);
 }
 
 void answer_apart(struct broker *broker, struct job *job)
 {
-    struct flight *flight = job->flight;
+    struct single_flight *flight = job->flight;
     if (!flight || flight->leader != job)
         return;
     settle_followers(broker, flight, NULL, NULL, NULL, false);
-    flight_free(&broker->flights, flight);
+    single_flight_free(&broker->flights, flight);
 }
 
-void answer_whole(struct broker *broker, struct job *job, struct parcel *whole, bool good)
+void answer_whole(struct broker *broker, struct job *job, struct shared_message *whole, bool good)
 {
     struct result_group group = {.header = &whole->frames[0]};
     if (envelope_decode(zmq_msg_data(group.header), zmq_msg_size(group.header), &group.env, &group.meta, NULL) !=
@@ -277,7 +278,7 @@ void answer_whole(struct broker *broker, struct job *job, struct parcel *whole, 
         deliver(broker, job, reply_result(broker, job, NULL, &group, whole), PEN_OK,
                 &(struct ending){.how = FINISH_COMPUTED, .group = &group});
     }
-    parcel_release(whole);
+    shared_message_release(whole);
 }
 
 /* ---- hits ---- */
@@ -285,21 +286,21 @@ void answer_whole(struct broker *broker, struct job *job, struct parcel *whole, 
 void answer_hit(struct broker *broker, struct session *session, const struct envelope *env, struct model *model,
                 const struct cache_value *value, uint64_t started_us)
 {
-    struct parcel *reply = reply_hit(broker, env->job, value, model, started_us);
+    struct shared_message *reply = reply_hit(broker, env->job, value, model, started_us);
     broker->stats.cache_hits++;
     broker->stats.jobs_done++;
     model->cache_hits++;
     model->jobs_done++;
-    record_hit(broker, session, env->job, model, broker->now_us - started_us, reply ? parcel_bytes(reply) : 0);
+    record_hit(broker, session, env->job, model, broker->now_us - started_us, reply ? shared_message_bytes(reply) : 0);
     explain_short(broker, session, env->job, model->name, PEN_OK, NULL);
     if (reply)
         answer_send_within(broker, session, reply, (uint64_t)broker->options->peer_bytes);
-    parcel_release(reply);
+    shared_message_release(reply);
 }
 
 void answer_job_hit(struct broker *broker, struct job *job, const struct cache_value *value)
 {
-    struct flight *flight = job->flight;
+    struct single_flight *flight = job->flight;
     struct ending ending = {.how = FINISH_CACHED};
     while (flight && flight->followers_count > 0) {
         struct job *follower = TAILQ_FIRST(&flight->followers);

@@ -1,5 +1,5 @@
 /*
- * answer.h - the end of a job: its one final RESULT, what is kept of it, and what becomes of its twins.
+ * answer.h - the end of a job: its one final RESULT, what is kept of it, and what becomes of identical jobs.
  * Threads: owner.
  */
 #ifndef ANSWER_H
@@ -27,9 +27,9 @@ bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint3
 void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group);
 /*
  * All steps of an ensemble's job are done (JOB_STEPS): `whole` is the result as one worker would have sent it. proved: it is what the key of the job's
- * flight says, so followers get it and the cache keeps it. Takes the parcel.
+ * single flight says, so followers get it and the cache keeps it. Takes the message.
  */
-void answer_whole(struct broker *broker, struct job *job, struct parcel *whole, bool proved);
+void answer_whole(struct broker *broker, struct job *job, struct shared_message *whole, bool proved);
 /* The job will end with an error that is its own affair: whoever followed it runs by itself. */
 void answer_apart(struct broker *broker, struct job *job);
 /* An error that the broker finds; followers of a lost job share its fate, others take the job's place. */

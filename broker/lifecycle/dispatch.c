@@ -9,7 +9,7 @@
 #include "expiry.h"
 #include "bulk_out.h"
 #include "choose.h"
-#include "errand.h"
+#include "fleet_order.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
@@ -89,7 +89,7 @@ static uint32_t doubts_max(const struct broker *broker, const struct worker *wor
 void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 {
     const struct job_course *course = job_course(broker, job);
-    bool alone = job->isolated && !job->dispatch->company;
+    bool alone = job->isolated && !job->dispatch->others;
     bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
     record_attempt_lost(broker, job, job->dispatch);
     if (doubt)
@@ -98,7 +98,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
         job->deaths += suspect;
     job->alone |= suspect;
     if (hedge_succeed(job))
-        return; /* its twin runs on */
+        return; /* its hedge runs on */
     if (course->requeue && course->requeue(broker, job, suspect))
         return;
     job->dispatch = NULL;
@@ -116,15 +116,15 @@ void dispatch_requeue(struct broker *broker, struct job *job, bool suspect)
 
 /* ---- out of wherever it is ---- */
 
-/* The leader waits or runs no more: its first follower goes on, as urgent as that was for those that follow still. NULL: nobody followed, the flight is over. */
+/* The leader waits or runs no more: its first follower goes on, as urgent as that was for those that follow still. NULL: nobody followed, the single flight is over. */
 static struct job *succeed(struct broker *broker, struct job *job)
 {
-    struct flight *flight = job->flight;
+    struct single_flight *flight = job->flight;
     if (!flight || flight->leader != job)
         return NULL;
-    struct job *next = flight_promote(flight);
+    struct job *next = single_flight_promote(flight);
     if (!next)
-        flight_free(&broker->flights, flight);
+        single_flight_free(&broker->flights, flight);
     else if (next->priority > job->priority)
         states_reorder(next, job->priority);
     return next;
@@ -179,7 +179,7 @@ void dispatch_detach(struct broker *broker, struct job *job)
         states_wait_no_more(broker, job);
         break;
     case JOB_FOLLOWING:
-        flight_leave(job->flight, job);
+        single_flight_leave(job->flight, job);
         states_wait_no_more(broker, job);
         break;
     case JOB_DISPATCHED:
@@ -200,7 +200,7 @@ void dispatch_detach(struct broker *broker, struct job *job)
 static bool fits(const struct job *job, const struct dispatch *dispatch, const struct plan *plan)
 {
     const struct worker *worker = plan->offer->worker;
-    size_t bytes = dispatch->bytes + parcel_bytes(job->request);
+    size_t bytes = dispatch->bytes + shared_message_bytes(job->request);
     return dispatch->count < FRAME_MAX_GROUPS && !job->alone && dispatch->rows + job->rows <= plan->rows &&
            bytes <= MESSAGE_BYTES_MAX && worker->bytes + bytes <= worker_bytes_max(worker);
 }
@@ -209,7 +209,7 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
 {
     struct dispatch_slot *slot = &dispatch->slots[dispatch->count];
     *slot = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
-    lane_charge(job->lane, job, plan->row_us * job->rows, &slot->charge);
+    lane_charge(job->lane, job, plan->row_us * job->rows, &slot->cost);
     lane_remove(job->lane, job);
     states_wait_no_more(broker, job);
     states_run(job, JOB_DISPATCHED);
@@ -219,14 +219,14 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     job->attempts++;
     dispatch->count++;
     dispatch->rows += job->rows;
-    dispatch->bytes += parcel_bytes(job->request);
+    dispatch->bytes += shared_message_bytes(job->request);
 }
 
 /* The header is shared with the kept request, but for what belongs to this run: the remaining deadline and ALONE are written into a copy. */
 static enum pen_status header_frame(const struct broker *broker, const struct job *job, bool alone,
                                     zmq_msg_t *ret_frame)
 {
-    enum pen_status status = parcel_frame(job->request, 0, ret_frame);
+    enum pen_status status = shared_message_frame(job->request, 0, ret_frame);
     bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job_whole(broker, job));
     if (status != PEN_OK || !(timed || alone))
         return status;
@@ -257,21 +257,21 @@ static void send_job(struct broker *broker, struct worker *worker, const struct 
         count = 1;
     broker->workers->part(broker->workers, &frame, !(last && count == 1));
     for (uint32_t i = 1; i < count; i++) {
-        parcel_frame(job->request, i, &frame);
+        shared_message_frame(job->request, i, &frame);
         broker->workers->part(broker->workers, &frame, !(last && i + 1 == count));
     }
 }
 
 /* Company that was worth waiting for makes the lane wait again. Only what filled up may have waited for less than the whole delay. */
-static void learn_company(const struct broker *broker, struct lane *lane, const struct dispatch *dispatch,
-                          const struct offer *offer)
+static void learn_fill(const struct broker *broker, struct lane *lane, const struct dispatch *dispatch,
+                       const struct offer *offer)
 {
     uint64_t delay_us = offer->meta->max_queue_delay_us, age_us = broker->now_us - dispatch->slots[0].job->admitted_us;
     bool filled = strcmp(dispatch->reason, "full") == 0;
-    if (batch_wait_paid(&offer->speed, dispatch->count, filled && age_us < delay_us ? age_us : delay_us))
-        lane->lonely = 0;
+    if (batch_wait_paid(&offer->latency, dispatch->count, filled && age_us < delay_us ? age_us : delay_us))
+        lane->solo_batches = 0;
     else if (strcmp(dispatch->reason, "delay") == 0)
-        lane->lonely++;
+        lane->solo_batches++;
 }
 
 static void log_dispatch(const struct dispatch *dispatch)
@@ -298,7 +298,7 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     struct plan plan;
     enum plan_kind kind = choose(broker, lane, &plan);
     if (kind == PLAN_LOAD)
-        errand_warm(broker, plan.offer);
+        fleet_order_warm(broker, plan.offer);
     if (kind != PLAN_RUN)
         return false;
     struct worker *worker = plan.offer->worker;
@@ -321,8 +321,8 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     dispatch->reason = plan.reason;
     dispatch->isolated = dispatch->slots[0].job->isolated = choose_must_isolate(broker, dispatch->slots[0].job);
     dispatch->decision = plan.decision;
-    learn_company(broker, lane, dispatch, plan.offer);
-    dispatch->expect_us = speed_expect_us(&plan.offer->speed, dispatch->rows);
+    learn_fill(broker, lane, dispatch, plan.offer);
+    dispatch->expect_us = latency_expect_us(&plan.offer->latency, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
         send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated, i + 1 == dispatch->count);
     for (uint32_t i = 0; i < dispatch->count; i++)
@@ -349,9 +349,9 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
     if (!dispatch)
         return false;
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
-    dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = speed_expect_us(&offer->speed, job->rows);
+    dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = latency_expect_us(&offer->latency, job->rows);
     lane_remove(job->lane, job); /* it runs, whoever's turn it is */
-    lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].charge);
+    lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].cost);
     states_wait_no_more(broker, job);
     states_run(job, JOB_DISPATCHED);
     job->dispatch = dispatch;
@@ -359,7 +359,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
     job->hedge = NULL;
     job->isolated = false;
     dispatch->rows = job->rows;
-    dispatch->bytes = parcel_bytes(job->request);
+    dispatch->bytes = shared_message_bytes(job->request);
     dispatch->reason = "single";
     tell_course(broker, job, worker);
     dispatch_send(dispatch, offer, broker->now_us);
@@ -367,7 +367,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
     return true;
 }
 
-bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer)
+bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
 {
     struct dispatch *dispatch = dispatch_new(1);
     if (!dispatch || !broker->workers->begin(broker->workers, offer->worker->link.peer)) {
@@ -376,9 +376,9 @@ bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer)
     }
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;
-    dispatch->bytes = parcel_bytes(job->request);
+    dispatch->bytes = shared_message_bytes(job->request);
     dispatch->reason = "hedge";
-    dispatch->expect_us = speed_expect_us(&offer->speed, job->rows);
+    dispatch->expect_us = latency_expect_us(&offer->latency, job->rows);
     send_job(broker, offer->worker, job, false, true);
     job->hedge = dispatch;
     job->hedge_slot = 0;

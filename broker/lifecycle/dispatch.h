@@ -27,6 +27,6 @@ void dispatch_detach(struct broker *broker, struct job *job);
 bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *job);
 
 /* Sends a second copy of a dispatched job to that offer's worker: hedge.h. False: that cannot be. */
-bool dispatch_twin(struct broker *broker, struct job *job, struct offer *offer);
+bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer);
 
 #endif

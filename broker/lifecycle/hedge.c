@@ -9,7 +9,7 @@
 
 #define LOOK_US       2000u
 #define SAMPLES_MIN   20u /* before that nobody knows what is late */
-#define SHARE         20u /* one twin per so many dispatches */
+#define SHARE         20u /* one hedge per so many dispatches */
 #define LATE_QUANTILE 0.95
 
 static void clear_slot(struct dispatch *dispatch, uint32_t slot)
@@ -80,11 +80,11 @@ static struct offer *idle_offer(const struct job *job)
     return NULL;
 }
 
-static void send_twin(struct broker *broker, struct job *job)
+static void send_hedge(struct broker *broker, struct job *job)
 {
     struct offer *offer = idle_offer(job);
     char id[JOB_ID_TEXT_BYTES];
-    if (!offer || !dispatch_twin(broker, job, offer))
+    if (!offer || !dispatch_hedge(broker, job, offer))
         return;
     broker->stats.jobs_hedged++;
     if (log_enabled(LOG_DEBUG))
@@ -101,7 +101,7 @@ static void look_at(struct broker *broker, struct dispatch *dispatch)
         if (job && job->dispatch == dispatch && !job->hedge && job->deaths == 0 &&
             job->lane->model->sequence_idle_us == 0 &&
             broker->stats.jobs_hedged * SHARE <= broker->stats.jobs_dispatched)
-            send_twin(broker, job);
+            send_hedge(broker, job);
     }
 }
 

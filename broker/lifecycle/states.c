@@ -37,19 +37,19 @@ void states_admit(struct broker *broker, struct job *job)
 {
     job->lane->model->users++;
     broker->live++;
-    states_hold_bytes(broker, parcel_bytes(job->request));
+    states_hold_bytes(broker, shared_message_bytes(job->request));
 }
 
 void states_wait(struct broker *broker, struct job *job)
 {
-    size_t bytes = parcel_bytes(job->request);
+    size_t bytes = shared_message_bytes(job->request);
     queue_add(&job->lane->model->queue, job->priority, bytes);
     states_hold_bytes(broker, bytes);
 }
 
 void states_wait_no_more(struct broker *broker, struct job *job)
 {
-    size_t bytes = parcel_bytes(job->request);
+    size_t bytes = shared_message_bytes(job->request);
     PEN_ASSERT(job->lane->model->queue.waiting > 0, "who waits no more has been counted as waiting");
     queue_leave(&job->lane->model->queue, job->priority, bytes);
     states_give_bytes(broker, bytes);
@@ -58,7 +58,7 @@ void states_wait_no_more(struct broker *broker, struct job *job)
 void states_reorder(struct job *job, uint8_t priority)
 {
     struct queue *queue = &job->lane->model->queue;
-    size_t bytes = parcel_bytes(job->request);
+    size_t bytes = shared_message_bytes(job->request);
     queue_leave(queue, job->priority, bytes);
     queue_add(queue, priority, bytes);
     job->priority = priority;

@@ -42,28 +42,28 @@ struct metrics *metrics_new(uint64_t now_us)
     return metrics;
 }
 
-static void lives_fini(struct lives *lives)
+static void job_traces_fini(struct job_traces *job_traces)
 {
-    for (unsigned i = 0; i < METRICS_LIVES; i++)
-        trace_layers_release(lives->rows[i].layers);
+    for (unsigned i = 0; i < METRICS_TRACES; i++)
+        trace_layers_release(job_traces->rows[i].layers);
 }
 
 void metrics_free(struct metrics *metrics)
 {
     if (!metrics)
         return;
-    lives_fini(&metrics->recent);
-    lives_fini(&metrics->errors);
-    lives_fini(&metrics->slow);
-    lives_ring_fini(&metrics->kept);
+    job_traces_fini(&metrics->recent);
+    job_traces_fini(&metrics->errors);
+    job_traces_fini(&metrics->slow);
+    job_traces_ring_fini(&metrics->kept);
     free(metrics);
 }
 
-/* ---- lives ---- */
+/* ---- traces ---- */
 
-enum pen_status lives_ring_init(struct lives_ring *ring, uint32_t room)
+enum pen_status job_traces_ring_init(struct job_traces_ring *ring, uint32_t room)
 {
-    *ring = (struct lives_ring){.room = room};
+    *ring = (struct job_traces_ring){.room = room};
     if (room == 0)
         return PEN_OK;
     ring->rows = calloc(room, sizeof ring->rows[0]);
@@ -73,32 +73,32 @@ enum pen_status lives_ring_init(struct lives_ring *ring, uint32_t room)
     return PEN_ERR_NO_MEMORY;
 }
 
-void lives_ring_fini(struct lives_ring *ring)
+void job_traces_ring_fini(struct job_traces_ring *ring)
 {
     for (uint32_t i = 0; i < ring->room; i++)
         trace_layers_release(ring->rows[i].layers);
     free(ring->rows);
-    *ring = (struct lives_ring){.room = 0};
+    *ring = (struct job_traces_ring){.room = 0};
 }
 
 /* The row's former layers go, the new ones get another user. */
-static void row_write(struct job_life *row, const struct job_life *life)
+static void row_write(struct job_trace *row, const struct job_trace *trace)
 {
     struct trace_layers *former = row->layers;
-    *row = *life;
+    *row = *trace;
     trace_layers_keep(row->layers);
     trace_layers_release(former);
 }
 
-void lives_ring_add(struct lives_ring *ring, const struct job_life *life)
+void job_traces_ring_add(struct job_traces_ring *ring, const struct job_trace *trace)
 {
     if (ring->room)
-        row_write(&ring->rows[ring->count++ % ring->room], life);
+        row_write(&ring->rows[ring->count++ % ring->room], trace);
 }
 
-const struct job_life *life_find(const struct job_life *rows, uint32_t count, struct job_id id)
+const struct job_trace *life_find(const struct job_trace *rows, uint32_t count, struct job_id id)
 {
-    const struct job_life *found = NULL;
+    const struct job_trace *found = NULL;
     for (uint32_t i = 0; i < count; i++) {
         if (job_id_equal(rows[i].id, id) && (!found || rows[i].ended_us >= found->ended_us))
             found = &rows[i];
@@ -182,58 +182,58 @@ void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect
     series->measured += jobs;
 }
 
-static void count_end(struct model_tally *model, const struct job_life *life)
+static void count_end(struct model_tally *model, const struct job_trace *trace)
 {
-    if (life->how == FINISH_CANCELLED)
+    if (trace->how == FINISH_CANCELLED)
         model->cancelled++;
-    else if (life->how == FINISH_REJECTED)
-        model->rejected[life->status]++;
-    else if (life->status != PEN_OK)
-        model->failed[life->status]++;
-    else if (life->how == FINISH_CACHED)
+    else if (trace->how == FINISH_REJECTED)
+        model->rejected[trace->status]++;
+    else if (trace->status != PEN_OK)
+        model->failed[trace->status]++;
+    else if (trace->how == FINISH_CACHED)
         model->cached++;
-    else if (life->how == FINISH_COALESCED)
+    else if (trace->how == FINISH_COALESCED)
         model->coalesced++;
     else
         model->computed++;
 }
 
 /* What a job that did not run would have cost: the mean of those that did. */
-static void count_cost(struct model_tally *model, const struct job_life *life)
+static void count_cost(struct model_tally *model, const struct job_trace *trace)
 {
     uint64_t mean_us = model->share_jobs ? model->share_us / model->share_jobs : 0;
-    if (life->how == FINISH_COMPUTED && life->status == PEN_OK) {
-        model->share_us += life->compute_us / (life->batch ? life->batch : 1);
+    if (trace->how == FINISH_COMPUTED && trace->status == PEN_OK) {
+        model->share_us += trace->compute_us / (trace->batch ? trace->batch : 1);
         model->share_jobs++;
-    } else if (life->how == FINISH_CACHED) {
+    } else if (trace->how == FINISH_CACHED) {
         model->saved_cached_us += mean_us;
-    } else if (life->how == FINISH_COALESCED) {
+    } else if (trace->how == FINISH_COALESCED) {
         model->saved_coalesced_us += mean_us;
-    } else if ((life->status == PEN_ERR_CANCELLED || life->status == PEN_ERR_DEADLINE) && life->attempts == 0) {
+    } else if ((trace->status == PEN_ERR_CANCELLED || trace->status == PEN_ERR_DEADLINE) && trace->attempts == 0) {
         model->saved_cancelled_us += mean_us;
     }
 }
 
-static void lives_add(struct lives *lives, const struct job_life *life)
+static void job_traces_add(struct job_traces *job_traces, const struct job_trace *trace)
 {
-    row_write(&lives->rows[lives->count++ % METRICS_LIVES], life);
+    row_write(&job_traces->rows[job_traces->count++ % METRICS_TRACES], trace);
 }
 
 static void find_floor(struct metrics *metrics)
 {
     metrics->slow_floor_us = UINT64_MAX;
-    for (unsigned i = 0; i < METRICS_LIVES; i++) {
+    for (unsigned i = 0; i < METRICS_TRACES; i++) {
         if (metrics->slow.rows[i].total_us < metrics->slow_floor_us)
             metrics->slow_floor_us = metrics->slow.rows[i].total_us;
     }
 }
 
 /* In place of the fastest one; an empty row has 0. */
-static void keep_slow(struct metrics *metrics, const struct job_life *life)
+static void keep_slow(struct metrics *metrics, const struct job_trace *trace)
 {
-    for (unsigned i = 0; i < METRICS_LIVES; i++) {
+    for (unsigned i = 0; i < METRICS_TRACES; i++) {
         if (metrics->slow.rows[i].total_us == metrics->slow_floor_us) {
-            row_write(&metrics->slow.rows[i], life);
+            row_write(&metrics->slow.rows[i], trace);
             metrics->slow.count++;
             break;
         }
@@ -242,29 +242,29 @@ static void keep_slow(struct metrics *metrics, const struct job_life *life)
 }
 
 void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
-                 const struct job_life *life, bool keep)
+                 const struct job_trace *trace, bool keep)
 {
-    struct job_life kept = *life;
+    struct job_trace kept = *trace;
     kept.model_row = (uint32_t)(model - metrics->models);
     kept.series_row = series ? (uint32_t)(series - metrics->series) : 0;
-    count_end(model, life);
-    count_cost(model, life);
-    if (series && (life->how == FINISH_COMPUTED || life->how == FINISH_COALESCED) && life->status == PEN_OK) {
-        histogram_add(&series->queue, life->queue_us);
-        histogram_add(&series->transfer, life->transfer_us);
-        histogram_add(&series->compute, life->compute_us);
-        histogram_add(&series->total, life->total_us);
+    count_end(model, trace);
+    count_cost(model, trace);
+    if (series && (trace->how == FINISH_COMPUTED || trace->how == FINISH_COALESCED) && trace->status == PEN_OK) {
+        histogram_add(&series->queue, trace->queue_us);
+        histogram_add(&series->transfer, trace->transfer_us);
+        histogram_add(&series->compute, trace->compute_us);
+        histogram_add(&series->total, trace->total_us);
     }
-    bool failed = life->status != PEN_OK && life->how != FINISH_CANCELLED;
-    lives_add(failed ? &metrics->errors : &metrics->recent, &kept);
-    if (life->total_us > metrics->slow_floor_us)
+    bool failed = trace->status != PEN_OK && trace->how != FINISH_CANCELLED;
+    job_traces_add(failed ? &metrics->errors : &metrics->recent, &kept);
+    if (trace->total_us > metrics->slow_floor_us)
         keep_slow(metrics, &kept);
     if (keep)
-        lives_ring_add(&metrics->kept, &kept);
-    trace_layers_release(life->layers);
+        job_traces_ring_add(&metrics->kept, &kept);
+    trace_layers_release(trace->layers);
 }
 
-/* ---- clockwork ---- */
+/* ---- timers ---- */
 
 static void move_rates(struct metrics *metrics, double seconds)
 {
@@ -279,9 +279,9 @@ static void move_rates(struct metrics *metrics, double seconds)
 
 static void drop_old(struct metrics *metrics, uint64_t now_us)
 {
-    for (unsigned i = 0; i < METRICS_LIVES; i++) {
+    for (unsigned i = 0; i < METRICS_TRACES; i++) {
         if (metrics->slow.rows[i].total_us && now_us - metrics->slow.rows[i].ended_us > SLOW_AGE_US)
-            row_write(&metrics->slow.rows[i], &(struct job_life){.total_us = 0});
+            row_write(&metrics->slow.rows[i], &(struct job_trace){.total_us = 0});
     }
     find_floor(metrics);
 }

@@ -1,5 +1,5 @@
 /*
- * metrics.h - what the pool has done: counters and histograms per model, per series and per tenant, and a few jobs' lives.
+ * metrics.h - what the pool has done: counters and histograms per model, per series and per tenant, and a few jobs' traces.
  *
  * A series is one (model, version, backend, precision). Rows are made when workers offer something and are never given up, so pointers to them
  * stay good; beyond the caps everything goes to row 0, "other": neither clients nor workers can blow up what is exported. Recording touches
@@ -21,10 +21,10 @@
 #define METRICS_MODELS_MAX  256u
 #define METRICS_SERIES_MAX  512u
 #define METRICS_TENANTS_MAX 64u
-#define METRICS_KEPT_MAX    2048u /* lives in the ring of kept ones */
+#define METRICS_KEPT_MAX    2048u /* traces in the ring of kept ones */
 #define METRICS_NAME_BYTES  256u
 #define METRICS_BATCH_SIZES 7u  /* 1, 2, 4 ... 64 jobs */
-#define METRICS_LIVES       32u /* jobs kept of each kind */
+#define METRICS_TRACES      32u /* jobs kept of each kind */
 
 enum finish { FINISH_COMPUTED, FINISH_COALESCED, FINISH_CACHED, FINISH_FAILED, FINISH_REJECTED, FINISH_CANCELLED };
 const char *finish_name(enum finish how); /* "computed", "coalesced", "cached", "failed", "rejected", "cancelled" */
@@ -41,7 +41,7 @@ enum close_reason {
     CLOSE_HEDGE,
     CLOSE_REASONS
 };
-/* As in ResultMeta.batch_reason (batch.h); "hedge": of a twin. */
+/* As in ResultMeta.batch_reason (batch.h); "hedge": of a second run. */
 const char *close_reason_name(enum close_reason reason);
 
 struct model_tally {
@@ -81,7 +81,7 @@ struct tenant_tally {
 };
 
 /* One job from its arrival to its answer. Times that do not apply are 0. */
-struct job_life {
+struct job_trace {
     struct job_id id;
     uint32_t model_row, series_row; /* 0: none, or other */
     enum finish how;
@@ -98,31 +98,31 @@ struct job_life {
     struct trace_layers *layers; /* each row of a ring has a share; NULL = none were asked for */
 };
 
-struct lives {
-    struct job_life rows[METRICS_LIVES];
+struct job_traces {
+    struct job_trace rows[METRICS_TRACES];
     uint64_t count; /* ever written */
 };
 
-/* Lives kept because they were sampled, asked for, or slow: the oldest gives way. */
-struct lives_ring {
-    struct job_life *rows; /* [room] */
+/* Traces kept because they were sampled, asked for, or slow: the oldest gives way. */
+struct job_traces_ring {
+    struct job_trace *rows; /* [room] */
     uint32_t room;
     uint64_t count; /* ever written */
 };
 /* room 0 = nothing is kept. NO_MEMORY */
-enum pen_status lives_ring_init(struct lives_ring *ring, uint32_t room);
-void lives_ring_fini(struct lives_ring *ring);
-void lives_ring_add(struct lives_ring *ring, const struct job_life *life); /* shares its layers */
-/* The newest life with that id; NULL = none. */
-const struct job_life *life_find(const struct job_life *rows, uint32_t count, struct job_id id);
+enum pen_status job_traces_ring_init(struct job_traces_ring *ring, uint32_t room);
+void job_traces_ring_fini(struct job_traces_ring *ring);
+void job_traces_ring_add(struct job_traces_ring *ring, const struct job_trace *trace); /* shares its layers */
+/* The newest trace with that id; NULL = none. */
+const struct job_trace *life_find(const struct job_trace *rows, uint32_t count, struct job_id id);
 
 #define METRICS_RATE_S 15.0
 
 struct metrics {
     struct tenant_tally tenants[METRICS_TENANTS_MAX + 1];
     uint32_t models_count, series_count, tenants_count; /* row 0 included */
-    struct lives recent, errors, slow;                  /* slow: in no order */
-    struct lives_ring kept;
+    struct job_traces recent, errors, slow;             /* slow: in no order */
+    struct job_traces_ring kept;
     int64_t unix_offset_us; /* broker's clock + this = microseconds since 1970; looked up once a second */
     uint64_t slow_floor_us; /* faster ones are no candidates */
     uint64_t beat_us;
@@ -131,7 +131,7 @@ struct metrics {
 };
 
 struct metrics *metrics_new(
-    uint64_t now_us); /* NULL without memory; nothing is kept until lives_ring_init(&metrics->kept) */
+    uint64_t now_us); /* NULL without memory; nothing is kept until job_traces_ring_init(&metrics->kept) */
 void metrics_free(struct metrics *metrics); /* NULL is fine */
 
 /* Find or make; row 0 beyond the cap. Searches: callers keep the pointer. */
@@ -145,13 +145,13 @@ void series_batch(struct series_tally *series, uint32_t jobs, const char *reason
 /* A batch of `jobs` took `us` where `expect_us` were foreseen. */
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
 /*
- * The end of a job: counts it and keeps its life among the recent, the slow and the failed, and with `keep` in the ring. series: NULL when no
- * worker had it. Takes the life's share in its layers.
+ * The end of a job: counts it and keeps its trace among the recent, the slow and the failed, and with `keep` in the ring. series: NULL when no
+ * worker had it. Takes the trace's share in its layers.
  */
 void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
-                 const struct job_life *life, bool keep);
+                 const struct job_trace *trace, bool keep);
 
-/* About once a second: means move on, old lives go. */
+/* About once a second: means move on, old traces go. */
 void metrics_beat(struct metrics *metrics, uint64_t now_us);
 
 /*

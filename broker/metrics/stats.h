@@ -21,7 +21,7 @@ struct stats {
     uint64_t losses[LOSS_COUNT];              /* workers lost, by what became of them */
     uint64_t workers_slow;                    /* times that a worker became slow */
     uint64_t jobs_dispatched;                 /* jobs given to workers, again or for the first time */
-    uint64_t jobs_hedged, hedges_won;         /* twins sent; those that answered first */
+    uint64_t jobs_hedged, hedges_won;         /* hedges sent; those that answered first */
     uint64_t quarantined, quarantine_refused; /* jobs */
     uint64_t memory_refused;                  /* jobs turned away near the memory limit */
     uint64_t detached_taken, detached_again;  /* jobs taken from Redis; those that another broker had begun */

@@ -1,8 +1,8 @@
 /*
- * trace.h - what a job's life holds beyond counters: where it came from, the workers it was lost on, the layers it asked for.
+ * trace.h - what a job trace holds beyond counters: where it came from, the workers it was lost on, the layers it asked for.
  *
- * A note hangs on a job only when there is something to note; of the others the numbers in job_life tell everything. Layers are shared by all
- * copies of a life (rings, snapshots, the exporter) and never change.
+ * A note hangs on a job only when there is something to note; of the others the numbers in job_trace tell everything. Layers are shared by all
+ * copies of a trace (rings, snapshots, the exporter) and never change.
  * Threads: trace_layers_*: any; the rest owner.
  */
 #ifndef TRACE_H

@@ -21,82 +21,82 @@ static uint32_t add(struct list *list, uint32_t parent, enum span_side side, con
     return list->count++;
 }
 
-static void add_layers(struct list *list, uint32_t parent, const struct job_life *life, int64_t at_us)
+static void add_layers(struct list *list, uint32_t parent, const struct job_trace *trace, int64_t at_us)
 {
-    for (uint32_t i = 0; life->layers && i < life->layers->count; i++) {
-        const struct trace_layer *layer = &life->layers->rows[i];
+    for (uint32_t i = 0; trace->layers && i < trace->layers->count; i++) {
+        const struct trace_layer *layer = &trace->layers->rows[i];
         add(list, parent, SPAN_WORKER, layer->name, layer->op, at_us, layer->us);
         at_us += layer->us;
     }
 }
 
 /* What the worker did, one after the other; what it did not account for is its own bookkeeping, at the end. */
-static void add_worker(struct list *list, uint32_t parent, const struct job_life *life, int64_t at_us)
+static void add_worker(struct list *list, uint32_t parent, const struct job_trace *trace, int64_t at_us)
 {
     const struct {
         const char *name;
         uint64_t us;
     } steps[] = {
-        {"wait for a slot", life->wait_us},
-        {"gather", life->gather_us},
-        {"compute", life->compute_us > life->gather_us ? life->compute_us - life->gather_us : life->compute_us},
-        {"split", life->split_us}};
+        {"wait for a slot", trace->wait_us},
+        {"gather", trace->gather_us},
+        {"compute", trace->compute_us > trace->gather_us ? trace->compute_us - trace->gather_us : trace->compute_us},
+        {"split", trace->split_us}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         if (steps[i].us == 0 && i != 2)
             continue;
         uint32_t index = add(list, parent, SPAN_WORKER, steps[i].name, "", at_us, steps[i].us);
         if (i == 2)
-            add_layers(list, index, life, at_us);
+            add_layers(list, index, trace, at_us);
         at_us += (int64_t)steps[i].us;
     }
 }
 
 /* The attempts that came to nothing, the waits before them, and the one that answered. */
-static void add_runs(struct list *list, const struct job_life *life)
+static void add_runs(struct list *list, const struct job_trace *trace)
 {
-    uint64_t at_us = life->lookup_us;
-    for (uint32_t i = 0; i < life->note.attempts_count; i++) {
-        const struct trace_attempt *attempt = &life->note.attempts[i];
+    uint64_t at_us = trace->lookup_us;
+    for (uint32_t i = 0; i < trace->note.attempts_count; i++) {
+        const struct trace_attempt *attempt = &trace->note.attempts[i];
         if (attempt->sent_us > at_us)
             add(list, 0, SPAN_BROKER, "queue", "", (int64_t)at_us, attempt->sent_us - at_us);
         add(list, 0, SPAN_WORKER, "lost attempt", attempt->worker, (int64_t)attempt->sent_us,
             attempt->lost_us - attempt->sent_us);
         at_us = attempt->lost_us;
     }
-    if (life->queue_us > at_us)
-        add(list, 0, SPAN_BROKER, "queue", life->reason, (int64_t)at_us, life->queue_us - at_us);
-    if (!life->worker[0] || life->total_us < life->queue_us)
+    if (trace->queue_us > at_us)
+        add(list, 0, SPAN_BROKER, "queue", trace->reason, (int64_t)at_us, trace->queue_us - at_us);
+    if (!trace->worker[0] || trace->total_us < trace->queue_us)
         return;
-    uint64_t away_us = life->total_us - life->queue_us, half_us = life->transfer_us / 2;
-    uint32_t run = add(list, 0, SPAN_BROKER, "dispatch", life->worker, (int64_t)life->queue_us, away_us);
-    if (life->worker_us == 0 || life->worker_us > away_us)
+    uint64_t away_us = trace->total_us - trace->queue_us, half_us = trace->transfer_us / 2;
+    uint32_t run = add(list, 0, SPAN_BROKER, "dispatch", trace->worker, (int64_t)trace->queue_us, away_us);
+    if (trace->worker_us == 0 || trace->worker_us > away_us)
         return;
-    add(list, run, SPAN_BROKER, "way to the worker", "", (int64_t)life->queue_us, half_us);
-    int64_t begin_us = (int64_t)(life->queue_us + half_us);
-    uint32_t worker = add(list, run, SPAN_WORKER, "worker", life->worker, begin_us, life->worker_us);
-    add_worker(list, worker, life, begin_us);
-    add(list, run, SPAN_BROKER, "way back", "", begin_us + (int64_t)life->worker_us, life->transfer_us - half_us);
+    add(list, run, SPAN_BROKER, "way to the worker", "", (int64_t)trace->queue_us, half_us);
+    int64_t begin_us = (int64_t)(trace->queue_us + half_us);
+    uint32_t worker = add(list, run, SPAN_WORKER, "worker", trace->worker, begin_us, trace->worker_us);
+    add_worker(list, worker, trace, begin_us);
+    add(list, run, SPAN_BROKER, "way back", "", begin_us + (int64_t)trace->worker_us, trace->transfer_us - half_us);
 }
 
-size_t trace_spans(const struct job_life *life, struct span spans[SPANS_MAX])
+size_t trace_spans(const struct job_trace *trace, struct span spans[SPANS_MAX])
 {
     struct list list = {.spans = spans};
-    add(&list, SPAN_NONE, life->client_us ? SPAN_CLIENT : SPAN_BROKER, "job", finish_name(life->how),
-        -(int64_t)life->client_us, life->client_us + life->total_us);
-    if (life->client_us)
-        add(&list, 0, SPAN_CLIENT, "submit and way to the broker", "", -(int64_t)life->client_us, life->client_us);
-    if (life->lookup_us)
-        add(&list, 0, SPAN_BROKER, "ask the cache", "", 0, life->lookup_us);
-    if (life->how == FINISH_COALESCED)
-        add(&list, 0, SPAN_BROKER, "follow an equal job", life->worker, 0, life->total_us);
+    add(&list, SPAN_NONE, trace->client_us ? SPAN_CLIENT : SPAN_BROKER, "job", finish_name(trace->how),
+        -(int64_t)trace->client_us, trace->client_us + trace->total_us);
+    if (trace->client_us)
+        add(&list, 0, SPAN_CLIENT, "submit and way to the broker", "", -(int64_t)trace->client_us, trace->client_us);
+    if (trace->lookup_us)
+        add(&list, 0, SPAN_BROKER, "ask the cache", "", 0, trace->lookup_us);
+    if (trace->how == FINISH_COALESCED)
+        add(&list, 0, SPAN_BROKER, "follow an equal job", trace->worker, 0, trace->total_us);
     else
-        add_runs(&list, life);
+        add_runs(&list, trace);
     return list.count;
 }
 
 int64_t trace_admitted_unix_us(const struct trace_view *view)
 {
-    return (int64_t)(view->life->ended_us - view->life->total_us) + view->unix_offset_us;
+    return (int64_t)(view->trace->ended_us - view->trace->total_us) + view->unix_offset_us;
 }
 
 static void put_u64(uint8_t *to, uint64_t value)
@@ -105,14 +105,14 @@ static void put_u64(uint8_t *to, uint64_t value)
         to[i] = (uint8_t)(value >> (56 - 8 * i));
 }
 
-void trace_id(const struct job_life *life, uint8_t id[16])
+void trace_id(const struct job_trace *trace, uint8_t id[16])
 {
-    if (life->note.context.valid) {
-        memcpy(id, life->note.context.trace_id, 16);
+    if (trace->note.context.valid) {
+        memcpy(id, trace->note.context.trace_id, 16);
         return;
     }
-    put_u64(id, life->id.client);
-    put_u64(id + 8, life->id.sequence);
+    put_u64(id, trace->id.client);
+    put_u64(id + 8, trace->id.sequence);
 }
 
 /* splitmix64 over the id and the index. */

@@ -1,5 +1,5 @@
 /*
- * trace_spans.h - a job's life as spans: who had it from when to when. All forms of a trace are written from this list.
+ * trace_spans.h - a job trace as spans: who had it from when to when. All forms of a trace are written from this list.
  *
  * Times are microseconds since the broker admitted the job, by the broker's clock; the client's part lies before 0. A worker tells durations only
  * (clocks of two hosts are never compared), so its part is put in the middle of the time between sending and answer, as if both ways took equally
@@ -19,28 +19,28 @@ enum span_side { SPAN_CLIENT, SPAN_BROKER, SPAN_WORKER };
 
 struct span {
     const char *name;
-    const char *detail; /* a worker's name, a reason, a layer's operator; "" = none; borrowed from the life */
+    const char *detail; /* a worker's name, a reason, a layer's operator; "" = none; borrowed from the trace */
     enum span_side side;
     uint32_t parent; /* index of an earlier span; SPAN_NONE = the first */
     int64_t start_us;
     uint64_t us;
 };
 
-/* What a life must be seen with. Borrowed. */
+/* What a trace must be seen with. Borrowed. */
 struct trace_view {
-    const struct job_life *life;
+    const struct job_trace *trace;
     const char *model, *backend, *precision;
     uint64_t version;
     int64_t unix_offset_us;
 };
 
 /* Fills at most SPANS_MAX spans, the whole job first, parents before their children; returns how many. */
-size_t trace_spans(const struct job_life *life, struct span spans[SPANS_MAX]);
+size_t trace_spans(const struct job_trace *trace, struct span spans[SPANS_MAX]);
 /* Microseconds since 1970 at which the job was admitted. */
 int64_t trace_admitted_unix_us(const struct trace_view *view);
 
 /* The trace's id: the client's, or one made of the job's id. */
-void trace_id(const struct job_life *life, uint8_t id[16]);
+void trace_id(const struct job_trace *trace, uint8_t id[16]);
 /* Of span `index`; index 0 and SPAN_WORKER_PARENT are the same one. Never all zero, the same for the same job. */
 void span_id(struct job_id job, uint32_t index, uint8_t id[8]);
 

@@ -28,7 +28,7 @@ struct message {
     size_t count, capacity;
     zmq_msg_t *frames;
     size_t bytes;
-    const char *user; /* key of who sent it (zap.h), as long as the first frame lives; NULL = unknown */
+    const char *user; /* key of who sent it (authenticator.h), as long as the first frame lives; NULL = unknown */
 };
 void message_fini(struct message *message);
 void message_clear(struct message *message);                            /* closes the frames, keeps the room */

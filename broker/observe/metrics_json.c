@@ -228,45 +228,47 @@ static void put_failures(const struct snapshot *s, struct writer *w)
     writer_text(w, "]");
 }
 
-static void put_life(const struct snapshot *s, const struct job_life *life, struct writer *w)
+static void put_life(const struct snapshot *s, const struct job_trace *trace, struct writer *w)
 {
     char id[JOB_ID_TEXT_BYTES];
-    const struct model_tally *model = &s->tallies[life->model_row];
-    const struct series_tally *series = &s->series[life->series_row];
+    const struct model_tally *model = &s->tallies[trace->model_row];
+    const struct series_tally *series = &s->series[trace->series_row];
     writer_text(w, "{");
-    string(w, "job", job_id_text(life->id, id));
+    string(w, "job", job_id_text(trace->id, id));
     string(w, "model", model->name);
     number(w, "version", model->version);
-    string(w, "backend", life->series_row ? series->backend : "");
-    string(w, "precision", life->series_row ? precision_name(series->precision) : "");
-    string(w, "how", finish_name(life->how));
-    string(w, "status", pen_status_name(life->status));
-    string(w, "worker", life->worker);
-    string(w, "error", life->error);
-    string(w, "reason", life->reason);
-    number(w, "attempts", life->attempts);
-    number(w, "batch", life->batch);
-    number(w, "ended_us", life->ended_us);
-    number(w, "queue_us", life->queue_us);
-    number(w, "transfer_us", life->transfer_us);
-    number(w, "worker_us", life->worker_us);
-    number(w, "compute_us", life->compute_us);
-    number(w, "total_us", life->total_us);
+    string(w, "backend", trace->series_row ? series->backend : "");
+    string(w, "precision", trace->series_row ? precision_name(series->precision) : "");
+    string(w, "how", finish_name(trace->how));
+    string(w, "status", pen_status_name(trace->status));
+    string(w, "worker", trace->worker);
+    string(w, "error", trace->error);
+    string(w, "reason", trace->reason);
+    number(w, "attempts", trace->attempts);
+    number(w, "batch", trace->batch);
+    number(w, "ended_us", trace->ended_us);
+    number(w, "queue_us", trace->queue_us);
+    number(w, "transfer_us", trace->transfer_us);
+    number(w, "worker_us", trace->worker_us);
+    number(w, "compute_us", trace->compute_us);
+    number(w, "total_us", trace->total_us);
     writer_text(w, "}");
 }
 
 /* Newest first; of the slow ones, which are in no order, those that are there. */
-static void put_lives(const struct snapshot *s, const char *name, const struct lives *lives, struct writer *w)
+static void put_traces(const struct snapshot *s, const char *name, const struct job_traces *job_traces,
+                       struct writer *w)
 {
     bool first = true;
     key(w, name);
     writer_text(w, "[");
-    for (uint64_t i = 0; i < METRICS_LIVES; i++) {
-        const struct job_life *life = &lives->rows[(lives->count + METRICS_LIVES - 1 - i) % METRICS_LIVES];
-        if (life->id.client == 0 && life->id.sequence == 0)
+    for (uint64_t i = 0; i < METRICS_TRACES; i++) {
+        const struct job_trace *trace =
+            &job_traces->rows[(job_traces->count + METRICS_TRACES - 1 - i) % METRICS_TRACES];
+        if (trace->id.client == 0 && trace->id.sequence == 0)
             continue;
         comma(w, first);
-        put_life(s, life, w);
+        put_life(s, trace, w);
         first = false;
     }
     writer_text(w, "]");
@@ -303,8 +305,8 @@ void metrics_json(const struct snapshot *snapshot, struct writer *writer)
     put_bounds(writer);
     put_arrays(snapshot, writer);
     put_failures(snapshot, writer);
-    put_lives(snapshot, "recent", &snapshot->recent, writer);
-    put_lives(snapshot, "errors", &snapshot->errors, writer);
-    put_lives(snapshot, "slow", &snapshot->slow, writer);
+    put_traces(snapshot, "recent", &snapshot->recent, writer);
+    put_traces(snapshot, "errors", &snapshot->errors, writer);
+    put_traces(snapshot, "slow", &snapshot->slow, writer);
     writer_text(writer, "}");
 }

@@ -1,8 +1,8 @@
 #include "metrics_snapshot.h"
 
-#include "commons.h"
+#include "cluster.h"
 
-#include "cascade.h"
+#include "ensemble_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void fill_model(const struct broker *broker, struct model *model, uint32_
     model->row = row;
     TAILQ_FOREACH(offer, &model->offers, in_model)
     to->ready += worker_usable(broker, offer->worker);
-    to->ready += to->ready == 0 && cascade_served(&broker->models, &broker->labels, model, NULL);
+    to->ready += to->ready == 0 && ensemble_served(&broker->models, &broker->labels, model, NULL);
 }
 
 static void fill_worker(const struct broker *broker, const struct worker *worker, struct worker_row *to)
@@ -73,7 +73,7 @@ static void fill_offers(const struct broker *broker, const struct worker *worker
 {
     for (size_t i = 0; i < worker->offers_count; i++) {
         const struct offer *offer = worker->offers[i];
-        uint64_t expect_us = speed_expect_us(&offer->speed, 1), when_us;
+        uint64_t expect_us = latency_expect_us(&offer->latency, 1), when_us;
         to[i] = (struct offer_row){.worker = row,
                                    .model = offer->model->row,
                                    .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
@@ -118,7 +118,7 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
         to->offers_count += (uint32_t)worker->offers_count;
     }
     to->ready &= !broker->draining;
-    to->labels_mismatched = commons_mismatched(broker->commons);
+    to->labels_mismatched = cluster_mismatched(broker->cluster);
 }
 
 /* ---- the rest ---- */
@@ -149,17 +149,17 @@ static void fill_totals(const struct broker *broker, struct snapshot *to)
         otlp_report(broker->otlp, &to->otlp);
 }
 
-static void copy_lives(const struct lives *from, struct lives *to)
+static void copy_traces(const struct job_traces *from, struct job_traces *to)
 {
     *to = *from;
-    for (unsigned i = 0; i < METRICS_LIVES; i++)
+    for (unsigned i = 0; i < METRICS_TRACES; i++)
         trace_layers_keep(to->rows[i].layers);
 }
 
-static void release_lives(struct lives *lives)
+static void release_traces(struct job_traces *job_traces)
 {
-    for (unsigned i = 0; i < METRICS_LIVES; i++)
-        trace_layers_release(lives->rows[i].layers);
+    for (unsigned i = 0; i < METRICS_TRACES; i++)
+        trace_layers_release(job_traces->rows[i].layers);
 }
 
 static void copy_metrics(const struct metrics *from, struct snapshot *to)
@@ -173,9 +173,9 @@ static void copy_metrics(const struct metrics *from, struct snapshot *to)
     for (uint32_t i = 0; i < to->series_count; i++)
         to->series[i].model = &to->tallies[to->series[i].model_row];
     to->unix_offset_us = from->unix_offset_us;
-    copy_lives(&from->recent, &to->recent);
-    copy_lives(&from->errors, &to->errors);
-    copy_lives(&from->slow, &to->slow);
+    copy_traces(&from->recent, &to->recent);
+    copy_traces(&from->errors, &to->errors);
+    copy_traces(&from->slow, &to->slow);
     to->kept.count = from->kept.count;
     memcpy(to->kept.rows, from->kept.rows, from->kept.room * sizeof to->kept.rows[0]);
     for (uint32_t i = 0; i < to->kept.room; i++)
@@ -221,11 +221,11 @@ void snapshot_free(struct snapshot *snapshot)
 {
     if (!snapshot)
         return;
-    release_lives(&snapshot->recent);
-    release_lives(&snapshot->errors);
-    release_lives(&snapshot->slow);
+    release_traces(&snapshot->recent);
+    release_traces(&snapshot->errors);
+    release_traces(&snapshot->slow);
     if (snapshot->kept.rows)
-        lives_ring_fini(&snapshot->kept);
+        job_traces_ring_fini(&snapshot->kept);
     free(snapshot->models);
     free(snapshot->workers);
     free(snapshot->offers);
@@ -264,12 +264,12 @@ const struct failure_row *snapshot_failure(const struct snapshot *snapshot, cons
     return best;
 }
 
-const struct job_life *snapshot_life(const struct snapshot *snapshot, struct job_id id)
+const struct job_trace *snapshot_life(const struct snapshot *snapshot, struct job_id id)
 {
-    const struct lives *all[] = {&snapshot->slow, &snapshot->errors, &snapshot->recent};
-    const struct job_life *found = life_find(snapshot->kept.rows, snapshot->kept.room, id);
+    const struct job_traces *all[] = {&snapshot->slow, &snapshot->errors, &snapshot->recent};
+    const struct job_trace *found = life_find(snapshot->kept.rows, snapshot->kept.room, id);
     for (size_t i = 0; !found && i < sizeof all / sizeof all[0]; i++)
-        found = life_find(all[i]->rows, METRICS_LIVES, id);
+        found = life_find(all[i]->rows, METRICS_TRACES, id);
     return found;
 }
 

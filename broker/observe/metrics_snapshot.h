@@ -74,8 +74,8 @@ struct snapshot {
     struct series_tally *series; /* their `model` points into `tallies` */
     struct tenant_tally *tenants;
     uint32_t models_count, workers_count, offers_count, failures_count, tallies_count, series_count, tenants_count;
-    struct lives recent, errors, slow; /* each row shares its layers */
-    struct lives_ring kept;
+    struct job_traces recent, errors, slow; /* each row shares its layers */
+    struct job_traces_ring kept;
     int64_t unix_offset_us; /* of metrics.h */
     struct otlp_report otlp;
 
@@ -91,8 +91,8 @@ const struct model_row *snapshot_model(const struct snapshot *snapshot, const ch
 /* Why a model is not served as it is on some worker's disk; version 0 = any. NULL = no worker says so. */
 const struct failure_row *snapshot_failure(const struct snapshot *snapshot, const char *name, uint64_t version);
 
-/* The life of that job among those kept; NULL = none. */
-const struct job_life *snapshot_life(const struct snapshot *snapshot, struct job_id id);
+/* The trace of that job among those kept; NULL = none. */
+const struct job_trace *snapshot_life(const struct snapshot *snapshot, struct job_id id);
 
 /* Workers wanted for a series (metrics.h), its share of the model's queue included. */
 uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t series);

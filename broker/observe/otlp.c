@@ -21,9 +21,9 @@
 #define IO_S         2             /* for each of connecting, sending, the answer */
 #define ANSWER_BYTES (64u * 1024u) /* read of an answer at most */
 
-/* A life with the words that the rows of its metrics would give it. */
+/* A trace with the words that the rows of its metrics would give it. */
 struct record {
-    struct job_life life;
+    struct job_trace trace;
     char model[METRICS_NAME_BYTES], backend[32];
     const char *precision;
     uint64_t version;
@@ -116,8 +116,8 @@ static int post(const struct otlp *otlp, const struct writer *body)
 
 static void record_fini(struct record *record)
 {
-    trace_layers_release(record->life.layers);
-    record->life.layers = NULL;
+    trace_layers_release(record->trace.layers);
+    record->trace.layers = NULL;
 }
 
 static void send_batch(struct otlp *otlp, uint32_t count)
@@ -126,7 +126,7 @@ static void send_batch(struct otlp *otlp, uint32_t count)
     struct writer writer = {.text = NULL};
     for (uint32_t i = 0; i < count; i++) {
         const struct record *from = &otlp->batch[i];
-        views[i] = (struct trace_view){.life = &from->life,
+        views[i] = (struct trace_view){.trace = &from->trace,
                                        .model = from->model,
                                        .version = from->version,
                                        .backend = from->backend,
@@ -248,7 +248,7 @@ void otlp_free(struct otlp *otlp)
 
 /* ---- the loop ---- */
 
-void otlp_push(struct otlp *otlp, const struct job_life *life, const struct model_tally *model,
+void otlp_push(struct otlp *otlp, const struct job_trace *trace, const struct model_tally *model,
                const struct series_tally *series, int64_t unix_offset_us)
 {
     pthread_mutex_lock(&otlp->lock); /* the thread holds it for copies of 64 records at most */
@@ -256,8 +256,8 @@ void otlp_push(struct otlp *otlp, const struct job_life *life, const struct mode
         atomic_fetch_add(&otlp->dropped, 1);
     } else {
         struct record *record = &otlp->queue[(otlp->first + otlp->count++) % OTLP_QUEUE_MAX];
-        record->life = *life;
-        trace_layers_keep(record->life.layers);
+        record->trace = *trace;
+        trace_layers_keep(record->trace.layers);
         snprintf(record->model, sizeof record->model, "%s", model->name);
         snprintf(record->backend, sizeof record->backend, "%s", series ? series->backend : "");
         record->precision = series ? precision_name(series->precision) : "";

@@ -1,7 +1,7 @@
 /*
  * otlp.h - sends kept traces to an OpenTelemetry collector: OTLP over HTTP, JSON, from a thread of its own.
  *
- * The loop copies a life into a bounded queue and goes on; a collector that is away costs traces, never jobs. Batches leave once a second or when
+ * The loop copies a trace into a bounded queue and goes on; a collector that is away costs traces, never jobs. Batches leave once a second or when
  * 64 wait. Plain HTTP only: a collector beside the broker does TLS, tenants and retries better.
  * Threads: otlp_push: owner (the loop); the rest one-at-a-time.
  */
@@ -19,8 +19,8 @@ enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_err
 /* Sends what waits, at most for a second, and ends the thread. NULL is fine. */
 void otlp_free(struct otlp *otlp);
 
-/* Copies the life and shares its layers. series: NULL when no worker had the job. */
-void otlp_push(struct otlp *otlp, const struct job_life *life, const struct model_tally *model,
+/* Copies the trace and shares its layers. series: NULL when no worker had the job. */
+void otlp_push(struct otlp *otlp, const struct job_trace *trace, const struct model_tally *model,
                const struct series_tally *series, int64_t unix_offset_us);
 
 struct otlp_report {

@@ -24,23 +24,23 @@ static void put_json(const struct trace_view *view, struct writer *w)
     struct span spans[SPANS_MAX];
     char id[JOB_ID_TEXT_BYTES];
     uint8_t trace[16];
-    const struct job_life *life = view->life;
-    size_t count = trace_spans(life, spans);
-    trace_id(life, trace);
-    writer_format(w, "{\"job\":\"%s\",\"trace_id\":\"", job_id_text(life->id, id));
+    const struct job_trace *job = view->trace;
+    size_t count = trace_spans(job, spans);
+    trace_id(job, trace);
+    writer_format(w, "{\"job\":\"%s\",\"trace_id\":\"", job_id_text(job->id, id));
     put_hex(w, trace, sizeof trace);
     writer_format(w, "\",\"admitted_unix_us\":%" PRId64 ",\"total_us\":%" PRIu64, trace_admitted_unix_us(view),
-                  life->total_us);
+                  job->total_us);
     put_string(w, "model", view->model);
     writer_format(w, ",\"version\":%" PRIu64, view->version);
     put_string(w, "backend", view->backend);
     put_string(w, "precision", view->precision);
-    put_string(w, "how", finish_name(life->how));
-    put_string(w, "status", pen_status_name(life->status));
-    put_string(w, "worker", life->worker);
-    put_string(w, "reason", life->reason);
-    put_string(w, "error", life->error);
-    writer_format(w, ",\"attempts\":%u,\"batch\":%u,\"spans\":[", life->attempts, life->batch);
+    put_string(w, "how", finish_name(job->how));
+    put_string(w, "status", pen_status_name(job->status));
+    put_string(w, "worker", job->worker);
+    put_string(w, "reason", job->reason);
+    put_string(w, "error", job->error);
+    writer_format(w, ",\"attempts\":%u,\"batch\":%u,\"spans\":[", job->attempts, job->batch);
     for (size_t i = 0; i < count; i++) {
         writer_format(w, "%s{\"parent\":%d,\"side\":\"%s\",\"start_us\":%" PRId64 ",\"us\":%" PRIu64, i ? "," : "",
                       spans[i].parent == SPAN_NONE ? -1 : (int)spans[i].parent, span_side_name(spans[i].side),
@@ -59,9 +59,9 @@ static void put_chrome(const struct trace_view *view, size_t row, struct writer 
     struct span spans[SPANS_MAX];
     char id[JOB_ID_TEXT_BYTES];
     int64_t base_us = trace_admitted_unix_us(view);
-    size_t count = trace_spans(view->life, spans);
+    size_t count = trace_spans(view->trace, spans);
     writer_format(w, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":%zu,\"args\":{\"name\":\"%s\"", row,
-                  job_id_text(view->life->id, id));
+                  job_id_text(view->trace->id, id));
     put_string(w, "model", view->model);
     writer_text(w, "}}");
     for (size_t i = 0; i < count; i++) {
@@ -72,7 +72,7 @@ static void put_chrome(const struct trace_view *view, size_t row, struct writer 
         if (*spans[i].detail)
             put_string(w, "detail", spans[i].detail);
         if (i == 0)
-            put_string(w, "status", pen_status_name(view->life->status));
+            put_string(w, "status", pen_status_name(view->trace->status));
         writer_text(w, "}}");
     }
 }
@@ -97,19 +97,19 @@ static void put_job_attributes(const struct trace_view *view, struct writer *w)
     put_count(w, "penstock.model_version", view->version);
     put_attribute(w, false, "penstock.backend", view->backend);
     put_attribute(w, false, "penstock.precision", view->precision);
-    put_attribute(w, false, "penstock.outcome", finish_name(view->life->how));
-    put_attribute(w, false, "penstock.status", pen_status_name(view->life->status));
-    put_count(w, "penstock.batch", view->life->batch);
-    put_count(w, "penstock.attempts", view->life->attempts);
+    put_attribute(w, false, "penstock.outcome", finish_name(view->trace->how));
+    put_attribute(w, false, "penstock.status", pen_status_name(view->trace->status));
+    put_count(w, "penstock.batch", view->trace->batch);
+    put_count(w, "penstock.attempts", view->trace->attempts);
 }
 
 static void put_parent(const struct trace_view *view, const struct span *span, struct writer *w)
 {
     uint8_t id[8];
-    const struct trace_context *context = &view->life->note.context;
+    const struct trace_context *context = &view->trace->note.context;
     if (span->parent == SPAN_NONE && !context->valid)
         return;
-    span_id(view->life->id, span->parent, id);
+    span_id(view->trace->id, span->parent, id);
     writer_text(w, ",\"parentSpanId\":\"");
     put_hex(w, span->parent == SPAN_NONE ? context->parent_id : id, 8);
     writer_text(w, "\"");
@@ -121,8 +121,8 @@ static void put_otlp_span(const struct trace_view *view, const struct span *span
     uint8_t trace[16], id[8];
     char job[JOB_ID_TEXT_BYTES];
     int64_t start_us = trace_admitted_unix_us(view) + span->start_us;
-    trace_id(view->life, trace);
-    span_id(view->life->id, index, id);
+    trace_id(view->trace, trace);
+    span_id(view->trace->id, index, id);
     writer_text(w, "{\"traceId\":\"");
     put_hex(w, trace, sizeof trace);
     writer_text(w, "\",\"spanId\":\"");
@@ -133,15 +133,15 @@ static void put_otlp_span(const struct trace_view *view, const struct span *span
     writer_format(w, ",\"kind\":%d,\"startTimeUnixNano\":\"%" PRId64 "000\",\"endTimeUnixNano\":\"%" PRId64 "000\"",
                   index == 0 ? 2 : 1, start_us, start_us + (int64_t)span->us);
     writer_text(w, ",\"attributes\":[");
-    put_attribute(w, true, "penstock.job", job_id_text(view->life->id, job));
+    put_attribute(w, true, "penstock.job", job_id_text(view->trace->id, job));
     if (*span->detail)
         put_attribute(w, false, "penstock.detail", span->detail);
     if (index == 0)
         put_job_attributes(view, w);
     writer_text(w, "]");
-    if (index == 0 && view->life->status != PEN_OK && view->life->how != FINISH_CANCELLED) {
+    if (index == 0 && view->trace->status != PEN_OK && view->trace->how != FINISH_CANCELLED) {
         writer_text(w, ",\"status\":{\"code\":2");
-        put_string(w, "message", view->life->error);
+        put_string(w, "message", view->trace->error);
         writer_text(w, "}");
     }
     writer_text(w, "}");
@@ -153,7 +153,7 @@ static void put_resource(enum span_side side, const struct trace_view *views, si
     struct span spans[SPANS_MAX];
     bool any = false;
     for (size_t i = 0; i < count; i++) {
-        size_t spans_count = trace_spans(views[i].life, spans);
+        size_t spans_count = trace_spans(views[i].trace, spans);
         for (uint32_t k = 0; k < spans_count; k++) {
             if (spans[k].side != side)
                 continue;
@@ -213,30 +213,30 @@ void trace_write(enum trace_form form, const struct trace_view *views, size_t co
     writer_text(writer, "]}");
 }
 
-struct trace_view trace_view_in(const struct snapshot *snapshot, const struct job_life *life)
+struct trace_view trace_view_in(const struct snapshot *snapshot, const struct job_trace *trace)
 {
-    const struct model_tally *model = &snapshot->tallies[life->model_row];
-    const struct series_tally *series = &snapshot->series[life->series_row];
-    return (struct trace_view){.life = life,
+    const struct model_tally *model = &snapshot->tallies[trace->model_row];
+    const struct series_tally *series = &snapshot->series[trace->series_row];
+    return (struct trace_view){.trace = trace,
                                .model = model->name,
                                .version = model->version,
-                               .backend = life->series_row ? series->backend : "",
-                               .precision = life->series_row ? precision_name(series->precision) : "",
+                               .backend = trace->series_row ? series->backend : "",
+                               .precision = trace->series_row ? precision_name(series->precision) : "",
                                .unix_offset_us = snapshot->unix_offset_us};
 }
 
 /* ---- what a question names ---- */
 
-static const struct job_life *rows_named(const struct snapshot *snapshot, const char *name, size_t bytes,
-                                         uint32_t *ret_count)
+static const struct job_trace *rows_named(const struct snapshot *snapshot, const char *name, size_t bytes,
+                                          uint32_t *ret_count)
 {
     const struct {
         const char *name;
-        const struct job_life *rows;
+        const struct job_trace *rows;
         uint32_t count;
-    } lists[] = {{"recent", snapshot->recent.rows, METRICS_LIVES},
-                 {"errors", snapshot->errors.rows, METRICS_LIVES},
-                 {"slow", snapshot->slow.rows, METRICS_LIVES},
+    } lists[] = {{"recent", snapshot->recent.rows, METRICS_TRACES},
+                 {"errors", snapshot->errors.rows, METRICS_TRACES},
+                 {"slow", snapshot->slow.rows, METRICS_TRACES},
                  {"kept", snapshot->kept.rows, snapshot->kept.room}};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         if (strlen(lists[i].name) == bytes && memcmp(lists[i].name, name, bytes) == 0) {
@@ -247,7 +247,7 @@ static const struct job_life *rows_named(const struct snapshot *snapshot, const 
     return NULL;
 }
 
-static enum pen_status write_rows(const struct snapshot *snapshot, enum trace_form form, const struct job_life *rows,
+static enum pen_status write_rows(const struct snapshot *snapshot, enum trace_form form, const struct job_trace *rows,
                                   uint32_t count, struct writer *writer)
 {
     size_t used = 0;
@@ -275,7 +275,7 @@ enum pen_status trace_answer(const struct snapshot *snapshot, const char *questi
     if (!trace_form_parse(form_name, &form))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the form '%.32s' is unknown; there are json, chrome, otlp",
                              form_name);
-    const struct job_life *rows = rows_named(snapshot, question, bytes, &count);
+    const struct job_trace *rows = rows_named(snapshot, question, bytes, &count);
     if (!rows) {
         snprintf(text, sizeof text, "%.*s", (int)(bytes < sizeof text ? bytes : sizeof text - 1), question);
         if (bytes >= sizeof text || job_id_parse(text, &id) != 0)

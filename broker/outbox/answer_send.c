@@ -5,16 +5,17 @@
 #include "send.h"
 
 /* A large payload is only announced: the client asks for it. */
-static bool announce(struct broker *broker, struct session *session, struct parcel *parcel, zmq_msg_t *header)
+static bool announce(struct broker *broker, struct session *session, struct shared_message *shared, zmq_msg_t *header)
 {
     struct envelope env;
     const uint8_t *meta;
-    return transfer_wanted(broker, &session->transfers, parcel) &&
+    return transfer_wanted(broker, &session->transfers, shared) &&
            envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
-           transfer_begin(broker, &session->transfers, env.job, parcel, header);
+           transfer_begin(broker, &session->transfers, env.job, shared, header);
 }
 
-bool answer_send_within(struct broker *broker, struct session *session, struct parcel *parcel, uint64_t cap_bytes)
+bool answer_send_within(struct broker *broker, struct session *session, struct shared_message *shared,
+                        uint64_t cap_bytes)
 {
     if (!session->connected || link_full(&session->link, cap_bytes))
         return false;
@@ -22,24 +23,25 @@ bool answer_send_within(struct broker *broker, struct session *session, struct p
         broker_client_gone(broker, session);
         return false;
     }
-    uint32_t count = parcel->count;
+    uint32_t count = shared->count;
     for (uint32_t i = 0; i < count; i++) {
         zmq_msg_t frame;
-        parcel_frame(parcel, i, &frame);
-        if (i == 0 && announce(broker, session, parcel, &frame))
+        shared_message_frame(shared, i, &frame);
+        if (i == 0 && announce(broker, session, shared, &frame))
             count = 1;
         broker->clients->part(broker->clients, &frame, i + 1 < count);
     }
-    link_sent(&session->link, count == 1 ? zmq_msg_size(&parcel->frames[0]) : parcel_bytes(parcel), broker->now_us);
+    link_sent(&session->link, count == 1 ? zmq_msg_size(&shared->frames[0]) : shared_message_bytes(shared),
+              broker->now_us);
     broker_mark_client(broker, session);
     return true;
 }
 
-bool answer_send(struct broker *broker, struct session *session, struct parcel *parcel)
+bool answer_send(struct broker *broker, struct session *session, struct shared_message *shared)
 {
-    if (transfer_busy(&session->transfers) && transfer_wanted(broker, &session->transfers, parcel))
+    if (transfer_busy(&session->transfers) && transfer_wanted(broker, &session->transfers, shared))
         return false;
-    return answer_send_within(broker, session, parcel, (uint64_t)broker->options->peer_bytes);
+    return answer_send_within(broker, session, shared, (uint64_t)broker->options->peer_bytes);
 }
 
 void answer_again(struct broker *broker, struct session *session, struct job *job)
@@ -79,31 +81,31 @@ void answer_unsent(struct broker *broker, struct session *session)
     recall(broker, session);
 }
 
-bool answer_send_past(struct broker *broker, struct session *session, struct parcel *parcel)
+bool answer_send_past(struct broker *broker, struct session *session, struct shared_message *shared)
 {
-    if (answer_send_within(broker, session, parcel, 2 * (uint64_t)broker->options->peer_bytes))
+    if (answer_send_within(broker, session, shared, 2 * (uint64_t)broker->options->peer_bytes))
         return true;
     session->missed |= session->connected; /* nothing is kept of it: the client sends the job again when it has read */
     return false;
 }
 
-struct parcel *answer_parcel_error(struct job_id id, enum pen_status status, const char *text)
+struct shared_message *answer_message_error(struct job_id id, enum pen_status status, const char *text)
 {
     return reply_error(id, status, text, "", 0, 0);
 }
 
 void answer_accepted(struct broker *broker, struct session *session, struct job_id id)
 {
-    struct parcel *reply = reply_error(id, PEN_OK, "", "", 0, 0);
+    struct shared_message *reply = reply_error(id, PEN_OK, "", "", 0, 0);
     if (reply)
         answer_send_past(broker, session, reply);
-    parcel_release(reply);
+    shared_message_release(reply);
 }
 
-void answer_stored(struct broker *broker, struct session *session, struct job_id id, struct parcel *stored)
+void answer_stored(struct broker *broker, struct session *session, struct job_id id, struct shared_message *stored)
 {
-    struct parcel *reply = reply_stored(id, stored);
+    struct shared_message *reply = reply_stored(id, stored);
     if (reply)
         answer_send_past(broker, session, reply);
-    parcel_release(reply);
+    shared_message_release(reply);
 }

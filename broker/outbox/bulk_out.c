@@ -25,15 +25,15 @@ void transfer_out_free(struct transfer_link *link, struct transfer_out *out)
 {
     TAILQ_REMOVE(&link->outs, out, in_link);
     link->outs_count--;
-    parcel_release(out->parcel);
+    shared_message_release(out->shared);
     free(out);
 }
 
-bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel)
+bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct shared_message *shared)
 {
     uint64_t from = (uint64_t)broker->options->bulk_from;
-    return end->able && from > 0 && parcel->count > 1 &&
-           parcel_bytes(parcel) - zmq_msg_size(&parcel->frames[0]) > from &&
+    return end->able && from > 0 && shared->count > 1 &&
+           shared_message_bytes(shared) - zmq_msg_size(&shared->frames[0]) > from &&
            !(end->link && end->link->outs_count >= OUTS_MAX);
 }
 
@@ -47,7 +47,7 @@ bool transfer_sends(const struct transfer_end *end)
     return end->link && end->link->outs_count > 0;
 }
 
-/* The header is shared with the kept parcel: the number goes into a copy. */
+/* The header is shared with the kept message: the number goes into a copy. */
 static bool number_header(zmq_msg_t *header, uint32_t number)
 {
     zmq_msg_t copy;
@@ -61,7 +61,7 @@ static bool number_header(zmq_msg_t *header, uint32_t number)
     return true;
 }
 
-bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
+bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct shared_message *shared,
                     zmq_msg_t *header)
 {
     struct transfer_link *link = transfer_link_of(broker, end);
@@ -70,14 +70,14 @@ bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_
         return false;
     link->numbers += link->numbers == UINT32_MAX ? 2 : 1; /* 0 means none */
     bulk_init(&out->run, link->numbers);
-    for (uint32_t i = 1; i < parcel->count; i++)
-        bulk_add(&out->run, zmq_msg_size(&parcel->frames[i]));
+    for (uint32_t i = 1; i < shared->count; i++)
+        bulk_add(&out->run, zmq_msg_size(&shared->frames[i]));
     if (!number_header(header, out->run.number)) {
         free(out);
         return false;
     }
     out->id = id;
-    out->parcel = parcel_retain(parcel);
+    out->shared = shared_message_retain(shared);
     if (link->outs_count++ == 0)
         link->moved_us = broker->now_us;
     TAILQ_INSERT_TAIL(&link->outs, out, in_link);

@@ -12,7 +12,7 @@ struct transfer_out {
     TAILQ_ENTRY(transfer_out) in_link;
     struct job_id id;
     struct bulk run;
-    struct parcel *parcel; /* retained */
+    struct shared_message *shared; /* retained */
 };
 TAILQ_HEAD(transfer_outs, transfer_out);
 
@@ -33,14 +33,14 @@ struct transfer_link {
 struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end); /* made when there is none */
 void transfer_out_free(struct transfer_link *link, struct transfer_out *out);
 
-/* The parcel's frames should go as chunks to this end. */
-bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct parcel *parcel);
+/* The message's frames should go as chunks to this end. */
+bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct shared_message *shared);
 /* So many are on their way to it already that another must wait. */
 bool transfer_busy(const struct transfer_end *end);
 /* Anything is. */
 bool transfer_sends(const struct transfer_end *end);
 /* Begins one and writes its number into `header`, which becomes a copy. False without memory. */
-bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct parcel *parcel,
+bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct shared_message *shared,
                     zmq_msg_t *header);
 /* The job's answer is here, or it is not wanted: what was not sent of it stays. True: there was something of it. */
 bool transfer_forget(struct transfer_end *end, struct job_id id);

@@ -26,8 +26,8 @@ enum {
     RESULT_SPLIT_US = 32,
 };
 
-struct parcel *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
-                           uint64_t total_us, uint64_t retry_after_us)
+struct shared_message *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
+                                   uint64_t total_us, uint64_t retry_after_us)
 {
     uint8_t meta[PEN_ERROR_TEXT_BYTES + 512];
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
@@ -38,12 +38,13 @@ struct parcel *reply_error(struct job_id id, enum pen_status status, const char 
     result.model = (char *)(uintptr_t)(strlen(model) < 256 ? model : "");
     result.total_us = total_us;
     result.retry_after_us = retry_after_us;
-    struct parcel *parcel = parcel_new(1);
-    if (parcel && parcel_set_header(parcel, &env, meta, penstock__result_meta__pack(&result, meta), NULL) != PEN_OK) {
-        parcel_release(parcel);
+    struct shared_message *shared = shared_message_new(1);
+    if (shared &&
+        shared_message_set_header(shared, &env, meta, penstock__result_meta__pack(&result, meta), NULL) != PEN_OK) {
+        shared_message_release(shared);
         return NULL;
     }
-    return parcel;
+    return shared;
 }
 
 /* A worker that is busy knows nothing of the others: who may try again is told when by the broker. */
@@ -90,25 +91,25 @@ static void hit_patch(uint64_t total_us, const struct model *model, struct patch
     patch_text(ret_patch, RESULT_MODEL, model->name); /* two names may share one content */
 }
 
-struct parcel *reply_raws(struct result_group *group)
+struct shared_message *reply_raws(struct result_group *group)
 {
-    struct parcel *parcel = parcel_new(1u + group->env.frames);
-    for (uint32_t i = 1; parcel && i < parcel->count; i++) {
-        if (parcel_take(parcel, i, &group->frames[i - 1]) != PEN_OK) {
-            parcel_release(parcel);
+    struct shared_message *shared = shared_message_new(1u + group->env.frames);
+    for (uint32_t i = 1; shared && i < shared->count; i++) {
+        if (shared_message_take(shared, i, &group->frames[i - 1]) != PEN_OK) {
+            shared_message_release(shared);
             return NULL;
         }
     }
-    return parcel;
+    return shared;
 }
 
-struct parcel *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
-                            const struct result_group *group, const struct parcel *raws)
+struct shared_message *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                                    const struct result_group *group, const struct shared_message *raws)
 {
     struct patch patch;
     struct envelope env = group->env;
-    struct parcel *parcel = parcel_share(raws, true);
-    if (!parcel)
+    struct shared_message *shared = shared_message_share(raws, true);
+    if (!shared)
         return NULL;
     env.major = FRAME_VERSION_MAJOR;
     env.minor = FRAME_VERSION_MINOR;
@@ -122,44 +123,44 @@ struct parcel *reply_result(struct broker *broker, const struct job *job, const 
                                                  &patch.more_bytes)
                                 : NULL;
     patch.more = why;
-    enum pen_status status = parcel_set_header(parcel, &env, group->meta, group->env.meta_bytes, &patch);
+    enum pen_status status = shared_message_set_header(shared, &env, group->meta, group->env.meta_bytes, &patch);
     free(why);
     if (status != PEN_OK) {
-        parcel_release(parcel);
+        shared_message_release(shared);
         return NULL;
     }
-    return parcel;
+    return shared;
 }
 
 /* A stored RESULT once more: its own meta, another id, and what the patch (NULL: nothing) adds. */
-static struct parcel *again_as(struct job_id id, struct parcel *stored, const struct patch *patch)
+static struct shared_message *again_as(struct job_id id, struct shared_message *stored, const struct patch *patch)
 {
     struct envelope env;
     const uint8_t *meta;
-    struct parcel *parcel = parcel_share(stored, true);
+    struct shared_message *shared = shared_message_share(stored, true);
     zmq_msg_t *header = &stored->frames[0];
-    if (!parcel || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK) {
-        parcel_release(parcel);
+    if (!shared || envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK) {
+        shared_message_release(shared);
         return NULL;
     }
     env.job = id;
     env.flags &= (uint16_t)~FRAME_FLAG_STORED;
-    if (parcel_set_header(parcel, &env, meta, env.meta_bytes, patch) != PEN_OK) {
-        parcel_release(parcel);
+    if (shared_message_set_header(shared, &env, meta, env.meta_bytes, patch) != PEN_OK) {
+        shared_message_release(shared);
         return NULL;
     }
-    return parcel;
+    return shared;
 }
 
-struct parcel *reply_hit(struct broker *broker, struct job_id id, const struct cache_value *value,
-                         const struct model *model, uint64_t admitted_us)
+struct shared_message *reply_hit(struct broker *broker, struct job_id id, const struct cache_value *value,
+                                 const struct model *model, uint64_t admitted_us)
 {
     struct patch patch;
     hit_patch(broker->now_us - admitted_us, model, &patch);
-    return again_as(id, value->parcel, &patch);
+    return again_as(id, value->shared, &patch);
 }
 
-struct parcel *reply_stored(struct job_id id, struct parcel *stored)
+struct shared_message *reply_stored(struct job_id id, struct shared_message *stored)
 {
     return again_as(id, stored, NULL);
 }

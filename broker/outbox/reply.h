@@ -8,23 +8,23 @@
 #include "broker_state.h"
 #include "result_group.h"
 
-/* Each gives a parcel with one reference; NULL without memory. */
+/* Each gives a message with one reference; NULL without memory. */
 
 /* An end without outputs. model: "" where there is none; retry_after_us: 0 = the client shall not wait for anything. */
-struct parcel *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
-                           uint64_t total_us, uint64_t retry_after_us);
+struct shared_message *reply_error(struct job_id id, enum pen_status status, const char *text, const char *model,
+                                   uint64_t total_us, uint64_t retry_after_us);
 /* The raw frames of a worker's result, moved out of the group; frame 0 is still empty. */
-struct parcel *reply_raws(struct result_group *group);
+struct shared_message *reply_raws(struct result_group *group);
 /*
  * A worker's result under the id and with the times of `job`, which need not be the one that ran; `raws` has the raw frames. dispatch: the run; NULL for
  * an ensemble whose steps ran as jobs of their own.
  */
-struct parcel *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
-                            const struct result_group *group, const struct parcel *raws);
+struct shared_message *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
+                                    const struct result_group *group, const struct shared_message *raws);
 /* A cached value as the result of a job that came at admitted_us; `model` is what the job meant, for two names may share one content. */
-struct parcel *reply_hit(struct broker *broker, struct job_id id, const struct cache_value *value,
-                         const struct model *model, uint64_t admitted_us);
+struct shared_message *reply_hit(struct broker *broker, struct job_id id, const struct cache_value *value,
+                                 const struct model *model, uint64_t admitted_us);
 /* A stored reply under another id; NULL also when its header cannot be read. */
-struct parcel *reply_stored(struct job_id id, struct parcel *stored);
+struct shared_message *reply_stored(struct job_id id, struct shared_message *stored);
 
 #endif

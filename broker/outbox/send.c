@@ -68,7 +68,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.broker_uuid = broker->uuid;
     welcome.digest_kind = options->digest;
     welcome.error = (char *)(uintptr_t)text;
-    welcome.detached = broker->depot != NULL;
+    welcome.detached = broker->detached != NULL;
     welcome.grace_us = (uint64_t)options->grace_us;
     welcome.bulk_bytes = (uint64_t)options->bulk_from;
     welcome.bulk_port = port->bulk_number;

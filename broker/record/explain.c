@@ -81,7 +81,7 @@ static struct explained *next_entry(struct explain_ring *ring)
 /* Without memory the explanation goes without them. */
 static void keep_steps(const struct broker *broker, const struct job *job, struct explained *e)
 {
-    struct explained_step steps[SCRIPT_STEPS_MAX];
+    struct explained_step steps[ENSEMBLE_PLAN_STEPS_MAX];
     size_t count = job->state == JOB_STEPS ? job_course(broker, job)->explain(broker, job, steps) : 0;
     e->steps = count ? malloc(count * sizeof *steps) : NULL;
     e->steps_count = e->steps ? count : 0;

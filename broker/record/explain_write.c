@@ -229,7 +229,7 @@ static Penstock__Explanation *explain_live(struct explain_writer *w, struct job 
         [JOB_LOOKUP] = "lookup",      [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following",
         [JOB_DISPATCHED] = "running", [JOB_STEPS] = "running", [JOB_HELD] = "queued"};
     char text[SENTENCE_BYTES] = "";
-    struct explained_step steps[SCRIPT_STEPS_MAX];
+    struct explained_step steps[ENSEMBLE_PLAN_STEPS_MAX];
     struct explained e;
     explained_describe(w->broker, job, job->state == JOB_DISPATCHED ? job->dispatch : NULL, 0, &e);
     e.status = PEN_OK;
@@ -275,7 +275,7 @@ uint8_t *explain_packed(struct broker *broker, const struct job *job, const stru
                         uint64_t compute_us, uint32_t field, size_t *ret_bytes)
 {
     struct explained e;
-    struct explained_step steps[SCRIPT_STEPS_MAX];
+    struct explained_step steps[ENSEMBLE_PLAN_STEPS_MAX];
     struct meta_arena arena;
     uint8_t *packed = NULL;
     meta_arena_init(&arena, 256u * 1024u);

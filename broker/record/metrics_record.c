@@ -22,7 +22,7 @@ static struct tenant_tally *tenant_of(struct broker *broker, const struct sessio
 void record_admitted(struct broker *broker, const struct job *job)
 {
     record_model(broker, job->lane->model)->admitted++;
-    tenant_of(broker, job->session)->bytes_in += parcel_bytes(job->request);
+    tenant_of(broker, job->session)->bytes_in += shared_message_bytes(job->request);
 }
 
 void record_dispatch(struct broker *broker, struct dispatch *dispatch)
@@ -132,61 +132,61 @@ static void copy_bytes(char *to, size_t room, const uint8_t *from, size_t bytes)
 
 /* What a worker had to do with it. */
 static void tell_run(const struct broker *broker, const struct job *job, const struct ending *ending,
-                     struct job_life *life)
+                     struct job_trace *trace)
 {
     const struct dispatch *dispatch = ending->dispatch;
     const struct trace_note *note = jobs_noted(&broker->jobs, job);
     uint64_t sent_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us : job->admitted_us;
-    life->queue_us = sent_us - job->admitted_us;
-    life->batch = dispatch->count;
-    life->reason = dispatch->reason;
-    explain_text(life->worker, sizeof life->worker, dispatch->worker->hello->name);
+    trace->queue_us = sent_us - job->admitted_us;
+    trace->batch = dispatch->count;
+    trace->reason = dispatch->reason;
+    explain_text(trace->worker, sizeof trace->worker, dispatch->worker->hello->name);
     if (!ending->group)
         return;
     const struct result_facts *facts = &ending->group->facts;
     uint64_t there_us = broker->now_us - dispatch->sent_us;
-    life->compute_us = facts->compute_us;
-    life->worker_us = facts->worker_us;
-    life->wait_us = facts->wait_us;
-    life->gather_us = facts->gather_us;
-    life->split_us = facts->split_us;
+    trace->compute_us = facts->compute_us;
+    trace->worker_us = facts->worker_us;
+    trace->wait_us = facts->wait_us;
+    trace->gather_us = facts->gather_us;
+    trace->split_us = facts->split_us;
     if (facts->layers && note && note->wish > 1)
-        life->layers = trace_layers_read(ending->group->meta, ending->group->env.meta_bytes);
-    life->transfer_us = there_us > facts->worker_us ? there_us - facts->worker_us : 0;
-    copy_bytes(life->error, sizeof life->error, facts->error, facts->error_bytes);
+        trace->layers = trace_layers_read(ending->group->meta, ending->group->env.meta_bytes);
+    trace->transfer_us = there_us > facts->worker_us ? there_us - facts->worker_us : 0;
+    copy_bytes(trace->error, sizeof trace->error, facts->error, facts->error_bytes);
 }
 
-static void tell_origin(const struct broker *broker, const struct job *job, struct job_life *life)
+static void tell_origin(const struct broker *broker, const struct job *job, struct job_trace *trace)
 {
     const struct trace_note *note = jobs_noted(&broker->jobs, job);
-    life->client_us = job->client_us;
+    trace->client_us = job->client_us;
     if (job->state == JOB_LOOKUP)
-        life->lookup_us = life->total_us;
+        trace->lookup_us = trace->total_us;
     else if (note)
-        life->lookup_us = note->lookup_us;
+        trace->lookup_us = note->lookup_us;
     if (note)
-        life->note = *note;
+        trace->note = *note;
 }
 
 /* Sampled, asked for by the client, or slower than --trace-slow: kept in the ring, and given to the exporter. */
-static bool wanted(struct broker *broker, const struct job_life *life)
+static bool wanted(struct broker *broker, const struct job_trace *trace)
 {
     const struct options *options = broker->options;
-    const struct trace_note *note = &life->note;
+    const struct trace_note *note = &trace->note;
     if (note->wish || (note->context.valid && (note->context.flags & TRACE_CONTEXT_SAMPLED)))
         return true;
-    if (options->trace_slow_us && life->total_us >= (uint64_t)options->trace_slow_us)
+    if (options->trace_slow_us && trace->total_us >= (uint64_t)options->trace_slow_us)
         return true;
     return options->trace_sample && ++broker->trace_turn % (uint64_t)options->trace_sample == 0;
 }
 
 static void finish_life(struct broker *broker, struct model_tally *model, struct series_tally *series,
-                        struct job_life *life)
+                        struct job_trace *trace)
 {
-    bool keep = wanted(broker, life);
+    bool keep = wanted(broker, trace);
     if (keep && broker->otlp)
-        broker->trace_push(broker->otlp, life, model, series, broker->metrics->unix_offset_us);
-    metrics_end(broker->metrics, model, series, life, keep);
+        broker->trace_push(broker->otlp, trace, model, series, broker->metrics->unix_offset_us);
+    metrics_end(broker->metrics, model, series, trace, keep);
 }
 
 /* A job's part of what its batch took. */
@@ -200,50 +200,50 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
 {
     struct tenant_tally *tenant = tenant_of(broker, job->session);
     struct model *model = job->lane->model;
-    struct job_life life = {.id = job->id,
-                            .how = status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : ending->how,
-                            .status = status < PEN_STATUS_COUNT ? status : PEN_ERR_INTERNAL,
-                            .attempts = job->attempts,
-                            .reason = "",
-                            .ended_us = broker->now_us,
-                            .total_us = broker->now_us - job->admitted_us};
+    struct job_trace trace = {.id = job->id,
+                              .how = status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : ending->how,
+                              .status = status < PEN_STATUS_COUNT ? status : PEN_ERR_INTERNAL,
+                              .attempts = job->attempts,
+                              .reason = "",
+                              .ended_us = broker->now_us,
+                              .total_us = broker->now_us - job->admitted_us};
     if (ending->dispatch)
-        tell_run(broker, job, ending, &life);
+        tell_run(broker, job, ending, &trace);
     else if (status != PEN_OK && job->attempts == 0)
-        life.queue_us = life.total_us;
+        trace.queue_us = trace.total_us;
     if (ending->text)
-        explain_text(life.error, sizeof life.error, ending->text);
-    tell_origin(broker, job, &life);
+        explain_text(trace.error, sizeof trace.error, ending->text);
+    tell_origin(broker, job, &trace);
     tenant->jobs += job->owner != OWNER_STEP; /* the whole counts */
     tenant->bytes_out += job->owner == OWNER_STEP ? 0 : reply_bytes;
     if (ending->how == FINISH_COMPUTED)
-        tenant->compute_us += own_compute_us(job, ending->dispatch, life.compute_us);
+        tenant->compute_us += own_compute_us(job, ending->dispatch, trace.compute_us);
     if (ending->how == FINISH_CACHED)
         record_model(broker, model)->cache_hits++;
-    finish_life(broker, record_model(broker, model), ending->dispatch ? ending->dispatch->series : NULL, &life);
+    finish_life(broker, record_model(broker, model), ending->dispatch ? ending->dispatch->series : NULL, &trace);
 }
 
 void record_hit(struct broker *broker, const struct session *session, struct job_id id, struct model *model,
                 uint64_t total_us, size_t reply_bytes)
 {
     struct tenant_tally *tenant = tenant_of(broker, session);
-    struct job_life life = {
+    struct job_trace trace = {
         .id = id, .how = FINISH_CACHED, .reason = "", .ended_us = broker->now_us, .total_us = total_us};
     tenant->jobs++;
     tenant->bytes_out += reply_bytes;
     record_model(broker, model)->cache_hits++;
-    finish_life(broker, record_model(broker, model), NULL, &life);
+    finish_life(broker, record_model(broker, model), NULL, &trace);
 }
 
 /* A name that no worker offers counts as "other": names that clients make up are no labels. */
 void record_refusal(struct broker *broker, struct job_id id, const char *model, const struct pen_error *error)
 {
     struct model *known = *model ? model_find(&broker->models, model, 0) : NULL;
-    struct job_life life = {.id = id,
-                            .how = error->status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : FINISH_REJECTED,
-                            .status = error->status < PEN_STATUS_COUNT ? error->status : PEN_ERR_INTERNAL,
-                            .reason = "",
-                            .ended_us = broker->now_us};
-    explain_text(life.error, sizeof life.error, error->text);
-    finish_life(broker, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &life);
+    struct job_trace trace = {.id = id,
+                              .how = error->status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : FINISH_REJECTED,
+                              .status = error->status < PEN_STATUS_COUNT ? error->status : PEN_ERR_INTERNAL,
+                              .reason = "",
+                              .ended_us = broker->now_us};
+    explain_text(trace.error, sizeof trace.error, error->text);
+    finish_life(broker, known ? record_model(broker, known) : &broker->metrics->models[0], NULL, &trace);
 }

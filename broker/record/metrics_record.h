@@ -1,5 +1,5 @@
 /*
- * metrics_record.h - the moments of a job's life that count, told in the broker's own records and written down in metrics.
+ * metrics_record.h - the moments of a job that count, told in the broker's own records and written down in metrics.
  * Threads: owner.
  */
 #ifndef METRICS_RECORD_H

@@ -15,7 +15,7 @@ static struct batch_choice take_waiting(const struct batch_rules *rules, const s
                                         const char *reason)
 {
     uint32_t waiting = least(facts->rows_waiting, rules->rows_max);
-    uint32_t best = speed_best(rules->speed, waiting);
+    uint32_t best = latency_best(rules->latency, waiting);
     return take(best, best < waiting ? "best" : reason);
 }
 
@@ -25,7 +25,7 @@ static uint32_t preferred_rows(const struct batch_rules *rules, uint64_t waiting
     uint32_t best = 0;
     for (size_t i = 0; i < rules->preferred_count; i++) {
         uint32_t rows = rules->preferred[i];
-        if (rows <= waiting && rows <= rules->rows_max && rows > best && speed_best(rules->speed, rows) > 1)
+        if (rows <= waiting && rows <= rules->rows_max && rows > best && latency_best(rules->latency, rows) > 1)
             best = rows;
     }
     return best;
@@ -34,7 +34,7 @@ static uint32_t preferred_rows(const struct batch_rules *rules, uint64_t waiting
 /* When it closes by time, with why; *ret_close_us is when it does. */
 static const char *close_time(const struct batch_rules *rules, const struct batch_facts *facts, uint64_t *ret_close_us)
 {
-    uint64_t expect_us = speed_expect_us(rules->speed, least(facts->rows_waiting + 1, rules->rows_max));
+    uint64_t expect_us = latency_expect_us(rules->latency, least(facts->rows_waiting + 1, rules->rows_max));
     uint64_t start_us = facts->deadline_us > expect_us ? facts->deadline_us - expect_us : 0;
     *ret_close_us = facts->oldest_us + rules->delay_us;
     if (facts->deadline_us == UINT64_MAX || start_us >= *ret_close_us)
@@ -48,7 +48,7 @@ struct batch_choice batch_close(const struct batch_rules *rules, const struct ba
     uint64_t close_us;
     if (rules->rows_max <= 1)
         return take(1, "single");
-    uint32_t target = speed_target(rules->speed, rules->rows_max);
+    uint32_t target = latency_target(rules->latency, rules->rows_max);
     if (target == 1)
         return take(1, "unpaid");
     uint32_t preferred = preferred_rows(rules, facts->rows_waiting);
@@ -57,7 +57,7 @@ struct batch_choice batch_close(const struct batch_rules *rules, const struct ba
     if (facts->rows_waiting >= target)
         return take(target, target == rules->rows_max ? "full" : "best");
     /* A caller that waits for each answer before it asks again has no company: 500 us of delay would be lost on every job. */
-    if (rules->delay_us == 0 || facts->lonely >= BATCH_LONELY)
+    if (rules->delay_us == 0 || facts->solo_batches >= BATCH_SOLO_MAX)
         return take_waiting(rules, facts, "idle");
     const char *reason = close_time(rules, facts, &close_us);
     if (facts->now_us >= close_us)
@@ -69,10 +69,10 @@ bool batch_may_explore(const struct batch_rules *rules, const struct batch_facts
 {
     uint64_t left_us = facts->deadline_us > facts->now_us ? facts->deadline_us - facts->now_us : 0;
     uint32_t rows = least(facts->rows_waiting, rules->rows_max);
-    return rows > 1 && speed_expect_us(rules->speed, rows) <= left_us / BATCH_SLACK;
+    return rows > 1 && latency_expect_us(rules->latency, rows) <= left_us / BATCH_SLACK;
 }
 
-bool batch_wait_paid(const struct speed *speed, uint32_t jobs, uint64_t waited_us)
+bool batch_wait_paid(const struct latency_model *latency, uint32_t jobs, uint64_t waited_us)
 {
-    return jobs > 1 && (uint64_t)(jobs - 1) * speed_expect_us(speed, 1) > jobs * waited_us;
+    return jobs > 1 && (uint64_t)(jobs - 1) * latency_expect_us(latency, 1) > jobs * waited_us;
 }

@@ -11,25 +11,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "speed.h"
+#include "latency.h"
 
-#define BATCH_LONELY 4u /* so often in vain: the next one does not wait */
-#define BATCH_SLACK  4u /* a size is only tried when the most urgent job has so many times its expected time left */
+#define BATCH_SOLO_MAX 4u /* so often in vain: the next one does not wait */
+#define BATCH_SLACK    4u /* a size is only tried when the most urgent job has so many times its expected time left */
 
 struct batch_rules {
     uint32_t rows_max; /* 0 or 1: never batch */
     const uint32_t *preferred;
     size_t preferred_count;
     uint64_t delay_us;
-    const struct speed *speed; /* of the worker */
+    const struct latency_model *latency; /* of the worker */
 };
 
 struct batch_facts {
     uint64_t now_us;
     uint64_t rows_waiting;
-    uint64_t oldest_us;   /* arrival of the job that waits longest */
-    uint64_t deadline_us; /* absolute, the earliest; UINT64_MAX = none */
-    uint32_t lonely;      /* batches in a row that waited for company in vain */
+    uint64_t oldest_us;    /* arrival of the job that waits longest */
+    uint64_t deadline_us;  /* absolute, the earliest; UINT64_MAX = none */
+    uint32_t solo_batches; /* batches in a row that waited for company in vain */
 };
 
 struct batch_choice {
@@ -39,7 +39,7 @@ struct batch_choice {
     uint64_t wake_us; /* when to ask again; UINT64_MAX = when something changes */
 };
 
-/* Whether the batch of these jobs closes now, with how many of the rows, and why; speed.h says which sizes pay. */
+/* Whether the batch of these jobs closes now, with how many of the rows, and why; latency.h says which sizes pay. */
 struct batch_choice batch_close(const struct batch_rules *rules, const struct batch_facts *facts);
 
 /* A batch that closes: may another size be tried instead, or are there too few jobs, or too urgent ones? */
@@ -49,6 +49,6 @@ bool batch_may_explore(const struct batch_rules *rules, const struct batch_facts
  * Was it worth it that `jobs` jobs waited up to waited_us each? All but the first would have stood behind the first one's run; less than they have
  * waited together: no.
  */
-bool batch_wait_paid(const struct speed *speed, uint32_t jobs, uint64_t waited_us);
+bool batch_wait_paid(const struct latency_model *latency, uint32_t jobs, uint64_t waited_us);
 
 #endif

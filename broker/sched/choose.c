@@ -10,7 +10,7 @@
 /* Rows of the batches that suit this offer best. */
 static uint32_t target_rows(const struct job *head, const struct offer *offer)
 {
-    uint32_t target = head->alone ? 1 : speed_target(&offer->speed, offer->rows_max);
+    uint32_t target = head->alone ? 1 : latency_target(&offer->latency, offer->rows_max);
     return target > head->rows ? target : head->rows;
 }
 
@@ -37,7 +37,7 @@ static bool has_credit(const struct broker *broker, const struct lane *lane, con
         return false;
     if (choose_must_isolate(broker, head))
         return worker->messages == 0 && !worker->paused;
-    return worker_credit(worker, broker->now_us, expect_us, parcel_bytes(head->request), grows, ret_when_us);
+    return worker_credit(worker, broker->now_us, expect_us, shared_message_bytes(head->request), grows, ret_when_us);
 }
 
 /* What is weighed for one batch. */
@@ -57,14 +57,14 @@ static bool gather_one(void *context, struct offer *offer)
     struct worker *worker = offer->worker;
     if (g->count == CANDIDATES_MAX || !offer_serves(offer, &g->lane->demand))
         return false;
-    speed_fade(&offer->speed, g->broker->now_us);
-    uint64_t expect_us = speed_expect_us(&offer->speed, plan_rows(g->lane, g->head, offer));
+    latency_fade(&offer->latency, g->broker->now_us);
+    uint64_t expect_us = latency_expect_us(&offer->latency, plan_rows(g->lane, g->head, offer));
     struct match_candidate *candidate = &g->candidates[g->count];
     g->offers[g->count++] = offer;
     *candidate = (struct match_candidate){
         .backlog_us = worker_backlog_us(worker, g->broker->now_us),
         .expect_us = expect_us,
-        .transfer_us = pace_us(&worker->pace, parcel_bytes(g->head->request), g->broker->now_us),
+        .transfer_us = bandwidth_us(&worker->bandwidth, shared_message_bytes(g->head->request), g->broker->now_us),
         .slots = worker->slots,
     };
     if (offer->cold)
@@ -91,21 +91,21 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
         .preferred = offer->meta->preferred_batch_size,
         .preferred_count = offer->meta->n_preferred_batch_size,
         .delay_us = offer->meta->max_queue_delay_us,
-        .speed = &offer->speed,
+        .latency = &offer->latency,
     };
     struct batch_facts facts = {
         .now_us = broker->now_us,
         .rows_waiting = lane->rows,
         .oldest_us = head->admitted_us,
         .deadline_us = head->deadline_us,
-        .lonely = lane->lonely,
+        .solo_batches = lane->solo_batches,
     };
     if (rules.delay_us > 0)
         lane_urgency(lane, &facts.deadline_us, &facts.oldest_us);
     struct batch_choice choice = batch_close(&rules, &facts);
     uint32_t most = lane->rows < rules.rows_max ? (uint32_t)lane->rows : rules.rows_max, other = 0;
     if (choice.rows > 0 && batch_may_explore(&rules, &facts))
-        other = speed_explore(&offer->speed, most, broker->now_us);
+        other = latency_explore(&offer->latency, most, broker->now_us);
     return other ? (struct batch_choice){.rows = other, .reason = "explore", .wake_us = UINT64_MAX} : choice;
 }
 
@@ -167,7 +167,7 @@ static int choose_isolated(const struct broker *broker, struct offer *const *off
 {
     int shared = MATCH_WAIT, least = MATCH_WAIT;
     for (size_t i = 0; i < count; i++) {
-        if (candidates[i].credit && !worker_has_company(offers[i]->worker))
+        if (candidates[i].credit && !worker_has_others(offers[i]->worker))
             return (int)i;
         if (candidates[i].credit && (shared == MATCH_WAIT || offers[i]->worker->hello->runs_alone))
             shared = (int)i;

@@ -16,7 +16,7 @@ enum plan_kind {
 
 struct plan {
     struct offer *offer;
-    struct job *first; /* the lane's head, or one that is better off aside: match_aside */
+    struct job *first; /* the lane's head, or one that is better off elsewhere: match_aside */
     uint32_t rows;
     const char *reason;
     uint64_t expect_us;          /* of the batch */

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "cascade_models.h"
+#include "ensemble_models.h"
 #include "warming.h"
 
 #define LOOK_MAX 64u /* workers looked at; more of a kind would not change the picture */
@@ -19,9 +19,9 @@ struct capacity {
 static void add_offer(const struct broker *broker, const struct offer *offer, struct capacity *capacity)
 {
     uint64_t load_us = offer->cold ? warming_us(offer, broker->now_us) : 0;
-    uint32_t rows = speed_target(&offer->speed, offer->rows_max);
-    uint64_t row_us = speed_expect_us(&offer->speed, rows) / rows;
-    uint64_t run_us = speed_expect_us(&offer->speed, 1);
+    uint32_t rows = latency_target(&offer->latency, offer->rows_max);
+    uint64_t row_us = latency_expect_us(&offer->latency, rows) / rows;
+    uint64_t run_us = latency_expect_us(&offer->latency, 1);
     uint64_t done_us = load_us + worker_free_us(offer->worker, broker->now_us) + run_us;
     capacity->rows_per_s += offer->cold ? 0 : 1000000u * (uint64_t)offer->worker->slots / (row_us ? row_us : 1);
     capacity->looked++;
@@ -41,7 +41,7 @@ static bool measure(const struct broker *broker, const struct model *model, cons
     {
         if (!offer_serves(offer, demand))
             continue;
-        if (!speed_known(&offer->speed))
+        if (!latency_known(&offer->latency))
             return false;
         if (ret_capacity->looked < LOOK_MAX)
             add_offer(broker, offer, ret_capacity);
@@ -81,13 +81,13 @@ static uint64_t ahead_of_step(const struct broker *broker, const struct session 
 static uint64_t steps_us(const struct broker *broker, const struct session *session, const struct admission *admission,
                          const struct admission_place *place)
 {
-    const struct script *script = admission->model->script;
+    const struct ensemble_plan *plan = admission->model->plan;
     struct demand demand = admission->demand;
-    uint64_t there_us[SCRIPT_TENSORS_MAX] = {0}, done_us = 0;
+    uint64_t there_us[ENSEMBLE_PLAN_TENSORS_MAX] = {0}, done_us = 0;
     demand.forms = 0; /* those of the whole */
-    for (size_t i = 0; i < script_steps(script); i++) {
-        const struct script_step *step = &script->steps[i];
-        const struct model *model = cascade_step_model(&broker->models, &broker->labels, step);
+    for (size_t i = 0; i < ensemble_plan_steps(plan); i++) {
+        const struct ensemble_plan_step *step = &plan->steps[i];
+        const struct model *model = ensemble_step_model(&broker->models, &broker->labels, step);
         struct capacity capacity;
         if (!model || !measure(broker, model, &demand, &capacity))
             return 0;
@@ -112,7 +112,7 @@ static uint64_t forecast_us(const struct broker *broker, const struct session *s
                                           .deadline_us = broker->now_us + remaining_us,
                                           .priority = admission->priority};
     struct capacity capacity;
-    if (model->script && !model_served(model, &admission->demand))
+    if (model->plan && !model_served(model, &admission->demand))
         return steps_us(broker, session, admission, &place);
     if (!measure(broker, model, &admission->demand, &capacity))
         return 0;
@@ -143,7 +143,7 @@ uint64_t forecast_wait_hint_us(const struct model *model)
     TAILQ_FOREACH(offer, &model->offers, in_model)
     {
         slots += offer->worker->slots;
-        expect_us += speed_expect_us(&offer->speed, 1) * offer->worker->slots;
+        expect_us += latency_expect_us(&offer->latency, 1) * offer->worker->slots;
     }
     if (slots == 0)
         return 1000000;

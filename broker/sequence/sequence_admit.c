@@ -108,7 +108,7 @@ enum pen_status sequence_admit(struct broker *broker, struct session *session, c
         (id == 0 || !(env->flags & (FRAME_FLAG_SEQUENCE_START | FRAME_FLAG_SEQUENCE_END))))
         return PEN_OK;
     enum pen_status status = check_place(model, id, env, reterr);
-    if (status == PEN_OK && session->depot)
+    if (status == PEN_OK && session->detached)
         status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "a detached job belongs to no sequence");
     if (status != PEN_OK)
         return status;

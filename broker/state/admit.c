@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cascade_models.h"
+#include "ensemble_models.h"
 #include "classes.h"
 #include "fleet.h"
 #include "label.h"
@@ -196,9 +196,9 @@ static void read_key(const struct models *models, const struct admit_request *re
     const struct envelope *env = request->env;
     const struct model *model = admission->model;
     struct digest content = model->digest;
-    bool spread = model->script && !model_served(model, &admission->demand);
+    bool spread = model->plan && !model_served(model, &admission->demand);
     bool same =
-        spread ? cascade_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
+        spread ? ensemble_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
     admission->shared = same && admit_may_share(request) && !admission->demand.tags && env->sequence_id == 0 &&
                         !*request->meta->sequence;
     admission->key = (struct cache_key){

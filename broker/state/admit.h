@@ -41,7 +41,7 @@ struct admission {
     bool any_version; /* of the model: another will do when it goes away */
     bool explain;     /* the reply is to say why */
     bool unformed;    /* refused: no form of the model that is offered takes it */
-    bool shared;      /* may be answered from the cache, joined with a twin, and stored; key is filled */
+    bool shared;      /* may be answered from the cache, joined with an identical job, and stored; key is filled */
     struct cache_key key;
     uint64_t
         late_us; /* refused for its deadline: when it should have been done, from now; for a quota: when there is room */

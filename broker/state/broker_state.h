@@ -16,14 +16,14 @@
 #include "decision.h"
 #include "effect.h"
 #include "fleet.h"
-#include "flight.h"
+#include "single_flight.h"
 #include "frame.h"
 #include "headroom.h"
 #include "heap.h"
 #include "keyring.h"
 #include "job.h"
 #include "label.h"
-#include "lobby.h"
+#include "parked.h"
 #include "metrics.h"
 #include "model.h"
 #include "options.h"
@@ -42,16 +42,16 @@ struct ignored {
     uint32_t count;
 };
 
-struct cascades;
-struct commons;
-struct depot;
-struct errands;
+struct ensembles;
+struct cluster;
+struct detached_store;
+struct fleet_orders;
 struct otlp;
 struct post;
 struct sequences;
 
-/* Copies the life of a job that has ended. series: NULL when no worker had it. */
-typedef void (*trace_sink)(struct otlp *otlp, const struct job_life *life, const struct model_tally *model,
+/* Copies the trace of a job that has ended. series: NULL when no worker had it. */
+typedef void (*trace_sink)(struct otlp *otlp, const struct job_trace *trace, const struct model_tally *model,
                            const struct series_tally *series, int64_t unix_offset_us);
 
 struct broker {
@@ -72,26 +72,26 @@ struct broker {
     struct table flights;
     struct heap deadlines;
     struct job_list lookups; /* asked of Redis, oldest first */
-    struct lobby lobby;      /* came before their workers */
+    struct parked parked;    /* came before their workers */
     struct transfer_hub transfers;
     struct cache *cache;
     struct stats stats;
     struct metrics *metrics;
     struct quarantine *quarantine;
-    struct labels labels;        /* names for versions */
-    struct commons *commons;     /* borrowed; what brokers of one Redis share; NULL = there is none */
-    struct errands *errands;     /* that workers carry out */
-    struct sequences *sequences; /* jobs that belong to the state that a worker keeps */
-    struct cascades *cascades;   /* ensembles whose steps run apart */
-    struct depot *depot;         /* detached jobs; NULL = none are taken */
-    struct keyring *keyring;     /* borrowed; NULL = nobody is asked for a key */
-    struct headroom *headroom;   /* borrowed; NULL = memory is not watched */
-    struct audit *audit;         /* borrowed; NULL = the log alone */
-    struct explain_ring explain; /* of jobs that have ended */
-    struct otlp *otlp;           /* to the exporter of traces; NULL = none */
-    trace_sink trace_push;       /* what gives it a kept life; set where otlp is */
-    uint64_t trace_turn;         /* every --trace-sample-th job is kept */
-    struct post *post;           /* to the HTTP threads; NULL = none */
+    struct labels labels;              /* names for versions */
+    struct cluster *cluster;           /* borrowed; what brokers of one Redis share; NULL = there is none */
+    struct fleet_orders *fleet_orders; /* that workers carry out */
+    struct sequences *sequences;       /* jobs that belong to the state that a worker keeps */
+    struct ensembles *ensembles;       /* ensembles whose steps run apart */
+    struct detached_store *detached;   /* detached jobs; NULL = none are taken */
+    struct keyring *keyring;           /* borrowed; NULL = nobody is asked for a key */
+    struct headroom *headroom;         /* borrowed; NULL = memory is not watched */
+    struct audit *audit;               /* borrowed; NULL = the log alone */
+    struct explain_ring explain;       /* of jobs that have ended */
+    struct otlp *otlp;                 /* to the exporter of traces; NULL = none */
+    trace_sink trace_push;             /* what gives it a kept trace; set where otlp is */
+    uint64_t trace_turn;               /* every --trace-sample-th job is kept */
+    struct post *post;                 /* to the HTTP threads; NULL = none */
 
     struct meta_arena arena; /* of the message in hand */
     struct pen_tensor tensors[FRAME_MAX_TENSORS];

@@ -5,7 +5,7 @@
 const struct job_course *job_course(const struct broker *broker, const struct job *job)
 {
     const struct model *model = job->lane->model;
-    if (job->state == JOB_STEPS || (model->script && job->state != JOB_HELD))
+    if (job->state == JOB_STEPS || (model->plan && job->state != JOB_HELD))
         return broker->courses[COURSE_ENSEMBLE];
     return broker->courses[model->sequence_idle_us ? COURSE_SEQUENCE : COURSE_PLAIN];
 }

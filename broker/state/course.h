@@ -18,7 +18,7 @@ struct broker;
 struct ending;
 struct explained_step;
 struct job;
-struct parcel;
+struct shared_message;
 struct worker;
 
 /* How the jobs of a model run. A member that is NULL does what a plain job does. None of them may end another job: what follows is an effect (effect.h). */
@@ -40,7 +40,7 @@ struct job_course {
     void (*ending)(struct broker *broker, struct job *job, enum pen_status status);
     /* It (JOB_STEPS) has been answered. */
     void (*release)(struct broker *broker, struct job *job);
-    /* Where its steps (JOB_STEPS) are: in a sentence, and as figures with room for SCRIPT_STEPS_MAX; the number of those. */
+    /* Where its steps (JOB_STEPS) are: in a sentence, and as figures with room for ENSEMBLE_PLAN_STEPS_MAX; the number of those. */
     const char *(*text)(const struct job *job, char *text, size_t bytes);
     size_t (*explain)(const struct broker *broker, const struct job *job, struct explained_step *ret_steps);
 };
@@ -57,7 +57,7 @@ struct job_owner {
      * The one end of the job. Takes the reply (NULL: there was no memory for it). Calls answer_retire, and takes the job out of its session and frees it unless
      * the reply is kept there.
      */
-    void (*ended)(struct broker *broker, struct job *job, struct parcel *reply, enum pen_status status,
+    void (*ended)(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                   const struct ending *ending);
     /* The job that a client sent, where this one is a part of it; NULL: it is one itself. */
     const struct job *(*whole)(const struct broker *broker, const struct job *job);

@@ -16,7 +16,7 @@ enum effect_kind {
     EFFECT_CLIENT_GONE,    /* struct session, gone: its connection is lost, its payloads on the way end */
     EFFECT_WORKER_ENDED,   /* struct worker, ended: a message to it could not be sent */
     EFFECT_PAYLOAD_HERE,   /* struct transfer_in, here: its last byte has come, or it was given up */
-    EFFECT_ENSEMBLE_MOVES, /* struct cascade, moves: it begins, a step of it has ended, or it is over */
+    EFFECT_ENSEMBLE_MOVES, /* struct ensemble_run, moves: it begins, a step of it has ended, or it is over */
     EFFECT_SEQUENCE_MOVES, /* struct sequence, moves: a job of it has ended */
     EFFECT_COUNT
 };

@@ -125,7 +125,7 @@ static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const
         memcpy(offer->digest.bytes, meta->digest.data, sizeof offer->digest.bytes);
     for (size_t i = 0; i < meta->n_warm; i++) {
         if (meta->warm[i]->warm_us)
-            speed_seed(&offer->speed, meta->warm[i]->batch ? meta->warm[i]->batch : 1, meta->warm[i]->warm_us);
+            latency_seed(&offer->latency, meta->warm[i]->batch ? meta->warm[i]->batch : 1, meta->warm[i]->warm_us);
     }
     return offer;
 }
@@ -148,11 +148,11 @@ static void offers_drop(struct worker *worker, struct offer **offers, size_t cou
 }
 
 /* What was measured of a model survives an update that offers the same content. */
-static void inherit_speed(struct offer *offer, struct offer *const *old, size_t count)
+static void inherit_latency(struct offer *offer, struct offer *const *old, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (old[i]->model == offer->model && digest_equal(old[i]->digest, offer->digest))
-            offer->speed = old[i]->speed;
+            offer->latency = old[i]->latency;
     }
 }
 
@@ -187,7 +187,7 @@ static enum pen_status offers_take(struct fleet *fleet, struct worker *worker, P
             offers_drop(worker, offers, used, now_us);
             return reterr && reterr->status ? reterr->status : PEN_ERR_NO_MEMORY;
         }
-        inherit_speed(offer, worker->offers, worker->offers_count);
+        inherit_latency(offer, worker->offers, worker->offers_count);
         if (!model_add_offer(offer->model, offer, worker->messages == 0)) {
             free(offer);
             offers_drop(worker, offers, used, now_us);
@@ -307,7 +307,7 @@ enum pen_status fleet_update(struct fleet *fleet, struct worker *worker, const u
 void fleet_inherit(struct worker *worker, const struct worker *old)
 {
     for (size_t i = 0; i < worker->offers_count; i++)
-        inherit_speed(worker->offers[i], old->offers, old->offers_count);
+        inherit_latency(worker->offers[i], old->offers, old->offers_count);
     worker->jobs_done = old->jobs_done;
     worker->jobs_failed = old->jobs_failed;
     worker->jobs_cancelled = old->jobs_cancelled;
@@ -330,8 +330,8 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
     bool more = worker->credit != 0 && (credit == 0 || credit > worker->credit);
     worker->credit = credit < CREDIT_MESSAGES ? credit : 0;
     worker->elsewhere_us = elsewhere_us < ELSEWHERE_US_MAX ? elsewhere_us : ELSEWHERE_US_MAX;
-    if (worker->isolated && worker_has_company(worker) && !worker->hello->runs_alone)
-        TAILQ_FIRST(&worker->dispatches)->company = true; /* it is the only one */
+    if (worker->isolated && worker_has_others(worker) && !worker->hello->runs_alone)
+        TAILQ_FIRST(&worker->dispatches)->others = true; /* it is the only one */
     return more;
 }
 
@@ -341,11 +341,11 @@ bool worker_alone(struct worker *worker, struct job_id alone, bool paused)
     worker->paused = paused;
     struct dispatch *dispatch = worker->isolated ? TAILQ_FIRST(&worker->dispatches) : NULL; /* it is the only one */
     if (dispatch && worker->hello->runs_alone && job_id_equal(dispatch->slots[0].id, alone))
-        dispatch->company = false;
+        dispatch->others = false;
     return again;
 }
 
-bool worker_has_company(const struct worker *worker)
+bool worker_has_others(const struct worker *worker)
 {
     return worker->credit != 0 || worker->elsewhere_us > 0;
 }
@@ -452,7 +452,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     worker->expect_us += dispatch->expect_us;
     worker->bytes += dispatch->bytes;
     worker->isolated |= dispatch->isolated;
-    dispatch->company = worker->hello->runs_alone || worker_has_company(worker); /* until it says that it is alone */
+    dispatch->others = worker->hello->runs_alone || worker_has_others(worker); /* until it says that it is alone */
 }
 
 void dispatch_free(struct dispatch *dispatch)

@@ -19,7 +19,7 @@
 #include "job.h"
 #include "link.h"
 #include "model.h"
-#include "pace.h"
+#include "bandwidth.h"
 #include "tensor_codec.h"
 #include "transfer_end.h"
 #include "worker.pb-c.h"
@@ -36,10 +36,10 @@ enum worker_state { WORKER_READY, WORKER_DRAINING };
 
 /* A job of a dispatch. */
 struct dispatch_slot {
-    struct job_id id;     /* as the worker knows it */
-    struct job *job;      /* NULL: cancelled, expired, or the client has gone */
-    struct charge charge; /* of who began the run, until it is over */
-    uint32_t rows;        /* of its batch */
+    struct job_id id; /* as the worker knows it */
+    struct job *job;  /* NULL: cancelled, expired, or the client has gone */
+    struct cost cost; /* of who began the run, until it is over */
+    uint32_t rows;    /* of its batch */
     bool answered;
 };
 
@@ -60,7 +60,7 @@ struct dispatch {
     uint64_t row_us, own_row_us;
     bool computed;            /* at least one of its jobs was answered with a result */
     bool isolated;            /* its worker gets nothing beside it: a suspect's last chance */
-    bool company;             /* but another broker's jobs, as far as is known (worker_shared, worker_alone) */
+    bool others;              /* but another broker's jobs, as far as is known (worker_shared, worker_alone) */
     struct decision decision; /* what was weighed */
     struct dispatch_slot slots[];
 };
@@ -89,7 +89,7 @@ struct worker {
     uint64_t expect_us;              /* of the unanswered */
     size_t bytes;
     uint64_t jobs_done, jobs_failed, jobs_cancelled;
-    uint64_t results_bad;      /* against the contract (back_result.c) */
+    uint64_t results_bad;      /* against the contract (worker_result.c) */
     bool isolated;             /* it runs a suspect that must be alone */
     bool paused;               /* nothing of ours has begun: it runs another broker's suspect alone */
     struct identity *identity; /* NULL: nobody is asked for a key */
@@ -102,7 +102,7 @@ struct worker {
         uint64_t models_loaded, models_evicted;
     } beat;                            /* of the last heartbeat */
     uint32_t credit;                   /* messages per slot that it takes from us; 0 = CREDIT_MESSAGES */
-    struct pace pace;                  /* of payloads on their way */
+    struct bandwidth bandwidth;        /* of payloads on their way */
     uint64_t elsewhere_us;             /* expected work that it holds for other brokers, per slot */
     uint64_t busy_seen_us, busy_at_us; /* compute_us at the last look */
     double busy_share;                 /* of its slots, a mean over METRICS_RATE_S seconds */
@@ -151,7 +151,7 @@ bool offer_serves(const struct offer *offer, const struct demand *demand);
 /* Some worker serves such jobs of the model. */
 bool model_served(const struct model *model, const struct demand *demand);
 /* Other brokers have work there, or had a moment ago. */
-bool worker_has_company(const struct worker *worker);
+bool worker_has_others(const struct worker *worker);
 /* Bytes of jobs that may be there at a time; one job alone may have more. */
 size_t worker_bytes_max(const struct worker *worker);
 /*

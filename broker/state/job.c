@@ -150,7 +150,7 @@ static void note_free(struct jobs *jobs, struct job *job)
 void jobs_free(struct jobs *jobs, struct job *job)
 {
     table_remove(&jobs->by_id, &job->by_id);
-    parcel_release(job->request);
+    shared_message_release(job->request);
     if (job->noted)
         note_free(jobs, job);
     if (jobs->spares >= SPARES_MAX) {

@@ -1,7 +1,7 @@
 /*
  * job.h - the record of one job from SUBMIT until its reply is forgotten, and the table that finds it by id.
  *
- * States and their edges: broker/README.md. A job belongs to its session; lanes, dispatches and flights only refer to it.
+ * States and their edges: broker/README.md. A job belongs to its session; lanes, dispatches and single flights only refer to it.
  * Threads: owner.
  */
 #ifndef JOB_H
@@ -14,7 +14,7 @@
 #include "course.h"
 #include "deadline.h"
 #include "job_id.h"
-#include "parcel.h"
+#include "shared_message.h"
 #include "table.h"
 #include "trace.h"
 
@@ -33,22 +33,22 @@ struct job {
     struct job_id id;
     struct table_node by_id;
     TAILQ_ENTRY(job) in_session; /* live jobs, or kept replies by sequence */
-    TAILQ_ENTRY(job) in_group;   /* followers of a flight, jobs that wait for Redis, or kept replies by age */
+    TAILQ_ENTRY(job) in_group;   /* followers of a single flight, jobs that wait for Redis, or kept replies by age */
     struct session *session;
-    struct lane *lane;     /* of its model; NULL when done */
-    struct flight *flight; /* as its leader or a follower */
+    struct lane *lane;            /* of its model; NULL when done */
+    struct single_flight *flight; /* as its leader or a follower */
     struct dispatch *dispatch;
     union {
-        struct parcel *request; /* live: frame 0 is what a worker gets, but for the remaining deadline */
-        struct parcel *reply;   /* done */
+        struct shared_message *request; /* live: frame 0 is what a worker gets, but for the remaining deadline */
+        struct shared_message *reply;   /* done */
     };
     struct turn *turn; /* in its lane; NULL = in none, or among those that go first */
     uint64_t admitted_us;
     union {
-        uint64_t done_us;        /* done */
-        uint64_t lookup;         /* waits for Redis: number of the question */
-        struct cascade *cascade; /* steps */
-        struct dispatch *hedge;  /* dispatched: a twin of its run, when that is late; NULL = none */
+        uint64_t done_us;              /* done */
+        uint64_t lookup;               /* waits for Redis: number of the question */
+        struct ensemble_run *ensemble; /* steps */
+        struct dispatch *hedge;        /* dispatched: its second run, when the first is late; NULL = none */
     };
     uint64_t deadline_us; /* absolute; DEADLINE_NONE */
     uint64_t arrival;     /* order of admission */
@@ -58,7 +58,7 @@ struct job {
     uint8_t state : 4;        /* enum job_state */
     uint8_t owner : 4;        /* enum job_owner_kind: who is told its end */
     uint8_t priority;         /* 1 = most urgent */
-    uint8_t slot, hedge_slot; /* its places in the dispatch and its twin: below FRAME_MAX_GROUPS */
+    uint8_t slot, hedge_slot; /* its places in the dispatch and its hedge: below FRAME_MAX_GROUPS */
     uint8_t attempts;         /* dispatches that began */
     uint8_t deaths;           /* workers that were lost while they had it */
     uint8_t doubts;       /* of its last chances: deaths of workers that other brokers used, too, not among `deaths` */
@@ -92,7 +92,7 @@ struct job *jobs_new(struct jobs *jobs, struct job_id id);
 /* The job's note, made when it has none; NULL without memory. */
 struct trace_note *jobs_note(struct jobs *jobs, struct job *job);
 const struct trace_note *jobs_noted(const struct jobs *jobs, const struct job *job); /* NULL = none */
-/* Leaves the table and releases its parcels; it must have left all lists. */
+/* Leaves the table and releases its messages; it must have left all lists. */
 void jobs_free(struct jobs *jobs, struct job *job);
 
 #endif

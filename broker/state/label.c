@@ -43,7 +43,7 @@ static void drop(struct labels *labels, struct label *label)
     *label = labels->list[--labels->count];
 }
 
-static uint64_t shares_of(const struct labels *labels, const char *model, const struct label *but)
+static uint64_t fair_queue_of(const struct labels *labels, const char *model, const struct label *but)
 {
     uint64_t ppm = 0;
     for (uint32_t i = 0; i < labels->count; i++) {
@@ -69,7 +69,7 @@ enum pen_status label_set(struct labels *labels, const char *argument, struct pe
         drop(labels, one);
         return PEN_OK;
     }
-    if (shares_of(labels, model, one) + share_ppm > LABEL_SHARE_FULL)
+    if (fair_queue_of(labels, model, one) + share_ppm > LABEL_SHARE_FULL)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the labels of model '%s' would share out more than all jobs",
                              model);
     if (!one && !(one = append(labels, model, label)))

@@ -1,7 +1,7 @@
 /*
  * label.h - names for versions: "stable" is what a job without a version gets, others ("canary") get a share of those, or who asks for them.
  *
- * A label is set by an order (`penstock model label`), which lives in the broker's memory, and in the Redis that brokers share (commons.h), until it is taken
+ * A label is set by an order (`penstock model label`), which lives in the broker's memory, and in the Redis that brokers share (cluster.h), until it is taken
  * back or they end, or by version_labels of the model's config.json, which workers tell with their offers. The order has precedence over the config's label of the same name while its version is
  * served. One whose version nobody offers counts as absent. Where configs give a label to several versions, the highest that is offered has it.
  *
@@ -15,14 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "commons.h"
+#include "cluster.h"
 #include "digest.h"
 #include "penstock/status.h"
 #include "worker.pb-c.h"
 
-#define LABELS_MAX         COMMONS_LABELS_MAX /* set by orders, of all models */
+#define LABELS_MAX         CLUSTER_LABELS_MAX /* set by orders, of all models */
 #define LABELS_OFFERED_MAX 16u                /* of one version */
-#define LABEL_BYTES_MAX    COMMONS_LABEL_BYTES_MAX
+#define LABEL_BYTES_MAX    CLUSTER_LABEL_BYTES_MAX
 #define LABEL_SHARE_FULL   1000000u /* ppm */
 
 /* What an order has set. */

@@ -14,7 +14,7 @@ enum pen_status models_init(struct models *models, uint64_t limit_jobs)
     *models = (struct models){.limit_jobs = limit_jobs};
     TAILQ_INIT(&models->all);
     TAILQ_INIT(&models->active);
-    if (shares_init(&models->shares) != PEN_OK)
+    if (fair_queue_init(&models->fair_queue) != PEN_OK)
         return PEN_ERR_NO_MEMORY;
     return table_init(&models->by_name);
 }
@@ -23,7 +23,7 @@ void models_fini(struct models *models)
 {
     while (!TAILQ_EMPTY(&models->all))
         model_free(models, TAILQ_FIRST(&models->all));
-    shares_fini(&models->shares);
+    fair_queue_fini(&models->fair_queue);
     table_fini(&models->by_name);
 }
 
@@ -57,7 +57,7 @@ static struct model *model_new(struct models *models, const char *name, uint64_t
     model->version = version;
     TAILQ_INIT(&model->offers);
     TAILQ_INIT(&model->classes);
-    if (!model->name || queue_init(&model->queue, &models->active, &models->shares, models->limit_jobs) != PEN_OK) {
+    if (!model->name || queue_init(&model->queue, &models->active, &models->fair_queue, models->limit_jobs) != PEN_OK) {
         free(model->name);
         free(model);
         return NULL;
@@ -75,7 +75,7 @@ void model_free(struct models *models, struct model *model)
     models->count--;
     queue_fini(&model->queue);
     forms_fini(&model->forms);
-    script_release(model->script);
+    ensemble_plan_release(model->plan);
     offered_labels_fini(&model->labels);
     free(model->name);
     free(model);
@@ -95,7 +95,7 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
 /* What an offer says, read and not yet in force. */
 struct reading {
     struct signature *signature;
-    struct script *script;
+    struct ensemble_plan *plan;
     struct policies policies;
     struct offered_labels labels;
 };
@@ -103,7 +103,7 @@ struct reading {
 static void reading_fini(struct reading *reading)
 {
     signature_release(reading->signature);
-    script_release(reading->script);
+    ensemble_plan_release(reading->plan);
     policies_fini(&reading->policies);
     offered_labels_fini(&reading->labels);
 }
@@ -117,7 +117,7 @@ static enum pen_status read_offer(const Penstock__ModelOffer *meta, struct readi
     if (status == PEN_OK)
         status = offered_labels_read(meta, &reading->labels, reterr);
     if (status == PEN_OK && meta->n_steps > 0)
-        status = script_new(meta, &reading->script, reterr);
+        status = ensemble_plan_new(meta, &reading->plan, reterr);
     return status;
 }
 
@@ -136,8 +136,8 @@ static enum pen_status check_name(const Penstock__ModelOffer *meta, struct pen_e
 /* Everything but the signature, which the form has. */
 static void take_reading(struct model *model, struct reading *reading)
 {
-    script_release(model->script);
-    model->script = reading->script;
+    ensemble_plan_release(model->plan);
+    model->plan = reading->plan;
     policies_fini(&model->queue.policies);
     model->queue.policies = reading->policies;
     offered_labels_fini(&model->labels);

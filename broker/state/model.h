@@ -16,9 +16,9 @@
 #include "label.h"
 #include "queue.h"
 #include "ready.h"
-#include "script.h"
+#include "ensemble_plan.h"
 #include "signature.h"
-#include "speed.h"
+#include "latency.h"
 #include "table.h"
 #include "worker.pb-c.h"
 
@@ -40,7 +40,7 @@ struct offer {
     enum precision precision;
     uint32_t rows_max; /* of a batch; 0 = no batch dimension */
     uint32_t form;     /* its place in the model's forms */
-    struct speed speed;
+    struct latency_model latency;
     struct series_tally *series; /* its row in the metrics; NULL until its first dispatch */
 };
 TAILQ_HEAD(offer_list, offer);
@@ -58,8 +58,8 @@ struct model {
     uint64_t sequence_idle_us; /* its jobs belong to sequences, which end after so long without one; 0 = they do not */
     struct offered_labels labels; /* by config.json */
     struct queue queue;
-    struct script *script; /* the steps of an ensemble, as told last; NULL = it has none */
-    uint32_t sketches;     /* offers of the steps alone */
+    struct ensemble_plan *plan; /* the steps of an ensemble, as told last; NULL = it has none */
+    uint32_t sketches;          /* offers of the steps alone */
     struct offer_list offers;
     uint32_t offers_count;
     struct ready_classes classes; /* the same offers, in the order in which they are looked at */
@@ -78,8 +78,8 @@ struct models {
     struct table by_name;
     struct model_list all;
     uint32_t count;
-    struct lane_list active; /* lanes of all models that hold jobs */
-    struct shares shares;    /* of all clients that wait */
+    struct lane_list active;      /* lanes of all models that hold jobs */
+    struct fair_queue fair_queue; /* of all clients that wait */
     uint64_t limit_jobs;
 };
 

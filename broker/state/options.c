@@ -8,7 +8,7 @@
 
 #include "address.h"
 #include "metrics.h"
-#include "share.h"
+#include "fair_queue.h"
 
 #define AT(field) offsetof(struct options, field)
 #define KIB       1024
@@ -105,7 +105,7 @@ static const struct setting table[] = {
     {"quarantine-age", SETTING_DURATION, AT(quarantine_age_us), "1h", NULL, 0, 365 * 24 * HOUR, NULL,
      "how long jobs equal to one in quarantine are refused; 0 = they are not"},
     {"hedge", SETTING_FLAG, AT(hedge), NULL, NULL, 0, 0, NULL,
-     "a job that takes longer than 95 of 100 gets a twin on an idle worker; the first answer counts"},
+     "a job that takes longer than 95 of 100 is run a second time on an idle worker; the first answer counts"},
     {"explain-jobs", SETTING_INT, AT(explain_jobs), "1024", "jobs", 0, 1000000, NULL,
      "ended jobs that `penstock explain` can still explain"},
     {"refuse-late", SETTING_FLAG, AT(refuse_late), "true", NULL, 0, 0, NULL,
@@ -235,10 +235,10 @@ static enum pen_status check_http(const struct options *options, struct pen_erro
 static enum pen_status check_weights(const struct options *options, struct pen_error *reterr)
 {
     for (size_t i = 0; i < options->tenant_weights.count; i++) {
-        if (share_weight_parse(options->tenant_weights.items[i], NULL) == 0)
+        if (fair_weight_parse(options->tenant_weights.items[i], NULL) == 0)
             return pen_error_set(reterr, PEN_ERR_INVALID,
                                  "--tenant-weight %s: it must be NAME=N with N from 1 to %u, such as acme=3",
-                                 options->tenant_weights.items[i], SHARE_WEIGHT_MAX);
+                                 options->tenant_weights.items[i], FAIR_WEIGHT_MAX);
     }
     return PEN_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "frame.h"
 #include "job_meta.h"
-#include "letter.h"
+#include "group_builder.h"
 #include "penstock/dtype.h"
 #include "session.h"
 
@@ -75,13 +75,13 @@ static uint64_t payload_of(const Penstock__JobMeta *meta)
 }
 
 /* From the request itself: rare enough to unpack and to hash it once more. */
-static void fill_content(const struct parcel *request, struct quarantined *entry)
+static void fill_content(const struct shared_message *request, struct quarantined *entry)
 {
     struct envelope env;
     struct pen_tensor inputs[FRAME_MAX_TENSORS];
     struct meta_arena arena;
     meta_arena_init(&arena, META_BYTES_MAX);
-    Penstock__JobMeta *job = letter_open(request, &arena, &penstock__job_meta__descriptor, &env);
+    Penstock__JobMeta *job = group_open(request, &arena, &penstock__job_meta__descriptor, &env);
     if (job) {
         entry->has_digest = (env.flags & FRAME_FLAG_DIGEST) != 0;
         entry->digest = env.digest;
@@ -89,7 +89,7 @@ static void fill_content(const struct parcel *request, struct quarantined *entry
         for (size_t i = 0; i < job->n_inputs; i++)
             describe(job->inputs[i], entry->inputs);
         entry->has_content = entry->payload <= CONTENT_BYTES_MAX &&
-                             letter_tensors(request, job->inputs, job->n_inputs, inputs, NULL) == PEN_OK &&
+                             group_tensors(request, job->inputs, job->n_inputs, inputs, NULL) == PEN_OK &&
                              job_meta_digest(DIGEST_XXH3, job, inputs, &arena, &entry->content) == PEN_OK;
     }
     meta_arena_fini(&arena);
@@ -110,7 +110,7 @@ void quarantine_add(struct quarantine *quarantine, const struct job *job, const 
     *entry = (struct quarantined){.id = job->id,
                                   .version = job->lane->model->version,
                                   .since_us = now_us,
-                                  .bytes = parcel_bytes(job->request),
+                                  .bytes = shared_message_bytes(job->request),
                                   .deaths = suspect->deaths};
     snprintf(entry->tenant, sizeof entry->tenant, "%s", job->session->tenant->name);
     snprintf(entry->model, sizeof entry->model, "%s", job->lane->model->name);

@@ -8,9 +8,10 @@
 #include "session.h"
 #include "words.h"
 
-enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs)
+enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct fair_queue *fair_queue,
+                           uint64_t limit_jobs)
 {
-    *queue = (struct queue){.active = active, .shares = shares, .limit_jobs = limit_jobs};
+    *queue = (struct queue){.active = active, .fair_queue = fair_queue, .limit_jobs = limit_jobs};
     return table_init(&queue->lanes);
 }
 
@@ -184,7 +185,7 @@ uint64_t queue_ahead(const struct queue *queue, const struct session *session, c
     uint64_t identity = identity_of(session, &weight);
     const struct lane *lane =
         lane_find(queue, place->demand, place->shape, lane_hash(queue, place->demand, place->shape));
-    const struct turn *turn = lane ? shares_find(queue->shares, lane, identity, place->priority) : NULL;
+    const struct turn *turn = lane ? fair_queue_find(queue->fair_queue, lane, identity, place->priority) : NULL;
     const struct job *last = turn ? TAILQ_LAST(&turn->jobs.run, job_list) : NULL;
     if (!last || last->deadline_us > place->deadline_us)
         return 0;
@@ -196,10 +197,10 @@ static enum pen_status turn_push(struct lane *lane, struct job *job)
 {
     uint32_t weight;
     uint64_t identity = identity_of(job->session, &weight);
-    struct turn *turn = shares_turn(lane->queue->shares, lane, identity, weight, job->priority);
+    struct turn *turn = fair_queue_turn(lane->queue->fair_queue, lane, identity, weight, job->priority);
     if (!turn || line_push(&turn->jobs, job) != PEN_OK) {
         if (turn && turn->jobs.count == 0)
-            shares_turn_end(lane->queue->shares, turn);
+            fair_queue_turn_end(lane->queue->fair_queue, turn);
         return PEN_ERR_NO_MEMORY;
     }
     job->turn = turn;
@@ -212,7 +213,7 @@ static enum pen_status turn_push(struct lane *lane, struct job *job)
         return PEN_OK;
     line_remove(&turn->jobs, job);
     job->turn = NULL;
-    shares_turn_end(lane->queue->shares, turn);
+    fair_queue_turn_end(lane->queue->fair_queue, turn);
     return PEN_ERR_NO_MEMORY;
 }
 
@@ -225,7 +226,7 @@ static void turn_remove(struct lane *lane, struct job *job)
         heap_remove(&lane->turns, turn); /* while it still has a head to be compared by */
     line_remove(&turn->jobs, job);
     if (turn->jobs.count == 0)
-        shares_turn_end(lane->queue->shares, turn);
+        fair_queue_turn_end(lane->queue->fair_queue, turn);
     else if (head)
         heap_update(&lane->turns, turn);
 }
@@ -258,12 +259,12 @@ struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us
     const struct turn *first = turns[0];
     for (size_t i = place < count ? (size_t)place : count - 1; i < count; i++) {
         const struct turn *turn = turns[i];
-        if (turn->jobs.count > round && share_near(turn->share, first->share, cost_us))
+        if (turn->jobs.count > round && fair_share_near(turn->share, first->share, cost_us))
             return line_ranked(&turn->jobs, round);
     }
     for (size_t i = 0; i < count && i < place; i++) { /* in the next round: a place further behind */
         const struct turn *turn = turns[i];
-        if (turn->jobs.count > round + 1 && share_near(turn->share, first->share, cost_us))
+        if (turn->jobs.count > round + 1 && fair_share_near(turn->share, first->share, cost_us))
             return line_ranked(&turn->jobs, round + 1);
     }
     return NULL;
@@ -303,14 +304,15 @@ void lane_remove(struct lane *lane, struct job *job)
 }
 
 /* One that is back from a lost worker is in no turn; what its first run was charged has been given back. */
-void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge)
+void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct cost *ret_cost)
 {
     uint32_t weight;
     uint64_t identity = identity_of(job->session, &weight);
-    struct shares *shares = lane->queue->shares;
-    struct share *share = job->turn ? job->turn->share : shares_entry(shares, identity, weight, job->priority);
+    struct fair_queue *fair_queue = lane->queue->fair_queue;
+    struct fair_share *share =
+        job->turn ? job->turn->share : fair_queue_share(fair_queue, identity, weight, job->priority);
     if (share)
-        shares_charge(shares, share, cost_us, ret_charge);
+        fair_queue_charge(fair_queue, share, cost_us, ret_cost);
 }
 
 static size_t collect(const struct heap *heap, bool (*wanted)(const struct job *job), struct job **jobs, size_t room)

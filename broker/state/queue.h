@@ -15,7 +15,7 @@
 #include "job.h"
 #include "match.h"
 #include "policy.h"
-#include "share.h"
+#include "fair_queue.h"
 #include "table.h"
 
 #define LANE_LOOK 64u /* as many jobs as a batch can have */
@@ -35,24 +35,24 @@ struct lane {
     struct demand demand; /* tags belong to the lane */
     uint64_t shape;       /* hash of the input dims but for the batch dimension */
     struct heap front;    /* jobs that are back from a lost worker: before all others */
-    struct heap turns;    /* one for each client that waits (share.h) */
+    struct heap turns;    /* one for each client that waits (fair_queue.h) */
     struct turn *spare_turn;
     size_t count;
     uint64_t rows;
-    uint64_t unserved_us; /* since when no worker could run its jobs; 0 = one can */
-    uint64_t wake_us;     /* when its batch closes by time; UINT64_MAX = none */
-    uint32_t users;       /* live jobs that refer to it */
-    uint32_t lonely;      /* batches in a row whose only job waited for company in vain */
-    uint32_t pass;        /* last scheduling pass in which it could not move */
+    uint64_t unserved_us;  /* since when no worker could run its jobs; 0 = one can */
+    uint64_t wake_us;      /* when its batch closes by time; UINT64_MAX = none */
+    uint32_t users;        /* live jobs that refer to it */
+    uint32_t solo_batches; /* batches in a row whose only job waited for company in vain */
+    uint32_t pass;         /* last scheduling pass in which it could not move */
 };
 TAILQ_HEAD(lane_list, lane);
 
 struct queue {
     struct table lanes;
-    struct lane_list *active; /* borrowed: the broker's */
-    struct shares *shares;    /* borrowed, too */
-    struct lane *idle;        /* the last one nobody uses stays for the next job */
-    uint64_t limit_jobs;      /* the broker's own */
+    struct lane_list *active;      /* borrowed: the broker's */
+    struct fair_queue *fair_queue; /* borrowed, too */
+    struct lane *idle;             /* the last one nobody uses stays for the next job */
+    uint64_t limit_jobs;           /* the broker's own */
     struct policies policies;
     uint64_t waiting;       /* lookup, queued and following */
     uint32_t at_level[256]; /* the same by priority */
@@ -60,7 +60,8 @@ struct queue {
 };
 
 /* limit_jobs: that may wait, whatever the model's own policies say. NO_MEMORY */
-enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct shares *shares, uint64_t limit_jobs);
+enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct fair_queue *fair_queue,
+                           uint64_t limit_jobs);
 void queue_fini(struct queue *queue); /* no job refers to it any more */
 
 /* Finds or makes the lane and counts the caller as a user; copies the demand. NULL without memory. */
@@ -81,7 +82,7 @@ void queue_leave(struct queue *queue, uint8_t priority, size_t bytes); /* a job 
 enum pen_status lane_push(struct lane *lane, struct job *job); /* NO_MEMORY: it is not in */
 struct job *lane_head(const struct lane *lane);                /* whose turn it is; NULL if empty */
 /*
- * A job that would leave the lane behind `rank` others or more, clients taking turns; of a client that may pass the others by a job of that cost (share_near).
+ * A job that would leave the lane behind `rank` others or more, clients taking turns; of a client that may pass the others by a job of that cost (fair_share_near).
  * NULL: there is none among the first HEAP_FIRST_MAX clients, or jobs of lost workers go first.
  */
 struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us);
@@ -92,7 +93,7 @@ struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us
 void lane_urgency(const struct lane *lane, uint64_t *ret_deadline_us, uint64_t *ret_oldest_us);
 void lane_remove(struct lane *lane, struct job *job); /* nothing when it is not in there */
 /* The job, in this lane, starts and is expected to take so long: its client's next ones come later. Without memory nobody is charged. */
-void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);
+void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct cost *ret_cost);
 /* Up to `room` jobs of the lane that are wanted, in no order. */
 size_t lane_collect(const struct lane *lane, bool (*wanted)(const struct job *job), struct job **ret_jobs, size_t room);
 /* Whose head goes first; neither is empty. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "share.h"
+#include "fair_queue.h"
 
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
                               uint64_t kept_age_us)
@@ -38,7 +38,7 @@ static uint32_t weight_of(const struct setting_list *weights, const char *name)
 {
     uint32_t weight = 1;
     for (size_t i = 0; weights && i < weights->count; i++) {
-        uint32_t own = share_weight_parse(weights->items[i], name);
+        uint32_t own = fair_weight_parse(weights->items[i], name);
         weight = own ? own : weight;
     }
     return weight;
@@ -152,7 +152,7 @@ void session_revive(struct session *session, uint64_t now_us)
 
 bool session_over(const struct session *session, uint64_t now_us)
 {
-    return !session->depot && !session->connected && now_us - session->lost_us >= session->grace_us;
+    return !session->detached && !session->connected && now_us - session->lost_us >= session->grace_us;
 }
 
 void session_add(struct session *session, struct job *job)
@@ -196,7 +196,7 @@ void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us)
     job->done_us = now_us;
     job->session->unsent += job->unsent;
     sessions->kept_count++;
-    sessions->kept_bytes += parcel_bytes(job->reply) + sizeof *job;
+    sessions->kept_bytes += shared_message_bytes(job->reply) + sizeof *job;
     while (sessions->kept_bytes > sessions->kept_bytes_max && TAILQ_FIRST(&sessions->kept) != job)
         drop(sessions, TAILQ_FIRST(&sessions->kept));
     if (sessions->kept_bytes > sessions->kept_bytes_max)
@@ -208,7 +208,7 @@ void reply_forget(struct sessions *sessions, struct job *job)
     TAILQ_REMOVE(&job->session->kept, job, in_session);
     TAILQ_REMOVE(&sessions->kept, job, in_group);
     sessions->kept_count--;
-    sessions->kept_bytes -= parcel_bytes(job->reply) + sizeof *job;
+    sessions->kept_bytes -= shared_message_bytes(job->reply) + sizeof *job;
     job->session->unsent -= job->unsent;
     jobs_free(sessions->jobs, job);
 }

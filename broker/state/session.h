@@ -50,7 +50,7 @@ struct session {
     uint32_t live_count;
     uint32_t unsent;
     uint32_t sequences; /* open ones */
-    bool depot;         /* the broker's own, for detached jobs: no connection, no end */
+    bool detached;      /* the broker's own, for detached jobs: no connection, no end */
     bool missed; /* a reply was forgotten before it could be sent: the client must be asked to send its jobs again */
 };
 TAILQ_HEAD(session_list, session);

@@ -168,20 +168,20 @@ void cache_put(struct cache *cache, const struct cache_key *key, const char *ten
     if (cache->kind == CACHE_MEMORY)
         cache_memory_put(cache->memory, key, value, now_us);
     else if (cache->kind == CACHE_REDIS)
-        cache_redis_put(cache->redis, key, tenant, value->parcel);
+        cache_redis_put(cache->redis, key, tenant, value->shared);
 }
 
-enum pen_status cache_value_read(struct parcel *parcel, struct cache_value *ret_value)
+enum pen_status cache_value_read(struct shared_message *shared, struct cache_value *ret_value)
 {
     struct envelope env;
     struct result_facts facts;
     const uint8_t *meta;
-    zmq_msg_t *header = &parcel->frames[0];
+    zmq_msg_t *header = &shared->frames[0];
     if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK ||
-        env.type != FRAME_RESULT || env.frames + 1u != parcel->count || !result_read(meta, env.meta_bytes, &facts) ||
+        env.type != FRAME_RESULT || env.frames + 1u != shared->count || !result_read(meta, env.meta_bytes, &facts) ||
         facts.backend_bytes >= CACHE_BACKEND_BYTES)
         return PEN_ERR_CORRUPT;
-    *ret_value = (struct cache_value){.parcel = parcel};
+    *ret_value = (struct cache_value){.shared = shared};
     ret_value->precision = facts.precision < PRECISION_COUNT ? (enum precision)facts.precision : PRECISION_ANY;
     if (facts.backend_bytes)
         memcpy(ret_value->backend, facts.backend, facts.backend_bytes);

@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 #include "cache_key.h"
-#include "parcel.h"
+#include "shared_message.h"
 #include "redis_place.h"
 
 #define CACHE_BACKEND_BYTES 32u
 
 struct cache_value {
-    struct parcel *parcel; /* frame 0: envelope and ResultMeta; then the raw frames */
+    struct shared_message *shared; /* frame 0: envelope and ResultMeta; then the raw frames */
     enum precision precision;
     char backend[CACHE_BACKEND_BYTES];
 };
@@ -52,14 +52,14 @@ bool cache_enabled(const struct cache *cache);
 /* HIT: *ret_value is borrowed until the next call. ASKED: *ret_question will come out of cache_poll, or never. */
 enum cache_answer cache_get(struct cache *cache, const struct cache_key *key, const char *tenant, uint64_t now_us,
                             struct cache_value *ret_value, uint64_t *ret_question);
-/* Shares the value's parcel; a value beyond the caps is left out. */
+/* Shares the value's message; a value beyond the caps is left out. */
 void cache_put(struct cache *cache, const struct cache_key *key, const char *tenant, const struct cache_value *value,
                uint64_t now_us);
 
-/* Reads backend and precision out of a parcel whose header is a RESULT; PEN_ERR_CORRUPT when it is none. */
-enum pen_status cache_value_read(struct parcel *parcel, struct cache_value *ret_value);
+/* Reads backend and precision out of a message whose header is a RESULT; PEN_ERR_CORRUPT when it is none. */
+enum pen_status cache_value_read(struct shared_message *shared, struct cache_value *ret_value);
 
-/* Answers that have come: false = none left. Gives the value's parcel; *ret_hit false: not there. */
+/* Answers that have come: false = none left. Gives the value's message; *ret_hit false: not there. */
 bool cache_poll(struct cache *cache, uint64_t now_us, uint64_t *ret_question, bool *ret_hit,
                 struct cache_value *ret_value);
 /* The question was given up by the caller: counts against the breaker. */

@@ -39,7 +39,7 @@ enum pen_status cache_memory_new(uint64_t bytes_max, uint64_t ttl_us, struct cac
 
 static uint64_t cost(const struct cache_value *value)
 {
-    return parcel_bytes(value->parcel) + sizeof(struct cache_entry) + value->parcel->count * sizeof(zmq_msg_t);
+    return shared_message_bytes(value->shared) + sizeof(struct cache_entry) + value->shared->count * sizeof(zmq_msg_t);
 }
 
 static void drop(struct cache_memory *memory, struct cache_entry *entry)
@@ -48,7 +48,7 @@ static void drop(struct cache_memory *memory, struct cache_entry *entry)
     TAILQ_REMOVE(&memory->use, entry, in_use);
     memory->bytes -= cost(&entry->value);
     memory->entries--;
-    parcel_release(entry->value.parcel);
+    shared_message_release(entry->value.shared);
     free(entry);
 }
 
@@ -106,7 +106,7 @@ void cache_memory_put(struct cache_memory *memory, const struct cache_key *key, 
     if (!entry)
         return;
     *entry = (struct cache_entry){.key = *key, .value = *value, .stored_us = now_us};
-    parcel_retain(value->parcel);
+    shared_message_retain(value->shared);
     table_insert(&memory->by_key, &entry->by_key, hash_of(memory, key));
     TAILQ_INSERT_TAIL(&memory->use, entry, in_use);
     memory->bytes += cost(value);

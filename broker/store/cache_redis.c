@@ -67,20 +67,20 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     return pen_error_set(reterr, PEN_ERR_IO, "cannot start the Redis thread: %s", strerror(errno));
 }
 
-/* A socket closed with letters in it drops them: both ends are read first. */
+/* A socket closed with mail in it drops them: both ends are read first. */
 static void read_out(void *socket)
 {
-    struct redis_letter *letter;
-    while ((letter = letter_receive(socket)) != NULL)
-        letter_free(letter);
+    struct redis_mail *builder;
+    while ((builder = redis_mail_receive(socket)) != NULL)
+        redis_mail_free(builder);
 }
 
 void cache_redis_free(struct cache_redis *redis)
 {
     if (!redis)
         return;
-    struct redis_letter *letter = letter_new(LETTER_STOP);
-    if (!letter || !letter_send(redis->socket, letter))
+    struct redis_mail *builder = redis_mail_new(REDIS_MAIL_STOP);
+    if (!builder || !redis_mail_send(redis->socket, builder))
         return; /* the thread still runs on what would be freed */
     pthread_join(redis->id, NULL);
     read_out(redis->thread.socket);
@@ -90,99 +90,99 @@ void cache_redis_free(struct cache_redis *redis)
     free(redis);
 }
 
-static struct redis_letter *address(struct cache_redis *redis, enum letter_kind kind, const struct cache_key *key,
-                                    const char *tenant)
+static struct redis_mail *address(struct cache_redis *redis, enum redis_mail_kind kind, const struct cache_key *key,
+                                  const char *tenant)
 {
     char request[DIGEST_TEXT_BYTES], model[DIGEST_TEXT_BYTES];
-    struct redis_letter *letter = letter_new(kind);
-    if (letter)
-        letter->about = *key;
-    if (letter)
-        snprintf(letter->key, sizeof letter->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
+    struct redis_mail *builder = redis_mail_new(kind);
+    if (builder)
+        builder->about = *key;
+    if (builder)
+        snprintf(builder->key, sizeof builder->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
                  digest_text(key->request, request), digest_text(key->model, model), key->precision);
-    return letter;
+    return builder;
 }
 
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant, uint64_t *ret_question)
 {
-    struct redis_letter *letter = redis->breaker.open ? NULL : address(redis, LETTER_GET, key, tenant);
-    if (!letter)
+    struct redis_mail *builder = redis->breaker.open ? NULL : address(redis, REDIS_MAIL_GET, key, tenant);
+    if (!builder)
         return false;
-    letter->question = ++redis->questions;
-    *ret_question = letter->question;
-    return letter_send(redis->socket, letter);
+    builder->question = ++redis->questions;
+    *ret_question = builder->question;
+    return redis_mail_send(redis->socket, builder);
 }
 
 void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
-                     const struct parcel *parcel)
+                     const struct shared_message *shared)
 {
-    if (redis->breaker.open || parcel_bytes(parcel) > redis->value_bytes_max || redis->stores >= STORES_MAX ||
-        redis->store_bytes + parcel_bytes(parcel) > STORE_BYTES_MAX) {
+    if (redis->breaker.open || shared_message_bytes(shared) > redis->value_bytes_max || redis->stores >= STORES_MAX ||
+        redis->store_bytes + shared_message_bytes(shared) > STORE_BYTES_MAX) {
         redis->left_out++;
         return;
     }
-    struct redis_letter *letter = address(redis, LETTER_PUT, key, tenant);
-    if (!letter)
+    struct redis_mail *builder = address(redis, REDIS_MAIL_PUT, key, tenant);
+    if (!builder)
         return;
-    letter->parcel = stored_make(parcel, key, letter->key); /* its own references: the thread releases them */
-    size_t bytes = parcel_bytes(parcel);
-    if (!letter->parcel)
-        letter_free(letter);
-    else if (letter_send(redis->socket, letter)) {
+    builder->shared = stored_make(shared, key, builder->key); /* its own references: the thread releases them */
+    size_t bytes = shared_message_bytes(shared);
+    if (!builder->shared)
+        redis_mail_free(builder);
+    else if (redis_mail_send(redis->socket, builder)) {
         redis->stores++;
         redis->store_bytes += bytes;
     }
 }
 
-static void on_state(struct cache_redis *redis, const struct redis_letter *letter)
+static void on_state(struct cache_redis *redis, const struct redis_mail *builder)
 {
     bool was_open = redis->breaker.open;
-    bool told = strcmp(redis->breaker.reason, letter->text) == 0;
-    if (letter->up)
+    bool told = strcmp(redis->breaker.reason, builder->text) == 0;
+    if (builder->up)
         breaker_close(&redis->breaker);
     else
-        breaker_trip(&redis->breaker, letter->text);
-    if (letter->up && was_open)
+        breaker_trip(&redis->breaker, builder->text);
+    if (builder->up && was_open)
         log_event(LOG_INFO, "cache_up", "kind=redis host=%s port=%d", redis->thread.place.host,
                   redis->thread.place.port);
-    else if (!letter->up && !told)
+    else if (!builder->up && !told)
         log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
-                  redis->thread.place.port, letter->text);
+                  redis->thread.place.port, builder->text);
 }
 
 /* An answer: true when it is one for the caller. */
-static bool on_answer(struct cache_redis *redis, struct redis_letter *letter, uint64_t *ret_question, bool *ret_hit,
+static bool on_answer(struct cache_redis *redis, struct redis_mail *builder, uint64_t *ret_question, bool *ret_hit,
                       struct cache_value *ret_value)
 {
-    *ret_question = letter->question;
-    bool ours = letter->parcel && stored_is(letter->parcel, &letter->about, letter->key);
-    *ret_hit = ours && cache_value_read(letter->parcel, ret_value) == PEN_OK;
-    if (letter->parcel && !ours) { /* it is computed again, and stored in its place */
+    *ret_question = builder->question;
+    bool ours = builder->shared && stored_is(builder->shared, &builder->about, builder->key);
+    *ret_hit = ours && cache_value_read(builder->shared, ret_value) == PEN_OK;
+    if (builder->shared && !ours) { /* it is computed again, and stored in its place */
         redis->mismatched++;
-        log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", letter->key,
+        log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", builder->key,
                   "the value there was not put under this key");
     }
     if (*ret_hit)
-        letter->parcel = NULL; /* given on */
-    if (!letter->failed)
+        builder->shared = NULL; /* given on */
+    if (!builder->failed)
         breaker_pass(&redis->breaker);
     return true;
 }
 
 bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value)
 {
-    struct redis_letter *letter;
+    struct redis_mail *builder;
     bool answered = false;
-    while (!answered && (letter = letter_receive(redis->socket)) != NULL) {
-        if (letter->kind == LETTER_ANSWER) {
-            answered = on_answer(redis, letter, ret_question, ret_hit, ret_value);
-        } else if (letter->kind == LETTER_STATE) {
-            on_state(redis, letter);
-        } else if (letter->kind == LETTER_STORED) {
+    while (!answered && (builder = redis_mail_receive(redis->socket)) != NULL) {
+        if (builder->kind == REDIS_MAIL_ANSWER) {
+            answered = on_answer(redis, builder, ret_question, ret_hit, ret_value);
+        } else if (builder->kind == REDIS_MAIL_STATE) {
+            on_state(redis, builder);
+        } else if (builder->kind == REDIS_MAIL_STORED) {
             redis->stores--;
-            redis->store_bytes -= letter->bytes;
+            redis->store_bytes -= builder->bytes;
         }
-        letter_free(letter);
+        redis_mail_free(builder);
     }
     return answered;
 }
@@ -194,9 +194,9 @@ void cache_redis_give_up(struct cache_redis *redis)
         return;
     log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
               redis->thread.place.port, redis->breaker.reason);
-    struct redis_letter *letter = letter_new(LETTER_CHECK);
-    if (letter)
-        letter_send(redis->socket, letter);
+    struct redis_mail *builder = redis_mail_new(REDIS_MAIL_CHECK);
+    if (builder)
+        redis_mail_send(redis->socket, builder);
 }
 
 void *cache_redis_socket(struct cache_redis *redis)

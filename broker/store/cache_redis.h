@@ -19,7 +19,7 @@ void cache_redis_free(struct cache_redis *redis); /* NULL is fine; waits for the
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
                      uint64_t *ret_question);
 void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
-                     const struct parcel *parcel);
+                     const struct shared_message *shared);
 bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value);
 void cache_redis_give_up(struct cache_redis *redis);
 void *cache_redis_socket(struct cache_redis *redis);

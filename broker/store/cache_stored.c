@@ -18,30 +18,30 @@ static struct job_id name_of(const char *place)
     return name;
 }
 
-static bool open_header(const struct parcel *value, struct envelope *ret_env, const uint8_t **ret_meta)
+static bool open_header(const struct shared_message *value, struct envelope *ret_env, const uint8_t **ret_meta)
 {
     zmq_msg_t *header = (zmq_msg_t *)(uintptr_t)&value->frames[0];
     return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), ret_env, ret_meta, NULL) == PEN_OK &&
            ret_env->type == FRAME_RESULT;
 }
 
-struct parcel *stored_make(const struct parcel *value, const struct cache_key *key, const char *place)
+struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place)
 {
     struct envelope env;
     const uint8_t *meta;
-    struct parcel *parcel = open_header(value, &env, &meta) ? parcel_share(value, true) : NULL;
-    if (!parcel)
+    struct shared_message *shared = open_header(value, &env, &meta) ? shared_message_share(value, true) : NULL;
+    if (!shared)
         return NULL;
     env.job = name_of(place);
     env.digest = key->request;
     env.flags = FRAME_FLAG_STORED;
-    if (parcel_set_header(parcel, &env, meta, env.meta_bytes, NULL) == PEN_OK)
-        return parcel;
-    parcel_release(parcel);
+    if (shared_message_set_header(shared, &env, meta, env.meta_bytes, NULL) == PEN_OK)
+        return shared;
+    shared_message_release(shared);
     return NULL;
 }
 
-bool stored_is(const struct parcel *value, const struct cache_key *key, const char *place)
+bool stored_is(const struct shared_message *value, const struct cache_key *key, const char *place)
 {
     struct envelope env;
     struct result_facts facts;

@@ -9,11 +9,11 @@
 #define CACHE_STORED_H
 
 #include "cache_key.h"
-#include "parcel.h"
+#include "shared_message.h"
 
 /* The value as it is put under `place`, the text of its key; shares the raw frames. NULL without memory. */
-struct parcel *stored_make(const struct parcel *value, const struct cache_key *key, const char *place);
+struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place);
 /* Was it put under that key? False also for what is no RESULT. */
-bool stored_is(const struct parcel *value, const struct cache_key *key, const char *place);
+bool stored_is(const struct shared_message *value, const struct cache_key *key, const char *place);
 
 #endif

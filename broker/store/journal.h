@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "job_id.h"
-#include "parcel.h"
+#include "shared_message.h"
 #include "penstock/status.h"
 
 enum journal_type { JOURNAL_ACCEPTED = 1, JOURNAL_DONE = 2, JOURNAL_GONE = 3 };
@@ -42,10 +42,10 @@ size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *re
  */
 bool journal_newer(const uint8_t *bytes, size_t left);
 
-/* Payloads. pack gives a buffer for free(3), NULL without memory; unpack gives a parcel, NULL when the payload is malformed. */
-uint8_t *journal_pack(const char *text, uint32_t status, const struct parcel *parcel, size_t *ret_bytes);
-struct parcel *journal_unpack(const uint8_t *payload, size_t bytes, char *ret_text, size_t text_bytes,
-                              uint32_t *ret_status);
+/* Payloads. pack gives a buffer for free(3), NULL without memory; unpack gives a message, NULL when the payload is malformed. */
+uint8_t *journal_pack(const char *text, uint32_t status, const struct shared_message *shared, size_t *ret_bytes);
+struct shared_message *journal_unpack(const uint8_t *payload, size_t bytes, char *ret_text, size_t text_bytes,
+                                      uint32_t *ret_status);
 
 /* The file, as a seam: a test's own forgets what was not synced. Each returns 0 or an errno. */
 struct journal_file {

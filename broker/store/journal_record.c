@@ -112,21 +112,21 @@ bool journal_newer(const uint8_t *bytes, size_t left)
     return get_u32(bytes) == MAGIC ? signed_whole(bytes, left) : bytes[3] > '1' && bytes[3] <= '9';
 }
 
-uint8_t *journal_pack(const char *text, uint32_t status, const struct parcel *parcel, size_t *ret_bytes)
+uint8_t *journal_pack(const char *text, uint32_t status, const struct shared_message *shared, size_t *ret_bytes)
 {
     size_t length = strlen(text), size = 12 + length;
-    for (uint32_t i = 0; i < parcel->count; i++)
-        size += 8 + zmq_msg_size(&parcel->frames[i]);
+    for (uint32_t i = 0; i < shared->count; i++)
+        size += 8 + zmq_msg_size(&shared->frames[i]);
     uint8_t *payload = malloc(size), *at = payload;
     if (!payload)
         return NULL;
     put_u32(at, status);
     put_u32(at + 4, (uint32_t)length);
-    put_u32(at + 8, parcel->count);
+    put_u32(at + 8, shared->count);
     memcpy(at + 12, text, length);
     at += 12 + length;
-    for (uint32_t i = 0; i < parcel->count; i++) {
-        zmq_msg_t *frame = (zmq_msg_t *)(uintptr_t)&parcel->frames[i];
+    for (uint32_t i = 0; i < shared->count; i++) {
+        zmq_msg_t *frame = (zmq_msg_t *)(uintptr_t)&shared->frames[i];
         size_t bytes = zmq_msg_size(frame);
         put_u64(at, bytes);
         if (bytes)
@@ -137,16 +137,16 @@ uint8_t *journal_pack(const char *text, uint32_t status, const struct parcel *pa
     return payload;
 }
 
-static bool unpack_frames(struct parcel *parcel, const uint8_t *at, size_t left)
+static bool unpack_frames(struct shared_message *shared, const uint8_t *at, size_t left)
 {
-    for (uint32_t i = 0; i < parcel->count; i++) {
+    for (uint32_t i = 0; i < shared->count; i++) {
         zmq_msg_t frame;
         uint64_t bytes = left >= 8 ? get_u64(at) : UINT64_MAX;
         if (left < 8 || bytes > left - 8 || zmq_msg_init_size(&frame, (size_t)bytes) != 0)
             return false;
         if (bytes)
             memcpy(zmq_msg_data(&frame), at + 8, (size_t)bytes);
-        zmq_msg_move(&parcel->frames[i], &frame);
+        zmq_msg_move(&shared->frames[i], &frame);
         zmq_msg_close(&frame);
         at += 8 + bytes;
         left -= 8 + (size_t)bytes;
@@ -154,21 +154,21 @@ static bool unpack_frames(struct parcel *parcel, const uint8_t *at, size_t left)
     return left == 0;
 }
 
-struct parcel *journal_unpack(const uint8_t *payload, size_t bytes, char *ret_text, size_t text_bytes,
-                              uint32_t *ret_status)
+struct shared_message *journal_unpack(const uint8_t *payload, size_t bytes, char *ret_text, size_t text_bytes,
+                                      uint32_t *ret_status)
 {
     if (bytes < 12)
         return NULL;
     size_t length = get_u32(payload + 4), count = get_u32(payload + 8);
     if (length >= text_bytes || length > bytes - 12 || count == 0 || count > 1u + FRAME_MAX_TENSORS)
         return NULL;
-    struct parcel *parcel = parcel_new(count);
-    if (!parcel || !unpack_frames(parcel, payload + 12 + length, bytes - 12 - length)) {
-        parcel_release(parcel);
+    struct shared_message *shared = shared_message_new(count);
+    if (!shared || !unpack_frames(shared, payload + 12 + length, bytes - 12 - length)) {
+        shared_message_release(shared);
         return NULL;
     }
     *ret_status = get_u32(payload);
     memcpy(ret_text, payload + 12, length);
     ret_text[length] = '\0';
-    return parcel;
+    return shared;
 }

@@ -16,7 +16,7 @@ void note_free(struct note *note)
 {
     if (!note)
         return;
-    parcel_release(note->parcel);
+    shared_message_release(note->shared);
     free(note->list);
     free(note);
 }

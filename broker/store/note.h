@@ -12,23 +12,23 @@
 
 #include "job_id.h"
 #include "owner.h"
-#include "parcel.h"
+#include "shared_message.h"
 
 #define NOTE_MODEL_BYTES 256u
 #define NOTE_TEXT_BYTES  160u
 
 enum note_kind {
     /* From the owner. Those up to CANCEL come back. */
-    NOTE_ACCEPT, /* id, owner, model, parcel (the request), ttl_us, quota_bytes */
-    NOTE_DONE,   /* id, parcel (the reply) */
+    NOTE_ACCEPT, /* id, owner, model, message (the request), ttl_us, quota_bytes */
+    NOTE_DONE,   /* id, message (the reply) */
     NOTE_BACK,   /* id: another broker may take it */
-    NOTE_FETCH,  /* id, asker, owner.tenant; OK: parcel (the reply); PENDING: state, attempts, age_us, ttl_us */
-    NOTE_CANCEL, /* id, asker, serial, owner, admin, parcel (the reply that it gets) */
+    NOTE_FETCH,  /* id, asker, owner.tenant; OK: message (the reply); PENDING: state, attempts, age_us, ttl_us */
+    NOTE_CANCEL, /* id, asker, serial, owner, admin, message (the reply that it gets) */
     NOTE_RENEW,  /* list: the ids that are held */
     NOTE_WANT,   /* room; list: names of the models that can be run, NULL = as before */
     NOTE_STOP,   /* when everything before it is done */
     /* From the thread, unasked. */
-    NOTE_TAKEN, /* id, owner, parcel (the request), attempts, ttl_us (left) */
+    NOTE_TAKEN, /* id, owner, message (the request), attempts, ttl_us (left) */
     NOTE_LOST,  /* id: it is not ours any more */
     NOTE_BELL,  /* id: it has ended somewhere */
     NOTE_STATE, /* up, text */
@@ -56,7 +56,7 @@ struct note {
     uint64_t serial;
     struct owner owner;
     char model[NOTE_MODEL_BYTES];
-    struct parcel *parcel;
+    struct shared_message *shared;
     uint64_t ttl_us, age_us, quota_bytes;
     uint32_t attempts, room;
     char *list; /* malloc'd, each item followed by '\n' */
@@ -68,6 +68,6 @@ struct note {
 TAILQ_HEAD(note_list, note);
 
 struct note *note_new(enum note_kind kind, struct job_id id); /* NULL without memory */
-void note_free(struct note *note);                            /* with its parcel and list; NULL is fine */
+void note_free(struct note *note);                            /* with its message and list; NULL is fine */
 
 #endif

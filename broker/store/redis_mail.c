@@ -18,38 +18,38 @@ void __tsan_release(void *address);
 #define MAGIC       0x31565350u /* "PSV1" */
 #define DIGEST_SIZE 16u
 
-struct redis_letter *letter_new(enum letter_kind kind)
+struct redis_mail *redis_mail_new(enum redis_mail_kind kind)
 {
-    struct redis_letter *letter = calloc(1, sizeof *letter);
-    if (letter)
-        letter->kind = kind;
-    return letter;
+    struct redis_mail *builder = calloc(1, sizeof *builder);
+    if (builder)
+        builder->kind = kind;
+    return builder;
 }
 
-void letter_free(struct redis_letter *letter)
+void redis_mail_free(struct redis_mail *builder)
 {
-    if (!letter)
+    if (!builder)
         return;
-    parcel_release(letter->parcel);
-    free(letter);
+    shared_message_release(builder->shared);
+    free(builder);
 }
 
-bool letter_send(void *socket, struct redis_letter *letter)
+bool redis_mail_send(void *socket, struct redis_mail *builder)
 {
-    __tsan_release(letter); /* libzmq is not instrumented: the hand-over must be told */
-    if (zmq_send(socket, &letter, sizeof letter, ZMQ_DONTWAIT) == (int)sizeof letter)
+    __tsan_release(builder); /* libzmq is not instrumented: the hand-over must be told */
+    if (zmq_send(socket, &builder, sizeof builder, ZMQ_DONTWAIT) == (int)sizeof builder)
         return true;
-    letter_free(letter);
+    redis_mail_free(builder);
     return false;
 }
 
-struct redis_letter *letter_receive(void *socket)
+struct redis_mail *redis_mail_receive(void *socket)
 {
-    struct redis_letter *letter;
-    if (zmq_recv(socket, &letter, sizeof letter, ZMQ_DONTWAIT) != (int)sizeof letter)
+    struct redis_mail *builder;
+    if (zmq_recv(socket, &builder, sizeof builder, ZMQ_DONTWAIT) != (int)sizeof builder)
         return NULL;
-    __tsan_acquire(letter);
-    return letter;
+    __tsan_acquire(builder);
+    return builder;
 }
 
 static struct digest digest_of(const uint8_t *bytes, size_t size)
@@ -64,21 +64,21 @@ static struct digest digest_of(const uint8_t *bytes, size_t size)
     return digest;
 }
 
-uint8_t *value_encode(const struct parcel *parcel, size_t *ret_bytes)
+uint8_t *value_encode(const struct shared_message *shared, size_t *ret_bytes)
 {
-    size_t size = 8 + 8u * parcel->count + parcel_bytes(parcel) + DIGEST_SIZE;
+    size_t size = 8 + 8u * shared->count + shared_message_bytes(shared) + DIGEST_SIZE;
     uint8_t *bytes = malloc(size), *at = bytes;
     if (!bytes)
         return NULL;
-    uint32_t head[2] = {htole32(MAGIC), htole32(parcel->count)};
+    uint32_t head[2] = {htole32(MAGIC), htole32(shared->count)};
     memcpy(at, head, sizeof head);
     at += sizeof head;
-    for (uint32_t i = 0; i < parcel->count; i++, at += 8) {
-        uint64_t frame_bytes = htole64(zmq_msg_size(&parcel->frames[i]));
+    for (uint32_t i = 0; i < shared->count; i++, at += 8) {
+        uint64_t frame_bytes = htole64(zmq_msg_size(&shared->frames[i]));
         memcpy(at, &frame_bytes, 8);
     }
-    for (uint32_t i = 0; i < parcel->count; i++) {
-        zmq_msg_t *frame = (zmq_msg_t *)(uintptr_t)&parcel->frames[i];
+    for (uint32_t i = 0; i < shared->count; i++) {
+        zmq_msg_t *frame = (zmq_msg_t *)(uintptr_t)&shared->frames[i];
         memcpy(at, zmq_msg_data(frame), zmq_msg_size(frame));
         at += zmq_msg_size(frame);
     }
@@ -88,18 +88,18 @@ uint8_t *value_encode(const struct parcel *parcel, size_t *ret_bytes)
     return bytes;
 }
 
-static bool read_frame(struct parcel *parcel, uint32_t index, const uint8_t *data, size_t size)
+static bool read_frame(struct shared_message *shared, uint32_t index, const uint8_t *data, size_t size)
 {
     zmq_msg_t frame;
     if (zmq_msg_init_size(&frame, size) != 0)
         return false;
     memcpy(zmq_msg_data(&frame), data, size);
-    zmq_msg_move(&parcel->frames[index], &frame);
+    zmq_msg_move(&shared->frames[index], &frame);
     zmq_msg_close(&frame);
     return true;
 }
 
-struct parcel *value_decode(const uint8_t *bytes, size_t size)
+struct shared_message *value_decode(const uint8_t *bytes, size_t size)
 {
     uint32_t head[2];
     if (size < sizeof head + DIGEST_SIZE)
@@ -111,17 +111,17 @@ struct parcel *value_decode(const uint8_t *bytes, size_t size)
     if (memcmp(digest.bytes, bytes + left, DIGEST_SIZE) != 0 || le32toh(head[0]) != MAGIC || count == 0 ||
         count > FRAME_MAX_TENSORS + 1 || left < 8 + 8u * count)
         return NULL;
-    struct parcel *parcel = parcel_new(count);
+    struct shared_message *shared = shared_message_new(count);
     const uint8_t *at = bytes + 8 + 8u * count, *end = bytes + left;
-    for (uint32_t i = 0; parcel && i < count; i++) {
+    for (uint32_t i = 0; shared && i < count; i++) {
         uint64_t frame_bytes;
         memcpy(&frame_bytes, bytes + 8 + 8u * i, 8);
         frame_bytes = le64toh(frame_bytes);
-        if (frame_bytes > (uint64_t)(end - at) || !read_frame(parcel, i, at, (size_t)frame_bytes)) {
-            parcel_release(parcel);
+        if (frame_bytes > (uint64_t)(end - at) || !read_frame(shared, i, at, (size_t)frame_bytes)) {
+            shared_message_release(shared);
             return NULL;
         }
         at += frame_bytes;
     }
-    return parcel;
+    return shared;
 }

@@ -1,5 +1,5 @@
 /*
- * redis_mail.h - what the broker's thread and the Redis thread hand each other: one malloc'd letter per message, whose pointer crosses an inproc
+ * redis_mail.h - what the broker's thread and the Redis thread hand each other: one malloc'd mail per message, whose pointer crosses an inproc
  * PAIR; the receiver owns it. Threads: any.
  */
 #ifndef REDIS_MAIL_H
@@ -9,25 +9,25 @@
 #include <stdint.h>
 
 #include "cache_key.h"
-#include "parcel.h"
+#include "shared_message.h"
 
 #define REDIS_KEY_BYTES  320u
 #define REDIS_TEXT_BYTES 96u
 
-enum letter_kind {
-    LETTER_GET,    /* owner -> thread: question, key */
-    LETTER_PUT,    /* owner -> thread: key, parcel */
-    LETTER_CHECK,  /* owner -> thread: is Redis there? */
-    LETTER_STOP,   /* owner -> thread: end */
-    LETTER_ANSWER, /* thread -> owner: question, parcel or NULL; failed: Redis did not answer at all */
-    LETTER_STORED, /* thread -> owner: bytes of a PUT that left the thread */
-    LETTER_STATE,  /* thread -> owner: up or not, text */
+enum redis_mail_kind {
+    REDIS_MAIL_GET,    /* owner -> thread: question, key */
+    REDIS_MAIL_PUT,    /* owner -> thread: key, message */
+    REDIS_MAIL_CHECK,  /* owner -> thread: is Redis there? */
+    REDIS_MAIL_STOP,   /* owner -> thread: end */
+    REDIS_MAIL_ANSWER, /* thread -> owner: question, message or NULL; failed: Redis did not answer at all */
+    REDIS_MAIL_STORED, /* thread -> owner: bytes of a PUT that left the thread */
+    REDIS_MAIL_STATE,  /* thread -> owner: up or not, text */
 };
 
-struct redis_letter {
-    enum letter_kind kind;
+struct redis_mail {
+    enum redis_mail_kind kind;
     uint64_t question;
-    struct parcel *parcel;
+    struct shared_message *shared;
     size_t bytes;
     bool up, failed;
     char text[REDIS_TEXT_BYTES];
@@ -35,13 +35,13 @@ struct redis_letter {
     struct cache_key about; /* what `key` is the text of */
 };
 
-struct redis_letter *letter_new(enum letter_kind kind);      /* NULL without memory */
-void letter_free(struct redis_letter *letter);               /* with its parcel; NULL is fine */
-bool letter_send(void *socket, struct redis_letter *letter); /* takes it; false: it was freed */
-struct redis_letter *letter_receive(void *socket);           /* gives it; NULL = none there */
+struct redis_mail *redis_mail_new(enum redis_mail_kind kind);   /* NULL without memory */
+void redis_mail_free(struct redis_mail *builder);               /* with its message; NULL is fine */
+bool redis_mail_send(void *socket, struct redis_mail *builder); /* takes it; false: it was freed */
+struct redis_mail *redis_mail_receive(void *socket);            /* gives it; NULL = none there */
 
 /* A value as Redis holds it: magic, frame count and sizes, the frames, a digest over all. */
-uint8_t *value_encode(const struct parcel *parcel, size_t *ret_bytes); /* malloc'd; NULL without memory */
-struct parcel *value_decode(const uint8_t *bytes, size_t size);        /* NULL when broken */
+uint8_t *value_encode(const struct shared_message *shared, size_t *ret_bytes); /* malloc'd; NULL without memory */
+struct shared_message *value_decode(const uint8_t *bytes, size_t size);        /* NULL when broken */
 
 #endif

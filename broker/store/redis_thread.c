@@ -17,18 +17,18 @@ struct cache_talk {
     const struct redis_thread *thread;
     redisContext *redis; /* NULL = down */
     uint64_t retry_us;
-    struct redis_letter *letters[PIPELINE_MAX];
+    struct redis_mail *letters[PIPELINE_MAX];
     size_t count;
 };
 
 static void report(const struct cache_talk *talk, bool up, const char *text)
 {
-    struct redis_letter *letter = letter_new(LETTER_STATE);
-    if (!letter)
+    struct redis_mail *builder = redis_mail_new(REDIS_MAIL_STATE);
+    if (!builder)
         return;
-    letter->up = up;
-    snprintf(letter->text, sizeof letter->text, "%.90s", text);
-    letter_send(talk->thread->socket, letter);
+    builder->up = up;
+    snprintf(builder->text, sizeof builder->text, "%.90s", text);
+    redis_mail_send(talk->thread->socket, builder);
 }
 
 static void go_down(struct cache_talk *talk, const char *text)
@@ -49,52 +49,52 @@ static void come_up(struct cache_talk *talk)
     report(talk, talk->redis != NULL, talk->redis ? "" : reason);
 }
 
-static void append_put(struct cache_talk *talk, const struct redis_letter *letter)
+static void append_put(struct cache_talk *talk, const struct redis_mail *builder)
 {
     size_t size = 0;
     char ttl[24];
-    uint8_t *value = value_encode(letter->parcel, &size);
+    uint8_t *value = value_encode(builder->shared, &size);
     snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)talk->thread->ttl_ms);
     if (!value)
         redisAppendCommand(talk->redis, "PING");
     else if (talk->thread->ttl_ms)
-        redisAppendCommand(talk->redis, "SET %s %b PX %s", letter->key, value, size, ttl);
+        redisAppendCommand(talk->redis, "SET %s %b PX %s", builder->key, value, size, ttl);
     else
-        redisAppendCommand(talk->redis, "SET %s %b", letter->key, value, size);
+        redisAppendCommand(talk->redis, "SET %s %b", builder->key, value, size);
     free(value);
 }
 
-static void append(struct cache_talk *talk, const struct redis_letter *letter)
+static void append(struct cache_talk *talk, const struct redis_mail *builder)
 {
-    if (letter->kind == LETTER_GET)
-        redisAppendCommand(talk->redis, "GET %s", letter->key);
-    else if (letter->kind == LETTER_PUT)
-        append_put(talk, letter);
+    if (builder->kind == REDIS_MAIL_GET)
+        redisAppendCommand(talk->redis, "GET %s", builder->key);
+    else if (builder->kind == REDIS_MAIL_PUT)
+        append_put(talk, builder);
     else
         redisAppendCommand(talk->redis, "PING");
 }
 
-/* Turns a letter around with what Redis said; NULL = it said nothing. */
-static void answer(struct cache_talk *talk, struct redis_letter *letter, const redisReply *reply)
+/* Turns a mail around with what Redis said; NULL = it said nothing. */
+static void answer(struct cache_talk *talk, struct redis_mail *builder, const redisReply *reply)
 {
-    if (letter->kind == LETTER_CHECK) {
-        letter_free(letter);
+    if (builder->kind == REDIS_MAIL_CHECK) {
+        redis_mail_free(builder);
         if (reply)
             report(talk, true, "");
         return;
     }
-    if (letter->kind == LETTER_PUT) {
-        letter->kind = LETTER_STORED;
-        letter->bytes = parcel_bytes(letter->parcel);
-        parcel_release(letter->parcel);
-        letter->parcel = NULL;
+    if (builder->kind == REDIS_MAIL_PUT) {
+        builder->kind = REDIS_MAIL_STORED;
+        builder->bytes = shared_message_bytes(builder->shared);
+        shared_message_release(builder->shared);
+        builder->shared = NULL;
     } else {
-        letter->kind = LETTER_ANSWER;
-        letter->failed = !reply;
+        builder->kind = REDIS_MAIL_ANSWER;
+        builder->failed = !reply;
         if (reply && reply->type == REDIS_REPLY_STRING)
-            letter->parcel = value_decode((const uint8_t *)reply->str, reply->len);
+            builder->shared = value_decode((const uint8_t *)reply->str, reply->len);
     }
-    letter_send(talk->thread->socket, letter);
+    redis_mail_send(talk->thread->socket, builder);
 }
 
 /* All that has come goes to Redis in one write; a time-out or error ends the connection, whose answers would be out of step. */
@@ -115,13 +115,13 @@ static void exchange(struct cache_talk *talk)
 /* False: told to stop. */
 static bool collect(struct cache_talk *talk)
 {
-    struct redis_letter *letter;
-    while (talk->count < PIPELINE_MAX && (letter = letter_receive(talk->thread->socket)) != NULL) {
-        if (letter->kind == LETTER_STOP) {
-            letter_free(letter);
+    struct redis_mail *builder;
+    while (talk->count < PIPELINE_MAX && (builder = redis_mail_receive(talk->thread->socket)) != NULL) {
+        if (builder->kind == REDIS_MAIL_STOP) {
+            redis_mail_free(builder);
             return false;
         }
-        talk->letters[talk->count++] = letter;
+        talk->letters[talk->count++] = builder;
     }
     return true;
 }

@@ -54,10 +54,10 @@ static void add_number(struct words *words, uint64_t number)
 }
 
 /* EVALSHA with the prefix as its one key. */
-static void add_script(struct words *words, const struct talk *talk, enum stream_script script)
+static void add_plan(struct words *words, const struct talk *talk, enum stream_script plan)
 {
     add(words, "EVALSHA");
-    add(words, talk->sha[script]);
+    add(words, talk->sha[plan]);
     add(words, "1");
     add(words, talk->prefix);
 }
@@ -115,7 +115,7 @@ static void add_cancel(struct words *words, const struct note *note, const uint8
     add_bytes(words, value, bytes);
 }
 
-static const enum stream_script scripts[] = {
+static const enum stream_script plans[] = {
     [NOTE_ACCEPT] = SCRIPT_ACCEPT, [NOTE_DONE] = SCRIPT_DONE,     [NOTE_BACK] = SCRIPT_BACK,
     [NOTE_FETCH] = SCRIPT_FETCH,   [NOTE_CANCEL] = SCRIPT_CANCEL, [NOTE_RENEW] = SCRIPT_RENEW};
 
@@ -131,10 +131,10 @@ bool talk_ask(struct talk *talk, struct note *note)
     struct words words;
     char id[JOB_ID_TEXT_BYTES], label[OWNER_TEXT_BYTES];
     size_t bytes = 0;
-    uint8_t *value = note->parcel ? value_encode(note->parcel, &bytes) : NULL;
-    bool sent = words_init(&words, 16 + list_count(note->list)) && (value || !note->parcel);
+    uint8_t *value = note->shared ? value_encode(note->shared, &bytes) : NULL;
+    bool sent = words_init(&words, 16 + list_count(note->list)) && (value || !note->shared);
     if (sent) {
-        add_script(&words, talk, scripts[note->kind]);
+        add_plan(&words, talk, plans[note->kind]);
         if (note->kind == NOTE_DONE || note->kind == NOTE_BACK || note->kind == NOTE_RENEW)
             add(&words, talk->me);
         if (note->kind == NOTE_RENEW)
@@ -194,11 +194,11 @@ static void read_word(struct note *note, const char *word)
 }
 
 /* A request or reply carries the id of its job: under another one's it is not believed. */
-static bool is_of(struct parcel *parcel, struct job_id id)
+static bool is_of(struct shared_message *shared, struct job_id id)
 {
     struct envelope env;
     const uint8_t *meta;
-    zmq_msg_t *header = &parcel->frames[0];
+    zmq_msg_t *header = &shared->frames[0];
     return envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
            job_id_equal(env.job, id);
 }
@@ -206,16 +206,16 @@ static bool is_of(struct parcel *parcel, struct job_id id)
 static void read_fetched(struct note *note, redisReply *const *item, size_t count)
 {
     if (count == 2 && item[1]->type == REDIS_REPLY_STRING) {
-        note->parcel = value_decode((const uint8_t *)item[1]->str, item[1]->len);
-        bool own = note->parcel && is_of(note->parcel, note->id);
+        note->shared = value_decode((const uint8_t *)item[1]->str, item[1]->len);
+        bool own = note->shared && is_of(note->shared, note->id);
         note->answer = own ? ANSWER_OK : ANSWER_ERROR;
         if (own)
             return;
         note->broken = true;
-        fail(note, note->parcel ? "what Redis keeps as the job's result is another job's; submit it again"
+        fail(note, note->shared ? "what Redis keeps as the job's result is another job's; submit it again"
                                 : "the job's result in Redis is broken; submit it again");
-        parcel_release(note->parcel);
-        note->parcel = NULL;
+        shared_message_release(note->shared);
+        note->shared = NULL;
     } else if (count == 5) {
         note->answer = ANSWER_PENDING;
         snprintf(note->state, sizeof note->state, "%.15s", item[1]->str ? item[1]->str : "");
@@ -277,8 +277,8 @@ bool talk_answer(struct talk *talk, struct note *note)
     redisReply *reply = next_reply(talk);
     if (!reply)
         return false;
-    parcel_release(note->parcel);
-    note->parcel = NULL;
+    shared_message_release(note->shared);
+    note->shared = NULL;
     if (usable(talk, reply)) {
         read_reply(talk, note, reply);
     } else {
@@ -299,11 +299,11 @@ static void put_taken(struct talk *talk, const redisReply *row)
     struct note *note = note_new(NOTE_TAKEN, id);
     if (!note)
         return; /* its lease ends, another broker takes it */
-    note->parcel = value_decode((const uint8_t *)row->element[2]->str, row->element[2]->len);
+    note->shared = value_decode((const uint8_t *)row->element[2]->str, row->element[2]->len);
     note->attempts = (uint32_t)row->element[3]->integer;
     note->ttl_us = (uint64_t)row->element[4]->integer * 1000u;
     if (owner_read(row->element[1]->str, &note->owner))
-        box_put(&talk->streams->out, note); /* without a parcel: it cannot be read, and is told so */
+        box_put(&talk->streams->out, note); /* without a message: it cannot be read, and is told so */
     else
         note_free(note);
 }
@@ -313,7 +313,7 @@ bool talk_take(struct talk *talk, const char *models, uint32_t count, bool claim
     struct words words;
     redisReply *reply = NULL;
     if (words_init(&words, 16 + list_count(models))) {
-        add_script(&words, talk, SCRIPT_TAKE);
+        add_plan(&words, talk, SCRIPT_TAKE);
         add(&words, talk->me);
         add_number(&words, talk->streams->options.lease_us / 1000);
         add_number(&words, count);
@@ -375,7 +375,7 @@ static bool load_scripts(struct talk *talk)
 {
     for (int i = 0; i < SCRIPT_COUNT; i++) {
         char text[6144];
-        int bytes = snprintf(text, sizeof text, "%s%s", script_prelude, script_texts[i]);
+        int bytes = snprintf(text, sizeof text, "%s%s", ensemble_plan_prelude, ensemble_plan_texts[i]);
         redisReply *reply = redisCommand(talk->redis, "SCRIPT LOAD %b", text, (size_t)bytes);
         if (reply && reply->type == REDIS_REPLY_STRING)
             snprintf(talk->sha[i], sizeof talk->sha[i], "%.40s", reply->str);

@@ -86,7 +86,7 @@ static void collect(struct work *work)
             note_free(note);
         } else {
             note->answer = ANSWER_DOWN;
-            bytes += note->parcel ? parcel_bytes(note->parcel) : 0;
+            bytes += note->shared ? shared_message_bytes(note->shared) : 0;
             work->notes[work->count++] = note;
         }
     }

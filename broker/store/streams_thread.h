@@ -1,5 +1,5 @@
 /*
- * streams_thread.h - the two letter boxes between the broker's thread and the one that talks to Redis, and that thread's body.
+ * streams_thread.h - the two mail boxes between the broker's thread and the one that talks to Redis, and that thread's body.
  * Threads: box_*: any. streams_run: its own.
  */
 #ifndef STREAMS_THREAD_H

@@ -32,7 +32,7 @@ struct memory_source {
     void (*relieve)(void *context); /* gives back what is kept for speed alone */
     void (*spare)(void *context,
                   bool sparing); /* short, or no longer: freed memory is to go back at once, or to be kept for speed */
-    uint64_t (*missing)(void);   /* bytes of the ballast that allocations without memory have given back */
+    uint64_t (*missing)(void);   /* bytes of the memory reserve that allocations without memory have given back */
     void (*hold)(void);          /* takes them again, as far as there is memory */
     void *context;
 };
@@ -45,7 +45,7 @@ struct headroom {
     uint64_t answers_us;
     uint64_t slack;          /* what jobs may have of `left`; 0 = none */
     uint64_t taken;          /* by jobs since that reading */
-    uint64_t missing;        /* ballast, after that reading */
+    uint64_t missing;        /* memory reserve, after that reading */
     enum memory_limit which; /* the tightest */
     bool is_short;           /* as it was logged */
     uint64_t refused;        /* jobs, so far */

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "ballast.h"
+#include "memory_reserve.h"
 #include "large_block.h"
 #include "memory.h"
 
@@ -36,17 +36,17 @@ static uint64_t limit_of(__rlimit_resource_t resource)
     return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
 }
 
-/* The ballast is no use of ours while it is held, nor room for jobs when some of it had to be given back: it counts in both cases. */
+/* The memory reserve is no use of ours while it is held, nor room for jobs when some of it had to be given back: it counts in both cases. */
 static void own_read(const struct memory_files *files, struct memory_reading *reading)
 {
     char text[128];
-    uint64_t pages[6] = {0}, page = (uint64_t)sysconf(_SC_PAGESIZE), ballast = ballast_missing();
+    uint64_t pages[6] = {0}, page = (uint64_t)sysconf(_SC_PAGESIZE), memory_reserve = memory_reserve_missing();
     text_read(files->statm, text, sizeof text);
     sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &pages[0], &pages[1],
            &pages[2], &pages[3], &pages[4], &pages[5]);
-    reading->used[MEMORY_SPACE] = pages[0] * page + ballast;
+    reading->used[MEMORY_SPACE] = pages[0] * page + memory_reserve;
     reading->used[MEMORY_SETTING] = (pages[1] - pages[2]) * page; /* code and files are shared, and can be let go */
-    reading->used[MEMORY_DATA] = pages[5] * page + ballast;
+    reading->used[MEMORY_DATA] = pages[5] * page + memory_reserve;
     reading->limit[MEMORY_SPACE] = limit_of(RLIMIT_AS);
     reading->limit[MEMORY_DATA] = limit_of(RLIMIT_DATA);
     reading->limit[MEMORY_SETTING] = files->setting_bytes ? files->setting_bytes : UINT64_MAX;
@@ -95,14 +95,14 @@ void memory_source_init(struct memory_files *files, uint64_t setting_bytes, stru
     *files = (struct memory_files){.setting_bytes = setting_bytes};
     files->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     groups_find(&files->groups);
-    ballast_hold();
+    memory_reserve_hold();
     if (files->groups.count > 0)
-        ballast_watch(groups_left, files);
+        memory_reserve_watch(groups_left, files);
     *ret_source = (struct memory_source){.read = source_read,
                                          .relieve = source_relieve,
                                          .spare = source_spare,
-                                         .missing = ballast_missing,
-                                         .hold = ballast_hold,
+                                         .missing = memory_reserve_missing,
+                                         .hold = memory_reserve_hold,
                                          .context = files};
 }
 
@@ -110,6 +110,6 @@ void memory_source_fini(struct memory_files *files)
 {
     if (files->statm >= 0)
         close(files->statm);
-    ballast_watch(NULL, NULL);
+    memory_reserve_watch(NULL, NULL);
     memory_groups_close(&files->groups);
 }

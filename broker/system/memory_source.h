@@ -17,8 +17,8 @@ struct memory_files {
     struct memory_groups groups;
 };
 
-/* Takes the blocks of ballast.h, too. `files` must outlive the source. */
+/* Takes the blocks of memory_reserve.h, too. `files` must outlive the source. */
 void memory_source_init(struct memory_files *files, uint64_t setting_bytes, struct memory_source *ret_source);
-void memory_source_fini(struct memory_files *files); /* closes them; the ballast stays */
+void memory_source_fini(struct memory_files *files); /* closes them; the memory reserve stays */
 
 #endif

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 
 #define WORKERS_MOST  1000u
 #define HELD_MOST     128u
@@ -135,12 +135,12 @@ static void setup(uint32_t workers_count)
     workers.port = (struct port){.begin = note_begin, .part = worker_part};
     broker.clients = &clients.port;
     broker.workers = &workers.port;
-    hear(front_message, CLIENT, envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, CLIENT_UUID, "", 0));
+    hear(client_message, CLIENT, envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, CLIENT_UUID, "", 0));
     for (uint32_t i = 1; i <= workers_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "worker-%u", i);
         struct wire_worker worker = {.uuid = 1000 + i, .name = name, .slots = 1, .models = &model, .models_count = 1};
-        hear(back_message, i, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &worker));
+        hear(worker_message, i, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, &worker));
     }
     broker_tick(&broker);
     free(meta);
@@ -157,7 +157,7 @@ static void submit_one(void)
                            .no_digest = true,
                            .no_cache = true};
     size_t raw_bytes, bytes = wire_job(submit_meta, &job, &raw_bytes);
-    hear(front_message, CLIENT, wire_job_envelope(&job), submit_meta, bytes);
+    hear(client_message, CLIENT, wire_job_envelope(&job), submit_meta, bytes);
 }
 
 static void answer_one(uint32_t peer)
@@ -169,7 +169,7 @@ static void answer_one(uint32_t peer)
     env.job = holder->jobs[holder->first++ % HELD_MOST];
     holder->first %= HELD_MOST;
     holder->count--;
-    hear(back_message, peer, env, result_meta, result_bytes);
+    hear(worker_message, peer, env, result_meta, result_bytes);
 }
 
 /* The client acknowledges now and then, as a real one does. */
@@ -177,14 +177,14 @@ static void acknowledge(void)
 {
     struct envelope env = envelope_make(FRAME_ACK);
     env.job = (struct job_id){.client = CLIENT_UUID, .sequence = answered};
-    hear(front_message, CLIENT, env, submit_meta, 0);
+    hear(client_message, CLIENT, env, submit_meta, 0);
 }
 
 static void heartbeats(uint32_t workers_count)
 {
     for (uint32_t i = 1; i <= workers_count; i++)
-        hear(back_message, i, envelope_make(FRAME_HEARTBEAT), result_meta, 0);
-    hear(front_message, CLIENT, envelope_make(FRAME_PING), result_meta, 0);
+        hear(worker_message, i, envelope_make(FRAME_HEARTBEAT), result_meta, 0);
+    hear(client_message, CLIENT, envelope_make(FRAME_PING), result_meta, 0);
 }
 
 static double cpu_us(void)
@@ -200,14 +200,14 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct cost {
+struct figures {
     double job_us, bytes_per_job;
 };
 
-static struct cost run(uint32_t workers_count, uint64_t queued, uint64_t jobs)
+static struct figures run(uint32_t workers_count, uint64_t queued, uint64_t jobs)
 {
     double slices[SLICES];
-    struct cost cost = {0};
+    struct figures cost = {0};
     uint64_t turn = 0;
     setup(workers_count);
     result_bytes = wire_result(result_meta, 1, "xnnpack", PRECISION_F32, EXEC_US * 10, NULL);
@@ -239,7 +239,7 @@ static struct cost run(uint32_t workers_count, uint64_t queued, uint64_t jobs)
 
 static int one(uint32_t workers_count, uint64_t queued, uint64_t jobs)
 {
-    struct cost cost = run(workers_count, queued, jobs);
+    struct figures cost = run(workers_count, queued, jobs);
     printf("workers %u queued %" PRIu64 " jobs %" PRIu64 " answered %" PRIu64
            " us_per_job %.3f bytes_per_queued_job %.0f\n",
            workers_count, queued, jobs, answered, cost.job_us, cost.bytes_per_job);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
-#include "front.h"
+#include "worker_handler.h"
+#include "client_handler.h"
 
 static uint64_t clock_us;
 
@@ -170,7 +170,7 @@ void desk_say_client(struct desk *desk, uint32_t peer, struct envelope env, cons
 {
     struct message message = {.count = 0};
     build(&message, peer, env, meta, bytes, raw_bytes);
-    front_message(&desk->broker, &message);
+    client_message(&desk->broker, &message);
     message_fini(&message);
     desk_run(desk);
 }
@@ -179,7 +179,7 @@ void desk_say_worker(struct desk *desk, uint32_t peer, struct envelope env, cons
 {
     struct message message = {.count = 0};
     build(&message, peer, env, meta, bytes, 0);
-    back_message(&desk->broker, &message);
+    worker_message(&desk->broker, &message);
     message_fini(&message);
     desk_run(desk);
 }
@@ -204,7 +204,7 @@ void desk_worker(struct desk *desk, uint32_t peer, const struct wire_worker *wor
     uint8_t meta[WIRE_META_BYTES];
     struct message message = {.count = 0};
     build(&message, peer, envelope_make(FRAME_WORKER_HELLO), meta, wire_worker_hello(meta, worker), 0);
-    back_message(&desk->broker, &message);
+    worker_message(&desk->broker, &message);
     message_fini(&message);
     struct sent *last = desk->workers.count ? desk->workers.sent[desk->workers.count - 1] : NULL;
     if (!last || last->env.type != FRAME_WELCOME || last->env.status != PEN_OK)

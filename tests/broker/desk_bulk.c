@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "bulk.h"
-#include "front.h"
+#include "client_handler.h"
 
 static void say(struct desk *desk, enum desk_end end, uint32_t peer, struct envelope env, const void *meta,
                 size_t bytes)
@@ -94,9 +94,9 @@ void desk_chunk(struct desk *desk, enum desk_end end, uint32_t peer, struct job_
     memset(zmq_msg_data(&frame), (int)(offset / BULK_CHUNK_BYTES) + 1, bytes);
     message_add(&message, &frame);
     if (end == DESK_WORKER)
-        back_message(&desk->broker, &message);
+        worker_message(&desk->broker, &message);
     else
-        front_message(&desk->broker, &message);
+        client_message(&desk->broker, &message);
     message_fini(&message);
     desk_run(desk);
 }

@@ -12,7 +12,7 @@ struct play_job {
     struct job_id id;
     struct owner owner;
     char model[NOTE_MODEL_BYTES];
-    struct parcel *request, *reply;
+    struct shared_message *request, *reply;
     const struct streams *by;
     bool taken, cancelled;
     uint32_t attempts;
@@ -67,8 +67,8 @@ static struct play_job *find(struct job_id id)
 
 static void drop(struct play_job *job)
 {
-    parcel_release(job->request);
-    parcel_release(job->reply);
+    shared_message_release(job->request);
+    shared_message_release(job->reply);
     *job = play.jobs[--play.count];
 }
 
@@ -116,7 +116,7 @@ enum play_state play_state(struct job_id id)
     return !job ? PLAY_NONE : job->reply ? PLAY_DONE : PLAY_OPEN;
 }
 
-const struct parcel *play_reply(struct job_id id)
+const struct shared_message *play_reply(struct job_id id)
 {
     const struct play_job *job = find(id);
     return job ? job->reply : NULL;
@@ -175,15 +175,15 @@ static uint64_t bytes_of(const char *key)
     uint64_t bytes = 0;
     for (size_t i = 0; i < play.count; i++) {
         const struct play_job *job = &play.jobs[i];
-        bytes += job->request && (!key || strcmp(key, job->owner.key) == 0) ? parcel_bytes(job->request) : 0;
-        bytes += job->reply && !key ? parcel_bytes(job->reply) : 0;
+        bytes += job->request && (!key || strcmp(key, job->owner.key) == 0) ? shared_message_bytes(job->request) : 0;
+        bytes += job->reply && !key ? shared_message_bytes(job->reply) : 0;
     }
     return bytes;
 }
 
 static enum note_answer on_accept(const struct streams *streams, struct note *note, struct play_job *job)
 {
-    size_t bytes = parcel_bytes(note->parcel);
+    size_t bytes = shared_message_bytes(note->shared);
     if (job)
         return strcmp(job->owner.tenant, note->owner.tenant) == 0 ? ANSWER_KNOWN : ANSWER_DENIED;
     if (play.count >= streams->options.jobs_max || play.count == JOBS_MAX ||
@@ -195,20 +195,20 @@ static enum note_answer on_accept(const struct streams *streams, struct note *no
     job = &play.jobs[play.count++];
     *job = (struct play_job){.id = note->id,
                              .owner = note->owner,
-                             .request = note->parcel,
+                             .request = note->shared,
                              .since_us = play.clock(),
                              .expires_us = play.clock() + note->ttl_us,
                              .turn = ++play.turns};
     memcpy(job->model, note->model, sizeof job->model);
-    note->parcel = NULL;
+    note->shared = NULL;
     return ANSWER_OK;
 }
 
 static void finish(struct play_job *job, struct note *note)
 {
-    job->reply = note->parcel;
-    note->parcel = NULL;
-    parcel_release(job->request);
+    job->reply = note->shared;
+    note->shared = NULL;
+    shared_message_release(job->request);
     job->request = NULL;
     ring(job->id);
 }
@@ -240,7 +240,7 @@ static enum note_answer on_fetch(const struct streams *streams, struct note *not
     if (!job || strcmp(job->owner.tenant, note->owner.tenant) != 0)
         return ANSWER_NONE;
     if (job->reply) {
-        note->parcel = parcel_share(job->reply, false);
+        note->shared = shared_message_share(job->reply, false);
         return ANSWER_OK;
     }
     snprintf(note->state, sizeof note->state, "%s", job->taken ? "running" : "waiting");
@@ -338,7 +338,7 @@ static void take(struct streams *streams)
         note->owner = job->owner;
         note->attempts = ++job->attempts;
         note->ttl_us = job->expires_us - play.clock();
-        note->parcel = parcel_share(job->request, false);
+        note->shared = shared_message_share(job->request, false);
         play.runs++;
         streams->room--;
         put(streams, note);

@@ -20,7 +20,7 @@ void play_mood(enum play_mood mood); /* brokers are told */
 size_t play_jobs(void);              /* in the store */
 enum play_state { PLAY_NONE, PLAY_OPEN, PLAY_DONE } play_state(struct job_id id);
 /* What is kept for it; NULL: nothing, or not yet. */
-const struct parcel *play_reply(struct job_id id);
+const struct shared_message *play_reply(struct job_id id);
 uint64_t play_runs(void); /* times that a broker took a job */
 
 #endif

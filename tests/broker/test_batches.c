@@ -67,7 +67,7 @@ Test(batches, a_lonely_caller_does_not_wait_for_company_for_ever)
 Test(batches, company_that_saves_less_than_it_waits_is_not_waited_for)
 {
     struct desk *desk = flow_desk(1);
-    for (uint64_t i = 1; i <= SPEED_STRAYS + BATCH_LONELY; i++) { /* until it is known how quick one is, and then */
+    for (uint64_t i = 1; i <= LATENCY_STRAYS + BATCH_SOLO_MAX; i++) { /* until it is known how quick one is, and then */
         flow_submit(desk, "batchy", 10 * i, (struct wire_job){.fill = 1});
         flow_submit(desk, "batchy", 10 * i + 1, (struct wire_job){.fill = 1});
         cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0);
@@ -75,7 +75,7 @@ Test(batches, company_that_saves_less_than_it_waits_is_not_waited_for)
         cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 2);
         desk_result_status(desk, 901, (struct job_id){0xA, 10 * i}, PEN_OK, 30);
         desk_result_status(desk, 901, (struct job_id){0xA, 10 * i + 1}, PEN_OK, 30);
-        speed_learn(&(*desk->broker.fleet.all.tqh_first->offers[2]).speed, 1, 20, desk->broker.now_us);
+        latency_learn(&(*desk->broker.fleet.all.tqh_first->offers[2]).latency, 1, 20, desk->broker.now_us);
     }
     flow_submit(desk, "batchy", 500, (struct wire_job){.fill = 1});
     cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 1);
@@ -98,7 +98,7 @@ Test(batches, a_batch_grows_until_its_slot_is_nearly_free)
     desk_worker(desk, 901,
                 &(struct wire_worker){.uuid = 1, .name = "one", .slots = 1, .models = &model, .models_count = 1});
     desk_client(desk, 1, 0xA);
-    speed_seed(&desk->broker.fleet.all.tqh_first->offers[0]->speed, 8, 400);
+    latency_seed(&desk->broker.fleet.all.tqh_first->offers[0]->latency, 8, 400);
     flow_submit(desk, "net", 1, (struct wire_job){.fill = 1});
     cr_assert_eq(sent_groups(desk_next(&desk->workers, FRAME_SUBMIT)), 1, "the slot was idle");
     for (uint64_t i = 2; i <= 4; i++)
@@ -134,7 +134,7 @@ Test(batches, batches_that_do_not_pay_are_given_up_until_they_do)
     desk_worker(desk, 901,
                 &(struct wire_worker){.uuid = 1, .name = "one", .slots = 1, .models = &model, .models_count = 1});
     desk_client(desk, 1, 0xA);
-    speed_seed(&desk->broker.fleet.all.tqh_first->offers[0]->speed, 8, 25000); /* a promise that is not kept */
+    latency_seed(&desk->broker.fleet.all.tqh_first->offers[0]->latency, 8, 25000); /* a promise that is not kept */
     for (uint64_t round = 0; round < 2500 && full < 30; round++) {
         while (desk->broker.live < 20)
             flow_submit(desk, "net", next++, (struct wire_job){.fill = 1});
@@ -182,12 +182,12 @@ Test(batches, only_whole_batches_teach_how_long_they_take)
 {
     for (uint64_t jobs = 1; jobs <= 4; jobs++) {
         struct desk *desk = flow_desk(1);
-        const struct speed *speed = &desk->broker.fleet.all.tqh_first->offers[2]->speed;
+        const struct latency_model *latency = &desk->broker.fleet.all.tqh_first->offers[2]->latency;
         for (uint64_t i = 1; i <= 4; i++)
             flow_submit(desk, "batchy", i, (struct wire_job){.fill = 1});
         for (uint64_t i = 1; i <= 4; i++)
             result_of_batch(desk, i, 70000, jobs);
-        cr_assert_eq(speed_expect_us(speed, 4), jobs == 4 ? 70000 : 4 * 50000, "%lu", (unsigned long)jobs);
+        cr_assert_eq(latency_expect_us(latency, 4), jobs == 4 ? 70000 : 4 * 50000, "%lu", (unsigned long)jobs);
         cr_assert_eq(desk->broker.stats.results_duplicate, 0);
         desk_free(desk);
     }

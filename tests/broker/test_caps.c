@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 
 #define CLIENT 1u
 #define MANY   (FRAME_MAX_TENSORS + 1u)
@@ -106,7 +106,7 @@ static enum pen_status say(const struct draft *draft)
     envelope_encode(&env, bytes);
     size_t size = FRAME_ENVELOPE_BYTES + used;
     desk_frames(&message, CLIENT, bytes, &size, 1);
-    front_message(&desk->broker, &message);
+    client_message(&desk->broker, &message);
     message_fini(&message);
     desk_wait(desk, 1000);
     if (desk_next(&desk->workers, FRAME_SUBMIT)) {

@@ -7,13 +7,13 @@
 #include "match.h"
 #include "queue.h"
 
-static const struct speed unknown = {.count = 0};
+static const struct latency_model unknown = {.count = 0};
 static const struct batch_facts now_1000 = {
     .now_us = 1000, .rows_waiting = 3, .oldest_us = 900, .deadline_us = UINT64_MAX};
 
 Test(batch, models_without_a_batch_dimension_go_one_by_one)
 {
-    struct batch_rules rules = {.rows_max = 0, .speed = &unknown};
+    struct batch_rules rules = {.rows_max = 0, .latency = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 1);
     cr_assert_str_eq(choice.reason, "single");
@@ -21,7 +21,7 @@ Test(batch, models_without_a_batch_dimension_go_one_by_one)
 
 Test(batch, without_a_delay_an_idle_slot_takes_what_is_there)
 {
-    struct batch_rules rules = {.rows_max = 8, .speed = &unknown};
+    struct batch_rules rules = {.rows_max = 8, .latency = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 3);
     cr_assert_str_eq(choice.reason, "idle");
@@ -30,12 +30,12 @@ Test(batch, without_a_delay_an_idle_slot_takes_what_is_there)
 Test(batch, closes_when_full_or_at_a_preferred_size)
 {
     uint32_t preferred[] = {2, 4};
-    struct batch_rules rules = {.rows_max = 3, .delay_us = 500, .speed = &unknown};
+    struct batch_rules rules = {.rows_max = 3, .delay_us = 500, .latency = &unknown};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 3);
     cr_assert_str_eq(choice.reason, "full");
     rules = (struct batch_rules){
-        .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 2, .speed = &unknown};
+        .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 2, .latency = &unknown};
     choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 2, "the largest preferred size that is there");
     cr_assert_str_eq(choice.reason, "full");
@@ -47,7 +47,7 @@ Test(batch, closes_when_full_or_at_a_preferred_size)
 
 Test(batch, waits_for_company_until_the_delay_has_passed)
 {
-    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .speed = &unknown};
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .latency = &unknown};
     struct batch_facts facts = now_1000;
     struct batch_choice choice = batch_close(&rules, &facts);
     cr_assert_eq(choice.rows, 0);
@@ -60,35 +60,35 @@ Test(batch, waits_for_company_until_the_delay_has_passed)
 
 Test(batch, after_waiting_in_vain_it_does_not_wait)
 {
-    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .speed = &unknown};
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .latency = &unknown};
     struct batch_facts facts = now_1000;
-    facts.lonely = BATCH_LONELY - 1;
+    facts.solo_batches = BATCH_SOLO_MAX - 1;
     cr_assert_eq(batch_close(&rules, &facts).rows, 0);
-    facts.lonely = BATCH_LONELY;
+    facts.solo_batches = BATCH_SOLO_MAX;
     cr_assert_str_eq(batch_close(&rules, &facts).reason, "idle");
 }
 
-static struct speed speed_of(const uint32_t *rows, const uint64_t *us, size_t count)
+static struct latency_model latency_of(const uint32_t *rows, const uint64_t *us, size_t count)
 {
-    struct speed speed = {.count = 0};
+    struct latency_model latency = {.count = 0};
     for (size_t i = 0; i < count; i++)
-        speed_seed(&speed, rows[i], us[i]);
-    return speed;
+        latency_seed(&latency, rows[i], us[i]);
+    return latency;
 }
 
 Test(batch, waiting_was_in_vain_when_less_was_saved_than_waited)
 {
-    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 2000}, 2);
-    cr_assert_not(batch_wait_paid(&speed, 1, 0), "alone");
-    cr_assert(batch_wait_paid(&speed, 2, 499));
-    cr_assert_not(batch_wait_paid(&speed, 2, 500), "one run of 1 ms saved, twice half of it waited");
-    cr_assert(batch_wait_paid(&speed, 8, 800));
+    struct latency_model latency = latency_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 2000}, 2);
+    cr_assert_not(batch_wait_paid(&latency, 1, 0), "alone");
+    cr_assert(batch_wait_paid(&latency, 2, 499));
+    cr_assert_not(batch_wait_paid(&latency, 2, 500), "one run of 1 ms saved, twice half of it waited");
+    cr_assert(batch_wait_paid(&latency, 8, 800));
 }
 
 Test(batch, a_deadline_closes_it_earlier)
 {
-    struct speed speed = speed_of((uint32_t[]){1, 3, 8}, (uint64_t[]){30, 40, 90}, 3);
-    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .speed = &speed};
+    struct latency_model latency = latency_of((uint32_t[]){1, 3, 8}, (uint64_t[]){30, 40, 90}, 3);
+    struct batch_rules rules = {.rows_max = 8, .delay_us = 500, .latency = &latency};
     struct batch_facts facts = now_1000;
     facts.deadline_us = 1250;
     struct batch_choice choice = batch_close(&rules, &facts);
@@ -129,8 +129,8 @@ Test(batch, has_the_size_with_the_most_rows_per_second)
 {
     static const uint32_t sizes[] = {1, 2, 4, 8, 16, 32};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        struct speed speed = speed_of(sizes, kinds[i].us, 6);
-        struct batch_rules rules = {.rows_max = 32, .speed = &speed};
+        struct latency_model latency = latency_of(sizes, kinds[i].us, 6);
+        struct batch_rules rules = {.rows_max = 32, .latency = &latency};
         struct batch_facts facts = now_1000;
         facts.rows_waiting = kinds[i].waiting;
         struct batch_choice choice = batch_close(&rules, &facts);
@@ -149,25 +149,25 @@ Test(batch, never_gives_fewer_rows_per_second_than_one_by_one)
             state = state * 6364136223846793005u + 1442695040888963407u;
             us[i] = 1 + (state >> 40) % 10000;
         }
-        struct speed speed = speed_of(sizes, us, 6);
+        struct latency_model latency = latency_of(sizes, us, 6);
         for (uint32_t waiting = 1; waiting <= 33; waiting++) {
-            struct batch_rules rules = {.rows_max = 32, .speed = &speed};
+            struct batch_rules rules = {.rows_max = 32, .latency = &latency};
             struct batch_facts facts = now_1000;
             facts.rows_waiting = waiting;
             uint32_t rows = batch_close(&rules, &facts).rows;
-            uint64_t took_us = speed_expect_us(&speed, rows) + SPEED_MESSAGE_US;
+            uint64_t took_us = latency_expect_us(&latency, rows) + LATENCY_MESSAGE_US;
             cr_assert_leq(rows, waiting);
-            cr_assert_leq(took_us, rows * (us[0] + SPEED_MESSAGE_US), "%u of %u waiting", rows, waiting);
+            cr_assert_leq(took_us, rows * (us[0] + LATENCY_MESSAGE_US), "%u of %u waiting", rows, waiting);
         }
     }
 }
 
 Test(batch, does_not_wait_for_company_that_does_not_pay)
 {
-    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 8000}, 2);
+    struct latency_model latency = latency_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 8000}, 2);
     uint32_t preferred[] = {2};
     struct batch_rules rules = {
-        .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 1, .speed = &speed};
+        .rows_max = 8, .delay_us = 500, .preferred = preferred, .preferred_count = 1, .latency = &latency};
     struct batch_choice choice = batch_close(&rules, &now_1000);
     cr_assert_eq(choice.rows, 1);
     cr_assert_str_eq(choice.reason, "unpaid", "not even to a preferred size");
@@ -175,29 +175,29 @@ Test(batch, does_not_wait_for_company_that_does_not_pay)
 
 Test(batch, what_nobody_has_tried_is_tried)
 {
-    struct speed speed = speed_of((uint32_t[]){1}, (uint64_t[]){1000}, 1);
-    struct batch_rules rules = {.rows_max = 8, .speed = &speed};
+    struct latency_model latency = latency_of((uint32_t[]){1}, (uint64_t[]){1000}, 1);
+    struct batch_rules rules = {.rows_max = 8, .latency = &latency};
     cr_assert_eq(batch_close(&rules, &now_1000).rows, 3);
-    speed_learn(&speed, 3, 3500, 1000);
+    latency_learn(&latency, 3, 3500, 1000);
     cr_assert_eq(batch_close(&rules, &now_1000).rows, 1, "and not again");
     struct batch_facts more = now_1000;
     more.rows_waiting = 9;
     cr_assert_eq(batch_close(&rules, &more).rows, 8, "but more of them");
-    speed_learn(&speed, 8, 9000, 1000);
+    latency_learn(&latency, 8, 9000, 1000);
     cr_assert_str_eq(batch_close(&rules, &more).reason, "unpaid");
 }
 
 /* A worker that was disturbed while it warmed up: eight rows seem slow and are not. */
 Test(batch, what_was_measured_in_a_bad_moment_is_tried_again_within_bounds)
 {
-    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 9000}, 2);
-    struct batch_rules rules = {.rows_max = 8, .speed = &speed};
+    struct latency_model latency = latency_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 9000}, 2);
+    struct batch_rules rules = {.rows_max = 8, .latency = &latency};
     uint64_t spent_us = 0, now_us = 1000000, tries = 0, paid_at_us = 0;
     while (now_us < 60000000) {
         struct batch_facts facts = {.now_us = now_us, .rows_waiting = 20, .deadline_us = UINT64_MAX};
         cr_assert(batch_may_explore(&rules, &facts));
         struct batch_choice choice = batch_close(&rules, &facts);
-        uint32_t other = speed_explore(&speed, 8, now_us), rows = other ? other : choice.rows;
+        uint32_t other = latency_explore(&latency, 8, now_us), rows = other ? other : choice.rows;
         uint64_t us = rows == 1 ? 1000 : 2000 + 100 * rows;
         if (other) {
             cr_assert_neq(other, choice.rows);
@@ -207,17 +207,17 @@ Test(batch, what_was_measured_in_a_bad_moment_is_tried_again_within_bounds)
         if (strcmp(choice.reason, "full") == 0 && !paid_at_us)
             paid_at_us = now_us;
         now_us += us;
-        speed_learn(&speed, rows, us, now_us);
+        latency_learn(&latency, rows, us, now_us);
     }
     cr_assert_geq(tries, 2);
-    cr_assert_lt(spent_us, 59000000 / SPEED_EXPLORE);
+    cr_assert_lt(spent_us, 59000000 / LATENCY_EXPLORE);
     cr_assert(paid_at_us > 0 && paid_at_us < 10000000, "found after %lu us", (unsigned long)paid_at_us);
 }
 
 Test(batch, urgent_jobs_are_no_guinea_pigs)
 {
-    struct speed speed = speed_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 2000}, 2);
-    struct batch_rules rules = {.rows_max = 8, .speed = &speed};
+    struct latency_model latency = latency_of((uint32_t[]){1, 8}, (uint64_t[]){1000, 2000}, 2);
+    struct batch_rules rules = {.rows_max = 8, .latency = &latency};
     struct batch_facts facts = {.now_us = 1000, .rows_waiting = 8, .deadline_us = 1000 + BATCH_SLACK * 2000 - 1};
     cr_assert_not(batch_may_explore(&rules, &facts));
     facts.deadline_us++;
@@ -304,11 +304,11 @@ Test(queue, lanes_are_shared_by_equal_demand_and_shape_only)
 {
     struct lane_list active;
     struct queue queue;
-    struct shares shares;
+    struct fair_queue fair_queue;
     struct demand any = {.precision = PRECISION_ANY}, f32 = {.precision = PRECISION_F32}, tagged = {.tags = "a\n"};
     TAILQ_INIT(&active);
-    cr_assert_eq(shares_init(&shares), PEN_OK);
-    cr_assert_eq(queue_init(&queue, &active, &shares, 2), PEN_OK);
+    cr_assert_eq(fair_queue_init(&fair_queue), PEN_OK);
+    cr_assert_eq(queue_init(&queue, &active, &fair_queue, 2), PEN_OK);
     struct lane *one = queue_lane(&queue, NULL, &any, 7), *two = queue_lane(&queue, NULL, &any, 7);
     struct lane *three = queue_lane(&queue, NULL, &any, 8), *four = queue_lane(&queue, NULL, &f32, 7),
                 *five = queue_lane(&queue, NULL, &tagged, 7);
@@ -329,7 +329,7 @@ Test(queue, lanes_are_shared_by_equal_demand_and_shape_only)
     cr_assert_eq(queue.lanes.count, 2, "the last idle lane stays for the next job");
     lane_release(one);
     queue_fini(&queue);
-    shares_fini(&shares);
+    fair_queue_fini(&fair_queue);
 }
 
 Test(match, who_is_aside_is_done_no_later_than_in_the_queue)
@@ -380,10 +380,10 @@ Test(queue, limit_is_busy)
 {
     struct lane_list active;
     struct queue queue;
-    struct shares shares;
+    struct fair_queue fair_queue;
     TAILQ_INIT(&active);
-    cr_assert_eq(shares_init(&shares), PEN_OK);
-    cr_assert_eq(queue_init(&queue, &active, &shares, 2), PEN_OK);
+    cr_assert_eq(fair_queue_init(&fair_queue), PEN_OK);
+    cr_assert_eq(queue_init(&queue, &active, &fair_queue, 2), PEN_OK);
     cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_OK);
     cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_OK);
     cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_ERR_BUSY);
@@ -391,5 +391,5 @@ Test(queue, limit_is_busy)
     cr_assert_eq(queue_enter(&queue, "m", 1, 10, NULL), PEN_OK);
     cr_assert_eq(queue.bytes, 20);
     queue_fini(&queue);
-    shares_fini(&shares);
+    fair_queue_fini(&fair_queue);
 }

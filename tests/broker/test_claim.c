@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "depot.h"
+#include "detached.h"
 #include "desk.h"
 #include "folder.h"
 
@@ -30,7 +30,7 @@ static enum pen_status start(const char *journal, struct desk **ret_desk, struct
     struct desk *desk = desk_new();
     desk_open(desk);
     *error = (struct pen_error){.status = PEN_OK};
-    enum pen_status status = depot_open(&desk->broker, journal, error);
+    enum pen_status status = detached_open(&desk->broker, journal, error);
     if (ret_desk)
         *ret_desk = desk;
     else

@@ -132,7 +132,7 @@ Test(explain, what_was_measured_of_batches_is_a_reason)
             &(struct wire_worker){.uuid = 78, .name = "steady", .slots = 1, .models = &slow, .models_count = 1});
         struct offer *offer = desk->broker.fleet.all.tqh_first->offers[0];
         for (uint32_t k = 0; k < 3; k++)
-            speed_seed(&offer->speed, 1u << k, cases[i].us[k]);
+            latency_seed(&offer->latency, 1u << k, cases[i].us[k]);
         for (uint64_t job = 1; job <= 4; job++)
             submit(desk, job);
         Penstock__ControlReply *reply = explained(desk, 1);

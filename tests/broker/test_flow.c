@@ -57,10 +57,10 @@ Test(flow, faster_worker_is_chosen_by_what_was_measured)
                 &(struct wire_worker){.uuid = 2, .name = "two", .slots = 1, .models = &quick, .models_count = 1});
     flow_submit(desk, "slow", 1, (struct wire_job){.fill = 1});
     cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, 902);
-    for (uint64_t i = 1; i <= SPEED_STRAYS; i++) {
+    for (uint64_t i = 1; i <= LATENCY_STRAYS; i++) {
         desk_result_status(desk, 902, (struct job_id){0xA, i}, PEN_OK, 200000); /* it was too optimistic */
         flow_submit(desk, "slow", i + 1, (struct wire_job){.fill = 1});
-        cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, i < SPEED_STRAYS ? 902 : 901,
+        cr_assert_eq(desk_next(&desk->workers, FRAME_SUBMIT)->peer, i < LATENCY_STRAYS ? 902 : 901,
                      "one time may be a stray");
     }
     desk_free(desk);

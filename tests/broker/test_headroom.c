@@ -12,7 +12,7 @@
 
 static struct {
     struct memory_reading reading; /* what a reading tells; `reusable` only to a thorough one */
-    uint64_t missing;              /* ballast */
+    uint64_t missing;              /* memory reserve */
     unsigned reads, thorough, relieved, held;
     bool sparing;
 } system_;
@@ -192,7 +192,7 @@ Test(headroom, memory_kept_for_speed_is_given_back_once_a_second)
     cr_expect_leq(system_.thorough, 1501u + system_.relieved, "at most every 2 ms");
 }
 
-Test(headroom, ballast_that_was_needed_asks_for_a_reading_and_is_taken_again)
+Test(headroom, memory_reserve_that_was_needed_asks_for_a_reading_and_is_taken_again)
 {
     set(MEMORY_DATA, 128 * MIB, 100 * MIB);
     cr_assert_eq(headroom_take(&headroom, 0, 0, 100000, &error), PEN_OK);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 #include "peer.h"
 
 static const struct wire_model echo = {.name = "echo",
@@ -135,9 +135,9 @@ Test(hostile, noise_and_mutations_on_the_desk, .timeout = 300)
         /* a flipped major version makes the broker ignore a peer: new ones come all the time */
         desk_frames(&message, draw(5) + i / 40 * 5, bytes, sizes, anything(bytes, sizes, from_worker));
         if (from_worker)
-            back_message(&desk->broker, &message);
+            worker_message(&desk->broker, &message);
         else
-            front_message(&desk->broker, &message);
+            client_message(&desk->broker, &message);
         message_fini(&message);
         if (draw(4) == 0)
             desk_wait(desk, draw(20000));

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "depot.h"
+#include "detached.h"
 #include "desk.h"
 #include "folder.h"
 #include "journal.h"
@@ -54,7 +54,7 @@ static enum pen_status open_journal(void)
 {
     paper->written = paper->synced;
     cr_assert_eq(journal_open_file(&paper->file, paper->synced, 1 << 20, &journal), PEN_OK);
-    return depot_open_journal(&desk->broker, journal, paper->bytes, paper->synced);
+    return detached_open_journal(&desk->broker, journal, paper->bytes, paper->synced);
 }
 
 static void put(struct journal_record record)
@@ -123,13 +123,13 @@ Test(journal, older_brokers_jobs_are_run_and_told)
         }
         put_file(written[i].file, ids);
         cr_assert_eq(open_journal(), PEN_OK, "%s", written[i].file);
-        cr_assert_eq(depot_count(desk->broker.depot), 2u);
+        cr_assert_eq(detached_count(desk->broker.detached), 2u);
         desk_client(desk, 1, 0xDEF);
         check_first_byte(fetch(1, ids[0]), 1);
         cr_assert_null(fetch(2, ids[1]), "it waits");
         owner = (struct owner){.tenant = "default"};
         cr_assert(owner_unlock("open sesame", &owner));
-        cr_assert_eq(depot_owned(&desk->broker, ids[1], &owner), written[i].secret, "whose it is was read, too");
+        cr_assert_eq(detached_owned(&desk->broker, ids[1], &owner), written[i].secret, "whose it is was read, too");
         struct wire_worker one = {.uuid = 1, .name = "w", .slots = 1, .models = &echo, .models_count = 1};
         desk_worker(desk, 901, &one);
         cr_assert_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 1u, "what has run does not run again");
@@ -183,7 +183,7 @@ Test(journal, torn_tail_is_cut_off_whatever_it_was)
     memset(paper->bytes + whole, 0, full - whole);
     cr_assert_not(journal_newer(paper->bytes + whole, full - whole), "room that was never written");
     cr_assert_eq(open_journal(), PEN_OK);
-    cr_assert_eq(depot_count(desk->broker.depot), 2u);
+    cr_assert_eq(detached_count(desk->broker.detached), 2u);
 }
 
 /* A real file: what it holds stays, and the sentence says where and what to do. */
@@ -192,7 +192,7 @@ static void check_left(const char *path, const void *bytes, size_t size, enum pe
     size_t left;
     struct pen_error error = {0};
     file_write(path, bytes, size);
-    cr_assert_eq(depot_open(&desk->broker, path, &error), expected, "%s", error.text);
+    cr_assert_eq(detached_open(&desk->broker, path, &error), expected, "%s", error.text);
     cr_assert_not_null(strstr(error.text, says), "%s", error.text);
     cr_assert_not_null(strstr(error.text, "left as it is"), "%s", error.text);
     uint8_t *after = file_read(path, &left);
@@ -223,7 +223,8 @@ Test(journal, broken_record_costs_no_other_job)
     cr_assert_gt(first, JOURNAL_HEADER_BYTES);
     paper->bytes[first - 1] ^= 1;
     cr_assert_eq(open_journal(), PEN_OK);
-    cr_assert_eq(depot_count(desk->broker.depot), 2u, "the record that is broken was void, those behind it count");
+    cr_assert_eq(detached_count(desk->broker.detached), 2u,
+                 "the record that is broken was void, those behind it count");
 }
 
 /* A limit for files stands for a disk that has no room for a second one. */
@@ -241,10 +242,10 @@ Test(journal, full_disk_keeps_no_broker_from_starting)
     file_write(path, paper->bytes, paper->synced);
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    enum pen_status status = depot_open(&desk->broker, path, &error);
+    enum pen_status status = detached_open(&desk->broker, path, &error);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &wide), 0);
     cr_assert_eq(status, PEN_OK, "%s", error.text);
-    cr_assert_eq(depot_count(desk->broker.depot), 2u);
+    cr_assert_eq(detached_count(desk->broker.detached), 2u);
     cr_assert_eq(stat(path, &facts), 0);
     cr_assert_eq((size_t)facts.st_size, paper->synced, "the old file goes on");
     cr_assert_neq(access(fresh, F_OK), 0, "what did not become whole takes no room");

@@ -9,15 +9,15 @@
 
 /* ---- sessions ---- */
 
-static struct parcel *parcel_of(size_t bytes)
+static struct shared_message *shared_message_of(size_t bytes)
 {
     zmq_msg_t frame;
-    struct parcel *parcel = parcel_new(1);
+    struct shared_message *shared = shared_message_new(1);
     zmq_msg_init_size(&frame, bytes);
     memset(zmq_msg_data(&frame), 0, bytes);
-    parcel_take(parcel, 0, &frame);
+    shared_message_take(shared, 0, &frame);
     zmq_msg_close(&frame);
-    return parcel;
+    return shared;
 }
 
 static struct job *done_job(struct jobs *jobs, struct sessions *sessions, struct session *session, uint64_t sequence,
@@ -25,7 +25,7 @@ static struct job *done_job(struct jobs *jobs, struct sessions *sessions, struct
 {
     struct job *job = jobs_new(jobs, (struct job_id){session->uuid, sequence});
     session_add(session, job);
-    job->reply = parcel_of(bytes);
+    job->reply = shared_message_of(bytes);
     reply_keep(sessions, job, now_us);
     return job;
 }
@@ -121,9 +121,9 @@ static struct cache_key key_of(uint8_t request)
 
 static void put(struct cache_memory *memory, struct cache_key key, size_t bytes, uint64_t now_us)
 {
-    struct cache_value value = {.parcel = parcel_of(bytes), .precision = PRECISION_F32, .backend = "xnnpack"};
+    struct cache_value value = {.shared = shared_message_of(bytes), .precision = PRECISION_F32, .backend = "xnnpack"};
     cache_memory_put(memory, &key, &value, now_us);
-    parcel_release(value.parcel);
+    shared_message_release(value.shared);
 }
 
 static bool has(struct cache_memory *memory, struct cache_key key, uint64_t now_us)

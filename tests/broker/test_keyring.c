@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "audit.h"
-#include "back.h"
+#include "worker_handler.h"
 #include "control.pb-c.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 #include "key_list.h"
 
 static char path[64];
@@ -349,9 +349,9 @@ static void say(struct desk *desk, bool worker, const char *user, uint32_t peer,
     desk_frames(&message, peer, header, &size, 1);
     message.user = user;
     if (worker)
-        back_message(&desk->broker, &message);
+        worker_message(&desk->broker, &message);
     else
-        front_message(&desk->broker, &message);
+        client_message(&desk->broker, &message);
     message_fini(&message);
     desk_run(desk);
 }
@@ -566,9 +566,9 @@ Test(keyring, job_that_waits_for_the_first_worker_counts_once_in_the_rate)
     desk->broker.keyring = keyring_of(A " alice submit rate=2\n" W " w1 worker\n");
     hello(desk, A, 1, 1);
     cr_assert_eq(submit(desk, A, 1, 1, 1), PEN_OK);
-    cr_assert_eq(desk->broker.lobby.count, 1);
+    cr_assert_eq(desk->broker.parked.count, 1);
     worker_hello(desk, W, 9, 5);
-    cr_assert_eq(desk->broker.lobby.count, 0);
+    cr_assert_eq(desk->broker.parked.count, 0);
     cr_assert_eq(submit(desk, A, 1, 1, 2), PEN_OK, "the second of its two");
     cr_assert_eq(submit(desk, A, 1, 1, 3), PEN_ERR_BUSY);
     leave(desk);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 
 enum { CLIENT = 1, WORKER = 11, WORKERS = 2, JOBS = 60, ROUNDS = 40 };
 
@@ -30,15 +30,15 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t items, size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
 int __real_zmq_msg_init_size(zmq_msg_t *frame, size_t bytes);
-void __real_front_message(struct broker *broker, struct message *message);
-void __real_back_message(struct broker *broker, struct message *message);
+void __real_client_message(struct broker *broker, struct message *message);
+void __real_worker_message(struct broker *broker, struct message *message);
 void __real_broker_tick(struct broker *broker);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t items, size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
 int __wrap_zmq_msg_init_size(zmq_msg_t *frame, size_t bytes);
-void __wrap_front_message(struct broker *broker, struct message *message);
-void __wrap_back_message(struct broker *broker, struct message *message);
+void __wrap_client_message(struct broker *broker, struct message *message);
+void __wrap_worker_message(struct broker *broker, struct message *message);
 void __wrap_broker_tick(struct broker *broker);
 
 void *__wrap_malloc(size_t bytes)
@@ -61,17 +61,17 @@ int __wrap_zmq_msg_init_size(zmq_msg_t *frame, size_t bytes)
     return fails(bytes) ? -1 : __real_zmq_msg_init_size(frame, bytes);
 }
 
-void __wrap_front_message(struct broker *broker, struct message *message)
+void __wrap_client_message(struct broker *broker, struct message *message)
 {
     inside++;
-    __real_front_message(broker, message);
+    __real_client_message(broker, message);
     inside--;
 }
 
-void __wrap_back_message(struct broker *broker, struct message *message)
+void __wrap_worker_message(struct broker *broker, struct message *message)
 {
     inside++;
-    __real_back_message(broker, message);
+    __real_worker_message(broker, message);
     inside--;
 }
 

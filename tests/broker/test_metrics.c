@@ -108,11 +108,11 @@ Test(metrics, slow_jobs_stay_for_ten_minutes_and_the_slowest_win)
     struct metrics *m = metrics_new(0);
     struct model_tally *model = metrics_model(m, "a", 1);
     for (uint64_t i = 1; i <= 100; i++) {
-        struct job_life life = {.id = {1, i}, .total_us = i * 10, .ended_us = 1000000, .reason = ""};
-        metrics_end(m, model, NULL, &life, false);
+        struct job_trace trace = {.id = {1, i}, .total_us = i * 10, .ended_us = 1000000, .reason = ""};
+        metrics_end(m, model, NULL, &trace, false);
     }
-    for (unsigned i = 0; i < METRICS_LIVES; i++)
-        cr_expect_gt(m->slow.rows[i].total_us, (100 - METRICS_LIVES) * 10);
+    for (unsigned i = 0; i < METRICS_TRACES; i++)
+        cr_expect_gt(m->slow.rows[i].total_us, (100 - METRICS_TRACES) * 10);
     metrics_beat(m, 500000000);
     cr_expect_gt(m->slow_floor_us, 0);
     metrics_beat(m, 700000000);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 #include "vector_file.h"
 
 #define VECTORS  PENSTOCK_SOURCE "/tests/proto/vectors/"
@@ -83,9 +83,9 @@ static void say(const char *name, bool to_workers, bool lifted)
     }
     desk_frames(&message, to_workers ? WORKER : CLIENT, bytes, sizes, vector.frames_count);
     if (to_workers)
-        back_message(&desk->broker, &message);
+        worker_message(&desk->broker, &message);
     else
-        front_message(&desk->broker, &message);
+        client_message(&desk->broker, &message);
     message_fini(&message);
     vector_fini(&vector);
     desk_wait(desk, 1000); /* the model waits 250 us for company */
@@ -160,9 +160,9 @@ Test(minor, types_of_later_versions_are_passed_over)
         struct message message = {.count = 0};
         desk_frames(&message, to_workers ? WORKER : CLIENT, later, &size, 1);
         if (to_workers)
-            back_message(&desk->broker, &message);
+            worker_message(&desk->broker, &message);
         else
-            front_message(&desk->broker, &message);
+            client_message(&desk->broker, &message);
         message_fini(&message);
     }
     say("submit_inline", false, true);

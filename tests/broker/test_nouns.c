@@ -1,4 +1,4 @@
-/* Units of the small nouns: heap, table, link, speed, breaker, patch, parcel. */
+/* Units of the small nouns: heap, table, link, latency model, breaker, patch, message. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "heap.h"
 #include "line.h"
 #include "link.h"
-#include "parcel.h"
+#include "shared_message.h"
 #include "patch.h"
-#include "speed.h"
+#include "latency.h"
 #include "table.h"
 #include "wire.h"
 
@@ -195,122 +195,122 @@ Test(link, probes_come_soon_and_then_ever_later)
     cr_assert_eq(link_probed_us(&link, 5000 + 1200001), 0, "what is found later has nothing to do with that hint");
 }
 
-Test(speed, warm_times_serve_until_measured_then_the_mean)
+Test(latency, warm_times_serve_until_measured_then_the_mean)
 {
-    struct speed speed = {.count = 0};
-    cr_assert_eq(speed_expect_us(&speed, 1), SPEED_UNKNOWN_US);
-    speed_seed(&speed, 1, 800);
-    cr_assert_eq(speed_expect_us(&speed, 1), 800);
-    cr_assert_eq(speed_expect_us(&speed, 8), 6400, "scaled up from one");
-    speed_learn(&speed, 1, 1600, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1600, "the first measurement replaces the seed");
-    speed_learn(&speed, 1, 800, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1500, "weight 1/8");
-    speed_seed(&speed, 1, 5);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1500, "a seed never replaces a measurement");
-    speed_learn(&speed, 8, 4000, 0);
-    cr_assert_eq(speed_expect_us(&speed, 8), 4000);
-    cr_assert_eq(speed_expect_us(&speed, 16), 8000, "scaled up from the largest");
-    speed_learn(&speed, 1000, UINT64_MAX, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1000), UINT32_MAX);
+    struct latency_model latency = {.count = 0};
+    cr_assert_eq(latency_expect_us(&latency, 1), LATENCY_UNKNOWN_US);
+    latency_seed(&latency, 1, 800);
+    cr_assert_eq(latency_expect_us(&latency, 1), 800);
+    cr_assert_eq(latency_expect_us(&latency, 8), 6400, "scaled up from one");
+    latency_learn(&latency, 1, 1600, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1600, "the first measurement replaces the seed");
+    latency_learn(&latency, 1, 800, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1500, "weight 1/8");
+    latency_seed(&latency, 1, 5);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1500, "a seed never replaces a measurement");
+    latency_learn(&latency, 8, 4000, 0);
+    cr_assert_eq(latency_expect_us(&latency, 8), 4000);
+    cr_assert_eq(latency_expect_us(&latency, 16), 8000, "scaled up from the largest");
+    latency_learn(&latency, 1000, UINT64_MAX, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1000), UINT32_MAX);
 }
 
-Test(speed, between_two_sizes_lies_a_line)
+Test(latency, between_two_sizes_lies_a_line)
 {
-    struct speed speed = {.count = 0};
-    speed_seed(&speed, 8, 1500);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1500, "never too optimistic");
-    speed_seed(&speed, 1, 100);
-    cr_assert_eq(speed_expect_us(&speed, 2), 300);
-    cr_assert_eq(speed_expect_us(&speed, 7), 1300);
-    speed_learn(&speed, 3, 900, 0);
-    cr_assert_eq(speed_expect_us(&speed, 3), 900, "each size that ran has its own time");
-    cr_assert_eq(speed_expect_us(&speed, 2), 500);
-    cr_assert_eq(speed_expect_us(&speed, 4), 1020);
+    struct latency_model latency = {.count = 0};
+    latency_seed(&latency, 8, 1500);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1500, "never too optimistic");
+    latency_seed(&latency, 1, 100);
+    cr_assert_eq(latency_expect_us(&latency, 2), 300);
+    cr_assert_eq(latency_expect_us(&latency, 7), 1300);
+    latency_learn(&latency, 3, 900, 0);
+    cr_assert_eq(latency_expect_us(&latency, 3), 900, "each size that ran has its own time");
+    cr_assert_eq(latency_expect_us(&latency, 2), 500);
+    cr_assert_eq(latency_expect_us(&latency, 4), 1020);
 }
 
-Test(speed, of_too_many_sizes_the_one_not_seen_for_longest_goes_and_never_a_warmed_one)
+Test(latency, of_too_many_sizes_the_one_not_seen_for_longest_goes_and_never_a_warmed_one)
 {
-    struct speed speed = {.count = 0};
-    for (uint32_t rows = 1; rows <= 2 * SPEED_SEEDS; rows++)
-        speed_seed(&speed, rows * 10, rows * 1000);
-    cr_assert_eq(speed.count, SPEED_SEEDS);
+    struct latency_model latency = {.count = 0};
+    for (uint32_t rows = 1; rows <= 2 * LATENCY_SEEDS; rows++)
+        latency_seed(&latency, rows * 10, rows * 1000);
+    cr_assert_eq(latency.count, LATENCY_SEEDS);
     for (uint32_t rows = 1; rows <= 40; rows++)
-        speed_learn(&speed, rows * 10 + 1, rows * 1000 + 500, rows * 1000);
-    cr_assert_eq(speed.count, SPEED_POINTS);
-    for (uint32_t rows = 1; rows <= SPEED_SEEDS; rows++)
-        cr_assert_eq(speed_expect_us(&speed, rows * 10), rows * 1000);
+        latency_learn(&latency, rows * 10 + 1, rows * 1000 + 500, rows * 1000);
+    cr_assert_eq(latency.count, LATENCY_POINTS);
+    for (uint32_t rows = 1; rows <= LATENCY_SEEDS; rows++)
+        cr_assert_eq(latency_expect_us(&latency, rows * 10), rows * 1000);
     for (uint32_t rows = 40; rows > 36; rows--)
-        cr_assert_eq(speed_expect_us(&speed, rows * 10 + 1), rows * 1000 + 500, "%u", rows);
+        cr_assert_eq(latency_expect_us(&latency, rows * 10 + 1), rows * 1000 + 500, "%u", rows);
 }
 
-Test(speed, a_first_measurement_far_from_the_warm_up_time_is_a_stray)
+Test(latency, a_first_measurement_far_from_the_warm_up_time_is_a_stray)
 {
-    struct speed speed = {.count = 0};
-    speed_seed(&speed, 1, 1000);
-    speed_learn(&speed, 1, 80000, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1), 2000);
+    struct latency_model latency = {.count = 0};
+    latency_seed(&latency, 1, 1000);
+    latency_learn(&latency, 1, 80000, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1), 2000);
 }
 
-Test(speed, a_stray_moves_the_mean_by_an_eighth_and_three_in_a_row_replace_it)
+Test(latency, a_stray_moves_the_mean_by_an_eighth_and_three_in_a_row_replace_it)
 {
-    struct speed speed = {.count = 0};
+    struct latency_model latency = {.count = 0};
     for (int i = 0; i < 3; i++)
-        speed_learn(&speed, 1, 1000, 0);
-    speed_learn(&speed, 1, 500000, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1125, "500 times the mean counts as twice");
-    speed_learn(&speed, 1, 1125, 0);
-    speed_learn(&speed, 1, 500000, 0);
-    speed_learn(&speed, 1, 500000, 0);
-    cr_assert_lt(speed_expect_us(&speed, 1), 1500, "two in a row are still strays");
-    speed_learn(&speed, 1, 500000, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1), 500000, "the third is how it is now");
+        latency_learn(&latency, 1, 1000, 0);
+    latency_learn(&latency, 1, 500000, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1125, "500 times the mean counts as twice");
+    latency_learn(&latency, 1, 1125, 0);
+    latency_learn(&latency, 1, 500000, 0);
+    latency_learn(&latency, 1, 500000, 0);
+    cr_assert_lt(latency_expect_us(&latency, 1), 1500, "two in a row are still strays");
+    latency_learn(&latency, 1, 500000, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1), 500000, "the third is how it is now");
     for (int i = 0; i < 3; i++)
-        speed_learn(&speed, 1, 1000, 0);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1000, "and back");
+        latency_learn(&latency, 1, 1000, 0);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1000, "and back");
 }
 
-Test(speed, what_is_not_measured_again_fades_to_the_warm_up_time)
+Test(latency, what_is_not_measured_again_fades_to_the_warm_up_time)
 {
-    struct speed speed = {.count = 0};
-    speed_seed(&speed, 1, 1000);
-    speed_learn(&speed, 1, 3000, 5000000);
-    speed_fade(&speed, 5000000 + SPEED_FADE_US - 1);
-    cr_assert_eq(speed_expect_us(&speed, 1), 3000);
-    speed_fade(&speed, 5000000 + SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 2000);
-    speed_fade(&speed, 5000000 + SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 2000, "once for each period");
-    speed_learn(&speed, 1, 2000, 5000000 + SPEED_FADE_US);
-    speed_fade(&speed, 5000000 + 3 * (uint64_t)SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1250);
-    speed_fade(&speed, 40 * (uint64_t)SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 1000);
-    speed_learn(&speed, 1, 200, 40 * (uint64_t)SPEED_FADE_US);
-    speed_fade(&speed, 80 * (uint64_t)SPEED_FADE_US);
-    cr_assert_leq(speed_expect_us(&speed, 1), 1000, "quicker than its word does not fade");
+    struct latency_model latency = {.count = 0};
+    latency_seed(&latency, 1, 1000);
+    latency_learn(&latency, 1, 3000, 5000000);
+    latency_fade(&latency, 5000000 + LATENCY_FADE_US - 1);
+    cr_assert_eq(latency_expect_us(&latency, 1), 3000);
+    latency_fade(&latency, 5000000 + LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 1), 2000);
+    latency_fade(&latency, 5000000 + LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 1), 2000, "once for each period");
+    latency_learn(&latency, 1, 2000, 5000000 + LATENCY_FADE_US);
+    latency_fade(&latency, 5000000 + 3 * (uint64_t)LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1250);
+    latency_fade(&latency, 40 * (uint64_t)LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 1), 1000);
+    latency_learn(&latency, 1, 200, 40 * (uint64_t)LATENCY_FADE_US);
+    latency_fade(&latency, 80 * (uint64_t)LATENCY_FADE_US);
+    cr_assert_leq(latency_expect_us(&latency, 1), 1000, "quicker than its word does not fade");
 }
 
-Test(speed, without_a_warm_up_time_it_is_forgotten_in_the_end)
+Test(latency, without_a_warm_up_time_it_is_forgotten_in_the_end)
 {
-    struct speed speed = {.count = 0};
-    speed_learn(&speed, 1, 9000, 0);
-    speed_fade(&speed, (SPEED_FADES - 1) * (uint64_t)SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), 9000);
-    speed_fade(&speed, SPEED_FADES * (uint64_t)SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 1), SPEED_UNKNOWN_US);
+    struct latency_model latency = {.count = 0};
+    latency_learn(&latency, 1, 9000, 0);
+    latency_fade(&latency, (LATENCY_FADES - 1) * (uint64_t)LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 1), 9000);
+    latency_fade(&latency, LATENCY_FADES * (uint64_t)LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 1), LATENCY_UNKNOWN_US);
 }
 
-Test(speed, without_a_warm_up_time_it_fades_to_what_its_neighbours_say)
+Test(latency, without_a_warm_up_time_it_fades_to_what_its_neighbours_say)
 {
-    struct speed speed = {.count = 0};
-    speed_seed(&speed, 1, 1000);
-    speed_seed(&speed, 5, 5000);
-    speed_learn(&speed, 3, 9000, 0);
-    speed_fade(&speed, SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 3), 6000);
-    speed_fade(&speed, 30 * (uint64_t)SPEED_FADE_US);
-    cr_assert_eq(speed_expect_us(&speed, 3), 3000);
+    struct latency_model latency = {.count = 0};
+    latency_seed(&latency, 1, 1000);
+    latency_seed(&latency, 5, 5000);
+    latency_learn(&latency, 3, 9000, 0);
+    latency_fade(&latency, LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 3), 6000);
+    latency_fade(&latency, 30 * (uint64_t)LATENCY_FADE_US);
+    cr_assert_eq(latency_expect_us(&latency, 3), 3000);
 }
 
 Test(breaker, opens_after_failures_in_a_row_and_closes_only_by_proof)
@@ -383,26 +383,26 @@ Test(patch, facts_are_read_and_broken_metas_refused)
     cr_assert_not(result_read(group, sizeof group, &facts));
 }
 
-Test(parcel, small_frames_are_copied_and_large_ones_moved)
+Test(shared, small_frames_are_copied_and_large_ones_moved)
 {
     zmq_msg_t small, large;
-    struct parcel *parcel = parcel_new(2);
+    struct shared_message *shared = shared_message_new(2);
     zmq_msg_init_size(&small, 100);
-    zmq_msg_init_size(&large, PARCEL_COPY_BYTES);
+    zmq_msg_init_size(&large, SHARED_MESSAGE_COPY_BYTES);
     memset(zmq_msg_data(&small), 1, 100);
     const void *large_data = zmq_msg_data(&large), *small_data = zmq_msg_data(&small);
-    cr_assert_eq(parcel_take(parcel, 0, &small), PEN_OK);
-    cr_assert_eq(parcel_take(parcel, 1, &large), PEN_OK);
-    cr_assert_eq(parcel_bytes(parcel), 100 + PARCEL_COPY_BYTES);
-    cr_assert_neq(zmq_msg_data(&parcel->frames[0]), small_data);
-    cr_assert_eq(zmq_msg_data(&parcel->frames[1]), large_data);
+    cr_assert_eq(shared_message_take(shared, 0, &small), PEN_OK);
+    cr_assert_eq(shared_message_take(shared, 1, &large), PEN_OK);
+    cr_assert_eq(shared_message_bytes(shared), 100 + SHARED_MESSAGE_COPY_BYTES);
+    cr_assert_neq(zmq_msg_data(&shared->frames[0]), small_data);
+    cr_assert_eq(zmq_msg_data(&shared->frames[1]), large_data);
     zmq_msg_close(&small);
     zmq_msg_close(&large);
-    struct parcel *twin = parcel_share(parcel, true);
+    struct shared_message *twin = shared_message_share(shared, true);
     cr_assert_eq(zmq_msg_size(&twin->frames[0]), 0);
     cr_assert_eq(zmq_msg_data(&twin->frames[1]), large_data, "shared, not copied");
-    parcel_release(parcel);
-    cr_assert_eq(parcel_bytes(twin), PARCEL_COPY_BYTES);
-    parcel_release(twin);
-    parcel_release(NULL);
+    shared_message_release(shared);
+    cr_assert_eq(shared_message_bytes(twin), SHARED_MESSAGE_COPY_BYTES);
+    shared_message_release(twin);
+    shared_message_release(NULL);
 }

@@ -148,7 +148,7 @@ Test(orders, a_lost_worker_and_silence_are_answers_too)
 Test(orders, so_many_at_a_time)
 {
     struct desk *desk = open_desk();
-    for (size_t i = 0; i < ERRANDS_MAX; i++)
+    for (size_t i = 0; i < FLEET_ORDERS_MAX; i++)
         begin(desk, "load", "net", 1);
     desk_question(desk, 1, "load", "net");
     penstock__control_reply__free_unpacked(end(desk, PEN_ERR_BUSY), NULL);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "depot.h"
+#include "detached.h"
 #include "desk.h"
 #include "owner.h"
 #include "paper.h"
@@ -30,7 +30,7 @@ static void open_desk(void)
     desk_open(desk);
     paper->written = paper->synced;
     cr_assert_eq(journal_open_file(&paper->file, paper->synced, 1 << 20, &journal), PEN_OK);
-    cr_assert_eq(depot_open_journal(&desk->broker, journal, paper->bytes, paper->synced), PEN_OK);
+    cr_assert_eq(detached_open_journal(&desk->broker, journal, paper->bytes, paper->synced), PEN_OK);
 }
 
 static void begin(void)

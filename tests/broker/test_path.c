@@ -1,7 +1,7 @@
 /* The whole path on the desk: hello, submit, dispatch, result, kept reply, acknowledgement. */
 #include <criterion/criterion.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
 
 static const struct wire_model echo = {.name = "echo",
@@ -74,7 +74,7 @@ Test(path, one_message_may_answer_several_jobs)
         desk_submit(desk, 1, &(struct wire_job){.id = {0xABC, i}, .model = "echo", .fill = (uint8_t)i});
     desk_frames(&message, 900, bytes, sizes,
                 two_results(bytes, sizes, (struct job_id){0xABC, 2}, (struct job_id){0xABC, 1}));
-    back_message(&desk->broker, &message);
+    worker_message(&desk->broker, &message);
     message_fini(&message);
     cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.job.sequence, 2);
     cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.job.sequence, 1);

@@ -101,7 +101,7 @@ Test(quarantine, poison_is_found_and_its_company_runs_through)
 }
 
 /* Says that other brokers have that much work there, and grants one message instead of two. */
-static void has_company(struct desk *desk, uint32_t peer, uint64_t elsewhere_us)
+static void has_others(struct desk *desk, uint32_t peer, uint64_t elsewhere_us)
 {
     uint8_t meta[256];
     Penstock__Heartbeat beat = PENSTOCK__HEARTBEAT__INIT;
@@ -123,8 +123,8 @@ Test(quarantine, death_beside_another_brokers_work_is_no_proof)
 {
     struct desk *desk = ready_desk();
     uint32_t peer = last_chance(desk);
-    has_company(desk, peer, 5000);
-    has_company(desk, peer, 0); /* who was there may have done it */
+    has_others(desk, peer, 5000);
+    has_others(desk, peer, 0); /* who was there may have done it */
     die(desk, peer);
     cr_assert_eq(status_of(desk, 1), PEN_STATUS_COUNT, "once more");
     peer = add_worker(desk);
@@ -138,7 +138,7 @@ Test(quarantine, guilt_is_proved_as_soon_as_it_is_alone)
 {
     struct desk *desk = ready_desk();
     uint32_t peer = last_chance(desk);
-    has_company(desk, peer, 5000);
+    has_others(desk, peer, 5000);
     die(desk, peer);
     die(desk, add_worker(desk));
     cr_assert_eq(status_of(desk, 1), PEN_ERR_WORKER_LOST);
@@ -151,7 +151,7 @@ Test(quarantine, doubts_have_an_end_and_no_verdict)
     struct desk *desk = ready_desk();
     uint32_t peer = last_chance(desk), deaths = 2;
     while (status_of(desk, 1) == PEN_STATUS_COUNT && deaths < 20) {
-        has_company(desk, peer, 5000);
+        has_others(desk, peer, 5000);
         die(desk, peer);
         deaths++;
         peer = add_worker(desk);
@@ -170,7 +170,7 @@ Test(quarantine, last_chance_goes_to_a_worker_that_no_other_broker_uses)
     uint32_t second = add_worker(desk), shared[2];
     for (int i = 0; i < 2; i++) {
         shared[i] = add_worker(desk);
-        has_company(desk, shared[i], 5000);
+        has_others(desk, shared[i], 5000);
     }
     uint32_t own = add_worker(desk);
     while (desk_next(&desk->workers, FRAME_SUBMIT))

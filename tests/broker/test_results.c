@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "back.h"
+#include "worker_handler.h"
 #include "desk.h"
 
 static const struct wire_model echo = {
@@ -144,7 +144,7 @@ static void say_result(struct desk *desk, const struct fault *f)
     envelope_encode(&env, bytes);
     sizes[0] = FRAME_ENVELOPE_BYTES + env.meta_bytes;
     desk_frames(&message, 900, bytes, sizes, 1 + f->frames);
-    back_message(&desk->broker, &message);
+    worker_message(&desk->broker, &message);
     message_fini(&message);
     desk_run(desk);
 }

@@ -127,7 +127,7 @@ Test(routing, a_worker_that_was_slow_for_a_while_is_tried_again)
         cr_assert_eq(submit(desk, ++sequence, NULL)->peer, 1001);
         desk_result_status(desk, 1001, (struct job_id){0xA, sequence}, PEN_OK, 50001);
     }
-    desk_wait(desk, 25 * (uint64_t)SPEED_FADE_US);
+    desk_wait(desk, 25 * (uint64_t)LATENCY_FADE_US);
     cr_assert_eq(submit(desk, ++sequence, NULL)->peer, 1000, "as at first");
     desk_free(desk);
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "depot.h"
+#include "detached.h"
 #include "desk.h"
-#include "front.h"
+#include "client_handler.h"
 #include "paper.h"
 #include "play_streams.h"
 
@@ -36,8 +36,8 @@ static void open_desk(int i)
 
 static void open_redis(int i)
 {
-    cr_assert_eq(depot_open_redis(&desks[i]->broker, NULL), PEN_OK);
-    depot_clock(desks[i]->broker.depot, now);
+    cr_assert_eq(detached_open_redis(&desks[i]->broker, NULL), PEN_OK);
+    detached_clock(desks[i]->broker.detached, now);
     desk_run(desks[i]);
     desk_client(desks[i], 1, CLIENT);
 }
@@ -168,7 +168,7 @@ Test(shared, accepted_here_run_there_fetched_anywhere)
     cr_assert_eq(play_runs(), 1u);
 }
 
-/* Of `whole`: a step, or the recipe alone. */
+/* Of `whole`: a step, or the plan alone. */
 static struct wire_model part(const char *name, const struct wire_step *steps, size_t count)
 {
     struct wire_model model = echo;
@@ -220,7 +220,7 @@ Test(shared, broker_that_is_killed_loses_its_jobs_when_the_lease_is_over_and_not
     cr_assert_eq(desks[0]->broker.stats.detached_again, 1u);
 }
 
-Test(shared, lease_is_renewed_as_long_as_the_broker_lives)
+Test(shared, lease_is_renewed_as_long_as_the_broker_traces)
 {
     add_worker(0);
     submit(0, 1);
@@ -282,7 +282,7 @@ Test(shared, lost_answer_to_a_result_is_no_duplicate)
     wait_both(2 * SECOND_);
     cr_assert_eq(value_at(0, 7, 1), 42);
     cr_assert_eq(desks[0]->broker.stats.detached_duplicates, 0u);
-    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u);
+    cr_assert_eq(detached_count(desks[0]->broker.detached), 0u);
 }
 
 Test(shared, submit_without_redis_is_a_typed_error_and_with_a_lost_answer_one_that_says_so)
@@ -300,7 +300,7 @@ Test(shared, submit_without_redis_is_a_typed_error_and_with_a_lost_answer_one_th
     desk_run(desks[0]);
     submit(0, 2);
     cr_assert_eq(play_jobs(), 1u, "it was there: the id is the key");
-    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u);
+    cr_assert_eq(detached_count(desks[0]->broker.detached), 0u);
 }
 
 Test(shared, journal_steps_in_only_while_redis_is_gone)
@@ -310,7 +310,7 @@ Test(shared, journal_steps_in_only_while_redis_is_gone)
     cr_assert_eq(journal_open_file(&paper->file, 0, 1 << 20, &journal), PEN_OK);
     desk_free(desks[1]);
     open_desk(1);
-    cr_assert_eq(depot_open_journal(&desks[1]->broker, journal, paper->bytes, 0), PEN_OK);
+    cr_assert_eq(detached_open_journal(&desks[1]->broker, journal, paper->bytes, 0), PEN_OK);
     open_redis(1);
     submit(1, 1);
     cr_assert_eq(paper->written, 0u);
@@ -349,7 +349,7 @@ Test(shared, time_is_over_for_waiting_running_and_done_jobs)
         desk_say_worker(desks[0], WORKER, envelope_make(FRAME_PING), NULL, 0);
     }
     cr_assert_eq(play_jobs(), 0u);
-    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u, "what ran is stopped");
+    cr_assert_eq(detached_count(desks[0]->broker.detached), 0u, "what ran is stopped");
     cr_assert_eq(desks[0]->broker.live, 0u);
     cr_assert_eq(reply(1, 7), PEN_ERR_NOT_FOUND, "who waited is told");
     send_fetch(0, 9, 1, false);
@@ -438,7 +438,7 @@ Test(shared, draining_broker_gives_back_what_it_has_not_begun)
     broker_drain(&desks[0]->broker);
     desk_wait(desks[0], 5000);
     desk_wait(desks[0], 600000);
-    cr_assert_eq(depot_count(desks[0]->broker.depot), 0u);
+    cr_assert_eq(detached_count(desks[0]->broker.detached), 0u);
     add_worker(1);
     cr_assert_eq(play_runs(), 8u, "all four by the other broker at once, without waiting for a lease");
 }

@@ -302,7 +302,7 @@ Test(sharing, an_urgent_follower_makes_its_leader_urgent)
     desk_free(desk);
 }
 
-/* A worker that is busy with two jobs, and behind them a flight of three: the first and the last as usual, the one between urgent. */
+/* A worker that is busy with two jobs, and behind them a single flight of three: the first and the last as usual, the one between urgent. */
 static struct desk *flight_of_three(void)
 {
     struct desk *desk = ready_desk();

@@ -21,6 +21,6 @@ void __wrap_dispatch_requeue(struct broker *broker, struct job *job, bool suspec
     job->state = JOB_QUEUED;
     job->lane->model->running--;
     queue->waiting++;
-    queue->bytes += parcel_bytes(job->request);
-    broker->queued_bytes += parcel_bytes(job->request);
+    queue->bytes += shared_message_bytes(job->request);
+    broker->queued_bytes += shared_message_bytes(job->request);
 }

@@ -7,13 +7,13 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The steps of an ensemble that was read take what is there, and give what was not. */
-static void recipe_check(const struct recipe *recipe)
+static void ensemble_plan_check(const struct ensemble_plan *plan)
 {
-    bool there[RECIPE_TENSORS_MAX] = {false};
-    for (uint32_t i = 0; i < recipe->tensors_count; i++)
-        there[i] = recipe_input(recipe, i) >= 0;
-    for (size_t i = 0; i < recipe->steps_count; i++) {
-        const struct recipe_step *step = &recipe->steps[i];
+    bool there[ENSEMBLE_PLAN_TENSORS_MAX] = {false};
+    for (uint32_t i = 0; i < plan->tensors_count; i++)
+        there[i] = ensemble_plan_input(plan, i) >= 0;
+    for (size_t i = 0; i < plan->steps_count; i++) {
+        const struct ensemble_plan_step *step = &plan->steps[i];
         for (size_t j = 0; j < step->inputs_count; j++)
             if (!there[step->inputs[j].tensor])
                 abort();
@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum pen_status status = config_parse(text, size, &config, &error);
     if (status != PEN_OK && !error.text[0])
         abort();
-    if (status == PEN_OK && config.recipe)
-        recipe_check(config.recipe);
+    if (status == PEN_OK && config.plan)
+        ensemble_plan_check(config.plan);
     if (status == PEN_OK && config.sequence.present && config.sequence.states_count == 0)
         abort();
     config_fini(&config);

@@ -11,12 +11,12 @@ static void payload(const uint8_t *bytes, size_t size)
     char text[65];
     uint32_t status;
     size_t again;
-    struct parcel *parcel = journal_unpack(bytes, size, text, sizeof text, &status);
-    uint8_t *packed = parcel ? journal_pack(text, status, parcel, &again) : NULL;
+    struct shared_message *shared = journal_unpack(bytes, size, text, sizeof text, &status);
+    uint8_t *packed = shared ? journal_pack(text, status, shared, &again) : NULL;
     if (packed && again > size)
         abort();
     free(packed);
-    parcel_release(parcel);
+    shared_message_release(shared);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum pen_status status = config_parse_pbtxt(text, size, &config, &error);
     if (status != PEN_OK && !error.text[0])
         abort();
-    if (!memchr(config.ignored, '\0', sizeof config.ignored) || (config.recipe && config.declared))
+    if (!memchr(config.ignored, '\0', sizeof config.ignored) || (config.plan && config.declared))
         abort();
     config_fini(&config);
     free(text);

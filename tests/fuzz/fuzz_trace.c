@@ -1,5 +1,5 @@
 /*
- * Any bytes as what a trace is made of: a traceparent, the layers of a result's meta, names and times of a life. Whatever comes, each form that
+ * Any bytes as what a trace is made of: a traceparent, the layers of a result's meta, names and times of a trace. Whatever comes, each form that
  * leaves the broker is JSON. First byte: how the job ended and how often it was lost; second: of its times; the rest is meta and text alike.
  */
 #include <cjson/cJSON.h>
@@ -25,7 +25,7 @@ static void context_check(const char *text)
 static void shapes_check(const struct trace_view *view)
 {
     struct span spans[SPANS_MAX];
-    size_t count = trace_spans(view->life, spans);
+    size_t count = trace_spans(view->trace, spans);
     for (size_t i = 0; i < count; i++) {
         if (spans[i].parent != SPAN_NONE && spans[i].parent >= i)
             abort(); /* parents come first */
@@ -44,7 +44,7 @@ static void shapes_check(const struct trace_view *view)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct result_facts facts;
-    struct job_life life = {.id = {1, 2}, .reason = "full"};
+    struct job_trace trace = {.id = {1, 2}, .reason = "full"};
     char text[256];
     if (size < 2)
         return 0;
@@ -57,25 +57,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[length] = '\0';
     context_check(text);
     result_read(data, size, &facts);
-    life.how = (enum finish)(how % 5);
-    life.total_us = (uint64_t)times << (how % 50);
-    life.queue_us = life.total_us / 3;
-    life.worker_us = life.total_us / (1u + times % 4);
-    life.transfer_us = life.total_us / 5;
-    life.compute_us = life.worker_us / 2;
-    life.gather_us = times;
-    life.wait_us = life.split_us = times / 2;
-    life.client_us = times % 3 ? times : 0;
-    life.ended_us = life.total_us;
-    memcpy(life.worker, text, sizeof life.worker - 1);
-    memcpy(life.error, text, sizeof life.error - 1);
-    trace_context_parse(text, &life.note.context);
+    trace.how = (enum finish)(how % 5);
+    trace.total_us = (uint64_t)times << (how % 50);
+    trace.queue_us = trace.total_us / 3;
+    trace.worker_us = trace.total_us / (1u + times % 4);
+    trace.transfer_us = trace.total_us / 5;
+    trace.compute_us = trace.worker_us / 2;
+    trace.gather_us = times;
+    trace.wait_us = trace.split_us = times / 2;
+    trace.client_us = times % 3 ? times : 0;
+    trace.ended_us = trace.total_us;
+    memcpy(trace.worker, text, sizeof trace.worker - 1);
+    memcpy(trace.error, text, sizeof trace.error - 1);
+    trace_context_parse(text, &trace.note.context);
     for (unsigned i = 0; i < how % 7; i++)
-        trace_note_attempt(&life.note, text, times * i, times * (i + 1));
-    life.layers = trace_layers_read(data, size);
+        trace_note_attempt(&trace.note, text, times * i, times * (i + 1));
+    trace.layers = trace_layers_read(data, size);
     const struct trace_view view = {
-        .life = &life, .model = text, .backend = text, .precision = "f32", .version = times, .unix_offset_us = 1};
+        .trace = &trace, .model = text, .backend = text, .precision = "f32", .version = times, .unix_offset_us = 1};
     shapes_check(&view);
-    trace_layers_release(life.layers);
+    trace_layers_release(trace.layers);
     return 0;
 }

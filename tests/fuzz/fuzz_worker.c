@@ -185,7 +185,7 @@ static void turn(bool slot_too)
         while (slot_too && handoff_length(serve.handoff) > 0)
             slot_run(slot, handoff_take(serve.handoff));
         now_us += 1000000; /* this broker never answers the PING before a suspect's run */
-    } while (slot_too && serve.alone.stage != ALONE_NONE);
+    } while (slot_too && serve.exclusive.stage != EXCLUSIVE_NONE);
     if (slot_too)
         serve_turn(&serve, now_us);
 }
@@ -247,8 +247,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     turn(true);
     replies_read();
-    const struct held *held = &brokers.links[0].held;
-    if (held->dispatches != 0 || held->jobs != 0 || held->bytes != 0)
+    const struct in_flight *in_flight = &brokers.links[0].in_flight;
+    if (in_flight->dispatches != 0 || in_flight->jobs != 0 || in_flight->bytes != 0)
         abort();
     link_close(&brokers.links[0], 0);
     link_fini(&brokers.links[0]);

@@ -42,12 +42,12 @@ void chain_some(struct sim *sim)
         client_elsewhere(sim, &sim->clients[sim_world_draw(sim, SIM_CLIENTS)]);
 }
 
-#define LIVES 64u
+#define TRACES 64u
 
 void chain_sent(const struct conn *conn, struct sim_job *job)
 {
     if (conn->state == CONN_OPEN)
-        job->lives |= (uint64_t)1 << conn->life % LIVES;
+        job->job_traces |= (uint64_t)1 << conn->trace % TRACES;
 }
 
 /* The first job of the sequence that it belongs to. */
@@ -63,7 +63,7 @@ static const struct sim_job *first_of(const struct sim_client *client, const str
 static bool knows_older(const struct sim_client *client, const struct sim_job *first)
 {
     for (const struct sim_job *older = client->jobs; older < first; older++) {
-        if (older->chain == first->chain && older->first && older->lives >> client->conn->life % LIVES & 1)
+        if (older->chain == first->chain && older->first && older->job_traces >> client->conn->trace % TRACES & 1)
             return true;
     }
     return false;
@@ -83,7 +83,7 @@ static bool may_end(enum pen_status status)
 void chain_answered(struct sim *sim, const struct sim_client *client, const struct sim_job *job)
 {
     const struct sim_job *first = first_of(client, job);
-    if (first == job || first->lives >> client->conn->life % LIVES & 1)
+    if (first == job || first->job_traces >> client->conn->trace % TRACES & 1)
         return;
     sim->counts.chains_elsewhere += sim->has.twice && job->status == PEN_ERR_NOT_FOUND;
     bool of_older = job->status == PEN_ERR_TIMEOUT || job->status == PEN_ERR_WORKER_LOST; /* so that one ended */
@@ -102,7 +102,7 @@ static struct sim_state *find(struct sim_worker *worker, uint64_t client, uint64
 }
 
 /* Has the worker had jobs of that sequence of another broker, or of one that has been restarted since? */
-static bool shared(struct sim_worker *worker, const struct sim_held *held, uint32_t life)
+static bool shared(struct sim_worker *worker, const struct sim_held *held, uint32_t trace)
 {
     struct sim_touch *touch = worker->touches, *end = touch + worker->touches_count;
     while (touch < end && (touch->client != held->id.client || touch->id != held->chain))
@@ -111,9 +111,9 @@ static bool shared(struct sim_worker *worker, const struct sim_held *held, uint3
         return true; /* more than are told apart */
     if (touch == end) {
         worker->touches_count++;
-        *touch = (struct sim_touch){.client = held->id.client, .id = held->chain, .life = life};
+        *touch = (struct sim_touch){.client = held->id.client, .id = held->chain, .trace = trace};
     }
-    touch->several |= touch->life != life;
+    touch->several |= touch->trace != trace;
     return touch->several;
 }
 
@@ -122,7 +122,7 @@ void chain_taken(struct sim *sim, struct sim_link *link, const struct sim_held *
 {
     struct sim_worker *worker = link->worker;
     const struct sim_state *state = find(worker, held->id.client, held->chain);
-    bool several = shared(worker, held, link->conn->life);
+    bool several = shared(worker, held, link->conn->trace);
     if (held->first || several)
         return;
     if (!state || state->ending)

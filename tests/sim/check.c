@@ -37,7 +37,7 @@ static struct sums *sums_of(struct census *census, const struct model *model)
     return sums;
 }
 
-static void check_followers(struct sim *sim, const struct flight *flight, struct census *census)
+static void check_followers(struct sim *sim, const struct single_flight *flight, struct census *census)
 {
     const struct job *job;
     uint32_t count = 0;
@@ -115,11 +115,11 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
     sums->users++;
     sums->running += runs;
     sums->waiting += !runs;
-    sums->bytes += runs ? 0 : parcel_bytes(job->request);
+    sums->bytes += runs ? 0 : shared_message_bytes(job->request);
     bool fresh =
         !runs && job->attempts == 0 && !job->front; /* one that came back by its worker had not begun, perhaps */
     census->fresh += fresh;
-    census->fresh_bytes += fresh ? parcel_bytes(job->request) : 0;
+    census->fresh_bytes += fresh ? shared_message_bytes(job->request) : 0;
     census->queued += job->state == JOB_QUEUED;
     census->lookups += job->state == JOB_LOOKUP;
     census->followers -= job->state == JOB_FOLLOWING;
@@ -172,7 +172,7 @@ static void check_kept(struct sim *sim)
             sequence = job->id.sequence;
             kept++;
             unsent += job->unsent;
-            kept_bytes += parcel_bytes(job->reply) + sizeof *job;
+            kept_bytes += shared_message_bytes(job->reply) + sizeof *job;
         }
         if (unsent != session->unsent)
             BAD("a session counts %u unsent replies and has %u", session->unsent, unsent);

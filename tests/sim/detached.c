@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "depot_entry.h"
+#include "detached_entry.h"
 #include "journal.h"
 #include "paper.h"
 #include "play_streams.h"
 #include "sim.h"
 
-#define EPOCH_US   4000000000000000u /* a depot that reads its journal does so by the real clock: that must be earlier */
+#define EPOCH_US                                                                                                       \
+    4000000000000000u /* a detached store that reads its journal does so by the real clock: that must be earlier */
 #define BYTES_MAX  (1u << 19)
 #define ROOM_SMALL 500u
 
@@ -58,7 +59,7 @@ static void journal_up(struct sim *sim, struct broker *broker)
     paper->written = paper->synced;
     sim->counts.power_cuts++;
     if (journal_open_file(&paper->file, paper->synced, BYTES_MAX, &sim->journal) != PEN_OK ||
-        depot_open_journal(broker, sim->journal, paper->bytes, paper->synced) != PEN_OK)
+        detached_open_journal(broker, sim->journal, paper->bytes, paper->synced) != PEN_OK)
         abort();
 }
 
@@ -68,9 +69,9 @@ void detached_broker_up(struct sim *sim)
     wall_us = &sim->clock_us;
     if (!sim->has.shared)
         journal_up(sim, broker);
-    else if (depot_open_redis(broker, NULL) != PEN_OK)
+    else if (detached_open_redis(broker, NULL) != PEN_OK)
         abort();
-    depot_clock(broker->depot, wall);
+    detached_clock(broker->detached, wall);
 }
 
 void detached_work(struct sim *sim, bool well)
@@ -106,7 +107,7 @@ static void begin(struct sim *sim, const struct sim_client *client, struct sim_j
     sim->counts.detached++;
 }
 
-void detached_submit(struct sim *sim, const struct sim_client *client, struct sim_job *job)
+void sim_detached_submit(struct sim *sim, const struct sim_client *client, struct sim_job *job)
 {
     if (sim->detached_count < SIM_DETACHED && sim_chance(sim, 50)) {
         begin(sim, client, job);
@@ -179,8 +180,8 @@ static bool ended_not_found(const struct sim *sim, const struct sim_detached *on
 {
     struct envelope env;
     const uint8_t *meta;
-    const struct entry *entry = sim->has.shared ? NULL : entry_find(sim->sides[0].broker.depot, one->id);
-    const struct parcel *reply = sim->has.shared ? play_reply(one->id) : entry ? entry->reply : NULL;
+    const struct entry *entry = sim->has.shared ? NULL : entry_find(sim->sides[0].broker.detached, one->id);
+    const struct shared_message *reply = sim->has.shared ? play_reply(one->id) : entry ? entry->reply : NULL;
     zmq_msg_t *header = reply ? (zmq_msg_t *)(uintptr_t)&reply->frames[0] : NULL;
     return header && envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
            env.status == PEN_ERR_NOT_FOUND;
@@ -273,7 +274,7 @@ static enum play_state state_of(const struct sim *sim, const struct sim_detached
 {
     if (sim->has.shared)
         return play_state(one->id);
-    const struct entry *entry = entry_find(sim->sides[0].broker.depot, one->id);
+    const struct entry *entry = entry_find(sim->sides[0].broker.detached, one->id);
     return !entry ? PLAY_NONE : entry->state == ENTRY_DONE && entry->reply ? PLAY_DONE : PLAY_OPEN;
 }
 
@@ -286,7 +287,7 @@ void detached_check(struct sim *sim)
     }
 }
 
-bool detached_open(const struct sim *sim)
+bool sim_detached_open(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->detached_count; i++) {
         if (kept(sim, &sim->detached[i]) && state_of(sim, &sim->detached[i]) == PLAY_OPEN)

@@ -16,7 +16,7 @@
 #define OPEN_MAX   4096u
 
 struct served {
-    const struct share *share;
+    const struct fair_share *share;
     double units; /* of virtual time */
     uint32_t charges;
 };
@@ -29,7 +29,7 @@ struct pair {
 
 /* A run that is charged by the forecast. */
 struct open_charge {
-    const struct charge *charge; /* in its dispatch */
+    const struct cost *cost; /* in its dispatch */
     struct served *served;
     double units;
 };
@@ -68,7 +68,7 @@ static bool in_use(const struct served *served)
 }
 
 /* A share that is freed and made anew at the same place goes on from where it was: only differences count. */
-static struct served *served_of(const struct share *share)
+static struct served *served_of(const struct fair_share *share)
 {
     for (uint32_t i = 0; i < ledger()->served_count; i++) {
         if (ledger()->served[i].share == share)
@@ -96,7 +96,7 @@ static bool known(const struct lane *lane, const struct served *one, const struc
     return false;
 }
 
-static void begin_pair(const struct lane *lane, const struct share *one, const struct share *other)
+static void begin_pair(const struct lane *lane, const struct fair_share *one, const struct fair_share *other)
 {
     struct served *a = served_of(one), *b = served_of(other);
     if (a == b || one->priority != other->priority || known(lane, a, b))
@@ -107,24 +107,24 @@ static void begin_pair(const struct lane *lane, const struct share *one, const s
         .lane = lane, .served = {a, b}, .from = {(double)one->start - a->units, (double)other->start - b->units}};
 }
 
-struct turn *__real_shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
-                                uint8_t priority);
-struct turn *__wrap_shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
-                                uint8_t priority);
+struct turn *__real_fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, uint64_t identity,
+                                    uint32_t weight, uint8_t priority);
+struct turn *__wrap_fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, uint64_t identity,
+                                    uint32_t weight, uint8_t priority);
 
-struct turn *__wrap_shares_turn(struct shares *shares, struct lane *lane, uint64_t identity, uint32_t weight,
-                                uint8_t priority)
+struct turn *__wrap_fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, uint64_t identity,
+                                    uint32_t weight, uint8_t priority)
 {
-    struct turn *turn = __real_shares_turn(shares, lane, identity, weight, priority);
+    struct turn *turn = __real_fair_queue_turn(fair_queue, lane, identity, weight, priority);
     for (size_t i = 0; turn && i < lane->turns.count; i++)
         begin_pair(lane, turn->share, ((const struct turn *)lane->turns.items[i])->share);
     return turn;
 }
 
-void __real_shares_turn_end(struct shares *shares, struct turn *turn);
-void __wrap_shares_turn_end(struct shares *shares, struct turn *turn);
+void __real_fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn);
+void __wrap_fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn);
 
-void __wrap_shares_turn_end(struct shares *shares, struct turn *turn)
+void __wrap_fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn)
 {
     for (uint32_t i = 0; i < ledger()->pairs_count;) {
         const struct pair *pair = &ledger()->pairs[i];
@@ -134,7 +134,7 @@ void __wrap_shares_turn_end(struct shares *shares, struct turn *turn)
         else
             i++;
     }
-    __real_shares_turn_end(shares, turn);
+    __real_fair_queue_turn_end(fair_queue, turn);
 }
 
 /* The one about to be served has had no more than the other; a unit of rounding per charge is forgiven. */
@@ -150,10 +150,10 @@ static void check_pair(const struct pair *pair, size_t who)
 
 /* ---- what runs cost: charged when they begin, settled once when they are over ---- */
 
-static struct open_charge *open_find(const struct charge *charge)
+static struct open_charge *open_find(const struct cost *cost)
 {
     for (uint32_t i = 0; i < ledger()->open_count; i++) {
-        if (ledger()->open[i].charge == charge)
+        if (ledger()->open[i].cost == cost)
             return &ledger()->open[i];
     }
     return NULL;
@@ -169,28 +169,28 @@ static void check_turn(const struct lane *lane, const struct job *job)
     }
 }
 
-void __real_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);
-void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge);
+void __real_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct cost *ret_cost);
+void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct cost *ret_cost);
 
-void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct charge *ret_charge)
+void __wrap_lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct cost *ret_cost)
 {
-    if (job->turn && job == lane_head(lane)) /* others start aside, where the head is better off without */
+    if (job->turn && job == lane_head(lane)) /* others start on other workers, where the head is better off without */
         check_turn(lane, job);
-    __real_lane_charge(lane, job, cost_us, ret_charge);
-    if (ledger()->open_count == OPEN_MAX || !ret_charge->share || open_find(ret_charge)) /* there is memory here */
+    __real_lane_charge(lane, job, cost_us, ret_cost);
+    if (ledger()->open_count == OPEN_MAX || !ret_cost->share || open_find(ret_cost)) /* there is memory here */
         abort();
-    double units = (double)(cost_us ? cost_us : 1) * 1024.0 / ret_charge->share->weight;
-    struct served *served = served_of(ret_charge->share);
+    double units = (double)(cost_us ? cost_us : 1) * 1024.0 / ret_cost->share->weight;
+    struct served *served = served_of(ret_cost->share);
     served->units += units;
     served->charges++;
-    ledger()->open[ledger()->open_count++] =
-        (struct open_charge){.charge = ret_charge, .served = served, .units = units};
+    ledger()->open[ledger()->open_count++] = (struct open_charge){.cost = ret_cost, .served = served, .units = units};
 }
 
 /* The broker lets nobody fall further behind its level than what may be saved up: what is forgotten then is a new lead of the others. */
-static void forget(struct served *served, const struct shares *shares, const struct share *share, double units)
+static void forget(struct served *served, const struct fair_queue *fair_queue, const struct fair_share *share,
+                   double units)
 {
-    double least = (double)shares->now[share->priority] - (double)SHARE_BURST_US * 1024.0;
+    double least = (double)fair_queue->now[share->priority] - (double)FAIR_BURST_US * 1024.0;
     if ((double)share->start > least + 2)
         sim_fail(world, "a client that was charged too much by %.0f units of virtual time did not get them back",
                  units);
@@ -201,18 +201,18 @@ static void forget(struct served *served, const struct shares *shares, const str
     }
 }
 
-void __real_shares_settle(struct shares *shares, struct charge *charge, double cost_us);
-void __wrap_shares_settle(struct shares *shares, struct charge *charge, double cost_us);
+void __real_fair_queue_settle(struct fair_queue *fair_queue, struct cost *cost, double cost_us);
+void __wrap_fair_queue_settle(struct fair_queue *fair_queue, struct cost *cost, double cost_us);
 
-void __wrap_shares_settle(struct shares *shares, struct charge *charge, double cost_us)
+void __wrap_fair_queue_settle(struct fair_queue *fair_queue, struct cost *cost, double cost_us)
 {
-    const struct share *share = charge->share;
-    struct open_charge *open = open_find(charge);
+    const struct fair_share *share = cost->share;
+    struct open_charge *open = open_find(cost);
     double before = share ? (double)share->start : 0;
-    __real_shares_settle(shares, charge, cost_us);
+    __real_fair_queue_settle(fair_queue, cost, cost_us);
     if (!share && !open)
-        return; /* a twin, or settled before */
-    if (!share || !open || charge->share) {
+        return; /* a hedge, or settled before */
+    if (!share || !open || cost->share) {
         sim_fail(world, "a run's cost is settled more than once, or not at all");
         return;
     }
@@ -220,7 +220,7 @@ void __wrap_shares_settle(struct shares *shares, struct charge *charge, double c
     open->served->units += change;
     open->served->charges++;
     if (moved > change + 2)
-        forget(open->served, shares, share, moved - change);
+        forget(open->served, fair_queue, share, moved - change);
     *open = ledger()->open[--ledger()->open_count];
     world->counts.fair_settled++;
 }
@@ -236,8 +236,8 @@ void fair_check(struct sim *sim)
         {
             for (uint32_t i = 0; i < dispatch->count; i++) {
                 const struct dispatch_slot *slot = &dispatch->slots[i];
-                open += slot->charge.share != NULL;
-                if (slot->answered && slot->charge.share)
+                open += slot->cost.share != NULL;
+                if (slot->answered && slot->cost.share)
                     sim_fail(sim, "an answered run is not settled");
             }
         }

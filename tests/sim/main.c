@@ -80,7 +80,7 @@ static void report_counts(const struct sim_counts *c)
         {"two_brokers", c->twice},
         {"failovers", c->failovers},
         {"outages", c->outages},
-        {"run_alone", c->lonely},
+        {"run_alone", c->solo_batches},
         {"innocent_lost", c->innocent_lost},
         {"detached", c->detached},
         {"accepted", c->accepted},
@@ -121,7 +121,7 @@ static bool lively(const struct sim_counts *c)
                  c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
                  c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders &&
                  c->keys_changed;
-    bool rare = c->hedges_won && c->quarantined && c->refused && c->lonely && c->over_peer && c->chains_overtaken;
+    bool rare = c->hedges_won && c->quarantined && c->refused && c->solo_batches && c->over_peer && c->chains_overtaken;
     return (usual || c->schedules < 500) && (rare || c->schedules < 100000);
 }
 

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "back.h"
-#include "front.h"
+#include "worker_handler.h"
+#include "client_handler.h"
 #include "sim.h"
 #include "wire_reader.h"
 
@@ -273,7 +273,7 @@ struct conn *net_connect(struct sim *sim, struct virtual_port *port)
     if (!conn)
         abort();
     conn->peer = ++sim->next_peer;
-    conn->life = port->side->life;
+    conn->trace = port->side->trace;
     conn->state = port->side->up ? CONN_OPEN : CONN_GONE;
     conn->next = port->conns;
     port->conns = conn;
@@ -386,9 +386,9 @@ static void hand_over(struct sim *sim, struct virtual_port *port, const struct c
         add_frame(&message, NULL, packet->raw_bytes, packet->values[0]);
     sim->side = port->side;
     if (port == &port->side->clients_port)
-        front_message(&port->side->broker, &message);
+        client_message(&port->side->broker, &message);
     else
-        back_message(&port->side->broker, &message);
+        worker_message(&port->side->broker, &message);
     message_fini(&message);
 }
 

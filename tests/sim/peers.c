@@ -6,7 +6,7 @@
 static const char *const models[] = {"quick", "batch", "twin", "nowhere"};
 static const char *const tenants[] = {"", "red", "blue"};
 
-/* Few different ones, so that jobs have twins; what it is follows from the id, as a worker reads it from the request. */
+/* Few different ones, so that jobs have identical ones; what it is follows from the id, as a worker reads it from the request. */
 uint8_t sim_fill(struct job_id id)
 {
     return (uint8_t)(1 + (id.client * 7 + id.sequence * 5) % 3);
@@ -96,7 +96,7 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
     net_say_raw(sim, client->conn, env, meta, bytes, raw_bytes, job->fill);
 }
 
-void client_submit(struct sim *sim, struct sim_client *client)
+void sim_client_submit(struct sim *sim, struct sim_client *client)
 {
     if (client->jobs_count == SIM_JOBS)
         return;
@@ -114,7 +114,7 @@ void client_submit(struct sim *sim, struct sim_client *client)
         steps_submit(sim, job);
     models_submit(sim, job, models[kind_of(client, job) % 3]);
     if (sim->has.detached && sim_chance(sim, 40))
-        detached_submit(sim, client, job);
+        sim_detached_submit(sim, client, job);
     sim->counts.jobs++;
     if (client->ready && !client->leaving) /* else the next broker gets it */
         send_job(sim, client, job);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "depot.h"
-#include "depot_entry.h"
+#include "detached.h"
+#include "detached_entry.h"
 #include "sim.h"
 #include "transfer_internal.h"
 
@@ -66,14 +66,14 @@ void quotas_draw(struct sim *sim)
 {
     static const double rates[] = {0, 4, 15, 60};
     static const uint64_t bytes[] = {0, 0, 500, 2500};
-    static const uint32_t shares[] = {0, 0, 1, 40};
+    static const uint32_t fair_queue[] = {0, 0, 1, 40};
     sim->counts.keyed++;
     taken_away = 0;
     sim->has.watcher = sim_world(sim, 30);
     for (size_t i = 0; i <= SIM_KEY_BLUE; i++)
         sim->quotas[i] = (struct sim_quota){.rate = rates[sim_world_draw(sim, 4)],
                                             .bytes = bytes[sim_world_draw(sim, 4)],
-                                            .share = shares[sim_world_draw(sim, 4)]};
+                                            .share = fair_queue[sim_world_draw(sim, 4)]};
 }
 
 static struct identity *identity_of(uint32_t side, size_t key)
@@ -290,7 +290,7 @@ static void add_sessions(const struct broker *broker, struct flight_sum *sums)
         TAILQ_FOREACH(job, &session->live, in_session)
         {
             if (job->owner != OWNER_STEP)
-                add(sums, session->identity, parcel_bytes(job->request));
+                add(sums, session->identity, shared_message_bytes(job->request));
         }
     }
 }
@@ -312,11 +312,11 @@ static void add_announced(const struct broker *broker, struct flight_sum *sums)
 static void add_detached(const struct broker *broker, struct flight_sum *sums)
 {
     const struct entry *entry;
-    for (size_t i = 0; broker->depot && i < ENTRY_STATES; i++) {
-        TAILQ_FOREACH(entry, &broker->depot->lists[i], in_state)
+    for (size_t i = 0; broker->detached && i < ENTRY_STATES; i++) {
+        TAILQ_FOREACH(entry, &broker->detached->lists[i], in_state)
         {
             if (entry->request)
-                add(sums, entry->identity, parcel_bytes(entry->request));
+                add(sums, entry->identity, shared_message_bytes(entry->request));
         }
     }
 }

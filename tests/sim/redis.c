@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cache_redis.h"
-#include "front.h"
+#include "client_handler.h"
 #include "sim.h"
 
 #define ENTRIES   8u
@@ -10,14 +10,14 @@
 
 struct entry {
     struct cache_key key;
-    struct parcel *parcel;
+    struct shared_message *shared;
 };
 
 struct question {
     uint64_t number;
     struct cache_key key;
     bool answered;
-    struct parcel *parcel;
+    struct shared_message *shared;
 };
 
 /* A broker's connection. */
@@ -37,14 +37,14 @@ static struct {
 static void forget_questions(struct cache_redis *redis)
 {
     for (uint32_t i = 0; i < redis->questions_count; i++)
-        parcel_release(redis->questions[i].parcel);
+        shared_message_release(redis->questions[i].shared);
     redis->questions_count = 0;
 }
 
 void redis_forget(void)
 {
     for (uint32_t i = 0; i < store.entries_count; i++)
-        parcel_release(store.entries[i].parcel);
+        shared_message_release(store.entries[i].shared);
     for (uint32_t i = 0; i < SIM_SIDES; i++)
         forget_questions(&store.askers[i]);
     store.entries_count = 0;
@@ -82,19 +82,19 @@ bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, con
 }
 
 void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
-                     const struct parcel *parcel)
+                     const struct shared_message *shared)
 {
     (void)redis;
     (void)tenant;
-    struct parcel *copy = parcel_share(parcel, false);
+    struct shared_message *copy = shared_message_share(shared, false);
     if (!copy)
         return;
     if (store.entries_count == ENTRIES) {
-        parcel_release(store.entries[0].parcel);
+        shared_message_release(store.entries[0].shared);
         memmove(store.entries, store.entries + 1, (ENTRIES - 1) * sizeof store.entries[0]);
         store.entries_count--;
     }
-    store.entries[store.entries_count++] = (struct entry){.key = *key, .parcel = copy};
+    store.entries[store.entries_count++] = (struct entry){.key = *key, .shared = copy};
 }
 
 bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value)
@@ -102,11 +102,11 @@ bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *r
     for (uint32_t i = 0; i < redis->questions_count; i++) {
         if (!redis->questions[i].answered)
             continue;
-        struct parcel *parcel = redis->questions[i].parcel;
+        struct shared_message *shared = redis->questions[i].shared;
         *ret_question = redis->questions[i].number;
-        *ret_hit = parcel && cache_value_read(parcel, ret_value) == PEN_OK;
-        if (parcel && !*ret_hit)
-            parcel_release(parcel);
+        *ret_hit = shared && cache_value_read(shared, ret_value) == PEN_OK;
+        if (shared && !*ret_hit)
+            shared_message_release(shared);
         redis->questions[i] = redis->questions[--redis->questions_count];
         return true;
     }
@@ -145,9 +145,9 @@ void redis_answer(struct sim *sim)
         return;
     struct question *question = &redis->questions[sim_draw(sim, redis->questions_count)];
     question->answered = true;
-    for (uint32_t i = 0; i < store.entries_count && !question->parcel; i++) {
+    for (uint32_t i = 0; i < store.entries_count && !question->shared; i++) {
         if (cache_key_equal(&store.entries[i].key, &question->key))
-            question->parcel = parcel_share(store.entries[i].parcel, false);
+            question->shared = shared_message_share(store.entries[i].shared, false);
     }
 }
 
@@ -157,8 +157,8 @@ void redis_deliver(struct sim *sim)
     bool hit;
     struct cache_value value;
     while (cache_poll(sim->side->cache, sim->clock_us, &number, &hit, &value)) {
-        front_lookup(&sim->side->broker, number, hit, &value);
+        client_lookup(&sim->side->broker, number, hit, &value);
         if (hit)
-            parcel_release(value.parcel);
+            shared_message_release(value.shared);
     }
 }

@@ -12,8 +12,8 @@
 #define ROOM_BYTES 8192u /* more than any job wants */
 #define LOOK_US                                                                                                        \
     10000u /* readings are no older when a job comes, and no older than DOUBT_US when one is refused: broker/system/headroom.c */
-#define DOUBT_US      2000u
-#define BALLAST_BYTES 65536u
+#define DOUBT_US             2000u
+#define MEMORY_RESERVE_BYTES 65536u
 
 static struct sim *world;
 static uint64_t limit;    /* UINT64_MAX: none */
@@ -32,7 +32,7 @@ static uint64_t used_by(const struct broker *broker)
     {
         TAILQ_FOREACH(job, &session->live, in_session)
         {
-            used += HEADROOM_JOB_BYTES + parcel_bytes(job->request);
+            used += HEADROOM_JOB_BYTES + shared_message_bytes(job->request);
         }
     }
     return used;
@@ -115,7 +115,7 @@ void scarce_some(struct sim *sim)
     if (!sim->has.scarce || !sim_world(sim, 8))
         return;
     if (sim_world(sim, 20)) {
-        missing = BALLAST_BYTES;
+        missing = MEMORY_RESERVE_BYTES;
         return;
     }
     move(sim, some_limit(sim));

@@ -115,7 +115,7 @@ static void some_client(struct sim *sim)
         client_elsewhere(sim, client);
     }
     while (count-- > 0)
-        client_submit(sim, client);
+        sim_client_submit(sim, client);
 }
 
 static void some_cancel(struct sim *sim)
@@ -392,7 +392,7 @@ static void some_past(struct sim *sim)
         struct sim_client *client = &sim->clients[round % SIM_CLIENTS];
         client_connect(sim, client);
         for (uint32_t i = 0; i < SIM_JOBS; i++)
-            client_submit(sim, client);
+            sim_client_submit(sim, client);
         sim_flow(sim);
         client_goodbye(sim, client);
     }

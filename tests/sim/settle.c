@@ -133,11 +133,11 @@ static void check_empty(struct sim *sim, const struct broker *broker)
 {
     const struct worker *worker = owing(broker);
     if (broker->live != 0 || broker->queued_bytes != 0 || broker->flights.count != 0 || broker->deadlines.count != 0 ||
-        !TAILQ_EMPTY(&broker->lookups) || !TAILQ_EMPTY(&broker->models.active) || broker->lobby.count != 0)
+        !TAILQ_EMPTY(&broker->lookups) || !TAILQ_EMPTY(&broker->models.active) || broker->parked.count != 0)
         sim_fail(sim,
                  "nobody waits, and yet %lu jobs live, %lu bytes wait, %zu flights, %zu deadlines, %lu in the lobby",
                  (unsigned long)broker->live, (unsigned long)broker->queued_bytes, broker->flights.count,
-                 broker->deadlines.count, (unsigned long)broker->lobby.count);
+                 broker->deadlines.count, (unsigned long)broker->parked.count);
     if (worker)
         sim_fail(sim, "worker %s still owes %u messages", worker->hello->name, worker->messages);
 }
@@ -155,10 +155,10 @@ void sim_settle(struct sim *sim)
             struct sim_side *side = &sim->sides[i];
             while (net_tell_end(sim, &side->workers_port) || net_tell_end(sim, &side->clients_port))
                 ;
-            idle &= side->broker.live == 0 && side->broker.lobby.count == 0 && side->broker.queued_bytes == 0 &&
+            idle &= side->broker.live == 0 && side->broker.parked.count == 0 && side->broker.queued_bytes == 0 &&
                     owing(&side->broker) == NULL;
         }
-        if (unanswered(sim) == 0 && idle && turn > 1 && !detached_open(sim))
+        if (unanswered(sim) == 0 && idle && turn > 1 && !sim_detached_open(sim))
             break;
     }
     check_answered(sim);

@@ -19,7 +19,7 @@ void side_up(struct sim *sim, struct sim_side *side)
         broker_init(&side->broker, &sim->options, side->cache, sides_clock) != PEN_OK)
         abort();
     steps_broker_up(sim);
-    side->life = sim->brokers;
+    side->trace = sim->brokers;
     quotas_side_up(sim);
     scarce_side_up(sim);
     if (sim->has.detached)

@@ -63,7 +63,7 @@ enum conn_state {
 
 struct conn {
     struct conn *next;
-    uint32_t peer, life; /* life: of the broker at its other end */
+    uint32_t peer, trace; /* life: of the broker at its other end */
     enum conn_state state;
     uint8_t key; /* enum sim_key: whose it is */
     bool hint;   /* the monitor has yet to tell of its end */
@@ -84,7 +84,7 @@ struct virtual_port {
 
 /* ---- who lives in it ---- */
 
-/* What a job is to the depot. */
+/* What a job is to the detached store. */
 enum sim_role { ROLE_PLAIN, ROLE_DETACHED, ROLE_FETCH };
 
 struct sim_job {
@@ -99,8 +99,8 @@ struct sim_job {
     bool first, last;
     bool ended_by_order; /* somebody asked for its end, if it came in time */
     uint32_t sends, results;
-    uint64_t lives;    /* of brokers that it was sent to: a bit for each */
-    uint64_t asked_us; /* it was made then, in the time of the broker with this number */
+    uint64_t job_traces; /* of brokers that it was sent to: a bit for each */
+    uint64_t asked_us;   /* it was made then, in the time of the broker with this number */
     uint32_t asked_of;
     bool cancelled;
     enum pen_status status;
@@ -125,7 +125,7 @@ struct sim_state {
 /* A sequence of which a worker has had jobs: of one broker, that with this life, or of several. */
 struct sim_touch {
     uint64_t client, id;
-    uint32_t life;
+    uint32_t trace;
     bool several;
 };
 
@@ -210,7 +210,7 @@ struct sim_counts {
     uint64_t schedules, steps, jobs, answers, restarts, kills, cuts, freezes, adopted, requeued, coalesced, hits,
         lookups, expired, cancelled, duplicates, drained, hedged, hedges_won, quarantined, refused, dropped,
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
-        twice, failovers, lonely, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
+        twice, failovers, solo_batches, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
         over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
         chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed;
 };
@@ -231,7 +231,7 @@ struct sim_extras {
     bool scarce;         /* memory of brokers and workers is short: scarce.c */
     bool versions, cold; /* of models there are two, some of them not in memory: models.c */
     bool orders;         /* of administrators: orders.c */
-    bool late;           /* it is known how long jobs take, and late ones get a twin */
+    bool late;           /* it is known how long jobs take, and late ones get a hedge */
 };
 
 /* quotas.c */
@@ -250,7 +250,7 @@ struct sim_side {
     struct cache *cache;
     struct virtual_port clients_port, workers_port;
     struct kept_seen kept_seen;
-    uint32_t number, life; /* life: number of this broker, over all that the world has had */
+    uint32_t number, trace; /* life: number of this broker, over all that the world has had */
     bool up;
 };
 
@@ -322,7 +322,7 @@ void redis_deliver(struct sim *sim); /* to the side whose turn it is */
 uint8_t sim_fill(struct job_id id); /* the input of that job, and its right answer */
 void client_begin(struct sim *sim, struct sim_client *client);
 void client_connect(struct sim *sim, struct sim_client *client);
-void client_submit(struct sim *sim, struct sim_client *client);
+void sim_client_submit(struct sim *sim, struct sim_client *client);
 void client_cancel(struct sim *sim, struct sim_client *client);
 void client_acknowledge(struct sim *sim, struct sim_client *client);
 void client_ping(struct sim *sim, struct sim_client *client);
@@ -352,8 +352,8 @@ uint32_t worker_holds_jobs(const struct sim_worker *worker);
 void detached_begin(struct sim *sim, uint64_t (*clock)(void)); /* a new world's file, or Redis, is empty */
 void detached_end(struct sim *sim);
 void detached_broker_up(struct sim *sim); /* it reads what its predecessor had synced */
-void detached_submit(struct sim *sim, const struct sim_client *client,
-                     struct sim_job *job); /* makes the job one, or a fetch */
+void sim_detached_submit(struct sim *sim, const struct sim_client *client,
+                         struct sim_job *job); /* makes the job one, or a fetch */
 /* Its message; returns the meta's bytes, as wire_job. */
 size_t detached_job(const struct sim *sim, const struct sim_job *job, struct wire_job *wire, struct envelope *env,
                     uint8_t *meta, size_t *ret_raw_bytes);
@@ -361,10 +361,10 @@ void detached_answered(struct sim *sim, struct sim_job *job, uint8_t value);
 void detached_some(struct sim *sim);            /* the disk works, is full, fails; a job is cancelled */
 void detached_work(struct sim *sim, bool well); /* what was written is synced; well: and nothing fails any more */
 void detached_check(struct sim *sim);           /* what was accepted is there */
-bool detached_open(const struct sim *sim);      /* something accepted has not ended */
+bool sim_detached_open(const struct sim *sim);  /* something accepted has not ended */
 void detached_check_end(struct sim *sim);       /* and done */
 
-/* ---- suspects.c: jobs that must run alone, as worker/brokers/alone.c has it ---- */
+/* ---- suspects.c: jobs that must run alone, as worker/brokers/exclusive.c has it ---- */
 bool suspects_poisonous(const struct sim *sim, const struct sim_held *held); /* ends whoever runs it */
 bool suspects_may_run(const struct sim_worker *worker, const struct sim_held *held);
 void suspects_turn(struct sim *sim, struct sim_worker *worker); /* goes on as far as can be */
@@ -454,7 +454,8 @@ void quotas_some(struct sim *sim);                                            /*
 void quotas_heal(struct sim *sim);                                            /* all are there */
 enum sim_key quotas_key_of(struct sim *sim, const struct sim_client *client); /* at times a wrong one */
 enum sim_key quotas_key_of_worker(struct sim *sim);
-const char *quotas_user(const struct sim *sim, const struct conn *conn); /* as the porter tells the broker; NULL */
+const char *quotas_user(const struct sim *sim,
+                        const struct conn *conn); /* as the authenticator tells the broker; NULL */
 /* True: it came with a wrong key, was told so, and is to come again. Whoever else is not welcomed is a failure. */
 bool quotas_turned_away(struct sim *sim, const struct conn *conn, const char *who, enum pen_status status);
 void quotas_answered(struct sim *sim, const struct sim_client *client, enum pen_status status);

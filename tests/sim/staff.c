@@ -136,7 +136,7 @@ static void drop(struct sim_link *link, uint32_t index)
     link->held[index] = link->held[link->held_count];
 }
 
-/* Runs take what nobody could forecast: fairness has something to settle. Where late ones get a twin, all take alike. */
+/* Runs take what nobody could forecast: fairness has something to settle. Where late ones get a hedge, all take alike. */
 static uint64_t took_us(const struct sim *sim, struct job_id id, enum pen_status status)
 {
     static const uint64_t us[] = {1000, 0, 300, 2500, 1000, 700, 900, 400000, 1200, 1000, 60000};
@@ -242,7 +242,7 @@ void worker_answer(struct sim *sim, struct sim_link *link, uint32_t most, bool h
 }
 
 /*
- * Of a session that never was, or of a job that has its answer: it may still hold that one for a twin that has inherited the run. What it is
+ * Of a session that never was, or of a job that has its answer: it may still hold that one for a hedge that has inherited the run. What it is
  * yet to be asked for could be believed, and rightly so: a worker is trusted with what it is given.
  */
 static struct job_id lie_about(struct sim *sim)

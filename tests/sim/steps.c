@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "cascade_internal.h"
+#include "ensemble_internal.h"
 #include "sim.h"
 
 enum part { FIRST, SECOND, THIRD, LINE, FORK };
@@ -164,32 +164,32 @@ struct envelope steps_job(const struct sim_client *client, const struct sim_job 
 /* Not a random number, so that a seed replays; another after each restart, as random ones are. */
 void steps_broker_up(struct sim *sim)
 {
-    sim->side->broker.cascades->uuid = 0x57E9000000000000u + ++sim->brokers;
+    sim->side->broker.ensembles->uuid = 0x57E9000000000000u + ++sim->brokers;
 }
 
 uint64_t steps_spread(const struct sim *sim)
 {
-    return sim->side->broker.cascades->count;
+    return sim->side->broker.ensembles->count;
 }
 
 uint32_t steps_wholes(const struct sim *sim)
 {
-    return (uint32_t)sim->side->broker.cascades->by_number.count;
+    return (uint32_t)sim->side->broker.ensembles->by_number.count;
 }
 
-static bool flows_in(const struct cascade *cascade, const struct script_step *step)
+static bool flows_in(const struct ensemble_run *ensemble, const struct ensemble_plan_step *step)
 {
     for (size_t i = 0; i < step->inputs_count; i++) {
-        if (!cascade->flows[step->inputs[i].tensor].parcel)
+        if (!ensemble->flows[step->inputs[i].tensor].shared)
             return false;
     }
     return true;
 }
 
-static const char *step_wrong(const struct cascade *cascade, size_t index)
+static const char *step_wrong(const struct ensemble_run *ensemble, size_t index)
 {
-    const struct cascade_step *step = &cascade->steps[index];
-    bool ready = flows_in(cascade, &cascade->script->steps[index]);
+    const struct ensemble_step *step = &ensemble->steps[index];
+    bool ready = flows_in(ensemble, &ensemble->plan->steps[index]);
     switch (step->told.state) {
     case EXPLAINED_WAITS:
         return step->job || step->reply ? "has begun" : ready ? "could begin" : NULL;
@@ -206,42 +206,42 @@ static const char *step_wrong(const struct cascade *cascade, size_t index)
 
 uint64_t steps_check_whole(struct sim *sim, const struct job *job, uint32_t *steps)
 {
-    const struct cascade *cascade = job->cascade;
-    uint64_t bytes = cascade ? parcel_bytes(cascade->source) : 0;
+    const struct ensemble_run *ensemble = job->ensemble;
+    uint64_t bytes = ensemble ? shared_message_bytes(ensemble->source) : 0;
     uint32_t under_way = 0;
-    if (!cascade || cascade->over || cascade->job != job ||
-        cascade_find(sim->side->broker.cascades, cascade->number) != cascade) {
+    if (!ensemble || ensemble->over || ensemble->job != job ||
+        ensemble_find(sim->side->broker.ensembles, ensemble->number) != ensemble) {
         sim_fail(sim, "job %lu runs in steps, and its run is over or another's", (unsigned long)job->id.sequence);
         return 0;
     }
-    for (size_t i = 0; i < script_steps(cascade->script); i++) {
-        const struct cascade_step *step = &cascade->steps[i];
-        const char *wrong = step_wrong(cascade, i);
+    for (size_t i = 0; i < ensemble_plan_steps(ensemble->plan); i++) {
+        const struct ensemble_step *step = &ensemble->steps[i];
+        const char *wrong = step_wrong(ensemble, i);
         if (wrong)
             sim_fail(sim, "step %zu of job %lu is in state %d: %s", i + 1, (unsigned long)job->id.sequence,
                      step->told.state, wrong);
         under_way += step->job != NULL;
-        bytes += step->reply ? parcel_bytes(step->reply) : 0;
+        bytes += step->reply ? shared_message_bytes(step->reply) : 0;
     }
-    if (under_way == 0 || bytes != cascade->bytes)
+    if (under_way == 0 || bytes != ensemble->bytes)
         sim_fail(sim, "job %lu has %u steps under way; %lu bytes are kept, %lu counted",
-                 (unsigned long)job->id.sequence, under_way, (unsigned long)bytes, (unsigned long)cascade->bytes);
+                 (unsigned long)job->id.sequence, under_way, (unsigned long)bytes, (unsigned long)ensemble->bytes);
     *steps += under_way;
     return bytes;
 }
 
 void steps_check_step(struct sim *sim, const struct job *job)
 {
-    const struct cascade *cascade = cascade_find(sim->side->broker.cascades, cascade_number(job->id));
-    if (!cascade || cascade->steps[cascade_index(job->id)].job != job)
+    const struct ensemble_run *ensemble = ensemble_find(sim->side->broker.ensembles, ensemble_number(job->id));
+    if (!ensemble || ensemble->steps[ensemble_index(job->id)].job != job)
         sim_fail(sim, "a step is of no whole");
-    else if (job->session != cascade->job->session || job->deadline_us != cascade->job->deadline_us ||
-             job->arrival != cascade->job->arrival)
+    else if (job->session != ensemble->job->session || job->deadline_us != ensemble->job->deadline_us ||
+             job->arrival != ensemble->job->arrival)
         sim_fail(sim, "a step has another client, deadline or turn than its whole");
     else if (job->state != JOB_QUEUED && job->state != JOB_DISPATCHED)
         sim_fail(sim, "a step is %s", job_state_name((enum job_state)job->state));
-    else if (job->state == JOB_QUEUED && job->priority > cascade->job->priority)
-        sim_fail(sim, "a step waits at priority %u, its whole has %u", job->priority, cascade->job->priority);
+    else if (job->state == JOB_QUEUED && job->priority > ensemble->job->priority)
+        sim_fail(sim, "a step waits at priority %u, its whole has %u", job->priority, ensemble->job->priority);
     sim->counts.steps_sent += job->state == JOB_DISPATCHED;
 }
 
@@ -249,6 +249,6 @@ void steps_check_lane(struct sim *sim, const struct lane *lane)
 {
     const struct broker *broker = &sim->side->broker;
     if (broker->beat_us > broker->now_us && !model_served(lane->model, &lane->demand) &&
-        cascade_served(&broker->models, &broker->labels, lane->model, &lane->demand))
+        ensemble_served(&broker->models, &broker->labels, lane->model, &lane->demand))
         sim_fail(sim, "jobs of ensemble %s wait though all of its steps are served", lane->model->name);
 }

@@ -1,5 +1,5 @@
 /*
- * Suspects, as worker/brokers/alone.c runs them: what came before one of them is finished, what came behind it waits, whichever broker it came from. Before
+ * Suspects, as worker/brokers/exclusive.c runs them: what came before one of them is finished, what came behind it waits, whichever broker it came from. Before
  * it starts its broker is told so and the others that nothing of theirs has begun; it starts when all have answered that.
  *
  * What this proves in a gentle world: whoever a broker finds guilty is poisonous.
@@ -102,7 +102,7 @@ static bool next_stage(struct sim *sim, struct sim_worker *worker)
         if (here && (worker->stage == STAGE_RUNNING || !all_know(sim, worker)))
             return false;
         worker->stage = here ? STAGE_RUNNING : STAGE_OVER;
-        sim->counts.lonely += here;
+        sim->counts.solo_batches += here;
         if (!here)
             tell(sim, worker);
         return true;

@@ -252,7 +252,7 @@ Test(config, steps_of_an_ensemble_are_put_in_order)
     cr_assert(parse(ENSEMBLE(STEP("three", "c", "z") "," STEP("one", "a", "b") "," STEP("two", "b", "c")), &c,
                     &error) == PEN_OK,
               "%s", error.text);
-    const struct recipe *r = c.recipe;
+    const struct ensemble_plan *r = c.plan;
     cr_assert(c.ensemble && r && r->steps_count == 3 && r->inputs_count == 1 && r->outputs_count == 1);
     cr_expect(strcmp(r->steps[0].model, "one") == 0 && r->steps[0].number == 2 && r->steps[0].version == 0);
     cr_expect(strcmp(r->steps[1].model, "two") == 0 && r->steps[1].number == 3);

@@ -147,12 +147,12 @@ Test(gather, filled_batches_are_cut_by_the_rows_that_ran)
     cr_assert(gather_can_split(&batch, &output, 1));
     cr_assert(gather_split(&batch, 1, 1, &output, 1, views) == 1);
     cr_expect(views[0].dims[0] == 2 && views[0].bytes == 24 && *(const float *)views[0].data == 3);
-    struct batch alone = {.served = &model, .tasks = {&tasks[1]}, .count = 1, .rows = 2, .bound = 4};
-    cr_expect(gather_can_split(&alone, &output, 1));
-    cr_assert(gather_split(&alone, 0, 0, &output, 1, views) == 1);
+    struct batch exclusive = {.served = &model, .tasks = {&tasks[1]}, .count = 1, .rows = 2, .bound = 4};
+    cr_expect(gather_can_split(&exclusive, &output, 1));
+    cr_assert(gather_split(&exclusive, 0, 0, &output, 1, views) == 1);
     cr_expect(views[0].dims[0] == 2 && views[0].bytes == 24, "also one job alone is cut");
     output.dims[0] = 2;
-    cr_expect(!gather_can_split(&alone, &output, 1), "then it runs again at its own size");
+    cr_expect(!gather_can_split(&exclusive, &output, 1), "then it runs again at its own size");
 }
 
 Test(gather, outputs_that_are_not_one_per_row_cannot_be_cut)

@@ -1,5 +1,5 @@
 /* Whole messages, dispatches, caps; and thousands of senseless ones. */
-#include "held.h"
+#include "in_flight.h"
 
 #include "deadline.h"
 
@@ -149,26 +149,26 @@ Test(inbox, thousands_of_senseless_messages_do_no_harm)
     }
 }
 
-Test(held, caps_are_answered_with_busy_and_ids_are_found)
+Test(in_flight, caps_are_answered_with_busy_and_ids_are_found)
 {
     struct job jobs[3] = {{.env = {.job = {1, 1}}}, {.env = {.job = {1, 2}}}, {.env = {.job = {1, 3}}}};
     struct dispatch a = {.jobs = jobs, .jobs_count = 2, .bytes = 60},
                     b = {.jobs = jobs + 2, .jobs_count = 1, .bytes = 50};
     struct dispatch *where = NULL;
-    struct held held;
-    held_init(&held, 3, 100);
-    cr_assert(held_add(&held, &a, NULL) == PEN_OK);
-    cr_expect(held_add(&held, &b, NULL) == PEN_ERR_BUSY, "bytes");
+    struct in_flight in_flight;
+    in_flight_init(&in_flight, 3, 100);
+    cr_assert(in_flight_add(&in_flight, &a, NULL) == PEN_OK);
+    cr_expect(in_flight_add(&in_flight, &b, NULL) == PEN_ERR_BUSY, "bytes");
     b.bytes = 40;
-    cr_assert(held_add(&held, &b, NULL) == PEN_OK);
+    cr_assert(in_flight_add(&in_flight, &b, NULL) == PEN_OK);
     struct dispatch c = {.jobs = jobs, .jobs_count = 1};
-    cr_expect(held_add(&held, &c, NULL) == PEN_ERR_BUSY, "jobs");
-    cr_expect(held_find(&held, (struct job_id){1, 2}, &where) == &jobs[1] && where == &a);
-    cr_expect_null(held_find(&held, (struct job_id){1, 9}, &where));
+    cr_expect(in_flight_add(&in_flight, &c, NULL) == PEN_ERR_BUSY, "jobs");
+    cr_expect(in_flight_find(&in_flight, (struct job_id){1, 2}, &where) == &jobs[1] && where == &a);
+    cr_expect_null(in_flight_find(&in_flight, (struct job_id){1, 9}, &where));
     atomic_store(&jobs[1].state, JOB_ANSWERED);
-    cr_expect_null(held_find(&held, (struct job_id){1, 2}, &where));
-    held_remove(&held, &a);
-    cr_expect(held.first == &b && held.last == &b && held.jobs == 1 && held.bytes == 40);
-    held_remove(&held, &b);
-    cr_expect(!held.first && !held.last && held.dispatches == 0);
+    cr_expect_null(in_flight_find(&in_flight, (struct job_id){1, 2}, &where));
+    in_flight_remove(&in_flight, &a);
+    cr_expect(in_flight.first == &b && in_flight.last == &b && in_flight.jobs == 1 && in_flight.bytes == 40);
+    in_flight_remove(&in_flight, &b);
+    cr_expect(!in_flight.first && !in_flight.last && in_flight.dispatches == 0);
 }

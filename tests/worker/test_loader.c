@@ -1,7 +1,7 @@
 /* Work beside serving: on which threads it is done, at which priority, and that they make way. */
 #include "loader.h"
 
-#include "aside.h"
+#include "background.h"
 #include "warmup.h"
 
 #include <criterion/criterion.h>
@@ -50,8 +50,8 @@ enum pen_status __real_pen_session_warm(struct pen_session *session, const struc
                                         uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
 enum pen_status __wrap_pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                         uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
-uint64_t __real_aside_waited_us(void);
-uint64_t __wrap_aside_waited_us(void);
+uint64_t __real_background_waited_us(void);
+uint64_t __wrap_background_waited_us(void);
 void __real_pen_model_free(struct pen_model *model);
 void __wrap_pen_model_free(struct pen_model *model);
 
@@ -66,10 +66,10 @@ enum pen_status __wrap_pen_session_warm(struct pen_session *session, const struc
     return status;
 }
 
-uint64_t __wrap_aside_waited_us(void)
+uint64_t __wrap_background_waited_us(void)
 {
     static uint64_t waited_us;
-    return scripted ? waited_us += WAITED_US : __real_aside_waited_us();
+    return scripted ? waited_us += WAITED_US : __real_background_waited_us();
 }
 
 void __wrap_pen_model_free(struct pen_model *model)
@@ -123,12 +123,12 @@ Test(loader, helpers_of_slots_take_no_part_until_the_model_is_warm)
     int usual = getpriority(PRIO_PROCESS, (id_t)gettid());
     scripted = true;
     struct served *served = load_digits("xnnpack", 2, &engine);
-    size_t alone = calls_count - 2, before = calls[0].threads;
+    size_t exclusive = calls_count - 2, before = calls[0].threads;
     cr_assert(calls_count > 3);
-    for (size_t i = 0; i < alone; i++)
+    for (size_t i = 0; i < exclusive; i++)
         cr_expect(!calls[i].own && calls[i].threads == before, "run %zu: %zu threads, %zu at first", i,
                   calls[i].threads, before);
-    for (size_t i = alone; i < calls_count; i++) /* the loading thread has ended, a helper has come */
+    for (size_t i = exclusive; i < calls_count; i++) /* the loading thread has ended, a helper has come */
         cr_expect(calls[i].own && calls[i].nice == usual, "run %zu with helpers", i);
     cr_assert(served->warm_count > 1);
     for (size_t i = 0; i < served->warm_count; i++) /* (1000 - 100) * (400 - 100) / (1000 - 100) */
@@ -165,11 +165,11 @@ static void compute_aside(void *argument)
 
 Test(aside, work_offers_its_processor_while_it_computes_and_nobody_does_afterwards)
 {
-    cr_assert_eq(aside_run("work", compute_aside, NULL), PEN_OK);
-    uint64_t offers = aside_offers();
+    cr_assert_eq(background_run("work", compute_aside, NULL), PEN_OK);
+    uint64_t offers = background_offers();
     cr_expect(offers >= 20, "%u offers in 50 ms", (unsigned)offers);
     compute(5000);
-    cr_expect_eq(aside_offers(), offers);
+    cr_expect_eq(background_offers(), offers);
 }
 
 static atomic_bool begun, enough;
@@ -184,9 +184,9 @@ static void one_processor(void)
 
 static void compete_aside(void *argument)
 {
-    uint64_t before_us = aside_waited_us();
+    uint64_t before_us = background_waited_us();
     compute(4000);
-    *(uint64_t *)argument = aside_waited_us() - before_us;
+    *(uint64_t *)argument = background_waited_us() - before_us;
 }
 
 static void *serve_busily(void *argument)
@@ -206,7 +206,7 @@ Test(aside, time_spent_waiting_for_a_processor_is_told_apart)
     cr_assert_eq(pthread_create(&busy, NULL, serve_busily, NULL), 0);
     while (!atomic_load(&begun))
         sched_yield();
-    cr_assert_eq(aside_run("work", compete_aside, &waited_us), PEN_OK);
+    cr_assert_eq(background_run("work", compete_aside, &waited_us), PEN_OK);
     atomic_store(&enough, true);
     pthread_join(busy, NULL);
     cr_expect(waited_us >= 2000, "4 ms of work at the lowest priority waited %u us for a thread that computes",

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "onnx_file.h"
-#include "whole.h"
+#include "upload_complete.h"
 
 TestSuite(looks, .init = looks_setup, .fini = looks_teardown, .timeout = 60);
 
@@ -65,9 +65,9 @@ Test(looks, a_copy_that_stalls_while_somebody_writes_is_waited_for_and_taken_whe
 
 Test(looks, where_a_refused_lease_says_nothing_of_writers_nobody_is_waited_for)
 {
-    cr_expect(!whole_lease_tells(NFS_SUPER_MAGIC) && !whole_lease_tells(SMB2_SUPER_MAGIC));
-    cr_expect(whole_lease_tells(EXT4_SUPER_MAGIC) && whole_lease_tells(TMPFS_MAGIC) &&
-              whole_lease_tells(OVERLAYFS_SUPER_MAGIC));
+    cr_expect(!upload_lease_tells(NFS_SUPER_MAGIC) && !upload_lease_tells(SMB2_SUPER_MAGIC));
+    cr_expect(upload_lease_tells(EXT4_SUPER_MAGIC) && upload_lease_tells(TMPFS_MAGIC) &&
+              upload_lease_tells(OVERLAYFS_SUPER_MAGIC));
 }
 
 /* As fallocate and then write: the size says nothing. */

@@ -18,7 +18,7 @@ static struct served served_of(struct pen_tensor *input, uint32_t max_batch_size
 Test(warmup, every_declared_batch_size_once_in_order)
 {
     struct served served = served_of(&open_image, 16);
-    uint32_t batches[SNAP_WARM_MAX];
+    uint32_t batches[BATCH_SHAPE_WARM_MAX];
     served.config = (struct config){.preferred = {8, 4, 8}, .preferred_count = 3, .warmups_count = 3};
     served.config.warmups[0].batch_size = 2;
     served.config.warmups[1].batch_size = 16;
@@ -33,7 +33,7 @@ Test(warmup, every_declared_batch_size_once_in_order)
 Test(warmup, all_tables_full_still_fit)
 {
     struct served served = served_of(&open_image, 1000);
-    uint32_t batches[SNAP_WARM_MAX];
+    uint32_t batches[BATCH_SHAPE_WARM_MAX];
     served.config.preferred_count = CONFIG_PREFERRED_MAX;
     served.config.warmups_count = CONFIG_WARMUPS_MAX;
     for (uint32_t i = 0; i < 16; i++) {

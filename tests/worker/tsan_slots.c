@@ -3,7 +3,7 @@
  * loads the model again and again in place of the one that serves; every job must be answered exactly once, and no replaced model stays. A plain
  * program: Criterion's processes do not live with TSan.
  */
-#include "held.h"
+#include "in_flight.h"
 #include "loader.h"
 #include "slot.h"
 #include "warmup.h"
@@ -74,7 +74,7 @@ static struct dispatch *dispatch_make(struct inbox *inbox, uint64_t first)
 static uint8_t answered[DISPATCHES * JOBS + 1];
 
 /* Takes what is there; waits for something when nothing is. Returns the number of finished dispatches. */
-static size_t collect(struct outbox *outbox, struct held *held)
+static size_t collect(struct outbox *outbox, struct in_flight *in_flight)
 {
     size_t finished = 0;
     struct reply *reply = outbox_take_all(outbox);
@@ -88,7 +88,7 @@ static size_t collect(struct outbox *outbox, struct held *held)
         for (size_t i = 0; i < reply->jobs_count; i++)
             answered[reply->jobs[i].sequence]++;
         if (reply->finished) {
-            held_remove(held, reply->finished);
+            in_flight_remove(in_flight, reply->finished);
             dispatch_free(reply->finished);
             finished++;
         }
@@ -98,11 +98,11 @@ static size_t collect(struct outbox *outbox, struct held *held)
 }
 
 /* As serve.c does. */
-static void cancel(struct held *held, struct slot **slots, uint64_t sequence)
+static void cancel(struct in_flight *in_flight, struct slot **slots, uint64_t sequence)
 {
     struct dispatch *dispatch = NULL;
     int expected = JOB_WAITING;
-    struct job *job = held_find(held, (struct job_id){.client = 1, .sequence = sequence}, &dispatch);
+    struct job *job = in_flight_find(in_flight, (struct job_id){.client = 1, .sequence = sequence}, &dispatch);
     if (!job)
         return;
     if (atomic_compare_exchange_strong(&job->state, &expected, JOB_ANSWERED))
@@ -115,22 +115,22 @@ static void cancel(struct held *held, struct slot **slots, uint64_t sequence)
 static void drive(struct handoff *handoff, struct outbox *outbox, struct slot **slots)
 {
     struct inbox *inbox = inbox_new();
-    struct held held;
+    struct in_flight in_flight;
     size_t sent = 0, done = 0;
-    held_init(&held, SIZE_MAX, SIZE_MAX);
+    in_flight_init(&in_flight, SIZE_MAX, SIZE_MAX);
     while (done < DISPATCHES) {
         while (sent < DISPATCHES && sent - done < IN_FLIGHT) {
             struct dispatch *dispatch = dispatch_make(inbox, sent * JOBS + 1);
-            held_add(&held, dispatch, NULL);
+            in_flight_add(&in_flight, dispatch, NULL);
             handoff_push(handoff, dispatch);
             sent++;
-            cancel(&held, slots, sent * JOBS - sent % JOBS);
+            cancel(&in_flight, slots, sent * JOBS - sent % JOBS);
             for (size_t i = 0; i < SLOTS; i++) {
                 struct slot_running running;
                 slot_running(slots[i], &running);
             }
         }
-        done += collect(outbox, &held);
+        done += collect(outbox, &in_flight);
     }
     inbox_free(inbox);
 }

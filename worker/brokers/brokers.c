@@ -80,7 +80,7 @@ static bool used_by_others(struct brokers *brokers, const struct link *link, uin
 {
     bool used = false;
     for (size_t i = 0; i < brokers->count; i++) {
-        if (brokers->links[i].held.dispatches > 0)
+        if (brokers->links[i].in_flight.dispatches > 0)
             brokers->used_us[i] = now_us;
         bool recently = brokers->used_us[i] != 0 && now_us - brokers->used_us[i] < USED_FOR_US;
         used |= &brokers->links[i] != link && recently && brokers->links[i].state == LINK_SERVING;
@@ -119,7 +119,7 @@ void brokers_beat(struct brokers *brokers, struct link *link, Penstock__Heartbea
 {
     mean_update(brokers);
     common->credit = link->credit_told = credit_now(brokers, link, now_us);
-    common->elsewhere_us = (brokers_held_jobs(brokers) - link->held.jobs) * brokers->job_us / brokers->slots;
+    common->elsewhere_us = (brokers_in_flight_jobs(brokers) - link->in_flight.jobs) * brokers->job_us / brokers->slots;
     link_heartbeat(link, common, now_us);
 }
 
@@ -147,19 +147,19 @@ void brokers_hello_replace(struct brokers *brokers, struct hello *hello, uint64_
     }
 }
 
-size_t brokers_held_jobs(const struct brokers *brokers)
+size_t brokers_in_flight_jobs(const struct brokers *brokers)
 {
     size_t jobs = 0;
     for (size_t i = 0; i < brokers->count; i++)
-        jobs += brokers->links[i].held.jobs;
+        jobs += brokers->links[i].in_flight.jobs;
     return jobs;
 }
 
-size_t brokers_held_dispatches(const struct brokers *brokers)
+size_t brokers_in_flight_dispatches(const struct brokers *brokers)
 {
     size_t dispatches = 0;
     for (size_t i = 0; i < brokers->count; i++)
-        dispatches += brokers->links[i].held.dispatches;
+        dispatches += brokers->links[i].in_flight.dispatches;
     return dispatches;
 }
 

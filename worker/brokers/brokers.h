@@ -46,8 +46,8 @@ uint64_t brokers_next_us(const struct brokers *brokers);
 /* A changed list of models comes into force (taken over); links without a welcome say hello with it at once. */
 void brokers_hello_replace(struct brokers *brokers, struct hello *hello, uint64_t now_us);
 
-size_t brokers_held_jobs(const struct brokers *brokers);
-size_t brokers_held_dispatches(const struct brokers *brokers);
+size_t brokers_in_flight_jobs(const struct brokers *brokers);
+size_t brokers_in_flight_dispatches(const struct brokers *brokers);
 bool brokers_serving(const struct brokers *brokers); /* at least one has welcomed this worker */
 /* True when every broker has refused this worker for good; *ret_exit_code of the first. */
 bool brokers_refused(const struct brokers *brokers, int *ret_exit_code);

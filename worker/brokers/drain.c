@@ -21,7 +21,7 @@ void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
 {
     if (serve->draining)
         return;
-    size_t jobs = brokers_held_jobs(serve->brokers);
+    size_t jobs = brokers_in_flight_jobs(serve->brokers);
     log_event(LOG_INFO, "drain", "reason=%s held_jobs=%zu", why, jobs);
     serve->draining = true;
     serve->drain_us = now_us;
@@ -38,7 +38,7 @@ void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
 static bool link_drained(const struct serve *serve, const struct link *link, uint64_t now_us)
 {
     bool gone = link->state != LINK_SERVING && now_us - serve->drain_us > BARRIER_WAIT_US;
-    if (link->held.dispatches > 0 || (!gone && (link->unsent || link->transfers.departures)))
+    if (link->in_flight.dispatches > 0 || (!gone && (link->unsent || link->transfers.departures)))
         return false;
     bool read = link->drain_ping != 0 && link->pongs >= link->drain_ping;
     return read || link->state != LINK_SERVING || now_us - serve->drain_us > BARRIER_WAIT_US;
@@ -82,7 +82,7 @@ int drain_check(struct serve *serve, uint64_t now_us)
     }
     if (now_us - serve->drain_us < (uint64_t)serve->options->drain_timeout_us)
         return -1;
-    log_event(LOG_ERROR, "drain_timeout", "held_jobs=%zu error=%s", brokers_held_jobs(serve->brokers),
+    log_event(LOG_ERROR, "drain_timeout", "held_jobs=%zu error=%s", brokers_in_flight_jobs(serve->brokers),
               "jobs still run after the time for draining: they are left to other workers");
     _exit(WORKER_EXIT_FAILED); /* their slots cannot be joined */
 }

@@ -156,38 +156,38 @@ static void batching(struct hello *hello, const struct served *served, Penstock_
     level_policies(hello, config, offer);
 }
 
-static Penstock__TensorLink **links(struct hello *hello, const struct recipe *recipe, const struct recipe_link *from,
-                                    size_t count)
+static Penstock__TensorLink **links(struct hello *hello, const struct ensemble_plan *plan,
+                                    const struct ensemble_plan_link *from, size_t count)
 {
     Penstock__TensorLink **list = take(hello, count, sizeof *list);
     Penstock__TensorLink *links = take(hello, count, sizeof *links);
     for (size_t i = 0; list && links && i < count; i++) {
         penstock__tensor_link__init(&links[i]);
         links[i].port = text(hello, from[i].port);
-        links[i].tensor = text(hello, recipe->tensors[from[i].tensor]);
+        links[i].tensor = text(hello, plan->tensors[from[i].tensor]);
         list[i] = &links[i];
     }
     return list;
 }
 
-static void steps(struct hello *hello, const struct recipe *recipe, Penstock__ModelOffer *offer)
+static void steps(struct hello *hello, const struct ensemble_plan *plan, Penstock__ModelOffer *offer)
 {
-    Penstock__EnsembleStep **list = take(hello, recipe->steps_count, sizeof *list);
-    Penstock__EnsembleStep *steps = take(hello, recipe->steps_count, sizeof *steps);
-    for (size_t i = 0; list && steps && i < recipe->steps_count; i++) {
-        const struct recipe_step *from = &recipe->steps[i];
+    Penstock__EnsembleStep **list = take(hello, plan->steps_count, sizeof *list);
+    Penstock__EnsembleStep *steps = take(hello, plan->steps_count, sizeof *steps);
+    for (size_t i = 0; list && steps && i < plan->steps_count; i++) {
+        const struct ensemble_plan_step *from = &plan->steps[i];
         penstock__ensemble_step__init(&steps[i]);
         steps[i].number = from->number;
         steps[i].model = text(hello, from->model);
         steps[i].version = from->version;
-        steps[i].inputs = links(hello, recipe, from->inputs, from->inputs_count);
+        steps[i].inputs = links(hello, plan, from->inputs, from->inputs_count);
         steps[i].n_inputs = from->inputs_count;
-        steps[i].outputs = links(hello, recipe, from->outputs, from->outputs_count);
+        steps[i].outputs = links(hello, plan, from->outputs, from->outputs_count);
         steps[i].n_outputs = from->outputs_count;
         list[i] = &steps[i];
     }
     offer->steps = list;
-    offer->n_steps = recipe->steps_count;
+    offer->n_steps = plan->steps_count;
 }
 
 /* Of one row: its steps run one after the other. */
@@ -218,15 +218,15 @@ static void digest_fill(struct hello *hello, const struct digest *digest, Pensto
     offer->digest.len = sizeof digest->bytes;
 }
 
-/* Not ready: models of its steps are elsewhere, and the broker takes the recipe. */
+/* Not ready: models of its steps are elsewhere, and the broker takes the plan. */
 static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
                           Penstock__ModelOffer *offer)
 {
-    struct served *models[RECIPE_STEPS_MAX];
-    size_t count = served->config.recipe->steps_count;
+    struct served *models[ENSEMBLE_PLAN_STEPS_MAX];
+    size_t count = served->config.plan->steps_count;
     offer->platform = text(hello, "ensemble");
     offer->placement = text(hello, "");
-    steps(hello, served->config.recipe, offer);
+    steps(hello, served->config.plan, offer);
     offer->cacheable = served->cacheable;
     offer->ready = ensemble_resolve(facts->catalog, served, models, NULL) == PEN_OK;
     if (!offer->ready)
@@ -280,7 +280,7 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->preprocess = text(hello, served->config.preprocess.text);
     batching(hello, served, offer);
     version_labels(hello, served, offer);
-    if (served->config.recipe) {
+    if (served->config.plan) {
         ensemble_fill(hello, facts, served, offer);
         return;
     }
@@ -428,10 +428,10 @@ static size_t running_add(Penstock__RunningJob *jobs, size_t count, struct job_i
     return count + 1;
 }
 
-static size_t running_list(const struct held *held, const struct reply *unsent, Penstock__RunningJob *jobs)
+static size_t running_list(const struct in_flight *in_flight, const struct reply *unsent, Penstock__RunningJob *jobs)
 {
     size_t count = 0;
-    for (const struct dispatch *d = held->first; d; d = d->next)
+    for (const struct dispatch *d = in_flight->first; d; d = d->next)
         for (size_t i = 0; i < d->jobs_count; i++)
             if (atomic_load(&d->jobs[i].state) != JOB_ANSWERED)
                 count = running_add(jobs, count, d->jobs[i].env.job);
@@ -458,7 +458,7 @@ static enum pen_status pack(const ProtobufCMessage *message, enum frame_type typ
     return PEN_OK;
 }
 
-enum pen_status hello_frame(struct hello *hello, const struct held *held, const struct reply *unsent,
+enum pen_status hello_frame(struct hello *hello, const struct in_flight *in_flight, const struct reply *unsent,
                             zmq_msg_t *ret_frame, struct pen_error *reterr)
 {
     Penstock__RunningJob *jobs = calloc(RUNNING_MAX, sizeof *jobs);
@@ -466,7 +466,7 @@ enum pen_status hello_frame(struct hello *hello, const struct held *held, const 
     enum pen_status status =
         jobs && pointers ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");
     if (status == PEN_OK) {
-        size_t count = running_list(held, unsent, jobs);
+        size_t count = running_list(in_flight, unsent, jobs);
         for (size_t i = 0; i < count; i++)
             pointers[i] = &jobs[i];
         hello->message.running = pointers;

@@ -10,7 +10,7 @@
 #include <zmq.h>
 
 #include "catalog.h"
-#include "held.h"
+#include "in_flight.h"
 #include "quota.h"
 #include "options.h"
 #include "outbox.h"
@@ -32,7 +32,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
 void hello_free(struct hello *hello); /* NULL is fine */
 
 /* Packs the hello into `ret_frame` (initialised here, the caller sends or closes it); unsent replies count as held, too. */
-enum pen_status hello_frame(struct hello *hello, const struct held *held, const struct reply *unsent,
+enum pen_status hello_frame(struct hello *hello, const struct in_flight *in_flight, const struct reply *unsent,
                             zmq_msg_t *ret_frame, struct pen_error *reterr);
 
 /* The list of models alone, as a WORKER_UPDATE. */

@@ -30,7 +30,7 @@ void link_init(struct link *link, const struct link_context *context, const char
 {
     *link = (struct link){
         .context = context, .endpoint = endpoint, .heartbeat_us = HEARTBEAT_US, .liveness_us = LIVENESS_US};
-    held_init(&link->held, held_jobs, held_bytes);
+    in_flight_init(&link->in_flight, held_jobs, held_bytes);
 }
 
 static void keep(struct link *link, struct reply *reply);
@@ -70,7 +70,7 @@ void link_fini(struct link *link)
     while (link->unsent)
         unsent_drop_first(link);
     bulk_way_fini(&link->transfers.way);
-    held_fini(&link->held);
+    in_flight_fini(&link->in_flight);
 }
 
 void link_park(struct link *link, uint64_t until_us)
@@ -112,7 +112,7 @@ static void *socket_new(const struct link *link, void *context)
 static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
     zmq_msg_t frame;
-    enum pen_status status = hello_frame(link->context->hello, &link->held, link->unsent, &frame, reterr);
+    enum pen_status status = hello_frame(link->context->hello, &link->in_flight, link->unsent, &frame, reterr);
     if (status != PEN_OK)
         return status;
     if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0) {
@@ -433,7 +433,7 @@ static void complain(struct link *link, const char *evt, uint64_t silent_us, uin
                   "a broker does not answer a key that is not on its list");
     else
         log_event(LOG_WARN, evt, "broker=%s silent_us=%" PRIu64 " held_jobs=%zu", link->endpoint, silent_us,
-                  link->held.jobs);
+                  link->in_flight.jobs);
 }
 
 static uint64_t hello_wait_us(const struct link *link)

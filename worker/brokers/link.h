@@ -35,7 +35,7 @@ struct link {
     const struct link_context *context;
     const char *endpoint; /* borrowed */
     void *socket;
-    struct held held;
+    struct in_flight in_flight;
     struct transfers transfers;
     enum link_state state;
     int exit_code;

@@ -78,12 +78,12 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
     if (announced)
         status = transfer_measure(dispatch, (uint64_t)serve->options->frame_limit, &error);
     if (status == PEN_OK)
-        status = held_add(&link->held, dispatch, &error);
+        status = in_flight_add(&link->in_flight, dispatch, &error);
     if (status == PEN_OK && announced) {
         status = transfer_ask(link, dispatch, now_us, &error);
         if (status == PEN_OK)
             return;
-        held_remove(&link->held, dispatch);
+        in_flight_remove(&link->in_flight, dispatch);
     }
     if (status != PEN_OK) {
         log_event(LOG_WARN, "dispatch_refused", "jobs=%zu bytes=%zu error=%s", dispatch->jobs_count, dispatch->bytes,
@@ -91,7 +91,7 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
         dispatch_refuse(serve, link, dispatch, status, error.text);
         return;
     }
-    alone_push(&serve->alone, serve->handoff, dispatch);
+    exclusive_push(&serve->exclusive, serve->handoff, dispatch);
 }
 
 /* A job that has not started gets its answer here. Its dispatch goes on when that was all that it waited for: a slot passes over answered jobs. */
@@ -101,13 +101,13 @@ static void job_end(struct serve *serve, struct link *link, struct dispatch *dis
     answer_one(serve, link, &job->env, status, text, now_us - dispatch->received_us);
     dispatch = transfer_cancel(link, job);
     if (dispatch)
-        alone_push(&serve->alone, serve->handoff, dispatch);
+        exclusive_push(&serve->exclusive, serve->handoff, dispatch);
 }
 
 static void on_cancel(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct dispatch *dispatch = NULL;
-    struct job *job = held_find(&link->held, message->env.job, &dispatch);
+    struct job *job = in_flight_find(&link->in_flight, message->env.job, &dispatch);
     int expected = JOB_WAITING;
     if (message->env.sequence_id != 0) /* the sequence is over, too */
         states_end(serve->states, message->env.job.client, message->env.sequence_id, message->env.job.sequence);
@@ -131,7 +131,7 @@ static void on_chunk(struct serve *serve, struct link *link, struct message *mes
         if (link_connect(link, now_us, &error) != PEN_OK)
             log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
     } else if (complete) {
-        alone_push(&serve->alone, serve->handoff, complete);
+        exclusive_push(&serve->exclusive, serve->handoff, complete);
     }
 }
 

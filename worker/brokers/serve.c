@@ -35,8 +35,8 @@ static bool send_some(struct serve *serve)
         next = reply->next;
         link_reply(link, reply);
         if (finished) {
-            alone_finished(&serve->alone, finished);
-            held_remove(&link->held, finished);
+            exclusive_finished(&serve->exclusive, finished);
+            in_flight_remove(&link->in_flight, finished);
             dispatch_free(finished);
         }
     }
@@ -49,25 +49,25 @@ static void beat(struct serve *serve, struct link *link, uint64_t now_us)
 {
     Penstock__Heartbeat message;
     vitals_fill(serve->vitals, now_us, &message);
-    alone_fill(&serve->alone, link, &message);
+    exclusive_fill(&serve->exclusive, link, &message);
     brokers_beat(serve->brokers, link, &message, now_us);
 }
 
-static void alone_turn(struct serve *serve, uint64_t now_us)
+static void exclusive_turn(struct serve *serve, uint64_t now_us)
 {
-    if (!alone_step(&serve->alone, serve->handoff, serve->brokers, now_us))
+    if (!exclusive_step(&serve->exclusive, serve->handoff, serve->brokers, now_us))
         return;
     for (size_t i = 0; i < serve->brokers->count; i++)
         if (serve->brokers->links[i].state == LINK_SERVING)
             beat(serve, &serve->brokers->links[i], now_us);
-    alone_told(&serve->alone, serve->brokers, now_us);
+    exclusive_told(&serve->exclusive, serve->brokers, now_us);
 }
 
 bool serve_turn(struct serve *serve, uint64_t now_us)
 {
     bool any = send_some(serve);
     any |= messages_receive(serve, now_us);
-    alone_turn(serve, now_us);
+    exclusive_turn(serve, now_us);
     return any;
 }
 
@@ -75,7 +75,7 @@ bool serve_turn(struct serve *serve, uint64_t now_us)
 static void watch(struct serve *serve, uint64_t now_us)
 {
     uint64_t limit_us = (uint64_t)serve->options->watchdog_us;
-    if (brokers_held_dispatches(serve->brokers) == 0 || limit_us == 0)
+    if (brokers_in_flight_dispatches(serve->brokers) == 0 || limit_us == 0)
         return;
     if (watchdog_check(serve->slots, serve->slots_count, limit_us, now_us) > 0 ||
         watchdog_idle(&serve->watchdog, serve->slots, serve->slots_count, serve->handoff, limit_us, now_us))
@@ -138,7 +138,7 @@ static long poll_ms(const struct serve *serve, uint64_t now_us)
     }
     if (serve->alive_us < next_us)
         next_us = serve->alive_us;
-    if (brokers_held_dispatches(serve->brokers) > 0 && next_us > now_us + WATCHDOG_STEP_US)
+    if (brokers_in_flight_dispatches(serve->brokers) > 0 && next_us > now_us + WATCHDOG_STEP_US)
         next_us = now_us + WATCHDOG_STEP_US;
     if (serve->draining && next_us > now_us + WATCHDOG_STEP_US)
         next_us = now_us + WATCHDOG_STEP_US;
@@ -181,7 +181,7 @@ int serve_run(struct serve *serve)
             return code;
         if (progress) {
             spin_found(spin);
-            spin = &serve->spins[brokers_held_dispatches(serve->brokers) > 0];
+            spin = &serve->spins[brokers_in_flight_dispatches(serve->brokers) > 0];
         } else if (spin_on(spin, now_us)) {
             urgency_make_way();
         } else {

@@ -6,7 +6,7 @@
 #ifndef SERVE_H
 #define SERVE_H
 
-#include "alone.h"
+#include "exclusive.h"
 #include "brokers.h"
 #include "logline.h"
 #include "spin.h"
@@ -29,7 +29,7 @@ struct serve {
     struct orders *orders;
     struct states *states;
     struct update update;
-    struct alone alone;
+    struct exclusive exclusive;
     struct watchdog watchdog;
 
     bool draining;                    /* asked to, by a signal or by the broker */

@@ -217,7 +217,7 @@ struct dispatch *transfer_cancel(struct link *link, const struct job *job)
         zmq_msg_init(frame);
     }
     arrival->dispatch->bytes -= (size_t)arriving->run.total; /* transfer_measure added it */
-    link->held.bytes -= (size_t)arriving->run.total;
+    link->in_flight.bytes -= (size_t)arriving->run.total;
     return arrived(link, arrival, arriving);
 }
 
@@ -477,7 +477,7 @@ struct reply *transfer_reset(struct link *link)
     while (t->arrivals) {
         struct arrival *arrival = t->arrivals;
         t->arrivals = arrival->next;
-        held_remove(&link->held, arrival->dispatch);
+        in_flight_remove(&link->in_flight, arrival->dispatch);
         dispatch_free(arrival->dispatch);
         free(arrival);
     }

@@ -1,9 +1,9 @@
 /* update.c - four states per broker, moved on by the loop. */
 #include "update.h"
 
-static bool all_answered_since(const struct held *held, uint64_t us)
+static bool all_answered_since(const struct in_flight *in_flight, uint64_t us)
 {
-    return !held->first || held->first->received_us > us;
+    return !in_flight->first || in_flight->first->received_us > us;
 }
 
 static void link_step(struct update_link *update, struct link *link, uint64_t now_us)
@@ -23,7 +23,7 @@ static void link_step(struct update_link *update, struct link *link, uint64_t no
         update->read_us = now_us;
         update->state = UPDATE_READ;
     }
-    if (update->state == UPDATE_READ && all_answered_since(&link->held, update->read_us))
+    if (update->state == UPDATE_READ && all_answered_since(&link->in_flight, update->read_us))
         update->state = UPDATE_NONE;
 }
 

@@ -1,7 +1,7 @@
 /*
  * watch.h - the models folder while the worker serves: new versions are loaded and warmed on the side, then offered; what has gone is taken back.
  *
- * A change counts when two looks in a row see it the same, and nobody has a file of it open for writing (whole.h): until then it is one line
+ * A change counts when two looks in a row see it the same, and nobody has a file of it open for writing (upload_complete.h): until then it is one line
  * evt=model_waits. A version that cannot be loaded or
  * warmed is one line evt=model_failed and changes nothing: what was served goes on. A version that a newer one replaces is offered
  * until no job has asked for it for a while, then withdrawn, and freed when its last job is answered.

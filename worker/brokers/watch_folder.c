@@ -10,7 +10,7 @@
 #include "model_file.h"
 #include "residence.h"
 #include "watch_own.h"
-#include "whole.h"
+#include "upload_complete.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
     const struct watch_context *context = &watch->context;
     struct served *served = NULL, *replaced = NULL;
     uint64_t start_us = clock_now_us();
-    if (!entry->config.recipe && whole_check(entry->path, reterr) != PEN_OK) {
+    if (!entry->config.plan && upload_complete(entry->path, reterr) != PEN_OK) {
         entry_waits(watch, entry, reterr);
         return false;
     }
@@ -162,7 +162,7 @@ enum verdict { VERDICT_STAYS, VERDICT_REPLACED, VERDICT_REVOKED, VERDICT_GONE };
 static bool is_there(const struct served *served)
 {
     const char *slash = strrchr(served->path, '/');
-    int length = slash && !served->config.recipe ? (int)(slash - served->path) : (int)strlen(served->path);
+    int length = slash && !served->config.plan ? (int)(slash - served->path) : (int)strlen(served->path);
     char path[MODEL_FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%.*s", length, served->path);
     return access(path, F_OK) == 0;

@@ -63,8 +63,8 @@ void config_fini(struct config *config)
     free(config->preprocess.text);
     free(config->level_policies);
     free(config->version_labels);
-    recipe_free(config->recipe);
-    recipe_free(config->declared);
+    ensemble_plan_free(config->plan);
+    ensemble_plan_free(config->declared);
     config_states_free(&config->sequence);
     for (size_t i = 0; i < config->warmups_count; i++)
         free(config->warmups[i].inputs);

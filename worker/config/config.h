@@ -15,7 +15,7 @@
 
 #include "penstock/status.h"
 #include "penstock/tensor.h"
-#include "recipe.h"
+#include "ensemble_plan.h"
 #include "triton.h"
 
 #define CONFIG_FILE_BYTES_MAX  (4u * 1024u * 1024u)
@@ -101,12 +101,12 @@ struct config_version_label {
 };
 
 struct config {
-    bool present;            /* false: there is no file, all below is the default */
-    bool ensemble;           /* platform says so */
-    struct recipe *recipe;   /* the steps of an ensemble; NULL = a model with a file of its own */
-    const char *platform;    /* format the model must have, as pen_model_format says it; NULL = any. Static. */
-    bool batch_given;        /* max_batch_size was stated */
-    uint32_t max_batch_size; /* 0 = the model has no batch dimension */
+    bool present;               /* false: there is no file, all below is the default */
+    bool ensemble;              /* platform says so */
+    struct ensemble_plan *plan; /* the steps of an ensemble; NULL = a model with a file of its own */
+    const char *platform;       /* format the model must have, as pen_model_format says it; NULL = any. Static. */
+    bool batch_given;           /* max_batch_size was stated */
+    uint32_t max_batch_size;    /* 0 = the model has no batch dimension */
     uint32_t preferred[CONFIG_PREFERRED_MAX];
     size_t preferred_count;
     uint64_t max_queue_delay_us;
@@ -131,9 +131,10 @@ struct config {
     size_t labels_count;
     char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */
     bool softmax;                                /* labels are ranked by the softmax of the output */
-    struct recipe *declared; /* tensors that input and output list, of a model: its file must agree. NULL = none */
-    bool pbtxt;              /* read from config.pbtxt */
-    bool pbtxt_beside;       /* a config.pbtxt lies there too, and does not count */
+    struct ensemble_plan
+        *declared;     /* tensors that input and output list, of a model: its file must agree. NULL = none */
+    bool pbtxt;        /* read from config.pbtxt */
+    bool pbtxt_beside; /* a config.pbtxt lies there too, and does not count */
     char ignored[TRITON_IGNORED_BYTES]; /* what it says and has no meaning here, as names; "" = nothing */
     uint64_t
         stamp; /* of all that it says, files beside it included, but for version_policy: what does not change a model that serves; 0 = no file */

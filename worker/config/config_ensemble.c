@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum pen_status recipe_room(struct config *config, struct pen_error *reterr)
+static enum pen_status ensemble_plan_room(struct config *config, struct pen_error *reterr)
 {
-    if (!config->recipe)
-        config->recipe = recipe_new();
-    return config->recipe ? PEN_OK : config_no_memory(reterr);
+    if (!config->plan)
+        config->plan = ensemble_plan_new();
+    return config->plan ? PEN_OK : config_no_memory(reterr);
 }
 
 /* ---- declared tensors -------------------------------------------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ static enum pen_status recipe_room(struct config *config, struct pen_error *rete
 /* What is read of one entry of input or output. */
 struct declaration {
     struct config *config;
-    struct recipe *recipe;
+    struct ensemble_plan *plan;
     struct pen_tensor tensor;
     bool dims;
 };
@@ -65,9 +65,9 @@ static enum pen_status read_tensor_name(const cJSON *value, const char *path, vo
     uint32_t tensor = 0;
     enum pen_status status = json_text(value, path, CONFIG_NAME_BYTES_MAX, &text, reterr);
     if (status == PEN_OK)
-        status = recipe_tensor(d->recipe, text, &tensor, reterr);
+        status = ensemble_plan_tensor(d->plan, text, &tensor, reterr);
     if (status == PEN_OK)
-        d->tensor.name = d->recipe->tensors[tensor];
+        d->tensor.name = d->plan->tensors[tensor];
     return status;
 }
 
@@ -118,14 +118,14 @@ static enum pen_status read_tensors(const cJSON *value, const char *path, struct
                                     struct pen_tensor **list, size_t *ret_count, struct pen_error *reterr)
 {
     size_t count = 0, read = 0;
-    enum pen_status status = json_array(value, path, RECIPE_PORTS_MAX, &count, reterr);
+    enum pen_status status = json_array(value, path, ENSEMBLE_PLAN_PORTS_MAX, &count, reterr);
     if (status != PEN_OK)
         return status;
     *list = calloc(count ? count : 1, sizeof **list);
     if (!*list)
         return config_no_memory(reterr);
     for (const cJSON *item = value->child; item; item = item->next) {
-        struct declaration d = {.config = config, .recipe = config->recipe};
+        struct declaration d = {.config = config, .plan = config->plan};
         status = json_object(item, path, tensor_fields, &d, reterr);
         if (status != PEN_OK)
             return status;
@@ -142,18 +142,18 @@ static enum pen_status read_tensors(const cJSON *value, const char *path, struct
 enum pen_status config_read_inputs(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct config *config = target;
-    enum pen_status status = recipe_room(config, reterr);
+    enum pen_status status = ensemble_plan_room(config, reterr);
     return status == PEN_OK
-               ? read_tensors(value, path, config, &config->recipe->inputs, &config->recipe->inputs_count, reterr)
+               ? read_tensors(value, path, config, &config->plan->inputs, &config->plan->inputs_count, reterr)
                : status;
 }
 
 enum pen_status config_read_outputs(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct config *config = target;
-    enum pen_status status = recipe_room(config, reterr);
+    enum pen_status status = ensemble_plan_room(config, reterr);
     return status == PEN_OK
-               ? read_tensors(value, path, config, &config->recipe->outputs, &config->recipe->outputs_count, reterr)
+               ? read_tensors(value, path, config, &config->plan->outputs, &config->plan->outputs_count, reterr)
                : status;
 }
 
@@ -161,13 +161,13 @@ enum pen_status config_read_outputs(const cJSON *value, const char *path, void *
 
 /* Which step is read. */
 struct reading {
-    struct recipe *recipe;
-    struct recipe_step *step;
+    struct ensemble_plan *plan;
+    struct ensemble_plan_step *step;
 };
 
 static enum pen_status read_step_model(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    struct recipe_step *step = ((struct reading *)target)->step;
+    struct ensemble_plan_step *step = ((struct reading *)target)->step;
     const char *text = NULL;
     enum pen_status status = json_text(value, path, CONFIG_NAME_BYTES_MAX, &text, reterr);
     if (status != PEN_OK)
@@ -186,8 +186,8 @@ static enum pen_status read_step_version(const cJSON *value, const char *path, v
     return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be -1 (the latest) or a version from 1", path);
 }
 
-static enum pen_status read_map(const cJSON *value, const char *path, struct recipe *recipe, struct recipe_link **links,
-                                size_t *links_count, struct pen_error *reterr)
+static enum pen_status read_map(const cJSON *value, const char *path, struct ensemble_plan *plan,
+                                struct ensemble_plan_link **links, size_t *links_count, struct pen_error *reterr)
 {
     size_t count = 0;
     if (!cJSON_IsObject(value))
@@ -195,15 +195,15 @@ static enum pen_status read_map(const cJSON *value, const char *path, struct rec
                              path);
     for (const cJSON *item = value->child; item; item = item->next)
         count++;
-    if (count == 0 || count > RECIPE_LINKS_MAX)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must name 1 to %u tensors", path, RECIPE_LINKS_MAX);
+    if (count == 0 || count > ENSEMBLE_PLAN_LINKS_MAX)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must name 1 to %u tensors", path, ENSEMBLE_PLAN_LINKS_MAX);
     *links = calloc(count, sizeof **links);
     if (!*links)
         return config_no_memory(reterr);
     for (const cJSON *item = value->child; item; item = item->next) {
         char below[JSON_PATH_BYTES];
         const char *text = NULL;
-        struct recipe_link *link = &(*links)[*links_count];
+        struct ensemble_plan_link *link = &(*links)[*links_count];
         snprintf(below, sizeof below, "%.96s.%.64s", path, item->string);
         if (!item->string[0] || strlen(item->string) > CONFIG_NAME_BYTES_MAX ||
             cJSON_GetObjectItemCaseSensitive(value, item->string) != item)
@@ -211,7 +211,7 @@ static enum pen_status read_map(const cJSON *value, const char *path, struct rec
                                  below, CONFIG_NAME_BYTES_MAX);
         enum pen_status status = json_text(item, below, CONFIG_NAME_BYTES_MAX, &text, reterr);
         if (status == PEN_OK)
-            status = recipe_tensor(recipe, text, &link->tensor, reterr);
+            status = ensemble_plan_tensor(plan, text, &link->tensor, reterr);
         if (status != PEN_OK)
             return status;
         link->port = strdup(item->string);
@@ -225,13 +225,13 @@ static enum pen_status read_map(const cJSON *value, const char *path, struct rec
 static enum pen_status read_input_map(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct reading *r = target;
-    return read_map(value, path, r->recipe, &r->step->inputs, &r->step->inputs_count, reterr);
+    return read_map(value, path, r->plan, &r->step->inputs, &r->step->inputs_count, reterr);
 }
 
 static enum pen_status read_output_map(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct reading *r = target;
-    return read_map(value, path, r->recipe, &r->step->outputs, &r->step->outputs_count, reterr);
+    return read_map(value, path, r->plan, &r->step->outputs, &r->step->outputs_count, reterr);
 }
 
 static const struct json_field step_fields[] = {{"model_name", read_step_model},
@@ -242,14 +242,14 @@ static const struct json_field step_fields[] = {{"model_name", read_step_model},
 
 static enum pen_status read_steps(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    struct recipe *recipe = ((struct config *)target)->recipe;
+    struct ensemble_plan *plan = ((struct config *)target)->plan;
     size_t count = 0;
-    enum pen_status status = json_array(value, path, RECIPE_STEPS_MAX, &count, reterr);
+    enum pen_status status = json_array(value, path, ENSEMBLE_PLAN_STEPS_MAX, &count, reterr);
     for (const cJSON *item = status == PEN_OK ? value->child : NULL; item && status == PEN_OK; item = item->next) {
         char below[JSON_PATH_BYTES];
-        struct recipe_step *step = &recipe->steps[recipe->steps_count++];
-        struct reading reading = {.recipe = recipe, .step = step};
-        step->number = (uint32_t)recipe->steps_count;
+        struct ensemble_plan_step *step = &plan->steps[plan->steps_count++];
+        struct reading reading = {.plan = plan, .step = step};
+        step->number = (uint32_t)plan->steps_count;
         snprintf(below, sizeof below, "%.96s[%u]", path, step->number - 1);
         status = json_object(item, below, step_fields, &reading, reterr);
         if (status == PEN_OK && (!step->model || !step->inputs || !step->outputs))
@@ -262,7 +262,7 @@ static const struct json_field ensemble_fields[] = {{"step", read_steps}, {NULL,
 
 enum pen_status config_read_ensemble(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
-    enum pen_status status = recipe_room(target, reterr);
+    enum pen_status status = ensemble_plan_room(target, reterr);
     return status == PEN_OK ? json_object(value, path, ensemble_fields, target, reterr) : status;
 }
 
@@ -275,16 +275,16 @@ static enum pen_status not_here(const char *key, struct pen_error *reterr)
 
 enum pen_status config_check_ensemble(struct config *config, struct pen_error *reterr)
 {
-    struct recipe *recipe = config->recipe;
-    if (!recipe)
+    struct ensemble_plan *plan = config->plan;
+    if (!plan)
         return config->ensemble ? pen_error_set(reterr, PEN_ERR_INVALID, "platform ensemble needs ensemble_scheduling")
                                 : PEN_OK;
-    if (recipe->steps_count == 0 && !config->ensemble && (recipe->inputs || recipe->outputs)) {
-        config->declared = recipe; /* of a model: compared with its file */
-        config->recipe = NULL;
+    if (plan->steps_count == 0 && !config->ensemble && (plan->inputs || plan->outputs)) {
+        config->declared = plan; /* of a model: compared with its file */
+        config->plan = NULL;
         return PEN_OK;
     }
-    if (recipe->steps_count == 0)
+    if (plan->steps_count == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "ensemble_scheduling.step needs at least one step");
     if (config->platform)
         return pen_error_set(reterr, PEN_ERR_INVALID, "ensemble_scheduling needs platform ensemble, not %s",
@@ -295,7 +295,7 @@ enum pen_status config_check_ensemble(struct config *config, struct pen_error *r
         return not_here("instance_group", reterr);
     if (config->labels_count > 0 || config->labels_file[0])
         return not_here("output.labels", reterr);
-    if (recipe->inputs_count == 0 || recipe->outputs_count == 0)
+    if (plan->inputs_count == 0 || plan->outputs_count == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "an ensemble lists its input and output tensors");
-    return recipe_order(recipe, reterr);
+    return ensemble_plan_order(plan, reterr);
 }

@@ -152,7 +152,7 @@ enum pen_status config_check_sequence(const struct config *config, struct pen_er
 {
     if (!config->sequence.present)
         return PEN_OK;
-    if (config->recipe)
+    if (config->plan)
         return pen_error_set(reterr, PEN_ERR_INVALID, "an ensemble keeps no state: sequence_batching is a model's");
     if (config->sequence.states_count == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "sequence_batching needs at least one state");

@@ -5,7 +5,7 @@
 #include "ensemble.h"
 #include "logline.h"
 #include "model_file.h"
-#include "whole.h"
+#include "upload_complete.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,13 +65,13 @@ static enum pen_status entry_load(struct catalog_entry *entry, struct pen_engine
                                   struct pen_error *reterr)
 {
     char file[MODEL_FILE_PATH_BYTES];
-    if (entry->config.recipe)
+    if (entry->config.plan)
         return ensemble_load(entry, ret_served, reterr);
     enum pen_status status = kind_check(&entry->config, engine, reterr);
     if (status == PEN_OK)
         status = model_file_find(entry->path, file, reterr);
     if (status == PEN_OK)
-        status = whole_pointer_check(file, reterr);
+        status = upload_pointer_check(file, reterr);
     if (status == PEN_OK)
         status = served_new(engine, entry->name, entry->version, file, &entry->config, ret_served, reterr);
     if (status == PEN_OK)

@@ -216,7 +216,7 @@ static bool version_holds(const char *folder, uint64_t version, struct pen_error
     if (model_file_find(own, file, reterr) != PEN_ERR_NOT_FOUND)
         return true;
     config_init(&config);
-    bool holds = config_load(&(struct config_place){own, folder}, &config, NULL) == PEN_OK && config.recipe;
+    bool holds = config_load(&(struct config_place){own, folder}, &config, NULL) == PEN_OK && config.plan;
     config_fini(&config);
     return holds;
 }
@@ -246,7 +246,7 @@ static enum pen_status versions_find(struct catalog *catalog, const char *folder
                                      struct pen_error *reterr)
 {
     *count = versions_list(folder, versions, VERSIONS_LOOKED_AT);
-    if (config->recipe) {
+    if (config->plan) {
         if (*count == 0)
             versions[(*count)++] = 1; /* an ensemble has no file of its own, so it needs no folder for it */
         return PEN_OK;
@@ -283,7 +283,7 @@ static enum pen_status version_choose(struct catalog *catalog, const char *folde
 {
     uint64_t versions[VERSIONS_LOOKED_AT];
     size_t count = versions_list(folder, versions, VERSIONS_LOOKED_AT);
-    bool found = count == 0 && config->recipe && wanted == 1;
+    bool found = count == 0 && config->plan && wanted == 1;
     for (size_t i = 0; i < count; i++)
         found |= versions[i] == wanted;
     if (!found)

@@ -58,7 +58,7 @@ static enum pen_status tensor_check(const struct served *served, const char *wha
 
 enum pen_status declared_check(const struct served *served, struct pen_error *reterr)
 {
-    const struct recipe *declared = served->config.declared;
+    const struct ensemble_plan *declared = served->config.declared;
     enum pen_status status = PEN_OK;
     for (size_t i = 0; declared && i < declared->inputs_count && status == PEN_OK; i++)
         status =

@@ -28,7 +28,7 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
         config_fini(config);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for ensemble '%s'", name);
     }
-    struct recipe *recipe = config->recipe;
+    struct ensemble_plan *plan = config->plan;
     snprintf(served->name, sizeof served->name, "%s", name);
     served->version = version;
     served->config = *config;
@@ -36,20 +36,20 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
     served->pixels_input = served->labels_output = -1;
     served->max_batch_size = served->config.max_batch_size;
     served->path = strdup(path);
-    served->inputs = calloc(recipe->inputs_count, sizeof *served->inputs);
+    served->inputs = calloc(plan->inputs_count, sizeof *served->inputs);
     if (!served->path || !served->inputs) {
         served_free(served);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for ensemble '%s'", name);
     }
     if (served->max_batch_size > 0) {
-        batch_prefix(recipe->inputs, recipe->inputs_count);
-        batch_prefix(recipe->outputs, recipe->outputs_count);
+        batch_prefix(plan->inputs, plan->inputs_count);
+        batch_prefix(plan->outputs, plan->outputs_count);
     }
-    memcpy(served->inputs, recipe->inputs, recipe->inputs_count * sizeof *served->inputs);
-    served->network_inputs = recipe->inputs;
-    served->inputs_count = recipe->inputs_count;
-    served->outputs = recipe->outputs;
-    served->outputs_count = recipe->outputs_count;
+    memcpy(served->inputs, plan->inputs, plan->inputs_count * sizeof *served->inputs);
+    served->network_inputs = plan->inputs;
+    served->inputs_count = plan->inputs_count;
+    served->outputs = plan->outputs;
+    served->outputs_count = plan->outputs_count;
     for (size_t i = 0; i < served->inputs_count; i++)
         served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
     served->cacheable = served->config.cache_enable;
@@ -71,7 +71,7 @@ static bool dims_agree(const struct pen_tensor *a, const struct pen_tensor *b)
 }
 
 /* `have` is what flows as `name`, `want` what the port of the step is. */
-static enum pen_status flow_check(const struct recipe_step *step, const char *port, const char *name,
+static enum pen_status flow_check(const struct ensemble_plan_step *step, const char *port, const char *name,
                                   const struct pen_tensor *have, const struct pen_tensor *want,
                                   struct pen_error *reterr)
 {
@@ -88,7 +88,8 @@ static enum pen_status flow_check(const struct recipe_step *step, const char *po
     return PEN_OK;
 }
 
-static enum pen_status all_mapped(const struct recipe_step *step, const struct served *model, struct pen_error *reterr)
+static enum pen_status all_mapped(const struct ensemble_plan_step *step, const struct served *model,
+                                  struct pen_error *reterr)
 {
     for (size_t i = 0; i < model->inputs_count; i++) {
         size_t j = 0;
@@ -102,11 +103,11 @@ static enum pen_status all_mapped(const struct recipe_step *step, const struct s
 }
 
 /* What the step takes and gives; `flows` is what each ensemble tensor is known to be. */
-static enum pen_status step_check(const struct served *ensemble, const struct recipe_step *step,
+static enum pen_status step_check(const struct served *ensemble, const struct ensemble_plan_step *step,
                                   const struct served *model, const struct pen_tensor **flows, struct pen_error *reterr)
 {
-    const struct recipe *recipe = ensemble->config.recipe;
-    if (model->config.recipe)
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    if (model->config.plan)
         return pen_error_set(reterr, PEN_ERR_INVALID, "step %u: '%.64s' is an ensemble itself; name its steps instead",
                              step->number, step->model);
     if (model->states_count > 0)
@@ -117,26 +118,26 @@ static enum pen_status step_check(const struct served *ensemble, const struct re
                              "step %u (model '%.64s') takes batches of at most %u, the ensemble says max_batch_size %u",
                              step->number, step->model, model->max_batch_size, ensemble->max_batch_size);
     for (size_t i = 0; i < step->inputs_count; i++) {
-        const struct recipe_link *link = &step->inputs[i];
+        const struct ensemble_plan_link *link = &step->inputs[i];
         int index = served_input(model, link->port);
         if (index < 0)
             return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s') has no input '%.64s'", step->number,
                                  step->model, link->port);
-        enum pen_status status = flow_check(step, link->port, recipe->tensors[link->tensor], flows[link->tensor],
+        enum pen_status status = flow_check(step, link->port, plan->tensors[link->tensor], flows[link->tensor],
                                             &model->inputs[index], reterr);
         if (status != PEN_OK)
             return status;
     }
     for (size_t i = 0; i < step->outputs_count; i++) {
-        const struct recipe_link *link = &step->outputs[i];
-        int index = served_output(model, link->port), declared = recipe_output(recipe, link->tensor);
+        const struct ensemble_plan_link *link = &step->outputs[i];
+        int index = served_output(model, link->port), declared = ensemble_plan_output(plan, link->tensor);
         if (index < 0)
             return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s') has no output '%.64s'", step->number,
                                  step->model, link->port);
         flows[link->tensor] = &model->outputs[index];
         enum pen_status status = declared < 0 ? PEN_OK
-                                              : flow_check(step, link->port, recipe->tensors[link->tensor],
-                                                           &recipe->outputs[declared], &model->outputs[index], reterr);
+                                              : flow_check(step, link->port, plan->tensors[link->tensor],
+                                                           &plan->outputs[declared], &model->outputs[index], reterr);
         if (status != PEN_OK)
             return status;
     }
@@ -144,17 +145,17 @@ static enum pen_status step_check(const struct served *ensemble, const struct re
 }
 
 enum pen_status ensemble_resolve(const struct catalog *catalog, const struct served *ensemble,
-                                 struct served *ret_steps[RECIPE_STEPS_MAX], struct pen_error *reterr)
+                                 struct served *ret_steps[ENSEMBLE_PLAN_STEPS_MAX], struct pen_error *reterr)
 {
-    const struct recipe *recipe = ensemble->config.recipe;
-    const struct pen_tensor *flows[RECIPE_TENSORS_MAX] = {NULL};
-    const struct recipe_step *missing = NULL;
-    for (uint32_t i = 0; i < recipe->tensors_count; i++) {
-        int index = recipe_input(recipe, i);
-        flows[i] = index >= 0 ? &recipe->inputs[index] : NULL;
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    const struct pen_tensor *flows[ENSEMBLE_PLAN_TENSORS_MAX] = {NULL};
+    const struct ensemble_plan_step *missing = NULL;
+    for (uint32_t i = 0; i < plan->tensors_count; i++) {
+        int index = ensemble_plan_input(plan, i);
+        flows[i] = index >= 0 ? &plan->inputs[index] : NULL;
     }
-    for (size_t i = 0; i < recipe->steps_count && !missing; i++) {
-        const struct recipe_step *step = &recipe->steps[i];
+    for (size_t i = 0; i < plan->steps_count && !missing; i++) {
+        const struct ensemble_plan_step *step = &plan->steps[i];
         struct served *model = catalog_find(catalog, step->model, step->version);
         if (!model || model->withdrawn || model->residence.cold || model->residence.leaving) {
             missing = step; /* what follows is not known either */
@@ -171,31 +172,31 @@ enum pen_status ensemble_resolve(const struct catalog *catalog, const struct ser
     return PEN_OK;
 }
 
-static void links_digest(struct digest_stream *stream, const struct recipe *recipe, const struct recipe_link *links,
-                         size_t count)
+static void links_digest(struct digest_stream *stream, const struct ensemble_plan *plan,
+                         const struct ensemble_plan_link *links, size_t count)
 {
     digest_update_u64(stream, count);
     for (size_t i = 0; i < count; i++) {
         digest_update_text(stream, links[i].port);
-        digest_update_text(stream, recipe->tensors[links[i].tensor]);
+        digest_update_text(stream, plan->tensors[links[i].tensor]);
     }
 }
 
 struct digest ensemble_digest(const struct served *ensemble, struct served *const *steps)
 {
-    const struct recipe *recipe = ensemble->config.recipe;
+    const struct ensemble_plan *plan = ensemble->config.plan;
     struct digest_stream *stream = digest_new(DIGEST_SHA256);
     if (!stream)
         return (struct digest){{0}}; /* equals nothing that is offered: nothing is stored */
     digest_update_text(stream, "penstock-ensemble-1");
-    for (size_t i = 0; i < recipe->steps_count; i++) {
+    for (size_t i = 0; i < plan->steps_count; i++) {
         digest_update(stream, steps[i]->digest.bytes, sizeof steps[i]->digest.bytes);
-        links_digest(stream, recipe, recipe->steps[i].inputs, recipe->steps[i].inputs_count);
-        links_digest(stream, recipe, recipe->steps[i].outputs, recipe->steps[i].outputs_count);
+        links_digest(stream, plan, plan->steps[i].inputs, plan->steps[i].inputs_count);
+        links_digest(stream, plan, plan->steps[i].outputs, plan->steps[i].outputs_count);
     }
-    digest_update_u64(stream, recipe->outputs_count);
-    for (size_t i = 0; i < recipe->outputs_count; i++)
-        digest_update_text(stream, recipe->outputs[i].name);
+    digest_update_u64(stream, plan->outputs_count);
+    for (size_t i = 0; i < plan->outputs_count; i++)
+        digest_update_text(stream, plan->outputs[i].name);
     struct digest digest = digest_final(stream);
     digest_free(stream);
     return digest;
@@ -205,7 +206,7 @@ struct digest ensemble_digest(const struct served *ensemble, struct served *cons
 
 static void state_log(const struct served *ensemble, enum pen_status status, const char *text)
 {
-    size_t steps = ensemble->config.recipe->steps_count;
+    size_t steps = ensemble->config.plan->steps_count;
     if (status == PEN_OK)
         log_event(LOG_INFO, "ensemble_ready", "model=%s version=%" PRIu64 " steps=%zu", ensemble->name,
                   ensemble->version, steps);
@@ -220,9 +221,9 @@ static void state_log(const struct served *ensemble, enum pen_status status, con
 void ensembles_check(const struct catalog *catalog)
 {
     for (size_t i = 0; i < catalog->count; i++) {
-        struct served *served = catalog->models[i], *steps[RECIPE_STEPS_MAX];
+        struct served *served = catalog->models[i], *steps[ENSEMBLE_PLAN_STEPS_MAX];
         struct pen_error error = {0};
-        if (!served->config.recipe || served->withdrawn)
+        if (!served->config.plan || served->withdrawn)
             continue;
         enum pen_status status = ensemble_resolve(catalog, served, steps, &error);
         if (!served->resolved || served->resolved_as != status)

@@ -1,7 +1,7 @@
-/* loader.c - what is done aside: loading, warming, freeing. */
+/* loader.c - what is done in the background: loading, warming, freeing. */
 #include "loader.h"
 
-#include "aside.h"
+#include "background.h"
 #include "warmup.h"
 
 struct load {
@@ -26,7 +26,7 @@ static void load_aside(void *argument)
 
 static enum pen_status run(struct load *load, uint32_t threads, const char *name)
 {
-    if (aside_run("load", load_aside, load) != PEN_OK)
+    if (background_run("load", load_aside, load) != PEN_OK)
         return load->status =
                    pen_error_set(load->reterr, PEN_ERR_NO_MEMORY, "cannot start a thread to load model '%s'", name);
     if (load->status == PEN_OK && threads > 1)
@@ -68,12 +68,12 @@ static void cool_aside(void *argument)
 
 void loader_free(struct served *served)
 {
-    if (aside_run("unload", free_aside, served) != PEN_OK)
+    if (background_run("unload", free_aside, served) != PEN_OK)
         served_free(served);
 }
 
 void loader_cool(struct served *served)
 {
-    if (aside_run("unload", cool_aside, served) != PEN_OK)
+    if (background_run("unload", cool_aside, served) != PEN_OK)
         served_cool(served);
 }

@@ -1,5 +1,5 @@
 /*
- * loader.h - loads, warms and frees one model beside a serving worker: aside (aside.h), and without the threads that help its slots. Threads:
+ * loader.h - loads, warms and frees one model beside a serving worker: in the background (background.h), and without the threads that help its slots. Threads:
  * one-at-a-time; the caller waits.
  */
 #ifndef LOADER_H

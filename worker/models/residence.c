@@ -13,7 +13,7 @@
 
 static bool resident(const struct served *served)
 {
-    return !served->residence.cold && !served->config.recipe; /* an ensemble's steps are, each by itself */
+    return !served->residence.cold && !served->config.plan; /* an ensemble's steps are, each by itself */
 }
 
 static uint64_t resident_bytes(const struct catalog *catalog, const struct served *but)
@@ -106,7 +106,7 @@ void residence_explain(uint64_t budget_bytes, struct pen_error *error)
 
 void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t now_us)
 {
-    if (served->config.recipe)
+    if (served->config.plan)
         return;
     pthread_mutex_lock(&catalog->lock);
     served->residence.load_us = now_us - began_us;

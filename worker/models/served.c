@@ -383,7 +383,7 @@ void served_free(struct served *served)
     if (!served)
         return;
     served_cool(served);
-    if (!served->config.recipe) { /* an ensemble's are the recipe's */
+    if (!served->config.plan) { /* an ensemble's are the plan's */
         free((void *)(uintptr_t)served->network_inputs);
         free((void *)(uintptr_t)served->outputs);
     }

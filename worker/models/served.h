@@ -14,7 +14,7 @@
 #include "penstock/engine.h"
 #include "classes.h"
 #include "preprocess.h"
-#include "snap.h"
+#include "batch_shape.h"
 
 #define SERVED_STATE_BYTES_MAX (256u * 1024u * 1024u) /* of one state tensor */
 #define SERVED_TENSORS_MAX     64u                    /* inputs, and outputs; the wire's own limit */
@@ -22,7 +22,7 @@
 /* What one slot runs the model with. */
 struct seat {
     struct pen_session *session;
-    struct snap snap;
+    struct batch_shape batch_shape;
     uint64_t took_us; /* of its last run */
 };
 
@@ -70,10 +70,10 @@ struct served {
     uint64_t memory_bytes; /* of the model; of its sessions, too, once it is warm */
     struct residence residence;
     bool warmed;
-    struct warm_time warm[SNAP_WARM_MAX];
+    struct warm_time warm[BATCH_SHAPE_WARM_MAX];
     size_t warm_count;
     bool
-        resolved; /* an ensemble (config.recipe): its steps were looked up, with this result; of the thread that watches */
+        resolved; /* an ensemble (config.plan): its steps were looked up, with this result; of the thread that watches */
     enum pen_status resolved_as;
     char *path;
     uint64_t stamp;               /* of the files it was loaded from; 0 = not known */

@@ -1,7 +1,7 @@
 /* warmup.c - which shapes, and how often: as little as gives a median. */
 #include "warmup.h"
 
-#include "aside.h"
+#include "background.h"
 #include "logline.h"
 #include "words.h"
 
@@ -96,7 +96,7 @@ static size_t batch_insert(uint32_t *batches, size_t count, uint32_t batch)
     return count + 1;
 }
 
-size_t warmup_batches(const struct served *served, uint32_t ret_batches[SNAP_WARM_MAX])
+size_t warmup_batches(const struct served *served, uint32_t ret_batches[BATCH_SHAPE_WARM_MAX])
 {
     const struct config *config = &served->config;
     size_t count = 0;
@@ -132,10 +132,10 @@ static enum pen_status warm_once(struct pen_session *session, const struct serve
                                  const struct warm_shape *shape, uint64_t *ret_cold_us, uint64_t *ret_run_us,
                                  struct pen_error *reterr)
 {
-    uint64_t prepare_us = 0, run_us = 0, before_us = aside_waited_us();
+    uint64_t prepare_us = 0, run_us = 0, before_us = background_waited_us();
     enum pen_status status =
         pen_session_warm(session, shape->inputs, served->inputs_count, &prepare_us, &run_us, reterr);
-    uint64_t waited_us = aside_waited_us() - before_us;
+    uint64_t waited_us = background_waited_us() - before_us;
     if (status == PEN_OK && ret_cold_us)
         *ret_cold_us = less(prepare_us + run_us, waited_us);
     if (status == PEN_OK)
@@ -153,10 +153,10 @@ static enum pen_status shape_warm(struct pen_session *session, struct served *se
         status = warm_once(session, served, shape, NULL, &runs_us[runs], reterr);
         runs++;
     }
-    if (status == PEN_OK && measure && served->warm_count < SNAP_WARM_MAX)
+    if (status == PEN_OK && measure && served->warm_count < BATCH_SHAPE_WARM_MAX)
         served->warm[served->warm_count++] =
             (struct warm_time){.batch = shape->batch,
-                               .shape = snap_shape(shape->inputs, served->inputs_count, served->max_batch_size > 0),
+                               .shape = batch_shape_of(shape->inputs, served->inputs_count, served->max_batch_size > 0),
                                .cold_us = cold_us,
                                .warm_us = median3(runs_us, runs)};
     return status;
@@ -198,7 +198,7 @@ static enum pen_status entries_warm(struct pen_session *session, struct served *
 static enum pen_status session_warm(struct pen_session *session, struct served *served, bool measure,
                                     struct pen_error *reterr)
 {
-    uint32_t batches[SNAP_WARM_MAX];
+    uint32_t batches[BATCH_SHAPE_WARM_MAX];
     struct pen_error open = {0};
     size_t count = warmup_batches(served, batches);
     if (measure)
@@ -227,7 +227,7 @@ enum pen_status warmup_helped(struct served *served, struct pen_error *reterr)
 {
     struct warm_shape shape;
     uint64_t first_us = 0, run_us = 0;
-    if (served->config.recipe || served->warm_count == 0 || served->warm[0].warm_us == 0)
+    if (served->config.plan || served->warm_count == 0 || served->warm[0].warm_us == 0)
         return PEN_OK;
     uint32_t batch = served->warm[0].batch;
     enum pen_status status = warmup_shape(served, batch, entry_default(&served->config, batch), &shape, reterr);
@@ -247,7 +247,7 @@ enum pen_status warmup_helped(struct served *served, struct pen_error *reterr)
 enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    if (served->config.recipe)
+    if (served->config.plan)
         return PEN_OK; /* an ensemble runs in the sessions of its steps */
     served->seats = calloc(slots, sizeof *served->seats);
     if (!served->seats)
@@ -258,7 +258,7 @@ enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_err
     }
     for (uint32_t i = 0; status == PEN_OK && i < slots; i++)
         status = session_warm(served->seats[i].session, served, i == 0, reterr);
-    if (served->warm_count > SNAP_READY_MAX)
+    if (served->warm_count > BATCH_SHAPE_READY_MAX)
         log_event(LOG_WARN, "model_not_warm", "model=%s version=%" PRIu64 " reason=%s", served->name, served->version,
                   "more sizes are declared than the 16 that stay ready: the first ones are prepared again");
     return status;

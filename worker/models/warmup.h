@@ -22,8 +22,8 @@ struct warm_shape {
 enum pen_status warmup_shape(const struct served *served, uint32_t batch, const struct config_warmup *entry,
                              struct warm_shape *ret_shape, struct pen_error *reterr);
 
-/* The batch sizes to warm, ascending, each once. Returns their number, at most SNAP_WARM_MAX. */
-size_t warmup_batches(const struct served *served, uint32_t ret_batches[SNAP_WARM_MAX]);
+/* The batch sizes to warm, ascending, each once. Returns their number, at most BATCH_SHAPE_WARM_MAX. */
+size_t warmup_batches(const struct served *served, uint32_t ret_batches[BATCH_SHAPE_WARM_MAX]);
 
 /* Makes a session for each of `slots` slots and warms it; the first one's times are written to `served`. */
 enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum pen_status steps_hold(struct catalog *catalog, const struct recipe *recipe, struct chain *chain,
+static enum pen_status steps_hold(struct catalog *catalog, const struct ensemble_plan *plan, struct chain *chain,
                                   struct pen_error *reterr)
 {
-    for (size_t i = 0; i < recipe->steps_count; i++) {
-        const struct recipe_step *step = &recipe->steps[i];
+    for (size_t i = 0; i < plan->steps_count; i++) {
+        const struct ensemble_plan_step *step = &plan->steps[i];
         if (catalog_take(catalog, step->model, step->version, &chain->steps[i]) != PEN_OK)
             return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
                                  "step %u needs model '%.255s', which this worker does not serve any more",
@@ -25,7 +25,7 @@ enum pen_status chain_new(struct catalog *catalog, const struct served *ensemble
     struct chain *chain = calloc(1, sizeof *chain);
     if (!chain)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the steps of '%s'", ensemble->name);
-    enum pen_status status = steps_hold(catalog, ensemble->config.recipe, chain, reterr);
+    enum pen_status status = steps_hold(catalog, ensemble->config.plan, chain, reterr);
     if (status != PEN_OK) {
         chain_free(ensemble, chain);
         return status;
@@ -47,9 +47,9 @@ void chain_free(const struct served *ensemble, struct chain *chain)
 {
     if (!chain)
         return;
-    for (size_t i = 0; i < RECIPE_TENSORS_MAX; i++)
+    for (size_t i = 0; i < ENSEMBLE_PLAN_TENSORS_MAX; i++)
         free(chain->own[i]);
-    for (size_t i = 0; i < ensemble->config.recipe->steps_count; i++)
+    for (size_t i = 0; i < ensemble->config.plan->steps_count; i++)
         if (chain->steps[i])
             served_release(chain->steps[i]);
     free(chain);
@@ -57,9 +57,9 @@ void chain_free(const struct served *ensemble, struct chain *chain)
 
 void chain_begin(const struct served *ensemble, struct chain *chain, const struct pen_tensor *inputs)
 {
-    const struct recipe *recipe = ensemble->config.recipe;
-    for (uint32_t i = 0; i < recipe->tensors_count; i++) {
-        int index = recipe_input(recipe, i);
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    for (uint32_t i = 0; i < plan->tensors_count; i++) {
+        int index = ensemble_plan_input(plan, i);
         if (index >= 0)
             chain->flows[i] = inputs[index];
     }
@@ -68,7 +68,7 @@ void chain_begin(const struct served *ensemble, struct chain *chain, const struc
 size_t chain_take(const struct served *ensemble, const struct chain *chain, size_t index,
                   struct pen_tensor *ret_tensors)
 {
-    const struct recipe_step *step = &ensemble->config.recipe->steps[index];
+    const struct ensemble_plan_step *step = &ensemble->config.plan->steps[index];
     for (size_t i = 0; i < step->inputs_count; i++) {
         ret_tensors[i] = chain->flows[step->inputs[i].tensor];
         ret_tensors[i].name = step->inputs[i].port;
@@ -96,34 +96,34 @@ static enum pen_status flow_copy(struct chain *chain, uint32_t tensor, const str
     return PEN_OK;
 }
 
-static bool taken_after(const struct recipe *recipe, uint32_t tensor, size_t index)
+static bool taken_after(const struct ensemble_plan *plan, uint32_t tensor, size_t index)
 {
-    for (size_t i = index + 1; i < recipe->steps_count; i++)
-        for (size_t j = 0; j < recipe->steps[i].inputs_count; j++)
-            if (recipe->steps[i].inputs[j].tensor == tensor)
+    for (size_t i = index + 1; i < plan->steps_count; i++)
+        for (size_t j = 0; j < plan->steps[i].inputs_count; j++)
+            if (plan->steps[i].inputs[j].tensor == tensor)
                 return true;
-    return recipe_output(recipe, tensor) >= 0;
+    return ensemble_plan_output(plan, tensor) >= 0;
 }
 
 enum pen_status chain_keep(const struct served *ensemble, struct chain *chain, size_t index,
                            const struct pen_tensor *outputs, size_t count, struct pen_error *reterr)
 {
-    const struct recipe *recipe = ensemble->config.recipe;
-    const struct recipe_step *step = &recipe->steps[index];
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    const struct ensemble_plan_step *step = &plan->steps[index];
     for (size_t i = 0; i < step->outputs_count; i++) {
-        const struct recipe_link *link = &step->outputs[i];
+        const struct ensemble_plan_link *link = &step->outputs[i];
         int place = served_output(chain->steps[index], link->port);
         if (place < 0 || (size_t)place >= count)
             return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "it has no output '%.255s' any more", link->port);
         struct pen_tensor output = outputs[place];
-        output.name = recipe->tensors[link->tensor];
+        output.name = plan->tensors[link->tensor];
         enum pen_status status =
-            taken_after(recipe, link->tensor, index) ? flow_copy(chain, link->tensor, &output, reterr) : PEN_OK;
+            taken_after(plan, link->tensor, index) ? flow_copy(chain, link->tensor, &output, reterr) : PEN_OK;
         if (status != PEN_OK)
             return status;
     }
-    for (uint32_t i = 0; i < recipe->tensors_count; i++)
-        if (chain->own[i] && !taken_after(recipe, i, index))
+    for (uint32_t i = 0; i < plan->tensors_count; i++)
+        if (chain->own[i] && !taken_after(plan, i, index))
             flow_drop(chain, i);
     return PEN_OK;
 }

@@ -13,9 +13,9 @@
 #define CHAIN_BYTES_MAX (512u * 1024u * 1024u) /* that flow between the steps of one job at a time */
 
 struct chain {
-    struct served *steps[RECIPE_STEPS_MAX]; /* held: served_release */
-    struct pen_tensor flows[RECIPE_TENSORS_MAX];
-    void *own[RECIPE_TENSORS_MAX];           /* the copy behind flows[i]; NULL = the job's own input, or nothing yet */
+    struct served *steps[ENSEMBLE_PLAN_STEPS_MAX]; /* held: served_release */
+    struct pen_tensor flows[ENSEMBLE_PLAN_TENSORS_MAX];
+    void *own[ENSEMBLE_PLAN_TENSORS_MAX];    /* the copy behind flows[i]; NULL = the job's own input, or nothing yet */
     size_t bytes;                            /* of the copies */
     struct digest digest;                    /* of what runs */
     uint64_t wait_us, gather_us, compute_us; /* over all steps; wait: until the first began */
@@ -30,7 +30,7 @@ void chain_free(const struct served *ensemble, struct chain *chain); /* NULL is 
 /* The ensemble's inputs, in its order; borrowed as long as the job. */
 void chain_begin(const struct served *ensemble, struct chain *chain, const struct pen_tensor *inputs);
 
-/* What step `index` takes, under its model's names. Room for RECIPE_LINKS_MAX. Returns their number. */
+/* What step `index` takes, under its model's names. Room for ENSEMBLE_PLAN_LINKS_MAX. Returns their number. */
 size_t chain_take(const struct served *ensemble, const struct chain *chain, size_t index,
                   struct pen_tensor *ret_tensors);
 

@@ -16,7 +16,7 @@ struct batch {
     struct task *tasks[GATHER_TASKS_MAX];
     size_t count;
     uint32_t rows;
-    uint32_t bound; /* rows that run: beyond `rows` the last one is repeated (snap.h) */
+    uint32_t bound; /* rows that run: beyond `rows` the last one is repeated (batch_shape.h) */
 };
 
 /* Takes the first task that is not taken, and the later ones that can join it up to max_batch_size rows. False: none is left. */

@@ -86,7 +86,7 @@ void slot_prepared_count(struct slot *slot, const struct batch *batch, uint64_t 
     uint64_t prepared = pen_session_prepared(slot_seat(slot, batch)->session) - before;
     if (prepared == 0)
         return;
-    bool lost = snap_warmed(served->warm, served->warm_count, shape, batch->bound);
+    bool lost = batch_shape_warmed(served->warm, served->warm_count, shape, batch->bound);
     atomic_fetch_add(&slot->context.stats->prepared, prepared);
     log_event(lost ? LOG_WARN : LOG_DEBUG, lost ? "warm_lost" : "shape_prepared",
               "model=%s version=%" PRIu64 " rows=%u slot=%u", served->name, served->version, batch->bound,
@@ -116,9 +116,9 @@ static enum pen_status engine_run(struct slot *slot, struct batch *batch, const 
         return pen_session_run(seat->session, batch->tasks[0]->inputs, served->inputs_count, slot->work->stop,
                                ret_outputs, ret_count, reterr);
     gather_shapes(batch, shapes);
-    uint64_t shape = snap_shape(shapes, served->inputs_count, served->max_batch_size > 0);
+    uint64_t shape = batch_shape_of(shapes, served->inputs_count, served->max_batch_size > 0);
     if (served->max_batch_size > 0)
-        batch->bound = snap_rows(&seat->snap, served->warm, served->warm_count, shape, batch->rows);
+        batch->bound = batch_shape_rows(&seat->batch_shape, served->warm, served->warm_count, shape, batch->rows);
     enum pen_status status = bound_run(slot, batch, shape, ret_outputs, ret_count, reterr);
     if (batch->bound == batch->rows)
         return status;
@@ -126,7 +126,7 @@ static enum pen_status engine_run(struct slot *slot, struct batch *batch, const 
         atomic_fetch_add(&slot->context.stats->rows_filled, batch->bound - batch->rows);
         return status;
     }
-    snap_exact(&seat->snap);
+    batch_shape_exact(&seat->batch_shape);
     batch->bound = batch->rows;
     return bound_run(slot, batch, shape, ret_outputs, ret_count, reterr);
 }
@@ -216,9 +216,9 @@ void slot_batch_run(struct slot *slot, struct batch *batch)
         return;
     log_event(LOG_WARN, "batch_split", "model=%s jobs=%zu", batch->served->name, batch->count);
     for (size_t i = 0; i < batch->count; i++) {
-        struct batch alone = {
+        struct batch exclusive = {
             .served = batch->served, .tasks = {batch->tasks[i]}, .count = 1, .rows = batch->tasks[i]->rows};
-        batch_try(slot, &alone);
+        batch_try(slot, &exclusive);
     }
 }
 
@@ -297,7 +297,7 @@ static void work_run(struct slot *slot, struct work *work, struct batch *batch)
             slot_reply_open(slot, work->count - done);
         }
         done += batch->count;
-        if (batch->served->config.recipe)
+        if (batch->served->config.plan)
             slot_chain_run(slot, batch);
         else
             slot_batch_run(slot, batch);

@@ -62,7 +62,7 @@ void slot_task_error(struct slot *slot, const struct task *task, enum pen_status
         slot_answer_error(slot, task->job, status, text);
         return;
     }
-    const struct recipe_step *step = &task->whole->served->config.recipe->steps[task->step];
+    const struct ensemble_plan_step *step = &task->whole->served->config.plan->steps[task->step];
     snprintf(named, sizeof named, "step %u (model '%.255s') of '%.255s': %s", step->number, step->model,
              task->whole->served->name, text);
     slot_answer_error(slot, task->job, status, named);
@@ -95,7 +95,7 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->gather_us = timing.gather_us;
     meta->split_us = now_us - timing.end_us;
     meta->batch_size = (uint32_t)batch->count;
-    const struct digest *digest = served->config.recipe ? &batch->tasks[0]->chain->digest : &served->digest;
+    const struct digest *digest = served->config.plan ? &batch->tasks[0]->chain->digest : &served->digest;
     meta->model_digest.data = (uint8_t *)writable((const char *)digest->bytes);
     meta->model_digest.len = sizeof digest->bytes;
 }
@@ -120,14 +120,14 @@ static void labels_fill(struct slot *slot, const struct task *task, const struct
 /* Of an ensemble: each output that the model of a step reads classes from. */
 static void annotate_chain(struct annotations *a, const struct task *task, const struct pen_tensor *outputs)
 {
-    const struct recipe *recipe = task->served->config.recipe;
-    for (size_t i = 0; i < recipe->steps_count; i++) {
+    const struct ensemble_plan *plan = task->served->config.plan;
+    for (size_t i = 0; i < plan->steps_count; i++) {
         const struct served *model = task->chain->steps[i];
-        for (size_t j = 0; model->labels_output >= 0 && j < recipe->steps[i].outputs_count; j++) {
-            const struct recipe_link *link = &recipe->steps[i].outputs[j];
-            int whole = recipe_output(recipe, link->tensor);
+        for (size_t j = 0; model->labels_output >= 0 && j < plan->steps[i].outputs_count; j++) {
+            const struct ensemble_plan_link *link = &plan->steps[i].outputs[j];
+            int whole = ensemble_plan_output(plan, link->tensor);
             if (whole >= 0 && served_output(model, link->port) == model->labels_output)
-                annotations_add(a, model, recipe->tensors[link->tensor], &outputs[whole], task->rows, task->top_k);
+                annotations_add(a, model, plan->tensors[link->tensor], &outputs[whole], task->rows, task->top_k);
         }
     }
 }
@@ -143,7 +143,7 @@ static void annotate(struct slot *slot, const struct batch *batch, size_t index,
         if (!(slot->annotations = calloc(1, sizeof *slot->annotations)))
             slot_memory_wait(attempt);
     annotations_clear(slot->annotations);
-    if (served->config.recipe) {
+    if (served->config.plan) {
         annotate_chain(slot->annotations, task, outputs);
     } else if (output >= 0 && (size_t)output < count && !(served->hidden_outputs & UINT64_C(1) << output)) {
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[output]);

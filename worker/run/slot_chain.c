@@ -17,7 +17,7 @@ static struct pen_tensor *inputs_room(struct slot *slot, size_t count)
 /* The job as a task of step `index`: its inputs are checked anew, against the step's model. False: it was answered. */
 static bool step_open(struct slot *slot, struct task *whole, size_t index, struct task *ret_task)
 {
-    struct pen_tensor taken[RECIPE_LINKS_MAX];
+    struct pen_tensor taken[ENSEMBLE_PLAN_LINKS_MAX];
     struct pen_error error = {0};
     struct served *served = whole->chain->steps[index];
     *ret_task = (struct task){.job = whole->job,
@@ -63,22 +63,23 @@ void slot_chain_keep(struct slot *slot, const struct batch *batch, size_t index,
 /* In the ensemble's order, as if a model of its own had given them. */
 static size_t chain_outputs(const struct task *task, struct pen_tensor outputs[SERVED_TENSORS_MAX])
 {
-    const struct recipe *recipe = task->served->config.recipe;
-    for (uint32_t i = 0; i < recipe->tensors_count; i++) {
-        int index = recipe_output(recipe, i);
+    const struct ensemble_plan *plan = task->served->config.plan;
+    for (uint32_t i = 0; i < plan->tensors_count; i++) {
+        int index = ensemble_plan_output(plan, i);
         if (index >= 0)
             outputs[index] = task->chain->flows[i];
     }
-    return recipe->outputs_count;
+    return plan->outputs_count;
 }
 
 static void chain_answer(struct slot *slot, struct task *task)
 {
     struct pen_tensor outputs[SERVED_TENSORS_MAX];
     const struct chain *chain = task->chain;
-    struct batch alone = {.served = task->served, .tasks = {task}, .count = 1, .rows = task->rows, .bound = task->rows};
+    struct batch exclusive = {
+        .served = task->served, .tasks = {task}, .count = 1, .rows = task->rows, .bound = task->rows};
     size_t count = chain_outputs(task, outputs);
-    slot_answer_result(slot, &alone, 0, 0, outputs, count,
+    slot_answer_result(slot, &exclusive, 0, 0, outputs, count,
                        (struct timing){.wait_us = chain->wait_us,
                                        .gather_us = chain->gather_us,
                                        .compute_us = chain->compute_us,
@@ -96,10 +97,10 @@ static size_t step_tasks(struct slot *slot, const struct batch *batch, size_t in
 
 void slot_chain_run(struct slot *slot, struct batch *batch)
 {
-    const struct recipe *recipe = batch->served->config.recipe;
+    const struct ensemble_plan *plan = batch->served->config.plan;
     for (size_t i = 0; i < batch->count; i++)
         chain_begin(batch->served, batch->tasks[i]->chain, batch->tasks[i]->inputs);
-    for (size_t index = 0; index < recipe->steps_count; index++) {
+    for (size_t index = 0; index < plan->steps_count; index++) {
         struct batch step;
         size_t count = step_tasks(slot, batch, index);
         while (gather_compose(slot->steps, count, &step))

@@ -15,7 +15,7 @@
 static bool may_fly(const struct slot *slot, const struct batch *batch)
 {
     const struct served *served = batch->served;
-    return !served->config.recipe && !served->strings && served->states_count == 0 && !slot_wants_layers(batch) &&
+    return !served->config.plan && !served->strings && served->states_count == 0 && !slot_wants_layers(batch) &&
            pen_session_window(slot_seat(slot, batch)->session) > 1;
 }
 
@@ -49,9 +49,9 @@ bool slot_flight_begin(struct slot *slot, struct batch *batch)
     struct seat *seat = slot_seat(slot, batch);
     uint64_t before = pen_session_prepared(seat->session);
     gather_shapes(batch, shapes);
-    uint64_t shape = snap_shape(shapes, served->inputs_count, served->max_batch_size > 0);
+    uint64_t shape = batch_shape_of(shapes, served->inputs_count, served->max_batch_size > 0);
     if (served->max_batch_size > 0)
-        batch->bound = snap_rows(&seat->snap, served->warm, served->warm_count, shape, batch->rows);
+        batch->bound = batch_shape_rows(&seat->batch_shape, served->warm, served->warm_count, shape, batch->rows);
     work->batch = *batch;
     slot_running_set(slot, work, &work->batch, work->begun_us); /* from here on a cancel finds it; was it before? */
     enum pen_status status = slot_batch_wanted(&work->batch) ? submit(slot, work, &work->batch) : PEN_ERR_CANCELLED;
@@ -125,7 +125,7 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
         slot_batch_fail(slot, batch, status, why);
     } else {
         if (status == PEN_OK && batch->bound > batch->rows)
-            snap_exact(&slot_seat(slot, batch)->snap); /* from now on at its own sizes */
+            batch_shape_exact(&slot_seat(slot, batch)->batch_shape); /* from now on at its own sizes */
         work->again = true;
         slot->again++;
         return;

@@ -228,7 +228,7 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
         status = outputs_choose(ret_task, meta, reterr);
     if (status == PEN_OK)
         status = parameters_read(ret_task, meta, reterr);
-    if (status == PEN_OK && ret_task->served->config.recipe)
+    if (status == PEN_OK && ret_task->served->config.plan)
         status = chain_new(catalog, ret_task->served, &ret_task->chain, reterr);
     if (status == PEN_OK)
         status = state_take(ret_task, states, meta->sequence_after, reterr);

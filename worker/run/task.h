@@ -33,7 +33,7 @@ struct task {
     struct states *states;
     struct chain *chain; /* of an ensemble's job; owned */
     struct task *whole;  /* a step of this ensemble's job; NULL = a job of its own */
-    size_t step;         /* which, in the recipe's order */
+    size_t step;         /* which, in the plan's order */
 };
 
 /*

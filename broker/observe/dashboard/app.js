@@ -392,7 +392,7 @@ function openLinked() {
   pick({...(job ? {job} : {trace: id}), linked: id});
 }
 
-// ---- clockwork
+// ---- timers
 
 // A table that nobody sees is drawn when its rows come or go, when somebody acts, and when it is scrolled into view: of 200 workers' numbers
 // a few dozen are on the screen.

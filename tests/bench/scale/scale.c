@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "broker.h"
-#include "back.h"
-#include "front.h"
+#include "worker_handler.h"
+#include "client_handler.h"
 #include "histogram.h"
 #include "logline.h"
 #include "wire.h"
@@ -227,12 +227,12 @@ static void on_submit(uint32_t who)
     if (client->sequence > 0) {
         struct envelope ack = envelope_make(FRAME_ACK);
         ack.job = (struct job_id){client->uuid, client->sequence};
-        hear(front_message, who, &ack, NULL, 0);
+        hear(client_message, who, &ack, NULL, 0);
     }
     struct envelope env = wire_job_envelope(&sim.job);
     env.job = (struct job_id){client->uuid, ++client->sequence};
     client->submitted_us = sim.now_us;
-    hear(front_message, who, &env, sim.meta, sim.meta_bytes);
+    hear(client_message, who, &env, sim.meta, sim.meta_bytes);
 }
 
 static void run_next(uint32_t who)
@@ -263,7 +263,7 @@ static void on_done(uint32_t who)
     memmove(worker->queue, worker->queue + 1, --worker->count * sizeof worker->queue[0]);
     if (worker->count)
         run_next(who);
-    hear(back_message, who, &env, meta, bytes);
+    hear(worker_message, who, &env, meta, bytes);
 }
 
 static void on_answer(const struct event *event)
@@ -280,9 +280,9 @@ static void on_beat(uint32_t who)
 {
     bool client = who >= WORKERS_MOST;
     if (client)
-        say(front_message, who - WORKERS_MOST, FRAME_PONG, NULL, 0);
+        say(client_message, who - WORKERS_MOST, FRAME_PONG, NULL, 0);
     else
-        say(back_message, who, FRAME_HEARTBEAT, NULL, 0);
+        say(worker_message, who, FRAME_HEARTBEAT, NULL, 0);
     event_in(BEAT_US, EVENT_BEAT, who);
 }
 
@@ -307,12 +307,12 @@ static void hello_all(void)
     for (uint32_t i = 0; i < sim.workers_count; i++) {
         snprintf(name, sizeof name, "worker-%u", i);
         struct wire_worker worker = {.uuid = i + 1, .name = name, .slots = 1, .models = &model, .models_count = 1};
-        say(back_message, i, FRAME_WORKER_HELLO, meta, wire_worker_hello(meta, &worker));
+        say(worker_message, i, FRAME_WORKER_HELLO, meta, wire_worker_hello(meta, &worker));
         event_in(random_next() % BEAT_US, EVENT_BEAT, i);
     }
     for (uint32_t i = 0; i < sim.clients_count; i++) {
         sim.clients[i].uuid = UINT64_C(0x1000000) + i;
-        say(front_message, i, FRAME_CLIENT_HELLO, meta, wire_client_hello(meta, sim.clients[i].uuid, NULL, 0));
+        say(client_message, i, FRAME_CLIENT_HELLO, meta, wire_client_hello(meta, sim.clients[i].uuid, NULL, 0));
         event_in(random_next() % (sim.think_us + 1), EVENT_SUBMIT, i);
         event_in(random_next() % BEAT_US, EVENT_BEAT, WORKERS_MOST + i);
     }

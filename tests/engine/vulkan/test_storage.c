@@ -208,8 +208,8 @@ Test(vulkan_storage, where_shapes_follow_from_data_the_first_run_tries_and_the_n
     device_close(device_open(PEN_PRECISION_F16_STORAGE, "auto")); /* skips without a device */
     config.vulkan.f16_trial = "on";
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
-    const struct partition alone = {&node, 1, &part, 1, &y, 1};
-    cr_assert_eq(backend_vulkan.plan_new(b, g, &alone, &plan, &error), PEN_OK, "%s", error.text);
+    const struct partition exclusive = {&node, 1, &part, 1, &y, 1};
+    cr_assert_eq(backend_vulkan.plan_new(b, g, &exclusive, &plan, &error), PEN_OK, "%s", error.text);
     backend_vulkan.plan_note(plan, note, sizeof note);
     cr_expect_not_null(strstr(note, "tried in the first run"), "'%s'", note);
     backend_vulkan.plan_free(plan);

@@ -1,0 +1,47 @@
+/*
+ * detached_watch.h - clients that wait for detached jobs: by the id of their fetch, and by the job that they want.
+ * Threads: owner.
+ */
+#ifndef DETACHED_WATCH_H
+#define DETACHED_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "job_id.h"
+#include "session.h"
+#include "table.h"
+
+#define WATCHES_MAX 65536u
+
+struct watch {
+    struct table_node by_own, by_wanted;
+    TAILQ_ENTRY(watch) in_all;
+    struct job_id own, wanted;
+    const struct tenant *tenant;
+    bool state;       /* asks what becomes of the job, not for its result */
+    bool known;       /* the job is there: it is waited for even while Redis is gone */
+    uint64_t look_us; /* Redis was asked */
+};
+TAILQ_HEAD(watch_list, watch);
+
+struct watches {
+    struct table by_own, by_wanted;
+    struct watch_list all; /* the one that was asked for longest ago first */
+    uint32_t count;
+};
+
+enum pen_status watches_init(struct watches *watches);
+void watches_fini(struct watches *watches);
+
+/* NULL: WATCHES_MAX wait, or there is no memory. */
+struct watch *watch_new(struct watches *watches, struct job_id own, struct job_id wanted, const struct tenant *tenant,
+                        bool state);
+void watch_free(struct watches *watches, struct watch *watch);
+struct watch *watch_find(const struct watches *watches, struct job_id own);
+/* Of one wanted job, one after the other; NULL = no more. The next one is found before this one is freed. */
+struct watch *watch_first(const struct watches *watches, struct job_id wanted);
+struct watch *watch_next(const struct watches *watches, const struct watch *watch);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * shared_message.h - the frames of one group: a job's request, its kept reply, a cached value. Shared by reference count, never changed.
+ *
+ * Frames below SHARED_MESSAGE_COPY_BYTES are copied into a block of their own, because a small received message pins libzmq's 8 KiB receive
+ * buffer; larger ones are moved, so that a payload is never copied.
+ * Threads: owner for retain and release; the frames may be read and closed elsewhere (libzmq counts their references atomically).
+ */
+#ifndef SHARED_MESSAGE_H
+#define SHARED_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zmq.h>
+
+#include "frame.h"
+#include "patch.h"
+#include "penstock/status.h"
+
+#define SHARED_MESSAGE_COPY_BYTES 8192u
+
+struct shared_message {
+    uint32_t references;
+    uint32_t count;
+    zmq_msg_t frames[];
+};
+
+struct shared_message *shared_message_new(size_t count); /* empty frames, one reference; NULL without memory */
+struct shared_message *shared_message_retain(struct shared_message *shared);
+void shared_message_release(struct shared_message *shared); /* NULL is fine */
+
+size_t shared_message_bytes(const struct shared_message *shared); /* of all frames */
+
+/* Fills frame `index` from `frame`, which is empty afterwards. */
+enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame);
+/* A second message with the same frames, sharing their bytes; frame 0 stays empty when `skip_header`. */
+struct shared_message *shared_message_share(const struct shared_message *shared, bool skip_header);
+/* Gives frame `index` as a frame to send, sharing the bytes. */
+enum pen_status shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame);
+/* Gives `bytes` bytes of frame `index` from `at` as a frame to send, sharing them. */
+enum pen_status shared_message_piece(const struct shared_message *shared, size_t index, size_t at, size_t bytes,
+                                     zmq_msg_t *ret_frame);
+
+/*
+ * The header into frame 0 of a message that has all others: the envelope, `bytes` of meta as they came, and the patch (NULL: none) as far as the whole stays
+ * within FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the message as it is.
+ */
+enum pen_status shared_message_set_header(struct shared_message *shared, struct envelope *env, const void *meta,
+                                          size_t bytes, const struct patch *patch);
+
+#endif

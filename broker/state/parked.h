@@ -1,0 +1,45 @@
+/*
+ * parked.h - jobs that came before their workers: after a restart clients are often back first.
+ *
+ * For --restart-wait after its start the broker keeps jobs that nobody offers a model for yet, instead of refusing them. They are judged again
+ * (submit_waiting) whenever a worker says what it offers, and for the last time when the wait is over.
+ * Threads: owner.
+ */
+#ifndef PARKED_H
+#define PARKED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "frame.h"
+#include "job_id.h"
+#include "port.h"
+
+#define PARKED_JOBS_MAX 16384u
+
+struct parked_submit {
+    TAILQ_ENTRY(parked_submit) in_parked;
+    struct envelope env;
+    struct message message; /* the whole SUBMIT */
+    uint64_t since_us;
+};
+TAILQ_HEAD(parked_list, parked_submit);
+
+struct parked {
+    struct parked_list entries; /* in order of arrival */
+    uint64_t count, bytes;
+};
+
+void parked_init(struct parked *parked);
+void parked_fini(struct parked *parked); /* drops what is left */
+/* Takes the message's frames. False: no room (jobs, `limit_bytes`, memory) and nothing taken. A repeated job id is dropped, as it waits already. */
+bool parked_keep(struct parked *parked, const struct envelope *env, struct message *message, uint64_t now_us,
+                 uint64_t limit_bytes);
+/* True when the job waited here; it is dropped. */
+bool parked_remove(struct parked *parked, struct job_id id);
+/* The oldest, taken out: the caller frees it with parked_submit_free. NULL: none. */
+struct parked_submit *parked_take(struct parked *parked);
+void parked_submit_free(struct parked_submit *entry);
+
+#endif
