@@ -29,6 +29,7 @@ struct inventory {
     struct inventory_node *nodes; /* the missing ones */
     uint32_t node_count, node_room;
     char maker[160], versions[160]; /* "pytorch 2.5", "opset 17, com.microsoft 1"; "" = the file does not say */
+    char entries[400];              /* "encode, decode": of a file with several entry points */
 };
 
 void inventory_fini(struct inventory *i);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/info_refused.h"
 #include "tools/tool.h"
@@ -31,7 +32,8 @@ static const struct settings_program program = {
              "and multiply-adds. Of a model that cannot run: each missing operator with its nodes, and what avoids it.",
     .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
              "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
-             "inputs[{name, type, shape[], dims}], outputs[]}]:\n"
+             "inputs[{name, type, shape[], dims}], outputs[], entries (of a file with several entry points; "
+             "FILE#NAME is one of them)}]:\n"
              "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open. Of a "
              "model that cannot run: model, format, error, missing[{operator, nodes[], advice}], runs_in (a "
              "precision).\n"
@@ -183,6 +185,10 @@ static cJSON *model_json(const char *path, const struct pen_model *model)
     cJSON_AddStringToObject(item, "placement", pen_model_placement(model));
     ports_print(model, false, cJSON_AddArrayToObject(item, "inputs"));
     ports_print(model, true, cJSON_AddArrayToObject(item, "outputs"));
+    char entries[400];
+    if (strcmp(pen_model_format(model), "tflite") == 0 && info_entries(path, entries, sizeof entries)) {
+        cJSON_AddStringToObject(item, "entries", entries);
+    }
     return item;
 }
 
@@ -192,6 +198,10 @@ static void model_text(const char *path, const struct pen_model *model)
            pen_model_placement(model));
     ports_print(model, false, NULL);
     ports_print(model, true, NULL);
+    char entries[400];
+    if (strcmp(pen_model_format(model), "tflite") == 0 && info_entries(path, entries, sizeof entries)) {
+        printf("  entries\t%s\tname one as FILE#NAME\n", entries);
+    }
 }
 
 /* A few lines, or one object of the list, for each model. */

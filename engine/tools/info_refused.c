@@ -34,6 +34,15 @@ static const char *inventory_take(const char *path, struct inventory *ret)
     return format;
 }
 
+bool info_entries(const char *path, char *text, size_t room)
+{
+    struct inventory all;
+    (void)inventory_take(path, &all);
+    snprintf(text, room, "%s", all.entries);
+    inventory_fini(&all);
+    return text[0] != '\0';
+}
+
 /* ---- another precision ---- */
 
 /* The first precision in which the model loads; NULL = none. */

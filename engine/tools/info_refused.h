@@ -15,6 +15,8 @@
  */
 int info_refused(const char *path, const struct pen_error *why, const struct tool_options *options, bool issue,
                  cJSON *list);
+/* The entry points of a file with several, into text ("encode, decode"); false: it has not several. */
+bool info_entries(const char *path, char *text, size_t room);
 /* The text to report of a model that does run. */
 void info_issue(const char *path, const struct pen_model *model);
 /* info_advice.c: what could avoid an operator in a file of this format; never NULL. */

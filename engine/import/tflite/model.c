@@ -147,7 +147,8 @@ static void graph_inputs(struct scope *s, const struct fb_list *in)
             build_stop(s->b, PEN_ERR_UNSUPPORTED, "input %u has an element type that this build does not know", i);
         if (t->value != VALUE_NONE)
             build_stop(s->b, PEN_ERR_CORRUPT, "input %u is listed twice", i);
-        t->value = build_input(s->b, t->name.at, t->name.bytes, t->dtype, &t->signature);
+        struct fb_text name = s->depth == 0 ? lite_port_name(s->r, false, fb_list_int(in, i), t->name) : t->name;
+        t->value = build_input(s->b, name.at, name.bytes, t->dtype, &t->signature);
         if (t->value != VALUE_NONE)
             s->b->g->values[t->value].quant = t->quant;
     }
@@ -179,9 +180,9 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
             return;
         lite_output_shape(s->b, value, t, &shape);
         const struct value *v = &g->values[value];
-        if (v->producer == NODE_NONE || !named(v, &t->name) || listed(g, value))
-            value = build_bind(s->b, listed(g, value) ? build_1(s->b, OP_Identity, value) : value, t->name.at,
-                               t->name.bytes);
+        struct fb_text name = s->depth == 0 ? lite_port_name(s->r, true, index, t->name) : t->name;
+        if (v->producer == NODE_NONE || !named(v, &name) || listed(g, value))
+            value = build_bind(s->b, listed(g, value) ? build_1(s->b, OP_Identity, value) : value, name.at, name.bytes);
         if (s->b->status != PEN_OK)
             return;
         g->values[value].dtype = t->dtype;
@@ -267,8 +268,13 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
                              "the model has schema version %llu of TFLite, this build reads 3; convert it again",
                              (unsigned long long)version);
     origin_note(r, &root, g->limits.inventory);
+    lite_entries_note(r, &root, g->limits.inventory);
+    uint32_t first = 0;
+    enum pen_status found = lite_entry_find(r, &root, g->limits.entry, &first);
+    if (found != PEN_OK)
+        return found;
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
-    subgraph_whole(r, &b, 0, 0);
+    subgraph_whole(r, &b, first, 0);
     build_fini(&b);
     if (b.status == PEN_OK)
         b.status = build_missing_error(&r->missing, r->reterr);

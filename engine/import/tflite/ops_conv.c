@@ -1,4 +1,6 @@
 /* Convolutions, pools and matrix products. Data N, H, W, C; weights of CONV_2D are OHWI, of DEPTHWISE_CONV_2D [1, kh, kw, c * m] = HWIM with the same bytes. */
+#include <math.h>
+
 #include "import/build/tensorflow.h"
 #include "import/tflite/reader.h"
 #include "words.h"
@@ -20,6 +22,31 @@ static uint32_t reshaped(struct call *c, uint32_t index, const struct shape *sha
     return build_reshape(c->b, x, shape->dim, (uint32_t)shape->rank);
 }
 
+/*
+ * Scales of the weights with which 16-bit data are requantised as TFLite does where biases have 64 bits: x_scale w_scale / y_scale there is a number of 16 bits
+ * times a power of two. Source: MultiplyByQuantizedMultiplier of an int64_t.
+ */
+static void reduce_scales(struct call *c, uint32_t *scale)
+{
+    const struct tensor *xt = lite_tensor(c, 0), *wt = lite_tensor(c, 1), *yt = lite_result(c, 0),
+                        *bias = lite_tensor(c, 2);
+    uint32_t n = wt->quant.count;
+    int64_t dim = n;
+    struct shape shape = n > 1 ? shape_of(1, &dim) : shape_scalar();
+    if (xt->dtype != PEN_DTYPE_I16 || (bias && bias->dtype != PEN_DTYPE_I64))
+        return;
+    float *to = graph_alloc(c->b->g, n * sizeof *to + 64);
+    double outer = (double)xt->quant.scale[0] / (double)yt->quant.scale[0];
+    for (uint32_t i = 0; to && i < n; i++) {
+        int exponent = 0;
+        double m = frexp(outer * (double)wt->quant.scale[i], &exponent), fixed = round(m * 0x1p31);
+        double reduced = fixed >= 0x7fff0000 ? 0x7fff : floor((fixed + 0x8000) / 0x10000);
+        to[i] = (float)(ldexp(reduced, exponent - 15) / outer);
+    }
+    if (to)
+        *scale = build_const(c->b, PEN_DTYPE_F32, &shape, to, n * sizeof *to, false);
+}
+
 /* x, weights, bias in one node: QLinearConv when all is quantised, else floats. `weights`: dimensions to see them with. */
 static uint32_t convolve(struct call *c, uint32_t x, const struct shape *weights, const struct tf_window *w,
                          enum weight_layout layout, int64_t groups)
@@ -33,6 +60,7 @@ static uint32_t convolve(struct call *c, uint32_t x, const struct shape *weights
     lite_affine(c, xt, &in[1], &in[2]);
     lite_affine(c, wt, &in[4], &in[5]);
     lite_affine(c, yt, &in[6], &in[7]);
+    reduce_scales(c, &in[4]);
     uint32_t y = build_op(b, OP_QLinearConv, in, 9);
     tf_window_attrs(b, w, false);
     build_int(b, ATTR_weight_layout, layout);

@@ -221,9 +221,10 @@ void lower_batch_to_space(struct call *c)
 static uint32_t resize_integers(struct call *c, bool corners, bool half)
 {
     enum pen_dtype dtype = lite_tensor(c, 0)->dtype;
-    bool bytes = (dtype == PEN_DTYPE_I8 || dtype == PEN_DTYPE_U8) && lite_tensor(c, 0)->shape.rank == 4;
+    bool fixed = (dtype == PEN_DTYPE_I8 || dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I16) &&
+                 lite_tensor(c, 0)->shape.rank == 4;
     struct build *b = c->b;
-    if (bytes) {
+    if (fixed) {
         uint32_t y = tf_resize(b, lite_in(c, 0), lite_in(c, 1), false, corners, half);
         build_int(b, ATTR_fixed_point, 1);
         return y;

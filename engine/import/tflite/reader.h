@@ -55,6 +55,8 @@ struct reader {
     struct resource *resources; /* in the graph's arena */
     uint32_t resource_count, resource_room;
     struct fb_list codes, subgraphs, buffers;
+    struct fb_table entry; /* the signature that was asked for by name */
+    bool entered;
     struct build_missing missing;
     struct pen_error *reterr;
     uint32_t
@@ -130,6 +132,16 @@ void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t
 /* The same as a graph of its own beneath b's; NULL after a failure. */
 struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs);
 void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out);
+
+/* ---- signature.c ------------------------------------------------------------------------------------------------------------------ */
+
+/* The subgraph of the entry point of this name; NULL: the first one. */
+enum pen_status lite_entry_find(struct reader *r, const struct fb_table *root, const char *name,
+                                uint32_t *ret_subgraph);
+/* What the entry point that was named calls an input or output; `own` where none was named. */
+struct fb_text lite_port_name(struct reader *r, bool output, int64_t tensor, struct fb_text own);
+struct inventory;
+void lite_entries_note(struct reader *r, const struct fb_table *root, struct inventory *to);
 
 /* ---- operator.c ------------------------------------------------------------------------------------------------------------------- */
 
