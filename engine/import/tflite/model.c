@@ -207,6 +207,8 @@ static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, ui
     operators_read(&s, &sub);
     if (r->missing.count == 0)
         graph_outputs(&s, &outs);
+    if (r->missing.count == 0 && depth == 0)
+        lite_variables_out(&s);
 }
 
 struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)

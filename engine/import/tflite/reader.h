@@ -48,6 +48,7 @@ struct resource {
     int64_t id;
     struct build *b;       /* whose values these are */
     uint32_t keys, values; /* of a variable: its value is `values` */
+    bool open;             /* a variable that is an input of the graph, and an output */
 };
 
 struct reader {
@@ -57,6 +58,8 @@ struct reader {
     struct fb_list codes, subgraphs, buffers;
     struct fb_table entry; /* the signature that was asked for by name */
     bool entered;
+    bool variables; /* asked for: variables are inputs and outputs */
+    bool starting;  /* CALL_ONCE gives them their first values */
     struct build_missing missing;
     struct pen_error *reterr;
     uint32_t
@@ -135,7 +138,7 @@ void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_
 
 /* ---- signature.c ------------------------------------------------------------------------------------------------------------------ */
 
-/* The subgraph of the entry point of this name; NULL: the first one. */
+/* The subgraph of the entry point of this name; NULL: the first one. "+variables" behind it: variables are inputs NAME and outputs NAME.next. */
 enum pen_status lite_entry_find(struct reader *r, const struct fb_table *root, const char *name,
                                 uint32_t *ret_subgraph);
 /* What the entry point that was named calls an input or output; `own` where none was named. */
@@ -303,6 +306,8 @@ void lower_variable(struct call *c);
 void lower_variable_read(struct call *c);
 void lower_variable_assign(struct call *c);
 void lower_call_once(struct call *c);
+/* After all operators: what open variables hold then are outputs, NAME.next. */
+void lite_variables_out(struct scope *s);
 
 lower_fn lite_list_find(const struct fb_text *name); /* NULL: no operator of lists */
 bool lite_is_list(const struct build *b, uint32_t value);

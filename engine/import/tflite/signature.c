@@ -38,13 +38,18 @@ void lite_entries_note(struct reader *r, const struct fb_table *root, struct inv
 
 enum pen_status lite_entry_find(struct reader *r, const struct fb_table *root, const char *name, uint32_t *ret_subgraph)
 {
+    static const char suffix[] = "+variables";
     struct fb_list list = entries_of(r, root);
     char text[400];
+    size_t bytes = name ? strlen(name) : 0;
     *ret_subgraph = 0;
+    r->variables = bytes >= sizeof suffix - 1 && strcmp(name + bytes - (sizeof suffix - 1), suffix) == 0;
+    bytes -= r->variables ? sizeof suffix - 1 : 0;
+    name = bytes > 0 ? name : NULL;
     for (uint32_t i = 0; name && i < list.count && !r->f->broken; i++) {
         struct fb_table entry = fb_list_table(&list, i);
         struct fb_text key = fb_string(&entry, SIGNATURE_KEY);
-        if (key.bytes != strlen(name) || memcmp(key.at, name, key.bytes) != 0)
+        if (key.bytes != bytes || memcmp(key.at, name, key.bytes) != 0)
             continue;
         *ret_subgraph = (uint32_t)fb_uint(&entry, SIGNATURE_SUBGRAPH, 4, 0);
         r->entry = entry;
@@ -54,8 +59,8 @@ enum pen_status lite_entry_find(struct reader *r, const struct fb_table *root, c
     if (!name)
         return PEN_OK;
     (void)entries_text(r, root, text, sizeof text);
-    return pen_error_set(r->reterr, PEN_ERR_INVALID, "the model has no entry point '%.100s'%s%s", name,
-                         text[0] ? "; it has: " : ", and no other", text);
+    return pen_error_set(r->reterr, PEN_ERR_INVALID, "the model has no entry point '%.*s'%s%s",
+                         (int)(bytes < 100 ? bytes : 100), name, text[0] ? "; it has: " : ", and no other", text);
 }
 
 struct fb_text lite_port_name(struct reader *r, bool output, int64_t tensor, struct fb_text own)
