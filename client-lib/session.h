@@ -1,7 +1,7 @@
 /*
  * session.h - the client's side of the protocol: hello, welcome, heartbeats, acknowledgements, and sending again after a loss.
  *
- * States and timeouts: proto/README.md, "A client's life". All calls need the client's lock and the socket (core.h).
+ * States and timeouts: proto/PROTOCOL.md, "A client's life". All calls need the client's lock and the socket (core.h).
  * Threads: owner.
  */
 #ifndef SESSION_H

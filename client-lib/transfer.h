@@ -1,5 +1,5 @@
 /*
- * transfer.h - large payloads as credited chunks on a second connection (proto/README.md, "Large payloads").
+ * transfer.h - large payloads as credited chunks on a second connection (proto/PROTOCOL.md, "Large payloads").
  *
  * A job above the broker's limit is announced; its bytes are sent as the broker asks for them, so that small jobs pass it. A large result is announced by
  * the broker; it is a result when its last byte is here. Transfers belong to a connection: a lost one ends them, the job is sent again.

@@ -229,7 +229,7 @@ static uint64_t load_u64(const uint8_t *bytes)
     return value;
 }
 
-/* A broken SUBMIT is answered when its job id can still be read (offsets: proto/README.md), anything else is dropped and counted. */
+/* A broken SUBMIT is answered when its job id can still be read (offsets: proto/PROTOCOL.md), anything else is dropped and counted. */
 static void refuse_broken(struct broker *broker, struct message *message, const struct pen_error *error)
 {
     const uint8_t *bytes = zmq_msg_data(&message->frames[0]);

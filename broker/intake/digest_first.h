@@ -1,5 +1,5 @@
 /*
- * digest_first.h - answers from the cache for jobs whose payload is announced and has not been sent: the request digest says enough (proto/README.md, "Large payloads").
+ * digest_first.h - answers from the cache for jobs whose payload is announced and has not been sent: the request digest says enough (proto/PROTOCOL.md, "Large payloads").
  *
  * No more is believed than of a job that came whole: the digest is the client's word, the key has its tenant in it, and what is stored was proved by a worker.
  * Threads: owner.

@@ -1,5 +1,5 @@
 /*
- * transfer.h - large payloads as credited chunks: transfers to and from sessions and workers (proto/README.md, "Large payloads").
+ * transfer.h - large payloads as credited chunks: transfers to and from sessions and workers (proto/PROTOCOL.md, "Large payloads").
  *
  * An announced job is not admitted before its last byte is here: until then it is an `in`, counted against --queue-bytes and freed with its
  * session. Its memory is taken when its turn comes to be granted credit: TRANSFER_OPEN_PEER at a time per connection, TRANSFER_OPEN_MAX over all clients.

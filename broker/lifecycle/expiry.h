@@ -10,7 +10,7 @@
 
 #include "broker_state.h"
 
-#define ENVELOPE_DEADLINE_AT 56u /* proto/README.md */
+#define ENVELOPE_DEADLINE_AT 56u /* proto/PROTOCOL.md */
 #define ENVELOPE_PRIORITY_AT 68u
 #define ENVELOPE_FLAGS_AT    6u
 

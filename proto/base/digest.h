@@ -39,7 +39,7 @@ struct digest_parameter {
 
 /*
  * The request digest: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters; each list with its count first; behind them top_k, unless it is 0.
- * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order: proto/README.md.
+ * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order: proto/PROTOCOL.md.
  */
 enum pen_status digest_request(enum digest_kind kind, const struct pen_tensor *inputs, size_t inputs_count,
                                const char *const *outputs, size_t outputs_count,

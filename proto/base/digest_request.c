@@ -1,10 +1,10 @@
-/* digest_request.c - the request digest: what makes two jobs the same question. Byte order: proto/README.md, "Digests". */
+/* digest_request.c - the request digest: what makes two jobs the same question. Byte order: proto/PROTOCOL.md, "Digests". */
 #include "digest.h"
 #include "digest_stream.h"
 
 #include <string.h>
 
-#define LIST_MAX 64 /* inputs, outputs and parameters of a job: proto/README.md, "Caps" */
+#define LIST_MAX 64 /* inputs, outputs and parameters of a job: proto/PROTOCOL.md, "Caps" */
 
 /* A list of things that have a name. */
 struct names {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define ENVELOPE_MINOR_AT    3u
-#define ENVELOPE_TRANSFER_AT 76u /* proto/README.md */
+#define ENVELOPE_TRANSFER_AT 76u /* proto/PROTOCOL.md */
 
 void bulk_init(struct bulk *bulk, uint32_t number)
 {

@@ -1,5 +1,5 @@
 /*
- * bulk.h - a payload that travels as credited chunks on a connection of its own: what both ends of a transfer count. proto/README.md, "Large payloads".
+ * bulk.h - a payload that travels as credited chunks on a connection of its own: what both ends of a transfer count. proto/PROTOCOL.md, "Large payloads".
  *
  * The payload is the raw frames of a group behind each other. The receiver says up to which byte the sender may go (CREDIT); the sender cuts pieces
  * of at most BULK_CHUNK_BYTES, none of which reaches over the end of a frame (CHUNK).

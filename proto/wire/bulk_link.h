@@ -1,5 +1,5 @@
 /*
- * bulk_link.h - where the owner of a bulk connection finds it when the broker has a port for such alone (proto/README.md, "Large payloads"), and how
+ * bulk_link.h - where the owner of a bulk connection finds it when the broker has a port for such alone (proto/PROTOCOL.md, "Large payloads"), and how
  * threads begin that carry it and give way to all others. bulk_context.h makes a ZeroMQ context so.
  *
  * Threads: any.

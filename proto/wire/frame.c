@@ -1,4 +1,4 @@
-/* frame.c - the 80-byte envelope. Offsets: proto/README.md, "Envelope". */
+/* frame.c - the 80-byte envelope. Offsets: proto/PROTOCOL.md, "Envelope". */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

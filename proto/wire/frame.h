@@ -1,5 +1,5 @@
 /*
- * frame.h - the envelope and the multipart layout of every Penstock message. The contract in words: proto/README.md.
+ * frame.h - the envelope and the multipart layout of every Penstock message. The contract in words: proto/PROTOCOL.md.
  *
  * A message is 1..FRAME_MAX_GROUPS groups. A group is one header frame followed by envelope.frames raw tensor frames. The header frame is
  * a fixed 80-byte little-endian envelope followed by envelope.meta_bytes of protobuf. SUBMIT and RESULT of the client side carry one
@@ -85,7 +85,7 @@ enum precision {
 const char *precision_name(enum precision precision);       /* "any", "f32", "f16_storage", ... */
 int precision_parse(const char *name, enum precision *ret); /* 0, or -1 when unknown */
 
-/* Host form of the 80 bytes; offsets are in frame.c and proto/README.md. */
+/* Host form of the 80 bytes; offsets are in frame.c and proto/PROTOCOL.md. */
 struct envelope {
     uint8_t major, minor;
     uint8_t type;   /* enum frame_type */

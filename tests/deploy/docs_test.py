@@ -138,7 +138,7 @@ def files():
     known = {"config", "help", "version", "build", "target", "set", "profile"}
     for program in (["penstock-broker"], ["penstock-worker"], *(["penstock", c] for c in commands)):
         known |= set(re.findall(r"`--(?:\[no-\])?([a-z-]+)", subprocess.run([BIN / program[0], *program[1:], "--settings-markdown"], capture_output=True, text=True).stdout))
-    for name in ("TUTORIAL.md", "RUNBOOK.md", "METRICS.md", "LIMITS.md"):
+    for name in ("TUTORIAL.md", "MODELS.md", "RUNBOOK.md", "METRICS.md", "LIMITS.md"):
         text = (DEPLOY / name).read_text()
         used = set(re.findall(r"\bpenstock ([a-z-]+)\b", " ".join(re.findall(r"`(penstock [^`]*)`", text) + [c for _, c in blocks(DEPLOY / name)])))
         check(used <= commands, f"{name} uses subcommands that there are: {used - commands}")
@@ -183,9 +183,18 @@ def pages():
     check(len(families) > 50 and not lacks, f"METRICS.md has every metric: {lacks}")
     told = set(re.findall(r"`penstock_(\w+)`", text))
     check(told <= families, f"METRICS.md has no other metric: {told - families}")
-    for page in [broker / "README.md", *broker.glob("*/README.md"), *(SOURCE / name / "README.md" for name in ("worker", "proto", "deploy")), DEPLOY / "METRICS.md", DEPLOY / "LIMITS.md"]:
+    for page in [broker / "README.md", *broker.glob("*/README.md"), *(SOURCE / name / "README.md" for name in ("worker", "proto", "deploy")), DEPLOY / "METRICS.md", DEPLOY / "LIMITS.md", SOURCE / "proto/PROTOCOL.md"]:
         links = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()) if not (page.parent / link).exists()}
         check(not links, f"{page.relative_to(SOURCE)} leads to what there is: {links}")
+
+
+def installed_pages():
+    """Pages that are installed lead only to each other: they lie in one folder there."""
+    names = re.search(r"set\(penstock_pages ([^)]*)\)", (DEPLOY / "package.cmake").read_text()).group(1).split()
+    for name in names:
+        links = {link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (SOURCE / name).read_text())}
+        there = {str((SOURCE / name).parent.joinpath(link).resolve().relative_to(SOURCE)) for link in links}
+        check(len(names) > 5 and there <= {*names, "LICENSE"}, f"{name} leads only to pages that are installed: {there - {*names, 'LICENSE'}}")
 
 
 def papers():
@@ -223,6 +232,7 @@ def main():
     files()
     figures()
     pages()
+    installed_pages()
     papers()
     words = namespace()
     if not words or not shutil.which("curl"):

@@ -131,7 +131,7 @@ Test(digest, request_refuses_twins_missing_names_and_long_lists)
     cr_assert(digest_equal(digest, untouched));
 }
 
-/* Byte order of proto/README.md, written out here by hand. */
+/* Byte order of proto/PROTOCOL.md, written out here by hand. */
 Test(digest, request_is_the_hash_of_the_documented_bytes)
 {
     static const char bytes[] = "penstock-request-1"

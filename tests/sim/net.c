@@ -370,7 +370,7 @@ static void add_frame(struct message *message, const void *data, size_t bytes, u
     message_add(message, &frame);
 }
 
-#define META_BYTES_AT 72u /* proto/README.md */
+#define META_BYTES_AT 72u /* proto/PROTOCOL.md */
 
 /* The header frames lie one behind the other; each says how long its meta is. */
 static void hand_over(struct sim *sim, struct virtual_port *port, const struct conn *conn, const struct packet *packet)

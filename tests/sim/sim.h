@@ -3,7 +3,7 @@
  * have two brokers, some ensembles, some detached jobs in a journal, some keys and quotas, some little memory: drawn apart, so that the rest of a seed's
  * course does not depend on it.
  *
- * The world: clients and workers that behave as proto/README.md says, and whatever may befall them - killed, frozen, cut off, slow, restarted.
+ * The world: clients and workers that behave as proto/PROTOCOL.md says, and whatever may befall them - killed, frozen, cut off, slow, restarted.
  * Every step does one drawn thing; after every step check.c looks at the broker's whole state. At the end all is healed, and every job that
  * somebody still waits for must have had its answer. A seed replays its schedule exactly.
  * Threads: owner.

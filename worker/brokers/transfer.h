@@ -1,5 +1,5 @@
 /*
- * transfer.h - large payloads as credited chunks on a second connection to the broker (proto/README.md, "Large payloads").
+ * transfer.h - large payloads as credited chunks on a second connection to the broker (proto/PROTOCOL.md, "Large payloads").
  *
  * A dispatch whose payload is announced is held, but handed to a slot only when all of it is here. A result above the broker's limit is announced
  * and kept until the last of its chunks is sent; when the connection is lost before that, it waits like any result without a broker.

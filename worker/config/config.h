@@ -2,7 +2,7 @@
  * config.h - what config.json says about a model: batching, warm-up, how pixels become the input, what the classes are called.
  *
  * The words are Triton's where it has one. Unknown keys, and values this worker does not honour, are errors: a setting that is silently
- * ignored is worse than none. The schema is in worker/README.md.
+ * ignored is worse than none. The schema is in deploy/MODELS.md.
  *
  * Ownership: a config owns its labels and texts. Threads: one-at-a-time while it is read; immutable afterwards.
  */

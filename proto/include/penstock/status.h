@@ -15,7 +15,7 @@ extern "C" {
 #pragma GCC visibility push(default) /* part of the public interface of every library that contains it */
 #endif
 
-/* Values are part of the wire protocol (proto/README.md): never renumber, only append. */
+/* Values are part of the wire protocol (proto/PROTOCOL.md): never renumber, only append. */
 enum pen_status {
     PEN_OK = 0,
     PEN_ERR_INVALID = 1,      /* an argument, option or message is malformed */

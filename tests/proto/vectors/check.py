@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second reader of the vectors: envelopes, JobMeta, tensors and SHA-256 request digests from proto/README.md, without Penstock's code.
+"""A second reader of the vectors: envelopes, JobMeta, tensors and SHA-256 request digests from proto/PROTOCOL.md, without Penstock's code.
 
 Usage: check.py [FOLDER]; exits 1 and says why when a file disagrees.
 """
