@@ -339,6 +339,21 @@ static bool ends_there(struct call *c)
     return true;
 }
 
+/* A shape that is not known here may be what a lowering found wrong: then the file is not broken, only not understood. */
+static void blame(struct call *c)
+{
+    bool known = true;
+    for (uint32_t i = 0; i < c->in.count; i++) {
+        const struct tensor *t = lite_tensor(c, i);
+        known &= !t || shape_known(&t->shape);
+    }
+    if (c->b->status != PEN_ERR_CORRUPT || known || c->s->r->f->broken)
+        return;
+    c->b->status = PEN_ERR_UNSUPPORTED;
+    if (c->b->reterr)
+        c->b->reterr->status = PEN_ERR_UNSUPPORTED;
+}
+
 void lite_lower(struct call *c)
 {
     const struct tflite_row *row = tflite_row_find(c->code);
@@ -362,6 +377,7 @@ void lite_lower(struct call *c)
         return;
     lite_learn(c);
     lower(c);
+    blame(c);
     for (uint32_t i = 0; i < c->out.count && c->b->status == PEN_OK; i++) {
         const struct tensor *t = lite_result(c, i);
         bool body = (c->code == 118 || c->code == 119) && c->b->missing->count > 0; /* what it lacks is told already */

@@ -261,7 +261,7 @@ MEL = lambda bins: tf.signal.linear_to_mel_weight_matrix(8, bins, 8000, 80.0, 38
 function(
     "signal",
     rfft=(lambda x: tf.abs(tf.signal.rfft(x)), ([2, 64], F32)),
-    parts=(lambda x: (tf.math.real(tf.signal.rfft(x)), tf.math.imag(tf.signal.rfft(x))), ([2, 30], F32)),
+    parts=(lambda x: (tf.math.real(tf.signal.rfft(x)), tf.math.imag(tf.signal.rfft(x))), ([2, 32], F32)),
     padded=(lambda x: tf.abs(tf.signal.rfft(x, [32])), ([2, 20], F32)),
     cut=(lambda x: tf.abs(tf.signal.rfft(x, [16])), ([2, 20], F32)),
     long=(lambda x: tf.abs(tf.signal.rfft(x)), ([1, 1024], F32)),
