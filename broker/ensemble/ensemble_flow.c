@@ -248,7 +248,7 @@ static const struct job *step_whole(const struct broker *broker, const struct jo
     return ensemble->job ? ensemble->job : job;
 }
 
-const struct job_owner ensemble_step_owner = {.name = "step", .ended = step_ended, .whole = step_whole};
+const struct job_owner ensemble_step_owner = {.name = "step", .part = true, .ended = step_ended, .whole = step_whole};
 
 static void step_failed(struct broker *broker, struct ensemble_run *ensemble, size_t index)
 {

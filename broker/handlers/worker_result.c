@@ -263,6 +263,27 @@ static void read_result(struct broker *broker, struct worker *worker, struct res
     }
 }
 
+/* One of several results, for an owner that takes such; the job goes on. One whose payload is only announced is not asked for. */
+static void partial_result(struct broker *broker, struct worker *worker, struct result_group *group)
+{
+    struct pen_error error = {.status = PEN_OK};
+    struct dispatch *dispatch;
+    uint32_t slot;
+    if (group->env.transfer) {
+        transfer_decline(broker, &worker->transfers, &group->env);
+        return;
+    }
+    struct job *job = find_run(broker, worker, &group->env, &dispatch, &slot) ? dispatch->slots[slot].job : NULL;
+    void (*take)(struct broker *, struct job *, struct result_group *) =
+        job ? broker->owners[job->owner]->result : NULL;
+    if (!take)
+        return;
+    if (sound(job, dispatch, group, &error))
+        take(broker, job, group);
+    else
+        refused_result(broker, worker, &group->env, PEN_ERR_CORRUPT, error.text);
+}
+
 /* What follows cannot be told apart any more. The job gets its end where its id could be read. */
 static void broken_group(struct broker *broker, struct worker *worker, const struct result_group *group,
                          const struct pen_error *error)
@@ -293,12 +314,12 @@ void worker_result(struct broker *broker, struct worker *worker, struct message 
         }
         group.frames = &message->frames[at] + 1;
         at += 1u + (group.env.transfer ? 0 : group.env.frames);
-        if (group.env.flags & FRAME_FLAG_PARTIAL)
-            continue; /* reserved */
         bool readable = result_read(group.meta, group.env.meta_bytes, &group.facts);
         if (!readable && group.env.transfer)
             transfer_decline(broker, &worker->transfers, &group.env);
-        if (readable)
+        if (readable && (group.env.flags & FRAME_FLAG_PARTIAL))
+            partial_result(broker, worker, &group);
+        else if (readable)
             read_result(broker, worker, &group);
         else
             refused_result(broker, worker, &group.env, PEN_ERR_CORRUPT, "its meta is no ResultMeta");

@@ -69,9 +69,9 @@ static struct shared_message *with_version(const struct job *job, const struct e
 }
 
 /* Its new size is what its key has in flight from now on, and is given back in the end. */
-static void take_request(struct job *job, struct shared_message *request)
+static void take_request(const struct broker *broker, struct job *job, struct shared_message *request)
 {
-    struct identity *identity = job->owner == OWNER_STEP ? NULL : job->session->identity;
+    struct identity *identity = job_is_part(broker, job) ? NULL : job->session->identity;
     quota_give(identity, shared_message_bytes(job->request));
     quota_take(identity, shared_message_bytes(request));
     shared_message_release(job->request);
@@ -104,7 +104,7 @@ static bool reroute(struct broker *broker, struct job *job, bool elsewhere)
     }
     dispatch_detach(broker, job);
     states_change_model(job, lane);
-    take_request(job, request);
+    take_request(broker, job, request);
     job->rows = admission.rows;
     states_wait(broker, job);
     dispatch_queue(broker, job);

@@ -23,7 +23,7 @@ static void count_end(struct broker *broker, struct job *job, enum pen_status st
     struct model *model = job->lane->model;
     bool cancelled = status == PEN_ERR_CANCELLED;
     *(status == PEN_OK ? &model->jobs_done : cancelled ? &model->jobs_cancelled : &model->jobs_failed) += 1;
-    if (job->owner == OWNER_STEP)
+    if (job_is_part(broker, job))
         return; /* the whole counts */
     struct stats *stats = &broker->stats;
     *(status == PEN_OK ? &stats->jobs_done : cancelled ? &stats->jobs_cancelled : &stats->jobs_failed) += 1;
@@ -50,7 +50,7 @@ void answer_retire(struct broker *broker, struct job *job, enum pen_status statu
         job_course(broker, job)->release(broker, job);
     states_done(broker, job);
     lane_release(job->lane);
-    if (job->owner != OWNER_STEP)
+    if (!job_is_part(broker, job))
         quota_give(job->session->identity, shared_message_bytes(job->request));
     shared_message_release(job->request);
     job->request = NULL;

@@ -7,12 +7,12 @@
 #include "answer.h"
 #include "batch.h"
 #include "expiry.h"
-#include "bulk_out.h"
 #include "choose.h"
 #include "fleet_order.h"
 #include "hedge.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "outgoing.h"
 #include "states.h"
 #include "words.h"
 #include "send.h"
@@ -246,20 +246,12 @@ static enum pen_status header_frame(const struct broker *broker, const struct jo
     return PEN_OK;
 }
 
-/* A large payload is only announced: the worker asks for it when it wants it. */
-static void send_job(struct broker *broker, struct worker *worker, const struct job *job, bool alone, bool last)
+static void send_job(struct broker *broker, struct outgoing *outgoing, const struct worker *worker,
+                     const struct job *job, bool alone)
 {
-    uint32_t count = job->request->count;
-    zmq_msg_t frame;
-    header_frame(broker, job, alone && worker->hello->runs_alone, &frame);
-    if (transfer_wanted(broker, &worker->transfers, job->request) &&
-        transfer_begin(broker, &worker->transfers, job->id, job->request, &frame))
-        count = 1;
-    broker->workers->part(broker->workers, &frame, !(last && count == 1));
-    for (uint32_t i = 1; i < count; i++) {
-        shared_message_frame(job->request, i, &frame);
-        broker->workers->part(broker->workers, &frame, !(last && i + 1 == count));
-    }
+    zmq_msg_t header;
+    header_frame(broker, job, alone && worker->hello->runs_alone, &header);
+    outgoing_group(broker, outgoing, job->request, &header);
 }
 
 /* Company that was worth waiting for makes the lane wait again. Only what filled up may have waited for less than the whole delay. */
@@ -306,7 +298,8 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     struct dispatch *dispatch = dispatch_new(most < FRAME_MAX_GROUPS ? most : FRAME_MAX_GROUPS);
     if (!dispatch)
         return false;
-    if (!broker->workers->begin(broker->workers, worker->link.peer)) {
+    struct outgoing outgoing;
+    if (!outgoing_begin(&outgoing, broker->workers, worker->link.peer, &worker->transfers)) {
         dispatch_discard(dispatch);
         broker_worker_ended(broker, worker);
         return true;
@@ -324,7 +317,8 @@ static bool dispatch_lane(struct broker *broker, struct lane *lane)
     learn_fill(broker, lane, dispatch, plan.offer);
     dispatch->expect_us = latency_expect_us(&plan.offer->latency, dispatch->rows);
     for (uint32_t i = 0; i < dispatch->count; i++)
-        send_job(broker, worker, dispatch->slots[i].job, dispatch->isolated, i + 1 == dispatch->count);
+        send_job(broker, &outgoing, worker, dispatch->slots[i].job, dispatch->isolated);
+    outgoing_end(&outgoing);
     for (uint32_t i = 0; i < dispatch->count; i++)
         tell_course(broker, dispatch->slots[i].job, worker);
     dispatch_send(dispatch, plan.offer, broker->now_us);
@@ -370,7 +364,8 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
 bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
 {
     struct dispatch *dispatch = dispatch_new(1);
-    if (!dispatch || !broker->workers->begin(broker->workers, offer->worker->link.peer)) {
+    struct outgoing outgoing;
+    if (!dispatch || !outgoing_begin(&outgoing, broker->workers, offer->worker->link.peer, &offer->worker->transfers)) {
         dispatch_discard(dispatch);
         return false; /* a worker that is gone is found by the probes */
     }
@@ -379,7 +374,8 @@ bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
     dispatch->bytes = shared_message_bytes(job->request);
     dispatch->reason = "hedge";
     dispatch->expect_us = latency_expect_us(&offer->latency, job->rows);
-    send_job(broker, offer->worker, job, false, true);
+    send_job(broker, &outgoing, offer->worker, job, false);
+    outgoing_end(&outgoing);
     job->hedge = dispatch;
     job->hedge_slot = 0;
     job->attempts++;

@@ -1,38 +1,22 @@
 #include "answer_send.h"
 
 #include "bulk_out.h"
+#include "outgoing.h"
 #include "reply.h"
 #include "send.h"
-
-/* A large payload is only announced: the client asks for it. */
-static bool announce(struct broker *broker, struct session *session, struct shared_message *shared, zmq_msg_t *header)
-{
-    struct envelope env;
-    const uint8_t *meta;
-    return transfer_wanted(broker, &session->transfers, shared) &&
-           envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) == PEN_OK &&
-           transfer_begin(broker, &session->transfers, env.job, shared, header);
-}
 
 bool answer_send_within(struct broker *broker, struct session *session, struct shared_message *shared,
                         uint64_t cap_bytes)
 {
     if (!session->connected || link_full(&session->link, cap_bytes))
         return false;
-    if (!broker->clients->begin(broker->clients, session->link.peer)) {
+    struct outgoing outgoing;
+    if (!outgoing_begin(&outgoing, broker->clients, session->link.peer, &session->transfers)) {
         broker_client_gone(broker, session);
         return false;
     }
-    uint32_t count = shared->count;
-    for (uint32_t i = 0; i < count; i++) {
-        zmq_msg_t frame;
-        shared_message_frame(shared, i, &frame);
-        if (i == 0 && announce(broker, session, shared, &frame))
-            count = 1;
-        broker->clients->part(broker->clients, &frame, i + 1 < count);
-    }
-    link_sent(&session->link, count == 1 ? zmq_msg_size(&shared->frames[0]) : shared_message_bytes(shared),
-              broker->now_us);
+    outgoing_group(broker, &outgoing, shared, NULL);
+    link_sent(&session->link, outgoing_end(&outgoing), broker->now_us);
     broker_mark_client(broker, session);
     return true;
 }

@@ -214,8 +214,8 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     if (ending->text)
         explain_text(trace.error, sizeof trace.error, ending->text);
     tell_origin(broker, job, &trace);
-    tenant->jobs += job->owner != OWNER_STEP; /* the whole counts */
-    tenant->bytes_out += job->owner == OWNER_STEP ? 0 : reply_bytes;
+    tenant->jobs += !job_is_part(broker, job); /* the whole counts */
+    tenant->bytes_out += job_is_part(broker, job) ? 0 : reply_bytes;
     if (ending->how == FINISH_COMPUTED)
         tenant->compute_us += own_compute_us(job, ending->dispatch, trace.compute_us);
     if (ending->how == FINISH_CACHED)

@@ -15,3 +15,8 @@ const struct job *job_whole(const struct broker *broker, const struct job *job)
     const struct job_owner *owner = broker->owners[job->owner];
     return owner->whole ? owner->whole(broker, job) : job;
 }
+
+bool job_is_part(const struct broker *broker, const struct job *job)
+{
+    return broker->owners[job->owner]->part;
+}

@@ -18,6 +18,7 @@ struct broker;
 struct ending;
 struct explained_step;
 struct job;
+struct result_group;
 struct shared_message;
 struct worker;
 
@@ -53,6 +54,9 @@ enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_COUNT, OWN
 /* Who is told a job's end. */
 struct job_owner {
     const char *name;
+    bool part; /* its jobs are parts of one that a client sent: that one is counted and pays, these do not */
+    /* A result that is not the last one (FRAME_FLAG_PARTIAL); the job goes on. NULL: it is dropped. */
+    void (*result)(struct broker *broker, struct job *job, struct result_group *group);
     /*
      * The one end of the job. Takes the reply (NULL: there was no memory for it). Calls answer_retire, and takes the job out of its session and frees it unless
      * the reply is kept there.
@@ -63,6 +67,8 @@ struct job_owner {
     const struct job *(*whole)(const struct broker *broker, const struct job *job);
 };
 
+/* Whether it is a part of a job that a client sent. */
+bool job_is_part(const struct broker *broker, const struct job *job);
 /* The course of a job in its present state. */
 const struct job_course *job_course(const struct broker *broker, const struct job *job);
 /* The job that a client sent. */

@@ -52,6 +52,7 @@ def main():
     judge("a file in no room", {"broker/attic/c.c": "int c;\n"}, "stands in no room")
     judge("a state written elsewhere", {"broker/high/b.c": '#include "a.h"\n#include "b.h"\nvoid move(struct { int state; } *job);\nint b(void) { return a(); }\n/*\n    job->state = JOB_QUEUED;\n*/\n'},
           "writes what only broker/lifecycle/")
+    judge("a frame sent past the outbox", {"broker/low/a.h": "int a(void); /*\n    broker->workers->part(broker->workers, &frame, false);\n*/\n"}, "may write")
     judge("a count written elsewhere", {"broker/low/a.h": "int a(void); /*\n    broker->queued_bytes += 1;\n*/\n"}, "writes what only broker/lifecycle/")
     judge("two structs of one name", {"broker/low/a.h": "struct b {\n    int n;\n};\nint a(void);\n", "broker/high/b.h": "struct b {\n    int n;\n};\nint b(void);\n", "broker/high/b.c": "int b(void) { return 1; }\n"},
           "struct b is defined in")
