@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-KEEP_BYTES = 24000
+KEEP_BYTES = 32000
 
 
 def randomise(model, rng):
