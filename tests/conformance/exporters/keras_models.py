@@ -116,6 +116,7 @@ add(
         L.Cropping2D(((1, 0), (0, 2))), L.Resizing(7, 9), L.Rescaling(1 / 127.5, -1.0),
     ),
 )
+add("conv", ("int8", "int16"), resized=lambda: layers((6, 5, 3), L.Resizing(7, 9), L.Conv2D(4, 3)))
 add(
     "conv",
     FLOAT,
