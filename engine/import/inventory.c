@@ -26,11 +26,34 @@ static int grown(void **items, uint32_t count, uint32_t *room, uint32_t most, si
     return 1;
 }
 
+/* Bytes of the well-formed UTF-8 sequence that begins here; 0 = none does. */
+static size_t sequence_bytes(const unsigned char *at)
+{
+    size_t more = at[0] < 0x80 ? 0 : at[0] >> 5 == 6 ? 1 : at[0] >> 4 == 14 ? 2 : at[0] >> 3 == 30 ? 3 : 4;
+    for (size_t i = 1; i <= more && more < 4; i++) {
+        if (at[i] >> 6 != 2)
+            return 0;
+    }
+    return more < 4 && (more > 0 || (at[0] >= 0x20 && at[0] != 0x7f)) ? more + 1 : 0;
+}
+
+/* Names come from files: what is no text becomes '?'. */
+static void clean(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at;) {
+        size_t bytes = sequence_bytes(at);
+        if (bytes == 0)
+            *at = '?';
+        at += bytes ? bytes : 1;
+    }
+}
+
 /* Its entry, made when there is none; NULL when there is no place. */
 static struct inventory_op *entry_of(struct inventory *i, const char *op)
 {
     char name[sizeof i->ops->name];
     snprintf(name, sizeof name, "%s", op);
+    clean(name);
     for (uint32_t k = 0; k < i->op_count; k++) {
         if (strcmp(i->ops[k].name, name) == 0)
             return &i->ops[k];
@@ -63,6 +86,7 @@ void inventory_miss(struct inventory *i, const char *op, const char *node)
     i->nodes = items;
     i->nodes[i->node_count].op = (uint32_t)(entry - i->ops);
     snprintf(i->nodes[i->node_count].name, sizeof i->nodes->name, "%s", node ? node : "?");
+    clean(i->nodes[i->node_count].name);
     i->node_count++;
 }
 
@@ -77,4 +101,5 @@ void inventory_append(char *text, uint32_t room, const char *format, ...)
     va_start(args, format);
     vsnprintf(text + used, room - used, format, args);
     va_end(args);
+    clean(text);
 }

@@ -121,6 +121,20 @@ Test(refused, an_issue_of_a_model_that_runs_says_where)
     cr_expect_not_null(strstr(p.out, "\n  Relu 1\n"), "%s", p.out);
 }
 
+Test(refused, a_name_that_is_no_text_is_printed_as_text)
+{
+    struct onnx_writer *w = onnx_writer_new("g");
+    static const int64_t dims[] = {1};
+    onnx_writer_input(w, "x", 1, 1, dims, NULL);
+    onnx_writer_node(w, "Bl\xff\nr\xc3\xa9", ONNX_LIST("x"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(w, "y", 1, 1, dims, NULL);
+    onnx_writer_save(w, 17, path_of("model.onnx"));
+    onnx_writer_free(w);
+    struct printed p = engine(ARGS("info", path_of("model.onnx")));
+    cr_expect_eq(p.status, 4, "%d %s", p.status, p.err);
+    cr_expect_not_null(strstr(p.out, "missing operator Bl??r\xc3\xa9\n"), "%s", p.out);
+}
+
 Test(refused, a_broken_file_is_a_failure_and_no_missing_operator)
 {
     text_write("model.onnx", "not a model");
