@@ -160,18 +160,18 @@ static uint32_t compare_bits(uint8_t mode, bool nan_yes, bool wide, double *spli
            (mode == FOREST_MEMBER ? FOREST_IN_SET : 0);
 }
 
-static void node_put(unsigned char *block, const struct forest *f, uint32_t at, double split, bool is_number,
-                     uint32_t number, uint32_t feature, uint32_t no, uint32_t yes)
+/* is_number: its number (of a leaf, or of a set) stands in the place of the split, where nodes are narrow. */
+static void node_put(unsigned char *block, const struct forest *f, uint32_t at, const struct forest_wide_node *node,
+                     bool is_number)
 {
     if (f->wide) {
-        struct forest_wide_node *n = (struct forest_wide_node *)(void *)(block + f->node_at) + at;
-        *n = (struct forest_wide_node){split, feature, {no, yes}, number};
+        ((struct forest_wide_node *)(void *)(block + f->node_at))[at] = *node;
         return;
     }
     struct forest_node *n = (struct forest_node *)(void *)(block + f->node_at) + at;
-    *n = (struct forest_node){(float)split, feature, {no, yes}};
+    *n = (struct forest_node){(float)node->split, node->feature, {node->child[0], node->child[1]}};
     if (is_number)
-        memcpy(&n->split, &number, sizeof number);
+        memcpy(&n->split, &node->leaf, sizeof node->leaf);
 }
 
 static void nodes_put(unsigned char *block, const struct forest *f, const struct forest_source *s,
@@ -183,7 +183,7 @@ static void nodes_put(unsigned char *block, const struct forest *f, const struct
         uint8_t mode = s->mode[node];
         if (mode == FOREST_LEAF) {
             leaf_of[node] = leaves;
-            node_put(block, f, i, 0.0, true, leaves++, 0, i, i);
+            node_put(block, f, i, &(struct forest_wide_node){0.0, 0, {i, i}, leaves++}, true);
             continue;
         }
         double split = s->split[node];
@@ -192,7 +192,8 @@ static void nodes_put(unsigned char *block, const struct forest *f, const struct
         uint32_t no = o->place[swap ? s->yes[node] : s->no[node]], yes = o->place[swap ? s->no[node] : s->yes[node]];
         if (mode == FOREST_MEMBER)
             sets[set] = s->set_first[node];
-        node_put(block, f, i, split, mode == FOREST_MEMBER, set, s->feature[node] | bits, no, yes);
+        node_put(block, f, i, &(struct forest_wide_node){split, s->feature[node] | bits, {no, yes}, set},
+                 mode == FOREST_MEMBER);
         set += mode == FOREST_MEMBER;
     }
 }

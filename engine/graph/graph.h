@@ -23,15 +23,18 @@ struct graph;
 struct graph_family;
 
 /* What a peer's file may cost us, checked before allocation. Defaults: limits_default(). */
+struct inventory;
 struct graph_limits {
-    uint64_t model_bytes;  /* file + external data, 4 GiB */
-    uint64_t tensor_bytes; /* one tensor, also a folded one, 2 GiB */
-    uint64_t folded_bytes; /* all folded constants together, 256 MiB; models from files get more (run/source.c) */
-    uint64_t folded_steps; /* multiply-adds and the like to compute them: seconds on the plain kernels, 2^32 */
-    uint64_t arena_bytes;  /* run-time memory of one session, 4 GiB */
-    uint32_t nodes;        /* 1,000,000 */
-    uint32_t values;       /* 4,000,000 */
-    uint32_t depth;        /* nesting of subgraphs and functions, 32 */
+    uint64_t model_bytes;        /* file + external data, 4 GiB */
+    uint64_t tensor_bytes;       /* one tensor, also a folded one, 2 GiB */
+    uint64_t folded_bytes;       /* all folded constants together, 256 MiB; models from files get more (run/source.c) */
+    uint64_t folded_steps;       /* multiply-adds and the like to compute them: seconds on the plain kernels, 2^32 */
+    uint64_t arena_bytes;        /* run-time memory of one session, 4 GiB */
+    uint32_t nodes;              /* 1,000,000 */
+    uint32_t values;             /* 4,000,000 */
+    uint32_t depth;              /* nesting of subgraphs and functions, 32 */
+    const char *entry;           /* the entry point that is read, of a file with several; NULL = the first */
+    struct inventory *inventory; /* where a reader notes the file's operators (import/inventory.h); NULL = nowhere */
 };
 struct graph_limits graph_limits_default(void);
 

@@ -15,6 +15,9 @@ void pen_model_digest(const struct pen_model *model, uint8_t ret_digest[16])
             return;
         }
         digest_update(stream, m->source.file, m->source.bytes);
+        if (m->source.entry != NULL) { /* another function of the same file */
+            digest_update_text(stream, m->source.entry);
+        }
         for (uint32_t i = 0; i < m->extra.file_count; i++) {
             digest_update(stream, m->extra.files[i].data, m->extra.files[i].bytes);
         }

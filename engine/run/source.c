@@ -61,8 +61,15 @@ static char *folder_of(const char *path)
     return slash == NULL ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-enum pen_status source_open(const char *path, const char *beneath, uint64_t limit_bytes, struct source *ret_source,
-                            struct pen_error *reterr)
+/* FILE#ENTRY, where no file has that name. */
+static const char *entry_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *mark = strrchr(slash == NULL ? path : slash, '#');
+    return mark != NULL && mark[1] != '\0' && access(path, F_OK) != 0 ? mark : NULL;
+}
+
+static enum pen_status file_open(const char *path, const char *beneath, uint64_t limit_bytes, struct source *ret_source,
+                                 struct pen_error *reterr)
 {
     struct source s = {.folder = folder_of(path)};
     enum pen_status status = s.folder != NULL
@@ -91,8 +98,34 @@ enum pen_status source_open(const char *path, const char *beneath, uint64_t limi
     return PEN_OK;
 }
 
+enum pen_status source_open(const char *path, const char *beneath, uint64_t limit_bytes, struct source *ret_source,
+                            struct pen_error *reterr)
+{
+    const char *mark = entry_of(path);
+    char *file = mark != NULL ? strndup(path, (size_t)(mark - path)) : NULL,
+         *entry = mark != NULL ? strdup(mark + 1) : NULL;
+    if (mark != NULL && (file == NULL || entry == NULL)) {
+        free(file);
+        free(entry);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the path of %s", path);
+    }
+    enum pen_status status = file_open(file != NULL ? file : path, beneath, limit_bytes, ret_source, reterr);
+    if (status == PEN_OK && entry != NULL && strcmp(ret_source->format->name, "tflite") != 0) {
+        status = pen_error_set(reterr, PEN_ERR_INVALID, "%s: only TFLite files have entry points to name", path);
+        source_close(ret_source);
+    }
+    if (status == PEN_OK) {
+        ret_source->entry = entry;
+    } else {
+        free(entry);
+    }
+    free(file);
+    return status;
+}
+
 void source_close(struct source *s)
 {
+    free(s->entry);
     if (s->file != NULL) {
         munmap(s->file, s->bytes);
     }
@@ -162,6 +195,7 @@ enum pen_status source_read(const struct source *s, const struct source_options 
                             struct import_extra *ret_extra, struct pen_error *reterr)
 {
     struct graph_limits limits = options->limits;
+    limits.entry = s->entry;
     fold_more(&limits, s->bytes);
     enum pen_status status = s->format->read(s->file, s->bytes, s->folder, &limits, ret_graph, ret_extra, reterr);
     for (uint32_t i = 0; status == PEN_OK && i < ret_extra->file_count; i++) {

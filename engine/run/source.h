@@ -13,9 +13,10 @@ struct source {
     char *folder; /* of the file: where data beside it lies */
     void *file;
     size_t bytes;
+    char *entry; /* FILE#ENTRY: of a file with several entry points; NULL = its first */
 };
 
-/* beneath: where a link may lead, beside the folder of the path itself ("/" = anywhere). */
+/* path: a file, or FILE#ENTRY. beneath: where a link may lead, beside the folder of the path itself ("/" = anywhere). */
 enum pen_status source_open(const char *path, const char *beneath, uint64_t limit_bytes, struct source *ret_source,
                             struct pen_error *reterr);
 void source_close(struct source *s);               /* all graphs of it are freed before */

@@ -2,7 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "tools/info_refused.h"
 #include "tools/tool.h"
 #include "version.h"
 
@@ -10,20 +12,32 @@
 
 struct info_options {
     struct tool_options tool;
+    bool issue;
 };
 
-static const struct setting table[] = {TOOL_SETTINGS(struct info_options), {.name = NULL}};
+static const struct setting table[] = {
+    TOOL_SETTINGS(struct info_options),
+    {.name = "issue",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct info_options, issue),
+     .help = "print a text to report instead: version, format, operators and how often each is used; no weights, no "
+             "names of nodes"},
+    {.name = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock-engine info",
     .usage = "penstock-engine info [options] [MODEL...]",
     .about = "Lists the backends of this build, what this host offers them, and the flags of the chosen one after its "
              "self-test. With model files: their inputs and outputs, and which backend runs how many of their nodes "
-             "and multiply-adds.",
+             "and multiply-adds. Of a model that cannot run: each missing operator with its nodes, and what avoids it.",
     .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
              "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
-             "inputs[{name, type, shape[], dims}], outputs[]}]:\n"
-             "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open.",
+             "inputs[{name, type, shape[], dims}], outputs[], entries (of a file with several entry points; "
+             "FILE#NAME is one of them)}]:\n"
+             "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open. Of a "
+             "model that cannot run: model, format, error, missing[{operator, nodes[], advice}], runs_in (a "
+             "precision).\n"
+             "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the backend is not available, 4 a model cannot run.",
     .table = table,
     .variables = tool_variables,
 };
@@ -171,6 +185,10 @@ static cJSON *model_json(const char *path, const struct pen_model *model)
     cJSON_AddStringToObject(item, "placement", pen_model_placement(model));
     ports_print(model, false, cJSON_AddArrayToObject(item, "inputs"));
     ports_print(model, true, cJSON_AddArrayToObject(item, "outputs"));
+    char entries[400];
+    if (strcmp(pen_model_format(model), "tflite") == 0 && info_entries(path, entries, sizeof entries)) {
+        cJSON_AddStringToObject(item, "entries", entries);
+    }
     return item;
 }
 
@@ -180,21 +198,29 @@ static void model_text(const char *path, const struct pen_model *model)
            pen_model_placement(model));
     ports_print(model, false, NULL);
     ports_print(model, true, NULL);
+    char entries[400];
+    if (strcmp(pen_model_format(model), "tflite") == 0 && info_entries(path, entries, sizeof entries)) {
+        printf("  entries\t%s\tname one as FILE#NAME\n", entries);
+    }
 }
 
 /* A few lines, or one object of the list, for each model. */
-static int models_print(const char *const *paths, size_t count, struct pen_engine *engine, bool json)
+static int models_print(const char *const *paths, size_t count, struct pen_engine *engine,
+                        const struct info_options *options)
 {
+    bool json = options->tool.json;
     cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "models");
     int code = TOOL_OK;
     for (size_t i = 0; i < count; i++) {
         struct pen_error error = {0};
         struct pen_model *model = NULL;
         if (pen_model_load(engine, paths[i], &model, &error) != PEN_OK) {
-            code = tool_fail(&error);
+            code = info_refused(paths[i], &error, &options->tool, options->issue, json ? list : NULL);
             continue;
         }
-        if (json) {
+        if (options->issue) {
+            info_issue(paths[i], model);
+        } else if (json) {
             cJSON_AddItemToArray(list, model_json(paths[i], model));
         } else {
             model_text(paths[i], model);
@@ -216,7 +242,7 @@ static int run(void *from, const char *const *paths, size_t count)
     struct pen_engine *engine = NULL;
     int code = tool_engine(&options->tool, false, &engine);
     if (engine != NULL && count > 0) {
-        code = models_print(paths, count, engine, options->tool.json);
+        code = models_print(paths, count, engine, options);
     } else if (engine != NULL) {
         struct pen_backend_info infos[16];
         struct pen_engine_options engine_options;

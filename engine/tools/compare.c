@@ -117,13 +117,16 @@ struct limits {
     char words[96];
 };
 
+#define STEP_SLACK                                                                                                     \
+    2e-3 /* a step of 16-bit integers is 2^-16 of the range: two such floats are rounded by up to 2^-10 of it */
+
 static struct limits limits_of(const struct rt_value *expected, const struct tolerance *t, double noise, double step)
 {
     struct limits l = {.integer = is_integer(expected->dtype)};
     double unit = one_unit(expected->dtype), share = fmax(t->rtol, 3 * noise);
     double range = l.integer || step > 0 ? 0 : range_of(expected, shape_elements(&expected->shape));
     if (l.integer || step > 0) {
-        l.fixed = l.integer ? t->lsb : t->lsb * step * (1 + 1e-6); /* whole steps, as rounded floats */
+        l.fixed = l.integer ? t->lsb : t->lsb * step * (1 + STEP_SLACK); /* whole steps, as rounded floats */
         snprintf(l.words, sizeof l.words, "%g step%s", t->lsb, t->lsb == 1 ? "" : "s");
     } else if (t->by_range && range > 0) {
         l.fixed = share * range;

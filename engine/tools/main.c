@@ -28,7 +28,7 @@ static void usage(FILE *out)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
     }
     fprintf(out, "\n`penstock-engine COMMAND --help` tells its options.\nExit codes: 0 done, 1 failed, 2 wrong usage, "
-                 "3 not supported on this host or in this build.\n");
+                 "3 not supported on this host or in this build, 4 (info) a model that cannot run.\n");
 }
 
 static bool is_one_of(const char *word, const char *const *words)

@@ -9,7 +9,7 @@
 #include "penstock/engine.h"
 #include "settings.h"
 
-enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_UNAVAILABLE = 3 };
+enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_UNAVAILABLE = 3, TOOL_UNSUPPORTED = 4 };
 
 /* --batch and --shape, for owners with `batch` (int64_t) and `shapes` (struct setting_list). */
 #define TOOL_SHAPE_SETTINGS(owner_)                                                                                    \

@@ -79,6 +79,7 @@ const char *const settings_names[] = {
     "INPUT",
     "INTERVAL",
     "IN_FLIGHT",
+    "ISSUE",
     "JOBS",
     "JOURNAL",
     "JOURNAL_BYTES",

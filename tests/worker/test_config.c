@@ -27,7 +27,8 @@ static void refuses(const char *text, enum pen_status status, const char *part)
 }
 
 static const char whole[] =
-    "{\"name\":\"digits\",\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_batching\":{\"preferred_batch_size\":["
+    "{\"name\":\"digits\",\"signature\":\"decode+variables\",\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_"
+    "batching\":{\"preferred_batch_size\":["
     "4,8],"
     "\"max_queue_delay_microseconds\":500,\"priority_levels\":3,\"default_priority_level\":2,\"default_queue_policy\":{"
     "\"timeout_action\":\"REJECT\",\"default_timeout_microseconds\":7000,\"allow_timeout_override\":true,"
@@ -46,6 +47,7 @@ Test(config, every_key_is_read)
     struct pen_error error;
     cr_assert(parse(whole, &c, &error) == PEN_OK, "%s", error.text);
     cr_expect(c.present && c.batch_given && c.max_batch_size == 16);
+    cr_expect_str_eq(c.signature, "decode+variables");
     cr_expect(c.preferred_count == 2 && c.preferred[0] == 4 && c.preferred[1] == 8);
     cr_expect(c.max_queue_delay_us == 500 && c.priority_levels == 3 && c.default_priority_level == 2);
     cr_expect(c.queue_policy.default_timeout_us == 7000 && c.queue_policy.max_queue_size == 99);

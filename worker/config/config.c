@@ -33,12 +33,23 @@ static enum pen_status read_name(const cJSON *value, const char *path, void *tar
     return json_text(value, path, CONFIG_NAME_BYTES_MAX, &text, reterr);
 }
 
+static enum pen_status read_signature(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    struct config *config = target;
+    const char *text = NULL;
+    enum pen_status status = json_text(value, path, CONFIG_NAME_BYTES_MAX, &text, reterr);
+    if (status == PEN_OK)
+        snprintf(config->signature, sizeof config->signature, "%s", text);
+    return status;
+}
+
 static const struct json_field top_fields[] = {
     {"name", read_name},
     {"platform", read_platform},
     {"max_batch_size", read_max_batch_size},
     {"dynamic_batching", config_read_batching},
     {"instance_group", config_read_instances},
+    {"signature", read_signature},
     {"version_policy", config_read_policy},
     {"version_labels", config_read_version_labels},
     {"ensemble_scheduling", config_read_ensemble},

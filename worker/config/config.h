@@ -105,8 +105,9 @@ struct config {
     bool ensemble;              /* platform says so */
     struct ensemble_plan *plan; /* the steps of an ensemble; NULL = a model with a file of its own */
     const char *platform;       /* format the model must have, as pen_model_format says it; NULL = any. Static. */
-    bool batch_given;           /* max_batch_size was stated */
-    uint32_t max_batch_size;    /* 0 = the model has no batch dimension */
+    char signature[CONFIG_NAME_BYTES_MAX + 1]; /* entry point of a model file with several; "" = its first */
+    bool batch_given;                          /* max_batch_size was stated */
+    uint32_t max_batch_size;                   /* 0 = the model has no batch dimension */
     uint32_t preferred[CONFIG_PREFERRED_MAX];
     size_t preferred_count;
     uint64_t max_queue_delay_us;

@@ -309,6 +309,16 @@ static enum pen_status digest_build(const struct served *served, struct digest *
     return PEN_OK;
 }
 
+/* FILE, or FILE#ENTRY. */
+static char *entry_path(const char *file, const char *entry)
+{
+    size_t room = strlen(file) + strlen(entry) + 2;
+    char *path = malloc(room);
+    if (path)
+        snprintf(path, room, "%s%s%s", file, entry[0] ? "#" : "", entry);
+    return path;
+}
+
 enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t version, const char *path,
                            struct config *config, struct served **ret_served, struct pen_error *reterr)
 {
@@ -323,10 +333,10 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     served->config = *config;
     config_init(config);
 
-    served->path = strdup(path);
+    served->path = entry_path(path, served->config.signature);
     char home[MODEL_FILE_PATH_BYTES];
     model_file_home(path, home);
-    enum pen_status status = served->path ? pen_model_load_beneath(engine, path, home, &served->model, reterr)
+    enum pen_status status = served->path ? pen_model_load_beneath(engine, served->path, home, &served->model, reterr)
                                           : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for model '%s'", name);
     if (status == PEN_OK)
         status = platform_check(served, reterr);

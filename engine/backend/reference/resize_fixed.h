@@ -1,5 +1,5 @@
 /*
- * resize_fixed.h - linear interpolation of bytes [batch, height, width, channels] in TFLite's fixed point.
+ * resize_fixed.h - linear interpolation of bytes or 16-bit integers [batch, height, width, channels] in TFLite's fixed point.
  *
  * Threads: any.
  */

@@ -7,6 +7,7 @@
 
 #include "graph/infer.h"
 #include "graph/internal.h"
+#include "import/inventory.h"
 #include "words.h"
 
 void build_fini(struct build *b)
@@ -33,6 +34,7 @@ void build_miss(struct build *b, const char *what)
 {
     struct build_missing *m = b->missing;
     char text[256];
+    inventory_miss(b->g->limits.inventory, what, b->name);
     if (m->count++ >= BUILD_MISSING_MAX)
         return;
     int bytes =

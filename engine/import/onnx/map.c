@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "import/inventory.h"
 #include "import/onnx/reader.h"
 
 /* Operators of ours that are not in the standard domain, though their names are: only a row of a table leads to them. */
@@ -62,16 +63,25 @@ static const struct op_row *find_row(const struct call *c, const char *domain)
     return row;
 }
 
+/* "Conv", "com.microsoft::Foo" */
+static const char *full_name(const struct call *c, char *text, size_t room)
+{
+    int domain = (int)(c->domain.size < 40 ? c->domain.size : 40),
+        op = (int)(c->op_type.size < 60 ? c->op_type.size : 60);
+    snprintf(text, room, "%.*s%s%.*s", domain, domain ? (const char *)c->domain.at : "", domain ? "::" : "", op,
+             (const char *)c->op_type.at);
+    return text;
+}
+
 static void note_missing(struct call *c)
 {
     struct reader *r = c->r;
+    char full[112];
+    inventory_miss(c->g->limits.inventory, full_name(c, full, sizeof full), c->name);
     if (r->missing_count++ >= ONNX_MISSING_MAX || r->missing_bytes + 1 >= sizeof r->missing)
         return;
     char text[256];
-    int bytes = snprintf(text, sizeof text, "%s%.*s%s%.*s (node %.80s)", r->missing_count > 1 ? ", " : "",
-                         (int)(c->domain.size < 40 ? c->domain.size : 40),
-                         c->domain.size ? (const char *)c->domain.at : "", c->domain.size ? "::" : "",
-                         (int)(c->op_type.size < 60 ? c->op_type.size : 60), (const char *)c->op_type.at, c->name);
+    int bytes = snprintf(text, sizeof text, "%s%s (node %.80s)", r->missing_count > 1 ? ", " : "", full, c->name);
     if (bytes > 0 && r->missing_bytes + (size_t)bytes < sizeof r->missing) {
         memcpy(r->missing + r->missing_bytes, text, (size_t)bytes + 1);
         r->missing_bytes += (size_t)bytes;
@@ -87,7 +97,8 @@ static void same_form(struct call *c, enum op op)
 void call_translate(struct call *c)
 {
     const struct pb_function *f = function_find(c->r, c->domain, c->op_type, c->overload);
-    char name[64];
+    char name[64], full[112];
+    inventory_note(c->g->limits.inventory, full_name(c, full, sizeof full));
     if (f) {
         c->status = function_inline(c, f);
         return;

@@ -54,6 +54,8 @@ struct pb_function {
 
 /* Field numbers, where callers walk messages themselves. */
 enum {
+    MODEL_PRODUCER = 2,
+    MODEL_PRODUCER_VERSION = 3,
     MODEL_OPSET = 8,
     MODEL_FUNCTION = 25,
     GRAPH_NODE = 1,

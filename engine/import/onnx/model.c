@@ -1,3 +1,4 @@
+#include "import/inventory.h"
 #include "import/importer.h"
 
 #include <stdlib.h>
@@ -67,6 +68,26 @@ static enum pen_status missing_error(const struct reader *r)
                                                                                                            : "");
 }
 
+/* Who made the file, with which operator sets. */
+static void origin_note(const struct reader *r, const struct pb_model *m, struct inventory *to)
+{
+    static const uint32_t fields[] = {MODEL_PRODUCER, MODEL_PRODUCER_VERSION};
+    for (size_t i = 0; to && i < sizeof fields / sizeof fields[0]; i++) {
+        struct bytes cursor = m->self, text;
+        if (pb_each(&cursor, fields[i], &text) == 1 && text.size > 0)
+            inventory_append(to->maker, sizeof to->maker, "%.*s", (int)(text.size < 60 ? text.size : 60),
+                             (const char *)text.at);
+    }
+    if (to)
+        inventory_append(to->versions, sizeof to->versions, "IR %lld", (long long)m->ir_version);
+    for (uint32_t i = 0; to && i < r->opset_count; i++) {
+        const struct bytes *d = &r->opsets[i].domain;
+        inventory_append(to->versions, sizeof to->versions, "%.*s %lld",
+                         d->size ? (int)(d->size < 40 ? d->size : 40) : 5, d->size ? (const char *)d->at : "opset",
+                         (long long)r->opsets[i].version);
+    }
+}
+
 static enum pen_status read_model(struct reader *r, const struct pb_model *m, struct graph *g,
                                   struct import_extra *extra)
 {
@@ -79,6 +100,7 @@ static enum pen_status read_model(struct reader *r, const struct pb_model *m, st
         status = read_functions(r, m->self);
     if (status != PEN_OK)
         return status;
+    origin_note(r, m, g->limits.inventory);
     scope.opsets = r->opsets;
     scope.opset_count = r->opset_count;
     extra->ir_version = m->ir_version;

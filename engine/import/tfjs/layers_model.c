@@ -1,4 +1,5 @@
 /* The topology of layers models: sequential, functional, nested, with shared layers. */
+#include "import/inventory.h"
 #include "import/tfjs/layers.h"
 
 #include <stdio.h>
@@ -87,6 +88,7 @@ void layer_call(struct kcall *c)
     c->b->name = c->l->name;
     c->b->origin = graph_text(c->b->g, c->l->kind, strlen(c->l->kind));
     c->op = row ? row->op : 0;
+    inventory_note(c->b->g->limits.inventory, c->l->kind);
     if (c->l->depth > c->b->g->limits.depth || c->l->r->expansions++ > EXPANSIONS_MAX)
         build_stop(c->b, PEN_ERR_TOO_LARGE, "models are nested too deep or used too often");
     else if (layer_is_model(c->l->kind))

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/inventory.h"
 #include "import/importer.h"
 #include "import/tfjs/reader.h"
 
@@ -29,9 +30,24 @@ uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
     return id;
 }
 
+/* Who made the file. */
+static void origin_note(const cJSON *root, struct inventory *to)
+{
+    static const char *const keys[] = {"generatedBy", "convertedBy"};
+    for (size_t i = 0; to && i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = cJSON_GetStringValue(tfjs_json_get(root, keys[i]));
+        if (text)
+            inventory_append(to->maker, sizeof to->maker, "%.60s", text);
+    }
+    const char *format = cJSON_GetStringValue(tfjs_json_get(root, "format"));
+    if (to && format)
+        inventory_append(to->versions, sizeof to->versions, "%.60s", format);
+}
+
 static enum pen_status read_json(struct tfjs *r, struct graph *g, const cJSON *root)
 {
     const cJSON *topology = tfjs_json_get(root, "modelTopology");
+    origin_note(root, g->limits.inventory);
     enum pen_status status = weights_read(&r->weights, tfjs_json_list(root, "weightsManifest"));
     if (status != PEN_OK)
         return status;

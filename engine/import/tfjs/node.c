@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/inventory.h"
 #include "import/tfjs/reader.h"
 
 #define NESTING_MAX 400 /* evaluations inside evaluations: regions in regions */
@@ -277,6 +278,7 @@ void js_lower(struct scope *s, struct gnode *n)
     const struct tfjs_row *row = row_find(n->op);
     s->b->name = n->name;
     s->b->origin = graph_text(s->b->g, n->op, strlen(n->op));
+    inventory_note(s->b->g->limits.inventory, n->op);
     if (inputs_read(&c)) {
         c.op = row ? row->op : 0;
         if (row)

@@ -4,6 +4,7 @@
 
 #include "graph/internal.h"
 #include "import/importer.h"
+#include "import/inventory.h"
 #include "import/tflite/reader.h"
 
 #define SUBGRAPHS_MAX  4096  /* in a file */
@@ -146,7 +147,8 @@ static void graph_inputs(struct scope *s, const struct fb_list *in)
             build_stop(s->b, PEN_ERR_UNSUPPORTED, "input %u has an element type that this build does not know", i);
         if (t->value != VALUE_NONE)
             build_stop(s->b, PEN_ERR_CORRUPT, "input %u is listed twice", i);
-        t->value = build_input(s->b, t->name.at, t->name.bytes, t->dtype, &t->signature);
+        struct fb_text name = s->depth == 0 ? lite_port_name(s->r, false, fb_list_int(in, i), t->name) : t->name;
+        t->value = build_input(s->b, name.at, name.bytes, t->dtype, &t->signature);
         if (t->value != VALUE_NONE)
             s->b->g->values[t->value].quant = t->quant;
     }
@@ -173,16 +175,18 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
         int64_t index = fb_list_int(out, i);
         const struct tensor *t = &s->tensors[index];
         uint32_t value = lite_value(s, index);
+        struct shape shape;
         if (s->b->status != PEN_OK)
             return;
+        lite_output_shape(s->b, value, t, &shape);
         const struct value *v = &g->values[value];
-        if (v->producer == NODE_NONE || !named(v, &t->name) || listed(g, value))
-            value = build_bind(s->b, listed(g, value) ? build_1(s->b, OP_Identity, value) : value, t->name.at,
-                               t->name.bytes);
+        struct fb_text name = s->depth == 0 ? lite_port_name(s->r, true, index, t->name) : t->name;
+        if (v->producer == NODE_NONE || !named(v, &name) || listed(g, value))
+            value = build_bind(s->b, listed(g, value) ? build_1(s->b, OP_Identity, value) : value, name.at, name.bytes);
         if (s->b->status != PEN_OK)
             return;
         g->values[value].dtype = t->dtype;
-        g->values[value].shape = t->signature;
+        g->values[value].shape = shape;
         g->values[value].quant = t->quant;
         if (graph_output_add(g, value) != PEN_OK)
             build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for outputs");
@@ -203,6 +207,8 @@ static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, ui
     operators_read(&s, &sub);
     if (r->missing.count == 0)
         graph_outputs(&s, &outs);
+    if (r->missing.count == 0 && depth == 0)
+        lite_variables_out(&s);
 }
 
 struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)
@@ -225,6 +231,29 @@ struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)
     return b.status == PEN_OK ? g : NULL;
 }
 
+/* Who made the file, and the oldest runtime that takes it. */
+static void origin_note(struct reader *r, const struct fb_table *root, struct inventory *to)
+{
+    struct fb_text text = fb_string(root, MODEL_DESCRIPTION);
+    struct fb_list entries = fb_vector(root, MODEL_METADATA, 4);
+    if (to && text.bytes > 0)
+        inventory_append(to->maker, sizeof to->maker, "%.*s", (int)(text.bytes < 60 ? text.bytes : 60), text.at);
+    if (to)
+        inventory_append(to->versions, sizeof to->versions, "schema 3");
+    for (uint32_t i = 0; to && i < entries.count && !r->f->broken; i++) {
+        struct fb_table entry = fb_list_table(&entries, i);
+        struct fb_text name = fb_string(&entry, 0);
+        uint64_t index = fb_uint(&entry, 1, 4, 0);
+        if (name.bytes != 19 || memcmp(name.at, "min_runtime_version", 19) != 0 || index >= r->buffers.count)
+            continue;
+        struct fb_table buffer = fb_list_table(&r->buffers, (uint32_t)index);
+        struct fb_list data = fb_vector(&buffer, BUFFER_DATA, 1);
+        if (data.count > 0 && data.count < 32)
+            inventory_append(to->versions, sizeof to->versions, "runtime %.*s", (int)data.count,
+                             (const char *)fb_list_data(&data));
+    }
+}
+
 /* ---- the model -------------------------------------------------------------------------------------------------------- */
 
 static enum pen_status read_model(struct reader *r, struct graph *g)
@@ -240,8 +269,14 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
         return pen_error_set(r->reterr, PEN_ERR_VERSION,
                              "the model has schema version %llu of TFLite, this build reads 3; convert it again",
                              (unsigned long long)version);
+    origin_note(r, &root, g->limits.inventory);
+    lite_entries_note(r, &root, g->limits.inventory);
+    uint32_t first = 0;
+    enum pen_status found = lite_entry_find(r, &root, g->limits.entry, &first);
+    if (found != PEN_OK)
+        return found;
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
-    subgraph_whole(r, &b, 0, 0);
+    subgraph_whole(r, &b, first, 0);
     build_fini(&b);
     if (b.status == PEN_OK)
         b.status = build_missing_error(&r->missing, r->reterr);

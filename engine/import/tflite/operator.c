@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "import/inventory.h"
 #include "import/tflite/reader.h"
 
 /* ---- tensors as values --------------------------------------------------------------------------------------------------- */
@@ -338,29 +339,50 @@ static bool ends_there(struct call *c)
     return true;
 }
 
+/* A shape that is not known here may be what a lowering found wrong: then the file is not broken, only not understood. */
+static void blame(struct call *c)
+{
+    bool known = true;
+    for (uint32_t i = 0; i < c->in.count; i++) {
+        const struct tensor *t = lite_tensor(c, i);
+        known &= !t || shape_known(&t->shape);
+    }
+    if (c->b->status != PEN_ERR_CORRUPT || known || c->s->r->f->broken)
+        return;
+    c->b->status = PEN_ERR_UNSUPPORTED;
+    if (c->b->reterr)
+        c->b->reterr->status = PEN_ERR_UNSUPPORTED;
+}
+
 void lite_lower(struct call *c)
 {
     const struct tflite_row *row = tflite_row_find(c->code);
-    lower_fn lower = row ? row->lower : c->code == 32 ? tflite_custom_find(&c->custom) : NULL;
+    lower_fn plain = row ? row->lower : c->code == 32 ? tflite_custom_find(&c->custom) : NULL;
+    lower_fn lower = plain ? lite_complex(c, plain) : NULL;
     char text[160];
+    int bytes = c->custom.bytes < 100 ? (int)c->custom.bytes : 100;
+    if (c->code == 32)
+        snprintf(text, sizeof text, "custom %.*s", bytes, c->custom.at);
+    else if (row)
+        snprintf(text, sizeof text, "%s%s", row->name, plain && !lower ? " of complex numbers" : "");
+    else
+        snprintf(text, sizeof text, "builtin %d", c->code);
+    inventory_note(c->b->g->limits.inventory, text);
     if (!lower) {
-        int bytes = c->custom.bytes < 100 ? (int)c->custom.bytes : 100;
-        if (c->code == 32)
-            snprintf(text, sizeof text, "custom %.*s", bytes, c->custom.at);
-        else if (row)
-            snprintf(text, sizeof text, "%s", row->name);
-        else
-            snprintf(text, sizeof text, "builtin %d", c->code);
         build_miss(c->b, text);
         leave_unknown(c);
         return;
     }
     if (!ends_there(c))
         return;
+    lite_learn(c);
     lower(c);
+    blame(c);
     for (uint32_t i = 0; i < c->out.count && c->b->status == PEN_OK; i++) {
         const struct tensor *t = lite_result(c, i);
-        if (t->value == VALUE_NONE) /* an output of a form that we do not compute, which something may still read */
+        bool body = (c->code == 118 || c->code == 119) && c->b->missing->count > 0; /* what it lacks is told already */
+        if (t->value == VALUE_NONE &&
+            !body) /* an output of a form that we do not compute, which something may still read */
             build_miss(c->b, c->b->origin);
         if (t->value == VALUE_NONE)
             leave_unknown(c);

@@ -49,6 +49,27 @@ void lower_if(struct call *c)
     give_all(c, out);
 }
 
+static uint32_t same(struct build *b, uint32_t x)
+{
+    uint32_t y = build_1(b, OP_Identity, x);
+    if (y != VALUE_NONE && lite_is_list(b, x))
+        b->g->values[y].kind = VALUE_SEQUENCE;
+    return y;
+}
+
+/* What a loop carries, inside it: `t` outside, of which `value` is the first. */
+static uint32_t carried_make(struct call *c, struct build *inner, const struct tensor *t, uint32_t value)
+{
+    static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
+    bool list = lite_is_list(c->b, value);
+    enum pen_dtype dtype = list ? build_dtype(c->b, value) : t->dtype;
+    uint32_t id = build_input(inner, t->name.at, t->name.bytes, list && dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype,
+                              list ? &any : &t->signature);
+    if (id != VALUE_NONE && list)
+        inner->g->values[id].kind = VALUE_SEQUENCE;
+    return id;
+}
+
 /* The Loop's body: turn, condition, carried -> condition again, carried. */
 static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32_t body, uint32_t count)
 {
@@ -64,7 +85,7 @@ static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32
             build_stop(inner, PEN_ERR_CORRUPT, "a loop without its input %u", i);
             return;
         }
-        in[i] = build_input(inner, t->name.at, t->name.bytes, t->dtype, &t->signature);
+        in[i] = carried_make(c, inner, t, lite_in(c, i));
     }
     if (!in || !out) {
         build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for %u values of a loop", count);
@@ -74,7 +95,7 @@ static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32
     subgraph_inline(c->s->r, inner, cond, depth, out, count, &again, 1);
     again = build_1(inner, OP_Identity, again);
     for (uint32_t i = 0; i < count; i++)
-        out[i] = build_1(inner, OP_Identity, out[i]); /* an output may be an input, a constant, or listed twice */
+        out[i] = same(inner, out[i]); /* an output may be an input, a constant, or listed twice */
     for (uint32_t i = 0; i <= count && inner->status == PEN_OK; i++) {
         if (graph_output_add(inner->g, i == 0 ? again : out[i - 1]) != PEN_OK)
             build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for outputs");
@@ -108,6 +129,10 @@ void lower_while(struct call *c)
     build_many(b, OP_Loop, in, 2 + count, out, count);
     build_graph(b, ATTR_body, body);
     build_int(b, ATTR_carried, count);
+    for (uint32_t i = 0; i < count && b->status == PEN_OK; i++) {
+        if (lite_is_list(b, in[2 + i]))
+            b->g->values[out[i]].kind = VALUE_SEQUENCE;
+    }
     give_all(c, out);
 }
 

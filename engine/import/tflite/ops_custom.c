@@ -148,7 +148,7 @@ lower_fn tflite_custom_find(const struct fb_text *name)
         if (strlen(customs[i].name) == name->bytes && memcmp(customs[i].name, name->at, name->bytes) == 0)
             return customs[i].lower;
     }
-    return NULL;
+    return lite_list_find(name);
 }
 
 const char *tflite_custom_at(uint32_t index)

@@ -299,33 +299,6 @@ void lower_atan2(struct call *c)
 }
 
 /* Complex numbers have a last dimension of 2 more here. */
-void lower_complex_abs(struct call *c)
-{
-    lite_give(c, 0, build_reduce(c->b, OP_ReduceL2, lite_in(c, 0), build_i64(c->b, (int64_t[]){-1}, 1), false));
-}
-
-void lower_part(struct call *c)
-{
-    uint32_t in[] = {lite_in(c, 0), build_i64_scalar(c->b, tflite_row_find(c->code)->op)};
-    lite_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, -1));
-}
-
-static uint32_t transformed(struct call *c, uint32_t x, int64_t which, int64_t axis, bool onesided)
-{
-    uint32_t pick[] = {lite_in(c, 1), build_i64_scalar(c->b, which)};
-    uint32_t length = build_cast(c->b, build_axis_op(c->b, OP_Gather, pick, 2, 0), PEN_DTYPE_I64);
-    uint32_t in[] = {x, length, build_i64_scalar(c->b, axis)}, y = build_op(c->b, OP_DFT, in, 3);
-    build_int(c->b, ATTR_onesided, onesided);
-    return y;
-}
-
-/* x [..., h, w], the two lengths: the last axis one-sided, then the other. */
-void lower_rfft_2d(struct call *c)
-{
-    uint32_t rows = transformed(c, build_unsqueeze(c->b, lite_in(c, 0), -1), 1, -2, true);
-    lite_give(c, 0, transformed(c, rows, 0, -3, false));
-}
-
 /* Towards minus infinity: a floored division by a power of two. */
 void lower_right_shift(struct call *c)
 {

@@ -1,4 +1,5 @@
 /* Tables and variables. A variable holds in every run what CALL_ONCE put there, as in a fresh interpreter. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/internal.h"
@@ -64,18 +65,51 @@ void lower_variable(struct call *c)
     handle_give(c, &name, -1);
 }
 
+/* Where that was asked for: the variable as an input, of the type and shape of what it is first given, else of `like`. */
+static void variable_open(struct call *c, struct resource *k, const struct tensor *like)
+{
+    const struct value *first = k->b ? build_value(k->b, k->values) : NULL;
+    struct shape shape = first ? first->shape : like ? like->shape : shape_unknown();
+    enum pen_dtype dtype = first ? first->dtype : like ? like->dtype : PEN_DTYPE_NONE;
+    bool inner = c->b->g->parent != NULL;
+    if (!c->s->r->variables || c->s->r->starting || k->open || inner || dtype == PEN_DTYPE_NONE)
+        return;
+    k->values = build_input(c->b, k->name.at, k->name.bytes, dtype, &shape);
+    k->b = c->b;
+    k->open = k->values != VALUE_NONE;
+}
+
+void lite_variables_out(struct scope *s)
+{
+    struct graph *g = s->b->g;
+    for (uint32_t i = 0; i < s->r->resource_count && s->b->status == PEN_OK; i++) {
+        struct resource *k = &s->r->resources[i];
+        char name[160];
+        if (!k->open)
+            continue;
+        int bytes =
+            snprintf(name, sizeof name, "%.*s.next", (int)(k->name.bytes < 150 ? k->name.bytes : 150), k->name.at);
+        uint32_t y = build_bind(s->b, build_1(s->b, OP_Identity, k->values), name, (size_t)bytes);
+        if (s->b->status == PEN_OK && graph_output_add(g, y) != PEN_OK)
+            build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for outputs");
+    }
+}
+
 void lower_variable_assign(struct call *c)
 {
     struct resource *k = resource_in(c);
     if (!k)
         return;
+    variable_open(c, k, lite_tensor(c, 1));
     k->b = c->b;
     k->values = lite_in(c, 1);
 }
 
 void lower_variable_read(struct call *c)
 {
-    const struct resource *k = resource_in(c);
+    struct resource *k = resource_in(c);
+    if (k)
+        variable_open(c, k, lite_result(c, 0));
     const struct value *v = k && k->b ? build_value(k->b, k->values) : NULL;
     if (v && v->data)
         lite_give(c, 0, build_const(c->b, v->dtype, &v->shape, v->data, v->bytes, false));
@@ -169,6 +203,9 @@ void lower_call_once(struct call *c)
     int64_t index = lite_option(c, 0, 0);
     if (index < 0 || index > UINT32_MAX)
         build_stop(c->b, PEN_ERR_CORRUPT, "subgraph %lld does not exist", (long long)index);
-    else
+    else {
+        c->s->r->starting = true;
         subgraph_inline(c->s->r, c->b, (uint32_t)index, c->s->depth + 1, NULL, 0, NULL, 0);
+        c->s->r->starting = false;
+    }
 }

@@ -221,9 +221,10 @@ void lower_batch_to_space(struct call *c)
 static uint32_t resize_integers(struct call *c, bool corners, bool half)
 {
     enum pen_dtype dtype = lite_tensor(c, 0)->dtype;
-    bool bytes = (dtype == PEN_DTYPE_I8 || dtype == PEN_DTYPE_U8) && lite_tensor(c, 0)->shape.rank == 4;
+    bool fixed = (dtype == PEN_DTYPE_I8 || dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I16) &&
+                 lite_tensor(c, 0)->shape.rank == 4;
     struct build *b = c->b;
-    if (bytes) {
+    if (fixed) {
         uint32_t y = tf_resize(b, lite_in(c, 0), lite_in(c, 1), false, corners, half);
         build_int(b, ATTR_fixed_point, 1);
         return y;
@@ -248,11 +249,10 @@ void lower_resize(struct call *c)
 
 void lower_matrix_diag(struct call *c)
 {
-    const struct tensor *t = lite_tensor(c, 0);
-    int64_t n = t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 0;
-    uint32_t size = build_i64(c->b, (int64_t[]){n, n}, 2);
+    uint32_t n = lite_dims(c, lite_in(c, 0), -1, INT64_MAX), both[] = {n, n};
+    uint32_t size = build_axis_op(c->b, OP_Concat, both, 2, 0);
     uint32_t eye = build_1(c->b, OP_EyeLike, build_1(c->b, OP_ConstantOfShape, size));
-    eye = build_cast(c->b, eye, t->dtype);
+    eye = build_cast(c->b, eye, lite_tensor(c, 0)->dtype);
     lite_give(c, 0, build_2(c->b, OP_Mul, build_unsqueeze(c->b, lite_in(c, 0), -1), eye));
 }
 

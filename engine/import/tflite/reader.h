@@ -17,7 +17,15 @@
 #define TFLITE_OUTPUTS_MAX 4096 /* of one operator */
 
 /* Field numbers of the schema's tables. */
-enum { MODEL_VERSION = 0, MODEL_CODES = 1, MODEL_SUBGRAPHS = 2, MODEL_BUFFERS = 4 };
+enum {
+    MODEL_VERSION = 0,
+    MODEL_CODES = 1,
+    MODEL_SUBGRAPHS = 2,
+    MODEL_DESCRIPTION = 3,
+    MODEL_BUFFERS = 4,
+    MODEL_METADATA = 6,
+    MODEL_SIGNATURES = 7
+};
 enum { CODE_OLD = 0, CODE_CUSTOM = 1, CODE_VERSION = 2, CODE_NEW = 3 };
 enum { SUBGRAPH_TENSORS = 0, SUBGRAPH_INPUTS = 1, SUBGRAPH_OUTPUTS = 2, SUBGRAPH_OPERATORS = 3 };
 enum {
@@ -40,6 +48,7 @@ struct resource {
     int64_t id;
     struct build *b;       /* whose values these are */
     uint32_t keys, values; /* of a variable: its value is `values` */
+    bool open;             /* a variable that is an input of the graph, and an output */
 };
 
 struct reader {
@@ -47,6 +56,10 @@ struct reader {
     struct resource *resources; /* in the graph's arena */
     uint32_t resource_count, resource_room;
     struct fb_list codes, subgraphs, buffers;
+    struct fb_table entry; /* the signature that was asked for by name */
+    bool entered;
+    bool variables; /* asked for: variables are inputs and outputs */
+    bool starting;  /* CALL_ONCE gives them their first values */
     struct build_missing missing;
     struct pen_error *reterr;
     uint32_t
@@ -57,8 +70,8 @@ struct reader {
 struct tensor {
     struct fb_text name;
     enum pen_dtype dtype;
-    struct shape shape;     /* as stored: for a run with the sizes the file was converted with */
-    struct shape signature; /* with -1 where the file says that it is dynamic */
+    struct shape shape;     /* what is known so far: -1 = not known; all of it of constants and variables */
+    struct shape signature; /* what the file says, -1 where it says that it is dynamic */
     bool variable, constant, sparse;
     const void *data; /* of a constant */
     size_t bytes;
@@ -100,6 +113,20 @@ enum pen_status lite_tensors(struct scope *s, const struct fb_table *subgraph);
 enum pen_status lite_densify(struct scope *s, const struct fb_table *table, struct tensor *t);
 enum pen_dtype tflite_dtype(int64_t type); /* NONE when unknown */
 
+/* ---- shapes.c --------------------------------------------------------------------------------------------------------------------- */
+
+/* Fills in what follows for the shapes of the inputs from the graph so far. */
+void lite_learn(struct call *c);
+/* What is known of an output of a graph, of which the file says `t`. */
+void lite_output_shape(struct build *b, uint32_t value, const struct tensor *t, struct shape *ret);
+/* Dimensions [first, end) of a value, as integers that the graph computes. */
+uint32_t lite_dims(struct call *c, uint32_t x, int64_t first, int64_t end);
+/* y seen with the dimensions of input `index` without its last one, and `count` others behind them. */
+uint32_t lite_tail(struct call *c, uint32_t y, uint32_t index, const int64_t *tail, uint32_t count);
+/* ops_complex.c: the lowering for complex inputs or results, `plain` where there are none, NULL where there is no such. */
+lower_fn lite_complex(struct call *c, lower_fn plain);
+uint32_t lite_part(struct build *b, uint32_t x, int64_t which); /* 0: real, 1: imaginary */
+
 /* ---- model.c ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Writes the operators of subgraph `index` into b's graph: `in` stands for its inputs, *out receives what stands for its outputs. */
@@ -108,6 +135,16 @@ void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t
 /* The same as a graph of its own beneath b's; NULL after a failure. */
 struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs);
 void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out);
+
+/* ---- signature.c ------------------------------------------------------------------------------------------------------------------ */
+
+/* The subgraph of the entry point of this name; NULL: the first one. "+variables" behind it: variables are inputs NAME and outputs NAME.next. */
+enum pen_status lite_entry_find(struct reader *r, const struct fb_table *root, const char *name,
+                                uint32_t *ret_subgraph);
+/* What the entry point that was named calls an input or output; `own` where none was named. */
+struct fb_text lite_port_name(struct reader *r, bool output, int64_t tensor, struct fb_text own);
+struct inventory;
+void lite_entries_note(struct reader *r, const struct fb_table *root, struct inventory *to);
 
 /* ---- operator.c ------------------------------------------------------------------------------------------------------------------- */
 
@@ -269,6 +306,14 @@ void lower_variable(struct call *c);
 void lower_variable_read(struct call *c);
 void lower_variable_assign(struct call *c);
 void lower_call_once(struct call *c);
+/* After all operators: what open variables hold then are outputs, NAME.next. */
+void lite_variables_out(struct scope *s);
+
+lower_fn lite_list_find(const struct fb_text *name); /* NULL: no operator of lists */
+bool lite_is_list(const struct build *b, uint32_t value);
+
+void lower_random(struct call *c);
+void lower_multinomial(struct call *c);
 
 void lower_if(struct call *c);
 void lower_while(struct call *c);

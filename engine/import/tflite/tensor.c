@@ -180,6 +180,8 @@ static void tensor_read(struct scope *s, const struct fb_table *table, struct te
     quant_read(s, table, t);
     if (s->b->status == PEN_OK && t->dtype != PEN_DTYPE_NONE)
         data_read(s, table, t);
+    if (!t->constant && !t->variable)
+        t->shape = t->signature; /* what stands in the other is a placeholder */
 }
 
 enum pen_status lite_tensors(struct scope *s, const struct fb_table *subgraph)

@@ -109,7 +109,7 @@ const char *pen_engine_formats(void);
 
 /* ---- model ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
+/* Loads by content (ONNX, TFLite, TensorFlow.js with its shards beside it). FILE#ENTRY: one of several entry points of a TFLite file. The file stays mapped while the model lives. Threads: one-at-a-time per engine. */
 enum pen_status pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
                                struct pen_error *reterr);
 /* The same for files that others put there: where `path` is a link it leads to a file beneath its own folder or beneath `folder`, or is refused. */

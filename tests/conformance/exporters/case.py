@@ -13,11 +13,12 @@ import tarfile
 class Cases:
     """The cases of one exporter: ROOT/EXPORTER/FAMILY/NAME/..."""
 
-    def __init__(self, root, exporter):
+    def __init__(self, root, exporter, fresh=True):
         self.folder = os.path.join(root, exporter)
         self.exporter = exporter
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.makedirs(self.folder)
+        if fresh:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder, exist_ok=True)
         self.failures = []
 
     def place(self, family, name):
@@ -41,14 +42,14 @@ class Cases:
                         f.write(numpy_helper.from_array(array).SerializeToString())
         return path
 
-    def golden(self, family, name, file, model, sets):
-        """For formats other than ONNX. file: "model.tflite". sets: [(inputs, outputs)], each a list of (name, array)."""
+    def golden(self, family, name, file, model, sets, entry=""):
+        """For formats other than ONNX. file: "model.tflite". sets: [(inputs, outputs)], each a list of (name, array). entry: which of the file's."""
         path = self.place(family, name)
         with open(os.path.join(path, file), "wb") as f:
             f.write(model)
         os.makedirs(os.path.join(path, "golden"))
         for number, (inputs, outputs) in enumerate(sets):
-            case = {"case": "set%d" % number, "model": file, "inputs": [], "outputs": []}
+            case = {"case": "set%d" % number, "model": file + ("#" + entry if entry else ""), "inputs": [], "outputs": []}
             for key, short, values in (("inputs", "in", inputs), ("outputs", "out", outputs)):
                 for i, (value_name, array) in enumerate(values):
                     data = "set%d.%s%d.bin" % (number, short, i)

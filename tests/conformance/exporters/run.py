@@ -52,7 +52,7 @@ def verify(engine, backend, folder):
         name = case["name"]
         at = name.find(folder)
         name = name[at + len(folder) :] if at >= 0 else name
-        rows.append((re.sub(r"/golden/|/model\.onnx$", "", name).strip("/"), case["result"], case["reason"]))
+        rows.append((re.sub(r"/golden/[^/]*$|/model\.onnx$", "", name).strip("/"), case["result"], case["reason"]))
     return rows
 
 

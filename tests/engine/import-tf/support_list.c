@@ -59,6 +59,9 @@ static const struct {
     {"HASHTABLE_FIND", "its keys or values are texts"},
     {"HASHTABLE_IMPORT", "its keys or values are texts"},
     {"HASHTABLE_SIZE", "its keys or values are texts"},
+    {"MULTINOMIAL", "its answer is random"},
+    {"RANDOM_STANDARD_NORMAL", "its answer is random"},
+    {"RANDOM_UNIFORM", "its answer is random"},
 };
 
 static const char *excuse(const char *name)
