@@ -263,7 +263,7 @@ static uint64_t serial_of(const uint8_t *meta, size_t bytes)
 {
     struct wire_reader reader = {meta, meta + bytes};
     struct wire_field field;
-    while (wire_next(&reader, &field)) {
+    while (meta_next(&reader, &field)) {
         if (field.number == CONTROL_REQUEST_SERIAL && !field.data)
             return field.value;
     }

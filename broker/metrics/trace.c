@@ -81,7 +81,7 @@ static bool read_layer(const struct wire_field *from, struct trace_layer *to)
     struct wire_field field;
     *to = (struct trace_layer){.us = 0};
     while (reader.at < reader.end) {
-        if (!wire_next(&reader, &field))
+        if (!meta_next(&reader, &field))
             return false;
         if (field.number == LAYER_TIME_NAME)
             copy_text(to->name, sizeof to->name, &field);
@@ -100,7 +100,7 @@ struct trace_layers *trace_layers_read(const uint8_t *meta, size_t bytes)
     struct wire_field field;
     uint32_t count = 0;
     for (struct wire_reader r = {meta, meta + bytes}; r.at < r.end && count < TRACE_LAYERS_MAX;) {
-        if (!wire_next(&r, &field))
+        if (!meta_next(&r, &field))
             return NULL;
         count += field.number == RESULT_META_LAYERS && field.data;
     }
@@ -108,7 +108,7 @@ struct trace_layers *trace_layers_read(const uint8_t *meta, size_t bytes)
     if (!layers)
         return NULL;
     atomic_init(&layers->users, 1);
-    for (struct wire_reader r = {meta, meta + bytes}; layers->count < count && wire_next(&r, &field);) {
+    for (struct wire_reader r = {meta, meta + bytes}; layers->count < count && meta_next(&r, &field);) {
         if (field.number == RESULT_META_LAYERS && field.data && read_layer(&field, &layers->rows[layers->count]))
             layers->count++;
     }

@@ -74,7 +74,7 @@ bool result_read(const uint8_t *meta, size_t bytes, struct result_facts *ret_fac
     struct wire_field field;
     struct result_facts facts = {0};
     while (reader.at < reader.end) {
-        if (!wire_next(&reader, &field))
+        if (!meta_next(&reader, &field))
             return false;
         if (field.data)
             keep_bytes(&facts, field.number, field.data, field.bytes);

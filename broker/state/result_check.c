@@ -16,7 +16,7 @@ static uint64_t asked_for(const struct signature *signature, const struct job *j
         return all; /* our own; it can be read */
     struct wire_reader reader = {meta, meta + env.meta_bytes};
     struct wire_field field;
-    while (wire_next(&reader, &field)) {
+    while (meta_next(&reader, &field)) {
         size_t at = field.number == JOB_META_OUTPUTS && field.data
                         ? signature_output(signature, (const char *)field.data, field.bytes)
                         : signature->outputs_count;
@@ -47,7 +47,7 @@ static bool add_dims(struct desc *desc, const uint8_t *at, size_t bytes)
     struct wire_reader reader = {at, at + bytes};
     uint64_t value;
     while (reader.at < reader.end) {
-        if (!wire_varint(&reader, &value))
+        if (!meta_varint(&reader, &value))
             return false;
         add_dim(desc, value);
     }
@@ -60,7 +60,7 @@ static bool read_desc(const struct wire_field *output, struct desc *ret)
     struct wire_field field;
     *ret = (struct desc){.name = NULL};
     while (reader.at < reader.end) {
-        if (!wire_next(&reader, &field))
+        if (!meta_next(&reader, &field))
             return false;
         if (field.number == TENSOR_DESC_NAME) {
             ret->name = field.data;
@@ -154,7 +154,7 @@ enum pen_status result_check(const struct dispatch *dispatch, const struct job *
     struct wire_reader reader = {group->meta, group->meta + group->env.meta_bytes};
     struct wire_field field;
     enum pen_status status = result_check_texts(group, reterr);
-    while (status == PEN_OK && wire_next(&reader, &field)) {
+    while (status == PEN_OK && meta_next(&reader, &field)) {
         struct pen_tensor tensor = {.name = NULL};
         size_t at = 0;
         if (field.number != RESULT_META_OUTPUTS || !field.data)

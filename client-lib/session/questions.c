@@ -73,7 +73,7 @@ static uint64_t serial_read(const uint8_t *at, size_t bytes)
 {
     struct wire_reader reader = {at, at + bytes};
     struct wire_field field;
-    while (wire_next(&reader, &field)) {
+    while (meta_next(&reader, &field)) {
         if (field.number == CONTROL_REPLY_SERIAL && !field.data) {
             return field.value;
         }

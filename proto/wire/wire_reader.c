@@ -1,6 +1,6 @@
 #include "wire_reader.h"
 
-bool wire_varint(struct wire_reader *reader, uint64_t *ret_value)
+bool meta_varint(struct wire_reader *reader, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64 && reader->at < reader->end; shift += 7) {
@@ -22,20 +22,20 @@ static bool skip(struct wire_reader *r, uint64_t bytes)
     return true;
 }
 
-bool wire_next(struct wire_reader *reader, struct wire_field *ret_field)
+bool meta_next(struct wire_reader *reader, struct wire_field *ret_field)
 {
     uint64_t key, value;
     struct wire_field field = {.data = NULL};
-    if (!wire_varint(reader, &key) || key >> 3 == 0)
+    if (!meta_varint(reader, &key) || key >> 3 == 0)
         return false;
     field.number = key >> 3;
     switch (key & 7) {
     case WIRE_VARINT:
-        if (!wire_varint(reader, &field.value))
+        if (!meta_varint(reader, &field.value))
             return false;
         break;
     case WIRE_BYTES:
-        if (!wire_varint(reader, &value) || !skip(reader, value))
+        if (!meta_varint(reader, &value) || !skip(reader, value))
             return false;
         field.data = reader->at - value;
         field.bytes = (size_t)value;

@@ -23,9 +23,9 @@ struct wire_field {
 };
 
 /* A number as it stands; false: it does not end before the reader does, or has more than 64 bits. */
-bool wire_varint(struct wire_reader *reader, uint64_t *ret_value);
+bool meta_varint(struct wire_reader *reader, uint64_t *ret_value);
 /* False at the end, and where what follows is no well-formed field. */
-bool wire_next(struct wire_reader *reader, struct wire_field *ret_field);
+bool meta_next(struct wire_reader *reader, struct wire_field *ret_field);
 
 /* Room for a key and a number behind it. */
 #define WIRE_KEY_BYTES    10u

@@ -89,13 +89,13 @@ def a_small_engine():
     code, text = build.run("info")
     expect(code == 0 and "reads onnx\n" in text and "xnnpack" not in text, "a small engine tells what it has: " + text)
     code, text = build.run("info", DIGITS)
-    expect(code == 3 and "no kernel in this build" in text, "PENSTOCK_KERNELS: what was left out is named: " + text)
+    expect(code == 4 and "no kernel in this build" in text, "PENSTOCK_KERNELS: what was left out is named: " + text)
     lite, web = SCRATCH / "lite.bin", SCRATCH / "web.json"
     lite.write_bytes(b"\x1c\0\0\0TFL3" + bytes(64))
     web.write_text('{"modelTopology": {}, "weightsManifest": []}')
     for path, name in ((lite, "tflite"), (web, "tfjs")):
         code, text = build.run("info", path)
-        expect(code == 3 and "no importer for it" in text and "PENSTOCK_IMPORTERS" in text and name in text,
+        expect(code == 4 and "no importer for it" in text and "PENSTOCK_IMPORTERS" in text and name in text,
                f"PENSTOCK_IMPORTERS: a {name} model is refused with the option's name: " + text)
 
 

@@ -83,7 +83,7 @@ static bool virtual_begin(struct port *port, uint32_t peer)
 static struct wire_reader field_of(struct wire_reader reader, uint64_t number)
 {
     struct wire_field field;
-    while (wire_next(&reader, &field)) {
+    while (meta_next(&reader, &field)) {
         if (field.number == number && field.data)
             return (struct wire_reader){field.data, field.data + field.bytes};
     }
@@ -110,12 +110,12 @@ static uint32_t read_total(const struct envelope *env, const uint8_t *meta)
     struct wire_reader reader = {meta, meta + env->meta_bytes};
     struct wire_field field;
     uint64_t tensors = tensors_field(env), total = 0;
-    while (wire_next(&reader, &field)) {
+    while (meta_next(&reader, &field)) {
         struct wire_reader tensor = {field.data, field.data + field.bytes};
         uint64_t bytes = 0, frame = 0;
         if (field.number != tensors || !field.data)
             continue;
-        while (wire_next(&tensor, &field)) {
+        while (meta_next(&tensor, &field)) {
             bytes = field.number == TENSOR_DESC_BYTES ? field.value : bytes;
             frame = field.number == TENSOR_DESC_FRAME ? field.value : frame;
         }
@@ -132,7 +132,7 @@ static struct sim_said read_said(const struct envelope *env, const uint8_t *meta
     struct wire_reader reader = {meta, meta + env->meta_bytes};
     struct wire_field field;
     struct sim_said said = {.after = 0};
-    for (const uint8_t *key = reader.at; wire_next(&reader, &field); key = reader.at) {
+    for (const uint8_t *key = reader.at; meta_next(&reader, &field); key = reader.at) {
         if (key[0] == AFTER_KEY && env->sequence_id)
             memcpy(&said.after, key + 1, sizeof said.after); /* both are little-endian, as on the wire */
         if (key[0] == VERSION_KEY)
@@ -151,7 +151,7 @@ static void read_refusal(struct sim *sim, const struct envelope *env, const uint
     uint64_t hint_us = 0;
     if (env->status != PEN_ERR_BUSY && env->status != PEN_ERR_UNAVAILABLE)
         return;
-    while (wire_next(&reader, &field)) {
+    while (meta_next(&reader, &field)) {
         if (field.number == RESULT_META_ERROR && field.data) {
             text = field.data;
             bytes = field.bytes;

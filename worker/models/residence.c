@@ -141,8 +141,7 @@ bool residence_cool(struct catalog *catalog, struct served *served)
 {
     pthread_mutex_lock(&catalog->lock);
     bool free_of_jobs = atomic_load(&served->users) == 0;
-    PEN_ASSERT(served->residence.leaving && !served->residence.cold,
-               "a model cools that was in memory and told to leave");
+    PEN_ASSERT(!served->residence.cold, "a model cools that was in memory");
     if (free_of_jobs) {
         served->residence.cold = true;
         served->residence.leaving = false;
