@@ -7,8 +7,8 @@
 
 #include "broker.h"
 
-/* Runs until drained (PEN_OK) or until a second signal (PEN_ERR_CANCELLED). `signals` is a signalfd of SIGTERM, SIGINT
- * and SIGHUP, which is never the second. */
+/* Runs until drained (PEN_OK) or until a second signal (PEN_ERR_CANCELLED). `signals` is a signalfd of SIGTERM,
+   SIGINT and SIGHUP; SIGHUP never counts as the second signal. */
 enum pen_status loop_run(struct broker *broker, int signals);
 
 /* How many CPUs this process may use: affinity and cgroup quota, rounded down, at least 1. */

@@ -1,8 +1,9 @@
 /*
- * audit.h - who asked the broker to do something, and what came of it: one line per action, in the log and in the file of --audit-log.
+ * audit.h - who asked the broker to do something, and what came of it: one line per action, in the log and in the file
+ * of --audit-log.
  *
- * The file is only appended to, each line in one write; the log may leave out lines of a flood, the file does not. An action that was denied is
- * written down as well. Questions that change nothing are not.
+ * The broker only appends to the file, each line in one write. In a flood the log may leave lines out; the file never
+ * does. Denied actions are written down, too. Questions that change nothing are not.
  * Threads: owner.
  */
 #ifndef AUDIT_H
@@ -15,7 +16,7 @@ enum pen_status audit_new(const char *path, struct audit **ret_audit,
                           struct pen_error *reterr); /* path "": the log alone */
 void audit_free(struct audit *audit);                /* NULL is fine */
 
-/* who: the identity's name, or the client's own name in quotes where nobody is asked for a key. */
+/* who: the identity's name. Without a list of keys: the client's own name in quotes. */
 void audit_note(struct audit *audit, const char *who, unsigned long long client, const char *verb, const char *argument,
                 enum pen_status status);
 

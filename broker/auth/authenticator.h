@@ -1,8 +1,9 @@
 /*
  * authenticator.h - answers libzmq's question whether a public key may come in (RFC 27/ZAP), on a thread of its own.
  *
- * A key that the ring does not know is refused in the handshake: nothing of it reaches the broker's loop. One that lacks the role of the door is let in as
- * far as its hello, so that it can be told so (door.h). What is let in carries its key as the User-Id of every message.
+ * A key that is not on the list is refused in the handshake, so none of its messages reaches the broker's loop. A key
+ * without the role of that port may still send its hello, so that the answer can say why it is refused (door.h). Each
+ * message that is let in carries its sender's key as its User-Id.
  * Threads: authenticator_start, authenticator_stop: owner.
  */
 #ifndef AUTHENTICATOR_H

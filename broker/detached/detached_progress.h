@@ -1,5 +1,5 @@
 /*
- * detached_progress.h - what a client is told of a detached job without its result.
+ * detached_progress.h - tells a client about a detached job without sending its result.
  * Threads: owner.
  */
 #ifndef DETACHED_PROGRESS_H
@@ -9,14 +9,14 @@
 
 struct progress {
     const char *state;      /* "waiting", "running", "done" */
-    enum pen_status status; /* of one that is done */
-    uint32_t attempts;      /* brokers that have begun it */
+    enum pen_status status; /* when it is done */
+    uint32_t attempts;      /* how often a broker began to run it */
     uint64_t age_us, left_us;
 };
 
-/* A RESULT without outputs under the fetch's own id, with this as ResultMeta.detached. */
+/* Sends a RESULT without outputs under the fetch's own id; ResultMeta.detached has this progress. */
 void answer_progress(struct broker *broker, struct session *session, struct job_id id, const struct progress *progress);
-/* The same for one that has ended with this reply. */
+/* The same for a job that has ended with this reply. */
 void answer_ended(struct broker *broker, struct session *session, struct job_id id, const struct shared_message *reply);
 
 #endif

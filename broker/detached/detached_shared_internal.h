@@ -1,8 +1,8 @@
 /*
  * detached_shared_internal.h - what the two files of detached_shared.h share.
  *
- * detached_shared.c owns the jobs: what is handed to Redis, taken from it, renewed, given back, done. detached_shared_ask.c owns the questions: what
- * clients wait for, what they cancel, and what is told to them.
+ * detached_shared.c owns the jobs: it hands them to Redis, takes them, renews them, gives them back and ends them.
+ * detached_shared_ask.c owns the questions: what clients wait for, what they cancel, and what they are told.
  * Threads: owner.
  */
 #ifndef DETACHED_SHARED_INTERNAL_H
@@ -14,21 +14,21 @@
 struct shared {
     struct streams *streams;
     bool up;
-    char text[NOTE_TEXT_BYTES]; /* why not, or how durable it is */
+    char text[NOTE_TEXT_BYTES]; /* why it failed, or how durable it is */
     uint32_t held, room_told;
     bool models_changed;
     uint64_t accepting_bytes;
     uint64_t look_us, renew_us, lease_us;
 };
 
-/* The client, if it is still there, is told that its job was not accepted or its question has no answer. */
+/* Tells the client, if it is still connected, that its job was not accepted or that its question has no answer. */
 void shared_refuse(struct broker *broker, struct job_id id, enum pen_status status, const char *text);
 
-void shared_ask_all(struct broker *broker);   /* Redis is back: everybody's question is put again */
-void shared_ask_again(struct broker *broker); /* those who have waited long: a bell may be lost with a connection */
+void shared_ask_all(struct broker *broker);   /* Redis is back: asks all waiting questions again */
+void shared_ask_again(struct broker *broker); /* for those that waited long: a message of the bell may have been lost */
 void shared_ask_watchers(struct broker *broker, struct job_id id); /* the bell of that job rang */
 
-/* What Redis has answered to a fetch or a cancel. */
+/* Handles the answer of Redis to a fetch or a cancel. */
 void shared_answer_fetch(struct broker *broker, struct note *note);
 void shared_answer_cancel(struct broker *broker, const struct note *note);
 

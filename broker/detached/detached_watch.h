@@ -1,5 +1,5 @@
 /*
- * detached_watch.h - clients that wait for detached jobs: by the id of their fetch, and by the job that they want.
+ * detached_watch.h - clients that wait for detached jobs, found by the id of their fetch and by the job that they want.
  * Threads: owner.
  */
 #ifndef DETACHED_WATCH_H
@@ -20,27 +20,28 @@ struct watch {
     TAILQ_ENTRY(watch) in_all;
     struct job_id own, wanted;
     const struct tenant *tenant;
-    bool state;       /* asks what becomes of the job, not for its result */
-    bool known;       /* the job is there: it is waited for even while Redis is gone */
-    uint64_t look_us; /* Redis was asked */
+    bool state;       /* asks for the state of the job, not for its result */
+    bool known;       /* Redis has the job: the client waits for it even while Redis is gone */
+    uint64_t look_us; /* when Redis was asked last */
 };
 TAILQ_HEAD(watch_list, watch);
 
 struct watches {
     struct table by_own, by_wanted;
-    struct watch_list all; /* the one that was asked for longest ago first */
+    struct watch_list all; /* in the order in which Redis was asked, the longest ago first */
     uint32_t count;
 };
 
 enum pen_status watches_init(struct watches *watches);
 void watches_fini(struct watches *watches);
 
-/* NULL: WATCHES_MAX wait, or there is no memory. */
+/* NULL: WATCHES_MAX clients wait already, or there is no memory. */
 struct watch *watch_new(struct watches *watches, struct job_id own, struct job_id wanted, const struct tenant *tenant,
                         bool state);
 void watch_free(struct watches *watches, struct watch *watch);
 struct watch *watch_find(const struct watches *watches, struct job_id own);
-/* Of one wanted job, one after the other; NULL = no more. The next one is found before this one is freed. */
+/* The first client that waits for the wanted job, and the next one; NULL = no more. Find the next one before you
+   free this one. */
 struct watch *watch_first(const struct watches *watches, struct job_id wanted);
 struct watch *watch_next(const struct watches *watches, const struct watch *watch);
 

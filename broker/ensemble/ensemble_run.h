@@ -1,12 +1,13 @@
 /*
- * ensemble_run.h - the job of an ensemble that no single worker has whole: its steps run as jobs of their own, on the workers that suit them.
- *
- * A step is a job in its client's session under an id of ours: it waits, runs, is retried and cancelled like any other. Steps that need nothing from each
- * other run at the same time. What they give is kept until the whole is answered, frames shared and not copied; a step that fails ends the whole and is
- * named. Where some worker has all models the job goes there instead and none of this happens.
- * Identical jobs join such a run, and its result is cached, under the digest that a worker with all of its models would have: the broker computes the
- * request's digest itself (nobody else has seen the whole request) and compares the contents that ran. A run whose own job goes is left to the first that
- * joined.
+ * ensemble_run.h - runs an ensemble's job in steps, where no single worker has all of its models: each step is a job of
+ * its own, on the worker that suits it. A step is a job in its client's session under an id that the broker makes; it
+ * waits, runs, is retried and cancelled like any other. Steps that do not need each other's outputs run at the same
+ * time. The broker keeps the steps' outputs until the whole is answered, and shares their frames without copying. When
+ * a step fails, the whole ends with an error that names the step. When a worker has all models, the job goes to that
+ * worker and this file is not used. Identical jobs join such a run, and its result is cached, under the same digest
+ * that a worker with all models would give. The broker computes the request's digest itself, because no worker has seen
+ * the whole request, and compares the digests of the models that ran. When the run's own job is cancelled, the first
+ * job that joined takes the run over.
  * Threads: owner.
  */
 #ifndef ENSEMBLE_RUN_H
@@ -18,13 +19,14 @@
 struct ensembles;
 struct ending;
 struct ensembles *ensembles_new(void);            /* NULL without memory */
-void ensembles_free(struct ensembles *ensembles); /* no job is live any more; NULL is fine */
+void ensembles_free(struct ensembles *ensembles); /* call it when no job is live any more; NULL is fine */
 
-/* How jobs of an ensemble that no worker has whole run: their steps are jobs of their own. */
+/* The course of an ensemble's jobs that no worker has whole: their steps are jobs of their own. */
 extern const struct job_course ensemble_course;
-/* Who is told the end of those. */
+/* Called at the end of each step's job. */
 extern const struct job_owner ensemble_step_owner;
-/* EFFECT_LANE_LOOK: waiting jobs of ensembles begin in steps, where no worker has the whole any more and each step is served. */
+/* EFFECT_LANE_LOOK: begins waiting jobs in steps when no worker has the whole ensemble any more and each step has a
+   worker. */
 bool ensemble_lane(struct broker *broker, struct effect *effect);
 /* EFFECT_ENSEMBLE_MOVES */
 bool ensemble_moves(struct broker *broker, struct effect *effect);

@@ -7,13 +7,13 @@
 
 #include "broker_state.h"
 
-/* Handles one message of the client ROUTER; may move its frames out. Whatever it holds, the broker survives it. */
+/* Handles one message of the client ROUTER; may move its frames out. The broker survives any content. */
 void client_message(struct broker *broker, struct message *message);
 
-/* The answer to a question that was asked of Redis. */
+/* Redis has answered a question of the cache. */
 void client_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
 
-/* A SUBMIT of a known client, whole or announced; takes the frames. */
+/* A SUBMIT of a known client, with its payload or with the announcement of it; takes the frames. */
 void client_submit(struct broker *broker, struct session *session, struct message *message, const struct envelope *env,
                    const uint8_t *meta);
 

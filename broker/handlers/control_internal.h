@@ -1,8 +1,9 @@
 /*
  * control_internal.h - what the files that answer control verbs share: the answer that is being written.
  *
- * control.c owns the table of verbs, who may use them, the short ones and the sending; control_list.c what is listed (models, workers, the
- * quarantine); control_stats.c the broker's counters; control_cancel.c and control_watch.c have headers of their own.
+ * control.c has the table of verbs, the check who may use them, the short verbs, and sends the answers. control_list.c
+ * lists models, workers and the quarantine; control_stats.c tells the broker's counters. control_cancel.c and
+ * control_watch.c have headers of their own.
  * Threads: owner.
  */
 #ifndef CONTROL_INTERNAL_H
@@ -18,13 +19,13 @@ struct control_answer {
     enum pen_status status;
 };
 
-/* Zeroed memory of the answer; NULL: it has become NO_MEMORY. */
+/* Zeroed memory that belongs to the answer. NULL: no memory; the answer has become NO_MEMORY. */
 void *control_room(struct control_answer *answer, size_t bytes);
 /* A copy of the text; "" without memory. */
 char *control_text(struct control_answer *answer, const char *text);
 void control_fail(struct control_answer *answer, enum pen_status status, const char *text); /* the text is copied */
 
-/* argument: a model's or worker's name, a job id, or empty for all; what there is not is NOT_FOUND. */
+/* argument: a model's or worker's name, a job id, or empty for all; NOT_FOUND when nothing has that name. */
 void control_models(struct broker *broker, struct control_answer *answer, const char *argument);
 void control_workers(struct broker *broker, struct control_answer *answer, const char *argument);
 void control_quarantine(struct broker *broker, struct control_answer *answer, const char *argument);

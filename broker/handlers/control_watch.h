@@ -10,7 +10,8 @@
 /* Fills *ret_text (malloc'ed: free(3) it) with JSON; the question is that of trace_answer (trace_write.h). */
 enum pen_status control_trace(struct broker *broker, const char *question, char **ret_text, struct pen_error *reterr);
 
-/* "LEVEL", "LEVEL broker", "LEVEL workers" or "LEVEL NAME": changes the levels, or with "" only tells the broker's. The text says what is in force. */
+/* "LEVEL", "LEVEL broker", "LEVEL workers" or "LEVEL NAME" changes log levels; "" changes nothing. *ret_text says
+   which level the broker has now. */
 enum pen_status control_log_level(struct broker *broker, const char *argument, char **ret_text,
                                   struct pen_error *reterr);
 

@@ -1,7 +1,8 @@
 /*
- * door.h - the sentences for who knocks at the wrong one of the broker's two ports, or with a key that has no business there.
+ * door.h - answers peers that say hello at the wrong one of the broker's two ports, or with a key that has not the role
+ * for it.
  *
- * Each is answered with a WELCOME of another status than OK, which clients and workers of all versions show to a person.
+ * The answer is a WELCOME with another status than OK; clients and workers of all versions show it to a person.
  * Threads: owner.
  */
 #ifndef DOOR_H
@@ -9,10 +10,12 @@
 
 #include "broker_state.h"
 
-/* A WORKER_HELLO at the port for clients, a CLIENT_HELLO at the port for workers: INVALID, and where the other port is. */
+/* A WORKER_HELLO at the port for clients, or a CLIENT_HELLO at the port for workers: answers INVALID and says where
+   the other port is. */
 void door_wrong(struct broker *broker, struct port *port, uint32_t peer);
 
-/* PEN_ERR_DENIED and a sentence unless the identity (NULL: not on the list) may say hello at that port. Without a list everybody may. */
+/* PEN_ERR_DENIED and a sentence unless the identity (NULL: not on the list) may say hello at that port. Without a
+   list of keys every peer may. */
 enum pen_status door_check(const struct broker *broker, const struct port *port, const struct identity *identity,
                            struct pen_error *reterr);
 
@@ -20,11 +23,11 @@ enum pen_status door_check(const struct broker *broker, const struct port *port,
 void door_bad_message(struct broker *broker, const struct port *port, const char *reason);
 
 enum door_word {
-    DOOR_OPEN,   /* *ret_env and *ret_meta are the message's */
-    DOOR_SHUT,   /* it was told what it is to be told */
-    DOOR_BROKEN, /* *reterr says what is wrong; *ret_env is what could be read of it */
+    DOOR_OPEN,   /* the message may be handled: *ret_env and *ret_meta are filled */
+    DOOR_SHUT,   /* the peer has been answered; nothing is left to do */
+    DOOR_BROKEN, /* *reterr says what is wrong; *ret_env has the fields that could be read */
 };
-/* The envelope of a message that came in at that port. */
+/* Reads the envelope of a message that came in at that port. */
 enum door_word door_envelope(struct broker *broker, struct port *port, struct message *message,
                              struct envelope *ret_env, const uint8_t **ret_meta, struct pen_error *reterr);
 

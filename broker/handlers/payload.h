@@ -1,5 +1,6 @@
 /*
- * payload.h - a payload that came in chunks goes where it would have gone in one piece: EFFECT_PAYLOAD_HERE.
+ * payload.h - a payload that came in chunks is complete (EFFECT_PAYLOAD_HERE): handles it as a message that came in one
+ * piece.
  * Threads: owner.
  */
 #ifndef PAYLOAD_H

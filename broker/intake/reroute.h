@@ -1,7 +1,8 @@
 /*
- * reroute.h - jobs that named no version and wait for one that has gone away go on with another.
+ * reroute.h - moves waiting jobs that named no version to another version when theirs has gone away.
  *
- * At once when a worker withdrew the version; when its workers were lost, after half of --worker-wait (they may come back).
+ * It moves them at once when the workers withdrew the version. When its workers were lost, it waits for half of
+ * --worker-wait, because they may come back.
  * Threads: owner.
  */
 #ifndef REROUTE_H
@@ -9,7 +10,7 @@
 
 #include "broker_state.h"
 
-/* EFFECT_LANE_LOOK, the first to hear: its jobs go where they are taken. */
+/* EFFECT_LANE_LOOK, the first subscriber: moves the lane's jobs to a version that takes them. */
 bool reroute_lane(struct broker *broker, struct effect *effect);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * dispatch.h - from lanes to workers: batches are composed as late as idle slots and deadlines allow.
+ * dispatch.h - sends jobs from lanes to workers. It composes batches as late as idle slots and deadlines allow.
  * Threads: owner.
  */
 #ifndef DISPATCH_H
@@ -7,26 +7,29 @@
 
 #include "broker_state.h"
 
-/* Moves what can move now, the most urgent head first. Sets broker->wake_us. */
+/* Sends all jobs that can start now, the most urgent head of a lane first. Sets broker->wake_us. */
 void dispatch_all(struct broker *broker);
 
 /* Puts a live job (back) into its lane. */
 void dispatch_queue(struct broker *broker, struct job *job);
-/* A live job, wherever it is, is at least as urgent as that from now on. */
+/* From now on the job is at least as urgent as that, wherever it is. */
 void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority);
-/* Its dispatch is void: the job waits again, before all others; a suspect from now on alone in its batch, until its attempts are spent. */
+/* The dispatch of the job is void: the job waits again, before all others. A suspect is alone in its batches from
+   now on, until its attempts are spent. */
 void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame);
 
 /*
- * Takes a live job out of wherever it is. A leader's place goes to its first follower; a worker that runs it for nobody gets a CANCEL. The job
- * stays in its session and has no state until it is answered.
+ * Takes a live job out of its lane, dispatch or single flight. A leader's first follower takes its place; when no job
+ * needs the worker's run any more, the
+ * worker gets a CANCEL. The job stays in its session and has no state until it is answered.
  */
 void dispatch_detach(struct broker *broker, struct job *job);
 
-/* A job that waits in its lane, and that this returning worker still runs, becomes its dispatch again. False: it serves it no more, or there is no memory. */
+/* A worker has come back and still runs a job that waits in its lane: makes the run the job's dispatch again. False:
+   the worker does not serve the job any more, or there is no memory. */
 bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *job);
 
-/* Sends a second copy of a dispatched job to that offer's worker: hedge.h. False: that cannot be. */
+/* Sends a second copy of a dispatched job to that offer's worker: hedge.h. False: this is not possible. */
 bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer);
 
 #endif

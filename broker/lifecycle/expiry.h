@@ -1,8 +1,10 @@
 /*
- * expiry.h - what the default timeout of a model with timeout_action DELAY does to a job that waited for it: it loses its turn, not its answer.
+ * expiry.h - the default timeout of a model with timeout_action DELAY: a waiting job that reaches it loses its turn,
+ * but is still answered.
  *
- * A deadline of the job's own means that its client waits no longer: such a job ends. One that only outlived the model's default goes behind its client's
- * other jobs of the same priority, without a deadline from then on.
+ * A job with a deadline of its own ends at that deadline, because its client waits no longer. A job that only reached
+ * the model's default timeout goes behind its client's other jobs of the same priority, and has no deadline from then
+ * on.
  * Threads: owner.
  */
 #ifndef EXPIRY_H
@@ -12,11 +14,12 @@
 
 #define EXPIRY_TEXT_BYTES 192u
 
-/* Whose deadline has passed, and what the job was doing meanwhile. */
+/* Says whose deadline has passed, the client's or the model's, and what the job was doing. */
 const char *expiry_text(const struct job *job, char text[EXPIRY_TEXT_BYTES]);
-/* Its deadline is its model's, and delays. Not of a step: it has the deadline of its whole. */
+/* True when the deadline is the model's default and its action is DELAY. Never for a step of an ensemble: its
+   deadline is that of the whole. */
 bool expiry_delays(const struct job *job);
-/* It goes behind what waits now, without a deadline. */
+/* Puts the job behind those that wait now, without a deadline. */
 void expiry_delay(struct broker *broker, struct job *job);
 
 #endif

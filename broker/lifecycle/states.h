@@ -1,7 +1,9 @@
 /*
- * states.h - the only writer of a job's state and of the counts that follow from it: jobs that live, wait and run, the bytes that wait.
+ * states.h - the only file that writes a job's state and the counts that follow from it: live, waiting and running
+ * jobs, and waiting bytes.
  *
- * The edges between states are a table (states.c; broker/README.md, "States of a job"); one that is not in it is a mistake of ours and ends the program.
+ * A table lists the allowed changes of state (states.c; broker/README.md, "States of a job"). Any other change is a bug
+ * and ends the program.
  * Threads: owner.
  */
 #ifndef STATES_H
@@ -9,28 +11,30 @@
 
 #include "broker_state.h"
 
-/* Into another state; the caller has moved it from one list to the other. */
+/* Changes the state; the caller has already moved the job from one list to the other. */
 void states_set(struct job *job, enum job_state state);
 
-/* A new job counts as live and as waiting from here on. Its queue has counted it: queue_enter, or queue_add beyond the limit. */
+/* A new job counts as live and waiting from here on. Its queue has counted it already (queue_enter, or queue_add
+   beyond the limit). */
 void states_admit(struct broker *broker, struct job *job);
-/* Among those that wait again, beyond the limit if need be: it was admitted once. */
+/* The job waits again, even beyond the limit, because it was admitted before. */
 void states_wait(struct broker *broker, struct job *job);
-/* It waits no more; its state is the caller's next word. */
+/* The job waits no more; the caller sets its next state. */
 void states_wait_no_more(struct broker *broker, struct job *job);
-/* It waited under another priority. */
+/* Gives the job, which waits and is in no lane, another priority. */
 void states_reorder(struct job *job, uint8_t priority);
 
-/* JOB_DISPATCHED or JOB_STEPS: it counts as running. */
+/* The job's new state is JOB_DISPATCHED or JOB_STEPS: it counts as running. */
 void states_run(struct job *job, enum job_state state);
 void states_run_no_more(const struct job *job);
 
-/* The end: it is neither live nor a user of its model any more. */
+/* The job ends: it does not count as live any more, and its model loses a user. */
 void states_done(struct broker *broker, struct job *job);
-/* To another model, while it is in no state but waiting (reroute). */
+/* Moves a job to another model (reroute). The job may be in no state but waiting. */
 void states_change_model(struct job *job, struct lane *to);
 
-/* Bytes that count as waiting and belong to no job that waits: payloads on their way, what the steps of ensembles gave. */
+/* Counts bytes as waiting that belong to no waiting job: payloads that are still coming, and the outputs of
+   ensembles' steps. */
 void states_hold_bytes(struct broker *broker, uint64_t bytes);
 void states_give_bytes(struct broker *broker, uint64_t bytes);
 

@@ -1,5 +1,6 @@
 /*
- * close_reason.h - why a batch closed. Inside the broker it is this number; its name appears only where it leaves: in a message, a page or a log line.
+ * close_reason.h - why a batch closed. Inside the broker the reason is a number; messages, pages and log lines have its
+ * name.
  * Threads: any.
  */
 #ifndef CLOSE_REASON_H
@@ -14,8 +15,8 @@ enum close_reason {
     CLOSE_DELAY,    /* the oldest job had waited for the model's longest delay */
     CLOSE_DEADLINE, /* the most urgent job could not wait any longer */
     CLOSE_BEST,     /* the size with the most rows per second was reached */
-    CLOSE_UNPAID,   /* batches do not pay there */
-    CLOSE_EXPLORE,  /* a size was tried, to learn how long it takes */
+    CLOSE_UNPAID,   /* a larger batch would not make a row cheaper there */
+    CLOSE_EXPLORE,  /* to try this size and learn how long it takes */
     CLOSE_HEDGE,    /* a second run of a late job */
     CLOSE_STEPS,    /* an ensemble whose steps ran as jobs of their own: no batch of itself */
     CLOSE_REASONS

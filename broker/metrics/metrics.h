@@ -1,9 +1,11 @@
 /*
- * metrics.h - what the pool has done: counters and histograms per model, per series and per tenant, and a few jobs' traces.
+ * metrics.h - what the pool has done: counters and histograms per model, per series and per tenant, and a few jobs'
+ * traces.
  *
- * A series is one (model, version, backend, precision). Rows are made when workers offer something and are never given up, so pointers to them
- * stay good; beyond the caps everything goes to row 0, "other": neither clients nor workers can blow up what is exported. Recording touches
- * plain memory of the loop's thread: no allocation, no lock.
+ * A series is one (model, version, backend, precision). A row is made when a worker first offers something and is never
+ * freed, so pointers to rows stay valid. Beyond the caps everything is counted in row 0, "other", so neither clients
+ * nor workers can make the exported text grow without limit. Recording touches plain memory of the loop's thread: no
+ * allocation, no lock.
  * Threads: owner.
  */
 #ifndef METRICS_H
@@ -35,11 +37,11 @@ struct model_tally {
     uint64_t version;
     uint64_t admitted, requeued, cache_hits, cache_misses;
     uint64_t computed, coalesced, cached; /* answered with OK */
-    uint64_t cancelled;                   /* by who wanted them, before or after they were admitted */
+    uint64_t cancelled;                   /* cancelled by their clients, before or after they were admitted */
     uint64_t failed[PEN_STATUS_COUNT];    /* admitted and answered with another error */
-    uint64_t rejected[PEN_STATUS_COUNT];  /* never became a job, for another reason */
-    uint64_t share_us, share_jobs; /* slot time by the computed jobs' shares in their batches: the mean cost of one */
-    uint64_t saved_cached_us, saved_coalesced_us, saved_cancelled_us; /* not spent, by that mean */
+    uint64_t rejected[PEN_STATUS_COUNT];  /* refused with another error: they never became jobs */
+    uint64_t share_us, share_jobs;        /* slot time by each job's share of its batch: for the mean cost of a job */
+    uint64_t saved_cached_us, saved_coalesced_us, saved_cancelled_us; /* slot time not spent, by that mean */
 };
 
 /* Of all statuses together. */
@@ -51,17 +53,17 @@ struct series_tally {
     char backend[32];
     enum precision precision;
     struct histogram queue;                /* admitted -> sent to the worker */
-    struct histogram transfer;             /* sent -> answered, less the worker's own time: the way there and back */
+    struct histogram transfer;             /* sent -> answered, minus the worker's own time: the way there and back */
     struct histogram compute;              /* in the engine */
     struct histogram total;                /* admitted -> answered */
-    struct histogram error;                /* |expected - measured| per batch: how well the broker foresees */
-    uint64_t batches[METRICS_BATCH_SIZES]; /* by size, rounded up */
+    struct histogram error;                /* |expected - measured| per batch: how good the forecast is */
+    uint64_t batches[METRICS_BATCH_SIZES]; /* by number of jobs, rounded up to a power of two */
     uint64_t batch_jobs;
-    uint64_t closes[CLOSE_COUNT]; /* from CLOSE_FIRST on */
-    uint64_t busy_us;             /* slot time spent: each batch once */
+    uint64_t closes[CLOSE_COUNT]; /* index 0 is CLOSE_FIRST */
+    uint64_t busy_us;             /* slot time spent; each batch counts once */
     uint64_t measured;            /* jobs of measured batches */
     uint64_t busy_seen_us;
-    double busy_rate; /* slots kept busy, a mean over METRICS_RATE_S seconds */
+    double busy_rate; /* slots that were busy, a mean over METRICS_RATE_S seconds */
 };
 
 struct tenant_tally {
@@ -82,9 +84,9 @@ struct job_trace {
     char worker[32];
     char error[128];
     uint64_t client_us, lookup_us;         /* before admission; asking Redis */
-    uint64_t wait_us, gather_us, split_us; /* on the worker, beside compute_us */
+    uint64_t wait_us, gather_us, split_us; /* time on the worker that is not compute_us */
     struct trace_note note;
-    struct trace_layers *layers; /* each row of a ring has a share; NULL = none were asked for */
+    struct trace_layers *layers; /* shared: each row of a ring holds a reference; NULL = no layers were asked for */
 };
 
 struct job_traces {
@@ -92,9 +94,9 @@ struct job_traces {
     uint64_t count; /* ever written */
 };
 
-void job_traces_fini(struct job_traces *job_traces); /* lets go of their layers */
+void job_traces_fini(struct job_traces *job_traces); /* releases their layers */
 
-/* Traces kept because they were sampled, asked for, or slow: the oldest gives way. */
+/* Traces kept because they were sampled, asked for, or slow. A new trace overwrites the oldest. */
 struct job_traces_ring {
     struct job_trace *rows; /* [room] */
     uint32_t room;
@@ -115,9 +117,9 @@ struct metrics {
     struct job_traces recent, errors, slow;             /* slow: in no order */
     struct job_traces_ring kept;
     int64_t unix_offset_us; /* broker's clock + this = microseconds since 1970; looked up once a second */
-    uint64_t slow_floor_us; /* faster ones are no candidates */
+    uint64_t slow_floor_us; /* a job faster than this is not among the slowest */
     uint64_t beat_us;
-    struct model_tally models[METRICS_MODELS_MAX + 1]; /* nothing beyond the counts is ever written or read */
+    struct model_tally models[METRICS_MODELS_MAX + 1]; /* rows beyond the counts are never written or read */
     struct series_tally series[METRICS_SERIES_MAX + 1];
 };
 
@@ -136,18 +138,20 @@ void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason 
 /* A batch of `jobs` took `us` where `expect_us` were foreseen. */
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
 /*
- * The end of a job: counts it and keeps its trace among the recent, the slow and the failed, and with `keep` in the ring. series: NULL when no
- * worker had it. Takes the trace's share in its layers.
+ * A job has ended: counts it and keeps its trace among the recent, the slow and the failed, and with `keep` also in the
+ * ring. series: NULL when no
+ * worker had the job. Takes over the trace's reference to its layers.
  */
 void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
                  const struct job_trace *trace, bool keep);
 
-/* About once a second: means move on, old traces go. */
+/* About once a second: updates the means and drops old traces. */
 void metrics_beat(struct metrics *metrics, uint64_t now_us);
 
 /*
- * Workers that would serve this demand: `busy` slots at work, `backlog_us` of slot time waiting, each worker with `slots`. Slots are to be busy at
- * most 70 % of the time and a backlog to be worked off within 10 s.
+ * How many workers would serve this demand: `busy` slots at work, `backlog_us` of slot time waiting, `slots` slots per
+ * worker. The aim: slots are busy for at
+ * most 70 % of the time, and the backlog is done within 10 s.
  */
 uint32_t demand_workers(double busy, uint64_t backlog_us, double slots);
 

@@ -14,21 +14,21 @@ struct stats {
     uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
         jobs_coalesced;
     uint64_t results_duplicate; /* late or repeated results, ignored */
-    uint64_t results_bad;       /* against the contract: their jobs ended CORRUPT or INTERNAL */
-    uint64_t digests_wrong;     /* results whose recomputed digest is not the client's: nothing stored */
+    uint64_t results_bad;       /* results that break the protocol: their jobs ended CORRUPT or INTERNAL */
+    uint64_t digests_wrong; /* results whose digest, recomputed by the worker, differs from the client's: not stored */
     uint64_t cache_hits, cache_misses;
     uint64_t workers_lost, clients_lost;
-    uint64_t losses[LOSS_COUNT];              /* workers lost, by what became of them */
+    uint64_t losses[LOSS_COUNT];              /* lost workers, by the kind of loss */
     uint64_t workers_slow;                    /* times that a worker became slow */
-    uint64_t jobs_dispatched;                 /* jobs given to workers, again or for the first time */
-    uint64_t jobs_hedged, hedges_won;         /* hedges sent; those that answered first */
+    uint64_t jobs_dispatched;                 /* jobs sent to workers; a job that is sent again counts again */
+    uint64_t jobs_hedged, hedges_won;         /* hedges sent; hedges that answered first */
     uint64_t quarantined, quarantine_refused; /* jobs */
     uint64_t memory_refused;                  /* jobs turned away near the memory limit */
     uint64_t detached_taken, detached_again;  /* jobs taken from Redis; those that another broker had begun */
-    uint64_t detached_duplicates;             /* results of theirs that came second and were thrown away */
+    uint64_t detached_duplicates;             /* detached results that came second and were thrown away */
     uint64_t chunks_in, chunks_out;           /* of large payloads, on bulk connections */
-    uint64_t busy_waits;                      /* of the loop, before it slept (--spin) */
-    uint64_t messages_bad;                    /* dropped: not ours, broken, out of place */
+    uint64_t busy_waits;                      /* busy waits of the loop before it slept (--spin) */
+    uint64_t messages_bad;                    /* dropped: malformed, not our protocol, or unexpected */
 };
 
 uint64_t stats_rss_bytes(void); /* of this process; 0 when unknown */

@@ -1,8 +1,9 @@
 /*
- * trace.h - what a job trace holds beyond counters: where it came from, the workers it was lost on, the layers it asked for.
+ * trace.h - what a job trace holds beyond counters: where it came from, the workers it was lost on, the layers it asked
+ * for.
  *
- * A note hangs on a job only when there is something to note; of the others the numbers in job_trace tell everything. Layers are shared by all
- * copies of a trace (rings, snapshots, the exporter) and never change.
+ * A job has a note only when there is something to note; for the others the numbers in job_trace are enough. All copies
+ * of a trace (rings, snapshots, the exporter) share its layers, which never change.
  * Threads: trace_layers_*: any; the rest owner.
  */
 #ifndef TRACE_H
@@ -13,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_ATTEMPTS        3u /* lost workers told of; later ones replace the last */
+#define TRACE_ATTEMPTS        3u /* lost workers that a trace lists; further ones overwrite the last */
 #define TRACE_LAYERS_MAX      256u
 #define TRACE_PARENT_BYTES    55u /* "00-<32 hex>-<16 hex>-<2 hex>" */
 #define TRACE_NAME_BYTES      48u
-#define TRACE_CLIENT_US_MAX   600000000u /* a client's clock that is off by more tells nothing */
+#define TRACE_CLIENT_US_MAX   600000000u /* a larger difference means that the client's clock is wrong: it is ignored */
 #define TRACE_CONTEXT_SAMPLED 1u
 
 /* W3C trace context of a client. */
@@ -48,7 +49,7 @@ struct trace_layers *trace_layers_read(const uint8_t *meta, size_t bytes);
 struct trace_layers *trace_layers_keep(struct trace_layers *layers); /* NULL is fine */
 void trace_layers_release(struct trace_layers *layers);              /* NULL is fine */
 
-/* A worker that had the job and did not answer it. Times since the job was admitted. */
+/* A worker that had the job and did not answer it. Times count from the job's admission. */
 struct trace_attempt {
     char worker[32];
     uint64_t sent_us, lost_us;
@@ -57,7 +58,7 @@ struct trace_attempt {
 struct trace_note {
     struct trace_context context;
     uint8_t wish;       /* JobMeta.trace */
-    uint64_t lookup_us; /* asking Redis took so long; 0 = it was not asked */
+    uint64_t lookup_us; /* how long Redis took to answer; 0 = it was not asked */
     uint32_t attempts_count;
     struct trace_attempt attempts[TRACE_ATTEMPTS];
 };

@@ -1,9 +1,10 @@
 /*
- * trace_spans.h - a job trace as spans: who had it from when to when. All forms of a trace are written from this list.
+ * trace_spans.h - a job trace as spans: which part of the system had the job, from when to when. All forms of a trace
+ * are written from this list.
  *
- * Times are microseconds since the broker admitted the job, by the broker's clock; the client's part lies before 0. A worker tells durations only
- * (clocks of two hosts are never compared), so its part is put in the middle of the time between sending and answer, as if both ways took equally
- * long.
+ * Times are microseconds since the broker admitted the job, by the broker's clock; the client's part lies before 0. A
+ * worker tells durations only, because clocks of two hosts are never compared. Its part is placed in the middle between
+ * sending and answer, as if both ways took equally long.
  * Threads: any (pure functions).
  */
 #ifndef TRACE_SPANS_H
@@ -13,7 +14,7 @@
 
 #define SPANS_MAX          (16u + TRACE_ATTEMPTS + TRACE_LAYERS_MAX)
 #define SPAN_NONE          UINT32_MAX
-#define SPAN_WORKER_PARENT 1000u /* the broker's span that a worker is told as its parent: the job's */
+#define SPAN_WORKER_PARENT 1000u /* the broker's span that the worker gets as its parent: the span of the job */
 
 enum span_side { SPAN_CLIENT, SPAN_BROKER, SPAN_WORKER };
 
@@ -26,7 +27,7 @@ struct span {
     uint64_t us;
 };
 
-/* What a trace must be seen with. Borrowed. */
+/* A trace with the facts that are needed to write it. Borrowed. */
 struct trace_view {
     const struct job_trace *trace;
     const char *model, *backend, *precision;
@@ -41,7 +42,8 @@ int64_t trace_admitted_unix_us(const struct trace_view *view);
 
 /* The trace's id: the client's, or one made of the job's id. */
 void trace_id(const struct job_trace *trace, uint8_t id[16]);
-/* Of span `index`; index 0 and SPAN_WORKER_PARENT are the same one. Never all zero, the same for the same job. */
+/* Id of span `index`; index 0 and SPAN_WORKER_PARENT have the same id. Never all zero; always the same for the same
+   job. */
 void span_id(struct job_id job, uint32_t index, uint8_t id[8]);
 
 const char *span_side_name(enum span_side side); /* "client", "broker", "worker" */

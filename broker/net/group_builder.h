@@ -1,5 +1,6 @@
 /*
- * group_builder.h - a group that the broker writes itself out of tensors of other groups, whose frames it shares; and such groups opened.
+ * group_builder.h - builds a group from tensors of other groups, sharing their frames; and opens a whole group for
+ * reading.
  *
  * Threads: owner.
  */
@@ -17,7 +18,8 @@ struct group_tensor {
     uint32_t frame; /* raw frame of the message; 0 = the bytes are in the meta */
 };
 
-/* A group under construction. Set env, group_builder_add, group_builder_close; then pointers and count go into the meta, and group_builder_message makes the frames. */
+/* A group under construction. Set env, call group_builder_add for each tensor, then group_builder_close. Put
+   pointers and count into the meta; group_builder_message then makes the frames. */
 struct group_builder {
     struct envelope env;
     struct pen_tensor tensors[FRAME_MAX_TENSORS];

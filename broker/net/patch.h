@@ -1,8 +1,9 @@
 /*
  * patch.h - fields read from, and appended to, a packed protobuf meta without unpacking it.
  *
- * In protobuf the last occurrence of a scalar field wins, so the broker adds what only it knows (times, attempts, the resolved version) at the
- * end of a meta that it otherwise passes on as it came: 60 ns instead of 2 us for unpacking and packing (1 KiB meta).
+ * In protobuf the last occurrence of a scalar field wins. So the broker passes a meta on as it came and appends only
+ * its own fields (times, attempts, the resolved version). For a 1 KiB meta this takes 60 ns; unpacking and packing
+ * takes 2 us.
  * Threads: any (pure functions).
  */
 #ifndef PATCH_H
@@ -18,7 +19,7 @@
 struct patch {
     uint8_t bytes[PATCH_BYTES_MAX];
     size_t used;
-    const uint8_t *more; /* packed fields that go behind those, borrowed; NULL = none */
+    const uint8_t *more; /* packed fields that follow those in `bytes`, borrowed; NULL = none */
     size_t more_bytes;
 };
 void patch_number(struct patch *patch, uint32_t field, uint64_t value); /* left out when it does not fit, as below */
@@ -35,7 +36,7 @@ struct result_facts {
     const uint8_t *model_digest; /* NULL unless 16 bytes */
     const uint8_t *error;
     size_t error_bytes;
-    bool layers; /* there are some: trace_layers_read */
+    bool layers; /* the meta has layer times: trace_layers_read */
 };
 
 /* False when the meta is no well-formed protobuf. */

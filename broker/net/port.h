@@ -1,8 +1,9 @@
 /*
  * port.h - a ROUTER as the broker sees it: whole messages in, frames out, peers as numbers.
  *
- * Peers are known by the automatic routing id that ROUTER gives them (a zero byte and 32 bits); who sets an identity of its own is told not
- * to. The two verbs of sending are function pointers, so that tests drive the broker's logic without a socket.
+ * A peer's number is the automatic routing id that ROUTER gives it (a zero byte and 32 bits); a peer that sets its own
+ * identity is refused. The two functions for sending are pointers, so that tests run the broker's logic without a
+ * socket.
  * Threads: owner.
  */
 #ifndef PORT_H
@@ -24,20 +25,20 @@
 struct message {
     uint32_t peer;
     bool named;    /* the peer set its own identity */
-    bool overflow; /* more frames than any message may have: the rest was thrown away */
+    bool overflow; /* it had more frames than any message may have; the rest was thrown away */
     size_t count, capacity;
     zmq_msg_t *frames;
     size_t bytes;
-    const char *user; /* key of who sent it (authenticator.h), as long as the first frame lives; NULL = unknown */
+    const char *user; /* the sender's key (authenticator.h), valid as long as the first frame lives; NULL = unknown */
 };
 void message_fini(struct message *message);
 void message_clear(struct message *message);                            /* closes the frames, keeps the room */
 enum pen_status message_add(struct message *message, zmq_msg_t *frame); /* takes the frame; closes it on failure */
-/* Closes all frames behind the first so many, none of which has been taken: as if they had never been added. */
+/* Closes all frames behind the first `count`, as if they had never been added. None of them may have been taken. */
 void message_cut(struct message *message, size_t count);
 int message_fd(struct message *message); /* the connection it came over; -1 unknown */
 
-/* What comes behind a frame in its message. */
+/* Whether another frame of the same message follows. */
 enum frame_follows { FRAME_LAST, FRAME_MORE };
 
 struct port {
@@ -45,21 +46,19 @@ struct port {
     void (*part)(struct port *port, zmq_msg_t *frame, enum frame_follows follows); /* takes the frame */
     void *socket, *monitor;
     bool authenticated; /* messages carry the keys of their senders */
-    bool queues;        /* what has come waits in it until it is received */
-    uint64_t emptied;   /* how often nothing was left to receive */
+    bool queues;        /* messages that have come wait in it until they are received */
+    uint64_t emptied;   /* how often port_receive found nothing left */
     uint64_t bytes_in, bytes_out;
-    uint32_t bulk_number; /* the TCP port for bulk connections; 0 = none of their own */
+    uint32_t bulk_number; /* the TCP port for bulk connections; 0 = they use the ordinary port */
 };
 
-#define PORT_BULK_THREAD                                                                                               \
-    "ZMQbg/IO/1" /* libzmq's name of the second I/O thread: bulk connections are on it, and nothing else */
+#define PORT_BULK_THREAD "ZMQbg/IO/1" /* libzmq's name of the second I/O thread, which serves only bulk connections */
 
 struct port_options {
     const char *endpoint;
-    const char *
-        bulk_endpoint; /* tcp://, for bulk connections alone, on the second of the context's I/O threads; NULL = none */
-    int fd;            /* a listening socket that was handed over, with this endpoint; -1 = none */
-    const char *monitor_name; /* inproc address of the monitor */
+    const char *bulk_endpoint; /* tcp:// for bulk connections alone, on the context's second I/O thread; NULL = none */
+    int fd;                    /* a listening socket for this endpoint that a service manager handed over; -1 = none */
+    const char *monitor_name;  /* inproc address of the monitor */
     int64_t frame_bytes_max;
     uint64_t heartbeat_us, liveness_us;
     const struct key_pair *key; /* NULL: neither encrypted nor authenticated */

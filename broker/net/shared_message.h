@@ -36,11 +36,11 @@ size_t shared_message_bytes(const struct shared_message *shared); /* of all fram
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame);
 /* A second message with the same frames, sharing their bytes. NULL without memory. */
 struct shared_message *shared_message_share(const struct shared_message *shared);
-/* The same for another header: frame 0 stays empty. */
+/* The same with frame 0 empty, for another header. */
 struct shared_message *shared_message_share_raws(const struct shared_message *shared);
 /* Envelope and meta (borrowed) of its header; false: it is no message of ours. */
 bool shared_message_open(const struct shared_message *shared, struct envelope *ret_env, const uint8_t **ret_meta);
-/* Whether its header can be read and carries that job's id. */
+/* Whether its header can be read and has that job's id. */
 bool shared_message_is_of(const struct shared_message *shared, struct job_id id);
 /* Gives frame `index` as a frame to send, sharing the bytes. It takes no memory and cannot fail. */
 void shared_message_frame(const struct shared_message *shared, size_t index, zmq_msg_t *ret_frame);
@@ -49,8 +49,9 @@ enum pen_status shared_message_piece(const struct shared_message *shared, size_t
                                      zmq_msg_t *ret_frame);
 
 /*
- * The header into frame 0 of a message that has all others: the envelope, `bytes` of meta as they came, and the patch (NULL: none) as far as the whole stays
- * within FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the message as it is.
+ * Writes the header into frame 0 of a message that has all other frames: the envelope, `bytes` of meta as they came,
+ * and the patch (NULL: none), as far as all
+ * of it fits into FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the message unchanged.
  */
 enum pen_status shared_message_set_header(struct shared_message *shared, struct envelope *env, const void *meta,
                                           size_t bytes, const struct patch *patch);

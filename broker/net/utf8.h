@@ -1,5 +1,5 @@
 /*
- * utf8.h - what of a peer's text is UTF-8. Threads: any.
+ * utf8.h - finds the valid UTF-8 in a peer's text. Threads: any.
  */
 #ifndef UTF8_H
 #define UTF8_H

@@ -1,9 +1,10 @@
 /*
  * http.h - the broker's HTTP side: metrics, health, state, events and the dashboard, on threads of its own.
  *
- * Connections wait at a door without a thread until their request is there (http_entry.h). Behind it each has one (at most 64, 48 of one address, and 32 for
- * /v2/health/ alone), so a reader of the event stream holds up nobody; answers are made from snapshots that the loop gives (metrics_post.h), so no request
- * can stall the loop. Only GET and HEAD; what a request may cost is bounded by count, bytes and time.
+ * A connection waits without a thread until its request has come (http_entry.h). Then it gets a thread of its own (at
+ * most 64, 48 of one address, and 32 for /v2/health/ alone), so a reader of the event stream delays nobody. Answers are
+ * made from snapshots that the loop gives (metrics_post.h), so no request can stall the loop. Only GET and HEAD are
+ * served; the cost of a request is bounded by count, bytes and time.
  * Threads: http_start, http_stop: owner.
  */
 #ifndef HTTP_H
@@ -25,6 +26,6 @@ enum pen_status http_start(const char *address, int fd, bool local_only, struct 
                            struct pen_error *reterr);
 /* The address really bound: "127.0.0.1:8002". */
 const char *http_address(const struct http *http);
-void http_stop(struct http *http); /* closes the post: waits for its threads. NULL is fine */
+void http_stop(struct http *http); /* Closes the post and waits for its threads. NULL is fine. */
 
 #endif

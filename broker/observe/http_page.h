@@ -15,7 +15,7 @@ struct page {
     const char *fixed; /* a constant body; NULL: in `body` */
     size_t fixed_bytes;
     struct writer body;
-    bool stream; /* /events: the body comes piece by piece */
+    bool stream; /* /events: the body is sent piece by piece */
 };
 
 /* What pages are made from. */
@@ -28,7 +28,7 @@ struct page_source {
 void page_make(const struct page_source *source, const char *path, struct page *ret_page);
 void page_fini(struct page *page);
 
-/* One server-sent event with the state; false when there is none to tell. */
+/* Writes one server-sent event with the state; false when there is no snapshot. */
 bool page_event(struct post *post, struct writer *writer);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * metrics_json.h - a snapshot as the JSON that the dashboard reads, on one line: histograms as cumulative counts, so that a reader who keeps the
- * last one knows every interval. What it is for: deploy/METRICS.md.
+ * metrics_json.h - a snapshot as the JSON that the dashboard reads, on one line: histograms are cumulative counts, so a
+ * reader that keeps the last snapshot can compute any interval. Its use is described in deploy/METRICS.md.
  * Threads: any.
  */
 #ifndef METRICS_JSON_H

@@ -14,11 +14,11 @@
 void line_family(struct writer *w, const char *name, const char *type, const char *help);
 void line_open(struct writer *w, const char *name, const char *suffix);
 void line_close(struct writer *w);
-void line_value(struct writer *w, uint64_t value); /* and the end of the line */
+void line_value(struct writer *w, uint64_t value); /* writes the value and ends the line */
 /* A family of one line without labels. */
 void line_single(struct writer *w, const char *name, const char *type, const char *help, uint64_t value);
 
-void line_number(struct writer *w, const char *name, uint64_t value); /* a label */
+void line_number(struct writer *w, const char *name, uint64_t value); /* a label with a number */
 void line_model(struct writer *w, const char *name, uint64_t version);
 void line_series(struct writer *w, const struct series_tally *series);
 void lines_losses(struct writer *w, const struct stats *stats);

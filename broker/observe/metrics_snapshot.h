@@ -1,7 +1,8 @@
 /*
- * metrics_snapshot.h - a copy of everything that pages and scrapes tell, made by the loop in one go, read by HTTP threads at leisure.
+ * metrics_snapshot.h - a copy of all data for pages and scrapes. The loop makes it in one go; HTTP threads read it
+ * without haste.
  *
- * Rows are plain data without pointers into the broker, so nothing of it can move under a reader.
+ * Rows are plain data without pointers into the broker, so nothing changes while a thread reads.
  * Threads: snapshot_take: owner; a taken snapshot: any, read only.
  */
 #ifndef METRICS_SNAPSHOT_H
@@ -24,9 +25,9 @@ struct broker;
 struct model_row {
     char name[METRICS_NAME_BYTES];
     uint64_t version, queued, queued_bytes, running;
-    uint32_t offers, ready;   /* ready: offers of workers that may be given work */
-    uint32_t tally;           /* its row among the tallies; SNAPSHOT_NONE before its first job */
-    uint32_t rows_max, forms; /* of the newest offer; in how many forms it is offered */
+    uint32_t offers, ready;   /* offers; ready: those whose workers may be given work */
+    uint32_t tally;           /* its index in `tallies`; SNAPSHOT_NONE before its first job */
+    uint32_t rows_max, forms; /* rows_max of the newest offer; forms: in how many forms it is offered */
 };
 
 struct worker_row {
@@ -35,30 +36,30 @@ struct worker_row {
     uint64_t uuid;
     uint32_t slots, threads, jobs_running, offers;
     uint64_t jobs_done, jobs_failed, jobs_cancelled, results_bad, backlog_us, age_us, last_seen_us;
-    struct worker_beat beat; /* of the last heartbeat */
-    double busy_share;       /* of its slots' time */
-    uint32_t failures_count; /* models that it has and does not serve as they are now */
+    struct worker_beat beat; /* from the last heartbeat */
+    double busy_share;       /* of the time of its slots */
+    uint32_t failures_count; /* models that it has on disk and does not serve as they are now */
 };
 
-/* One of those, with the worker's sentence; at most FAILURES_LISTED. */
+/* One such model, with the worker's sentence; at most FAILURES_LISTED. */
 struct failure_row {
-    uint32_t worker; /* row */
+    uint32_t worker; /* index of its row */
     enum pen_status status;
-    bool serving; /* in its older form */
+    bool serving; /* it still serves the model in its older form */
     uint64_t version, since_unix_us;
     char name[FAILURE_NAME_BYTES + 1], text[FAILURE_TEXT_BYTES + 1];
 };
 
 struct offer_row {
-    uint32_t worker, model; /* rows */
+    uint32_t worker, model; /* indexes of rows */
     uint32_t expect_us;     /* for a batch of one */
     enum precision precision;
-    bool busy; /* no credit for more now */
+    bool busy; /* the worker has no credit for more work now */
 };
 
 struct snapshot {
     uint64_t taken_us, started_us, uuid; /* broker's clock */
-    bool keys_bad, draining, ready;      /* ready: takes jobs, and some worker may be given them */
+    bool keys_bad, draining, ready;      /* ready: the broker takes jobs, and some worker may be given work */
     struct stats stats;
     uint64_t queued, queued_bytes, running, clients, live;
     uint64_t kept_count, kept_bytes, dropped_unsent;
@@ -79,7 +80,7 @@ struct snapshot {
     int64_t unix_offset_us; /* of metrics.h */
     struct otlp_report otlp;
 
-    unsigned users; /* post.c's */
+    unsigned users; /* used by metrics_post.c alone */
 };
 
 struct snapshot *snapshot_take(const struct broker *broker); /* NULL without memory */
@@ -88,13 +89,13 @@ void snapshot_free(struct snapshot *snapshot);               /* NULL is fine */
 /* version 0 = the highest that a worker is ready for, else the highest known; NULL = unknown. */
 const struct model_row *snapshot_model(const struct snapshot *snapshot, const char *name, uint64_t version);
 
-/* Why a model is not served as it is on some worker's disk; version 0 = any. NULL = no worker says so. */
+/* Why some worker does not serve the model that lies on its disk; version 0 = any. NULL = no worker says so. */
 const struct failure_row *snapshot_failure(const struct snapshot *snapshot, const char *name, uint64_t version);
 
-/* The trace of that job among those kept; NULL = none. */
+/* The kept trace of that job; NULL = none. */
 const struct job_trace *snapshot_life(const struct snapshot *snapshot, struct job_id id);
 
-/* Workers wanted for a series (metrics.h), its share of the model's queue included. */
+/* How many workers a series needs (metrics.h), with its share of the model's queue. */
 uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t series);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * metrics_writer.h - text that grows: numbers, and strings of strangers escaped for Prometheus or JSON.
+ * metrics_writer.h - text that grows: writes numbers, and escapes strings from peers for Prometheus or JSON.
  *
- * Bytes that are no UTF-8 become '?', control bytes are escaped or become '?': a name can neither end its label nor break a parser.
+ * Bytes that are no UTF-8 become '?', control bytes are escaped or become '?': a name can neither end its label nor
+ * break a parser.
  * Threads: one-at-a-time.
  */
 #ifndef METRICS_WRITER_H
@@ -25,7 +26,7 @@ void writer_number(struct writer *writer, uint64_t value);
 void writer_seconds(struct writer *writer, uint64_t us);
 /* `name="value",` of a label list. */
 void writer_label(struct writer *writer, const char *name, const char *value);
-/* Takes the last byte back when it is that one. */
+/* Removes the last byte if it is `last`. */
 void writer_trim(struct writer *writer, char last);
 /* A JSON string with its quotes. */
 void writer_string(struct writer *writer, const char *text);

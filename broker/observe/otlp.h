@@ -1,8 +1,9 @@
 /*
  * otlp.h - sends kept traces to an OpenTelemetry collector: OTLP over HTTP, JSON, from a thread of its own.
  *
- * The loop copies a trace into a bounded queue and goes on; a collector that is away costs traces, never jobs. Batches leave once a second or when
- * 64 wait. Plain HTTP only: a collector beside the broker does TLS, tenants and retries better.
+ * The loop copies a trace into a bounded queue and goes on, so a collector that does not answer costs traces but no
+ * jobs. A batch is sent once a second, or when 64 traces wait. Plain HTTP only: for TLS, tenants and retries run a
+ * collector beside the broker.
  * Threads: otlp_push: owner (the loop); the rest one-at-a-time.
  */
 #ifndef OTLP_H
@@ -16,7 +17,7 @@ struct otlp;
 
 /* Starts the thread. url: of address_collector. INVALID, NO_MEMORY. */
 enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_error *reterr);
-/* Sends what waits, at most for a second, and ends the thread. NULL is fine. */
+/* Sends the waiting traces, for at most a second, and ends the thread. NULL is fine. */
 void otlp_free(struct otlp *otlp);
 
 /* Copies the trace and shares its layers. series: NULL when no worker had the job. */

@@ -16,7 +16,7 @@ bool trace_form_parse(const char *name, enum trace_form *ret_form);
 /* {"traces":[...]}, a Chrome trace, or an ExportTraceServiceRequest. */
 void trace_write(enum trace_form form, const struct trace_view *views, size_t count, struct writer *writer);
 
-/* One trace among others: model, series and clock come from the snapshot. */
+/* The view of one trace in a snapshot: model, series and clock come from the snapshot. */
 struct trace_view trace_view_in(const struct snapshot *snapshot, const struct job_trace *trace);
 
 /*

@@ -26,23 +26,24 @@ struct transfer_link {
     struct transfer_ins ins;
     struct transfer_outs outs;
     uint32_t ins_count, ins_open, ins_blocked, outs_count;
-    uint32_t numbers;  /* given to outs so far */
-    uint64_t moved_us; /* last chunk, credit, or begin of a first out */
+    uint32_t numbers;  /* numbers given to outgoing transfers so far */
+    uint64_t moved_us; /* when the last chunk or credit came, or the first outgoing transfer began */
 };
 
-struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end); /* made when there is none */
+struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end); /* made when missing */
 void transfer_out_free(struct transfer_link *link, struct transfer_out *out);
 
-/* The message's frames should go as chunks to this end. */
+/* True when the message's frames should go to this peer as chunks. */
 bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct shared_message *shared);
-/* So many are on their way to it already that another must wait. */
+/* True when as many transfers go to this peer as may at a time: another one must wait. */
 bool transfer_busy(const struct transfer_end *end);
-/* Anything is. */
+/* True when any transfer goes to this peer. */
 bool transfer_sends(const struct transfer_end *end);
-/* Begins one and writes its number into `header`, which becomes a copy. False without memory. */
+/* Begins a transfer and writes its number into `header`, which becomes a copy. False without memory. */
 bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_id id, struct shared_message *shared,
                     zmq_msg_t *header);
-/* The job's answer is here, or it is not wanted: what was not sent of it stays. True: there was something of it. */
+/* Ends the transfer of that job's payload, because the job was answered or is not wanted: the rest is not sent.
+   True: there was such a transfer. */
 bool transfer_forget(struct transfer_end *end, struct job_id id);
 
 #endif

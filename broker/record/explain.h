@@ -1,8 +1,8 @@
 /*
- * explain.h - why a job ran where and in which company it did, why it waits, why it was refused.
+ * explain.h - explains a job: why it ran on that worker and in that batch, why it waits, or why it was refused.
  *
- * What was weighed for a batch is kept with its dispatch; what became of a job is written into a ring of the last --explain-jobs jobs when it
- * ends. A question (`penstock explain`, or JobMeta.explain) turns that into sentences.
+ * The facts behind a batch are kept with its dispatch. When a job ends, its story is written into a ring of the last
+ * --explain-jobs jobs. A question (`penstock explain`, or JobMeta.explain) turns it into sentences.
  * Threads: owner.
  */
 #ifndef EXPLAIN_H
@@ -29,18 +29,18 @@ void explain_text(char *to, size_t room, const char *from);
 
 /* ---- steps of an ensemble that no worker has whole (explain_steps.c) ---- */
 
-/* A step that waits. number: as people know it, from 1; the model's name is copied, cut to its room. */
+/* A step that waits. number: from 1, as in messages to people; the model's name is copied, cut to its room. */
 void explain_step_init(struct explained_step *step, uint32_t number, const char *model);
-/* What is known of it from its job; dispatch: NULL where none runs it. */
+/* Fills in the step from its job; dispatch: NULL when no worker runs it. */
 void explain_step_job(struct explained_step *step, const struct job *job, const struct dispatch *dispatch,
                       uint64_t now_us);
 
 enum pen_status explain_init(struct explain_ring *ring, size_t capacity); /* 0: nothing is kept */
 void explain_fini(struct explain_ring *ring);
 
-/* A job ends; before it lets go of its lane. */
+/* The job ends. Call it before the job releases its lane. */
 void explain_end(struct broker *broker, const struct job *job, enum pen_status status, const struct ending *ending);
-/* A SUBMIT ended without becoming a job: refused with a text, or (text NULL) answered from the cache. */
+/* A SUBMIT ended without becoming a job: it was refused with a text, or (text NULL) answered from the cache. */
 void explain_short(struct broker *broker, const struct session *session, struct job_id id, const char *model,
                    enum pen_status status, const char *text);
 

@@ -7,7 +7,7 @@
 
 #include "broker_state.h"
 
-/* What is known of one job's run and end. */
+/* One job's run and end, as far as they are known. */
 struct explained {
     struct job_id id;
     char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], error[160];
@@ -20,11 +20,11 @@ struct explained {
     uint8_t status, priority, attempts;
     bool cached, followed, alone;
     struct decision decision;
-    struct explained_step *steps; /* of an ensemble that ran in steps; ours in the ring, borrowed elsewhere */
+    struct explained_step *steps; /* of an ensemble that ran in steps; owned in the ring, borrowed elsewhere */
     size_t steps_count;
 };
 
-/* Everything but the error of the job as it is now. dispatch: NULL where none runs it. The steps are not filled in. */
+/* Describes the job as it is now, without its error and its steps. dispatch: NULL when no worker runs it. */
 void explained_describe(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
                         uint64_t compute_us, struct explained *ret_explained);
 /* The newest entry of that id, borrowed until the next job ends; NULL: none. */
@@ -33,7 +33,7 @@ const struct explained *explained_find(const struct explain_ring *ring, struct j
 struct explain_writer {
     struct broker *broker;
     ProtobufCAllocator *allocator;
-    bool failed; /* without memory: the message is of no use */
+    bool failed; /* no memory: the message must not be used */
 };
 
 void *explain_take(struct explain_writer *w, size_t bytes);     /* zeroed; NULL without memory */

@@ -1,5 +1,5 @@
 /*
- * metrics_record.h - the moments of a job that count, told in the broker's own records and written down in metrics.
+ * metrics_record.h - records the important moments of a job in the metrics, from the broker's own records.
  * Threads: owner.
  */
 #ifndef METRICS_RECORD_H
@@ -9,7 +9,8 @@
 #include "broker_state.h"
 #include "job.pb-c.h"
 
-/* How a job ended. dispatch: the one that ran it, NULL when none did; group: the worker's answer, NULL without one; text: of our own error. */
+/* How a job ended. dispatch: the run, NULL when there was none; group: the worker's answer, NULL without one; text:
+   of the broker's own error. */
 struct ending {
     enum finish how;
     const struct dispatch *dispatch;
@@ -17,27 +18,27 @@ struct ending {
     const char *text;
 };
 
-struct model_tally *record_model(struct broker *broker, struct model *model); /* finds it once */
+struct model_tally *record_model(struct broker *broker, struct model *model); /* looks it up once per model */
 
-void record_clock(struct broker *broker); /* about once a second: what time it is elsewhere */
-/* What the client said of the job's origin. */
+void record_clock(struct broker *broker); /* about once a second: compares the broker's clock with the system's */
+/* What the client said about where the job comes from. */
 void record_origin(struct broker *broker, struct job *job, const Penstock__JobMeta *meta);
-/* Redis was asked and has not answered with a hit. */
+/* Redis was asked and has answered without a hit, or not at all. */
 void record_lookup(struct broker *broker, struct job *job);
-/* Its worker was lost or gave it back. */
+/* The job's worker was lost or gave the job back. */
 void record_attempt_lost(struct broker *broker, struct job *job, const struct dispatch *dispatch);
 
-/* What the worker says of itself; how busy its slots are follows from the compute time between two heartbeats. */
+/* The worker's heartbeat; the compute time between two heartbeats tells how busy its slots are. */
 void record_heartbeat(const struct broker *broker, struct worker *worker, const Penstock__Heartbeat *beat);
 
 void record_admitted(struct broker *broker, const struct job *job);
-void record_dispatch(struct broker *broker, struct dispatch *dispatch); /* it was sent: once per batch */
+void record_dispatch(struct broker *broker, struct dispatch *dispatch); /* call it once per batch that was sent */
 void record_measured(const struct dispatch *dispatch, uint64_t compute_us);
-/* Slot time that a stopped run did not use. */
+/* Slot time that was not used because a run was stopped. */
 void record_saved(struct broker *broker, struct model *model, uint64_t us);
 void record_requeue(struct broker *broker, struct job *job);
 void record_miss(struct broker *broker, struct model *model);
-/* Before the job lets go of its lane. reply_bytes: 0 when there was no memory for one. */
+/* Call it before the job releases its lane. reply_bytes: 0 when there was no memory for a reply. */
 void record_end(struct broker *broker, const struct job *job, enum pen_status status, size_t reply_bytes,
                 const struct ending *ending);
 /* A hit for a SUBMIT that never became a job. */

@@ -1,5 +1,6 @@
 /*
- * choose.h - what of a lane starts now, where, and in which company: workers are gathered and weighed, the batch is closed, or the lane waits.
+ * choose.h - decides which jobs of a lane start now, on which worker, and in which batch: it gathers and weighs the
+ * workers, then closes the batch or lets the lane wait.
  * Threads: owner.
  */
 #ifndef CHOOSE_H
@@ -7,28 +8,29 @@
 
 #include "broker_state.h"
 
-/* What starts. */
+/* What the plan says. */
 enum plan_kind {
-    PLAN_WAIT, /* nothing of this lane can start now; its wake_us says when to ask again */
-    PLAN_LOAD, /* the same, and the offer's worker is to load the model meanwhile */
+    PLAN_WAIT, /* no job of this lane can start now; wake_us says when to ask again */
+    PLAN_LOAD, /* as PLAN_WAIT; in the meantime the offer's worker shall load the model */
     PLAN_RUN,
 };
 
 struct plan {
     struct offer *offer;
-    struct job *first; /* the lane's head, or one that is better off elsewhere: match_aside */
+    struct job *first; /* the lane's head, or a job behind it that is better off on another worker: match_aside */
     uint32_t rows;
     enum close_reason reason;
     uint64_t expect_us;          /* of the batch */
-    uint64_t row_us, own_row_us; /* of one row: where it is quickest, and there */
+    uint64_t row_us, own_row_us; /* expected time of one row: on the quickest worker; on the chosen one */
     struct decision decision;
 };
 
-/* Decides, and does nothing: that is dispatch.c. */
+/* Decides only; dispatch.c carries the plan out. */
 enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret_plan);
-/* What would be weighed for this lane now. */
+/* What choose would weigh for this lane now. */
 void choose_weigh(struct broker *broker, struct lane *lane, struct decision *ret_decision);
-/* A suspect's last chance: on a worker that has nothing else, so that nobody is blamed for somebody else's deed. */
+/* True for a suspect's last chance: it must have a worker to itself, so that no other job can be blamed if the
+   worker dies. */
 bool choose_must_isolate(const struct broker *broker, const struct job *head);
 
 #endif

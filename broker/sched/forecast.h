@@ -1,9 +1,10 @@
 /*
- * forecast.h - when a job that comes now should be done, so that one which cannot make its deadline is refused at once instead of waiting for it.
- *
- * The quickest of the first workers to be free, plus what goes before the job at the rate of all its workers: its own client's waiting jobs, and of every
- * other client one for each of those (clients take turns), but never more than there are. Batches count at their best. It errs towards too
- * early: what is admitted may still expire. For an ensemble that no worker has whole it is the longest way through its steps.
+ * forecast.h - predicts when a job that comes now should be done, so that a job that cannot meet its deadline is
+ * refused at once. The forecast is the time on the quickest of the workers that will be free first, plus the time for
+ * all workers to run the jobs ahead. Ahead are the waiting jobs of the same client and, because clients take turns, as
+ * many of each other client as that one has. Batches count at their best size. The forecast is rather too early than
+ * too late, so an admitted job may still expire. For an ensemble that no worker has whole, it is the longest path
+ * through its steps.
  * Threads: owner.
  */
 #ifndef FORECAST_H
@@ -13,14 +14,15 @@
 #include "broker_state.h"
 
 /*
- * remaining_us: to the job's deadline, 0 = it has none. PEN_ERR_DEADLINE with the expected time when the job would be later than that by more than a quarter;
- * *ret_expect_us is that time then, else 0. OK also where nothing can be said: no worker, or one whose speed is not known.
+ * remaining_us: time to the job's deadline, 0 = none. PEN_ERR_DEADLINE with the expected time when the job would be
+ * late by more than a quarter;
+ * *ret_expect_us is then that time, else 0. OK also when no forecast is possible: no worker, or one of unknown speed.
  */
 enum pen_status forecast_check(const struct broker *broker, const struct session *session,
                                const struct admission *admission, uint64_t remaining_us, uint64_t *ret_expect_us,
                                struct pen_error *reterr);
 
-/* How long a new job of this model would wait, as a hint for clients that were told BUSY. */
+/* How long a new job of this model would wait; a hint for clients that are told BUSY. */
 uint64_t forecast_wait_hint_us(const struct model *model);
 
 #endif

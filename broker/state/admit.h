@@ -21,7 +21,7 @@
 
 struct admit_request {
     struct labels *labels;     /* NULL = none */
-    const struct fleet *fleet; /* whose workers may say why they do not serve a model; NULL = none */
+    const struct fleet *fleet; /* NULL = none; its workers may say why they do not serve a model */
     const struct envelope *env;
     Penstock__JobMeta *meta;
     const struct raw_frame *raws;
@@ -33,28 +33,29 @@ struct admit_request {
 
 struct admission {
     struct model *model;
-    struct demand demand; /* tags point into tags[] */
+    struct demand demand; /* its `tags` points into tags[] */
     char tags[ADMIT_TAGS_BYTES];
     uint64_t shape;
     uint32_t rows;
     uint8_t priority;
-    bool any_version; /* of the model: another will do when it goes away */
+    bool any_version; /* of the model: the job may run on another version when this one goes away */
     bool explain;     /* the reply is to say why */
-    bool outputs;     /* it names those that it wants */
-    bool unformed;    /* refused: no form of the model that is offered takes it */
-    bool shared;      /* may be answered from the cache, joined with an identical job, and stored; key is filled */
+    bool outputs;     /* the job names the outputs that it wants */
+    bool unformed;    /* refused: no offered form of the model takes the job */
+    bool shared; /* the job may be answered from the cache, joined with an identical job, and stored; key is filled */
     struct cache_key key;
     uint64_t
-        late_us; /* refused for its deadline: when it should have been done, from now; for a quota: when there is room */
+        late_us; /* when refused, a time from now: for its deadline, when it would be done; for a quota, when there is room */
 };
 
-/* What a job is told whose model nobody will serve again. */
+/* The sentence for a job whose model nobody will serve again. */
 const char *admit_unloaded(const struct fleet *fleet, const struct model *model, char *text, size_t bytes);
 
-/* What a job is told whose form of the model is offered no more, while another one is that does not take it. */
+/* The sentence for a job that no offered form of the model takes any more, while a form that took it has gone. */
 const char *admit_reformed(const struct model *model, char *text, size_t bytes);
 
-/* Its sameness with others is known and wanted: its digest is of the kind that was asked for. Reads env and digest alone. */
+/* True when the job may share its result with identical jobs: its client sent a digest of the kind that the broker
+   asked for. Reads env and digest alone. */
 bool admit_may_share(const struct admit_request *request);
 
 /*

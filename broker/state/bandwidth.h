@@ -1,9 +1,10 @@
 /*
- * bandwidth.h - how fast payloads get to a worker and back: learnt from what was sent, so that a large job is not sent over a thin line when a near worker
- * would have it done.
+ * bandwidth.h - how fast payloads travel to a worker and back, learnt from jobs that were sent, so that a large job is
+ * not sent over a slow line when a nearer worker would be done earlier.
  *
- * Time on the way = time away - time in the worker, by the broker's clock alone. Only payloads of BANDWIDTH_BYTES_MIN or more teach: below that it is the broker's
- * and the scheduler's own time that is seen. What is not measured again fades to what everybody is given at first: a line may have been busy.
+ * Time on the way = time away - time in the worker, by the broker's clock alone. Only payloads of BANDWIDTH_BYTES_MIN
+ * or more are measured: with smaller ones the broker's and the system scheduler's own time dominates. A measurement
+ * that is not repeated fades back to the default, because the line may only have been busy.
  * Threads: owner - the broker's loop.
  */
 #ifndef BANDWIDTH_H
@@ -14,7 +15,7 @@
 
 #define BANDWIDTH_BYTES_MIN (64u * 1024u)
 #define BANDWIDTH_DEFAULT   1024u     /* ns for each KiB: loopback and 10 Gbit/s alike, within a factor of two */
-#define BANDWIDTH_FADE_US   10000000u /* half of what was learnt is forgotten in so long */
+#define BANDWIDTH_FADE_US   10000000u /* after so long, half of what was learnt is forgotten */
 
 /* All zero: nothing is known. */
 struct bandwidth {

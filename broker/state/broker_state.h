@@ -60,9 +60,9 @@ struct broker {
     uint64_t now_us; /* read once per message */
     uint64_t uuid, started_us;
 
-    struct effects effects;                         /* what follows from the event in hand */
+    struct effects effects;                         /* effects of the event that is being handled */
     const struct job_course *courses[COURSE_COUNT]; /* how jobs run */
-    const struct job_owner *owners[OWNERS_MAX];     /* who is told their ends */
+    const struct job_owner *owners[OWNERS_MAX];     /* called at the ends of jobs */
     struct port *clients, *workers;                 /* borrowed */
     struct ignored clients_ignored, workers_ignored;
     struct jobs jobs;
@@ -71,48 +71,49 @@ struct broker {
     struct fleet fleet;
     struct table flights;
     struct heap deadlines;
-    struct job_list lookups; /* asked of Redis, oldest first */
-    struct parked parked;    /* came before their workers */
+    struct job_list lookups; /* jobs that wait for Redis, oldest first */
+    struct parked parked;    /* jobs that came before their workers */
     struct transfer_hub transfers;
     struct cache *cache;
     struct stats stats;
     struct metrics *metrics;
     struct quarantine *quarantine;
     struct labels labels;              /* names for versions */
-    struct cluster *cluster;           /* borrowed; what brokers of one Redis share; NULL = there is none */
-    struct fleet_orders *fleet_orders; /* that workers carry out */
-    struct sequences *sequences;       /* jobs that belong to the state that a worker keeps */
-    struct ensembles *ensembles;       /* ensembles whose steps run apart */
-    struct detached_store *detached;   /* detached jobs; NULL = none are taken */
-    struct keyring *keyring;           /* borrowed; NULL = nobody is asked for a key */
+    struct cluster *cluster;           /* borrowed; state shared by the brokers of one Redis; NULL = none */
+    struct fleet_orders *fleet_orders; /* orders that workers carry out */
+    struct sequences *sequences;       /* sequences: jobs that use the state that a worker keeps */
+    struct ensembles *ensembles;       /* ensembles whose steps run as jobs of their own */
+    struct detached_store *detached;   /* detached jobs; NULL = not accepted */
+    struct keyring *keyring;           /* borrowed; NULL = no peer needs a key */
     struct headroom *headroom;         /* borrowed; NULL = memory is not watched */
     struct audit *audit;               /* borrowed; NULL = the log alone */
     struct explain_ring explain;       /* of jobs that have ended */
     struct otlp *otlp;                 /* to the exporter of traces; NULL = none */
-    trace_sink trace_push;             /* what gives it a kept trace; set where otlp is */
+    trace_sink trace_push;             /* gives otlp a kept trace; set when otlp is */
     uint64_t trace_turn;               /* every --trace-sample-th job is kept */
     struct post *post;                 /* to the HTTP threads; NULL = none */
 
-    struct meta_arena arena; /* of the message in hand */
+    struct meta_arena arena; /* for the message that is being handled */
     struct pen_tensor tensors[FRAME_MAX_TENSORS];
     struct raw_frame raws[FRAME_MAX_TENSORS];
 
     uint64_t arrivals, drops_reported;
     uint64_t live;         /* jobs that are not done */
-    uint64_t queued_bytes; /* requests of those that wait */
+    uint64_t queued_bytes; /* bytes of the requests that wait */
     uint32_t pass;         /* number of scheduling passes */
     bool schedule;         /* something changed: lanes may move */
     bool keys_bad;         /* the file of --keys was refused: the last good list is in force */
     bool draining;
     uint64_t drain_refuse_us; /* new jobs are refused from here on */
-    uint64_t drain_end_us;    /* what is unfinished then is answered UNAVAILABLE */
+    uint64_t drain_end_us;    /* unfinished jobs are then answered UNAVAILABLE */
     uint64_t beat_us;         /* when the slow checks run next */
-    uint64_t probe_us;        /* when a probe is due; UINT64_MAX = none runs */
+    uint64_t probe_us;        /* when the next probe is due; UINT64_MAX = none */
     uint64_t wake_us;         /* when a batch closes by time */
     uint64_t hedge_us;        /* when late jobs are looked for */
 };
 
-/* From how many bytes on clients may announce a payload for the digest's sake; 0: nothing could be answered early. */
+/* Payloads of this many bytes or more may be announced, so that the digest can be looked up before they are sent; 0:
+   nothing could be answered early. */
 static inline uint64_t digest_first_bytes(const struct broker *broker)
 {
     return cache_enabled(broker->cache) && broker->options->bulk_from > 0 ? (uint64_t)broker->options->digest_first : 0;

@@ -1,8 +1,8 @@
 /*
- * course.h - two tables of functions by which kinds of jobs differ: how a job runs (its course, by its model) and who is told its end (its owner).
- *
- * lifecycle/ moves jobs through their states and asks these tables where a kind differs; it names no kind. A new kind is one file with one table, and one row
- * where broker_init (courses) or who makes the job (owners) names it.
+ * course.h - two tables of functions for what differs between kinds of jobs: how a job runs (its course, chosen by its
+ * model) and who is told its end (its owner). lifecycle/ moves jobs through their states and calls these tables where
+ * kinds differ; it names no kind. A new kind is one file with one table. broker_init names a new course; the code that
+ * makes the job names a new owner.
  * Threads: owner.
  */
 #ifndef COURSE_H
@@ -22,62 +22,66 @@ struct result_group;
 struct shared_message;
 struct worker;
 
-/* Whether the end of a run may be the job's own doing. */
+/* Whether the job itself may have caused the end of its run. */
 enum blame {
-    BLAME_NONE,    /* the worker lives, left in order, or had begun nothing: the run counts as none */
+    BLAME_NONE,    /* no: the worker lives, left in order, or had begun nothing; the run does not count as an attempt */
     BLAME_SUSPECT, /* the worker died while it held the job */
 };
 
-/* How the jobs of a model run. A member that is NULL does what a plain job does. None of them may end another job: what follows is an effect (effect.h). */
+/* How the jobs of a model run. Where a member is NULL, the job runs like a plain job. No member may end another job:
+   it posts an effect for that (effect.h). */
 struct job_course {
     const char *name;
-    /* The job waits, in no lane: true = it goes its own way from here (JOB_STEPS). */
+    /* The job waits and is in no lane yet. True = it runs in its own way from here (JOB_STEPS). */
     bool (*begin)(struct broker *broker, struct job *job);
-    /* It leaves JOB_STEPS or JOB_HELD. next: who takes over what runs, out of all lists; NULL: nobody. */
+    /* The job leaves JOB_STEPS or JOB_HELD. next: the job, out of all lists, that takes over the steps that run;
+       NULL: none. */
     void (*leave)(struct broker *broker, struct job *job, struct job *next);
-    /* It (JOB_STEPS) is as urgent as that. */
+    /* The job (JOB_STEPS) is now at least that urgent. */
     void (*raise)(struct broker *broker, struct job *job, uint8_t priority);
-    /* It (JOB_STEPS) has another client, turn or deadline. */
+    /* The job (JOB_STEPS) has another client, turn or deadline now. */
     void (*moved)(struct broker *broker, struct job *job);
-    /* It was given to that worker. */
+    /* The job was sent to that worker. */
     void (*dispatched)(struct broker *broker, struct job *job, const struct worker *worker);
-    /* Its run is void. True: it was answered, for it cannot run again. */
+    /* The job's run is void. True: the job was answered, because it cannot run again. */
     bool (*requeue)(struct broker *broker, struct job *job, enum blame blame);
-    /* It is about to be answered; its request is there still. */
+    /* The job is about to be answered; it still has its request. */
     void (*ending)(struct broker *broker, struct job *job, enum pen_status status);
-    /* It (JOB_STEPS) has been answered. */
+    /* The job (JOB_STEPS) has been answered. */
     void (*release)(struct broker *broker, struct job *job);
-    /* Where its steps (JOB_STEPS) are: in a sentence, and as figures with room for ENSEMBLE_PLAN_STEPS_MAX; the number of those. */
+    /* How far its steps (JOB_STEPS) are: as a sentence, and as an array with room for ENSEMBLE_PLAN_STEPS_MAX, whose
+       count is returned. */
     const char *(*text)(const struct job *job, char *text, size_t bytes);
     size_t (*explain)(const struct broker *broker, const struct job *job, struct explained_step *ret_steps);
 };
 
 enum course_kind { COURSE_PLAIN, COURSE_ENSEMBLE, COURSE_SEQUENCE, COURSE_COUNT };
 
-/* Rows of broker->owners. Behind the last there is room for kinds that tests add. */
+/* Index into broker->owners. Tests may add kinds behind the last one. */
 enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_COUNT, OWNERS_MAX = 16 };
 
 /* Who is told a job's end. */
 struct job_owner {
     const char *name;
-    bool part; /* its jobs are parts of one that a client sent: that one is counted and pays, these do not */
-    /* A result that is not the last one (FRAME_FLAG_PARTIAL); the job goes on. NULL: it is dropped. */
+    bool part; /* its jobs are parts of a job that a client sent; only the client's job is counted and pays */
+    /* A partial result (FRAME_FLAG_PARTIAL); the job goes on. NULL: it is dropped. */
     void (*result)(struct broker *broker, struct job *job, struct result_group *group);
     /*
-     * The one end of the job. Takes the reply (NULL: there was no memory for it). Calls answer_retire, and takes the job out of its session and frees it unless
-     * the reply is kept there.
+     * The job has ended; called once per job. Takes the reply (NULL: there was no memory for it). Calls answer_retire,
+     * takes the job out of its session, and frees it
+     * unless the session keeps the reply.
      */
     void (*ended)(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                   const struct ending *ending);
-    /* The job that a client sent, where this one is a part of it; NULL: it is one itself. */
+    /* The client's job that this job is a part of; NULL: it is no part. */
     const struct job *(*whole)(const struct broker *broker, const struct job *job);
 };
 
-/* Whether it is a part of a job that a client sent. */
+/* True when the job is a part of a job that a client sent. */
 bool job_is_part(const struct broker *broker, const struct job *job);
 /* The course of a job in its present state. */
 const struct job_course *job_course(const struct broker *broker, const struct job *job);
-/* The job that a client sent. */
+/* The job that the client sent: the job itself, or the one that it is a part of. */
 const struct job *job_whole(const struct broker *broker, const struct job *job);
 
 #endif

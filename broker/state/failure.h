@@ -1,7 +1,7 @@
 /*
- * failure.h - models that workers have on disk and do not serve as they are now, each with the worker's sentence.
- *
- * What a worker said last stands, and goes with it. Texts are borrowed from its hello or update, cut and cleaned there.
+ * failure.h - models that a worker has on disk but does not serve in their present form, each with the worker's
+ * sentence. A worker's last list counts until the worker leaves. Texts are borrowed from its hello or update; they were
+ * cut and cleaned there.
  * Threads: owner.
  */
 #ifndef FAILURE_H
@@ -9,17 +9,18 @@
 
 #include "fleet.h"
 
-#define FAILURES_MAX       64u /* of a worker; the same as in proto/worker.proto */
+#define FAILURES_MAX       64u /* per worker; the same as in proto/worker.proto */
 #define FAILURE_NAME_BYTES 255u
 #define FAILURE_TEXT_BYTES 512u
-#define FAILURES_LISTED    512u /* of all workers, in an answer or a snapshot */
+#define FAILURES_LISTED    512u /* of all workers together, in an answer or a snapshot */
 
-/* The worker's word from now on: at most FAILURES_MAX of `list`, `count` in all. */
+/* Replaces the worker's list: at most FAILURES_MAX of `list`; `count` is the number in all. */
 void failures_take(struct worker *worker, Penstock__ModelFailure **list, size_t listed, uint32_t count);
 
 /*
- * Why nobody serves it: the failure of that name, and version unless that is 0, of the worker that came first; what serves on in an older form counts
- * only when nothing else does. NULL = no worker has it.
+ * Why nobody serves the model: the failure with that name, and with that version unless it is 0, of the worker that
+ * came first. A failure of a model that is still
+ * served in an older form is taken only when there is no other. NULL = no worker has it.
  */
 const Penstock__ModelFailure *failure_find(const struct fleet *fleet, const char *name, uint64_t version,
                                            const struct worker **ret_worker);

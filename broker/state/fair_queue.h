@@ -1,12 +1,15 @@
 /*
- * fair_queue.h - fair sharing between clients inside a priority level: start-time fair queueing by expected compute time.
+ * fair_queue.h - fair sharing between clients inside a priority level: start-time fair queueing by expected compute
+ * time.
  *
- * Who waits in a level has a share with a virtual start time; the least one is served next and moves on by what its job is expected to cost,
- * divided by its weight. A newcomer starts at the level's virtual time and pays nothing for what a flood of others left behind. Who uses less than
- * its share may lag by FAIR_BURST_US, so that its few jobs pass ahead of those of a flood; more cannot be saved up. Identity: the tenant, or the session of a client without one.
- * Goyal, Vin, Cheng: Start-time Fair Queueing (1996). Here the start is given when a job is served, not when it arrives: a cancelled job costs
- * its client nothing. What a job costs is known when it has run: until then the forecast is charged, then the charge is settled by what was measured, so that
- * clients of one level get equal time even where forecasts err. Each charge is settled once.
+ * Each identity that waits in a level has a share with a virtual start time. The share with the smallest start is
+ * served next; its start then moves on by the expected cost of its job, divided by its weight. A newcomer starts at the
+ * level's virtual time, so it does not pay for what others used before. A share that uses less than its part may lag
+ * behind by FAIR_BURST_US, so that its few jobs pass those of a flood; it cannot save up more. An identity is a tenant,
+ * or the session of a client without one. Goyal, Vin, Cheng: Start-time Fair Queueing (1996). Unlike there, the start
+ * moves when a job is served, not when it arrives, so a cancelled job costs its client nothing. The true cost of a job
+ * is known only after its run: the forecast is charged first, then replaced by the measured time, so that clients of
+ * one level get equal time even where forecasts are wrong. Each charge is settled once.
  * Threads: owner.
  */
 #ifndef FAIR_QUEUE_H
@@ -31,7 +34,7 @@ struct fair_share {
     TAILQ_HEAD(turn_list, turn) turns; /* its jobs, lane by lane; empty: idle */
     uint64_t identity, start;
     uint32_t weight;
-    uint32_t open; /* charges that are not settled: it is kept for them */
+    uint32_t open; /* charges that are not settled; the share is kept until 0 */
     uint8_t priority;
 };
 
@@ -53,9 +56,9 @@ struct turn {
 
 struct fair_queue {
     struct table by_identity, by_place;
-    TAILQ_HEAD(share_list, fair_share) idle; /* served ahead of their level: their start is remembered */
-    uint64_t now[256];                       /* virtual time of each level */
-    uint64_t waiting[256];                   /* turns of each level */
+    TAILQ_HEAD(share_list, fair_share) idle; /* shares without jobs, kept because they are ahead of their level */
+    uint64_t now[256];                       /* of each level */
+    uint64_t waiting[256];                   /* number of turns, of each level */
 };
 
 enum pen_status fair_queue_init(struct fair_queue *fair_queue); /* NO_MEMORY */
@@ -67,25 +70,29 @@ struct turn *fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, u
 /* The turn when there is one. */
 const struct turn *fair_queue_find(const struct fair_queue *fair_queue, const struct lane *lane, uint64_t identity,
                                    uint8_t priority);
-/* Its last job has left. */
+/* The last job of the turn has left. */
 void fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn);
-/* The share of who has no turn now; found or made like that of a turn. NULL without memory. */
+/* The share of a client that has no turn now; found or made like that of a turn. NULL without memory. */
 struct fair_share *fair_queue_share(struct fair_queue *fair_queue, uint64_t identity, uint32_t weight,
                                     uint8_t priority);
-/* A job of the share starts and is expected to take this long on one slot. Its turns move back in their lanes. The charge must be settled. */
+/* A job of the share starts and is expected to take this long on one slot. The share's turns move back in their
+   lanes. Settle the charge later. */
 void fair_queue_charge(struct fair_queue *fair_queue, struct fair_share *share, uint64_t cost_us,
                        struct cost *ret_cost);
 /*
- * The run is over and took so long: what was charged is replaced by that; 0 = it did not run. Too high a charge is given back but for what would put the
- * share more than FAIR_BURST_US behind its level. Nothing when the charge is settled.
+ * The run is over and took this long: replaces the charge by that; 0 = it did not run. When the charge was too high,
+ * the share gets the rest back, but
+ * never so much that it would be more than FAIR_BURST_US behind its level. Does nothing when the charge is settled
+ * already.
  */
 void fair_queue_settle(struct fair_queue *fair_queue, struct cost *cost, double cost_us);
-/* Served before whoever is ahead of it in order, the share would lead by no more than two jobs of that cost. */
+/* True when the share may be served before `first`, which is ahead of it: it would then lead by at most two jobs of
+   that cost. */
 bool fair_share_near(const struct fair_share *share, const struct fair_share *first, uint64_t cost_us);
-/* Forgets idle shares that have nothing to remember any more. */
+/* Forgets idle shares whose start need not be remembered any more. */
 void fair_queue_sweep(struct fair_queue *fair_queue);
 
-/* The weight in "NAME=N"; 0: it has another form, or (name not NULL) is for somebody else. */
+/* The weight in "NAME=N"; 0: the text has another form, or (name not NULL) it is for another name. */
 uint32_t fair_weight_parse(const char *text, const char *name);
 
 /* Order of turns in a lane: level, then start, then the more urgent head. A heap_before. */

@@ -42,7 +42,7 @@ struct job {
         struct shared_message *request; /* live: frame 0 is what a worker gets, but for the remaining deadline */
         struct shared_message *reply;   /* done */
     };
-    struct turn *turn; /* in its lane; NULL = in none, or among those that go first */
+    struct turn *turn; /* in its lane; NULL = in no lane, or in the lane's `front` */
     uint64_t admitted_us;
     union {
         uint64_t done_us;              /* done */
@@ -54,22 +54,22 @@ struct job {
     uint64_t arrival;     /* order of admission */
     uint32_t lane_place, deadline_place;
     uint32_t rows;            /* of the batch dimension; 1 when there is none */
-    uint32_t client_us;       /* from the client's submit to admission, by two clocks; 0 = unknown */
+    uint32_t client_us;       /* from the client's submit to admission, measured with two clocks; 0 = unknown */
     uint8_t state : 4;        /* enum job_state */
     uint8_t owner : 4;        /* enum job_owner_kind: who is told its end */
     uint8_t priority;         /* 1 = most urgent */
     uint8_t slot, hedge_slot; /* its places in the dispatch and its hedge: below FRAME_MAX_GROUPS */
     uint8_t attempts;         /* dispatches that began */
-    uint8_t deaths;           /* workers that were lost while they had it */
-    uint8_t doubts;       /* of its last chances: deaths of workers that other brokers used, too, not among `deaths` */
-    bool front : 1;       /* requeued after a worker's death: before all others */
-    bool alone : 1;       /* suspect: in a batch of its own */
-    bool isolated : 1;    /* its present run has the worker to itself */
-    bool any_version : 1; /* another version will do when this one goes away */
-    bool explain : 1;     /* the reply is to say why */
-    bool outputs : 1;     /* its request names those that it wants */
-    bool unsent : 1;      /* done, but its client had too much unread */
-    bool noted : 1;       /* there is a note: jobs_note */
+    uint8_t deaths;           /* how many workers were lost while they had it */
+    uint8_t doubts;           /* in its last chances: deaths of workers that other brokers used, too; not in `deaths` */
+    bool front : 1;           /* requeued after a worker was lost: goes before all others */
+    bool alone : 1;           /* suspect: must be the only job of its batch */
+    bool isolated : 1;        /* in its present run the worker has nothing else */
+    bool any_version : 1;     /* another version may run it when this one goes away */
+    bool explain : 1;         /* the reply is to say why */
+    bool outputs : 1;         /* its request names the outputs that it wants */
+    bool unsent : 1;          /* done, but not sent because its client had too much unread */
+    bool noted : 1;           /* it has a note: jobs_note */
 };
 TAILQ_HEAD(job_list, job);
 
@@ -79,21 +79,21 @@ bool job_deadline_before(const void *a, const void *b);
 
 struct jobs {
     struct table by_id;
-    struct table notes; /* of few jobs: a pointer in each would be 16 bytes of every waiting job */
+    struct table notes; /* a table, because few jobs have a note and a pointer would cost each waiting job 16 bytes */
     struct job *spare;  /* linked by in_group.tqe_next: freed records kept for the next job */
     uint32_t spares;
 };
 
 enum pen_status jobs_init(struct jobs *jobs);
-void jobs_fini(struct jobs *jobs);   /* every job has been freed before */
-void jobs_settle(struct jobs *jobs); /* gives back room that a burst has left */
+void jobs_fini(struct jobs *jobs);   /* every job must have been freed before */
+void jobs_settle(struct jobs *jobs); /* gives back memory after a burst */
 struct job *jobs_find(const struct jobs *jobs, struct job_id id);
 /* A zeroed record in the table; NULL without memory. */
 struct job *jobs_new(struct jobs *jobs, struct job_id id);
 /* The job's note, made when it has none; NULL without memory. */
 struct trace_note *jobs_note(struct jobs *jobs, struct job *job);
 const struct trace_note *jobs_noted(const struct jobs *jobs, const struct job *job); /* NULL = none */
-/* Leaves the table and releases its messages; it must have left all lists. */
+/* Takes the job out of the table and releases its messages; it must have left all lists. */
 void jobs_free(struct jobs *jobs, struct job *job);
 
 #endif

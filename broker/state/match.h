@@ -1,5 +1,6 @@
 /*
- * match.h - which worker shall run a batch: the one that is expected to answer first, or none for now when waiting for a busy one is quicker.
+ * match.h - chooses the worker for a batch: the one that should answer first, or none for now when waiting for a busy
+ * one is quicker.
  *
  * Pure: facts in, an index out, so that tables of cases can hold it. Threads: any.
  */
@@ -17,46 +18,51 @@ struct cache_value;
 /* What a job asks of its worker beyond the model. */
 struct demand {
     char backend[32];         /* empty = any */
-    enum precision precision; /* the least it accepts */
-    uint64_t worker;          /* only this one, by its uuid; 0 = any */
+    enum precision precision; /* the lowest precision that it accepts */
+    uint64_t worker;          /* uuid of the only worker that may run it; 0 = any */
     const char *tags;         /* each tag followed by '\n'; NULL or empty = none */
-    uint32_t forms;           /* of its model, that take the job: a form_set (form.h); 0 = any */
+    uint32_t forms;           /* the model's forms that take the job: a form_set (form.h); 0 = any */
 };
 
-/* `tags` of the worker in the same form; `backend` and `precision` of its offer. */
+/* Whether a worker meets the demand: `tags` of the worker, in the same form; `backend` and `precision` of its offer. */
 bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags);
-/* A cached answer is good enough for who demands this. */
+/* True when a cached answer meets the demand. */
 bool match_cached(const struct demand *demand, const struct cache_value *value);
-/* True when an answer computed in `have` is good enough for who demands `want`: f32 serves everybody, and within the fp16 family more is fine. */
+/* True when an answer computed in `have` meets the demand `want`: f32 is good enough for every demand; within the
+   fp16 family a higher precision is, too. */
 bool match_precision(enum precision want, enum precision have);
 
 struct match_candidate {
     uint32_t target,
-        rows; /* of the batches that suit it best; of those, what it could take now: 1 or more. For who chooses */
+        rows; /* rows of the batches that suit it best; how many of those it could take now, 1 or more. Used by choose.c */
     uint64_t backlog_us;  /* expected work it holds, per slot, or the age of its oldest dispatch when that is more */
     uint64_t expect_us;   /* of this batch */
-    uint64_t transfer_us; /* to get the inputs there */
-    uint64_t load_us;     /* until the model is in the worker's memory; 0 = it is */
-    uint32_t slots;       /* that share the backlog; 0 counts as 1 */
+    uint64_t transfer_us; /* to send the inputs to the worker */
+    uint64_t load_us;     /* until the model is in the worker's memory; 0 = it is there */
+    uint32_t slots;       /* slots that share the backlog; 0 counts as 1 */
     bool credit;          /* it may be given work now */
-    uint64_t credit_us;   /* otherwise: when it may be by the time alone; UINT64_MAX = not known */
+    uint64_t credit_us;   /* without credit: when time alone should bring some; UINT64_MAX = not known */
 };
 
 #define MATCH_WAIT (-1)
 
-/* The one with the least expected completion, with or without credit; MATCH_WAIT: there is none. */
+/* The candidate that is expected to be done first, with or without credit; MATCH_WAIT: there is no candidate. */
 int match_best(const struct match_candidate *candidates, size_t count);
 
 /*
- * Nobody should run the head now, for a busy worker will be done with it earlier. Of `queued` jobs behind it, one may be better off on a slower worker that has
- * credit: the first for which all those that are busy and quicker would be done later. Returns that worker, and in *ret_rank how many jobs are before that one;
- * MATCH_WAIT: there is no such worker, or no such job. Nobody is done later for it, neither that job nor those that it passes.
+ * Call it when the head waits because a busy worker will be done with it earlier. One of the `queued` jobs behind it
+ * may be better off on a slower worker that has
+ * credit: the first job that all quicker, busy workers would finish later than that worker. Returns that worker, and in
+ * *ret_rank how many jobs
+ * are ahead of that job; MATCH_WAIT: no such worker or job. Neither that job nor the jobs that it passes are done later
+ * because of this.
  */
 int match_aside(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t *ret_rank);
 
 /*
- * queued: jobs that stay behind in the same queue; deadline_us: time left of the most urgent one, UINT64_MAX = none. Returns the index of the
- * candidate with the least expected completion, or MATCH_WAIT: none has credit, or one without credit would be done earlier.
+ * queued: jobs that stay behind in the same queue; deadline_us: time left of the most urgent one, UINT64_MAX = none.
+ * Returns the candidate that is
+ * expected to be done first, or MATCH_WAIT: none has credit, or one without credit would be done earlier.
  */
 int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us);
 

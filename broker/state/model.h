@@ -28,10 +28,10 @@
 struct offer {
     TAILQ_ENTRY(offer) in_model;
     TAILQ_ENTRY(offer) in_ready;
-    struct ready_class *class; /* in which it is looked at */
-    bool idle;                 /* its place there: its worker holds nothing */
-    bool sketch;       /* of an ensemble whose models its worker lacks: the steps alone; in no list of the model */
-    bool cold;         /* not in its worker's memory: warming.h */
+    struct ready_class *class; /* the class of similar offers that it is in */
+    bool idle;                 /* in the class's list of idle offers: its worker holds nothing */
+    bool sketch; /* an ensemble whose worker lacks some models: tells the steps alone, and is in no list of the model */
+    bool cold;   /* the model is not in its worker's memory: warming.h */
     uint64_t asked_us; /* when the worker was asked to load it; 0 = it was not */
     struct worker *worker;
     struct model *model;
@@ -50,27 +50,27 @@ struct model {
     TAILQ_ENTRY(model) in_all;
     char *name;
     uint64_t version;
-    struct forms forms;   /* in which it is offered */
-    struct digest digest; /* of all offers, unless mixed */
-    bool digest_mixed;    /* workers hold different contents under one version: nothing is cached or joined */
+    struct forms forms;   /* the forms in which workers offer it */
+    struct digest digest; /* common to all offers, unless mixed */
+    bool digest_mixed;    /* workers have different contents under one version: results are neither cached nor joined */
     bool cacheable;
     uint8_t priority_default, priority_levels;
-    uint64_t sequence_idle_us; /* its jobs belong to sequences, which end after so long without one; 0 = they do not */
-    struct offered_labels labels; /* by config.json */
+    uint64_t sequence_idle_us;    /* its sequences end after so long without a job; 0 = it has none */
+    struct offered_labels labels; /* set by config.json */
     struct queue queue;
-    struct ensemble_plan *plan; /* the steps of an ensemble, as told last; NULL = it has none */
-    uint32_t sketches;          /* offers of the steps alone */
+    struct ensemble_plan *plan; /* steps of an ensemble, from the newest offer; NULL = no ensemble */
+    uint32_t sketches;          /* offers that tell the steps alone */
     struct offer_list offers;
     uint32_t offers_count;
-    struct ready_classes classes; /* the same offers, in the order in which they are looked at */
+    struct ready_classes classes; /* the same offers by class, in the order in which they are considered */
     uint32_t classes_count;
     uint32_t users;     /* live jobs */
-    bool withdrawn;     /* the last offer went by a worker's own word, not with the worker */
-    bool lost;          /* a worker went with its offer, and none has come with one since */
-    uint64_t orphan_us; /* when the last offer went; 0 = it has some */
+    bool withdrawn;     /* a worker withdrew the last offer itself; it did not go with its worker */
+    bool lost;          /* a worker was lost with its offer, and no offer has come since */
+    uint64_t orphan_us; /* when the last offer went; 0 = there are offers */
     uint64_t running, jobs_done, jobs_failed, jobs_cancelled, cache_hits;
     struct model_tally *tally; /* its row in the metrics; NULL until its first job */
-    uint32_t row;              /* in the snapshot that is being taken */
+    uint32_t row;              /* its row in the snapshot that is being taken */
 };
 TAILQ_HEAD(model_list, model);
 
@@ -79,26 +79,27 @@ struct models {
     struct model_list all;
     uint32_t count;
     struct lane_list active;      /* lanes of all models that hold jobs */
-    struct fair_queue fair_queue; /* of all clients that wait */
+    struct fair_queue fair_queue; /* shared by all clients that wait */
     uint64_t limit_jobs;
 };
 
-/* limit_jobs: that may wait for one version. NO_MEMORY */
+/* limit_jobs: how many may wait for one version. NO_MEMORY */
 enum pen_status models_init(struct models *models, uint64_t limit_jobs);
-void models_fini(struct models *models); /* no jobs and no offers are left */
+void models_fini(struct models *models); /* call it when no jobs and no offers are left */
 
 /* version 0 = the highest with offers, else the highest known. NULL = unknown. */
 struct model *model_find(const struct models *models, const char *name, uint64_t version);
-/* Finds or makes the record that the offer belongs to, and its form, and takes over its rules. */
+/* Finds or makes the record for the offer, and its form, and takes over its rules. */
 enum pen_status model_for(struct models *models, const Penstock__ModelOffer *meta, struct model **ret_model,
                           uint32_t *ret_form, struct pen_error *reterr);
-void model_free(struct models *models, struct model *model); /* no job and no offer refers to it */
+void model_free(struct models *models, struct model *model); /* call it when no job and no offer refers to it */
 
-/* The offer joins or leaves; digests and cacheability are recomputed over all offers. idle: its worker holds nothing. False without memory. */
+/* The offer joins or leaves; recomputes digest and cacheability over all offers. idle: the offer's worker holds
+   nothing. False without memory. */
 bool model_add_offer(struct model *model, struct offer *offer, bool idle);
 void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_us);
 
-/* What the newest offer said; never NULL. */
+/* The signature of the newest offer; never NULL. */
 static inline const struct signature *model_signature(const struct model *model)
 {
     return model->forms.rows[model->forms.newest].signature;
@@ -108,7 +109,7 @@ static inline uint32_t model_rows_max(const struct model *model)
     return model->forms.rows[model->forms.newest].rows_max;
 }
 
-/* Whoever offered it has taken it back: no worker is on its way back to it. */
+/* True when the model's workers withdrew it themselves, so no worker is expected to come back with it. */
 bool model_unloaded(const struct model *model);
 
 /* "a, b, c" of known models for an error text, cut to fit. */

@@ -15,13 +15,13 @@
 
 struct options {
     const char *listen_clients, *listen_workers;
-    const char *bulk_clients, *bulk_workers; /* "none": on those above */
+    const char *bulk_clients, *bulk_workers; /* "none": bulk connections use the addresses above */
     bool allow_remote;
     const char *key, *keys, *audit_log, *redis_password_file; /* files; "" = none */
     const char *cache_text;
     int64_t cache_ttl_us, cache_deadline_us, cache_value_bytes;
     const char *cache_namespace;
-    int64_t memory_limit; /* 0 = the system's limits alone */
+    int64_t memory_limit; /* 0 = only the system's limits count */
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
     int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
@@ -44,11 +44,11 @@ struct options {
     const char *trace_otlp; /* "none", or http://host:port/path */
     const char *http;       /* "auto", an address, "none" */
 
-    /* Derived by options_load. Handed-over sockets (inherited.h) take the place of the addresses above. */
+    /* Set by options_load. Handed-over sockets (inherited.h) replace the addresses above. */
     struct inherited inherited;
     char inherited_clients[160], inherited_workers[160], inherited_http[160];
     struct cache_options cache;
-    struct cache_options detached_redis; /* kind CACHE_REDIS: detached jobs are kept there */
+    struct cache_options detached_redis; /* of kind CACHE_REDIS: the Redis that keeps detached jobs */
     enum digest_kind digest;
     enum log_level log_level;
 };

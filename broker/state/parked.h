@@ -32,13 +32,14 @@ struct parked {
 };
 
 void parked_init(struct parked *parked);
-void parked_fini(struct parked *parked); /* drops what is left */
-/* Takes the message's frames. False: no room (jobs, `limit_bytes`, memory) and nothing taken. A repeated job id is dropped, as it waits already. */
+void parked_fini(struct parked *parked); /* frees the jobs that are left */
+/* Takes the message's frames. False: no room (jobs, `limit_bytes`, memory), and nothing was taken. A job whose id
+   waits already is dropped. */
 bool parked_keep(struct parked *parked, const struct envelope *env, struct message *message, uint64_t now_us,
                  uint64_t limit_bytes);
-/* True when the job waited here; it is dropped. */
+/* True when the job was parked; it is dropped. */
 bool parked_remove(struct parked *parked, struct job_id id);
-/* The oldest, taken out: the caller frees it with parked_submit_free. NULL: none. */
+/* Takes out the oldest job, for parked_submit_free. NULL: none. */
 struct parked_submit *parked_take(struct parked *parked);
 void parked_submit_free(struct parked_submit *entry);
 

@@ -1,5 +1,6 @@
 /*
- * result_check.h - is a worker's RESULT what the contract says, and what the model that it was offered as gives? Threads: owner.
+ * result_check.h - checks a worker's RESULT against the protocol and against the signature in the worker's offer.
+ * Threads: owner.
  */
 #ifndef RESULT_CHECK_H
 #define RESULT_CHECK_H
@@ -8,13 +9,15 @@
 #include "result_group.h"
 
 /*
- * The outputs of a whole group with status OK: payloads that are there and as large as they are said to be, each raw frame used, and for the job the
- * outputs that it asked for, of the form in which the worker had offered the model when the job was sent. CORRUPT, or whatever else is wrong, with a
- * sentence. Nothing is unpacked: it is on the way of every job.
+ * Checks the outputs of a whole group with status OK: each payload is there and has its stated size, each raw frame is
+ * used, and the outputs are those that the job asked
+ * for, with the form in which the worker offered the model when the job was sent. CORRUPT, or another error, with a
+ * sentence. Unpacks
+ * nothing, because each job pays for it.
  */
 enum pen_status result_check(const struct dispatch *dispatch, const struct job *job, const struct result_group *group,
                              struct pen_error *reterr);
-/* The same of one with another status, which is passed on with its texts: they have no NUL bytes. */
+/* The same for a group with another status, which is passed on with its texts: they must have no NUL bytes. */
 enum pen_status result_check_texts(const struct result_group *group, struct pen_error *reterr);
 
 #endif

@@ -15,7 +15,7 @@ struct result_group {
     struct envelope env;
     const uint8_t *meta;
     struct result_facts facts;
-    bool refused; /* against the contract: only its status counts */
+    bool refused; /* it breaks the protocol: only its status counts */
     zmq_msg_t *header;
     zmq_msg_t *frames;
 };

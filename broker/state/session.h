@@ -1,8 +1,9 @@
 /*
  * session.h - clients: who they are, whether they are connected, and the replies kept for them until acknowledged.
  *
- * A session is named by the client's uuid and survives its connection by a grace window. Kept replies are bounded by bytes and age over all
- * sessions; an acknowledgement is cumulative by sequence. Tenants are interned, so that equal numbers mean equal names.
+ * A session is named by the client's uuid and survives its connection by a grace window. Kept replies are bounded by
+ * bytes and age over all sessions. An acknowledgement covers all replies up to its sequence number. Each tenant's name
+ * has one number, so equal numbers mean equal names.
  * Threads: owner.
  */
 #ifndef SESSION_H
@@ -37,21 +38,21 @@ struct session {
     bool connected;
     uint64_t uuid;
     uint64_t grace_us;
-    uint64_t lost_us; /* when the connection went */
+    uint64_t lost_us; /* when the connection was lost */
     uint64_t acked;   /* highest acknowledged sequence */
     const struct tenant *tenant;
-    struct identity *identity; /* NULL: nobody is asked for a key */
+    struct identity *identity; /* NULL: the broker asks for no key */
     struct transfer_end transfers;
-    uint8_t owner;            /* enum job_owner_kind: of the jobs that it sends */
+    uint8_t owner;            /* enum job_owner_kind, for the jobs that it sends */
     struct effect gone, room; /* EFFECT_CLIENT_GONE, EFFECT_ROOM_FOR_REPLIES */
     char name[SESSION_NAME_BYTES];
     struct job_list live; /* by in_session */
     struct job_list kept; /* by in_session, ascending sequence */
     uint32_t live_count;
     uint32_t unsent;
-    uint32_t sequences; /* open ones */
-    bool detached;      /* the broker's own, for detached jobs: no connection, no end */
-    bool missed; /* a reply was forgotten before it could be sent: the client must be asked to send its jobs again */
+    uint32_t sequences; /* number of open ones */
+    bool detached;      /* the broker's own, for detached jobs: it has no connection and does not end */
+    bool missed;        /* a reply was dropped before it could be sent: the client must send its jobs again */
 };
 TAILQ_HEAD(session_list, session);
 
@@ -62,18 +63,18 @@ struct sessions {
     uint32_t count;
     struct job_list kept; /* by in_group, oldest first */
     uint64_t kept_count, kept_bytes, kept_bytes_max, kept_age_us;
-    uint64_t dropped_unsent; /* kept replies forgotten before their client could read them */
+    uint64_t dropped_unsent; /* replies dropped before their clients could read them */
     struct tenant *tenants[TENANTS_MAX];
     uint32_t tenants_count;
     const struct setting_list *weights; /* borrowed: "NAME=N"; NULL = all 1 */
 };
 
-/* kept_bytes_max, kept_age_us: of all kept replies. NO_MEMORY */
+/* kept_bytes_max, kept_age_us: limits for all kept replies. NO_MEMORY */
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
                               uint64_t kept_age_us);
-/* How much tenants count in fair sharing, "NAME=N"; borrowed for good. */
+/* Weights of tenants in fair sharing, "NAME=N"; borrowed for good. */
 void sessions_weights(struct sessions *sessions, const struct setting_list *weights);
-void sessions_fini(struct sessions *sessions); /* frees all sessions; they have no live jobs any more */
+void sessions_fini(struct sessions *sessions); /* frees all sessions; they must have no live jobs */
 
 /* PEN_ERR_INVALID for a name outside [A-Za-z0-9._-]{0,64} ("" is "default"), PEN_ERR_BUSY beyond TENANTS_MAX. */
 enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
@@ -84,22 +85,23 @@ struct session *session_find(const struct sessions *sessions, uint64_t uuid);
 struct session *session_by_peer(const struct sessions *sessions, uint32_t peer);
 struct session *session_new(struct sessions *sessions, uint64_t uuid); /* NULL: no memory or SESSIONS_MAX */
 void session_free(struct sessions *sessions,
-                  struct session *session); /* forgets its kept replies; live must be empty */
+                  struct session *session); /* drops its kept replies; `live` must be empty */
 
-/* It has said hello on that connection; an older one is forgotten. */
+/* The client has said hello on that connection; an older connection is forgotten. */
 void session_connect(struct sessions *sessions, struct session *session, uint32_t peer, int fd, uint64_t now_us);
 void session_disconnect(struct session *session, uint64_t now_us); /* the grace window begins */
-void session_revive(struct session *session, uint64_t now_us);     /* it spoke again on the same connection */
+void session_revive(struct session *session, uint64_t now_us);     /* the client spoke again on the same connection */
 bool session_over(const struct session *session, uint64_t now_us); /* the grace window has ended */
 
 void session_add(struct session *session, struct job *job);    /* a live job */
-void session_remove(struct session *session, struct job *job); /* it lives no longer, or elsewhere */
+void session_remove(struct session *session, struct job *job); /* it is not live any more, or moves away */
 
-/* The job is done and has its reply: moves it from live to kept; what exceeds the bytes is forgotten, oldest first. */
+/* The job is done and has its reply: moves it from live to kept. Beyond the limit of bytes the oldest replies are
+   dropped. */
 void reply_keep(struct sessions *sessions, struct job *job, uint64_t now_us);
 void reply_forget(struct sessions *sessions, struct job *job); /* frees the job */
-/* The client has read all replies up to that one: they are forgotten. */
+/* The client has read all replies up to that one: drops them. */
 void replies_acknowledge(struct sessions *sessions, struct session *session, uint64_t sequence);
-void replies_age(struct sessions *sessions, uint64_t now_us); /* forgets what is too old */
+void replies_age(struct sessions *sessions, uint64_t now_us); /* drops replies that are too old */
 
 #endif

@@ -30,7 +30,7 @@ struct signature {
 enum pen_status signature_new(Penstock__TensorSig *const *inputs, size_t inputs_count,
                               Penstock__TensorSig *const *outputs, size_t outputs_count,
                               struct signature **ret_signature, struct pen_error *reterr);
-/* A new one has one user. */
+/* a new signature has one user */
 struct signature *signature_retain(struct signature *signature);
 void signature_release(struct signature *signature); /* NULL is fine */
 bool signature_equal(const struct signature *a, const struct signature *b);
@@ -43,14 +43,16 @@ enum pen_status signature_check(const struct signature *signature, const char *m
                                 const struct pen_tensor *inputs, size_t count, uint32_t *ret_rows, uint64_t *ret_shape,
                                 struct pen_error *reterr);
 /*
- * A result's output number `at`: wanted (its bit in *asked, which is cleared, so that it is given once), with the element type and the dims that the
- * signature fixes. Rank 0 stands for a rank that is not known before the run, and a batched dim is the model's own affair. CORRUPT with a sentence.
+ * Checks a result's output with the index `at`. The job must want it (its bit in *asked, which is cleared, so that a
+ * second one fails), and it must have the
+ * element type and the dims of the signature. Rank 0 means that the rank is not known before the run; the batch
+ * dimension is not checked here. CORRUPT with a sentence.
  */
 enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
                                        const struct pen_tensor *output, struct pen_error *reterr);
-/* None of those asked for is left; CORRUPT with the name of one. */
+/* All outputs that were asked for have come; otherwise CORRUPT with the name of a missing one. */
 enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr);
-/* Which output has that name: outputs_count = none. */
+/* Index of the output with that name: outputs_count = none. */
 size_t signature_output(const struct signature *signature, const char *name, size_t bytes);
 /* Requested outputs must exist. */
 enum pen_status signature_check_outputs(const struct signature *signature, const char *model, char *const *names,

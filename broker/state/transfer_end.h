@@ -1,5 +1,5 @@
 /*
- * transfer_end.h - what a session or worker has of large payloads under way, and what the broker has of them all (intake/transfer.h).
+ * transfer_end.h - the large payloads under way of one session or worker, and of the whole broker (intake/transfer.h).
  * Threads: owner.
  */
 #ifndef TRANSFER_END_H
@@ -13,18 +13,18 @@
 
 #define TRANSFER_OPEN_PEER 4u  /* transfers of one connection that get credit at the same time */
 #define TRANSFER_OPEN_MAX  64u /* of all clients together */
-#define TRANSFER_ANNOUNCED 64u /* jobs that one session may have announced */
-#define TRANSFER_REPLIES   4u  /* results on their way to one client; more wait until one is through */
+#define TRANSFER_ANNOUNCED 64u /* announced jobs that one session may have */
+#define TRANSFER_REPLIES   4u  /* results on their way to one client; further ones wait until one is done */
 
 struct session;
 struct worker;
 struct transfer_link;
 struct transfer_in;
 
-/* What a session or worker has of it. */
+/* The transfers of one session or worker. */
 struct transfer_end {
-    bool able;               /* its hello said so */
-    struct session *session; /* whose it is: one of the two */
+    bool able;               /* its hello said that it takes chunks */
+    struct session *session; /* the peer: one of the two is set */
     struct worker *worker;
     struct transfer_link *link; /* NULL: no transfer yet */
 };
@@ -36,10 +36,10 @@ struct transfer_hub {
     struct table clients, workers; /* bulk connections by routing id */
     struct transfer_links links;
     struct transfer_ins waiting; /* announced jobs without credit, oldest first */
-    uint32_t open;               /* of clients, with credit */
-    uint64_t bytes;              /* announced by clients and not yet a job */
-    uint64_t asked_until_us;     /* when the first question to Redis is given up; UINT64_MAX = none */
-    uint64_t freed_us;           /* memory was last given back by a transfer */
+    uint32_t open;               /* transfers of clients that have credit */
+    uint64_t bytes;              /* bytes announced by clients that are not jobs yet */
+    uint64_t asked_until_us;     /* when the first question to Redis is given up; UINT64_MAX = there is none */
+    uint64_t freed_us;           /* when a transfer last gave memory back */
     uint64_t memory_us;          /* when results that found no memory ask again; UINT64_MAX = none waits */
 };
 

@@ -1,5 +1,6 @@
 /*
- * cache_key.h - what makes two jobs the same: tenant, request digest, model digest, precision class. Plain data.
+ * cache_key.h - what two jobs must have in common to share a result: tenant, request digest, model digest, precision
+ * class. Plain data.
  * Threads: any.
  */
 #ifndef CACHE_KEY_H
@@ -13,7 +14,7 @@
 
 struct cache_key {
     struct digest request, model;
-    uint32_t tenant;   /* number of an interned tenant: no two share one */
+    uint32_t tenant;   /* number of an interned tenant: each tenant has its own */
     uint8_t precision; /* enum precision that the job demands */
 };
 

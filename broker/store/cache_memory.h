@@ -1,5 +1,5 @@
 /*
- * cache_memory.h - results in memory, bounded by bytes; the one used longest ago goes first.
+ * cache_memory.h - results in memory, bounded by bytes; the least recently used one is dropped first.
  * Threads: owner.
  */
 #ifndef CACHE_MEMORY_H

@@ -1,8 +1,10 @@
 /*
- * cache_redis.h - results in Redis: hiredis on a thread of its own behind an inproc PAIR, so that nothing Redis does can stall the loop.
+ * cache_redis.h - results in Redis: hiredis on a thread of its own behind an inproc PAIR, so that nothing Redis does
+ * can stall the loop.
  *
- * The owner's side never waits: questions and values are handed over, answers are polled. While the breaker is open nothing is handed over at
- * all; the thread probes once a second and reports when Redis is back. At most 64 values or 32 MiB wait to be stored, further ones are left out.
+ * The owner's side never waits: it hands questions and values over and polls for answers. While the breaker is open it
+ * hands nothing over; the thread probes once a second and reports when Redis is back. At most 64 values or 32 MiB wait
+ * to be stored; further ones are dropped.
  * Threads: owner.
  */
 #ifndef CACHE_REDIS_H
@@ -15,7 +17,7 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
                                 struct pen_error *reterr);
 void cache_redis_free(struct cache_redis *redis); /* NULL is fine; waits for the thread: at most its time-outs */
 
-/* False: the breaker is open, go on without. */
+/* False: the breaker is open; go on without the cache. */
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
                      uint64_t *ret_question);
 void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,

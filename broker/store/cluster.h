@@ -1,13 +1,17 @@
 /*
- * cluster.h - what the brokers of one Redis have in common besides results and detached jobs: how many they are, and which labels versions carry.
+ * cluster.h - what the brokers of one Redis share besides results and detached jobs: their number, and the labels of
+ * versions.
  *
- * Each broker says once a second that it is there; one that has said nothing for three seconds, by Redis' clock, is not counted any more. By their number
- * quotas are divided (keyring.h). Orders of labels (label.h) are kept in Redis, where every broker finds those of the others, and a broker that starts those
- * of before. A Redis that has forgotten them is told again by whoever knows them. While Redis is gone the last number counts, orders count at this broker
- * alone, and the others hear of them when it is back.
+ * Each broker says once a second that it is there; after three seconds without a word, by Redis' clock, it is not
+ * counted any more. Quotas are divided by the number of brokers (keyring.h). Orders that set labels (label.h) are kept
+ * in Redis, where each broker finds the orders of the others, and those from before its start. When Redis has lost
+ * them, any broker that knows them writes them again. While Redis is gone, the last number of brokers counts, and an
+ * order counts only at the broker that took it; the others get it when Redis is back.
  *
- * Keys behind `NAMESPACE:commons`: `:brokers` sorted set of uuids by the end of their time; `:labels` hash of "MODEL LABEL" to "VERSION SHARE_PPM"; `:turns`
- * counts the changes of the labels; `:epoch` is another one in a Redis that has forgotten. They are gone 30 days after the last broker.
+ * Keys behind `NAMESPACE:commons`: `:brokers` sorted set of uuids by the end of their time; `:labels` hash of "MODEL
+ * LABEL" to "VERSION SHARE_PPM"; `:turns`
+ * counts the changes of the labels; `:epoch` changes when Redis has lost its data. The keys expire 30 days after the
+ * last broker has gone.
  * Threads: owner; a thread of its own talks to Redis, so that the loop waits for nothing.
  */
 #ifndef CLUSTER_H
@@ -24,18 +28,19 @@
 
 struct cluster;
 
-/* The place is copied. Returns at once: the first word comes when Redis is there. */
+/* Copies the place. Returns at once: the first answer comes when Redis is reachable. */
 enum pen_status cluster_new(const struct redis_place *place, const char *namespace, uint64_t broker_uuid,
                             struct cluster **ret_cluster, struct pen_error *reterr);
 void cluster_free(struct cluster *cluster); /* says goodbye, so that the others need not wait; NULL is fine */
 
 /* Brokers that share the Redis, this one included: at least 1, also without a cluster (NULL). */
 uint32_t cluster_brokers(const struct cluster *cluster);
-/* Labels in Redis that were under another name than they were set for, each time that they were heard; they are not believed. */
+/* How often labels in Redis were found under another name than they were set for; they are ignored. */
 uint32_t cluster_mismatched(const struct cluster *cluster);
-/* An order that this broker has taken: "MODEL LABEL VERSION [SHARE_PPM]". NULL is fine. */
+/* Shares an order that this broker has taken: "MODEL LABEL VERSION [SHARE_PPM]". NULL is fine. */
 void cluster_tell(struct cluster *cluster, const char *order);
-/* True: *ret_orders has all orders there are, one a line, malloc'd. Not while an order of our own is under way. NULL is fine. */
+/* True when the orders in Redis have changed: *ret_orders has all of them, one a line, malloc'd. Never while an
+   order of our own is under way. NULL is fine. */
 bool cluster_hear(struct cluster *cluster, char **ret_orders);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * cluster_order.h - a label as Redis keeps it for all brokers: a field of a hash and its value.
  *
- * The value says at its end what it belongs to ("VERSION SHARE CHECK": a digest of the field with the first two), so that one that lies under another
- * field is not believed. Brokers before this read the first two alone, and what they wrote has no check and is believed. Threads: any (pure functions).
+ * The value ends with a check ("VERSION SHARE CHECK": a digest of the field and the first two), so that a value under a
+ * wrong field is ignored. Older brokers read only the first two; their own values have no check and are accepted.
+ * Threads: any (pure functions).
  */
 #ifndef CLUSTER_ORDER_H
 #define CLUSTER_ORDER_H
@@ -20,10 +21,10 @@ struct order {
 };
 TAILQ_HEAD(order_list, order);
 
-/* text: "MODEL LABEL VERSION [SHARE]". prefix: "?" or "". NULL: that is no order, or there is no memory for it. */
+/* text: "MODEL LABEL VERSION [SHARE]". prefix: "?" or "". NULL: the text is no order, or there is no memory. */
 struct order *order_new(const char *text, const char *prefix);
 
-/* Lines "FIELD VALUE": takes their checks off, and those whose check is wrong out. Returns how many these were. */
+/* Lines "FIELD VALUE": removes the checks, and removes lines whose check is wrong. Returns how many were removed. */
 uint32_t orders_clean(char *lines);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * journal_compact.h - the journal's file written anew while it is in use: three passes in small steps.
  *
- * First the headers tell which record of each job is its last, then those that still count are copied, then what was appended meanwhile is copied as
- * it is; synced, the new file takes the old one's place.
+ * The first pass reads the headers and finds the last record of each job. The second copies the records that still
+ * count. The third copies what was appended in the meantime. Then the new file is synced and takes the old one's place.
  * Threads: one-at-a-time (the journal's thread).
  */
 #ifndef JOURNAL_COMPACT_H
@@ -14,9 +14,10 @@
 #include "journal.h"
 
 struct compaction;
-/* Of the `size` bytes that the file has now. 0, or an errno. `file` is borrowed. */
+/* Compacts the first `size` bytes of the file. 0, or an errno. `file` is borrowed. */
 int compaction_new(struct journal_file *file, uint64_t size, uint64_t now_us, struct compaction **ret_compaction);
-/* size: of the file by now. True: the new one has taken its place, and has *ret_size bytes. *ret_error: it cannot be, and nothing has changed. */
+/* size: of the file now. True: the new file has taken its place, with *ret_size bytes. *ret_error: it failed, and
+   nothing has changed. */
 bool compaction_step(struct compaction *compaction, uint64_t size, uint64_t *ret_size, int *ret_error);
 void compaction_free(struct compaction *compaction); /* NULL is fine; gives an unfinished file up */
 

@@ -1,6 +1,6 @@
 /*
- * redis_mail.h - what the broker's thread and the Redis thread hand each other: one malloc'd mail per message, whose pointer crosses an inproc
- * PAIR; the receiver owns it. Threads: any.
+ * redis_mail.h - messages between the broker's thread and the Redis thread: one malloc'd mail each, whose pointer is
+ * sent over an inproc PAIR; the receiver owns it. Threads: any.
  */
 #ifndef REDIS_MAIL_H
 #define REDIS_MAIL_H
@@ -20,7 +20,7 @@ enum redis_mail_kind {
     REDIS_MAIL_CHECK,  /* owner -> thread: is Redis there? */
     REDIS_MAIL_STOP,   /* owner -> thread: end */
     REDIS_MAIL_ANSWER, /* thread -> owner: question, message or NULL; failed: Redis did not answer at all */
-    REDIS_MAIL_STORED, /* thread -> owner: bytes of a PUT that left the thread */
+    REDIS_MAIL_STORED, /* thread -> owner: bytes of a PUT that the thread has finished */
     REDIS_MAIL_STATE,  /* thread -> owner: up or not, text */
 };
 
@@ -32,7 +32,7 @@ struct redis_mail {
     bool up, failed;
     char text[REDIS_TEXT_BYTES];
     char key[REDIS_KEY_BYTES];
-    struct cache_key about; /* what `key` is the text of */
+    struct cache_key about; /* the key whose text is in `key` */
 };
 
 struct redis_mail *redis_mail_new(enum redis_mail_kind kind);   /* NULL without memory */

@@ -1,5 +1,5 @@
 /*
- * redis_open.h - a connection to Redis that has proved itself: connected, logged in, its database chosen.
+ * redis_open.h - opens a connection to Redis that is ready for use: connected, logged in, its database chosen.
  * Threads: any.
  */
 #ifndef REDIS_OPEN_H
@@ -13,12 +13,14 @@
 
 #include "redis_place.h"
 
-/* Gives the connection, for redisFree; NULL: `reason` says why, without the password. Waits at most 250 ms and two answers of timeout_us, which holds for later ones, too. */
+/* Gives the connection, for redisFree; NULL: `reason` says why, without the password. Waits at most 250 ms for the
+   connection and timeout_us for each of two answers; later answers have the same limit. */
 redisContext *redis_open(const struct redis_place *place, uint64_t timeout_us, char *reason, size_t bytes);
 
-/* What the connection has to say of its failure; of a time-out in words of our own. Borrowed from it. */
+/* Why the connection failed; for a time-out a sentence of our own. Borrowed from it. */
 const char *redis_reason(const redisContext *redis);
-/* Is the reply of that type? If not, `reason` says what Redis or the connection had to say. Frees the reply; NULL is fine. */
+/* True when the reply has that type; otherwise `reason` says what Redis or the connection reported. Frees the reply
+   in both cases; NULL is fine. */
 bool redis_expect(redisContext *redis, redisReply *reply, int type, char *reason, size_t bytes);
 
 #endif

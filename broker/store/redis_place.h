@@ -1,4 +1,4 @@
-/* redis_place.h - where a Redis is, and as whom it is talked to. Plain data. */
+/* redis_place.h - where a Redis is, and the user and password for it. Plain data. */
 #ifndef REDIS_PLACE_H
 #define REDIS_PLACE_H
 

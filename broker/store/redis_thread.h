@@ -10,7 +10,7 @@
 #include "redis_place.h"
 
 struct redis_thread {
-    void *socket; /* its end of the PAIR: the starter's before the thread begins and after it was joined */
+    void *socket; /* its end of the PAIR; used by the starter before the thread begins and after it was joined */
     struct redis_place place;
     uint64_t ttl_ms, timeout_us;
 };

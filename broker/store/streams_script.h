@@ -1,9 +1,10 @@
 /*
- * streams_script.h - what is done to detached jobs in Redis, each as one atomic script.
+ * streams_script.h - the operations on detached jobs in Redis; each one is an atomic script.
  *
  * Keys, all behind the prefix KEYS[1] (`NAMESPACE:detached`); Redis Cluster is not meant:
- *   :job:ID      hash: state (waiting, running, done), label (owner.h), tenant, key, model, entry (its id in the stream), request, reply, by (the broker
- *                that has or had it), attempts, since, expires (milliseconds of Redis' own clock: clocks of hosts are never compared)
+ * :job:ID hash: state (waiting, running, done), label (owner.h), tenant, key, model, entry (its id in the stream),
+ * request, reply, by (the broker that has, or last had, the job), attempts, since, expires (milliseconds of Redis' own
+ * clock: clocks of hosts are never compared)
  *   :wait:MODEL  stream of the ids that are not done, with the consumer group `brokers`; gone when it is empty
  *   :ends        sorted set of all ids by the end of their time
  *   :bytes       hash: bytes of requests and replies in all (*), of waiting requests by key

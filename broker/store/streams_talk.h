@@ -1,5 +1,5 @@
 /*
- * streams_talk.h - commands to Redis and what it says, for the thread of the detached jobs.
+ * streams_talk.h - sends commands to Redis and reads its answers, for the thread of the detached jobs.
  * Threads: one-at-a-time.
  */
 #ifndef STREAMS_TALK_H
@@ -22,23 +22,27 @@ struct talk {
     char sha[SCRIPT_COUNT][41];
     char prefix[160], me[17];
     char reason[NOTE_TEXT_BYTES]; /* of the last failure */
-    bool refused;                 /* Redis does not do what is asked: the connection is of no use, though it answers */
+    bool refused;                 /* Redis refuses what is asked: the connection is of no use, though it answers */
 };
 
 /* Connects, logs in, loads the scripts, writes, subscribes; false: `reason` says why not, and nothing is open. */
 bool talk_open(struct talk *talk);
 void talk_close(struct talk *talk);
-/* What Redis keeps of what it was told when it is killed: one sentence. */
+/* How durable Redis' data is when Redis is killed: writes one sentence. */
 void talk_durability(struct talk *talk, char *text, size_t bytes);
 
-/* Sends the note's question without waiting. False: it has none that Redis can answer, or there is no memory; the note has its answer. */
+/* Sends the note's question without waiting. False: Redis cannot answer it, or there is no memory; the note then has
+   its answer. */
 bool talk_ask(struct talk *talk, struct note *note);
-/* Reads Redis' answer into the note; false: none came, the connection is of no use any more. Ids that were lost are put into the box. */
+/* Reads Redis' answer into the note. False: none came, and the connection is of no use any more. Puts the ids of
+   lost jobs into the box. */
 bool talk_answer(struct talk *talk, struct note *note);
 
-/* Takes up to `count` jobs of these models into the box; false: as talk_answer. claim: also those that other brokers have left. */
+/* Takes up to `count` jobs of these models into the box. False: as talk_answer. claim: also takes jobs whose brokers
+   did not renew them. */
 bool talk_take(struct talk *talk, const char *models, uint32_t count, bool claim, uint32_t *ret_taken);
-/* What the bell says: *ret_waits: something waits; ids that have ended are put into the box. False: the connection is lost. */
+/* Reads the messages of the bell. *ret_waits: something waits; puts the ids of ended jobs into the box. False: the
+   connection is lost. */
 bool talk_listen(struct talk *talk, bool *ret_waits);
 
 #endif

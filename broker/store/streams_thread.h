@@ -1,5 +1,6 @@
 /*
- * streams_thread.h - the two mail boxes between the broker's thread and the one that talks to Redis, and that thread's body.
+ * streams_thread.h - the two mail boxes between the broker's thread and the thread that talks to Redis, and the body of
+ * that thread.
  * Threads: box_*: any. streams_run: its own.
  */
 #ifndef STREAMS_THREAD_H
@@ -12,7 +13,7 @@
 struct box {
     pthread_mutex_t lock;
     struct note_list notes;
-    int event; /* readable when there are some */
+    int event; /* readable when the box has notes */
 };
 
 enum pen_status box_init(struct box *box);

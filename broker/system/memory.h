@@ -1,5 +1,5 @@
 /*
- * memory.h - how this process asks the system for memory, and what it gives back.
+ * memory.h - tunes how this process gets memory from the system, and gives memory back.
  * Threads: owner.
  */
 #ifndef MEMORY_H
@@ -7,13 +7,15 @@
 
 #include <stdbool.h>
 
-/* Before anything else is allocated. */
+/* Call it before anything else is allocated. */
 void memory_tune(void);
 
-/* Memory is short: large blocks get mappings of their own, which go back to the system when they are freed. Or it is not any more. Threads: any. */
+/* True: memory is short; large blocks get mappings of their own, which go back to the system when they are freed.
+   False: it is not short any more. Threads: any. */
 void memory_spare(bool sparing);
 
-/* The start, or a burst of jobs, is over: free memory and pages of code that only it needed are let go; what is needed again comes back from the page cache. */
+/* The start, or a burst of jobs, is over: gives back free memory, and pages of code that only it needed; the system
+   reads pages again from its cache when they are needed. */
 void memory_settle(void);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * memory_group.h - the memory limits of the control groups that this process is in, versions 1 and 2, and what they use.
- *
- * A limit binds everything below it, so each group from our own up to the mount counts, and the one with the least left is told. Files stay open: a limit may be set,
- * raised or taken away while we run.
+ * memory_group.h - the memory limits and the use of the control groups that this process is in, versions 1 and 2. A
+ * limit holds for all groups below it, so each group from our own up to the mount counts; the one with the least memory
+ * left is reported. The files stay open, because a limit may be set, raised or removed while we run.
  * Threads: owner.
  */
 #ifndef MEMORY_GROUP_H
@@ -24,13 +23,15 @@ struct memory_groups {
 };
 
 /*
- * own: the text of /proc/self/cgroup; root: where the hierarchies are mounted. A path that is not there (that of another namespace) counts as far as it exists. No group
- * at all is fine.
+ * own: the text of /proc/self/cgroup; root: where the hierarchies are mounted. Of a path that does not exist here (it
+ * belongs to another namespace), the part that exists is used. Having
+ * no group at all is fine.
  */
 void memory_groups_open(struct memory_groups *groups, const char *own, const char *root);
 void memory_groups_close(struct memory_groups *groups);
 
-/* False: no group has a limit. thorough: pages of files, which go when memory is wanted, are no use. */
+/* False: no group has a limit. thorough: does not count pages of files as used, because the kernel drops them when
+   memory is needed. */
 bool memory_groups_read(const struct memory_groups *groups, bool thorough, uint64_t *ret_limit, uint64_t *ret_used);
 
 #endif

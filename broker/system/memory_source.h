@@ -1,8 +1,8 @@
 /*
  * memory_source.h - the memory limits of this process and what it uses, as the system tells them (headroom.h asks).
  *
- * Limits are those of setrlimit(2), of the control groups (memory_group.h) and --memory-limit, each read anew every time: they may be
- * changed while the broker runs. Files stay open, so a reading is a handful of system calls.
+ * Limits are those of setrlimit(2), of the control groups (memory_group.h) and --memory-limit, each read anew every
+ * time, because they may change while the broker runs. Files stay open, so a reading is a handful of system calls.
  * Threads: owner.
  */
 #ifndef MEMORY_SOURCE_H
@@ -17,8 +17,8 @@ struct memory_files {
     struct memory_groups groups;
 };
 
-/* Takes the blocks of memory_reserve.h, too. `files` must outlive the source. */
+/* Also takes the blocks of memory_reserve.h. `files` must outlive the source. */
 void memory_source_init(struct memory_files *files, uint64_t setting_bytes, struct memory_source *ret_source);
-void memory_source_fini(struct memory_files *files); /* closes them; the memory reserve stays */
+void memory_source_fini(struct memory_files *files); /* closes them; keeps the memory reserve */
 
 #endif
