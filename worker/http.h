@@ -1,8 +1,9 @@
 /*
- * http.h - the worker's own page for Prometheus and probes, when --metrics names an address: one thread, one request at a time.
+ * http.h - the worker's own page for Prometheus and probes, when --metrics names an address: one thread, one request at
+ * a time.
  *
- * GET /metrics, /v2/health/live, /v2/health/ready. A request has 16 KiB and 2 seconds; whoever wants more is cut off. Connections wait until theirs is there
- * (http_entry.h), so slow ones hold up nobody.
+ * GET /metrics, /v2/health/live, /v2/health/ready. A request may have 16 KiB and take 2 seconds; beyond that the
+ * connection is closed. Connections wait until their request has come (http_entry.h), so slow ones delay nobody.
  * Threads: one-at-a-time; the page is made by a thread of its own.
  */
 #ifndef WORKER_HTTP_H

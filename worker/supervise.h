@@ -1,9 +1,10 @@
 /*
- * supervise.h - a parent that holds nothing: it starts the worker, and starts it again when it dies.
+ * supervise.h - a parent process without state of its own: it starts the worker, and starts it again when it dies.
  *
- * A worker that crashed (a signal), was wedged or failed comes back at once; when it dies young again and again the pause doubles, from 100 ms
- * to 30 s. Ends that a restart would not mend (a wrong option, no model, refused by the broker) and an asked-for end are the parent's own, with the
- * same exit code. SIGTERM and SIGINT are passed on. When the parent dies its worker drains.
+ * A worker that crashed (a signal), was wedged or failed is started again at once. When it dies young several times in
+ * a row, the pause before a restart doubles each time, from 100 ms to 30 s. When a restart would not help (a wrong
+ * option, no model, refused by the broker), or the end was asked for, the parent ends with the same exit code. It
+ * passes SIGTERM and SIGINT on. When the parent dies, its worker drains.
  *
  * Threads: one-at-a-time, in a process without other threads.
  */
@@ -19,7 +20,7 @@
 /* Runs `work` in a child process until it has ended for good. Returns the program's exit code, 128 + signal for a killed one. */
 int supervise_run(int (*work)(void *context), void *context);
 
-/* Before the restart after `young` young deaths in a row. */
+/* The pause before a restart after `young` young deaths in a row. */
 uint64_t supervise_pause_us(unsigned young);
 
 #endif

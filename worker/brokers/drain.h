@@ -1,5 +1,6 @@
 /*
- * drain.h - how a worker leaves: what it holds is finished, what is on its way to it is still run, then each broker hears GOODBYE.
+ * drain.h - how a worker leaves: it finishes the jobs that it holds and those that are still on their way to it, then
+ * it sends each broker a GOODBYE.
  *
  * Threads: owner - the network thread.
  */
@@ -10,10 +11,11 @@
 
 /* Tells the brokers, once. `why` is for the log. */
 void drain_begin(struct serve *serve, uint64_t now_us, const char *why);
-/* To one of them: again after a new connection. */
+/* Tells one broker; again after a new connection. */
 void drain_say(struct link *link);
 
-/* -1: it goes on (or none was begun); else the exit code. Ends the process where jobs still run after --drain-timeout. */
+/* -1: the worker goes on, or drains still; else the exit code. Ends the process when jobs still run after
+   --drain-timeout. */
 int drain_check(struct serve *serve, uint64_t now_us);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * hello.h - the first message on every connection: who this worker is, what it can do, what it still holds.
  *
- * Built after warm-up, and anew when the models change; only the list of held jobs changes in between. Ownership: owns its arena and copies of all
- * texts. Threads: one-at-a-time.
+ * The worker builds it after warm-up, and again when its models change; in between only the list of held jobs changes.
+ * Ownership: owns its arena and copies of all texts. Threads: one-at-a-time.
  */
 #ifndef HELLO_H
 #define HELLO_H

@@ -18,9 +18,9 @@ void in_flight_init(struct in_flight *in_flight, size_t limit_jobs, size_t limit
 void in_flight_fini(struct in_flight *in_flight); /* frees what is still held: no slot may be running */
 /* BUSY beyond a cap; keeps the dispatch until in_flight_remove. */
 enum pen_status in_flight_add(struct in_flight *in_flight, struct dispatch *dispatch, struct pen_error *reterr);
-void in_flight_remove(struct in_flight *in_flight, struct dispatch *dispatch); /* the dispatch is the caller's again */
+void in_flight_remove(struct in_flight *in_flight, struct dispatch *dispatch); /* it is the caller's again */
 
-/* The newest held job of that id that is not answered, NULL when there is none. */
+/* The newest held job of that id that has no answer yet; NULL when there is none. */
 struct job *in_flight_find(const struct in_flight *in_flight, struct job_id id, struct dispatch **ret_dispatch);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * messages.h - what each message of a broker does: jobs in, cancellations, chunks and their credits, orders, signs of life.
+ * messages.h - handles the messages of a broker: jobs, cancellations, chunks and their credits, orders, signs of life.
  *
  * Threads: owner - the network thread.
  */

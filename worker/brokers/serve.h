@@ -25,27 +25,27 @@ struct serve {
     const struct options *options;
     const struct identity *identity;
     struct vitals *vitals;
-    struct spin spins[2]; /* while no slot has work, while one has */
+    struct spin spins[2]; /* [0]: while no slot has work; [1]: while one has */
     struct orders *orders;
     struct states *states;
     struct update update;
     struct exclusive exclusive;
     struct watchdog watchdog;
 
-    bool draining;                    /* asked to, by a signal or by the broker */
-    bool drained;                     /* goodbye is said */
-    uint64_t drain_us;                /* when it began */
-    uint64_t blocks_us;               /* when memory of large frames was looked at */
-    uint64_t alive_us, alive_step_us; /* when the service manager is told next that this loop turns, and how often */
+    bool draining;                    /* a signal or the broker asked for it */
+    bool drained;                     /* all brokers have been told goodbye */
+    uint64_t drain_us;                /* when draining began */
+    uint64_t blocks_us;               /* when the memory of large frames was last trimmed */
+    uint64_t alive_us, alive_step_us; /* when to tell the service manager next that this loop turns, and how often */
 };
 
 /* Until drained, refused or wedged. Returns the program's exit code. */
 int serve_run(struct serve *serve);
 
-/* One turn of that: sends the results there are, handles the messages there are. True when there was anything. */
+/* One turn of the loop: sends the results and handles the messages that are there. True when there were any. */
 bool serve_turn(struct serve *serve, uint64_t now_us);
 
-/* How much is logged from now on; `by`, for the log: who asked. */
+/* Sets the log level; `by` says in the log who asked for it. */
 void serve_log_level(enum log_level level, const char *by);
 
 #endif

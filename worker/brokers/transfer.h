@@ -1,8 +1,10 @@
 /*
- * transfer.h - large payloads as credited chunks on a second connection to the broker (proto/PROTOCOL.md, "Large payloads").
+ * transfer.h - large payloads as credited chunks on a second connection to the broker (proto/PROTOCOL.md, "Large
+ * payloads").
  *
- * A dispatch whose payload is announced is held, but handed to a slot only when all of it is here. A result above the broker's limit is announced
- * and kept until the last of its chunks is sent; when the connection is lost before that, it waits like any result without a broker.
+ * The worker holds a dispatch whose payload is announced, but hands it to a slot only when all bytes have come. It
+ * announces a result above the broker's limit and keeps it until the last chunk is sent. When the connection is lost
+ * before that, the result waits like any result without a broker.
  *
  * Threads: owner - the network thread.
  */
@@ -18,44 +20,47 @@ struct arrival;
 struct departure;
 struct link;
 
-/* One broker's. */
+/* The transfers of one broker. */
 struct transfers {
     void *socket;             /* the bulk connection; NULL until it is needed */
-    struct bulk_way way;      /* its own, when the broker has a port for it */
-    uint64_t from_bytes;      /* of results that the broker wants in chunks; 0 = none */
-    struct arrival *arrivals; /* dispatches that are not complete */
+    struct bulk_way way;      /* the way to the broker's own port for bulk connections, when it has one */
+    uint64_t from_bytes;      /* the broker wants results of this size or more in chunks; 0 = none */
+    struct arrival *arrivals; /* dispatches whose bytes have not all come */
     struct departure *departures;
-    uint32_t numbers;  /* given to departures so far */
-    uint64_t moved_us; /* last chunk that came */
-    uint64_t again_us; /* a piece or a credit could not be sent: when to try again; 0 = none */
+    uint32_t numbers;  /* numbers given to outgoing transfers so far */
+    uint64_t moved_us; /* when the last chunk came */
+    uint64_t again_us; /* a piece or a credit could not be sent: try again then; 0 = nothing to do */
 };
 
-/* Some of its jobs' payloads are announced. */
+/* True when payloads of some of its jobs are announced. */
 bool transfer_announced(const struct dispatch *dispatch);
-/* Adds the announced bytes to the dispatch's, as far as its metas make sense. */
+/* Adds the announced bytes to those of the dispatch, as far as its metas are well formed. */
 enum pen_status transfer_measure(struct dispatch *dispatch, uint64_t frame_limit, struct pen_error *reterr);
 /* Takes memory for what was measured and asks the broker for it. The dispatch is held by the link already. */
 enum pen_status transfer_ask(struct link *link, struct dispatch *dispatch, uint64_t now_us, struct pen_error *reterr);
-/* A CHUNK: a dispatch that is complete now, else NULL. INVALID: out of order, the connection is to be made anew. */
+/* A CHUNK came. Returns the dispatch when that completes it, else NULL. INVALID: the chunk is out of order; make the
+   connection anew. */
 enum pen_status transfer_chunk(struct link *link, const struct message *message, uint64_t now_us,
                                struct dispatch **ret_complete);
-/* The job is not wanted: its bytes are not waited for, their memory is freed. Gives its dispatch when nothing more is awaited. */
+/* The job is not wanted: stops waiting for its bytes and frees their memory. Returns its dispatch when none of its
+   jobs waits for bytes any more. */
 struct dispatch *transfer_cancel(struct link *link, const struct job *job);
 /* A job whose deadline passed before all of its bytes came, NULL when there is none. */
 struct job *transfer_late(const struct link *link, uint64_t now_us, struct dispatch **ret_dispatch);
 uint64_t transfer_late_us(const struct link *link); /* when there may be one; DEADLINE_NONE */
 
-/* Announces the groups of the reply that are large and gives what is left of it, NULL when nothing is. */
+/* Announces the large groups of the reply and returns the rest of the reply, NULL when nothing is left. */
 struct reply *transfer_depart(struct link *link, struct reply *reply);
-/* A CREDIT: sends as far as it goes. */
+/* A CREDIT came: sends as many bytes as it allows. */
 void transfer_credit(struct link *link, const struct envelope *env, uint64_t now_us);
-/* Sends what there was no memory for, when that is due: at transfer_again_us(), DEADLINE_NONE. */
+/* Tries again to send what found no memory, when that is due: at transfer_again_us(), DEADLINE_NONE. */
 void transfer_again(struct link *link, uint64_t now_us);
 uint64_t transfer_again_us(const struct link *link);
 
-/* A dispatch waits for chunks that have not come for `liveness_us`. */
+/* True when a dispatch has waited for chunks for `liveness_us` and none has come. */
 bool transfer_stalled(const struct link *link, uint64_t now_us);
-/* The connection goes: incomplete dispatches are freed and no longer held, results not sent are given back as a list. */
+/* The connection is closed: frees incomplete dispatches, which are no longer held, and returns a list of the results
+   that were not sent. */
 struct reply *transfer_reset(struct link *link);
 
 #endif

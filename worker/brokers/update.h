@@ -1,10 +1,10 @@
 /*
- * update.h - the network thread's part of a changed set of models: the new hello comes into force, the brokers are told, and it is known when no job for
- * what was withdrawn can be on its way any more.
- *
- * The order on one connection is what makes it certain: WORKER_UPDATE, PING; whatever the broker sent before it read the update has arrived when
- * the PONG has, and when all that was held by then is answered nothing is left. A broker that is not connected learns the new list from the
- * hello: it waits only for what is still held for it.
+ * update.h - the network thread's part of a change of models: it puts the new hello into force, tells the brokers, and
+ * finds out when no job for a withdrawn model can be on its way any more. It is certain because messages on one
+ * connection keep their order: the worker sends WORKER_UPDATE, then PING. When the PONG has come, all jobs that the
+ * broker sent before it read the update have come, too. When the jobs that are held at that time are answered, none is
+ * left. A broker that is not connected learns the new list from the hello; only the jobs that are still held for it
+ * remain.
  *
  * Threads: owner - the network thread.
  */
@@ -16,22 +16,22 @@
 
 enum update_state {
     UPDATE_NONE,
-    UPDATE_DUE,  /* there is a new list, the broker does not know it yet */
-    UPDATE_SENT, /* with a PING behind it */
-    UPDATE_READ  /* the broker has read it, or will begin with it */
+    UPDATE_DUE,  /* there is a new list, and the broker has not been told */
+    UPDATE_SENT, /* the update was sent, with a PING behind it */
+    UPDATE_READ  /* the broker has read the new list, or will get it with the hello */
 };
 
 struct update {
     struct watch *watch; /* NULL: models do not change */
     uint64_t generation;
-    bool open; /* a change has not settled with every broker */
+    bool open; /* a change is not complete yet with every broker */
     struct update_link {
         enum update_state state;
         uint64_t ping, hellos, read_us;
     } links[ENDPOINTS_MAX];
 };
 
-/* Takes what the watch has posted and moves the update on with every broker. */
+/* Takes the change that the watch has posted, and moves it on with every broker. */
 void update_tick(struct update *update, struct brokers *brokers, uint64_t now_us);
 
 #endif

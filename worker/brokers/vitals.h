@@ -1,7 +1,8 @@
 /*
- * vitals.h - how this worker is: what its heartbeats tell the broker and what its own /metrics page tells a Prometheus.
+ * vitals.h - the state of this worker, for its heartbeats to the brokers and for its own /metrics page.
  *
- * The network thread writes what only it knows (connected, draining, its last beat) into atomics; everything else has locks or atomics of its own.
+ * The network thread writes what only it knows (connected, draining, its last beat) into atomics; everything else has
+ * locks or atomics of its own.
  * Threads: vitals_beat: the network thread; the rest any.
  */
 #ifndef VITALS_H
@@ -19,7 +20,7 @@
 #include "worker.pb-c.h"
 
 #define VITALS_WEDGED_US                                                                                               \
-    3000000u /* a network thread that did not beat for so long is not alive; it sleeps 1 s at most */
+    3000000u /* a network thread without a beat for so long counts as dead; it sleeps 1 s at most */
 
 struct vitals {
     /* Borrowed, set once before any thread reads. */
@@ -30,7 +31,7 @@ struct vitals {
     size_t slots_count;
     const struct identity *identity;
     const struct pen_engine *engine;
-    uint64_t compiled_ready; /* kernels compiled before it was ready */
+    uint64_t compiled_ready; /* kernels compiled before the worker was ready */
     uint64_t memory_bytes;   /* what the worker may use */
     uint64_t started_us;
 
@@ -38,7 +39,7 @@ struct vitals {
     atomic_uint_fast64_t beat_us;
 };
 
-/* It lives, and serves nobody yet. */
+/* The worker is alive, but serves nobody yet. */
 void vitals_begin(struct vitals *vitals, uint64_t now_us);
 void vitals_beat(struct vitals *vitals, bool serving, bool draining, uint64_t now_us);
 

@@ -43,10 +43,10 @@ struct config_preprocess {
     char input[CONFIG_NAME_BYTES_MAX + 1]; /* "" = the only input */
     bool nhwc;                             /* layout of the network's input */
     bool bgr;                              /* channel order of the network; the wire is RGB */
-    bool invert;                           /* 255 - x first */
-    uint32_t channels, height, width;      /* 0 = as the model's signature says */
+    bool invert;                           /* use 255 - x */
+    uint32_t channels, height, width;      /* 0 = take it from the model's signature */
     float mean[CONFIG_CHANNELS_MAX],
-        scale[CONFIG_CHANNELS_MAX]; /* in the network's channel order; one value counts for all */
+        scale[CONFIG_CHANNELS_MAX]; /* in the network's channel order; a single value is used for all channels */
     size_t mean_count, scale_count; /* 0 = mean 0, scale 1 */
     char *text;                     /* the object as compact JSON: clients that resize images read it */
 };
@@ -63,12 +63,12 @@ struct config_warmup {
     size_t inputs_count;
 };
 
-/* A tensor that the worker keeps between the jobs of a sequence: what `output` gives is what `input` gets next. */
+/* A tensor that the worker keeps between the jobs of a sequence: the model's `output` becomes its next `input`. */
 struct config_state {
     char input[CONFIG_NAME_BYTES_MAX + 1], output[CONFIG_NAME_BYTES_MAX + 1];
     struct pen_tensor tensor; /* data_type and dims without the batch, as declared; dims_given */
     bool dims_given;
-    char file[CONFIG_NAME_BYTES_MAX + 1]; /* beside config.json: what a sequence begins with; "" = zeros */
+    char file[CONFIG_NAME_BYTES_MAX + 1]; /* file beside config.json: what a sequence begins with; "" = zeros */
     char *initial;                        /* its bytes */
     size_t initial_bytes;
 };
@@ -81,7 +81,7 @@ struct config_sequence {
     size_t states_count;
 };
 
-/* What waiting does to jobs: dynamic_batching.default_queue_policy, or one of priority_queue_policy. */
+/* Limits for waiting jobs: dynamic_batching.default_queue_policy, or an entry of priority_queue_policy. */
 struct config_queue_policy {
     uint32_t level; /* of priority_queue_policy */
     uint32_t max_queue_size;
@@ -101,8 +101,8 @@ struct config_version_label {
 };
 
 struct config {
-    bool present;               /* false: there is no file, all below is the default */
-    bool ensemble;              /* platform says so */
+    bool present;               /* false: there is no file; all fields below have their defaults */
+    bool ensemble;              /* its platform is "ensemble" */
     struct ensemble_plan *plan; /* the steps of an ensemble; NULL = a model with a file of its own */
     const char *platform;       /* format the model must have, as pen_model_format says it; NULL = any. Static. */
     char signature[CONFIG_NAME_BYTES_MAX + 1]; /* entry point of a model file with several; "" = its first */
@@ -134,28 +134,30 @@ struct config {
     bool softmax;                                /* labels are ranked by the softmax of the output */
     struct ensemble_plan
         *declared;     /* tensors that input and output list, of a model: its file must agree. NULL = none */
-    bool pbtxt;        /* read from config.pbtxt */
-    bool pbtxt_beside; /* a config.pbtxt lies there too, and does not count */
-    char ignored[TRITON_IGNORED_BYTES]; /* what it says and has no meaning here, as names; "" = nothing */
+    bool pbtxt;        /* it was read from config.pbtxt */
+    bool pbtxt_beside; /* there is a config.pbtxt, too; it is ignored */
+    char ignored[TRITON_IGNORED_BYTES]; /* names of its fields that have no meaning here; "" = none */
     uint64_t
         stamp; /* of all that it says, files beside it included, but for version_policy: what does not change a model that serves; 0 = no file */
 };
 
 void config_init(struct config *config); /* the defaults */
-void config_fini(struct config *config); /* a config that was only initialised is fine */
+void config_fini(struct config *config); /* fine for a config that was only initialised */
 
-/* Reads the JSON text. The config must be initialised; on failure it is left for config_fini. Does not open labels_file. */
+/* Reads the JSON text. The config must be initialised; after a failure call config_fini. Does not open labels_file. */
 enum pen_status config_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
 
-/* Where the files of a config lie: a model's folder, or a version's. Links lead to files beneath it, or beneath `model`, the model's folder (NULL = `folder` is it). */
+/* Where the files of a config are: in a model's folder, or in a version's. Links may lead to files below it, or
+   below `model`, the model's folder (NULL = `folder` is the model's folder). */
 struct config_place {
     const char *folder, *model;
 };
-/* The same from Triton's form (triton.h); `ignored` and `pbtxt` are set. */
+/* The same for Triton's form (triton.h); sets `ignored` and `pbtxt`. */
 enum pen_status config_parse_pbtxt(const char *text, size_t bytes, struct config *config, struct pen_error *reterr);
 
 /*
- * The same from folder/config.json or, without one, folder/config.pbtxt, labels file included (it lies in the same folder). No such file is no error:
+ * The same for folder/config.json or, without one, folder/config.pbtxt; also reads the labels file in that folder. When
+ * there is no config file, that is no error:
  * defaults, present = false.
  */
 enum pen_status config_load(const struct config_place *place, struct config *config, struct pen_error *reterr);

@@ -29,7 +29,7 @@ enum pen_status config_read_dims(const cJSON *value, const char *path, struct pe
 /* config_sequence.c */
 config_reader config_read_sequence;
 void config_states_free(struct config_sequence *sequence);
-/* Reads the files that states begin with. */
+/* Reads the files with the values that states begin with. */
 enum pen_status config_states_load(const struct config_place *place, struct config_sequence *sequence,
                                    struct pen_error *reterr);
 enum pen_status config_check_sequence(const struct config *config, struct pen_error *reterr);

@@ -1,5 +1,5 @@
 /*
- * json_reader.h - reads a JSON object by a table of its keys; what is wrong is said with its path and the nearest key.
+ * json_reader.h - reads a JSON object with a table of its keys; an error names the path and the nearest known key.
  *
  * Threads: any (pure functions).
  */
@@ -22,7 +22,7 @@ struct json_field {
     enum pen_status (*read)(const cJSON *value, const char *path, void *target, struct pen_error *reterr);
 };
 
-/* Every key must be in the table and stand once; the path of the top level is "". */
+/* Every key must be in the table, and may occur once; the path of the top level is "". */
 enum pen_status json_object(const cJSON *object, const char *path, const struct json_field *fields, void *target,
                             struct pen_error *reterr);
 
@@ -34,7 +34,7 @@ enum pen_status json_u32(const cJSON *value, const char *path, uint32_t min, uin
 /* 1..limit_bytes bytes. Borrows: the text lives as long as the parsed document. */
 enum pen_status json_text(const cJSON *value, const char *path, size_t limit_bytes, const char **ret_text,
                           struct pen_error *reterr);
-/* One of `choices`, separated by '|'; *ret_index is its place. */
+/* One of `choices`, separated by '|'; *ret_index is its position among them. */
 enum pen_status json_choice(const cJSON *value, const char *path, const char *choices, uint32_t *ret_index,
                             struct pen_error *reterr);
 /* 1..room finite numbers. */

@@ -28,7 +28,8 @@ struct options {
 
 extern const struct settings_program options_program;
 
-/* The engine's part of the settings: precision, threads, strictness, checks. UNSUPPORTED names the backends there are. */
+/* Reads the engine's settings: precision, threads, strictness, checks. UNSUPPORTED lists the backends that this
+   build has. */
 enum pen_status options_engine(const struct options *options, uint32_t threads, uint64_t memory_bytes,
                                struct pen_engine_options *ret_engine, struct pen_error *reterr);
 enum log_level options_log_level(const struct options *options);

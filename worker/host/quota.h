@@ -1,7 +1,8 @@
 /*
  * quota.h - how many processors and how much memory this process may really use: affinity, cgroup v1 and v2.
  *
- * A container's /proc/cpuinfo shows the host; what counts is its quota. The least of all ancestors holds.
+ * A container's /proc/cpuinfo shows the host, but its quota counts. The lowest quota of a group and all its ancestors
+ * holds.
  * Threads: any.
  */
 #ifndef QUOTA_H
@@ -24,7 +25,7 @@ void quota_detect(struct quota *ret_quota);
 uint64_t quota_cpu_millis(const char *cgroup, const char *root);
 uint64_t quota_memory(const char *cgroup, const char *root);
 
-/* "max 100000", "150000 100000" of cpu.max; QUOTA_NONE for "max" and for what is no such line. */
+/* "max 100000", "150000 100000" of cpu.max; QUOTA_NONE for "max" and for a text of another form. */
 uint64_t quota_parse_cpu_max(const char *text);
 /* "max", "-1" or a number of bytes; v1's "no limit" (near 2^63) counts as none. */
 uint64_t quota_parse_bytes(const char *text);

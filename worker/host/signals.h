@@ -1,5 +1,6 @@
 /*
- * signals.h - SIGTERM, SIGINT and SIGHUP ask for a drain; the second one, which no SIGHUP is, ends the process at once. Installed before models load.
+ * signals.h - SIGTERM, SIGINT and SIGHUP ask for a drain; a second SIGTERM or SIGINT ends the process at once.
+ * Installed before models load.
  *
  * Threads: signals_asked any; the rest one-at-a-time at start.
  */
@@ -12,13 +13,14 @@
 void signals_install(void);
 bool signals_hangup_ignored(void); /* nohup: SIGHUP stays ignored */
 bool signals_asked(void);
-/* 1 after SIGUSR1 (log more), -1 after SIGUSR2 (log less), 0 otherwise; the answer is given once. */
+/* 1 after SIGUSR1 (log more), -1 after SIGUSR2 (log less), 0 otherwise; each signal is reported once. */
 int signals_level(void);
-void signals_supervised(void); /* signals of the parent and of others count apart: two of one kind end the process */
+void signals_supervised(void); /* counts the parent's signals and others apart: two of a kind end it */
 void signals_settled(
-    void); /* all work is answered and only memory is left to free: a second signal changes nothing any more */
-/* Blocks all for threads that the caller makes now, but for SIGBUS (file_fault.h); pthread_sigmask takes *ret_before back. Threads: any. */
+    void); /* all work is answered and only memory is left to free: a second signal has no effect any more */
+/* Blocks all signals except SIGBUS (file_fault.h), for threads that the caller then starts; restore *ret_before with
+   pthread_sigmask. Threads: any. */
 void signals_block(sigset_t *ret_before);
-void signals_wake(int fd); /* an eventfd that is written when one comes; -1 = none */
+void signals_wake(int fd); /* fd: an eventfd to write to when a signal comes; -1 = none */
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * batch_shape.h - which batch size a batch really runs at: its own where that is ready, else the next size above that is.
+ * batch_shape.h - chooses the size at which a batch really runs: its own when that is ready, else the next larger size
+ * that is ready; the missing rows are filled up.
  *
- * Preparing a shape costs tens to thousands of microseconds; running a few rows of filling costs what the measured times say. Filling is chosen until
- * what it has cost is more than preparing would have (then the size is prepared: at most twice the best cost whatever comes). Warmed sizes
- * are always ready, and so few sizes are learnt beside them that the engine never drops one.
+ * Preparing a size costs tens to thousands of microseconds; the cost of filling rows follows from the measured times. A
+ * batch is filled until filling a size has cost more in all than preparing it would have; then the size is prepared. So
+ * the cost is at most twice the best possible. Warmed-up sizes are always ready. Only so few other sizes are prepared
+ * that the engine never drops one.
  *
  * Threads: batch_shape_rows, batch_shape_exact one-at-a-time (a slot's); the rest any.
  */
@@ -20,14 +22,14 @@
 #define BATCH_SHAPE_LEARNT_MAX 4u
 #define BATCH_SHAPE_READY_MAX  16u /* shapes that a session of the engine keeps */
 
-/* A shape that was warmed, with its times. */
+/* A shape that was warmed up, with its times. */
 struct warm_time {
     uint32_t batch; /* rows; 0 = the model is not batched */
     uint64_t shape; /* batch_shape_of of its inputs */
     uint64_t cold_us, warm_us;
 };
 
-/* What one session has learnt about sizes that were not warmed. */
+/* What one session knows about sizes that were not warmed up. */
 struct batch_shape {
     struct {
         uint64_t shape, waste_us;
@@ -38,16 +40,16 @@ struct batch_shape {
     bool exact; /* filling does not work for this model */
 };
 
-/* The inputs' dims but for the batch, as a number. */
+/* The inputs' dims without the batch dimension, as a hash. */
 uint64_t batch_shape_of(const struct pen_tensor *inputs, size_t count, bool batched);
 
 /* Rows to run a batch of `rows` rows at: >= rows. */
 uint32_t batch_shape_rows(struct batch_shape *batch_shape, const struct warm_time *warm, size_t warm_count,
                           uint64_t shape, uint32_t rows);
 void batch_shape_exact(
-    struct batch_shape *batch_shape); /* the outputs of a filled batch could not be cut: never fill again */
+    struct batch_shape *batch_shape); /* the outputs of a filled batch could not be split: never fill again */
 
-/* Was this size warmed? */
+/* True when this size was warmed up. */
 bool batch_shape_warmed(const struct warm_time *warm, size_t warm_count, uint64_t shape, uint32_t rows);
 
 #endif

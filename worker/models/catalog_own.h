@@ -10,7 +10,8 @@
 
 #define CATALOG_PATH_BYTES 4096
 
-/* Counts it, keeps it for the brokers, and tells it in the log unless it was told before. stamp: of the entry that could not be loaded, or 0. */
+/* Counts the failure, keeps it for the brokers, and logs it unless it was logged before. stamp: of the entry that
+   could not be loaded, or 0. */
 void catalog_failed(struct catalog *catalog, const char *name, uint64_t version, uint64_t stamp,
                     const struct pen_error *error);
 

@@ -1,5 +1,5 @@
 /*
- * declared.h - the input and output lists of a model's config against what its file has.
+ * declared.h - compares the input and output lists of a model's config with its file.
  *
  * Threads: any.
  */
@@ -8,7 +8,8 @@
 
 #include "served.h"
 
-/* Names, types and dims must agree; -1 on either side fits any dim. What the lists leave out is not looked at. */
+/* Names, types and dims must agree; -1 on either side fits any dim. Tensors that the lists leave out are not
+   checked. */
 enum pen_status declared_check(const struct served *served, struct pen_error *reterr);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * labels.h - "0.931 nine": the highest scores of an output with what config.json calls its classes.
+ * labels.h - "0.931 nine": the highest scores of an output with the names of the classes from config.json.
  *
  * Threads: any (pure functions over the caller's memory).
  */

@@ -7,11 +7,11 @@
 
 #include "catalog.h"
 
-/* Gives a warm model, from what the scan found (its config is taken over). threads: of a slot. */
+/* Gives a warm model for an entry of a scan (takes its config over). threads: of one slot. */
 enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entry, uint32_t slots, uint32_t threads,
                            struct served **ret_served, struct pen_error *reterr);
 
-/* Brings a cold model back: its file, its sessions, their warm-up. On failure it is as cold as before. */
+/* Loads a cold model again: its file, its sessions, their warm-up. On failure it stays cold. */
 enum pen_status loader_heat(struct pen_engine *engine, struct served *served, uint32_t slots, uint32_t threads,
                             struct pen_error *reterr);
 

@@ -1,7 +1,8 @@
 /*
- * model_file.h - which file of a version folder is the model: model.onnx, model.tflite, or a TensorFlow.js topology.
+ * model_file.h - finds the model file of a version's folder: model.onnx, model.tflite, or a TensorFlow.js topology.
  *
- * A topology is a *.json of any name but config.json that holds a weightsManifest; its shards lie beside it. Exactly one model may lie in a folder.
+ * A topology is a *.json of any name but config.json that holds a weightsManifest; its shards lie beside it. Exactly
+ * one model may lie in a folder.
  * Threads: any (no state).
  */
 #ifndef MODEL_FILE_H
@@ -15,7 +16,7 @@
 
 #define MODEL_FILE_PATH_BYTES 4096u
 
-/* NOT_FOUND where there is none, INVALID where there are several; the sentence says what was seen. */
+/* NOT_FOUND when there is none, INVALID when there are several; the sentence lists what was found. */
 enum pen_status model_file_find(const char *folder, char ret_path[MODEL_FILE_PATH_BYTES], struct pen_error *reterr);
 
 /* The model's folder, of a file in one of its versions: models/digits of models/digits/1/model.onnx. */
@@ -25,15 +26,18 @@ void model_file_home(const char *path, char ret_folder[MODEL_FILE_PATH_BYTES]);
 enum pen_status model_file_open(const char *path, int *ret_fd, size_t *ret_bytes, struct pen_error *reterr);
 
 /*
- * Changes when the model does: the file, and unless it is a TFLite model every other file of the folder and of its subfolders that counts
- * (shards, external data). Names, sizes, times, inodes and permissions are looked at, no content. Without a model it covers the whole folder.
+ * A number that changes when the model changes. It covers the model file and, except for a TFLite model, every file of
+ * the folder and its subfolders that counts
+ * (shards, external data): names, sizes, times, inodes and permissions, no content. Without a model file it covers the
+ * whole folder.
  */
 uint64_t model_file_stamp(const char *folder);
 
-/* A model file by its name's end, or by what it holds: for files that lie where no model may. */
+/* True when the file is a model by its suffix or its content; for files in places where no model may be. */
 bool model_file_alone(const char *path);
 
-/* False for config.json, which is looked at by what it says, and for hidden files, *.md, *.txt and *.log: they are no part of a model. */
+/* False for config.json (its parsed content is compared instead), hidden files, *.md, *.txt and *.log: they are no
+   part of a model. */
 bool model_file_counts(const char *name);
 
 #endif

@@ -1,11 +1,13 @@
 /*
- * preprocess.h - uint8 pixels as they travel -> the input a network was trained on.
+ * preprocess.h - converts uint8 pixels, as clients send them, into the input that a network was trained on.
  *
- * The wire is uint8 [batch, height, width, channels], RGB: four times fewer bytes than floats. The network gets (x - mean) * scale per
+ * The wire is uint8 [batch, height, width, channels], RGB: four times fewer bytes than floats. The network gets (x -
+ * mean) * scale per
  * channel, NCHW or NHWC, RGB or BGR, inverted when the config says so.
  * A network of 16-bit floats gets the same numbers, rounded.
- * A network of 8-bit integers gets q = round(real / scale) + zero point of its own quantisation, through a table of 256 values per channel; where the config
- * states neither mean nor scale the pixels span the type: as they are in uint8, less 128 in int8.
+ * A network of 8-bit integers gets q = round(real / scale) + zero point of its own quantisation, through a table of 256
+ * values per channel; When the config has neither mean nor scale, uint8 takes the pixels as they are, and int8 takes
+ * them minus 128.
  * Threads: any (pure functions).
  */
 #ifndef PREPROCESS_H
@@ -26,14 +28,16 @@ struct preprocess {
     uint8_t flip;                       /* 0xff inverts: 255 - x = x ^ 255 */
     uint32_t from[CONFIG_CHANNELS_MAX]; /* network channel c is wire channel from[c] */
     float mean[CONFIG_CHANNELS_MAX], scale[CONFIG_CHANNELS_MAX];
-    size_t element_bytes; /* of what the network takes: 4 = f32, 2 = f16 or bf16, 1 = 8-bit integers */
-    uint16_t halves[CONFIG_CHANNELS_MAX][256]; /* element_bytes 2: bits of the network's number for each pixel value */
-    uint8_t table[CONFIG_CHANNELS_MAX][256];   /* element_bytes 1: bits of the network's byte for each pixel value */
+    size_t element_bytes; /* size of the network's input elements: 4 = f32, 2 = f16 or bf16, 1 = 8-bit integers */
+    uint16_t halves[CONFIG_CHANNELS_MAX][256]; /* element_bytes 2: the network's number for each pixel value */
+    uint8_t table[CONFIG_CHANNELS_MAX][256];   /* element_bytes 1: the network's byte for each pixel value */
 };
 
 /*
- * Joins the config with the network's input (float32, float16, bfloat16, uint8 or int8, rank 4; dims -1 are dynamic and must be stated in the config). SHAPE, DTYPE or INVALID with a
- * sentence where they do not fit each other. *ret_wire is the signature of what travels: u8, [dims[0], height, width, channels].
+ * Combines the config with the network's input (float32, float16, bfloat16, uint8 or int8, rank 4; dims of -1 are
+ * dynamic and must be in the config). SHAPE, DTYPE or INVALID with a
+ * sentence when they do not fit each other. *ret_wire is the signature that clients see: u8, [dims[0], height, width,
+ * channels].
  */
 enum pen_status preprocess_init(struct preprocess *pre, const struct config_preprocess *config,
                                 const struct pen_tensor *network, const struct preprocess_quant *quant,

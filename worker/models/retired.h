@@ -1,7 +1,7 @@
 /*
- * retired.h - models on their way out of memory: replaced and still asked for, withdrawn with jobs on their way, used by a last run, freed.
- *
- * One that only cools stays in the catalog: it is offered as one that must be loaded first, and is not in memory when the last job has gone.
+ * retired.h - models on their way out of memory. Stages: replaced but still asked for; withdrawn while jobs may be on
+ * their way; used by a last run; freed. A model that only cools stays in the catalog: it is offered as a cold one, and
+ * leaves memory after the last job.
  * Threads: owner - the watch's thread.
  */
 #ifndef RETIRED_H
@@ -12,7 +12,7 @@
 #define RETIRED_MAX CATALOG_MODELS_MAX
 
 enum stage {
-    STAGE_LINGERS,   /* replaced; offered as long as jobs come */
+    STAGE_LINGERS,   /* replaced; offered as long as jobs ask for it */
     STAGE_WITHDRAWN, /* not offered; jobs may be on their way */
     STAGE_OUT        /* not in the catalog; a slot may still run it */
 };
@@ -20,7 +20,7 @@ enum stage {
 struct retired {
     struct served *served;
     enum stage stage;
-    bool cools; /* for lack of room: residence.h */
+    bool cools; /* it goes for lack of room: residence.h */
     uint64_t since_us, generation;
 };
 
@@ -28,24 +28,25 @@ struct retired_list {
     struct retired items[RETIRED_MAX];
     size_t count;
     struct catalog *catalog; /* borrowed */
-    uint64_t quiet_us;       /* what is replaced goes when nobody has asked for it for so long */
+    uint64_t quiet_us;       /* a replaced model goes when nobody has asked for it for this long */
 };
 
 void retired_add(struct retired_list *list, struct served *served, enum stage stage);
 void retired_cool(struct retired_list *list, struct served *served);
 bool retired_has(const struct retired_list *list, const struct served *served);
-void retired_forget(struct retired_list *list, const struct served *served); /* it is not on its way out any more */
+void retired_forget(struct retired_list *list, const struct served *served); /* it is kept after all */
 
-/* Those that `again` says are wanted after all stay. True: the list of offers has changed. */
+/* Keeps those for which `again` says that they are wanted after all. True: the list of offers has changed. */
 bool retired_revive(struct retired_list *list, bool (*again)(const void *context, const struct served *served),
                     const void *context);
-/* What lingers and is meant goes at once. Returns how many. */
+/* Withdraws at once those that linger and for which `meant` is true. Returns how many. */
 size_t retired_hurry(struct retired_list *list, bool (*meant)(const void *context, const struct served *served),
                      const void *context);
 
-/* A hello of that number says what is withdrawn; no job for what `settled` and those before it withdrew is held or on its way. */
+/* The hello of that number leaves the withdrawn models out; `settled`: no job for models that this hello or an
+   earlier one left out is held or on its way. */
 void retired_offered(struct retired_list *list, uint64_t generation);
-/* Everybody one step on. True: the list of offers has changed. */
+/* Moves each model one stage on if it can. True: the list of offers has changed. */
 bool retired_steps(struct retired_list *list, uint64_t settled);
 
 void retired_fini(struct retired_list *list);

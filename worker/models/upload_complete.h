@@ -1,8 +1,7 @@
 /*
- * upload_complete.h - is what lies in a version's folder whole, or does somebody still write there?
- *
- * Looked at are signs that do not depend on time: no model yet, an empty file, a file that another process has open for writing, a pointer of git-lfs in
- * place of the model. What a stalled copy has left, with nobody at it, is found by loading it.
+ * upload_complete.h - is a version's folder complete, or is somebody still writing there? It looks for signs that do
+ * not depend on time: no model yet, an empty file, a file that another process has open for writing, a pointer of
+ * git-lfs in place of the model. When a copy was given up half-way, loading the model finds that out.
  * Threads: any (no state).
  */
 #ifndef UPLOAD_COMPLETE_H
@@ -14,12 +13,14 @@
 #include "penstock/status.h"
 
 /*
- * BUSY: it is not yet; the sentence says what is waited for. That a file is open for writing is seen where the file system can tell, and the
- * file is this user's own or the process has CAP_LEASE.
+ * BUSY: the folder is not complete; the sentence says what is missing. An open file is only noticed when the file
+ * system can tell, and the
+ * file belongs to this user or the process has CAP_LEASE.
  */
 enum pen_status upload_complete(const char *folder, struct pen_error *reterr);
 
-/* Can a file system of this type (statfs) tell by a lease whether a file is open for writing? False for what is served over a network. */
+/* True when a file system of this type (statfs) can tell by a lease whether a file is open for writing. False for
+   network file systems. */
 bool upload_lease_tells(uint32_t system);
 
 /* INVALID when the file is a pointer of git-lfs. */

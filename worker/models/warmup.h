@@ -11,13 +11,14 @@
 
 /* One set of input shapes to warm. */
 struct warm_shape {
-    uint32_t batch; /* 0 when the model is not batched */
+    uint32_t batch; /* 0 when the model has no batch dimension */
     struct pen_tensor inputs[SERVED_TENSORS_MAX];
 };
 
 /*
- * Concrete shapes of `batch` rows; `entry` (may be NULL) gives what the signature leaves open. UNSUPPORTED names the first dimension that
- * stays open: such a model is served cold until model_warmup says more.
+ * Concrete shapes for `batch` rows; `entry` (may be NULL) gives the dims that the signature leaves open. UNSUPPORTED
+ * names the first dimension that
+ * stays open: the worker serves such a model without warm-up until model_warmup gives the dimension.
  */
 enum pen_status warmup_shape(const struct served *served, uint32_t batch, const struct config_warmup *entry,
                              struct warm_shape *ret_shape, struct pen_error *reterr);
@@ -25,12 +26,13 @@ enum pen_status warmup_shape(const struct served *served, uint32_t batch, const 
 /* The batch sizes to warm, ascending, each once. Returns their number, at most BATCH_SHAPE_WARM_MAX. */
 size_t warmup_batches(const struct served *served, uint32_t ret_batches[BATCH_SHAPE_WARM_MAX]);
 
-/* Makes a session for each of `slots` slots and warms it; the first one's times are written to `served`. */
+/* Makes a session for each of `slots` slots and warms it up; writes the times of the first one to `served`. */
 enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr);
 
 /*
- * Behind a warm-up without helpers: what runs of the smallest size gain by those of the calling thread is taken off all times. Two runs instead of
- * three for each size: they are at the expense of those that are served.
+ * After a warm-up without helper threads: measures how much faster the smallest size runs with the helpers, and takes
+ * that off all times. Runs each size twice instead of
+ * three times, because these runs slow the jobs that are being served.
  */
 enum pen_status warmup_helped(struct served *served, struct pen_error *reterr);
 

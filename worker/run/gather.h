@@ -1,7 +1,8 @@
 /*
- * gather.h - N jobs into one run of the engine, and its outputs back into N results.
+ * gather.h - puts N jobs into one run of the engine, and splits its outputs into N results.
  *
- * Inputs are written once, straight into the session's bound buffers (preprocessing happens on the way); outputs are cut as views and copied once, into
+ * Inputs are written once, straight into the session's bound buffers (preprocessing happens on the way); outputs are
+ * cut as views and copied once, into
  * the result's frames. Threads: one-at-a-time (a slot's).
  */
 #ifndef GATHER_H
@@ -16,19 +17,21 @@ struct batch {
     struct task *tasks[GATHER_TASKS_MAX];
     size_t count;
     uint32_t rows;
-    uint32_t bound; /* rows that run: beyond `rows` the last one is repeated (batch_shape.h) */
+    uint32_t bound; /* rows that run: those beyond `rows` repeat the last one (batch_shape.h) */
 };
 
 /* Takes the first task that is not taken, and the later ones that can join it up to max_batch_size rows. False: none is left. */
 bool gather_compose(struct task *tasks, size_t count, struct batch *ret_batch);
 
-/* What the engine is to be bound to: the network's dtypes, the first task's dims, the rows that run. Room for SERVED_TENSORS_MAX. */
+/* The shapes to bind the engine to: the network's dtypes, the first task's dims, the number of rows that run. Room
+   for SERVED_TENSORS_MAX. */
 void gather_shapes(const struct batch *batch, struct pen_tensor *ret_shapes);
 
 /* Binds the session to the batch's shapes and writes all inputs. */
 enum pen_status gather_inputs(struct pen_session *session, const struct batch *batch, struct pen_error *reterr);
 
-/* True when every output has one row for each row that ran, so that it can be cut (always for one task that was not filled). */
+/* True when every output has one row for each row that ran, so that it can be split (always for a single task that
+   was not filled). */
 bool gather_can_split(const struct batch *batch, const struct pen_tensor *outputs, size_t count);
 
 /* The rows of `output` that belong to tasks[index], which begin at `first_row`. */

@@ -1,10 +1,11 @@
 /*
  * inbox.h - whole messages from the broker, and dispatches made of them.
  *
- * What a peer sends is checked before it costs anything: frames per message, groups, the match of envelopes and frames, bytes held. A message that
- * makes no sense is dropped and counted; the connection goes on.
+ * A message is checked before it costs anything: frames per message, groups, whether envelopes and frames match, bytes
+ * held. A malformed message is dropped and counted; the connection goes on.
  *
- * Threads: owner - the network thread. A dispatch is lent to one slot between handoff and its last reply; `state` and `cancelled` of its jobs are
+ * Threads: owner - the network thread. A dispatch is lent to one slot between handoff and its last reply; `state` and
+ * `cancelled` of its jobs are
  * the only fields both touch meanwhile.
  */
 #ifndef INBOX_H
@@ -25,14 +26,14 @@ struct job {
     uint64_t deadline_us;  /* absolute, DEADLINE_NONE = none */
     const uint8_t *meta;   /* env.meta_bytes of protobuf, inside the header frame */
     uint32_t first_frame;  /* index in the dispatch's frames; env.frames of them */
-    atomic_int state;      /* enum job_state: whoever moves it on from WAITING answers the job */
-    atomic_bool cancelled; /* running: not wanted any more */
+    atomic_int state;      /* enum job_state: the thread that moves it on from WAITING answers the job */
+    atomic_bool cancelled; /* while it runs: nobody wants it any more */
 };
 
 struct link;
 
 struct dispatch {
-    struct dispatch *next, *previous; /* held list, network thread */
+    struct dispatch *next, *previous; /* in the list of held dispatches; network thread */
     struct link *link;                /* the broker that sent it and gets the answers */
     struct dispatch *queue_next;      /* handoff */
     uint64_t received_us;
@@ -57,7 +58,8 @@ struct inbox *inbox_new(void);        /* NULL without memory */
 void inbox_free(struct inbox *inbox); /* NULL is fine */
 
 /*
- * Takes one message from the socket without waiting. UNAVAILABLE: none is there. CORRUPT, VERSION, TOO_LARGE: one was there, is dropped, and the
+ * Takes one message from the socket without waiting. UNAVAILABLE: there is none. CORRUPT, VERSION, TOO_LARGE: there was
+ * one, which was dropped; the
  * sentence says why.
  */
 enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message *ret_message, struct pen_error *reterr);

@@ -11,16 +11,16 @@
 #include "penstock/engine.h"
 #include "tensor_codec.h"
 
-#define LAYERS_MAX 256u /* in one result */
+#define LAYERS_MAX 256u /* per result */
 
 struct layers {
     Penstock__LayerTime **rows; /* in the slot's arena */
     size_t count;
 };
 
-/* Measuring costs two clock readings per step: on only for the run that is asked about. */
+/* Measuring costs two clock readings per step, so it is on only for the run that a job asks about. */
 void layers_begin(struct pen_session *session);
-/* Copies what was measured and ends measuring; empty without memory. */
+/* Copies the measured times and stops measuring; empty without memory. */
 void layers_end(struct pen_session *session, struct meta_arena *arena, struct layers *ret_layers);
 
 #endif

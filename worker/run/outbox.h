@@ -13,7 +13,7 @@
 #include "job.pb-c.h"
 #include "penstock/tensor.h"
 
-/* What is the same in every result of this worker. Borrowed texts. */
+/* Fields that are the same in every result of this worker. Texts are borrowed. */
 struct identity {
     const char *worker, *backend, *device, *library;
     enum precision precision;
@@ -22,8 +22,8 @@ struct identity {
 /* One RESULT message under construction or waiting to be sent. */
 struct reply {
     struct reply *next;
-    struct link *link;         /* where it goes: link.h */
-    struct dispatch *finished; /* nothing touches this dispatch any more: the network thread frees it */
+    struct link *link;         /* the broker that gets it: link.h */
+    struct dispatch *finished; /* no slot touches this dispatch any more: the network thread frees it */
     zmq_msg_t *frames;
     size_t frames_count, frames_room;
     struct job_id *jobs;
@@ -35,7 +35,7 @@ struct reply {
 struct reply *reply_new(size_t jobs_room, size_t frames_room);
 void reply_free(struct reply *reply); /* NULL is fine */
 
-/* What became of one job. */
+/* The outcome of one job. */
 struct reply_group {
     enum pen_status status;
     enum precision precision;
@@ -66,7 +66,7 @@ int outbox_fd(const struct outbox *outbox); /* readable after a wake */
 void outbox_push(struct outbox *outbox, struct reply *reply); /* keeps the reply */
 struct reply *outbox_take_all(struct outbox *outbox);         /* gives a list, oldest first; NULL = empty */
 
-/* The network thread is about to sleep: false when something arrived meanwhile (then it must not). */
+/* The network thread is about to sleep. False: something has arrived since then, so it must not sleep. */
 bool outbox_sleep(struct outbox *outbox);
 void outbox_awake(struct outbox *outbox, bool signalled); /* after the sleep; signalled: the descriptor was readable */
 void outbox_wake(struct outbox *outbox);                  /* Threads: any, and signal handlers */

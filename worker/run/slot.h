@@ -24,25 +24,25 @@ struct slot_context {
     struct outbox *outbox;
     struct stats *stats;
     const struct identity *identity;
-    uint64_t wake_slice_us; /* of a slot that waits or has little to do; 0: the kernel's own */
+    uint64_t wake_slice_us; /* slice of a slot that waits or has little to do; 0: the kernel's default */
 };
 
-/* `number`: its seat at every model of the catalog. */
+/* `number`: the index of its seat at every model of the catalog. */
 enum pen_status slot_new(const struct slot_context *context, uint32_t number, struct slot **ret_slot,
                          struct pen_error *reterr);
 enum pen_status slot_start(struct slot *slot,
-                           struct pen_error *reterr); /* its thread; it ends when the handoff is closed */
-/* What that thread does with a dispatch, on the caller's: for a slot that was never started. */
+                           struct pen_error *reterr); /* starts its thread, which ends when the handoff is closed */
+/* Runs a dispatch as the slot's thread does, but on the caller's thread: for a slot that was never started. */
 void slot_run(struct slot *slot, struct dispatch *dispatch);
 void slot_join(struct slot *slot); /* waits for the thread; a slot never started is fine */
 void slot_free(struct slot *slot); /* NULL is fine */
 
-/* The job is not wanted: when nothing else in the slot's batch is, the run stops between layers. */
+/* The job is not wanted: the run stops between layers when no job of the slot's batch is wanted any more. */
 void slot_cancel(struct slot *slot, struct job *job);
 
 struct slot_running {
     bool busy;           /* in a run */
-    uint64_t outside_us; /* else, with a dispatch: when it last came a step further; 0 = it has none */
+    uint64_t outside_us; /* not in a run, but with a dispatch: when it last made progress; 0 = it has no dispatch */
     uint64_t started_us;
     uint64_t deadline_us; /* latest of the batch, DEADLINE_NONE when one has none */
     struct job_id job;    /* first of the batch, or of the dispatch */
@@ -51,8 +51,10 @@ struct slot_running {
 void slot_running(struct slot *slot, struct slot_running *ret_running);
 
 /*
- * Memory for an answer is lacking for the `attempt`-th time (from 0) in a row: waits a moment for others to give some back. After about half a second the
- * process ends: the broker runs the jobs of a dead worker elsewhere, while one without an answer would hang for ever. Threads: any.
+ * There is no memory for an answer, for the `attempt`-th time (from 0) in a row: waits a moment for others to give some
+ * back. After about half a second the
+ * process ends, because the broker runs the jobs of a dead worker elsewhere, while a job without an answer would hang
+ * for ever. Threads: any.
  */
 void slot_memory_wait(unsigned attempt);
 

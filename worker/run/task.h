@@ -19,7 +19,7 @@
 struct task {
     struct job *job;
     struct served *served;     /* the task holds it: served_release */
-    struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they travelled */
+    struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they came */
     uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
     uint64_t outputs;          /* bit i: output i is wanted */
     uint32_t labels;           /* top labels wanted per row as texts, 0 = none */
@@ -27,13 +27,13 @@ struct task {
     bool layers;               /* the times of the layers are wanted */
     const char *traceparent;   /* "" = none */
     bool digested;
-    struct digest digest; /* of the inputs that are about to run */
+    struct digest digest; /* digest of the inputs that are about to run */
     bool taken;           /* part of a batch already */
-    struct state *state;  /* of the sequence that the job belongs to; open */
+    struct state *state;  /* of the sequence that the job belongs to; opened for this task */
     struct states *states;
     struct chain *chain; /* of an ensemble's job; owned */
-    struct task *whole;  /* a step of this ensemble's job; NULL = a job of its own */
-    size_t step;         /* which, in the plan's order */
+    struct task *whole;  /* this task is a step of that ensemble's job; NULL = it is a job itself */
+    size_t step;         /* number of the step, in the plan's order */
 };
 
 /*
@@ -46,7 +46,7 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
 
 void task_close(struct task *task);
 
-/* May both run in one batch: same model, same dims but for the batch? */
+/* May both run in one batch? They must have the same model and the same dims apart from the batch dimension. */
 bool task_joins(const struct task *a, const struct task *b);
 
 /* Checks `count` named tensors against the signature; fills inputs in the model's order and *ret_rows. */
