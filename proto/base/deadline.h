@@ -1,5 +1,6 @@
 /*
- * deadline.h - monotonic microseconds, and budgets that travel as "time remaining" because clocks of two hosts never agree.
+ * deadline.h - monotonic microseconds, and deadlines, which messages carry as the remaining time because clocks of two
+ * hosts never agree.
  * Threads: any.
  */
 #ifndef DEADLINE_H
@@ -10,7 +11,7 @@
 #define DEADLINE_NONE UINT64_MAX
 
 uint64_t clock_now_us(void);  /* CLOCK_MONOTONIC */
-uint64_t clock_unix_us(void); /* since 1970: to show to people, never to measure with */
+uint64_t clock_unix_us(void); /* since 1970; for people to read, never for measuring */
 
 /* remaining_us of the wire (0 = none) -> absolute local time, saturating. */
 uint64_t deadline_at(uint64_t now_us, uint64_t remaining_us);

@@ -1,7 +1,8 @@
 /*
  * digest.h - 128-bit content hashes: of a request, for cache and single-flight, and of a model, for the cache key.
  *
- * XXH3-128 inside one trust domain (18 GB/s); SHA-256 cut to 128 bits where identities differ, because XXH3 is not collision-resistant.
+ * XXH3-128 (18 GB/s) where all clients trust each other; SHA-256 cut to 128 bits where they do not, because XXH3 is not
+ * collision-resistant.
  * Threads: a stream is one-at-a-time; the rest any.
  */
 #ifndef DIGEST_H
@@ -31,13 +32,13 @@ void digest_update_text(struct digest_stream *stream,
 void digest_update_u64(struct digest_stream *stream, uint64_t value); /* little-endian */
 struct digest digest_final(struct digest_stream *stream);
 
-/* A parameter as the digest sees it: its name and an unambiguous text form of its value. */
+/* A parameter in the form that is hashed: its name and an unambiguous text of its value. */
 struct digest_parameter {
     const char *name;
     const char *value;
 };
 
-/* What a request asks, without where: see below. Lists of 0 may be NULL. */
+/* The content of a request, without model and tenant: see below. Lists of length 0 may be NULL. */
 struct digest_asked {
     const struct pen_tensor *inputs;
     size_t inputs_count;
@@ -49,8 +50,10 @@ struct digest_asked {
 };
 
 /*
- * The request digest: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters; each list with its count first; behind them top_k, unless it is 0.
- * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order: proto/PROTOCOL.md.
+ * The request digest, over: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters, each
+ * list with its count first; then top_k, unless it is 0.
+ * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order:
+ * proto/PROTOCOL.md.
  */
 enum pen_status digest_request(enum digest_kind kind, const struct digest_asked *asked, struct digest *ret_digest);
 

@@ -1,5 +1,6 @@
 /*
- * digest_stream.h - the stream's insides, so that digest_request.c can keep one on its stack: no allocation per job.
+ * digest_stream.h - the struct of a stream, so that digest_request.c can have one on its stack and needs no allocation
+ * per job.
  *
  * Only digest*.c include this. Threads: one-at-a-time per stream.
  */

@@ -1,6 +1,6 @@
 /*
- * job_id.h - a job's name for its whole life: the client session's random uuid and its sequence number there.
- * Text form: 16 hex digits, '-', decimal sequence. Threads: any.
+ * job_id.h - names a job for its whole life: the random uuid of the client's session and the job's sequence number in
+ * that session. Text form: 16 hex digits, '-', decimal sequence. Threads: any.
  */
 #ifndef JOB_ID_H
 #define JOB_ID_H
@@ -15,7 +15,7 @@ struct job_id {
 };
 
 #define JOB_ID_TEXT_BYTES 40
-/* The end of a sentence that refuses a text which is none. */
+/* The end of a sentence that refuses a text because it is no job id. */
 #define JOB_ID_REFUSED "is no job id; one looks like 0123456789abcdef-42"
 
 const char *job_id_text(struct job_id id, char text[JOB_ID_TEXT_BYTES]); /* returns text */

@@ -1,5 +1,5 @@
 /*
- * precisions.h - the names of the numeric classes (penstock/precision.h): the one list, of which every other is made.
+ * precisions.h - the names of the numeric classes (penstock/precision.h): the one list from which all others are made.
  * Threads: any (pure functions).
  */
 #ifndef PRECISIONS_H

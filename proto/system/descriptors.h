@@ -1,5 +1,6 @@
 /*
- * descriptors.h - is there room for what ZeroMQ opens? It ends the whole program where it finds none for a thread of its own.
+ * descriptors.h - are enough descriptors free for ZeroMQ? It ends the whole program when it gets none for a thread of
+ * its own.
  *
  * Threads: any; another thread may take what was free.
  */
@@ -8,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* Of a context with one thread for input and output, its socket, the socket's monitor and a connection, with libzmq 4.3.4. */
+/* What a context with one I/O thread, its socket, the socket's monitor and a connection need, with libzmq 4.3.4. */
 #define DESCRIPTORS_CONTEXT 9u
 #define DESCRIPTORS_MOST    32u
 

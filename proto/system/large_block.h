@@ -1,8 +1,9 @@
 /*
  * large_block.h - memory for large frames: in huge pages, and kept for a while for the next one.
  *
- * malloc maps a block above 32 MiB anew each time, so that every one of its pages is faulted in and zeroed (40 % of a 100 MB job's processor time, tests/bench/bulk.py).
- * A program that handles many says how many bytes may be kept; those that nobody has asked for go back by large_block_trim().
+ * malloc maps a block above 32 MiB anew each time, so each of its pages is faulted in and zeroed (40 % of a 100 MB
+ * job's processor time, tests/bench/bulk.py). A program that handles many large frames sets how many bytes may be kept;
+ * large_block_trim() gives back blocks that were not used for a while.
  *
  * Threads: any (a lock inside; ZeroMQ frees on its I/O thread).
  */
@@ -12,17 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LARGE_BLOCK_BYTES (8u * 1024u * 1024u) /* from here on; below it malloc reuses what it has */
+#define LARGE_BLOCK_BYTES (8u * 1024u * 1024u) /* blocks of this size and more; below it malloc reuses memory itself */
 #define LARGE_BLOCK_KEPT  16u                  /* blocks kept at most */
 
-/* `bytes` writable bytes, which hold anything, aligned to a page; *ret_hint goes to large_block_give. NULL without memory. */
+/* `bytes` writable bytes with any content, aligned to a page; pass *ret_hint to large_block_give. NULL without
+   memory. */
 void *large_block_take(size_t bytes, void **ret_hint);
 void large_block_give(void *data, void *hint); /* fits zmq_msg_init_data() */
 
-/* How many bytes of freed blocks this process keeps; 0, the default: none. */
+/* How many bytes of freed blocks this process may keep; the default is 0. */
 void large_block_keep(size_t bytes);
 
-/* Gives back what was not used for `idle_us`. Returns the bytes that are kept still. */
+/* Gives back blocks that were not used for `idle_us`. Returns the bytes that are still kept. */
 size_t large_block_trim(uint64_t now_us, uint64_t idle_us);
 
 #endif

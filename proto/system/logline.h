@@ -16,7 +16,7 @@ void log_setup(const char *program, enum log_level level, bool json);
 void log_level_set(enum log_level level);
 enum log_level log_level_now(void);
 const char *log_level_name(enum log_level level);
-/* The level one step more talkative (steps > 0) or less, from what is in force. */
+/* Moves the level in force by one step: more lines (steps > 0) or fewer. */
 enum log_level log_level_step(int steps);
 bool log_enabled(enum log_level level);
 int log_level_parse(const char *name, enum log_level *ret_level); /* 0, or -1 */

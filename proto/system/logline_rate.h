@@ -1,5 +1,6 @@
 /*
- * logline_rate.h - counts lines per event and says which of them to leave out. Only logline.c and tests include this.
+ * logline_rate.h - limits log lines per event: counts them and says which ones to leave out. Only logline.c and tests
+ * include this.
  *
  * Threads: one-at-a-time.
  */
@@ -9,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOG_RATE_LINES      20u /* of one event per window */
+#define LOG_RATE_LINES      20u /* per event and window */
 #define LOG_RATE_WINDOW_US  1000000u
-#define LOG_RATE_EVENTS     128u /* distinct names watched; any beyond pass freely */
+#define LOG_RATE_EVENTS     128u /* event names that are counted; further ones are never limited */
 #define LOG_RATE_NAME_BYTES 40u
 
 struct log_rate {
@@ -19,15 +20,16 @@ struct log_rate {
         char evt[LOG_RATE_NAME_BYTES];
         uint64_t window_us; /* start */
         uint32_t lines, suppressed;
-        int level; /* of the last suppressed one */
+        int level; /* of the last suppressed line */
     } slots[LOG_RATE_EVENTS];
     uint32_t suppressing; /* slots with suppressed > 0 */
 };
 
-/* True when this line may be written; else it was counted. */
+/* True when this line may be written; otherwise it was counted as suppressed. */
 bool log_rate_admit(struct log_rate *rate, const char *evt, int level, uint64_t now_us);
 
-/* Gives one count whose window is over (or any, when `all`), and forgets it; false when there is none. */
+/* Gives the count of one event whose window is over (or of any event, when `all`), and forgets it; false when there
+   is none. */
 bool log_rate_report(struct log_rate *rate, uint64_t now_us, bool all, struct log_rate_slot *ret_slot);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * logline_text.h - from an event to the bytes of its line; pure, so that tests can look at them. Only logline.c and tests include this.
+ * logline_text.h - makes the bytes of an event's line; a pure function, so that tests can check them. Only logline.c
+ * and tests include this.
  *
  * Threads: any.
  */
@@ -15,10 +16,11 @@
 struct logline_head {
     const char *time; /* "2026-01-31T12:00:00.000Z" */
     const char *program, *level, *evt;
-    const char *nonce; /* 8 letters or digits that a peer cannot guess: they mark where our keys are */
+    const char *nonce; /* 8 letters or digits that a peer cannot guess; they mark where our own keys begin */
 };
 
-/* Writes one line, newline included and not NUL-terminated, cut at a value's end where it is too long. Returns its bytes. */
+/* Writes one line with its newline, not NUL-terminated; a line that is too long is cut at the end of a value.
+   Returns its bytes. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 0)))
 #endif

@@ -1,8 +1,7 @@
 /*
- * notify.h - tells the service manager that started a program how we are: READY=1, STATUS=, WATCHDOG=1, STOPPING=1 to NOTIFY_SOCKET.
- *
- * The protocol is one datagram of lines per message; nothing happens where NOTIFY_SOCKET is not set. Under --supervise the worker's own process
- * speaks: the unit needs NotifyAccess=all.
+ * notify.h - tells the service manager the program's state: sends READY=1, STATUS=, WATCHDOG=1, STOPPING=1 to
+ * NOTIFY_SOCKET. Each message is one datagram of lines; without NOTIFY_SOCKET nothing is sent. Under --supervise the
+ * worker's own process sends them, so the unit needs NotifyAccess=all.
  *
  * Threads: any.
  */
@@ -13,7 +12,7 @@
 
 __attribute__((format(printf, 1, 2))) void notify_send(const char *format, ...);
 
-/* How often WATCHDOG=1 is to be sent: half of WATCHDOG_USEC, UINT64_MAX when nobody waits for it. */
+/* How often to send WATCHDOG=1: half of WATCHDOG_USEC; UINT64_MAX when no service manager expects it. */
 uint64_t notify_watchdog_us(void);
 
 #endif

@@ -42,13 +42,14 @@ struct setting {
     const char *help;    /* one line */
 };
 
-/* A variable that is not called PENSTOCK_<SETTING>, because another program means something else by that. */
+/* A variable with another name than PENSTOCK_<SETTING>, because another program uses that name for something else. */
 struct setting_variable {
     const char *setting; /* "broker", or "config" for --config; NULL ends the list */
     const char *name;    /* "PENSTOCK_WORKER_BROKER"; "" = the setting is not read from the environment */
     /*
-     * PENSTOCK_<SETTING> still counts, with a warning, in an environment that has no `name` of the program's list: unless this is set
-     * and says that such a value is meant for others.
+     * The old name PENSTOCK_<SETTING> still counts, with a warning, when the environment has none of the names in the
+     * program's list. When this function is set and returns
+     * true, the value under the old name is meant for other programs.
      */
     bool (*old_is_meant)(const char *value);
 };
@@ -66,20 +67,22 @@ enum settings_outcome { SETTINGS_RUN, SETTINGS_EXIT }; /* EXIT: --help or --vers
 
 struct settings_store; /* owns the texts */
 
-bool settings_old_never(const char *value); /* an old_is_meant: the old name is read by others alone */
+bool settings_old_never(const char *value); /* An old_is_meant: the old name always belongs to other programs. */
 
 /* How a program was called. */
 struct settings_call {
     const struct settings_program *program;
     int argc;
     char **argv;
-    const char **positional; /* room for the arguments that are no flags; NULL: there are to be none */
+    const char **positional; /* room for the arguments that are no flags; NULL: there must be none */
     size_t max_positional;
 };
 
 /*
- * Fills `options` from all sources. Arguments that are no flags are left for the caller: call->positional[] (borrowed from argv), and how many in
- * *ret_positional; with max_positional 0 one is an error, and ret_positional may be NULL. Unknown options get a nearest-name suggestion.
+ * Fills `options` from all sources. Arguments that are no flags go to call->positional[] (borrowed from argv), their
+ * number to *ret_positional; when max_positional
+ * is 0, such an argument is an error and ret_positional may be NULL. The error for an unknown option suggests the
+ * nearest name.
  */
 enum pen_status settings_load(const struct settings_call *call, void *options, size_t *ret_positional,
                               enum settings_outcome *ret_outcome, struct settings_store **ret_store,

@@ -1,5 +1,6 @@
 /*
- * settings_internal.h - what the files of settings share. Only settings*.c, their tests and the fuzz target include this.
+ * settings_internal.h - declarations that the files of settings share. Only settings*.c, their tests and the fuzz
+ * target include this.
  *
  * Threads: one-at-a-time.
  */
@@ -20,7 +21,7 @@ const char *settings_store_text(struct settings_store *store, const char *text, 
 /* The row called name (not NUL-terminated), or NULL. */
 const struct setting *setting_find(const struct setting *table, const char *name, size_t bytes);
 
-/* --version prints the program's, unless its table has a row of that name. */
+/* False when the program's table has a row `version` of its own; otherwise --version prints the program's version. */
 bool settings_version_builtin(const struct setting *table);
 
 /* The known name nearest to `name`, or NULL when none is near. */
@@ -30,11 +31,12 @@ const char *setting_suggest(const struct setting *table, const char *name, size_
 const char *setting_env_name(const struct settings_program *program, const char *setting,
                              char text[SETTINGS_ENV_BYTES]);
 
-/* Its value, or NULL; ret_name is the variable it was found in. The old name, where it counts, is warned about on stderr. */
+/* The value in the environment, or NULL; ret_name is the variable that had it. When an old name is used, warns on
+   stderr. */
 const char *setting_env_value(const struct settings_program *program, const char *setting,
                               char ret_name[SETTINGS_ENV_BYTES]);
 
-/* Warns on stderr of variables that nobody reads and that are nearly called as one of this program's. */
+/* Warns on stderr about variables that no program reads and whose name is close to one of this program's. */
 void settings_env_check(const struct settings_program *program);
 
 /* Every variable that a program of Penstock reads, without the prefix. A test compares them with the programs' tables. */

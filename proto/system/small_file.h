@@ -1,7 +1,8 @@
 /*
  * small_file.h - keys, passwords and settings: small files that a program reads before it listens to anybody.
  *
- * Also pipes, as a shell's <(...) is one: a pipe that nobody writes to must not keep the program, which would not even hear SIGTERM then.
+ * Pipes work, too, such as a shell's <(...). Reading has a time limit, because a pipe without a writer would block the
+ * program, which then could not even handle SIGTERM.
  * Threads: any.
  */
 #ifndef SMALL_FILE_H
@@ -14,8 +15,9 @@
 #define SMALL_FILE_WAIT_MS 2000
 
 /*
- * The bytes that were read: all up to the end of the file, at most capacity. What is no regular file has SMALL_FILE_WAIT_MS for it.
- * -1: errno, ETIMEDOUT where nothing came or the end did not. ret_facts: of the file that was opened.
+ * Returns the number of bytes that were read: up to the end of the file, at most capacity. A file that is no regular
+ * one has SMALL_FILE_WAIT_MS to give them.
+ * -1: errno, ETIMEDOUT when the data or its end did not come in time. ret_facts: of the file that was opened.
  */
 ssize_t small_file_read(const char *path, void *bytes, size_t capacity, struct stat *ret_facts);
 /* The same as strerror, but in words for a file. */

@@ -1,13 +1,14 @@
 /*
- * spin.h - is a short busy wait before sleeping worth it here? A wake across cores costs 35-50 us (100 in some virtual machines), a spin that finds nothing
- * costs itself.
+ * spin.h - decides whether a short busy wait (spin) before sleeping is worth while. Waking a thread on another core
+ * costs 35-50 us (100 in some virtual machines); a spin that finds nothing costs its own time. A thread spins as long
+ * as this pays: after SPIN_MISSES vain spins in a row only every SPIN_RETRY-th wait spins. With one processor it never
+ * spins. A spinning thread yields to threads that wait for its processor. When such a thread then computes for
+ * SPIN_CROWDED_US, the spinning thread gives up and sleeps, because the kernel lets a woken thread run at once, but not
+ * one that waits for its turn.
  *
- * It is tried while it pays: after SPIN_MISSES fruitless ones in a row only every SPIN_RETRY-th wait spins. Off with one processor. A spinner makes way for
- * threads that wait for its processor; where such a one then computed for SPIN_CROWDED_US it gives up: who sleeps is let in by the kernel at once when it is
- * woken, who waits for its turn is not.
- *
- * Two ways to use it: spin_worthwhile and spin_result around a loop of one's own; or spin_on after each look that found nothing and spin_found after each
- * that found something, in a loop that looks at several things.
+ * There are two ways to use it. Call spin_worthwhile and spin_result around a loop of your own. Or, in a loop that
+ * looks at several things, call spin_on after each look that found nothing and spin_found after each look that found
+ * something.
  * Threads: one-at-a-time.
  */
 #ifndef SPIN_H
@@ -27,7 +28,7 @@ struct spin {
     uint32_t misses, skipped;
     uint64_t tried;
     enum spin_state state;
-    uint64_t until_us, looked_us; /* while looking */
+    uint64_t until_us, looked_us; /* while spinning */
 };
 
 static inline void spin_init(struct spin *spin, uint64_t limit_us)
@@ -72,7 +73,7 @@ static inline bool spin_on(struct spin *spin, uint64_t now_us)
     return spin->state == SPIN_LOOKING;
 }
 
-/* Something was found, while looking or after a sleep. */
+/* Something was found, by spinning or after a sleep. */
 static inline void spin_found(struct spin *spin)
 {
     if (spin->state == SPIN_LOOKING)

@@ -1,7 +1,7 @@
 /*
- * bulk_context.h - a bulk connection to a port of its own: the ZeroMQ context whose threads give way to all others, and whether the port can be reached.
- *
- * Inline, so that proto itself needs no ZeroMQ: whoever includes this links it.
+ * bulk_context.h - a bulk connection to a port of its own: makes a ZeroMQ context whose threads give way to all others,
+ * and finds out whether the port can be reached. The functions are inline, so that proto itself needs no ZeroMQ; the
+ * files that include this link it.
  * Threads: one-at-a-time.
  */
 #ifndef BULK_CONTEXT_H
@@ -15,7 +15,7 @@
 #include "bulk_link.h"
 #include "descriptors.h"
 
-/* libzmq's threads start with the first socket and inherit what the thread that opens it has. */
+/* libzmq's threads start with the first socket and inherit the priority of the thread that opens it. */
 static inline void *bulk_context_begin(void *unused)
 {
     (void)unused;
@@ -30,27 +30,26 @@ static inline void *bulk_context_begin(void *unused)
     return NULL;
 }
 
-/* Its threads run already. Gives: for zmq_ctx_term. NULL: no memory, descriptors or threads. */
+/* Gives a context whose threads already run, for zmq_ctx_term. NULL: no memory, descriptors or threads. */
 static inline void *bulk_context_new(void)
 {
     return bulk_begin(bulk_context_begin);
 }
 
-/* One owner's way to the port of its present broker. Zeroes are one that is not known yet. */
+/* The way of one owner to the bulk port of its present broker. All zeroes: not known yet. */
 struct bulk_way {
-    void *context; /* kept from one connection to the next; NULL until it is needed */
-    void *monitor; /* of the present connection; NULL: none, or nothing can be known of it */
-    bool up;       /* it was there */
-    uint32_t port; /* 0: the endpoint itself */
-    uint64_t
-        wait_us; /* what a connection has to come up: less than after what both sides end a transfer that stands still */
-    uint64_t due_us;      /* when the present one should have */
+    void *context;        /* kept from one connection to the next; NULL until it is needed */
+    void *monitor;        /* of the present connection; NULL: there is none, or it cannot be watched */
+    bool up;              /* the connection has come up */
+    uint32_t port;        /* 0: bulk connections go to the ordinary endpoint */
+    uint64_t wait_us;     /* time to come up: less than both sides wait for a transfer that does not move */
+    uint64_t due_us;      /* when the present connection should be up */
     uint64_t broker;      /* uuid */
     uint64_t unreachable; /* uuid of the broker whose port could not be reached; 0: none */
     uint64_t begun;       /* connections so far */
 };
 
-/* A WELCOME. A port that could not be reached is not tried again until the broker is another. */
+/* A WELCOME has come. A port that could not be reached is not tried again until there is another broker. */
 static inline void bulk_way_welcome(struct bulk_way *way, uint64_t broker, uint32_t port, uint64_t liveness_us)
 {
     way->wait_us = liveness_us / 2;
@@ -58,7 +57,7 @@ static inline void bulk_way_welcome(struct bulk_way *way, uint64_t broker, uint3
     way->port = broker != 0 && broker == way->unreachable ? 0 : port;
 }
 
-/* Where the connection goes; false: to the endpoint itself, on the caller's own context. */
+/* The address for the connection; false: use the ordinary endpoint, on the caller's own context. */
 static inline bool bulk_way_apart(struct bulk_way *way, const char *endpoint, char ret_text[BULK_ENDPOINT_BYTES])
 {
     if (!bulk_endpoint(endpoint, way->port, ret_text, BULK_ENDPOINT_BYTES))
@@ -68,7 +67,8 @@ static inline bool bulk_way_apart(struct bulk_way *way, const char *endpoint, ch
     return way->context != NULL;
 }
 
-/* `socket` of that context is about to be connected there. Only its handshake is asked for: any message tells of it. */
+/* Call it before `socket`, of that context, connects there. The monitor waits for the handshake only: any message of
+   it means that. */
 static inline void bulk_way_begin(struct bulk_way *way, void *socket, uint64_t now_us)
 {
     char address[64];
@@ -80,7 +80,7 @@ static inline void bulk_way_begin(struct bulk_way *way, void *socket, uint64_t n
     if (!way->monitor)
         return;
     zmq_setsockopt(way->monitor, ZMQ_LINGER, &none, sizeof none);
-    zmq_setsockopt(way->monitor, ZMQ_RCVHWM, &none, sizeof none); /* nobody need read them */
+    zmq_setsockopt(way->monitor, ZMQ_RCVHWM, &none, sizeof none); /* nobody need read the messages */
     if (zmq_socket_monitor(socket, address, ZMQ_EVENT_HANDSHAKE_SUCCEEDED) == 0 &&
         zmq_connect(way->monitor, address) == 0)
         return;
@@ -89,7 +89,7 @@ static inline void bulk_way_begin(struct bulk_way *way, void *socket, uint64_t n
     way->monitor = NULL;
 }
 
-/* When the present connection is to be given up; UINT64_MAX: it came up, or there is none. */
+/* When to give the present connection up; UINT64_MAX: it came up, or there is none. */
 static inline uint64_t bulk_way_due_us(struct bulk_way *way)
 {
     uint8_t event[16];
@@ -97,7 +97,7 @@ static inline uint64_t bulk_way_due_us(struct bulk_way *way)
     return way->up ? UINT64_MAX : way->due_us;
 }
 
-/* The present connection was closed. True: it had its time and did not come up; its port will not be tried again. */
+/* The present connection was closed. True: it did not come up in its time; its port will not be tried again. */
 static inline bool bulk_way_end(struct bulk_way *way, uint64_t now_us)
 {
     bool never = bulk_way_due_us(way) <= now_us;

@@ -1,6 +1,7 @@
 /*
- * bulk_link.h - where the owner of a bulk connection finds it when the broker has a port for such alone (proto/PROTOCOL.md, "Large payloads"), and how
- * threads begin that carry it and give way to all others. bulk_context.h makes a ZeroMQ context so.
+ * bulk_link.h - the address of a bulk connection when the broker has a port for these alone (proto/PROTOCOL.md, "Large
+ * payloads"), and a way to start its threads so that they give way to all others. bulk_context.h makes a ZeroMQ context
+ * with it.
  *
  * Threads: any.
  */
@@ -13,10 +14,12 @@
 
 #define BULK_ENDPOINT_BYTES 300u
 
-/* `endpoint` (tcp://host:port) with another port. False, nothing written: it is none such, or has no room in `bytes`, or the port is none. */
+/* Writes `endpoint` (tcp://host:port) with another port. False, and nothing written: it has another form, does not
+   fit into `bytes`, or the port is invalid. */
 bool bulk_endpoint(const char *endpoint, uint32_t port, char *ret_text, size_t bytes);
 
-/* Calls `begin` on a thread that gives way to all others (urgency.h), as do those that it starts, and gives what it returns. NULL: no thread. */
+/* Calls `begin` on a thread that gives way to all others (urgency.h), as do the threads that it starts; returns the
+   result of `begin`. NULL: no thread. */
 void *bulk_begin(void *(*begin)(void *unused));
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * classes.h - the best classes of a classifier's output, and their scores: the same for a worker's answer, the command line and the engine's tools.
+ * classes.h - the best classes of a classifier's output, and their scores: used alike for a worker's answer, the
+ * command line and the engine's tools.
  *
- * A score is what the model gives, as the real number that a quantised byte stands for, or the softmax of all the row's numbers.
+ * A score is the model's number (for a quantised byte the real number that it stands for), or the softmax over the
+ * row's numbers.
  * Threads: any (pure functions).
  */
 #ifndef CLASSES_H
@@ -13,27 +15,30 @@
 
 #include "penstock/tensor.h"
 
-#define CLASSES_MAX 1000u /* of one result, over all its rows */
+#define CLASSES_MAX 1000u /* per result, over all its rows */
 
-/* Element i of a number tensor; data need not be aligned. NaN for types that are no numbers. */
+/* Element i of a tensor of numbers; data need not be aligned. NaN for other types. */
 double tensor_value(const struct pen_tensor *tensor, size_t index);
 
-/* Rows of an output: its first dimension, 1 when that is all it has. */
+/* Rows of an output: its first dimension; 1 when it has no other. */
 uint32_t classes_rows(const struct pen_tensor *output);
 
 /*
- * How many classes each of `rows` rows of an output has: all its numbers when there are as many as `named` classes with a name (0: none have one), else those of one
- * dimension where others are 1 ([rows, n], [rows, 1, 1, n], and [n] for one row). 0: it is another kind of output. One class alone is none.
+ * How many classes each of `rows` rows of an output has. All numbers of the row, when there are as many as `named`
+ * classes with names (0: there are no names). Otherwise the
+ * numbers of one dimension when the others are 1 ([rows, n], [rows, 1, 1, n], and [n] for one row). 0: it is no
+ * classifier's output; a single class does not count, either.
  */
 size_t classes_count(const struct pen_tensor *output, uint32_t rows, size_t named);
 
 enum classes_rule {
-    CLASSES_AUTO, /* as they are when all lie within 0..1, as probabilities do; else softmax */
+    CLASSES_AUTO, /* unchanged when all lie within 0..1, as probabilities do; else softmax */
     CLASSES_PLAIN,
     CLASSES_SOFTMAX,
 };
 
-/* What a byte of a quantised output stands for: (byte - zero_point) * scale. Unknown: the whole type spans 0..1. */
+/* The real number of a byte in a quantised output: (byte - zero_point) * scale. When unknown: the whole type spans
+   0..1. */
 struct classes_quant {
     bool known;
     float scale;
@@ -46,7 +51,8 @@ struct class_score {
 };
 
 /*
- * The `most` best of elements [first, first + count) of the output, best first; equal ones by index, NaN behind all others. Returns how many; 0 for what is no
+ * The `most` best of elements [first, first + count) of the output, best first; equal ones by index, NaN last. Returns
+ * how many; 0 for other types than
  * numbers. Time: count * log(most).
  */
 size_t classes_best(const struct pen_tensor *output, size_t first, size_t count, enum classes_rule rule,

@@ -1,7 +1,8 @@
 /*
- * endpoints.h - a list of brokers as people write it: "tcp://a:5550,tcp://b:5550", or one DNS name that stands for several hosts.
+ * endpoints.h - a list of brokers as people write it: "tcp://a:5550,tcp://b:5550", or one DNS name that stands for
+ * several hosts.
  *
- * Client and worker read it alike: who lists the same brokers must mean the same brokers.
+ * Client and worker read it with the same code, so that the same list means the same brokers.
  * Ownership: the struct owns its texts. Threads: one-at-a-time.
  */
 #ifndef ENDPOINTS_H
@@ -21,18 +22,21 @@ struct endpoints {
     char *texts[ENDPOINTS_MAX];
 };
 
-/* Entries are separated by commas; spaces around them and repetitions do not count. INVALID names the entry that is none, or too much of it all. */
+/* Entries are separated by commas; spaces around them and repeated entries are ignored. INVALID names the entry that
+   is malformed, or says that the list is too long. */
 enum pen_status endpoints_parse(const char *list, struct endpoints *ret_endpoints, struct pen_error *reterr);
 
 enum endpoint_names {
     ENDPOINT_NAMES_REPLACED,
-    ENDPOINT_NAMES_KEPT, /* behind all addresses */
+    ENDPOINT_NAMES_KEPT, /* keeps the name, behind all addresses */
 };
 
 /*
- * Puts the addresses behind each tcp:// name that has several in its place. ENDPOINT_NAMES_KEPT: and the name itself behind them all, as it may mean other hosts
- * by the time those are gone. Asks the resolver, which may take seconds; names that it does not know, or that have one address, stay as they are. What
- * goes beyond ENDPOINTS_MAX is left out. NO_MEMORY: the list is as it was.
+ * Replaces each tcp:// name that has several addresses by these. ENDPOINT_NAMES_KEPT: adds the name itself at the end,
+ * because it may stand for other hosts
+ * later. Asks the resolver, which may take seconds; a name that is unknown or has one address stays as it is. Entries
+ * beyond
+ * ENDPOINTS_MAX are left out. NO_MEMORY: the list is unchanged.
  */
 enum pen_status endpoints_resolve(struct endpoints *endpoints, enum endpoint_names names, struct pen_error *reterr);
 

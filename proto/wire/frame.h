@@ -25,9 +25,9 @@
 #define FRAME_ENVELOPE_BYTES    80u
 #define FRAME_META_BYTES_MAX    (64u * 1024u)        /* protobuf meta of job traffic */
 #define FRAME_CONTROL_BYTES_MAX (4u * 1024u * 1024u) /* meta of hello, update and control messages */
-#define FRAME_INLINE_BYTES      2048u /* all payloads of a job together at most this: inline in the meta */
+#define FRAME_INLINE_BYTES      2048u /* payloads of a job with no more in all are sent inline in the meta */
 #define FRAME_MAX_TENSORS       64u   /* raw frames of one group */
-#define FRAME_MAX_GROUPS        64u   /* jobs of one dispatch */
+#define FRAME_MAX_GROUPS        64u   /* per dispatch */
 
 /* Wire values: never renumber. */
 enum frame_type {
@@ -37,7 +37,7 @@ enum frame_type {
     FRAME_ACK = 4,           /* client -> broker: every result up to job.sequence has arrived; no meta */
     FRAME_CONTROL = 5,       /* client -> broker: ControlRequest */
     FRAME_GOODBYE = 6,       /* client or worker -> broker: leaving now, no grace wanted */
-    FRAME_RESULT = 7,        /* worker -> broker (1..64 groups) -> client (1 group): ResultMeta */
+    FRAME_RESULT = 7,        /* worker -> broker (1..64 groups), broker -> client (1 group): ResultMeta */
     FRAME_CONTROL_REPLY = 8, /* broker -> client: ControlReply */
     FRAME_WELCOME = 9,       /* broker -> client or worker: Welcome */
     FRAME_PING = 10,         /* either way; answered by PONG */
@@ -56,19 +56,18 @@ enum frame_type {
 };
 
 enum frame_flag {
-    FRAME_FLAG_PARTIAL = 1u << 0, /* more results of this job follow (reserved) */
-    FRAME_FLAG_DIGEST_FIRST =
-        1u << 1, /* SUBMIT: announced for its digest's sake, the payload is small enough to go whole */
-    FRAME_FLAG_NO_CACHE = 1u << 2,        /* neither read nor stored in the result cache, nor joined with a twin */
-    FRAME_FLAG_RESENT = 1u << 3,          /* the client repeats a job id it may have sent before */
+    FRAME_FLAG_PARTIAL = 1u << 0,      /* more results of this job follow (reserved) */
+    FRAME_FLAG_DIGEST_FIRST = 1u << 1, /* SUBMIT: announced only for its digest; small enough to be sent whole */
+    FRAME_FLAG_NO_CACHE = 1u << 2, /* neither read nor stored in the result cache, nor joined with an identical job */
+    FRAME_FLAG_RESENT = 1u << 3,   /* the client repeats a job id it may have sent before */
     FRAME_FLAG_DIGEST_SHA256 = 1u << 4,   /* digest is SHA-256 cut to 16 bytes, not XXH3-128 */
     FRAME_FLAG_DIGEST = 1u << 5,          /* digest field is filled */
     FRAME_FLAG_DETACHED = 1u << 6,        /* SUBMIT: the answer says that the job is accepted; its result is fetched */
     FRAME_FLAG_SEQUENCE_START = 1u << 12, /* SUBMIT: the first job of its sequence */
     FRAME_FLAG_SEQUENCE_END = 1u << 13,   /* SUBMIT: the last one */
-    FRAME_FLAG_FETCH = 1u << 7,           /* SUBMIT without a model: the answer is that of the job JobMeta.detached */
+    FRAME_FLAG_FETCH = 1u << 7,           /* SUBMIT without a model: asks for the answer of the job JobMeta.detached */
     FRAME_FLAG_STORED = 1u << 8, /* RESULT in a cache outside of the broker: the job id is a digest of its key */
-    FRAME_FLAG_ALONE = 1u << 14, /* SUBMIT of a broker: the worker runs nothing else beside it, of no broker */
+    FRAME_FLAG_ALONE = 1u << 14, /* SUBMIT of a broker: the worker must run nothing else beside it, from any broker */
 };
 
 /* Precision class of a result, or the least that a job accepts: enum pen_precision (penstock/precision.h) as the wire has it. */
@@ -85,7 +84,7 @@ struct envelope {
     uint64_t model_hash;  /* XXH3-64 of the model name: routing without opening the meta */
     union {
         uint64_t sequence_id; /* stateful models; 0 = none */
-        uint64_t offset;      /* CHUNK, CREDIT: in the bytes of the transfer */
+        uint64_t offset;      /* CHUNK, CREDIT: byte position in the transfer */
     };
     uint64_t deadline_us; /* remaining time; 0 = none */
     uint32_t tenant_hash; /* low 32 bits of XXH3-64 of the tenant; 0 = default */
@@ -93,13 +92,13 @@ struct envelope {
     uint8_t precision;    /* enum precision */
     uint8_t status;       /* enum pen_status of a RESULT, WELCOME or CONTROL_REPLY */
     uint8_t
-        status_told; /* of a decoded one: the number as it came, also one that reads as PEN_ERR_INTERNAL; never sent */
+        status_told; /* in a decoded envelope: the number as it came, even if it reads as PEN_ERR_INTERNAL; never sent */
     uint8_t frames;  /* raw frames that follow this header */
     uint32_t meta_bytes; /* protobuf bytes behind the envelope in the same frame */
-    uint32_t transfer;   /* not 0: the raw frames of this group come as chunks of this number (bulk.h) */
+    uint32_t transfer;   /* not 0: the raw frames of this group are sent as chunks with this number (bulk.h) */
 };
 
-/* A decoded envelope whose status is a number that this build has no name for. */
+/* True for a decoded envelope with a status that this build has no name for. */
 static inline bool envelope_status_unknown(const struct envelope *env)
 {
     return env->status_told >= PEN_STATUS_COUNT;
@@ -108,7 +107,7 @@ static inline bool envelope_status_unknown(const struct envelope *env)
 /* A zeroed envelope of this build's version. */
 struct envelope envelope_make(enum frame_type type);
 
-/* Writes exactly FRAME_ENVELOPE_BYTES. Returns the place behind them, where the meta goes. */
+/* Writes exactly FRAME_ENVELOPE_BYTES. Returns the address behind them, where the meta begins. */
 uint8_t *envelope_encode(const struct envelope *env, void *frame);
 
 /*
@@ -125,16 +124,18 @@ enum pen_status envelope_decode(const void *frame, size_t size, struct envelope 
                                 struct pen_error *reterr);
 
 /*
- * Single fields of a header frame that envelope_decode has accepted (or envelope_encode has written), where it is kept as it came: nobody else
- * knows at which byte a field stands.
+ * Read or change single fields of a header frame in place. envelope_decode must have accepted the frame, or
+ * envelope_encode written it. No other code
+ * knows the byte positions of fields.
  */
 const uint8_t *frame_meta(
     const void *frame); /* where the meta begins: a peer of a newer minor may have a longer envelope */
 uint64_t frame_deadline_us(const void *frame);
 uint8_t frame_priority(const void *frame);
 void frame_set_deadline_us(void *frame, uint64_t deadline_us);
-void frame_add_flags(void *frame, uint16_t flags); /* enum frame_flag, to those that it has */
-/* Number 0: nothing is announced. A header of a peer that spoke 1.0, where these bytes mean nothing, is of our minor afterwards. */
+void frame_add_flags(void *frame, uint16_t flags); /* enum frame_flag; adds them to those that are set */
+/* Number 0: no payload is announced. A header from a peer of version 1.0, where these bytes mean nothing, gets our
+   minor version. */
 void frame_set_transfer(void *frame, uint32_t number);
 
 uint64_t frame_name_hash(const char *name); /* XXH3-64, seed 0; 0 for NULL or "" */

@@ -1,5 +1,5 @@
 /*
- * job_meta.h - the request digest of a job as it travels: client and worker compute it from the same code.
+ * job_meta.h - the request digest of a job's message: client and worker compute it with the same code.
  *
  * Threads: any; the arena is one-at-a-time.
  */
@@ -14,7 +14,8 @@
 
 #define PARAMETER_TEXT_BYTES 40 /* enough for every value that is no text */
 
-/* The value of a parameter as the digest sees it, except text: "i:-5", "d:0x1.8p+1", "b:1". Returns text. A text value or none gives "s:". */
+/* The value of a parameter in the form that is hashed, for all kinds but text: "i:-5", "d:0x1.8p+1", "b:1". Returns
+   text. A text value, or none, gives "s:". */
 const char *parameter_text(const Penstock__Parameter *parameter, char text[PARAMETER_TEXT_BYTES]);
 
 /*

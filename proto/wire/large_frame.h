@@ -1,7 +1,6 @@
 /*
- * large_frame.h - a ZeroMQ message of so many bytes, large ones in memory of large_block.h.
- *
- * Inline, so that proto itself needs no ZeroMQ: whoever includes this links it.
+ * large_frame.h - makes a ZeroMQ message of a given size; a large one uses memory of large_block.h. The function is
+ * inline, so that proto itself needs no ZeroMQ; the files that include this link it.
  * Threads: any.
  */
 #ifndef LARGE_FRAME_H
@@ -12,7 +11,7 @@
 
 #include "large_block.h"
 
-/* As zmq_msg_init_size(): 0, and the frame is to be closed or sent; -1 without memory, and it is not initialised. */
+/* Like zmq_msg_init_size(): 0: close or send the frame; -1: no memory, and the frame is not initialised. */
 static inline int large_frame_new(zmq_msg_t *frame, size_t bytes)
 {
     void *hint = NULL;

@@ -1,7 +1,9 @@
 /*
- * meta_fields.h - the numbers of those fields that are read from, or appended to, a packed meta without unpacking it: JOB_META_VERSION and the like.
+ * meta_fields.h - the numbers of those fields that are read from, or appended to, a packed meta without unpacking it:
+ * JOB_META_VERSION and the like.
  *
- * proto/job.proto, tensor.proto and control.proto name them; tests/proto/test_meta_fields.c holds each row to what protobuf-c made of those files.
+ * proto/job.proto, tensor.proto and control.proto name them; tests/proto/test_meta_fields.c compares each row with the
+ * code that protobuf-c made from those files.
  * Threads: any (constants).
  */
 #ifndef META_FIELDS_H

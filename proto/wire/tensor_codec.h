@@ -16,37 +16,42 @@
 #include "penstock/tensor.h"
 #include "tensor.pb-c.h"
 
-/* A text for a message that is to be packed: protobuf-c's structs have no const, and packing only reads. */
+/* A text for a message that will be packed: the structs of protobuf-c have no const, but packing only reads. */
 static inline char *meta_text(const char *text)
 {
     return (char *)(uintptr_t)text;
 }
 
 /*
- * A bump allocator for protobuf-c: every unpack of one message draws from it and one reset frees all. It grows by blocks up to `limit` bytes
- * in all; beyond that an allocation fails and so does the unpack (a peer cannot make us allocate more). It must not move after its init. A limit
- * of 1 MiB holds any honest meta of 64 KiB; 2 bytes on the wire can unfold to 120.
+ * A bump allocator for protobuf-c: unpacking a message allocates from it, and one reset frees all. It grows by blocks
+ * up to `limit` bytes
+ * in all; beyond that an allocation fails, and so does the unpacking, so a peer cannot make us allocate more. Do not
+ * move it after its init. A limit
+ * of 1 MiB is enough for any normal meta of 64 KiB; 2 bytes on the wire can become 120 in memory.
  */
 struct meta_arena {
     ProtobufCAllocator allocator; /* give &arena->allocator to penstock__x__unpack */
     struct meta_block *blocks;
     size_t used, total, limit;
-    bool starved;    /* there was no memory for what the limit allows: what was not unpacked may be well formed */
-    const char *nul; /* the field whose text has a NUL byte, for which a meta was not unpacked; NULL = none */
+    bool starved;    /* memory ran out below the limit: a meta that was not unpacked may still be well formed */
+    const char *nul; /* the field whose text has a NUL byte, so that the meta was refused; NULL = none */
 };
 void meta_arena_init(struct meta_arena *arena, size_t limit_bytes);
 void meta_arena_reset(struct meta_arena *arena); /* keeps one block of at most 256 KiB: no malloc in the steady state */
 void meta_arena_fini(struct meta_arena *arena);
 
 /*
- * Unpacks a meta with the arena; NULL when it is malformed or too big, or the arena starved, or a text of it has a NUL byte: C would take the text to end
- * there, and "sine\0evil" for "sine". The message lives until the arena is reset: never call __free_unpacked.
+ * Unpacks a meta with the arena. NULL when it is malformed or too big, when the arena starved, or when a text in it has
+ * a NUL byte: C code would stop reading there and
+ * take "sine\0evil" for "sine". The message lives until the arena is reset: never call __free_unpacked.
  */
 void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
                   size_t size);
-/* Why the last one was not unpacked: INVALID with a sentence that names the field with the NUL byte, else CORRUPT with `malformed`. */
+/* Why the last meta was not unpacked: INVALID with a sentence that names the field with the NUL byte, else CORRUPT
+   with `malformed`. */
 enum pen_status meta_refusal(const struct meta_arena *arena, const char *malformed, struct pen_error *reterr);
-/* The name of the first field, in whatever message in it, whose text has a NUL byte; NULL = none. Of a meta that is well formed. */
+/* The name of the first field, also of nested messages, whose text has a NUL byte; NULL = none. The meta must be
+   well formed. */
 const char *meta_nul(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size);
 
 /* One raw frame of a group as the receiver holds it. */

@@ -1,5 +1,6 @@
 /*
- * wire_reader.h - the fields of a packed protobuf message, one after the other, without unpacking it; and single parts of one, written. Threads: any (pure functions).
+ * wire_reader.h - reads the fields of a packed protobuf message one after the other, without unpacking it; and writes
+ * single parts of one. Threads: any (pure functions).
  */
 #ifndef WIRE_READER_H
 #define WIRE_READER_H
@@ -11,23 +12,23 @@
 /* How a field stands on the wire (protocol buffers, encoding). */
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-/* Reads from `at` on; a caller sets both ends. */
+/* Reads from `at` on; the caller sets both ends. */
 struct wire_reader {
     const uint8_t *at, *end;
 };
 
 struct wire_field {
-    uint64_t number, value; /* number 0: of a kind that no meta of ours uses; value: of a varint */
+    uint64_t number, value; /* number 0: a kind of field that our metas do not use; value: of a varint */
     const uint8_t *data;    /* of a text, bytes or message: borrowed; NULL = another kind */
     size_t bytes;
 };
 
-/* A number as it stands; false: it does not end before the reader does, or has more than 64 bits. */
+/* Reads a varint; false: it does not end before the reader does, or has more than 64 bits. */
 bool meta_varint(struct wire_reader *reader, uint64_t *ret_value);
-/* False at the end, and where what follows is no well-formed field. */
+/* False at the end, or when the next bytes are no well-formed field. */
 bool meta_next(struct wire_reader *reader, struct wire_field *ret_field);
 
-/* Room for a key and a number behind it. */
+/* Room for a key and the number that follows it. */
 #define WIRE_KEY_BYTES    10u
 #define WIRE_VARINT_BYTES 10u
 /* Writers return how many bytes they wrote. */

@@ -1,5 +1,6 @@
 /*
- * penstock/precision.h - numeric classes: what a job accepts, a backend computes in, a result was computed in. The one list of them and of their names.
+ * penstock/precision.h - numeric classes: which one a job accepts, a backend computes in, or a result was computed in.
+ * The one list of them and their names.
  *
  * Numbers are wire values: never renumber. Order is by fidelity within a family.
  * Threads: any (pure functions).
